@@ -1,0 +1,165 @@
+//! The executor's values: 16 bytes, copied freely; bytes and arrays live in an arena beside them.
+//!
+//! Invariant: a span is only read against the arena that it was made in; the arena only grows during a call.
+
+use crate::Decimal;
+
+/// A range of an arena.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Span {
+    /// Where it begins.
+    pub start: u32,
+    /// How many bytes or elements.
+    pub length: u32,
+}
+
+/// One value in a register. Its SQL type is known statically, so the tag only tells how it is held.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Datum {
+    /// SQL NULL.
+    Null,
+    /// Integers, booleans (0 or 1), dates, timestamps, and decimals as scaled integers where the type has a scale.
+    Int(i64),
+    /// Double precision.
+    Double(f64),
+    /// Text, bytea, uuid.
+    Bytes(Span),
+    /// A decimal that carries its scale, by its place in the arena.
+    Wide(u32),
+    /// An array's elements.
+    Array(Span),
+}
+
+impl Datum {
+    /// A boolean.
+    pub fn boolean(value: bool) -> Self {
+        Self::Int(value.into())
+    }
+
+    /// Whether this is SQL NULL.
+    pub fn is_null(self) -> bool {
+        self == Self::Null
+    }
+
+    /// Whether this is true; NULL is not.
+    pub fn is_true(self) -> bool {
+        self == Self::Int(1)
+    }
+}
+
+/// What datums point into: one per call, emptied, never shrunk, so that a warm call allocates nothing.
+#[derive(Default, Debug)]
+pub struct Arena {
+    bytes: Vec<u8>,
+    elements: Vec<Datum>,
+    decimals: Vec<Decimal>,
+}
+
+fn position(length: usize) -> u32 {
+    u32::try_from(length).expect("an arena stays below 4 GiB")
+}
+
+impl Arena {
+    /// Forgets all contents and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.elements.clear();
+        self.decimals.clear();
+    }
+
+    /// Copies bytes in.
+    #[inline]
+    pub fn push_bytes(&mut self, bytes: &[u8]) -> Datum {
+        let start = position(self.bytes.len());
+        self.bytes.extend_from_slice(bytes);
+        Datum::Bytes(Span { start, length: position(bytes.len()) })
+    }
+
+    /// Adds bytes that arrive as little-endian words.
+    #[inline]
+    pub fn push_words(&mut self, words: impl Iterator<Item = u64>, length: usize) -> Datum {
+        let start = self.bytes.len();
+        for word in words {
+            self.bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        self.bytes.truncate(start + length);
+        Datum::Bytes(Span { start: position(start), length: position(length) })
+    }
+
+    /// Appends to bytes being built: runs `write` on the buffer and returns what it added.
+    pub fn build_bytes(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Datum {
+        let start = self.bytes.len();
+        write(&mut self.bytes);
+        Datum::Bytes(Span { start: position(start), length: position(self.bytes.len() - start) })
+    }
+
+    /// The bytes of a span.
+    #[inline]
+    pub fn bytes(&self, span: Span) -> &[u8] {
+        &self.bytes[span.start as usize..][..span.length as usize]
+    }
+
+    /// The bytes of a datum that holds some; empty for any other.
+    #[inline]
+    pub fn datum_bytes(&self, datum: Datum) -> &[u8] {
+        match datum {
+            Datum::Bytes(span) => self.bytes(span),
+            _ => &[],
+        }
+    }
+
+    /// Copies a part of the bytes that are already here.
+    pub fn subspan(&self, span: Span, start: usize, length: usize) -> Datum {
+        debug_assert!(start + length <= span.length as usize);
+        Datum::Bytes(Span { start: span.start + position(start), length: position(length) })
+    }
+
+    /// Concatenates two spans.
+    pub fn concat(&mut self, a: Span, b: Span) -> Datum {
+        let start = self.bytes.len();
+        self.bytes.extend_from_within(a.start as usize..(a.start + a.length) as usize);
+        self.bytes.extend_from_within(b.start as usize..(b.start + b.length) as usize);
+        Datum::Bytes(Span { start: position(start), length: a.length + b.length })
+    }
+
+    /// Adds an array.
+    pub fn push_array(&mut self, elements: &[Datum]) -> Datum {
+        let start = position(self.elements.len());
+        self.elements.extend_from_slice(elements);
+        Datum::Array(Span { start, length: position(elements.len()) })
+    }
+
+    /// The elements of an array.
+    #[inline]
+    pub fn elements(&self, span: Span) -> &[Datum] {
+        &self.elements[span.start as usize..][..span.length as usize]
+    }
+
+    /// A copy of an array with one element set, grown with NULLs where needed.
+    pub fn with_element(&mut self, array: Option<Span>, index: usize, value: Datum) -> Datum {
+        let start = self.elements.len();
+        if let Some(span) = array {
+            self.elements.extend_from_within(span.start as usize..(span.start + span.length) as usize);
+        }
+        let length = (self.elements.len() - start).max(index + 1);
+        self.elements.resize(start + length, Datum::Null);
+        self.elements[start + index] = value;
+        Datum::Array(Span { start: position(start), length: position(length) })
+    }
+
+    /// Adds a decimal.
+    pub fn push_decimal(&mut self, decimal: Decimal) -> Datum {
+        let index = position(self.decimals.len());
+        self.decimals.push(decimal);
+        Datum::Wide(index)
+    }
+
+    /// The decimal that a datum holds; `scale` is the static one of scaled integers.
+    pub fn decimal(&self, datum: Datum, scale: u8) -> Option<Decimal> {
+        match datum {
+            Datum::Int(mantissa) => Some(Decimal { mantissa: mantissa.into(), scale }),
+            Datum::Wide(index) => Some(self.decimals[index as usize]),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! Exact decimals of up to 36 digits: a 128-bit integer and the number of digits after the point.
+//!
+//! Rounding is half away from zero, and the scale of a quotient is chosen as PostgreSQL chooses it, so that
+//! the same expression gives the same digits there and here.
+//! Invariant: |mantissa| < 10^36, scale ≤ 36. Held by: `checked`, through which every result passes.
+
+use std::{cmp::Ordering, fmt, str::FromStr};
+use thiserror::Error;
+
+/// Most digits that a decimal may have.
+const MAX_DIGITS: u32 = 36;
+const LIMIT: i128 = 10i128.pow(MAX_DIGITS);
+
+/// Why a decimal could not be made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum DecimalError {
+    /// More than 36 digits, or more than the target type has.
+    #[error("numeric field overflow")]
+    Overflow,
+    /// Division by zero.
+    #[error("division by zero")]
+    DivisionByZero,
+    /// Text that is not a number.
+    #[error("invalid input syntax for type numeric")]
+    Syntax,
+}
+
+/// An exact decimal number: `mantissa` / 10^`scale`.
+#[derive(Clone, Copy, Debug)]
+pub struct Decimal {
+    /// The digits as one integer.
+    pub mantissa: i128,
+    /// Digits after the point.
+    pub scale: u8,
+}
+
+fn power(exponent: u32) -> Result<i128, DecimalError> {
+    if exponent > MAX_DIGITS {
+        return Err(DecimalError::Overflow);
+    }
+    Ok(10i128.pow(exponent))
+}
+
+fn divide_rounding(numerator: i128, divisor: i128) -> i128 {
+    let quotient = numerator / divisor;
+    let remainder = numerator % divisor;
+    if remainder.unsigned_abs() * 2 >= divisor.unsigned_abs() {
+        quotient + if (numerator < 0) == (divisor < 0) { 1 } else { -1 }
+    } else {
+        quotient
+    }
+}
+
+impl Decimal {
+    /// Makes a decimal from its digits.
+    ///
+    /// # Errors
+    /// `Overflow` above 36 digits.
+    pub fn new(mantissa: i128, scale: u8) -> Result<Self, DecimalError> {
+        Self { mantissa, scale }.checked()
+    }
+
+    /// An integer as a decimal.
+    pub fn from_int(value: i64) -> Self {
+        Self { mantissa: value.into(), scale: 0 }
+    }
+
+    fn checked(self) -> Result<Self, DecimalError> {
+        if self.mantissa.abs() < LIMIT && u32::from(self.scale) <= MAX_DIGITS {
+            Ok(self)
+        } else {
+            Err(DecimalError::Overflow)
+        }
+    }
+
+    /// The same number with another number of digits after the point, rounded half away from zero.
+    ///
+    /// # Errors
+    /// `Overflow` when the digits do not fit.
+    pub fn rescale(self, scale: u8) -> Result<Self, DecimalError> {
+        let mantissa = match scale.cmp(&self.scale) {
+            Ordering::Equal => self.mantissa,
+            Ordering::Greater => self
+                .mantissa
+                .checked_mul(power(u32::from(scale - self.scale))?)
+                .ok_or(DecimalError::Overflow)?,
+            Ordering::Less => match power(u32::from(self.scale - scale)) {
+                Ok(divisor) => divide_rounding(self.mantissa, divisor),
+                Err(_) => 0,
+            },
+        };
+        Self { mantissa, scale }.checked()
+    }
+
+    /// The number as `NUMERIC(precision, scale)` holds it.
+    ///
+    /// # Errors
+    /// `Overflow` when it has too many digits before the point.
+    pub fn fit(self, precision: u8, scale: u8) -> Result<Self, DecimalError> {
+        let rounded = self.rescale(scale)?;
+        if rounded.mantissa.abs() < power(precision.into())? {
+            Ok(rounded)
+        } else {
+            Err(DecimalError::Overflow)
+        }
+    }
+
+    fn aligned(self, other: Self) -> Result<(i128, i128, u8), DecimalError> {
+        let scale = self.scale.max(other.scale);
+        Ok((self.rescale(scale)?.mantissa, other.rescale(scale)?.mantissa, scale))
+    }
+
+    /// Sum, with the larger scale.
+    ///
+    /// # Errors
+    /// `Overflow` above 36 digits.
+    pub fn add(self, other: Self) -> Result<Self, DecimalError> {
+        let (a, b, scale) = self.aligned(other)?;
+        Self { mantissa: a + b, scale }.checked()
+    }
+
+    /// Difference, with the larger scale.
+    ///
+    /// # Errors
+    /// `Overflow` above 36 digits.
+    pub fn subtract(self, other: Self) -> Result<Self, DecimalError> {
+        self.add(Self { mantissa: -other.mantissa, scale: other.scale })
+    }
+
+    /// Product, with the sum of the scales.
+    ///
+    /// # Errors
+    /// `Overflow` above 36 digits.
+    pub fn multiply(self, other: Self) -> Result<Self, DecimalError> {
+        let mantissa = self.mantissa.checked_mul(other.mantissa).ok_or(DecimalError::Overflow)?;
+        Self { mantissa, scale: self.scale + other.scale }.checked()
+    }
+
+    /// Quotient, with the scale that PostgreSQL selects: at least 16 significant digits, and no fewer than
+    /// either operand's scale.
+    ///
+    /// # Errors
+    /// `DivisionByZero`; `Overflow` above 36 digits.
+    pub fn divide(self, other: Self) -> Result<Self, DecimalError> {
+        if other.mantissa == 0 {
+            return Err(DecimalError::DivisionByZero);
+        }
+        let (weight_a, first_a) = self.base_10000();
+        let (weight_b, first_b) = other.base_10000();
+        let mut weight = weight_a - weight_b;
+        if first_a <= first_b {
+            weight -= 1;
+        }
+        let scale = (16 - weight * 4).max(self.scale.into()).max(other.scale.into()).clamp(0, 1000);
+        let scale = u8::try_from(scale).map_err(|_| DecimalError::Overflow)?;
+        let shift = i32::from(scale) + i32::from(other.scale) - i32::from(self.scale);
+        let (mut numerator, mut divisor) = (self.mantissa, other.mantissa);
+        if shift >= 0 {
+            match numerator.checked_mul(power(shift.unsigned_abs())?) {
+                Some(shifted) => numerator = shifted,
+                None => return Self::long_division(numerator, divisor, shift.unsigned_abs(), scale),
+            }
+        } else {
+            divisor = divisor.checked_mul(power(shift.unsigned_abs())?).ok_or(DecimalError::Overflow)?;
+        }
+        Self { mantissa: divide_rounding(numerator, divisor), scale }.checked()
+    }
+
+    /// Digit by digit, for numerators that do not fit 128 bits once shifted.
+    fn long_division(numerator: i128, divisor: i128, digits: u32, scale: u8) -> Result<Self, DecimalError> {
+        let negative = (numerator < 0) != (divisor < 0);
+        let (numerator, divisor) = (numerator.unsigned_abs(), divisor.unsigned_abs());
+        let mut quotient = numerator / divisor;
+        let mut remainder = numerator % divisor;
+        for _ in 0..digits {
+            remainder *= 10;
+            quotient = quotient.checked_mul(10).ok_or(DecimalError::Overflow)? + remainder / divisor;
+            remainder %= divisor;
+        }
+        if remainder * 2 >= divisor {
+            quotient += 1;
+        }
+        let quotient = i128::try_from(quotient).map_err(|_| DecimalError::Overflow)?;
+        Self { mantissa: if negative { -quotient } else { quotient }, scale }.checked()
+    }
+
+    /// Weight and value of the first digit in base 10000, which is how PostgreSQL measures numbers.
+    fn base_10000(self) -> (i32, i128) {
+        if self.mantissa == 0 {
+            return (0, 0);
+        }
+        let digits = i32::try_from(self.mantissa.unsigned_abs().ilog10()).unwrap_or(0);
+        let weight = (digits - i32::from(self.scale)).div_euclid(4);
+        let exponent = weight * 4 + i32::from(self.scale);
+        let magnitude = self.mantissa.abs();
+        let first = if exponent >= 0 {
+            magnitude / 10i128.pow(exponent.unsigned_abs())
+        } else {
+            magnitude * 10i128.pow(exponent.unsigned_abs())
+        };
+        (weight, first)
+    }
+
+    /// Remainder of truncating division, with the sign of the dividend.
+    ///
+    /// # Errors
+    /// `DivisionByZero`; `Overflow` above 36 digits.
+    pub fn remainder(self, other: Self) -> Result<Self, DecimalError> {
+        if other.mantissa == 0 {
+            return Err(DecimalError::DivisionByZero);
+        }
+        let (a, b, scale) = self.aligned(other)?;
+        Self { mantissa: a % b, scale }.checked()
+    }
+
+    /// The nearest integer, half away from zero.
+    ///
+    /// # Errors
+    /// `Overflow` beyond 64 bits.
+    pub fn to_int(self) -> Result<i64, DecimalError> {
+        i64::try_from(self.rescale(0)?.mantissa).map_err(|_| DecimalError::Overflow)
+    }
+
+    /// The nearest double.
+    pub fn to_double(self) -> f64 {
+        self.to_string().parse().unwrap_or(f64::NAN)
+    }
+
+    /// Order by value, whatever the scales.
+    pub fn compare(self, other: Self) -> Ordering {
+        match self.aligned(other) {
+            Ok((a, b, _)) => a.cmp(&b),
+            // Alignment overflowed: the numbers differ by more than 36 digits of magnitude.
+            Err(_) => {
+                let (a, b) = (self.to_double(), other.to_double());
+                a.partial_cmp(&b).unwrap_or(Ordering::Equal)
+            }
+        }
+    }
+}
+
+impl PartialEq for Decimal {
+    fn eq(&self, other: &Self) -> bool {
+        self.compare(*other) == Ordering::Equal
+    }
+}
+
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.mantissa < 0 { "-" } else { "" };
+        let scale = usize::from(self.scale);
+        let digits = format!("{:0>width$}", self.mantissa.unsigned_abs(), width = scale + 1);
+        let (whole, fraction) = digits.split_at(digits.len() - scale);
+        if scale == 0 { write!(f, "{sign}{whole}") } else { write!(f, "{sign}{whole}.{fraction}") }
+    }
+}
+
+impl FromStr for Decimal {
+    type Err = DecimalError;
+
+    fn from_str(text: &str) -> Result<Self, DecimalError> {
+        let text = text.trim();
+        let (body, exponent) = match text.find(['e', 'E']) {
+            Some(at) => {
+                let exponent: i32 = text[at + 1..].parse().map_err(|_| DecimalError::Syntax)?;
+                (&text[..at], exponent)
+            }
+            None => (text, 0),
+        };
+        let (negative, body) = match body.as_bytes().first() {
+            Some(b'-') => (true, &body[1..]),
+            Some(b'+') => (false, &body[1..]),
+            _ => (false, body),
+        };
+        let (whole, fraction) = body.split_once('.').unwrap_or((body, ""));
+        let digits = || whole.bytes().chain(fraction.bytes());
+        if digits().next().is_none() || !digits().all(|digit| digit.is_ascii_digit()) {
+            return Err(DecimalError::Syntax);
+        }
+        let mut mantissa = 0i128;
+        for digit in digits() {
+            mantissa = mantissa * 10 + i128::from(digit - b'0');
+            if mantissa >= LIMIT {
+                return Err(DecimalError::Overflow);
+            }
+        }
+        let mantissa = if negative { -mantissa } else { mantissa };
+        let scale = i32::try_from(fraction.len()).map_err(|_| DecimalError::Overflow)? - exponent;
+        if scale < 0 {
+            let factor = power(scale.unsigned_abs())?;
+            let mantissa = mantissa.checked_mul(factor).ok_or(DecimalError::Overflow)?;
+            return Self::new(mantissa, 0);
+        }
+        Self::new(mantissa, u8::try_from(scale).map_err(|_| DecimalError::Overflow)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decimal(text: &str) -> Decimal {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn arithmetic_prints_as_postgresql_does() {
+        // Right-hand sides are what PostgreSQL 15 prints.
+        let cases = [
+            (decimal("1.10").add(decimal("2.205")), "3.305"),
+            (decimal("1.10").multiply(decimal("-2.05")), "-2.2550"),
+            (decimal("1").divide(decimal("3")), "0.33333333333333333333"),
+            (decimal("10").divide(decimal("4")), "2.5000000000000000"),
+            (decimal("100.00").divide(decimal("7")), "14.2857142857142857"),
+            (decimal("0.01").divide(decimal("1234567")), "0.0000000081000059130043164932"),
+            (decimal("-7.5").remainder(decimal("2")), "-1.5"),
+            (decimal("2.345").rescale(2), "2.35"),
+            (decimal("-2.345").rescale(2), "-2.35"),
+            (decimal("1.5e3").rescale(0), "1500"),
+        ];
+        for (result, expected) in cases {
+            assert_eq!(result.unwrap().to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn overflow_and_syntax_are_errors() {
+        assert_eq!(decimal("100").fit(4, 2).unwrap_err(), DecimalError::Overflow);
+        assert_eq!(decimal("99.994").fit(4, 2).unwrap().to_string(), "99.99");
+        assert_eq!(decimal("1").divide(decimal("0.0")).unwrap_err(), DecimalError::DivisionByZero);
+        for text in ["", "abc", "1.2.3", "--1", "1e", "."] {
+            assert_eq!(text.parse::<Decimal>().unwrap_err(), DecimalError::Syntax, "{text:?}");
+        }
+        assert_eq!("1".repeat(37).parse::<Decimal>().unwrap_err(), DecimalError::Overflow);
+    }
+}

@@ -1,0 +1,28 @@
+//! Types, values, row and key layouts, tables and indexes: what every other room agrees on.
+//!
+//! Not here: how definitions are read from SQL (`sql`), where rows live (`storage`), and procedures
+//! themselves (`procedure`).
+
+mod datum;
+mod decimal;
+mod encoding;
+mod identifiers;
+mod key;
+mod row;
+mod schema;
+mod temporal;
+mod types;
+mod value;
+
+pub use datum::{Arena, Datum, Span};
+pub use decimal::{Decimal, DecimalError};
+pub use encoding::{DecodeError, Reader, decode_value, encode_value, put_varint};
+pub use identifiers::{CommitOrder, Epoch, IndexId, ProcedureId, TableId};
+pub use key::{encode_datum, successor};
+pub use row::{ColumnKind, ColumnSlot, RowLayout, VARIABLE_ALIGNMENT};
+pub use schema::{Catalog, CatalogError, Column, Index, Table};
+pub use temporal::{
+    MICROSECONDS_PER_DAY, TemporalError, format_date, format_timestamp, now_us, parse_date, parse_timestamp,
+};
+pub use types::{ScalarType, Type};
+pub use value::{Value, ValueError, datum_from_value, value_from_datum};

@@ -1,0 +1,266 @@
+//! The compact row layout: fixed columns at fixed offsets, variable ones behind them.
+//!
+//! A row is a sequence of 64-bit little-endian words. Fixed columns come first, widest first, so that each is
+//! naturally aligned and none straddles a word; then one bit for each nullable column (1 = NULL); then the
+//! bytes of variable columns, each beginning on a word. A variable column's fixed part is one word: the byte
+//! offset of its data in the low half, its length in the high half.
+//!
+//! Invariant: no column crosses a word, so a row can be read and written word by word with atomics.
+//! Held by: `columns_stay_inside_words`.
+
+use crate::{Arena, Datum, Decimal, ScalarType};
+
+/// Variable data begins at multiples of this many bytes.
+pub const VARIABLE_ALIGNMENT: usize = 8;
+
+/// How a column is held in a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ColumnKind {
+    /// One byte: BOOLEAN.
+    Int8,
+    /// Two bytes: SMALLINT.
+    Int16,
+    /// Four bytes: INTEGER, DATE.
+    Int32,
+    /// Eight bytes: BIGINT, timestamps, NUMERIC up to 18 digits.
+    Int64,
+    /// Eight bytes: DOUBLE PRECISION.
+    Double,
+    /// Three words: 128-bit mantissa, scale. NUMERIC of more than 18 digits or without a scale.
+    Wide,
+    /// One word in the fixed part, bytes behind it.
+    Variable,
+}
+
+impl ColumnKind {
+    fn of(ty: ScalarType) -> Self {
+        match ty {
+            ScalarType::Boolean => Self::Int8,
+            ScalarType::SmallInt => Self::Int16,
+            ScalarType::Integer | ScalarType::Date => Self::Int32,
+            ScalarType::BigInt | ScalarType::Timestamp | ScalarType::Timestamptz => Self::Int64,
+            ScalarType::Double => Self::Double,
+            ScalarType::Numeric { .. } if ty.is_machine_numeric() => Self::Int64,
+            ScalarType::Numeric { .. } | ScalarType::AnyNumeric => Self::Wide,
+            _ => Self::Variable,
+        }
+    }
+
+    fn width(self) -> usize {
+        match self {
+            Self::Int8 => 1,
+            Self::Int16 => 2,
+            Self::Int32 => 4,
+            Self::Int64 | Self::Double | Self::Variable => 8,
+            Self::Wide => 24,
+        }
+    }
+}
+
+/// Where one column lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ColumnSlot {
+    /// How it is held.
+    pub kind: ColumnKind,
+    /// Byte offset of its fixed part.
+    pub offset: u16,
+    /// Bit number (from the row's start) of its NULL flag, when it is nullable.
+    pub null_bit: Option<u32>,
+}
+
+impl ColumnSlot {
+    /// The word that the fixed part lies in (the first one, for wide columns).
+    #[inline]
+    pub fn word(self) -> usize {
+        usize::from(self.offset) / 8
+    }
+
+    /// How far the fixed part is shifted inside its word, in bits.
+    #[inline]
+    pub fn shift(self) -> u32 {
+        u32::from(self.offset) % 8 * 8
+    }
+
+    /// Takes an integer column out of its word.
+    #[inline]
+    pub fn extract(self, word: u64) -> i64 {
+        let shifted = word >> self.shift();
+        match self.kind {
+            ColumnKind::Int8 => i64::from(shifted as i8),
+            ColumnKind::Int16 => i64::from(shifted as i16),
+            ColumnKind::Int32 => i64::from(shifted as i32),
+            _ => shifted as i64,
+        }
+    }
+
+    /// Puts an integer column into its word.
+    #[inline]
+    pub fn deposit(self, word: u64, value: i64) -> u64 {
+        let mask = match self.kind {
+            ColumnKind::Int8 => 0xff,
+            ColumnKind::Int16 => 0xffff,
+            ColumnKind::Int32 => 0xffff_ffff,
+            _ => u64::MAX,
+        };
+        word & !(mask << self.shift()) | (value as u64 & mask) << self.shift()
+    }
+}
+
+/// The layout of a table's rows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RowLayout {
+    slots: Vec<ColumnSlot>,
+    fixed_words: usize,
+}
+
+impl RowLayout {
+    /// Lays out columns given as (type, nullable).
+    pub fn new(columns: &[(ScalarType, bool)]) -> Self {
+        let mut slots = vec![ColumnSlot { kind: ColumnKind::Int8, offset: 0, null_bit: None }; columns.len()];
+        let mut order: Vec<usize> = (0..columns.len()).collect();
+        order.sort_by_key(|index| std::cmp::Reverse(ColumnKind::of(columns[*index].0).width().min(8)));
+        let mut offset = 0;
+        for index in order {
+            let kind = ColumnKind::of(columns[index].0);
+            slots[index].kind = kind;
+            slots[index].offset = u16::try_from(offset).expect("at most 1,600 columns");
+            offset += kind.width();
+        }
+        let mut bit = offset * 8;
+        for (slot, (_, nullable)) in slots.iter_mut().zip(columns) {
+            if *nullable {
+                slot.null_bit = Some(u32::try_from(bit).expect("at most 1,600 columns"));
+                bit += 1;
+            }
+        }
+        Self { slots, fixed_words: bit.div_ceil(64) }
+    }
+
+    /// Where each column lies, in table order.
+    pub fn slots(&self) -> &[ColumnSlot] {
+        &self.slots
+    }
+
+    /// Words before the variable data.
+    pub fn fixed_words(&self) -> usize {
+        self.fixed_words
+    }
+
+    /// Writes a row image of one datum a column into `words` (emptied first).
+    pub fn encode(&self, row: &[Datum], arena: &Arena, words: &mut Vec<u64>) {
+        debug_assert_eq!(row.len(), self.slots.len());
+        words.clear();
+        words.resize(self.fixed_words, 0);
+        for (slot, datum) in self.slots.iter().zip(row) {
+            self.encode_column(*slot, *datum, arena, words);
+        }
+    }
+
+    fn encode_column(&self, slot: ColumnSlot, datum: Datum, arena: &Arena, words: &mut Vec<u64>) {
+        let word = slot.word();
+        match (datum, slot.kind) {
+            (Datum::Null, _) => {
+                let bit = slot.null_bit.expect("NOT NULL was checked before the row is made");
+                words[bit as usize / 64] |= 1 << (bit % 64);
+            }
+            (Datum::Int(_) | Datum::Wide(_), ColumnKind::Wide) => {
+                let Decimal { mantissa, scale } =
+                    arena.decimal(datum, 0).expect("a decimal column is given decimals");
+                words[word] = mantissa as u64;
+                words[word + 1] = (mantissa >> 64) as u64;
+                words[word + 2] = scale.into();
+            }
+            (Datum::Int(value), _) => words[word] = slot.deposit(words[word], value),
+            (Datum::Double(value), _) => words[word] = value.to_bits(),
+            (Datum::Bytes(span), _) => {
+                let bytes = arena.bytes(span);
+                words[word] = (words.len() * 8) as u64 | (bytes.len() as u64) << 32;
+                for chunk in bytes.chunks(8) {
+                    let mut padded = [0; 8];
+                    padded[..chunk.len()].copy_from_slice(chunk);
+                    words.push(u64::from_le_bytes(padded));
+                }
+            }
+            (Datum::Wide(_) | Datum::Array(_), _) => unreachable!("not a column's value: {datum:?}"),
+        }
+    }
+
+    /// Reads a column of a row whose words `load` returns. Callers that race with writers validate afterwards;
+    /// lengths are therefore bounded by `words`, the size of the row's memory.
+    #[inline]
+    pub fn decode(slot: ColumnSlot, words: usize, load: impl Fn(usize) -> u64, arena: &mut Arena) -> Datum {
+        if let Some(bit) = slot.null_bit
+            && load(bit as usize / 64) >> (bit % 64) & 1 == 1
+        {
+            return Datum::Null;
+        }
+        let word = load(slot.word());
+        match slot.kind {
+            ColumnKind::Double => Datum::Double(f64::from_bits(word)),
+            ColumnKind::Variable => {
+                let (start, length) = ((word as u32 as usize) / 8, (word >> 32) as usize);
+                let available = words.saturating_sub(start);
+                let length = length.min(available * 8);
+                arena.push_words((start..start + length.div_ceil(8)).map(load), length)
+            }
+            ColumnKind::Wide => {
+                let high = load(slot.word() + 1);
+                let mantissa = i128::from(word) | i128::from(high as i64) << 64;
+                arena.push_decimal(Decimal { mantissa, scale: load(slot.word() + 2) as u8 })
+            }
+            _ => Datum::Int(slot.extract(word)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_stay_inside_words() {
+        let types = [
+            ScalarType::Boolean,
+            ScalarType::Text,
+            ScalarType::SmallInt,
+            ScalarType::AnyNumeric,
+            ScalarType::Integer,
+            ScalarType::Numeric { precision: 12, scale: 2 },
+            ScalarType::Double,
+        ];
+        let columns: Vec<_> = types.iter().map(|ty| (*ty, true)).collect();
+        let layout = RowLayout::new(&columns);
+        for slot in layout.slots() {
+            let width = slot.kind.width().min(8);
+            assert!(usize::from(slot.offset) % 8 + width <= 8, "{slot:?}");
+        }
+        let mut arena = Arena::default();
+        let wide = arena.push_decimal(Decimal::new(-(10i128.pow(30)), 7).unwrap());
+        let text = arena.push_bytes("Überweisung über 10 €".as_bytes());
+        let rows = [
+            vec![
+                Datum::boolean(true),
+                text,
+                Datum::Int(-7),
+                wide,
+                Datum::Int(-70_000),
+                Datum::Int(-123_456),
+                Datum::Double(-0.5),
+            ],
+            vec![Datum::Null; 7],
+        ];
+        for row in rows {
+            let mut words = Vec::new();
+            layout.encode(&row, &arena, &mut words);
+            let mut back = Arena::default();
+            for (slot, expected) in layout.slots().iter().zip(&row) {
+                let read = RowLayout::decode(*slot, words.len(), |word| words[word], &mut back);
+                match expected {
+                    Datum::Bytes(span) => assert_eq!(back.datum_bytes(read), arena.bytes(*span)),
+                    Datum::Wide(_) => assert_eq!(back.decimal(read, 0), arena.decimal(*expected, 0)),
+                    other => assert_eq!(read, *other),
+                }
+            }
+        }
+    }
+}

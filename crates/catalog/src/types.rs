@@ -1,0 +1,162 @@
+//! SQL types, as PostgreSQL names and bounds them.
+
+use std::fmt;
+
+/// A type of one value.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ScalarType {
+    /// Two-byte integer.
+    SmallInt,
+    /// Four-byte integer.
+    Integer,
+    /// Eight-byte integer.
+    BigInt,
+    /// Exact decimal with a fixed number of digits; `precision` ≤ 36.
+    Numeric {
+        /// Digits in all.
+        precision: u8,
+        /// Digits after the point.
+        scale: u8,
+    },
+    /// Exact decimal whose scale each value carries; at most 36 digits.
+    AnyNumeric,
+    /// IEEE 754 double.
+    Double,
+    /// True or false.
+    Boolean,
+    /// Blank-padded text of a number of characters.
+    Char(u32),
+    /// Text of at most a number of characters.
+    Varchar(u32),
+    /// Text.
+    Text,
+    /// Microseconds since 2000-01-01, no zone.
+    Timestamp,
+    /// Microseconds since 2000-01-01 UTC.
+    Timestamptz,
+    /// Days since 2000-01-01.
+    Date,
+    /// Bytes.
+    Bytea,
+    /// 16 bytes.
+    Uuid,
+}
+
+/// A type of a variable, parameter or column.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Type {
+    /// One value.
+    Scalar(ScalarType),
+    /// One-dimensional array; parameters and variables only.
+    Array(ScalarType),
+}
+
+impl ScalarType {
+    /// Digits that fit a machine integer whatever their values.
+    pub const MACHINE_DIGITS: u8 = 18;
+
+    /// Integers of any width.
+    pub fn is_integer(self) -> bool {
+        matches!(self, Self::SmallInt | Self::Integer | Self::BigInt)
+    }
+
+    /// Integers and decimals: exact numbers.
+    pub fn is_exact(self) -> bool {
+        self.is_integer() || matches!(self, Self::Numeric { .. } | Self::AnyNumeric)
+    }
+
+    /// Anything that arithmetic takes.
+    pub fn is_number(self) -> bool {
+        self.is_exact() || self == Self::Double
+    }
+
+    /// Character types.
+    pub fn is_text(self) -> bool {
+        matches!(self, Self::Char(_) | Self::Varchar(_) | Self::Text)
+    }
+
+    /// Whether values are held as bytes (text, bytea, uuid).
+    pub fn is_bytes(self) -> bool {
+        self.is_text() || matches!(self, Self::Bytea | Self::Uuid)
+    }
+
+    /// Digits after the point that every value of this type is held with, where there is one number.
+    pub fn fixed_scale(self) -> Option<u8> {
+        match self {
+            Self::SmallInt | Self::Integer | Self::BigInt => Some(0),
+            Self::Numeric { scale, .. } => Some(scale),
+            _ => None,
+        }
+    }
+
+    /// Whether a decimal of this type always fits a machine integer (scaled).
+    pub fn is_machine_numeric(self) -> bool {
+        matches!(self, Self::Numeric { precision, .. } if precision <= Self::MACHINE_DIGITS)
+    }
+
+    /// Whether both belong to the same family, so that assignment only adjusts length or scale.
+    pub fn same_family(self, other: Self) -> bool {
+        self == other
+            || self.is_integer() && other.is_integer()
+            || self.is_text() && other.is_text()
+            || (self.is_exact() && !self.is_integer() && other.is_exact() && !other.is_integer())
+            || matches!(
+                (self, other),
+                (Self::Timestamp | Self::Timestamptz, Self::Timestamp | Self::Timestamptz)
+            )
+    }
+}
+
+impl fmt::Display for ScalarType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SmallInt => f.write_str("smallint"),
+            Self::Integer => f.write_str("integer"),
+            Self::BigInt => f.write_str("bigint"),
+            Self::Numeric { precision, scale } => write!(f, "numeric({precision},{scale})"),
+            Self::AnyNumeric => f.write_str("numeric"),
+            Self::Double => f.write_str("double precision"),
+            Self::Boolean => f.write_str("boolean"),
+            Self::Char(n) => write!(f, "character({n})"),
+            Self::Varchar(n) => write!(f, "character varying({n})"),
+            Self::Text => f.write_str("text"),
+            Self::Timestamp => f.write_str("timestamp without time zone"),
+            Self::Timestamptz => f.write_str("timestamp with time zone"),
+            Self::Date => f.write_str("date"),
+            Self::Bytea => f.write_str("bytea"),
+            Self::Uuid => f.write_str("uuid"),
+        }
+    }
+}
+
+impl Type {
+    /// The type of one value or of one element.
+    pub fn element(self) -> ScalarType {
+        match self {
+            Self::Scalar(scalar) | Self::Array(scalar) => scalar,
+        }
+    }
+
+    /// The scalar type, unless this is an array.
+    pub fn scalar(self) -> Option<ScalarType> {
+        match self {
+            Self::Scalar(scalar) => Some(scalar),
+            Self::Array(_) => None,
+        }
+    }
+}
+
+impl From<ScalarType> for Type {
+    fn from(scalar: ScalarType) -> Self {
+        Self::Scalar(scalar)
+    }
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Scalar(scalar) => scalar.fmt(f),
+            Self::Array(scalar) => write!(f, "{scalar}[]"),
+        }
+    }
+}

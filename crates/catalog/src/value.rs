@@ -1,0 +1,302 @@
+//! Owned values: what a program passes to a procedure and gets back.
+
+use crate::{Arena, Datum, Decimal, ScalarType, Type, format_date, format_timestamp};
+use crate::{parse_date, parse_timestamp};
+use std::fmt;
+use thiserror::Error;
+
+/// One owned SQL value.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum Value {
+    /// SQL NULL.
+    Null,
+    /// BOOLEAN.
+    Boolean(bool),
+    /// SMALLINT, INTEGER, BIGINT.
+    Int(i64),
+    /// NUMERIC.
+    Numeric(Decimal),
+    /// DOUBLE PRECISION.
+    Double(f64),
+    /// CHAR, VARCHAR, TEXT. A text is also accepted for every other type and read as PostgreSQL reads it.
+    Text(String),
+    /// BYTEA.
+    Bytes(Vec<u8>),
+    /// TIMESTAMP and TIMESTAMPTZ: microseconds since 2000-01-01.
+    Timestamp(i64),
+    /// DATE: days since 2000-01-01.
+    Date(i32),
+    /// UUID.
+    Uuid([u8; 16]),
+    /// A one-dimensional array.
+    Array(Vec<Value>),
+}
+
+/// A value that its target type does not take. Carries PostgreSQL's SQLSTATE.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("{message}")]
+pub struct ValueError {
+    /// PostgreSQL's five-character code.
+    pub sqlstate: &'static str,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl ValueError {
+    /// Makes one.
+    pub fn new(sqlstate: &'static str, message: impl Into<String>) -> Self {
+        Self { sqlstate, message: message.into() }
+    }
+
+    /// `22003`: the number has no place in the type.
+    pub fn out_of_range(ty: impl fmt::Display) -> Self {
+        Self::new("22003", format!("{ty} out of range"))
+    }
+
+    /// `22001`: the text is longer than the type.
+    pub fn too_long(ty: impl fmt::Display) -> Self {
+        Self::new("22001", format!("value too long for type {ty}"))
+    }
+}
+
+impl From<crate::DecimalError> for ValueError {
+    fn from(error: crate::DecimalError) -> Self {
+        let sqlstate = match error {
+            crate::DecimalError::Overflow => "22003",
+            crate::DecimalError::DivisionByZero => "22012",
+            crate::DecimalError::Syntax => "22P02",
+        };
+        Self::new(sqlstate, error.to_string())
+    }
+}
+
+macro_rules! from_integer {
+    ($($ty:ty),*) => {$(
+        impl From<$ty> for Value {
+            fn from(value: $ty) -> Self {
+                Self::Int(value.into())
+            }
+        }
+    )*};
+}
+from_integer!(i16, i32, i64);
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Self {
+        Self::Boolean(value)
+    }
+}
+impl From<f64> for Value {
+    fn from(value: f64) -> Self {
+        Self::Double(value)
+    }
+}
+impl From<Decimal> for Value {
+    fn from(value: Decimal) -> Self {
+        Self::Numeric(value)
+    }
+}
+impl From<&str> for Value {
+    fn from(value: &str) -> Self {
+        Self::Text(value.into())
+    }
+}
+impl From<String> for Value {
+    fn from(value: String) -> Self {
+        Self::Text(value)
+    }
+}
+impl<T: Into<Value>> From<Vec<T>> for Value {
+    fn from(values: Vec<T>) -> Self {
+        Self::Array(values.into_iter().map(Into::into).collect())
+    }
+}
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
+fn write_hex(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
+    bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => f.write_str("NULL"),
+            Self::Boolean(value) => f.write_str(if *value { "t" } else { "f" }),
+            Self::Int(value) => value.fmt(f),
+            Self::Numeric(value) => value.fmt(f),
+            Self::Double(value) => value.fmt(f),
+            Self::Text(text) => f.write_str(text),
+            Self::Bytes(bytes) => {
+                f.write_str("\\x")?;
+                write_hex(f, bytes)
+            }
+            Self::Timestamp(us) => f.write_str(&format_timestamp(*us)),
+            Self::Date(days) => f.write_str(&format_date(*days)),
+            Self::Uuid(bytes) => {
+                for (index, part) in [0..4, 4..6, 6..8, 8..10, 10..16].into_iter().enumerate() {
+                    if index > 0 {
+                        f.write_str("-")?;
+                    }
+                    write_hex(f, &bytes[part])?;
+                }
+                Ok(())
+            }
+            Self::Array(values) => {
+                f.write_str("{")?;
+                for (index, value) in values.iter().enumerate() {
+                    if index > 0 {
+                        f.write_str(",")?;
+                    }
+                    write!(f, "{value}")?;
+                }
+                f.write_str("}")
+            }
+        }
+    }
+}
+
+fn hex(text: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b'-').collect();
+    digits
+        .chunks(2)
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
+        .collect::<Option<_>>()
+        .filter(|_| digits.len().is_multiple_of(2))
+}
+
+/// Checks and rounds a decimal into the datum of an exact type.
+fn exact_datum(decimal: Decimal, ty: ScalarType, arena: &mut Arena) -> Result<Datum, ValueError> {
+    let limits = match ty {
+        ScalarType::SmallInt => Some((i64::from(i16::MIN), i64::from(i16::MAX))),
+        ScalarType::Integer => Some((i64::from(i32::MIN), i64::from(i32::MAX))),
+        ScalarType::BigInt => Some((i64::MIN, i64::MAX)),
+        _ => None,
+    };
+    if let Some((least, most)) = limits {
+        let value = decimal.to_int().map_err(|_| ValueError::out_of_range(ty))?;
+        return if (least..=most).contains(&value) {
+            Ok(Datum::Int(value))
+        } else {
+            Err(ValueError::out_of_range(ty))
+        };
+    }
+    match ty {
+        ScalarType::Numeric { precision, scale } => {
+            let fitted = decimal.fit(precision, scale)?;
+            Ok(match i64::try_from(fitted.mantissa) {
+                Ok(mantissa) if ty.is_machine_numeric() => Datum::Int(mantissa),
+                _ => arena.push_decimal(fitted),
+            })
+        }
+        _ => Ok(arena.push_decimal(decimal)),
+    }
+}
+
+fn text_datum(text: &str, ty: ScalarType, arena: &mut Arena) -> Result<Datum, ValueError> {
+    let syntax = || ValueError::new("22P02", format!("invalid input syntax for type {ty}: \"{text}\""));
+    match ty {
+        ScalarType::Text => Ok(arena.push_bytes(text.as_bytes())),
+        ScalarType::Varchar(limit) | ScalarType::Char(limit) => {
+            let kept = if matches!(ty, ScalarType::Char(_)) { text.trim_end_matches(' ') } else { text };
+            if kept.len() > limit as usize && kept.chars().count() > limit as usize {
+                return Err(ValueError::too_long(ty));
+            }
+            Ok(arena.push_bytes(kept.as_bytes()))
+        }
+        ScalarType::Boolean => match text.trim().to_ascii_lowercase().as_str() {
+            "t" | "true" | "yes" | "on" | "1" => Ok(Datum::boolean(true)),
+            "f" | "false" | "no" | "off" | "0" => Ok(Datum::boolean(false)),
+            _ => Err(syntax()),
+        },
+        ScalarType::Double => text.trim().parse().map(Datum::Double).map_err(|_| syntax()),
+        ScalarType::Date => match parse_date(text) {
+            Ok(days) => Ok(Datum::Int(days.into())),
+            Err(error) => Err(ValueError::new("22007", error.to_string())),
+        },
+        ScalarType::Timestamp | ScalarType::Timestamptz => {
+            parse_timestamp(text).map(Datum::Int).map_err(|e| ValueError::new("22007", e.to_string()))
+        }
+        ScalarType::Bytea => match text.strip_prefix("\\x") {
+            Some(digits) => hex(digits).map(|bytes| arena.push_bytes(&bytes)).ok_or_else(syntax),
+            None => Ok(arena.push_bytes(text.as_bytes())),
+        },
+        ScalarType::Uuid => match hex(text.trim()) {
+            Some(bytes) if bytes.len() == 16 => Ok(arena.push_bytes(&bytes)),
+            _ => Err(syntax()),
+        },
+        _ => exact_datum(text.parse().map_err(|_| syntax())?, ty, arena),
+    }
+}
+
+/// Brings a value into an arena as a datum of a type, checked and rounded as an assignment is.
+///
+/// # Errors
+/// A value of another kind, or one that does not fit the type.
+pub fn datum_from_value(value: &Value, ty: Type, arena: &mut Arena) -> Result<Datum, ValueError> {
+    let scalar = ty.element();
+    let mismatch = || ValueError::new("42804", format!("{value:?} is not a value of type {ty}"));
+    if let (Value::Array(values), Type::Array(_)) = (value, ty) {
+        let elements = values
+            .iter()
+            .map(|element| datum_from_value(element, scalar.into(), arena))
+            .collect::<Result<Vec<_>, _>>()?;
+        return Ok(arena.push_array(&elements));
+    }
+    if matches!(ty, Type::Array(_)) && *value != Value::Null {
+        return Err(mismatch());
+    }
+    match (value, scalar) {
+        (Value::Null, _) => Ok(Datum::Null),
+        (Value::Text(text), _) => text_datum(text, scalar, arena),
+        (Value::Int(int), ScalarType::Double) => Ok(Datum::Double(*int as f64)),
+        (Value::Numeric(decimal), ScalarType::Double) => Ok(Datum::Double(decimal.to_double())),
+        (Value::Double(double), ScalarType::Double) => Ok(Datum::Double(*double)),
+        (Value::Int(int), _) if scalar.is_exact() => exact_datum(Decimal::from_int(*int), scalar, arena),
+        (Value::Numeric(decimal), _) if scalar.is_exact() => exact_datum(*decimal, scalar, arena),
+        (Value::Boolean(value), ScalarType::Boolean) => Ok(Datum::boolean(*value)),
+        (Value::Timestamp(us), ScalarType::Timestamp | ScalarType::Timestamptz) => Ok(Datum::Int(*us)),
+        (Value::Date(days), ScalarType::Date) => Ok(Datum::Int((*days).into())),
+        (Value::Bytes(bytes), ScalarType::Bytea) => Ok(arena.push_bytes(bytes)),
+        (Value::Uuid(bytes), ScalarType::Uuid) => Ok(arena.push_bytes(bytes)),
+        _ => Err(mismatch()),
+    }
+}
+
+/// Takes a datum of a type out of an arena as an owned value; CHAR(n) is blank-padded here.
+pub fn value_from_datum(datum: Datum, ty: Type, arena: &Arena) -> Value {
+    let scalar = ty.element();
+    match datum {
+        Datum::Null => Value::Null,
+        Datum::Array(span) => Value::Array(
+            arena
+                .elements(span)
+                .iter()
+                .map(|element| value_from_datum(*element, scalar.into(), arena))
+                .collect(),
+        ),
+        Datum::Double(value) => Value::Double(value),
+        Datum::Wide(_) => arena.decimal(datum, 0).map_or(Value::Null, Value::Numeric),
+        Datum::Int(int) => match scalar {
+            ScalarType::Boolean => Value::Boolean(int != 0),
+            ScalarType::Date => Value::Date(i32::try_from(int).unwrap_or(i32::MAX)),
+            ScalarType::Timestamp | ScalarType::Timestamptz => Value::Timestamp(int),
+            ScalarType::Numeric { scale, .. } => Value::Numeric(Decimal { mantissa: int.into(), scale }),
+            _ => Value::Int(int),
+        },
+        Datum::Bytes(span) => {
+            let bytes = arena.bytes(span);
+            let text = || String::from_utf8_lossy(bytes).into_owned();
+            match scalar {
+                ScalarType::Bytea => Value::Bytes(bytes.to_vec()),
+                ScalarType::Uuid => bytes.try_into().map_or(Value::Null, Value::Uuid),
+                ScalarType::Char(n) => Value::Text(format!("{:<width$}", text(), width = n as usize)),
+                _ => Value::Text(text()),
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! How a tree's nodes hold keys: as one to four big-endian words, or as a prefix word and a pointer to bytes.
+//!
+//! Invariant: `compare` agrees with the order of the key bytes. Held by: `index::tests::trees_agree_with_a_map`.
+#![allow(unsafe_code)]
+
+use super::node::{Node, SLOT_WORDS};
+use crate::{OutOfMemory, Worker};
+use std::cmp::Ordering;
+use std::ptr::NonNull;
+
+/// Most words of a key in a slot.
+pub(super) const MAX_WORDS: usize = 4;
+
+/// A key to look for.
+pub(super) struct Probe<'a> {
+    words: [u64; MAX_WORDS],
+    bytes: &'a [u8],
+}
+
+impl<'a> Probe<'a> {
+    #[inline]
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        let mut padded = [0; MAX_WORDS * 8];
+        let length = bytes.len().min(padded.len());
+        padded[..length].copy_from_slice(&bytes[..length]);
+        let mut words = [0; MAX_WORDS];
+        for (word, chunk) in words.iter_mut().zip(padded.chunks_exact(8)) {
+            *word = u64::from_be_bytes(chunk.try_into().expect("eight bytes"));
+        }
+        Self { words, bytes }
+    }
+}
+
+/// One way of holding keys.
+pub(super) trait KeyShape {
+    /// Words of a key in a slot.
+    const WORDS: usize;
+    /// Slots of a node.
+    const CAPACITY: usize = SLOT_WORDS / (Self::WORDS + 1);
+
+    /// How a slot's key compares with a probe.
+    fn compare(node: &Node, slot: usize, probe: &Probe<'_>) -> Ordering;
+
+    /// The words of a new key.
+    fn make(probe: &Probe<'_>, worker: &mut Worker) -> Result<[u64; MAX_WORDS], OutOfMemory>;
+
+    /// Frees what a key that was taken out of its node holds, once no reader can see it.
+    ///
+    /// # Safety
+    /// The key has left its node and is retired once.
+    unsafe fn retire(key: [u64; MAX_WORDS], worker: &mut Worker);
+
+    /// Compares two keys given as bytes, as keys in nodes compare.
+    fn compare_bytes(a: &[u8], b: &[u8]) -> Ordering;
+
+    /// The bytes of a key (padded with zeros to whole words, where keys are words).
+    fn write_bytes(key: [u64; MAX_WORDS], out: &mut Vec<u8>);
+}
+
+/// Keys of up to `8 * W` bytes, all of one length.
+#[derive(Debug)]
+pub(super) struct Fixed<const W: usize>;
+
+impl<const W: usize> KeyShape for Fixed<W> {
+    const WORDS: usize = W;
+
+    #[inline]
+    fn compare(node: &Node, slot: usize, probe: &Probe<'_>) -> Ordering {
+        for index in 0..W {
+            let word = node.word(slot * (W + 1) + index);
+            if word != probe.words[index] {
+                return word.cmp(&probe.words[index]);
+            }
+        }
+        Ordering::Equal
+    }
+
+    #[inline]
+    fn make(probe: &Probe<'_>, _: &mut Worker) -> Result<[u64; MAX_WORDS], OutOfMemory> {
+        Ok(probe.words)
+    }
+
+    unsafe fn retire(_: [u64; MAX_WORDS], _: &mut Worker) {}
+
+    fn compare_bytes(a: &[u8], b: &[u8]) -> Ordering {
+        Probe::new(a).words[..W].cmp(&Probe::new(b).words[..W])
+    }
+
+    fn write_bytes(key: [u64; MAX_WORDS], out: &mut Vec<u8>) {
+        out.clear();
+        for word in &key[..W] {
+            out.extend_from_slice(&word.to_be_bytes());
+        }
+    }
+}
+
+/// Keys of any length: the first eight bytes in the slot, then a pointer to (length, bytes).
+#[derive(Debug)]
+pub(super) struct Variable;
+
+/// The bytes behind a pointer word.
+///
+/// # Safety
+/// The word was read from a node after the worker entered.
+unsafe fn bytes_at<'g>(pointer: u64) -> &'g [u8] {
+    let pointer = std::ptr::with_exposed_provenance::<u64>(pointer as usize);
+    // SAFETY: written by `make`: a length and that many bytes, never changed, kept alive by epochs.
+    unsafe { std::slice::from_raw_parts(pointer.add(1).cast(), *pointer as usize) }
+}
+
+impl KeyShape for Variable {
+    const WORDS: usize = 2;
+
+    #[inline]
+    fn compare(node: &Node, slot: usize, probe: &Probe<'_>) -> Ordering {
+        let prefix = node.word(slot * 3);
+        if prefix != probe.words[0] {
+            return prefix.cmp(&probe.words[0]);
+        }
+        // SAFETY: read from a node by an active worker.
+        unsafe { bytes_at(node.word(slot * 3 + 1)) }.cmp(probe.bytes)
+    }
+
+    fn make(probe: &Probe<'_>, worker: &mut Worker) -> Result<[u64; MAX_WORDS], OutOfMemory> {
+        let block = worker.allocate(8 + probe.bytes.len())?.as_ptr();
+        // SAFETY: the block has room for the length and the bytes, and nobody else has it.
+        unsafe {
+            block.write(probe.bytes.len() as u64);
+            let bytes = block.add(1).cast::<u8>();
+            bytes.copy_from_nonoverlapping(probe.bytes.as_ptr(), probe.bytes.len());
+        }
+        Ok([probe.words[0], block.expose_provenance() as u64, 0, 0])
+    }
+
+    unsafe fn retire(key: [u64; MAX_WORDS], worker: &mut Worker) {
+        // SAFETY: the pointer word of a key that its caller took out of a node.
+        let bytes = 8 + unsafe { bytes_at(key[1]) }.len();
+        let block = std::ptr::with_exposed_provenance_mut(key[1] as usize);
+        // SAFETY: allocated by `make` with this size; out of its node by the contract.
+        unsafe { worker.retire(NonNull::new_unchecked(block), bytes) };
+    }
+
+    fn compare_bytes(a: &[u8], b: &[u8]) -> Ordering {
+        a.cmp(b)
+    }
+
+    fn write_bytes(key: [u64; MAX_WORDS], out: &mut Vec<u8>) {
+        out.clear();
+        // SAFETY: read from a node by an active worker.
+        out.extend_from_slice(unsafe { bytes_at(key[1]) });
+    }
+}

@@ -1,0 +1,218 @@
+//! A tree node: 1,024 bytes of atomic words, the same for inner nodes and leaves and for every key shape.
+//!
+//! Layout: latch, shape (count in the low half, level in the high half), leftmost child, spare, then slots of
+//! (key words, value). An inner slot's value is the child to the right of its key.
+//!
+//! Invariants: 1. words change only under the latch. 2. `count` never exceeds the capacity, torn reads included,
+//! as it is one word. 3. a pointer word, once written, points to memory that lives as long as any reader that
+//! can have seen it (epochs). With these, an optimistic reader may see nonsense but never touches foreign memory.
+#![allow(unsafe_code)]
+
+use super::key::{KeyShape, MAX_WORDS, Probe};
+use crate::latch::Latch;
+use crate::{OutOfMemory, Worker};
+use std::cmp::Ordering;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+pub(super) const SLOT_WORDS: usize = 124;
+const NODE_BYTES: usize = 1024;
+const CACHE_LINE: u64 = 64;
+
+#[repr(C, align(64))]
+pub(super) struct Node {
+    pub(super) latch: Latch,
+    shape: AtomicU64,
+    leftmost: AtomicU64,
+    spare: AtomicU64,
+    slots: [AtomicU64; SLOT_WORDS],
+}
+
+const _: () = assert!(size_of::<Node>() == NODE_BYTES);
+
+/// A node's address, as parents hold it.
+pub(super) type NodeAddress = u64;
+
+/// Begins to load the lines of a node that a search touches first, all at once.
+#[inline]
+pub(super) fn prefetch_node(address: NodeAddress) {
+    for line in [0, 8, 4, 12] {
+        prefetch(address + line * CACHE_LINE);
+    }
+}
+
+/// Begins to load a cache line.
+#[inline]
+pub(crate) fn prefetch(address: u64) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch of any address is harmless.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch(std::ptr::without_provenance::<i8>(address as usize), _MM_HINT_T0);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
+impl Node {
+    /// Makes an empty node.
+    pub(super) fn create<'g>(level: u64, worker: &mut Worker) -> Result<&'g Self, OutOfMemory> {
+        let block = worker.allocate(NODE_BYTES)?;
+        // SAFETY: the block has the size and (from 64 bytes up) the alignment of a node, and all-zero is a valid one.
+        let node = unsafe {
+            block.as_ptr().cast::<u8>().write_bytes(0, NODE_BYTES);
+            &*block.as_ptr().cast::<Self>()
+        };
+        node.shape.store(level << 32, Relaxed);
+        Ok(node)
+    }
+
+    /// The node at an address.
+    ///
+    /// # Safety
+    /// The address was read from a tree after the worker entered, or the caller is alone.
+    #[inline]
+    pub(super) unsafe fn at<'g>(address: NodeAddress) -> &'g Self {
+        // SAFETY: by the contract it is a node that epochs keep alive; all its words are atomics.
+        unsafe { &*std::ptr::with_exposed_provenance::<Self>(address as usize) }
+    }
+
+    pub(super) fn address(&self) -> NodeAddress {
+        std::ptr::from_ref(self).expose_provenance() as u64
+    }
+
+    /// Frees the node once no reader can see it.
+    ///
+    /// # Safety
+    /// The node has been unlinked, by this worker.
+    pub(super) unsafe fn retire(&self, worker: &mut Worker) {
+        let pointer = std::ptr::with_exposed_provenance_mut(self.address() as usize);
+        // SAFETY: created with this size; unlinked by the contract.
+        unsafe { worker.retire(NonNull::new_unchecked(pointer), NODE_BYTES) };
+    }
+
+    /// Frees a node that was never linked.
+    ///
+    /// # Safety
+    /// Nobody else has seen the node.
+    pub(super) unsafe fn free(&self, worker: &mut Worker) {
+        let pointer = std::ptr::with_exposed_provenance_mut(self.address() as usize);
+        // SAFETY: created with this size; never shared by the contract.
+        unsafe { worker.free(NonNull::new_unchecked(pointer), NODE_BYTES) };
+    }
+
+    #[inline]
+    pub(super) fn count(&self) -> usize {
+        self.shape.load(Relaxed) as u32 as usize
+    }
+
+    #[inline]
+    pub(super) fn level(&self) -> u64 {
+        self.shape.load(Relaxed) >> 32
+    }
+
+    pub(super) fn set_count(&self, count: usize) {
+        self.shape.store(self.level() << 32 | count as u64, Relaxed);
+    }
+
+    pub(super) fn set_leftmost(&self, child: NodeAddress) {
+        self.leftmost.store(child, Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn word(&self, index: usize) -> u64 {
+        self.slots[index].load(Relaxed)
+    }
+
+    /// The key of a slot.
+    #[inline]
+    pub(super) fn key<K: KeyShape>(&self, slot: usize) -> [u64; MAX_WORDS] {
+        let mut words = [0; MAX_WORDS];
+        for (index, word) in words.iter_mut().enumerate().take(K::WORDS) {
+            *word = self.word(slot * (K::WORDS + 1) + index);
+        }
+        words
+    }
+
+    /// The value of a slot: a record in a leaf, the child on the right in an inner node.
+    #[inline]
+    pub(super) fn value<K: KeyShape>(&self, slot: usize) -> u64 {
+        self.word(slot * (K::WORDS + 1) + K::WORDS)
+    }
+
+    /// The child at a place among `count + 1`.
+    #[inline]
+    pub(super) fn child<K: KeyShape>(&self, place: usize) -> NodeAddress {
+        if place == 0 { self.leftmost.load(Relaxed) } else { self.value::<K>(place - 1) }
+    }
+
+    fn store<K: KeyShape>(&self, slot: usize, key: &[u64; MAX_WORDS], value: u64) {
+        let start = slot * (K::WORDS + 1);
+        for (index, word) in key.iter().enumerate().take(K::WORDS) {
+            self.slots[start + index].store(*word, Relaxed);
+        }
+        self.slots[start + K::WORDS].store(value, Relaxed);
+    }
+
+    /// Makes room at a slot and fills it. The latch is held and the node is not full.
+    pub(super) fn insert_slot<K: KeyShape>(&self, slot: usize, key: &[u64; MAX_WORDS], value: u64) {
+        let count = self.count();
+        let stride = K::WORDS + 1;
+        for index in (slot * stride..count * stride).rev() {
+            self.slots[index + stride].store(self.word(index), Relaxed);
+        }
+        self.store::<K>(slot, key, value);
+        self.set_count(count + 1);
+    }
+
+    /// Closes a slot. The latch is held.
+    pub(super) fn remove_slot<K: KeyShape>(&self, slot: usize) {
+        let count = self.count();
+        let stride = K::WORDS + 1;
+        for index in slot * stride..(count - 1) * stride {
+            self.slots[index].store(self.word(index + stride), Relaxed);
+        }
+        self.set_count(count - 1);
+    }
+
+    /// Moves the slots from `from` on to an empty node. Both latches are held.
+    pub(super) fn move_tail<K: KeyShape>(&self, from: usize, right: &Self) {
+        let count = self.count();
+        for slot in from..count {
+            right.store::<K>(slot - from, &self.key::<K>(slot), self.value::<K>(slot));
+        }
+        right.set_count(count - from);
+        self.set_count(from);
+    }
+
+    /// The first slot whose key is not below the probe.
+    #[inline]
+    pub(super) fn lower_bound<K: KeyShape>(&self, count: usize, probe: &Probe<'_>) -> usize {
+        self.partition_point::<K>(count, |order| order == Ordering::Less, probe)
+    }
+
+    /// The first slot whose key is above the probe.
+    #[inline]
+    pub(super) fn upper_bound<K: KeyShape>(&self, count: usize, probe: &Probe<'_>) -> usize {
+        self.partition_point::<K>(count, |order| order != Ordering::Greater, probe)
+    }
+
+    #[inline]
+    fn partition_point<K: KeyShape>(
+        &self,
+        count: usize,
+        before: impl Fn(Ordering) -> bool,
+        probe: &Probe<'_>,
+    ) -> usize {
+        let (mut low, mut high) = (0, count.min(K::CAPACITY));
+        while low < high {
+            let middle = (low + high) / 2;
+            if before(K::compare(self, middle, probe)) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+}

@@ -1,0 +1,415 @@
+//! A B+tree under optimistic lock coupling; its leaf versions validate scans against phantoms.
+//! Source: Leis et al., "The ART of practical synchronization" (latches); Silo §4.6 (leaf versions as phantom guard).
+//!
+//! Leaves are not linked: a scan descends again with the fence key of the leaf that it left, so a leaf that became
+//! empty can leave the tree with its parent's latch alone.
+//! Invariant: a leaf's version changes whenever its set of keys does. Held by: `a_leaf_observation_sees_inserts`.
+#![allow(unsafe_code)]
+
+use super::key::{KeyShape, MAX_WORDS, Probe};
+use super::node::{Node, NodeAddress, prefetch_node};
+use super::{Direction, InsertOutcome, LeafChange, LeafObservation};
+use crate::latch::Version;
+use crate::{OutOfMemory, Worker};
+use std::cmp::Ordering;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering as MemoryOrdering};
+
+/// Deeper than any tree of 1,024-byte nodes that fits a machine.
+const MAX_DEPTH: usize = 24;
+
+#[derive(Debug)]
+pub(super) struct Tree<K> {
+    root: AtomicU64,
+    shape: PhantomData<K>,
+}
+
+/// Which leaf a descent looks for.
+#[derive(Clone, Copy)]
+enum Target<'a> {
+    /// The one whose range holds the key.
+    At(&'a Probe<'a>),
+    /// The one that holds the greatest key below; the last leaf without a key.
+    Before(Option<&'a Probe<'a>>),
+}
+
+#[derive(Clone, Copy)]
+struct Visit {
+    node: &'static Node,
+    version: Version,
+}
+
+struct Descent {
+    leaf: Visit,
+    parent: Option<Visit>,
+    /// The key that bounds the leaf's range: above for `At`, below for `Before`.
+    fence: Option<[u64; MAX_WORDS]>,
+}
+
+impl<K: KeyShape> Tree<K> {
+    pub(super) fn new(worker: &mut Worker) -> Result<Self, OutOfMemory> {
+        let root = Node::create(0, worker)?;
+        Ok(Self { root: AtomicU64::new(root.address()), shape: PhantomData })
+    }
+
+    /// Reads the root; `None` when it is just being replaced.
+    #[inline]
+    fn root(&self) -> Option<Visit> {
+        let address = self.root.load(MemoryOrdering::Acquire);
+        // SAFETY: the root pointer always names a live node (roots are never freed while they are the root).
+        let node = unsafe { Node::at(address) };
+        let version = node.latch.read()?;
+        (self.root.load(MemoryOrdering::Acquire) == address).then_some(Visit { node, version })
+    }
+
+    /// One step down; `None` when what was read did not belong together.
+    #[inline]
+    fn step(
+        from: Visit,
+        target: Target<'_>,
+        fence: &mut Option<[u64; MAX_WORDS]>,
+    ) -> Option<Visit> {
+        let node = from.node;
+        let count = node.count();
+        let place = match target {
+            Target::At(probe) => node.upper_bound::<K>(count, probe),
+            Target::Before(Some(probe)) => node.lower_bound::<K>(count, probe),
+            Target::Before(None) => count,
+        };
+        let child = node.child::<K>(place);
+        prefetch_node(child);
+        match target {
+            Target::At(_) if place < count => *fence = Some(node.key::<K>(place)),
+            Target::Before(_) if place > 0 => *fence = Some(node.key::<K>(place - 1)),
+            _ => {}
+        }
+        if !node.latch.validate(from.version) {
+            return None;
+        }
+        // SAFETY: the pointer was validated, so it named a child of a live node while this worker is active.
+        let child = unsafe { Node::at(child) };
+        let version = child.latch.read()?;
+        node.latch.validate(from.version).then_some(Visit { node: child, version })
+    }
+
+    #[inline]
+    fn try_descend(&self, target: Target<'_>) -> Option<Descent> {
+        let mut descent = Descent { leaf: self.root()?, parent: None, fence: None };
+        while descent.leaf.node.level() > 0 {
+            let child = Self::step(descent.leaf, target, &mut descent.fence)?;
+            descent.parent = Some(descent.leaf);
+            descent.leaf = child;
+        }
+        Some(descent)
+    }
+
+    #[inline]
+    fn descend(&self, target: Target<'_>) -> Descent {
+        loop {
+            if let Some(descent) = self.try_descend(target) {
+                return descent;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// The value of a key, and the leaf that says so.
+    #[inline]
+    pub(super) fn get(&self, key: &[u8]) -> (Option<u64>, LeafObservation) {
+        let probe = Probe::new(key);
+        loop {
+            let Visit { node: leaf, version } = self.descend(Target::At(&probe)).leaf;
+            let count = leaf.count();
+            let slot = leaf.lower_bound::<K>(count, &probe);
+            let found = slot < count && K::compare(leaf, slot, &probe) == Ordering::Equal;
+            let value = found.then(|| leaf.value::<K>(slot));
+            if leaf.latch.validate(version) {
+                return (value, LeafObservation { leaf: leaf.address(), version });
+            }
+        }
+    }
+
+    /// Adds a key, unless it is there. Every change of a leaf is told to `on_change`.
+    pub(super) fn insert(
+        &self,
+        key: &[u8],
+        value: u64,
+        worker: &mut Worker,
+        on_change: &mut impl FnMut(LeafChange),
+    ) -> Result<InsertOutcome, OutOfMemory> {
+        let probe = Probe::new(key);
+        loop {
+            let Some((leaf, parent)) = self.descend_splitting(&probe, worker)? else { continue };
+            let Visit { node, version } = leaf;
+            let count = node.count();
+            let slot = node.lower_bound::<K>(count, &probe);
+            if slot < count && K::compare(node, slot, &probe) == Ordering::Equal {
+                let existing = node.value::<K>(slot);
+                if node.latch.validate(version) {
+                    return Ok(InsertOutcome::Exists(existing));
+                }
+                continue;
+            }
+            if count >= K::CAPACITY {
+                if let Some(change) = self.split(parent, leaf, slot, worker)? {
+                    on_change(change);
+                }
+                continue;
+            }
+            if !node.latch.validate(version) {
+                continue;
+            }
+            let words = K::make(&probe, worker)?;
+            if !node.latch.try_lock(version) {
+                // SAFETY: the key was never linked.
+                unsafe { K::retire(words, worker) };
+                continue;
+            }
+            node.insert_slot::<K>(slot, &words, value);
+            let after = node.latch.unlock();
+            on_change(LeafChange { leaf: node.address(), before: version, after, sibling: None });
+            return Ok(InsertOutcome::Inserted);
+        }
+    }
+
+    /// Goes down to a leaf and splits full inner nodes on the way, so that the leaf's parent has room.
+    fn descend_splitting(
+        &self,
+        probe: &Probe<'_>,
+        worker: &mut Worker,
+    ) -> Result<Option<(Visit, Option<Visit>)>, OutOfMemory> {
+        let Some(mut at) = self.root() else { return Ok(None) };
+        let mut parent = None;
+        while at.node.level() > 0 {
+            let count = at.node.count();
+            if count >= K::CAPACITY {
+                let slot = at.node.upper_bound::<K>(count, probe);
+                self.split(parent, at, slot, worker)?;
+                return Ok(None);
+            }
+            let Some(child) = Self::step(at, Target::At(probe), &mut None) else { return Ok(None) };
+            parent = Some(at);
+            at = child;
+        }
+        Ok(Some((at, parent)))
+    }
+
+    /// Splits a full node. A key that will be added at the end leaves the left node full, for ascending inserts.
+    fn split(
+        &self,
+        parent: Option<Visit>,
+        full: Visit,
+        slot: usize,
+        worker: &mut Worker,
+    ) -> Result<Option<LeafChange>, OutOfMemory> {
+        let node = full.node;
+        let count = node.count();
+        if count < K::CAPACITY {
+            return Ok(None);
+        }
+        let is_leaf = node.level() == 0;
+        let keep = if slot >= count { count - 1 } else { count / 2 };
+        let separator = node.key::<K>(keep);
+        if !node.latch.validate(full.version) {
+            return Ok(None);
+        }
+        let right = Node::create(node.level(), worker)?;
+        let new_root = match parent {
+            Some(_) => None,
+            None => Some(Node::create(node.level() + 1, worker)?),
+        };
+        // A leaf keeps its key, so the parent gets a copy; an inner node's separator moves up.
+        let separator = if is_leaf {
+            let mut bytes = Vec::new();
+            K::write_bytes(separator, &mut bytes);
+            K::make(&Probe::new(&bytes), worker)?
+        } else {
+            separator
+        };
+        if !self.lock_for_split(parent, full) {
+            // SAFETY: neither node nor the copied separator was ever linked.
+            unsafe {
+                right.free(worker);
+                if let Some(root) = new_root {
+                    root.free(worker);
+                }
+                if is_leaf {
+                    K::retire(separator, worker);
+                }
+            }
+            return Ok(None);
+        }
+        if is_leaf {
+            node.move_tail::<K>(keep, right);
+        } else {
+            right.set_leftmost(node.value::<K>(keep));
+            node.move_tail::<K>(keep + 1, right);
+            node.set_count(keep);
+        }
+        if let Some(root) = new_root {
+            root.set_leftmost(node.address());
+            root.insert_slot::<K>(0, &separator, right.address());
+            self.root.store(root.address(), MemoryOrdering::Release);
+        } else if let Some(Visit { node: parent, .. }) = parent {
+            let place = (0..=parent.count())
+                .find(|place| parent.child::<K>(*place) == node.address())
+                .expect("a locked parent names its child");
+            parent.insert_slot::<K>(place, &separator, right.address());
+            parent.latch.unlock();
+        }
+        let sibling = right.latch.read().map(|version| (right.address(), version));
+        let after = node.latch.unlock();
+        Ok(is_leaf.then(|| LeafChange { leaf: node.address(), before: full.version, after, sibling }))
+    }
+
+    fn lock_for_split(&self, parent: Option<Visit>, full: Visit) -> bool {
+        if let Some(parent) = parent
+            && !parent.node.latch.try_lock(parent.version)
+        {
+            return false;
+        }
+        if !full.node.latch.try_lock(full.version) {
+            if let Some(parent) = parent {
+                parent.node.latch.unlock_unchanged();
+            }
+            return false;
+        }
+        if parent.is_none() && self.root.load(MemoryOrdering::Acquire) != full.node.address() {
+            full.node.latch.unlock_unchanged();
+            return false;
+        }
+        true
+    }
+
+    /// Removes a key and returns its value.
+    pub(super) fn remove(&self, key: &[u8], worker: &mut Worker) -> Option<u64> {
+        let probe = Probe::new(key);
+        loop {
+            let Visit { node, version } = self.descend(Target::At(&probe)).leaf;
+            let count = node.count();
+            let slot = node.lower_bound::<K>(count, &probe);
+            if slot >= count || K::compare(node, slot, &probe) != Ordering::Equal {
+                if node.latch.validate(version) {
+                    return None;
+                }
+                continue;
+            }
+            if !node.latch.try_lock(version) {
+                continue;
+            }
+            let (words, value) = (node.key::<K>(slot), node.value::<K>(slot));
+            node.remove_slot::<K>(slot);
+            node.latch.unlock();
+            // SAFETY: the key has just left its node.
+            unsafe { K::retire(words, worker) };
+            if count == 1 {
+                self.unlink_empty(&probe, worker);
+            }
+            return Some(value);
+        }
+    }
+
+    /// Takes the leaf that a key belongs to out of the tree, if it is empty, with the ancestors that hold nothing else.
+    fn unlink_empty(&self, probe: &Probe<'_>, worker: &mut Worker) {
+        for _ in 0..8 {
+            match self.try_unlink_empty(probe, worker) {
+                Some(()) => return,
+                None => std::hint::spin_loop(),
+            }
+        }
+    }
+
+    fn try_unlink_empty(&self, probe: &Probe<'_>, worker: &mut Worker) -> Option<()> {
+        let mut path = [self.root()?; MAX_DEPTH];
+        let mut depth = 0;
+        while path[depth].node.level() > 0 {
+            path[depth + 1] = Self::step(path[depth], Target::At(probe), &mut None)?;
+            depth += 1;
+        }
+        if path[depth].node.count() > 0 {
+            return Some(());
+        }
+        // The nearest ancestor with another child; without one the tree is empty and stays as it is.
+        let Some(holder) = (0..depth).rev().find(|level| path[*level].node.count() > 0) else {
+            return Some(());
+        };
+        for level in holder..=depth {
+            if !path[level].node.latch.try_lock(path[level].version) {
+                for locked in &path[holder..level] {
+                    locked.node.latch.unlock_unchanged();
+                }
+                return None;
+            }
+        }
+        let (parent, child) = (path[holder].node, path[holder + 1].node.address());
+        let place = (0..=parent.count())
+            .find(|place| parent.child::<K>(*place) == child)
+            .expect("a locked parent names its child");
+        let slot = place.saturating_sub(1);
+        let separator = parent.key::<K>(slot);
+        if place == 0 {
+            parent.set_leftmost(parent.value::<K>(0));
+        }
+        parent.remove_slot::<K>(slot);
+        for gone in &path[holder + 1..=depth] {
+            gone.node.latch.unlock_obsolete();
+            // SAFETY: unlinked above, under the latches of the node and of its parent.
+            unsafe { gone.node.retire(worker) };
+        }
+        parent.latch.unlock();
+        // SAFETY: the separator has just left its node.
+        unsafe { K::retire(separator, worker) };
+        Some(())
+    }
+
+    /// Reads the part of one leaf that lies in a range: the first leaf of it, or the last. Appends the values in the
+    /// scan's order, moves the range's bound past the leaf, and returns what was observed and whether the range is done.
+    pub(super) fn read_leaf(
+        &self,
+        range: &mut super::Range,
+        direction: Direction,
+        values: &mut Vec<u64>,
+    ) -> (LeafObservation, bool) {
+        loop {
+            let (lower, upper) = (Probe::new(&range.lower), range.upper.as_deref().map(Probe::new));
+            let target = match direction {
+                Direction::Forward => Target::At(&lower),
+                Direction::Backward => Target::Before(upper.as_ref()),
+            };
+            let Descent { leaf: Visit { node: leaf, version }, fence, .. } = self.descend(target);
+            let count = leaf.count();
+            let start = leaf.lower_bound::<K>(count, &lower);
+            let end = upper.as_ref().map_or(count, |upper| leaf.lower_bound::<K>(count, upper));
+            let before = values.len();
+            match direction {
+                Direction::Forward => values.extend((start..end).map(|slot| leaf.value::<K>(slot))),
+                Direction::Backward => {
+                    values.extend((start..end).rev().map(|slot| leaf.value::<K>(slot)));
+                }
+            }
+            if !leaf.latch.validate(version) {
+                values.truncate(before);
+                continue;
+            }
+            let done = match (fence, direction) {
+                (None, _) => true,
+                (Some(fence), Direction::Forward) => {
+                    K::write_bytes(fence, &mut range.lower);
+                    range.upper.as_ref().is_some_and(|upper| K::compare_bytes(&range.lower, upper).is_ge())
+                }
+                (Some(fence), Direction::Backward) => {
+                    let upper = range.upper.get_or_insert_default();
+                    K::write_bytes(fence, upper);
+                    K::compare_bytes(upper, &range.lower).is_le()
+                }
+            };
+            return (LeafObservation { leaf: leaf.address(), version }, done);
+        }
+    }
+}
+
+/// Whether a leaf still is as it was observed.
+pub(super) fn is_unchanged(leaf: NodeAddress, version: Version) -> bool {
+    // SAFETY: observed by this worker since it entered, so epochs keep the node alive.
+    unsafe { Node::at(leaf) }.latch.validate(version)
+}

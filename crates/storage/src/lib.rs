@@ -1,0 +1,38 @@
+//! Records, indexes, epochs and memory reclamation, snapshots, digests: the state in main memory.
+//!
+//! This room holds the unsafe code of the engine, in four named modules: `memory` (arenas), `record` (row words),
+//! `index::node` (tree nodes) and `worker` (reclamation). All shared words are atomics, so optimistic readers race
+//! with writers without undefined behaviour and validate afterwards; all pointers stay valid for a reader because
+//! memory is reclaimed by epochs (`epoch`).
+//!
+//! Not here: which versions a transaction may read or write (`transaction`).
+
+mod epoch;
+mod latch;
+mod sync;
+
+#[cfg(not(loom))]
+mod digest;
+#[cfg(not(loom))]
+mod index;
+#[cfg(not(loom))]
+mod memory;
+#[cfg(not(loom))]
+mod record;
+#[cfg(not(loom))]
+mod table;
+#[cfg(not(loom))]
+mod worker;
+
+pub use epoch::{Epochs, Slot};
+pub use latch::{Latch, Version};
+
+#[cfg(not(loom))]
+pub use self::{index::{Cursor,Direction,Index,InsertOutcome,LeafChange,LeafObservation},memory::{Memory,OutOfMemory},worker::Worker};
+//    digest::{Digest, TableDigest},
+//    index::{Cursor, Direction, Index, InsertOutcome, LeafChange, LeafObservation},
+//    memory::{Memory, OutOfMemory},
+//    record::{Change, Record, RecordState, RowWords},
+//    table::{Snapshot, TableStore},
+//    worker::Worker,
+//};
