@@ -1,7 +1,7 @@
 //! Records, indexes, epochs and memory reclamation, snapshots, digests: the state in main memory.
 //!
-//! This room holds the unsafe code of the engine, in four named modules: `memory` (arenas), `record` (row words),
-//! `index::node` (tree nodes) and `worker` (reclamation). All shared words are atomics, so optimistic readers race
+//! This room holds the unsafe code of the engine, in named modules: `memory` (arenas), `record` (row words),
+//! `index` (tree nodes, keys) and `worker` (reclamation). All shared words are atomics, so optimistic readers race
 //! with writers without undefined behaviour and validate afterwards; all pointers stay valid for a reader because
 //! memory is reclaimed by epochs (`epoch`).
 //!
@@ -20,6 +20,8 @@ mod memory;
 #[cfg(not(loom))]
 mod record;
 #[cfg(not(loom))]
+mod snapshot;
+#[cfg(not(loom))]
 mod table;
 #[cfg(not(loom))]
 mod worker;
@@ -28,11 +30,12 @@ pub use epoch::{Epochs, Slot};
 pub use latch::{Latch, Version};
 
 #[cfg(not(loom))]
-pub use self::{index::{Cursor,Direction,Index,InsertOutcome,LeafChange,LeafObservation},memory::{Memory,OutOfMemory},worker::Worker};
-//    digest::{Digest, TableDigest},
-//    index::{Cursor, Direction, Index, InsertOutcome, LeafChange, LeafObservation},
-//    memory::{Memory, OutOfMemory},
-//    record::{Change, Record, RecordState, RowWords},
-//    table::{Snapshot, TableStore},
-//    worker::Worker,
-//};
+pub use self::{
+    digest::{Digest, TableDigest},
+    index::{Cursor, Direction, Index, InsertOutcome, LeafChange, LeafObservation},
+    memory::{Memory, OutOfMemory},
+    record::{Change, Record, RecordState, RowWords},
+    snapshot::SnapshotBound,
+    table::{DuplicateKey, TableStore},
+    worker::Worker,
+};

@@ -35,6 +35,8 @@ pub struct OutOfMemory {
 #[derive(Debug)]
 pub struct Memory {
     limit_bytes: usize,
+    /// What commits that can't fail any more have taken beyond the limit.
+    excess_bytes: AtomicUsize,
     used_bytes: AtomicUsize,
     shared: Mutex<Shared>,
 }
@@ -76,7 +78,12 @@ fn class_size(class: usize) -> usize {
 impl Memory {
     /// Memory bounded by a number of bytes.
     pub fn new(limit_bytes: usize) -> Self {
-        Self { limit_bytes, used_bytes: AtomicUsize::new(0), shared: Mutex::default() }
+        Self {
+            limit_bytes,
+            excess_bytes: AtomicUsize::new(0),
+            used_bytes: AtomicUsize::new(0),
+            shared: Mutex::default(),
+        }
     }
 
     /// Bytes taken from the system.
@@ -90,11 +97,23 @@ impl Memory {
 
     fn charge(&self, bytes: usize) -> Result<(), OutOfMemory> {
         let before = self.used_bytes.fetch_add(bytes, Ordering::Relaxed);
-        if before + bytes > self.limit_bytes {
+        if before + bytes > self.limit_bytes + self.excess_bytes.load(Ordering::Relaxed) {
             self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
             return Err(OutOfMemory { limit_bytes: self.limit_bytes });
         }
         Ok(())
+    }
+
+    /// Runs an allocation with the limit raised by one region, which stays accounted as excess.
+    pub(crate) fn beyond_limit<R>(&self, allocate: impl FnOnce(&Self) -> R) -> R {
+        self.excess_bytes.fetch_add(REGION, Ordering::Relaxed);
+        allocate(self)
+    }
+
+    /// Whether the limit is reached.
+    pub(crate) fn check_limit(&self) -> Result<(), OutOfMemory> {
+        let exceeded = self.excess_bytes.load(Ordering::Relaxed) > 0;
+        if exceeded { Err(OutOfMemory { limit_bytes: self.limit_bytes }) } else { Ok(()) }
     }
 
     fn take_chunk(&self) -> Result<usize, OutOfMemory> {

@@ -80,6 +80,25 @@ impl Worker {
         self.allocator.allocate(bytes, &self.memory)
     }
 
+    /// A block whether or not the limit allows it, for commits that can't fail any more.
+    pub(crate) fn allocate_beyond_limit(&mut self, bytes: usize) -> NonNull<u64> {
+        match self.allocator.allocate(bytes, &self.memory) {
+            Ok(block) => block,
+            Err(_) => self
+                .memory
+                .beyond_limit(|memory| self.allocator.allocate(bytes, memory))
+                .expect("the system has no memory left"),
+        }
+    }
+
+    /// Whether the limit is reached: asked by what will need memory that its commit can't do without.
+    ///
+    /// # Errors
+    /// It is.
+    pub fn check_limit(&self) -> Result<(), OutOfMemory> {
+        self.memory.check_limit()
+    }
+
     /// Frees a block once nobody can still see it.
     ///
     /// # Safety

@@ -83,7 +83,8 @@ fn a_leaf_observation_sees_inserts() {
     for n in 0..1_000u32 {
         index.insert(&(n * 10).to_be_bytes(), n.into(), worker, &mut |_| {}).unwrap();
     }
-    let (_, mut observed) = scan(&index, &100u32.to_be_bytes(), Some(&2_000u32.to_be_bytes()), Direction::Forward);
+    let (_, mut observed) =
+        scan(&index, &100u32.to_be_bytes(), Some(&2_000u32.to_be_bytes()), Direction::Forward);
     let far = 9_001u32.to_be_bytes();
     index.insert(&far, 1, worker, &mut |_| {}).unwrap();
     assert!(observed.iter().all(LeafObservation::is_valid), "an insert elsewhere disturbs nobody");
@@ -94,8 +95,10 @@ fn a_leaf_observation_sees_inserts() {
     assert!(!leaf.is_valid(), "a read of absence sees the insert");
     assert!(!observed.iter().all(LeafObservation::is_valid), "a scan sees the insert");
     for change in &changes {
-        let followed: Vec<_> =
-            observed.iter_mut().filter_map(|o| o.follow(change).then(|| change.sibling()).flatten()).collect();
+        let followed: Vec<_> = observed
+            .iter_mut()
+            .filter_map(|o| o.follow(change).then(|| change.sibling()).flatten())
+            .collect();
         observed.extend(followed);
     }
     assert!(observed.iter().all(LeafObservation::is_valid), "an own insert is followed");

@@ -64,11 +64,7 @@ impl<K: KeyShape> Tree<K> {
 
     /// One step down; `None` when what was read did not belong together.
     #[inline]
-    fn step(
-        from: Visit,
-        target: Target<'_>,
-        fence: &mut Option<[u64; MAX_WORDS]>,
-    ) -> Option<Visit> {
+    fn step(from: Visit, target: Target<'_>, fence: &mut Option<[u64; MAX_WORDS]>) -> Option<Visit> {
         let node = from.node;
         let count = node.count();
         let place = match target {

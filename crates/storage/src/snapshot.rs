@@ -1,0 +1,124 @@
+//! The one open snapshot: everything below a commit order, kept readable while writers go on.
+//! Source: DESIGN §7, consistent checkpoints.
+//!
+//! A writer that overwrites a row keeps the old version when the snapshot needs it. It asks after it has drawn its
+//! order; that is early enough because the bound is announced while the clock is still below it.
+//! Invariant: a transaction whose order is at or above the bound sees the bound. Held by:
+//! `the_bound_lies_ahead_of_every_drawn_order`, and by checkpoints taken under load (crates/reprise/tests).
+
+use crate::record::RowWords;
+use crate::{Epochs, Record};
+use catalog::{CommitOrder, Epoch};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const CLOSED: u64 = u64::MAX;
+
+/// Where the open snapshot ends, if one is open.
+#[derive(Debug)]
+pub struct SnapshotBound(AtomicU64);
+
+impl Default for SnapshotBound {
+    fn default() -> Self {
+        Self(AtomicU64::new(CLOSED))
+    }
+}
+
+impl SnapshotBound {
+    /// Announces a snapshot and waits until no transaction below its bound is under way. Returns the bound: the
+    /// snapshot holds exactly the transactions ordered before it.
+    ///
+    /// # Panics
+    /// When a snapshot is open.
+    pub fn open(&self, epochs: &Epochs) -> CommitOrder {
+        assert_eq!(self.0.load(Ordering::SeqCst), CLOSED, "one snapshot at a time");
+        let bound = loop {
+            let bound = CommitOrder::first_of(Epoch(epochs.current().0 + 2));
+            self.0.store(bound.0, Ordering::SeqCst);
+            // ORDERING: SeqCst: a clock that is below the bound now passes it after the store, so whoever draws at or
+            // above the bound loads it from here.
+            if epochs.next_order() < bound {
+                break bound;
+            }
+        };
+        while epochs.current() < bound.epoch() {
+            epochs.advance_from(epochs.current());
+        }
+        while epochs.completed(|_| true).0 + 1 < bound.epoch().0 {
+            std::thread::yield_now();
+        }
+        bound
+    }
+
+    /// Ends the snapshot.
+    pub fn close(&self) {
+        self.0.store(CLOSED, Ordering::SeqCst);
+    }
+
+    /// Whether a snapshot is open.
+    pub fn is_open(&self) -> bool {
+        self.0.load(Ordering::SeqCst) != CLOSED
+    }
+
+    /// The bound, when a transaction of this order must keep what it overwrites. Asked after the order is drawn.
+    #[inline]
+    pub fn needed_by(&self, order: CommitOrder) -> Option<CommitOrder> {
+        let bound = self.0.load(Ordering::SeqCst);
+        (order.0 >= bound && bound != CLOSED).then_some(CommitOrder(bound))
+    }
+}
+
+/// What a snapshot holds of a record.
+#[derive(Debug)]
+pub(crate) enum SnapshotRow<'a> {
+    /// The row as of the snapshot.
+    Present(RowWords<'a>),
+    /// No row.
+    Absent,
+}
+
+impl Record {
+    /// Runs `read` on the row that this record had just below `bound`; `None` when it had none. `read` may run more
+    /// than once: it is repeated when a writer came between.
+    pub fn read_at<R>(self, bound: CommitOrder, mut read: impl FnMut(RowWords<'_>) -> R) -> Option<R> {
+        loop {
+            let state = self.stable_state();
+            if state.order() < bound {
+                if state.is_absent() {
+                    return None;
+                }
+                let result = read(self.row());
+                if self.is_state(state) {
+                    return Some(result);
+                }
+                continue;
+            }
+            return match self.older(bound)? {
+                SnapshotRow::Present(row) => Some(read(row)),
+                SnapshotRow::Absent => None,
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bound_lies_ahead_of_every_drawn_order() {
+        let epochs = Epochs::new(Epoch(1), 1);
+        let snapshot = SnapshotBound::default();
+        let slot = epochs.register().unwrap();
+        epochs.begin_commit(slot);
+        let before = epochs.draw();
+        epochs.end_commit(slot);
+        assert_eq!(snapshot.needed_by(before), None);
+        let bound = snapshot.open(&epochs);
+        assert!(before < bound);
+        let after = epochs.draw();
+        assert_eq!(snapshot.needed_by(after), Some(bound));
+        assert_eq!(snapshot.needed_by(before), None);
+        snapshot.close();
+        assert_eq!(snapshot.needed_by(after), None);
+    }
+}
