@@ -1,1 +1,31 @@
-//! x
+//! The procedure IR and the executor that runs it over any `DataAccess`.
+//!
+//! The IR is a tree of statements in which every data access is an operation of its own, with an id; expressions
+//! are pure over registers (DESIGN §4.2). That is what makes procedures analysable.
+//!
+//! Not here: how SQL text becomes IR (`sql`), what a data access does (`transaction`, `recovery`).
+
+mod access;
+mod aggregate;
+mod cast;
+mod error;
+mod executor;
+mod expression;
+mod functions;
+mod machine;
+mod operation;
+mod program;
+mod rows;
+
+pub use access::{DataAccess, ScanRange};
+pub use cast::Cast;
+pub use error::{Conflict, Failure, Severity, SqlError};
+pub use executor::{Call, execute};
+pub use expression::{ArithmeticOperator, CompareClass, CompareOperator, Expression, NumberClass, Register};
+pub use functions::Function;
+pub use machine::Machine;
+pub use operation::{
+    Access, Aggregate, AggregateFunction, Bound, Check, Operation, OperationId, OperationKind, Path, Select,
+    SortKey,
+};
+pub use program::{Label, Mode, Parameter, Procedure, Raise, Statement};

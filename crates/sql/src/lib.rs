@@ -1,1 +1,24 @@
-//! x
+//! SQL and PL/pgSQL text → definitions and procedure IR.
+//!
+//! The grammar is squawk's (PostgreSQL's own, in Rust); this crate binds names and types, chooses index paths, and
+//! refuses what Reprise does not support, always with line and column, always when a thing is created.
+//!
+//! Not here: what a definition does to the data (`reprise`), how IR runs (`procedure`).
+
+mod binder;
+mod calls;
+mod definition;
+mod error;
+mod expression;
+mod modify;
+mod operators;
+mod path;
+mod query;
+mod routine;
+mod schema;
+mod source;
+mod statement;
+mod types;
+
+pub use error::StatementError;
+pub use schema::{Effect, Schema};

@@ -1,0 +1,77 @@
+//! What the executor needs of the state it runs on. Implemented at run time by `transaction`, in replay by `recovery`.
+
+use crate::Failure;
+use catalog::{Arena, ColumnSlot, Datum, Table};
+
+/// Keys from `lower` on and below `upper` of one of a table's indexes.
+#[derive(Clone, Copy, Debug)]
+pub struct ScanRange<'a> {
+    /// The index's place in the table's definition.
+    pub index: usize,
+    /// The least key.
+    pub lower: &'a [u8],
+    /// The least key above; none when the index has no end there.
+    pub upper: Option<&'a [u8]>,
+    /// Whether keys descend.
+    pub backward: bool,
+}
+
+/// Access to rows, one operation at a time. A row handle is valid until the transaction ends.
+pub trait DataAccess {
+    /// A row that was found.
+    type Row: Copy;
+
+    /// The row with a primary key.
+    ///
+    /// # Errors
+    /// A conflict.
+    fn find(&mut self, table: &Table, key: &[u8]) -> Result<Option<Self::Row>, Failure>;
+
+    /// Begins a scan; an earlier one ends.
+    ///
+    /// # Errors
+    /// A conflict.
+    fn open_scan(&mut self, table: &Table, range: ScanRange<'_>) -> Result<(), Failure>;
+
+    /// The next row of the scan.
+    ///
+    /// # Errors
+    /// A conflict.
+    fn next_row(&mut self) -> Result<Option<Self::Row>, Failure>;
+
+    /// Reads columns of one version of a row into `out`; false when the row is not there (any more).
+    ///
+    /// # Errors
+    /// A conflict.
+    fn read(
+        &mut self,
+        row: Self::Row,
+        columns: &[ColumnSlot],
+        arena: &mut Arena,
+        out: &mut [Datum],
+    ) -> Result<bool, Failure>;
+
+    /// Adds a row, one datum a column.
+    ///
+    /// # Errors
+    /// A conflict; `23505` when its key or a unique column's value is taken.
+    fn insert(&mut self, table: &Table, row: &[Datum], arena: &Arena) -> Result<(), Failure>;
+
+    /// Changes columns (by place in the table) of a row that was read.
+    ///
+    /// # Errors
+    /// A conflict; `23505` when a unique column's value is taken.
+    fn update(
+        &mut self,
+        table: &Table,
+        row: Self::Row,
+        changes: &[(usize, Datum)],
+        arena: &Arena,
+    ) -> Result<(), Failure>;
+
+    /// Deletes a row that was read.
+    ///
+    /// # Errors
+    /// A conflict.
+    fn delete(&mut self, table: &Table, row: Self::Row) -> Result<(), Failure>;
+}

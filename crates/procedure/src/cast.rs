@@ -1,0 +1,260 @@
+//! Conversions between types, chosen when an expression is bound.
+
+use catalog::{
+    Arena, Datum, Decimal, MICROSECONDS_PER_DAY, ScalarType, Value, ValueError, datum_from_value,
+    value_from_datum,
+};
+
+/// One conversion. NULL always converts to NULL.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum Cast {
+    /// The value is held the same way in both types.
+    Same,
+    /// To an integer type with these bounds.
+    Range {
+        /// The target.
+        to: ScalarType,
+        /// Its least value.
+        least: i64,
+        /// Its greatest value.
+        most: i64,
+    },
+    /// To a narrower integer type as a key to look for: a value that has no place there is not found, so it becomes NULL.
+    Key {
+        /// Least value of the key's type.
+        least: i64,
+        /// Greatest value of the key's type.
+        most: i64,
+    },
+    /// Between scaled integers.
+    Rescale {
+        /// What to multiply by.
+        multiply: i64,
+        /// What to divide by, rounding half away from zero.
+        divide: i64,
+        /// The result's magnitude stays below.
+        limit: i64,
+    },
+    /// From anything exact to a decimal type.
+    Decimal {
+        /// Digits after the point of a scaled integer.
+        from_scale: u8,
+        /// The target.
+        to: ScalarType,
+    },
+    /// From anything exact to an integer type.
+    DecimalToInt {
+        /// Digits after the point of a scaled integer.
+        from_scale: u8,
+        /// The target.
+        to: ScalarType,
+    },
+    /// From anything exact to a double.
+    ToDouble {
+        /// Digits after the point of a scaled integer.
+        from_scale: u8,
+    },
+    /// From a double to an integer type, half to even.
+    DoubleToInt {
+        /// The target.
+        to: ScalarType,
+    },
+    /// From a double to a decimal type.
+    DoubleToDecimal {
+        /// The target.
+        to: ScalarType,
+    },
+    /// To text of a number of characters.
+    Limit {
+        /// The target.
+        to: ScalarType,
+        /// Characters.
+        characters: u32,
+        /// Whether a longer text is cut (explicit casts) or refused.
+        cut: bool,
+    },
+    /// Midnight of a day.
+    DateToTimestamp,
+    /// The day of a moment.
+    TimestampToDate,
+    /// From text, as input is read.
+    FromText(ScalarType),
+    /// To text, as output is printed.
+    ToText(ScalarType),
+}
+
+/// Bounds of an integer type.
+pub(crate) fn bounds(ty: ScalarType) -> (i64, i64) {
+    match ty {
+        ScalarType::SmallInt => (i16::MIN.into(), i16::MAX.into()),
+        ScalarType::Integer => (i32::MIN.into(), i32::MAX.into()),
+        _ => (i64::MIN, i64::MAX),
+    }
+}
+
+impl Cast {
+    /// The conversion of one type to another; `None` when there is none. An explicit one cuts texts that are too long
+    /// and also converts between text and everything else.
+    pub fn between(from: ScalarType, to: ScalarType, explicit: bool) -> Option<Self> {
+        use ScalarType as T;
+        if from == to {
+            return Some(Self::Same);
+        }
+        let from_scale = from.fixed_scale().unwrap_or(0);
+        Some(match (from, to) {
+            (T::SmallInt, T::Integer | T::BigInt) | (T::Integer, T::BigInt) => Self::Same,
+            (T::SmallInt | T::Integer | T::BigInt, T::SmallInt | T::Integer | T::BigInt) => {
+                let (least, most) = bounds(to);
+                Self::Range { to, least, most }
+            }
+            (_, T::Numeric { precision, scale })
+                if to.is_machine_numeric() && (from.is_machine_numeric() || from.is_integer()) =>
+            {
+                let power = |digits: u8| 10i64.pow(digits.into());
+                Self::Rescale {
+                    multiply: power(scale.saturating_sub(from_scale)),
+                    divide: power(from_scale.saturating_sub(scale)),
+                    limit: power(precision),
+                }
+            }
+            (_, T::Numeric { .. } | T::AnyNumeric) if from.is_exact() => Self::Decimal { from_scale, to },
+            (T::Numeric { .. } | T::AnyNumeric, _) if to.is_integer() => {
+                Self::DecimalToInt { from_scale, to }
+            }
+            (_, T::Double) if from.is_exact() => Self::ToDouble { from_scale },
+            (T::Double, _) if to.is_integer() => Self::DoubleToInt { to },
+            (T::Double, T::Numeric { .. } | T::AnyNumeric) => Self::DoubleToDecimal { to },
+            (_, T::Text) if from.is_text() => Self::Same,
+            (_, T::Varchar(characters) | T::Char(characters)) if from.is_text() => match from {
+                T::Varchar(own) | T::Char(own) if own <= characters && matches!(to, T::Varchar(_)) => {
+                    Self::Same
+                }
+                _ => Self::Limit { to, characters, cut: explicit },
+            },
+            (T::Timestamp, T::Timestamptz) | (T::Timestamptz, T::Timestamp) => Self::Same,
+            (T::Date, T::Timestamp | T::Timestamptz) => Self::DateToTimestamp,
+            (T::Timestamp | T::Timestamptz, T::Date) => Self::TimestampToDate,
+            (T::Boolean, T::Integer) | (T::Integer, T::Boolean) if !explicit => return None,
+            (T::Boolean, T::Integer) => Self::Same,
+            (T::Integer, T::Boolean) => Self::Range { to, least: 0, most: 1 },
+            (_, T::Text) => Self::ToText(from),
+            (T::Text | T::Varchar(_) | T::Char(_), _) if explicit => Self::FromText(to),
+            _ => return None,
+        })
+    }
+
+    /// The conversion of an integer to the type of a key that is compared with it.
+    pub fn to_key(to: ScalarType) -> Self {
+        let (least, most) = bounds(to);
+        Self::Key { least, most }
+    }
+
+    /// Converts a value.
+    ///
+    /// # Errors
+    /// A value that has no place in the target type.
+    #[inline]
+    pub fn apply(self, datum: Datum, arena: &mut Arena) -> Result<Datum, ValueError> {
+        match (self, datum) {
+            (_, Datum::Null) => Ok(Datum::Null),
+            (Self::Same, _) => Ok(datum),
+            (Self::Range { to, least, most }, Datum::Int(value)) => {
+                if (least..=most).contains(&value) {
+                    Ok(datum)
+                } else {
+                    Err(ValueError::out_of_range(to))
+                }
+            }
+            (Self::Key { least, most }, Datum::Int(value)) => {
+                Ok(if (least..=most).contains(&value) { datum } else { Datum::Null })
+            }
+            (Self::Rescale { multiply, divide, limit }, Datum::Int(value)) => {
+                let product = i128::from(value) * i128::from(multiply);
+                let rounded = if divide == 1 {
+                    product
+                } else {
+                    let half = i128::from(divide) / 2 * if product < 0 { -1 } else { 1 };
+                    (product + half) / i128::from(divide)
+                };
+                if rounded.abs() < i128::from(limit) {
+                    Ok(Datum::Int(rounded as i64))
+                } else {
+                    Err(catalog::DecimalError::Overflow.into())
+                }
+            }
+            _ => self.apply_rest(datum, arena),
+        }
+    }
+
+    fn apply_rest(self, datum: Datum, arena: &mut Arena) -> Result<Datum, ValueError> {
+        let decimal = |arena: &Arena, scale| arena.decimal(datum, scale).unwrap_or(Decimal::from_int(0));
+        match (self, datum) {
+            (Self::Decimal { from_scale, to }, _) => {
+                let value = decimal(arena, from_scale);
+                datum_from_value(&Value::Numeric(value), to.into(), arena)
+            }
+            (Self::DecimalToInt { from_scale, to }, _) => {
+                let value = decimal(arena, from_scale);
+                datum_from_value(&Value::Numeric(value), to.into(), arena)
+            }
+            (Self::ToDouble { from_scale: 0 }, Datum::Int(value)) => Ok(Datum::Double(value as f64)),
+            (Self::ToDouble { from_scale }, _) => Ok(Datum::Double(decimal(arena, from_scale).to_double())),
+            (Self::DoubleToInt { to }, Datum::Double(value)) => {
+                let (least, most) = bounds(to);
+                let rounded = value.round_ties_even();
+                if rounded >= least as f64 && rounded <= most as f64 && rounded < 9.3e18 {
+                    Ok(Datum::Int(rounded as i64))
+                } else {
+                    Err(ValueError::out_of_range(to))
+                }
+            }
+            (Self::DoubleToDecimal { to }, Datum::Double(value)) => {
+                // PostgreSQL goes through 15 significant digits.
+                let text = format!("{value:.14e}");
+                let parsed: Decimal = text.parse().map_err(ValueError::from)?;
+                let digits = parsed.to_string();
+                let trimmed = if digits.contains('.') {
+                    digits.trim_end_matches('0').trim_end_matches('.')
+                } else {
+                    &digits
+                };
+                datum_from_value(&Value::Numeric(trimmed.parse()?), to.into(), arena)
+            }
+            (Self::Limit { to, characters, cut }, Datum::Bytes(span)) => {
+                let bytes = arena.bytes(span);
+                let blank = matches!(to, ScalarType::Char(_));
+                let kept = |bytes: &[u8]| {
+                    let blanks = bytes.iter().rev().take_while(|byte| **byte == b' ').count();
+                    bytes.len() - if blank { blanks } else { 0 }
+                };
+                if bytes.len() <= characters as usize {
+                    return Ok(arena.subspan(span, 0, kept(bytes)));
+                }
+                let text = std::str::from_utf8(bytes).unwrap_or_default();
+                match text.char_indices().nth(characters as usize) {
+                    None => Ok(arena.subspan(span, 0, kept(bytes))),
+                    // Blanks beyond the limit are cut without an error, as the standard says.
+                    Some((end, _)) if cut || bytes[end..].iter().all(|byte| *byte == b' ') => {
+                        Ok(arena.subspan(span, 0, kept(&bytes[..end])))
+                    }
+                    Some(_) => Err(ValueError::too_long(to)),
+                }
+            }
+            (Self::DateToTimestamp, Datum::Int(days)) => Ok(Datum::Int(days * MICROSECONDS_PER_DAY)),
+            (Self::TimestampToDate, Datum::Int(us)) => Ok(Datum::Int(us.div_euclid(MICROSECONDS_PER_DAY))),
+            (Self::FromText(to), Datum::Bytes(span)) => {
+                let text = String::from_utf8_lossy(arena.bytes(span)).into_owned();
+                datum_from_value(&Value::Text(text), to.into(), arena)
+            }
+            (Self::ToText(from), _) => {
+                let text = match (from, value_from_datum(datum, from.into(), arena)) {
+                    (ScalarType::Boolean, Value::Boolean(value)) => value.to_string(),
+                    (_, value) => value.to_string(),
+                };
+                Ok(arena.push_bytes(text.as_bytes()))
+            }
+            _ => unreachable!("{datum:?} is not what {self:?} converts"),
+        }
+    }
+}

@@ -1,0 +1,428 @@
+//! The executor: runs a procedure's statements over a `DataAccess`.
+
+use crate::rows::{Flow, for_each_row, select_rows};
+use crate::{
+    Cast, Check, Conflict, DataAccess, Expression, Failure, Label, Machine, Operation, OperationKind,
+    Procedure, Raise, Register, Select, Severity, SqlError, Statement,
+};
+use catalog::{Datum, Table};
+
+/// Calls deeper than this are refused, as PostgreSQL refuses them by its stack limit.
+const MAX_DEPTH: usize = 100;
+
+/// One call: what its determinism rests on.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// What to run.
+    pub procedure: &'a Procedure,
+    /// `now()`, in microseconds since 2000-01-01 UTC.
+    pub timestamp_us: i64,
+    /// What `random()` follows from.
+    pub seed: u64,
+}
+
+/// Where a list of statements ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Here,
+    Exit(Label),
+    Continue(Label),
+    Return,
+}
+
+struct Execution<'a, D> {
+    procedure: &'a Procedure,
+    data: &'a mut D,
+    depth: usize,
+}
+
+/// Runs a call. `bind` puts its input arguments into the arena and returns them in order; afterwards the machine's
+/// registers hold the outputs.
+///
+/// # Errors
+/// What ended the call early; the transaction must then be rolled back.
+pub fn execute<D: DataAccess>(
+    call: Call<'_>,
+    arguments: impl Iterator<Item = Datum>,
+    machine: &mut Machine,
+    data: &mut D,
+) -> Result<(), Failure> {
+    machine.enter(call.procedure.registers.len());
+    for ((place, _), value) in call.procedure.inputs().zip(arguments) {
+        machine.set(Register(place as u32), value);
+    }
+    let mut execution = Execution { procedure: call.procedure, data, depth: 0 };
+    execution.run(&call.procedure.body, machine).map(|_| ())
+}
+
+impl<D: DataAccess> Execution<'_, D> {
+    fn run(&mut self, statements: &[Statement], machine: &mut Machine) -> Result<Ended, Failure> {
+        for statement in statements {
+            let ended = match statement {
+                Statement::Assign { target, value } => {
+                    let value = value.evaluate(machine)?;
+                    machine.set(*target, value);
+                    Ended::Here
+                }
+                Statement::Execute(id) => {
+                    self.operation(&self.procedure.operations[id.0 as usize], machine)?;
+                    Ended::Here
+                }
+                Statement::If { condition, then, otherwise } => {
+                    let branch = if condition.evaluate(machine)?.is_true() { then } else { otherwise };
+                    self.run(branch, machine)?
+                }
+                _ => self.run_rest(statement, machine)?,
+            };
+            if ended != Ended::Here {
+                return Ok(ended);
+            }
+        }
+        Ok(Ended::Here)
+    }
+
+    fn run_rest(&mut self, statement: &Statement, machine: &mut Machine) -> Result<Ended, Failure> {
+        match statement {
+            Statement::AssignElement { array, index, value } => {
+                assign_element(*array, index, value, machine)?;
+                Ok(Ended::Here)
+            }
+            Statement::ForRange { label, variable, from, to, step, reverse, body } => {
+                let bound = |value: Datum| match value {
+                    Datum::Int(value) => Ok(value),
+                    _ => Err(SqlError::new("22004", "a bound of a FOR loop cannot be null")),
+                };
+                let (mut at, end) = (bound(from.evaluate(machine)?)?, bound(to.evaluate(machine)?)?);
+                let step = bound(step.evaluate(machine)?)?;
+                if step <= 0 {
+                    let message = "BY value of FOR loop must be greater than zero";
+                    return Err(SqlError::new("22023", message).into());
+                }
+                while if *reverse { at >= end } else { at <= end } {
+                    machine.set(*variable, Datum::Int(at));
+                    if let Some(ended) = self.round(*label, body, machine)? {
+                        return Ok(ended);
+                    }
+                    let next = if *reverse { at.checked_sub(step) } else { at.checked_add(step) };
+                    let Some(next) = next else { break };
+                    at = next;
+                }
+                Ok(Ended::Here)
+            }
+            Statement::ForEach { label, variable, array, body } => {
+                let Datum::Array(span) = array.evaluate(machine)? else {
+                    return Err(SqlError::new("22004", "FOREACH expression must not be null").into());
+                };
+                for place in 0..span.length as usize {
+                    let value = machine.arena.elements(span)[place];
+                    machine.set(*variable, value);
+                    if let Some(ended) = self.round(*label, body, machine)? {
+                        return Ok(ended);
+                    }
+                }
+                Ok(Ended::Here)
+            }
+            Statement::ForRows { label, operation, body } => {
+                let operation = &self.procedure.operations[operation.0 as usize];
+                self.for_rows(*label, operation, body, machine)
+            }
+            Statement::While { label, condition, body } => {
+                while condition.evaluate(machine)?.is_true() {
+                    if let Some(ended) = self.round(*label, body, machine)? {
+                        return Ok(ended);
+                    }
+                }
+                Ok(Ended::Here)
+            }
+            Statement::Block { label, body } => match self.run(body, machine)? {
+                Ended::Exit(exited) if exited == *label => Ok(Ended::Here),
+                ended => Ok(ended),
+            },
+            Statement::Exit(label) => Ok(Ended::Exit(*label)),
+            Statement::Continue(label) => Ok(Ended::Continue(*label)),
+            Statement::Call { procedure, arguments, outputs } => {
+                self.call(procedure, arguments, outputs, machine)?;
+                Ok(Ended::Here)
+            }
+            Statement::Raise(raise) => {
+                let error = raised(raise, machine)?;
+                if raise.severity == Severity::Exception {
+                    return Err(error.into());
+                }
+                machine.notices.push(error);
+                Ok(Ended::Here)
+            }
+            Statement::Return => Ok(Ended::Return),
+            Statement::Assign { .. } | Statement::Execute(_) | Statement::If { .. } => {
+                self.run(std::slice::from_ref(statement), machine)
+            }
+        }
+    }
+
+    /// One round of a loop; `Some` when the loop ends with it.
+    fn round(
+        &mut self,
+        label: Label,
+        body: &[Statement],
+        machine: &mut Machine,
+    ) -> Result<Option<Ended>, Failure> {
+        Ok(match self.run(body, machine)? {
+            Ended::Here => None,
+            Ended::Continue(continued) if continued == label => None,
+            Ended::Exit(exited) if exited == label => Some(Ended::Here),
+            ended => Some(ended),
+        })
+    }
+
+    fn for_rows(
+        &mut self,
+        label: Label,
+        operation: &Operation,
+        body: &[Statement],
+        machine: &mut Machine,
+    ) -> Result<Ended, Failure> {
+        let OperationKind::Select(select) = &operation.kind else { unreachable!("a loop over rows reads") };
+        let start = machine.rows.len();
+        let count = select_rows(select, usize::MAX, machine, self.data)?;
+        let mut ended = Ended::Here;
+        for row in 0..count {
+            load_outputs(select, start + row * select.outputs.len(), machine);
+            if let Some(end) = self.round(label, body, machine)? {
+                ended = end;
+                break;
+            }
+        }
+        machine.rows.truncate(start);
+        machine.set(operation.found, Datum::boolean(count > 0));
+        Ok(ended)
+    }
+
+    fn call(
+        &mut self,
+        procedure: &Procedure,
+        arguments: &[Expression],
+        outputs: &[(Register, Cast)],
+        machine: &mut Machine,
+    ) -> Result<(), Failure> {
+        if self.depth >= MAX_DEPTH {
+            return Err(SqlError::new("54001", "stack depth limit exceeded").into());
+        }
+        let first = machine.rows.len();
+        for argument in arguments {
+            let value = argument.evaluate(machine)?;
+            machine.rows.push(value);
+        }
+        let caller = machine.enter(procedure.registers.len());
+        for (place, (register, _)) in procedure.inputs().enumerate() {
+            let value = machine.rows[first + place];
+            machine.set(Register(register as u32), value);
+        }
+        machine.rows.truncate(first);
+        let mut execution = Execution { procedure, data: &mut *self.data, depth: self.depth + 1 };
+        execution.run(&procedure.body, machine)?;
+        for ((_, from, _), (to, cast)) in procedure.outputs().zip(outputs) {
+            let value = cast.apply(machine.get(from), &mut machine.arena).map_err(Failure::from)?;
+            machine.set_in(caller, *to, value);
+        }
+        machine.leave(caller);
+        Ok(())
+    }
+
+    fn operation(&mut self, operation: &Operation, machine: &mut Machine) -> Result<(), Failure> {
+        let count = match &operation.kind {
+            OperationKind::Select(select) => self.select_into(select, machine)?,
+            OperationKind::Insert { table, values, registers, checks, returning } => {
+                for (place, value) in values.iter().enumerate() {
+                    let value = value.evaluate(machine)?;
+                    require_value(table, place, value)?;
+                    machine.set(Register(registers.0 + place as u32), value);
+                }
+                check(table, checks, machine)?;
+                let (row, arena) = machine.window(*registers, values.len());
+                self.data.insert(table, row, arena)?;
+                assign(returning, machine)?;
+                1
+            }
+            OperationKind::Update { access, assignments, checks, returning } => {
+                let table = &access.table;
+                self.for_each_collected(access, machine, |row, machine, data| {
+                    let mut changes = std::mem::take(&mut machine.changes);
+                    changes.clear();
+                    for (column, register, value) in assignments {
+                        let value = value.evaluate(machine)?;
+                        require_value(table, *column, value)?;
+                        changes.push((*column, value));
+                        machine.set(*register, value);
+                    }
+                    check(table, checks, machine)?;
+                    data.update(table, row, &changes, &machine.arena)?;
+                    machine.changes = changes;
+                    assign(returning, machine)
+                })?
+            }
+            OperationKind::Delete { access, returning } => {
+                self.for_each_collected(access, machine, |row, machine, data| {
+                    data.delete(&access.table, row)?;
+                    assign(returning, machine)
+                })?
+            }
+        };
+        machine.set(operation.found, Datum::boolean(count > 0));
+        Ok(())
+    }
+
+    /// Visits every row of an access. The rows of a range are collected first, so that what `visit` writes does not
+    /// come up again.
+    fn for_each_collected(
+        &mut self,
+        access: &crate::Access,
+        machine: &mut Machine,
+        mut visit: impl FnMut(D::Row, &mut Machine, &mut D) -> Result<(), Failure>,
+    ) -> Result<usize, Failure> {
+        let mut count = 0;
+        if matches!(access.path, crate::Path::Point { .. }) {
+            for_each_row(access, machine, self.data, |row, machine, data| {
+                count += 1;
+                visit(row, machine, data)?;
+                Ok(Flow::Stop)
+            })?;
+            return Ok(count);
+        }
+        let mut found = Vec::new();
+        let start = machine.rows.len();
+        for_each_row(access, machine, self.data, |row, machine, _| {
+            found.push(row);
+            for place in 0..access.slots.len() {
+                let value = machine.get(Register(access.registers.0 + place as u32));
+                machine.rows.push(value);
+            }
+            Ok(Flow::Continue)
+        })?;
+        for (place, row) in found.iter().enumerate() {
+            for column in 0..access.slots.len() {
+                let value = machine.rows[start + place * access.slots.len() + column];
+                machine.set(Register(access.registers.0 + column as u32), value);
+            }
+            visit(*row, machine, self.data)?;
+        }
+        machine.rows.truncate(start);
+        Ok(found.len())
+    }
+
+    /// SELECT INTO: the first row; without one, NULLs.
+    fn select_into(&mut self, select: &Select, machine: &mut Machine) -> Result<usize, Failure> {
+        let start = machine.rows.len();
+        let count = select_rows(select, if select.strict { 2 } else { 1 }, machine, self.data)?;
+        if select.strict && count != 1 {
+            return Err(match count {
+                0 => SqlError::new("P0002", "query returned no rows"),
+                _ => SqlError::new("P0003", "query returned more than one row")
+                    .with_hint("Make sure the query returns a single row, or use LIMIT 1."),
+            }
+            .into());
+        }
+        if count > 0 {
+            load_outputs(select, start, machine);
+        } else {
+            for (target, _) in &select.outputs {
+                machine.set(*target, Datum::Null);
+            }
+        }
+        machine.rows.truncate(start);
+        Ok(count)
+    }
+}
+
+fn load_outputs(select: &Select, start: usize, machine: &mut Machine) {
+    for (place, (target, _)) in select.outputs.iter().enumerate() {
+        let value = machine.rows[start + place];
+        machine.set(*target, value);
+    }
+}
+
+fn assign(targets: &[(Register, Expression)], machine: &mut Machine) -> Result<(), Failure> {
+    for (target, value) in targets {
+        let value = value.evaluate(machine)?;
+        machine.set(*target, value);
+    }
+    Ok(())
+}
+
+#[inline]
+fn require_value(table: &Table, column: usize, value: Datum) -> Result<(), Failure> {
+    let definition = &table.columns[column];
+    if value.is_null() && !definition.nullable {
+        let message = format!(
+            "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
+            definition.name, table.name
+        );
+        return Err(SqlError::new("23502", message).into());
+    }
+    Ok(())
+}
+
+fn check(table: &Table, checks: &[Check], machine: &mut Machine) -> Result<(), Failure> {
+    for Check { name, condition } in checks {
+        if condition.evaluate(machine)? == Datum::Int(0) {
+            let message =
+                format!("new row for relation \"{}\" violates check constraint \"{name}\"", table.name);
+            return Err(SqlError::new("23514", message).into());
+        }
+    }
+    Ok(())
+}
+
+fn assign_element(
+    array: Register,
+    index: &Expression,
+    value: &Expression,
+    machine: &mut Machine,
+) -> Result<(), Failure> {
+    let (index, value) = (index.evaluate(machine)?, value.evaluate(machine)?);
+    let place = match index {
+        Datum::Int(index @ 1..=1_000_000) => index as usize - 1,
+        Datum::Null => {
+            return Err(SqlError::new("22004", "array subscript in assignment must not be null").into());
+        }
+        _ => {
+            let message = "array subscripts are supported from 1 to 1000000";
+            return Err(SqlError::new("2202E", message).into());
+        }
+    };
+    let span = match machine.get(array) {
+        Datum::Array(span) => Some(span),
+        _ => None,
+    };
+    let changed = machine.arena.with_element(span, place, value);
+    machine.set(array, changed);
+    Ok(())
+}
+
+fn raised(raise: &Raise, machine: &mut Machine) -> Result<SqlError, Failure> {
+    let mut message = String::new();
+    let text = |expression: &Expression, machine: &mut Machine| -> Result<Option<String>, Failure> {
+        let value = expression.evaluate(machine)?;
+        let bytes = machine.arena.datum_bytes(value);
+        Ok((!value.is_null()).then(|| String::from_utf8_lossy(bytes).into_owned()))
+    };
+    for (place, part) in raise.parts.iter().enumerate() {
+        message.push_str(part);
+        if let Some(value) = raise.values.get(place) {
+            message.push_str(text(value, machine)?.as_deref().unwrap_or("<NULL>"));
+        }
+    }
+    let mut error = SqlError::new(text(&raise.sqlstate, machine)?.as_deref().unwrap_or("P0001"), message);
+    if let Some(detail) = &raise.detail {
+        error.detail = text(detail, machine)?;
+    }
+    if let Some(hint) = &raise.hint {
+        error.hint = text(hint, machine)?;
+    }
+    Ok(error)
+}
+
+impl From<Conflict> for Failure {
+    fn from(conflict: Conflict) -> Self {
+        Self::Conflict(conflict)
+    }
+}

@@ -1,0 +1,456 @@
+//! Pure expressions over registers, typed when they are bound.
+//!
+//! Numbers are held as the static types say (see `catalog::Datum`): the classes below carry what the evaluation needs
+//! to know, so it never looks at a type. NULL operands give NULL, but for AND, OR, IS NULL, CASE and the like.
+
+use crate::{Cast, Failure, Function, Machine, SqlError};
+use catalog::{Datum, Decimal};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// A register of a procedure.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Register(pub u32);
+
+/// `+ - * / %`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ArithmeticOperator {
+    /// `+`
+    Add,
+    /// `-`
+    Subtract,
+    /// `*`
+    Multiply,
+    /// `/`
+    Divide,
+    /// `%`
+    Remainder,
+}
+
+/// How operands of arithmetic are held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NumberClass {
+    /// Integers; the result must lie between the bounds.
+    Int {
+        /// Least value of the result's type.
+        least: i64,
+        /// Greatest value of the result's type.
+        most: i64,
+    },
+    /// Scaled integers whose result is known to fit one: no check is needed.
+    Machine {
+        /// What the left operand is multiplied by first.
+        left_factor: i64,
+        /// What the right operand is multiplied by first.
+        right_factor: i64,
+    },
+    /// Decimals of any size.
+    Decimal {
+        /// Digits after the point of the left operand, when it is a scaled integer.
+        left_scale: u8,
+        /// Digits after the point of the right operand, when it is a scaled integer.
+        right_scale: u8,
+    },
+    /// Doubles.
+    Double,
+}
+
+/// `= <> < <= > >=`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CompareOperator {
+    /// `=`
+    Equal,
+    /// `<>`
+    NotEqual,
+    /// `<`
+    Less,
+    /// `<=`
+    LessOrEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterOrEqual,
+}
+
+impl CompareOperator {
+    fn holds(self, order: Ordering) -> bool {
+        match self {
+            Self::Equal => order.is_eq(),
+            Self::NotEqual => order.is_ne(),
+            Self::Less => order.is_lt(),
+            Self::LessOrEqual => order.is_le(),
+            Self::Greater => order.is_gt(),
+            Self::GreaterOrEqual => order.is_ge(),
+        }
+    }
+}
+
+/// How operands of a comparison are held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CompareClass {
+    /// Integers of one scale.
+    Int,
+    /// Doubles.
+    Double,
+    /// Bytes, compared as unsigned bytes (the "C" collation).
+    Bytes,
+    /// Decimals, with the scales of operands that are scaled integers.
+    Decimal {
+        /// Of the left operand.
+        left_scale: u8,
+        /// Of the right operand.
+        right_scale: u8,
+    },
+}
+
+/// An expression.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Expression {
+    /// NULL, an integer or a double.
+    Constant(Datum),
+    /// Text or other bytes.
+    Bytes(Arc<[u8]>),
+    /// A decimal.
+    Decimal(Decimal),
+    /// A register's value.
+    Register(Register),
+    /// Arithmetic.
+    Arithmetic {
+        /// What to do.
+        operator: ArithmeticOperator,
+        /// How operands are held.
+        class: NumberClass,
+        /// Operands.
+        operands: Box<[Expression; 2]>,
+    },
+    /// A comparison.
+    Compare {
+        /// What to ask.
+        operator: CompareOperator,
+        /// How operands are held.
+        class: CompareClass,
+        /// Operands.
+        operands: Box<[Expression; 2]>,
+    },
+    /// IS [NOT] DISTINCT FROM: equality in which NULL equals NULL.
+    Distinct {
+        /// How operands are held.
+        class: CompareClass,
+        /// Operands.
+        operands: Box<[Expression; 2]>,
+    },
+    /// AND.
+    And(Box<[Expression; 2]>),
+    /// OR.
+    Or(Box<[Expression; 2]>),
+    /// NOT.
+    Not(Box<Expression>),
+    /// IS NULL.
+    IsNull(Box<Expression>),
+    /// A conversion.
+    Cast {
+        /// Which one.
+        cast: Cast,
+        /// Of what.
+        operand: Box<Expression>,
+    },
+    /// CASE with conditions.
+    Case {
+        /// Condition and value.
+        branches: Vec<(Expression, Expression)>,
+        /// ELSE.
+        otherwise: Box<Expression>,
+    },
+    /// COALESCE.
+    Coalesce(Vec<Expression>),
+    /// `array[index]`.
+    Element(Box<[Expression; 2]>),
+    /// ARRAY[…].
+    Array(Vec<Expression>),
+    /// `value = ANY(array)`.
+    Any {
+        /// How they compare.
+        class: CompareClass,
+        /// Value and array.
+        operands: Box<[Expression; 2]>,
+    },
+    /// A built-in function.
+    Function {
+        /// Which one.
+        function: Function,
+        /// Its arguments.
+        arguments: Vec<Expression>,
+    },
+}
+
+impl Expression {
+    /// NULL.
+    pub const NULL: Self = Self::Constant(Datum::Null);
+
+    /// TRUE or FALSE.
+    pub fn boolean(value: bool) -> Self {
+        Self::Constant(Datum::boolean(value))
+    }
+
+    /// Text.
+    pub fn text(text: &str) -> Self {
+        Self::Bytes(text.as_bytes().into())
+    }
+
+    /// Calls `visit` on this expression and all below it.
+    pub fn walk(&self, visit: &mut impl FnMut(&Self)) {
+        visit(self);
+        match self {
+            Self::Constant(_) | Self::Bytes(_) | Self::Decimal(_) | Self::Register(_) => {}
+            Self::Arithmetic { operands, .. }
+            | Self::Compare { operands, .. }
+            | Self::Distinct { operands, .. }
+            | Self::And(operands)
+            | Self::Or(operands)
+            | Self::Element(operands)
+            | Self::Any { operands, .. } => operands.iter().for_each(|operand| operand.walk(visit)),
+            Self::Not(operand) | Self::IsNull(operand) | Self::Cast { operand, .. } => operand.walk(visit),
+            Self::Case { branches, otherwise } => {
+                for (condition, value) in branches {
+                    condition.walk(visit);
+                    value.walk(visit);
+                }
+                otherwise.walk(visit);
+            }
+            Self::Coalesce(items) | Self::Array(items) | Self::Function { arguments: items, .. } => {
+                items.iter().for_each(|item| item.walk(visit));
+            }
+        }
+    }
+
+    /// Whether it reads no register and no function of the call, so that it always has one value.
+    pub fn is_constant(&self) -> bool {
+        let mut constant = true;
+        self.walk(&mut |part| {
+            constant &= match part {
+                Self::Register(_) => false,
+                Self::Function { function, .. } => !function.depends_on_call(),
+                _ => true,
+            };
+        });
+        constant
+    }
+
+    /// The value.
+    ///
+    /// # Errors
+    /// Overflow, division by zero, values that do not fit a type.
+    #[inline]
+    pub fn evaluate(&self, machine: &mut Machine) -> Result<Datum, Failure> {
+        match self {
+            Self::Constant(datum) => Ok(*datum),
+            Self::Register(register) => Ok(machine.get(*register)),
+            Self::Arithmetic { operator, class, operands } => {
+                let left = operands[0].evaluate(machine)?;
+                let right = operands[1].evaluate(machine)?;
+                arithmetic(*operator, *class, left, right, machine)
+            }
+            Self::Compare { operator, class, operands } => {
+                let left = operands[0].evaluate(machine)?;
+                let right = operands[1].evaluate(machine)?;
+                if left.is_null() || right.is_null() {
+                    return Ok(Datum::Null);
+                }
+                Ok(Datum::boolean(operator.holds(compare(*class, left, right, machine))))
+            }
+            _ => self.evaluate_rest(machine),
+        }
+    }
+
+    fn evaluate_rest(&self, machine: &mut Machine) -> Result<Datum, Failure> {
+        match self {
+            Self::Constant(_) | Self::Register(_) | Self::Arithmetic { .. } | Self::Compare { .. } => {
+                self.evaluate(machine)
+            }
+            Self::Bytes(bytes) => Ok(machine.arena.push_bytes(bytes)),
+            Self::Decimal(decimal) => Ok(machine.arena.push_decimal(*decimal)),
+            Self::Distinct { class, operands } => {
+                let left = operands[0].evaluate(machine)?;
+                let right = operands[1].evaluate(machine)?;
+                Ok(Datum::boolean(match (left.is_null(), right.is_null()) {
+                    (true, true) => false,
+                    (false, false) => compare(*class, left, right, machine).is_ne(),
+                    _ => true,
+                }))
+            }
+            Self::And(operands) => {
+                let left = operands[0].evaluate(machine)?;
+                if left == Datum::Int(0) {
+                    return Ok(left);
+                }
+                let right = operands[1].evaluate(machine)?;
+                Ok(if right == Datum::Int(0) || !left.is_null() { right } else { Datum::Null })
+            }
+            Self::Or(operands) => {
+                let left = operands[0].evaluate(machine)?;
+                if left.is_true() {
+                    return Ok(left);
+                }
+                let right = operands[1].evaluate(machine)?;
+                Ok(if right.is_true() || !left.is_null() { right } else { Datum::Null })
+            }
+            Self::Not(operand) => Ok(match operand.evaluate(machine)? {
+                Datum::Null => Datum::Null,
+                value => Datum::boolean(!value.is_true()),
+            }),
+            Self::IsNull(operand) => Ok(Datum::boolean(operand.evaluate(machine)?.is_null())),
+            Self::Cast { cast, operand } => {
+                let value = operand.evaluate(machine)?;
+                cast.apply(value, &mut machine.arena).map_err(Failure::from)
+            }
+            Self::Case { branches, otherwise } => {
+                for (condition, value) in branches {
+                    if condition.evaluate(machine)?.is_true() {
+                        return value.evaluate(machine);
+                    }
+                }
+                otherwise.evaluate(machine)
+            }
+            Self::Coalesce(items) => {
+                for item in items {
+                    let value = item.evaluate(machine)?;
+                    if !value.is_null() {
+                        return Ok(value);
+                    }
+                }
+                Ok(Datum::Null)
+            }
+            Self::Element(operands) => {
+                let array = operands[0].evaluate(machine)?;
+                let index = operands[1].evaluate(machine)?;
+                Ok(match (array, index) {
+                    (Datum::Array(span), Datum::Int(index)) => usize::try_from(index - 1)
+                        .ok()
+                        .and_then(|place| machine.arena.elements(span).get(place).copied())
+                        .unwrap_or(Datum::Null),
+                    _ => Datum::Null,
+                })
+            }
+            Self::Array(items) => {
+                let elements =
+                    items.iter().map(|item| item.evaluate(machine)).collect::<Result<Vec<_>, _>>()?;
+                Ok(machine.arena.push_array(&elements))
+            }
+            Self::Any { class, operands } => {
+                let value = operands[0].evaluate(machine)?;
+                let Datum::Array(span) = operands[1].evaluate(machine)? else { return Ok(Datum::Null) };
+                let elements = machine.arena.elements(span);
+                if elements.is_empty() {
+                    return Ok(Datum::boolean(false));
+                }
+                if value.is_null() {
+                    return Ok(Datum::Null);
+                }
+                let found =
+                    elements.iter().any(|e| !e.is_null() && compare(*class, value, *e, machine).is_eq());
+                let unknown = !found && elements.iter().any(|element| element.is_null());
+                Ok(if unknown { Datum::Null } else { Datum::boolean(found) })
+            }
+            Self::Function { function, arguments } => function.evaluate(arguments, machine),
+        }
+    }
+}
+
+/// Compares two values that are not NULL.
+#[inline]
+pub(crate) fn compare(class: CompareClass, left: Datum, right: Datum, machine: &Machine) -> Ordering {
+    match (class, left, right) {
+        (CompareClass::Int, Datum::Int(a), Datum::Int(b)) => a.cmp(&b),
+        (CompareClass::Bytes, Datum::Bytes(a), Datum::Bytes(b)) => {
+            machine.arena.bytes(a).cmp(machine.arena.bytes(b))
+        }
+        (CompareClass::Double, Datum::Double(a), Datum::Double(b)) => {
+            // NaN is equal to itself and above all others, as in PostgreSQL.
+            a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+        }
+        (CompareClass::Decimal { left_scale, right_scale }, a, b) => {
+            match (machine.arena.decimal(a, left_scale), machine.arena.decimal(b, right_scale)) {
+                (Some(a), Some(b)) => a.compare(b),
+                _ => unreachable!("decimals are compared with decimals"),
+            }
+        }
+        _ => unreachable!("{left:?} and {right:?} are not of class {class:?}"),
+    }
+}
+
+fn division_by_zero() -> Failure {
+    SqlError::new("22012", "division by zero").into()
+}
+
+#[inline]
+fn arithmetic(
+    operator: ArithmeticOperator,
+    class: NumberClass,
+    left: Datum,
+    right: Datum,
+    machine: &mut Machine,
+) -> Result<Datum, Failure> {
+    match (class, left, right) {
+        (_, Datum::Null, _) | (_, _, Datum::Null) => Ok(Datum::Null),
+        (NumberClass::Int { least, most }, Datum::Int(a), Datum::Int(b)) => {
+            let result = match operator {
+                ArithmeticOperator::Add => a.checked_add(b),
+                ArithmeticOperator::Subtract => a.checked_sub(b),
+                ArithmeticOperator::Multiply => a.checked_mul(b),
+                ArithmeticOperator::Divide | ArithmeticOperator::Remainder if b == 0 => {
+                    return Err(division_by_zero());
+                }
+                ArithmeticOperator::Divide => a.checked_div(b),
+                ArithmeticOperator::Remainder => Some(a.wrapping_rem(b)),
+            };
+            match result {
+                Some(value) if (least..=most).contains(&value) => Ok(Datum::Int(value)),
+                _ => {
+                    let ty = match most {
+                        0x7fff => "smallint",
+                        0x7fff_ffff => "integer",
+                        _ => "bigint",
+                    };
+                    Err(SqlError::new("22003", format!("{ty} out of range")).into())
+                }
+            }
+        }
+        (NumberClass::Machine { left_factor, right_factor }, Datum::Int(a), Datum::Int(b)) => {
+            let (a, b) = (a * left_factor, b * right_factor);
+            Ok(Datum::Int(match operator {
+                ArithmeticOperator::Add => a + b,
+                ArithmeticOperator::Subtract => a - b,
+                _ => a * b,
+            }))
+        }
+        (NumberClass::Double, Datum::Double(a), Datum::Double(b)) => {
+            let result = match operator {
+                ArithmeticOperator::Add => a + b,
+                ArithmeticOperator::Subtract => a - b,
+                ArithmeticOperator::Multiply => a * b,
+                ArithmeticOperator::Divide if b == 0.0 => return Err(division_by_zero()),
+                ArithmeticOperator::Divide => a / b,
+                ArithmeticOperator::Remainder => a % b,
+            };
+            if result.is_infinite() && a.is_finite() && b.is_finite() {
+                return Err(SqlError::new("22003", "value out of range: overflow").into());
+            }
+            Ok(Datum::Double(result))
+        }
+        (NumberClass::Decimal { left_scale, right_scale }, a, b) => {
+            let arena = &mut machine.arena;
+            let (Some(a), Some(b)) = (arena.decimal(a, left_scale), arena.decimal(b, right_scale)) else {
+                unreachable!("decimal arithmetic has decimal operands");
+            };
+            let result = match operator {
+                ArithmeticOperator::Add => a.add(b),
+                ArithmeticOperator::Subtract => a.subtract(b),
+                ArithmeticOperator::Multiply => a.multiply(b),
+                ArithmeticOperator::Divide => a.divide(b),
+                ArithmeticOperator::Remainder => a.remainder(b),
+            }?;
+            Ok(arena.push_decimal(result))
+        }
+        _ => unreachable!("{left:?} and {right:?} are not of class {class:?}"),
+    }
+}

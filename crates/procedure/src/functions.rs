@@ -1,0 +1,387 @@
+//! The built-in functions.
+//!
+//! `now()`, `random()` and `gen_random_uuid()` follow from the call's timestamp and seed, so a replayed call gets the
+//! values that the first one got (DESIGN §4.3).
+
+use crate::expression::compare;
+use crate::{CompareClass, Expression, Failure, Machine, SqlError};
+use catalog::{Datum, Span};
+use std::cmp::Ordering;
+
+/// A built-in function, with what it needs to know of its arguments' types.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum Function {
+    /// `now()`, `current_timestamp`, …: the call's time.
+    Now,
+    /// `random()`: a double from 0 on, below 1.
+    Random,
+    /// `gen_random_uuid()`: a version 4 UUID.
+    RandomUuid,
+    /// `||` of texts.
+    Concat,
+    /// `concat(…)`: NULLs count as nothing.
+    ConcatAll,
+    /// `length(text)`, in characters.
+    Length,
+    /// `octet_length`.
+    OctetLength,
+    /// `lower(text)`.
+    Lower,
+    /// `upper(text)`.
+    Upper,
+    /// `substring(text, from [, count])`.
+    Substring,
+    /// `left(text, n)`.
+    Left,
+    /// `right(text, n)`.
+    Right,
+    /// `ltrim(text [, characters])`.
+    TrimStart,
+    /// `rtrim(text [, characters])`.
+    TrimEnd,
+    /// `btrim(text [, characters])`.
+    Trim,
+    /// `replace(text, from, to)`.
+    Replace,
+    /// `strpos(text, part)`.
+    Position,
+    /// `lpad(text, length [, fill])`.
+    PadStart,
+    /// `rpad(text, length [, fill])`.
+    PadEnd,
+    /// `repeat(text, n)`.
+    Repeat,
+    /// `text LIKE pattern`.
+    Like,
+    /// `abs` of integers and scaled integers.
+    AbsInt,
+    /// `abs` of a decimal.
+    AbsDecimal,
+    /// `abs` of a double.
+    AbsDouble,
+    /// `round(decimal, digits)`; the number is the scale of scaled integers.
+    RoundDecimal(u8),
+    /// `trunc(decimal, digits)`; the number is the scale of scaled integers.
+    TruncateDecimal(u8),
+    /// `floor(decimal)`; the number is the scale of scaled integers.
+    FloorDecimal(u8),
+    /// `ceil(decimal)`; the number is the scale of scaled integers.
+    CeilDecimal(u8),
+    /// `round(double)`, half to even.
+    RoundDouble,
+    /// `trunc(double)`.
+    TruncateDouble,
+    /// `floor(double)`.
+    FloorDouble,
+    /// `ceil(double)`.
+    CeilDouble,
+    /// `sqrt(double)`.
+    SquareRoot,
+    /// `power(double, double)`.
+    Power,
+    /// `array_length(array, 1)`.
+    ArrayLength,
+    /// `cardinality(array)`.
+    Cardinality,
+    /// `array_append(array, value)`.
+    ArrayAppend,
+    /// `greatest(…)`; NULLs are passed over.
+    Greatest(CompareClass),
+    /// `least(…)`; NULLs are passed over.
+    Least(CompareClass),
+}
+
+impl Function {
+    /// Whether the value follows from the call and not from the arguments alone.
+    pub fn depends_on_call(self) -> bool {
+        matches!(self, Self::Now | Self::Random | Self::RandomUuid)
+    }
+
+    fn accepts_null(self) -> bool {
+        matches!(self, Self::ConcatAll | Self::ArrayAppend | Self::Greatest(_) | Self::Least(_))
+    }
+
+    pub(crate) fn evaluate(self, arguments: &[Expression], machine: &mut Machine) -> Result<Datum, Failure> {
+        let mut values = [Datum::Null; 3];
+        if arguments.len() > values.len() || matches!(self, Self::ConcatAll) {
+            return self.evaluate_many(arguments, machine);
+        }
+        for (value, argument) in values.iter_mut().zip(arguments) {
+            *value = argument.evaluate(machine)?;
+            if value.is_null() && !self.accepts_null() {
+                return Ok(Datum::Null);
+            }
+        }
+        match values[..arguments.len()] {
+            [] => Ok(self.of_the_call(machine)),
+            [Datum::Bytes(text), ..] if !self.accepts_null() => {
+                self.of_text(text, &values[1..arguments.len()], machine)
+            }
+            [Datum::Double(a), ref rest @ ..] if !self.accepts_null() => of_doubles(self, a, rest),
+            _ => self.of_others(&values[..arguments.len()], machine),
+        }
+    }
+
+    fn of_the_call(self, machine: &mut Machine) -> Datum {
+        match self {
+            Self::Now => Datum::Int(machine.timestamp_us),
+            Self::Random => Datum::Double((machine.next_random() >> 11) as f64 / (1u64 << 53) as f64),
+            Self::RandomUuid => {
+                let mut bytes = [0; 16];
+                bytes[..8].copy_from_slice(&machine.next_random().to_le_bytes());
+                bytes[8..].copy_from_slice(&machine.next_random().to_le_bytes());
+                bytes[6] = bytes[6] & 0x0f | 0x40;
+                bytes[8] = bytes[8] & 0x3f | 0x80;
+                machine.arena.push_bytes(&bytes)
+            }
+            _ => Datum::Null,
+        }
+    }
+
+    fn evaluate_many(self, arguments: &[Expression], machine: &mut Machine) -> Result<Datum, Failure> {
+        let values =
+            arguments.iter().map(|argument| argument.evaluate(machine)).collect::<Result<Vec<_>, _>>()?;
+        match self {
+            Self::ConcatAll => {
+                let mut all = Vec::new();
+                for value in values {
+                    all.extend_from_slice(machine.arena.datum_bytes(value));
+                }
+                Ok(machine.arena.push_bytes(&all))
+            }
+            _ => self.of_others(&values, machine),
+        }
+    }
+
+    fn of_text(self, text: Span, rest: &[Datum], machine: &mut Machine) -> Result<Datum, Failure> {
+        if let (Self::Concat, [Datum::Bytes(other)]) = (self, rest) {
+            return Ok(machine.arena.concat(text, *other));
+        }
+        let arena = &mut machine.arena;
+        let bytes = arena.bytes(text);
+        if self == Self::OctetLength {
+            return Ok(Datum::Int(bytes.len() as i64));
+        }
+        let content = std::str::from_utf8(bytes).unwrap_or_default();
+        let count = |place: usize| match rest.get(place) {
+            Some(Datum::Int(value)) => Some(*value),
+            _ => None,
+        };
+        let other = |place: usize| match rest.get(place) {
+            Some(datum @ Datum::Bytes(_)) => std::str::from_utf8(arena.datum_bytes(*datum)).ok(),
+            _ => None,
+        };
+        let cut = |start: i64, end: i64| {
+            let (start, end) = (character_offset(content, start), character_offset(content, end));
+            (start, end.max(start) - start)
+        };
+        let part = match self {
+            Self::Length => return Ok(Datum::Int(content.chars().count() as i64)),
+            Self::Position => {
+                let found = content.find(other(0).unwrap_or_default());
+                let place = found.map_or(0, |at| content[..at].chars().count() as i64 + 1);
+                return Ok(Datum::Int(place));
+            }
+            Self::Like => {
+                let matched = like(content, other(0).unwrap_or_default())?;
+                return Ok(Datum::boolean(matched));
+            }
+            Self::Substring => {
+                let from = count(0).unwrap_or(1) - 1;
+                let end = match count(1) {
+                    Some(length) if length < 0 => {
+                        return Err(SqlError::new("22011", "negative substring length not allowed").into());
+                    }
+                    Some(length) => from.saturating_add(length),
+                    None => i64::MAX,
+                };
+                cut(from, end)
+            }
+            Self::Left | Self::Right => {
+                let n = count(0).unwrap_or(0);
+                let all = content.chars().count() as i64;
+                let kept = if n < 0 { (all + n).max(0) } else { n.min(all) };
+                if self == Self::Left { cut(0, kept) } else { cut(all - kept, all) }
+            }
+            Self::Trim | Self::TrimStart | Self::TrimEnd => {
+                let set = other(0).unwrap_or(" ");
+                let in_set = |c: char| set.contains(c);
+                let start = if self == Self::TrimEnd {
+                    0
+                } else {
+                    content.len() - content.trim_start_matches(in_set).len()
+                };
+                let kept = &content[start..];
+                let end = if self == Self::TrimStart { kept } else { kept.trim_end_matches(in_set) };
+                (start, end.len())
+            }
+            _ => {
+                let made = match self {
+                    Self::Lower => content.to_lowercase(),
+                    Self::Upper => content.to_uppercase(),
+                    Self::Replace => match other(0).unwrap_or_default() {
+                        "" => content.into(),
+                        from => content.replace(from, other(1).unwrap_or_default()),
+                    },
+                    Self::Repeat => {
+                        let times = usize::try_from(count(0).unwrap_or(0)).unwrap_or(0);
+                        if times.saturating_mul(content.len()) > 1 << 28 {
+                            return Err(SqlError::new("54000", "requested length too large").into());
+                        }
+                        content.repeat(times)
+                    }
+                    Self::PadStart | Self::PadEnd => {
+                        pad(content, count(0).unwrap_or(0), other(1).unwrap_or(" "), self)?
+                    }
+                    _ => unreachable!("{self:?} is not a function of text"),
+                };
+                return Ok(arena.push_bytes(made.as_bytes()));
+            }
+        };
+        Ok(arena.subspan(text, part.0, part.1))
+    }
+
+    fn of_others(self, values: &[Datum], machine: &mut Machine) -> Result<Datum, Failure> {
+        match (self, values) {
+            (Self::Greatest(class) | Self::Least(class), _) => {
+                let wanted =
+                    if matches!(self, Self::Greatest(_)) { Ordering::Greater } else { Ordering::Less };
+                let mut best = Datum::Null;
+                for value in values.iter().filter(|value| !value.is_null()) {
+                    if best.is_null() || compare(class, *value, best, machine) == wanted {
+                        best = *value;
+                    }
+                }
+                Ok(best)
+            }
+            (Self::ArrayAppend, [array, value]) => {
+                let span = match array {
+                    Datum::Array(span) => Some(*span),
+                    _ => None,
+                };
+                let place = span.map_or(0, |span| span.length as usize);
+                Ok(machine.arena.with_element(span, place, *value))
+            }
+            (Self::ArrayLength, [Datum::Array(span), dimension]) => {
+                let absent = *dimension != Datum::Int(1) || span.length == 0;
+                Ok(if absent { Datum::Null } else { Datum::Int(span.length.into()) })
+            }
+            (Self::Cardinality, [Datum::Array(span)]) => Ok(Datum::Int(span.length.into())),
+            (Self::AbsInt, [Datum::Int(value)]) => match value.checked_abs() {
+                Some(value) => Ok(Datum::Int(value)),
+                None => Err(SqlError::new("22003", "bigint out of range").into()),
+            },
+            (_, [value, rest @ ..]) => of_decimal(self, *value, rest, machine),
+            _ => unreachable!("{self:?} has no such arguments"),
+        }
+    }
+}
+
+fn of_doubles(function: Function, a: f64, rest: &[Datum]) -> Result<Datum, Failure> {
+    Ok(Datum::Double(match (function, rest) {
+        (Function::AbsDouble, _) => a.abs(),
+        (Function::RoundDouble, _) => a.round_ties_even(),
+        (Function::TruncateDouble, _) => a.trunc(),
+        (Function::FloorDouble, _) => a.floor(),
+        (Function::CeilDouble, _) => a.ceil(),
+        (Function::SquareRoot, _) if a < 0.0 => {
+            return Err(SqlError::new("2201F", "cannot take square root of a negative number").into());
+        }
+        (Function::SquareRoot, _) => a.sqrt(),
+        (Function::Power, [Datum::Double(b)]) => a.powf(*b),
+        _ => unreachable!("{function:?} is not a function of doubles"),
+    }))
+}
+
+fn of_decimal(
+    function: Function,
+    value: Datum,
+    rest: &[Datum],
+    machine: &mut Machine,
+) -> Result<Datum, Failure> {
+    let scale = match function {
+        Function::RoundDecimal(scale)
+        | Function::TruncateDecimal(scale)
+        | Function::FloorDecimal(scale)
+        | Function::CeilDecimal(scale) => scale,
+        _ => 0,
+    };
+    let Some(decimal) = machine.arena.decimal(value, scale) else {
+        unreachable!("{function:?} is not a function of {value:?}")
+    };
+    let digits = match rest {
+        [Datum::Int(digits), ..] => u8::try_from((*digits).clamp(0, 36)).unwrap_or(0),
+        _ => 0,
+    };
+    let truncated = |digits: u8| -> Result<_, Failure> {
+        if digits >= decimal.scale {
+            return Ok(decimal.rescale(digits)?);
+        }
+        let divisor = 10i128.pow(u32::from(decimal.scale - digits));
+        Ok(catalog::Decimal::new(decimal.mantissa / divisor, digits)?)
+    };
+    let result = match function {
+        Function::AbsDecimal => catalog::Decimal { mantissa: decimal.mantissa.abs(), ..decimal },
+        Function::RoundDecimal(_) => decimal.rescale(digits)?,
+        Function::TruncateDecimal(_) => truncated(digits)?,
+        Function::FloorDecimal(_) | Function::CeilDecimal(_) => {
+            let whole = truncated(0)?;
+            let up = matches!(function, Function::CeilDecimal(_));
+            let step = match whole.compare(decimal) {
+                Ordering::Less if up => 1,
+                Ordering::Greater if !up => -1,
+                _ => 0,
+            };
+            catalog::Decimal { mantissa: whole.mantissa + step, scale: 0 }
+        }
+        _ => unreachable!("{function:?} is not a function of decimals"),
+    };
+    Ok(machine.arena.push_decimal(result))
+}
+
+/// Byte offset of the character with a number, bounded by the text.
+fn character_offset(text: &str, character: i64) -> usize {
+    let Ok(character) = usize::try_from(character) else { return 0 };
+    if text.is_ascii() {
+        return character.min(text.len());
+    }
+    text.char_indices().nth(character).map_or(text.len(), |(offset, _)| offset)
+}
+
+fn pad(text: &str, length: i64, fill: &str, side: Function) -> Result<String, Failure> {
+    let length = usize::try_from(length).unwrap_or(0);
+    if length > 1 << 28 {
+        return Err(SqlError::new("54000", "requested length too large").into());
+    }
+    let own = text.chars().count();
+    if own >= length || fill.is_empty() {
+        return Ok(text.chars().take(length).collect());
+    }
+    let padding: String = fill.chars().cycle().take(length - own).collect();
+    Ok(if side == Function::PadStart { padding + text } else { text.to_owned() + &padding })
+}
+
+/// LIKE with `%`, `_` and backslash escapes.
+fn like(text: &str, pattern: &str) -> Result<bool, Failure> {
+    fn matches(text: &[char], pattern: &[char]) -> Result<bool, Failure> {
+        match pattern {
+            [] => Ok(text.is_empty()),
+            ['%', rest @ ..] => {
+                for start in 0..=text.len() {
+                    if matches(&text[start..], rest)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            ['_', rest @ ..] => Ok(!text.is_empty() && matches(&text[1..], rest)?),
+            ['\\'] => Err(SqlError::new("22025", "LIKE pattern must not end with escape character").into()),
+            ['\\', literal, rest @ ..] | [literal, rest @ ..] => {
+                Ok(text.first() == Some(literal) && matches(&text[1..], rest)?)
+            }
+        }
+    }
+    let (text, pattern): (Vec<char>, Vec<char>) = (text.chars().collect(), pattern.chars().collect());
+    matches(&text, &pattern)
+}

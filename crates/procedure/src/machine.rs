@@ -1,0 +1,100 @@
+//! The registers and scratch memory of an execution: kept from call to call, so that a warm call allocates nothing.
+
+use crate::{Register, SqlError};
+use catalog::{Arena, Datum};
+use std::collections::HashSet;
+
+/// Registers, arena and scratch buffers of one session.
+#[derive(Default, Debug)]
+pub struct Machine {
+    registers: Vec<Datum>,
+    base: usize,
+    /// What datums point into.
+    pub arena: Arena,
+    pub(crate) key: Vec<u8>,
+    pub(crate) upper: Vec<u8>,
+    /// Materialized rows of the loops in progress, innermost last.
+    pub(crate) rows: Vec<Datum>,
+    pub(crate) permutation: Vec<u32>,
+    pub(crate) changes: Vec<(usize, Datum)>,
+    pub(crate) distinct: Distinct,
+    /// The call's time, in microseconds since 2000-01-01 UTC.
+    pub(crate) timestamp_us: i64,
+    /// State of `random()`.
+    pub(crate) random: u64,
+    /// What RAISE NOTICE and its like said.
+    pub notices: Vec<SqlError>,
+}
+
+/// The rows that a DISTINCT has seen.
+#[derive(Default, Debug)]
+pub(crate) struct Distinct {
+    pub(crate) ints: HashSet<i64>,
+    pub(crate) rows: HashSet<Vec<u8>>,
+}
+
+impl Distinct {
+    pub(crate) fn clear(&mut self) {
+        self.ints.clear();
+        self.rows.clear();
+    }
+}
+
+impl Machine {
+    /// Forgets the last call. `seed` and `timestamp_us` are what `random()` and `now()` of the next follow from.
+    pub fn reset(&mut self, timestamp_us: i64, seed: u64) {
+        self.arena.clear();
+        self.registers.clear();
+        self.base = 0;
+        self.rows.clear();
+        self.notices.clear();
+        self.timestamp_us = timestamp_us;
+        self.random = seed;
+    }
+
+    /// The value of a register of the running procedure.
+    #[inline]
+    pub fn get(&self, register: Register) -> Datum {
+        self.registers[self.base + register.0 as usize]
+    }
+
+    /// Sets a register of the running procedure.
+    #[inline]
+    pub fn set(&mut self, register: Register, value: Datum) {
+        self.registers[self.base + register.0 as usize] = value;
+    }
+
+    /// The registers from one on, and the arena beside them.
+    #[inline]
+    pub(crate) fn window(&mut self, first: Register, count: usize) -> (&mut [Datum], &mut Arena) {
+        let start = self.base + first.0 as usize;
+        (&mut self.registers[start..start + count], &mut self.arena)
+    }
+
+    /// Gives a called procedure fresh registers; returns what `leave` needs.
+    pub(crate) fn enter(&mut self, registers: usize) -> usize {
+        let caller = self.base;
+        self.base = self.registers.len();
+        self.registers.resize(self.base + registers, Datum::Null);
+        caller
+    }
+
+    pub(crate) fn leave(&mut self, caller: usize) {
+        self.registers.truncate(self.base);
+        self.base = caller;
+    }
+
+    /// A value of a register of the procedure that calls the running one.
+    pub(crate) fn set_in(&mut self, caller: usize, register: Register, value: Datum) {
+        self.registers[caller + register.0 as usize] = value;
+    }
+
+    /// The next 64 random bits of the call: SplitMix64 (Steele et al., 2014).
+    pub(crate) fn next_random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.random;
+        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^ bits >> 31
+    }
+}

@@ -1,0 +1,206 @@
+//! Data accesses: the only statements that touch tables.
+
+use crate::{Expression, Register};
+use catalog::{ColumnSlot, Table};
+use std::sync::Arc;
+
+/// An operation's number inside its procedure, in program order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct OperationId(pub u32);
+
+/// One end of a range.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Bound {
+    /// The value, of the column's type.
+    pub value: Expression,
+    /// Whether the value itself belongs to the range.
+    pub inclusive: bool,
+}
+
+/// How rows are reached.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Path {
+    /// By the whole primary key, one expression a key column.
+    Point {
+        /// Values of the key's columns, of their types.
+        key: Vec<Expression>,
+    },
+    /// By part of an index.
+    Range {
+        /// The index's place in the table's definition.
+        index: usize,
+        /// The columns of its keys.
+        key_columns: Vec<usize>,
+        /// Values of its first columns.
+        prefix: Vec<Expression>,
+        /// Where the next column begins.
+        lower: Option<Bound>,
+        /// Where the next column ends.
+        upper: Option<Bound>,
+        /// Whether keys descend.
+        backward: bool,
+    },
+}
+
+/// Which rows of a table an operation touches, and which of their columns it uses.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// The table.
+    pub table: Arc<Table>,
+    /// How rows are reached.
+    pub path: Path,
+    /// Places of the columns that are read.
+    pub columns: Vec<usize>,
+    /// Where they lie in a row.
+    pub slots: Vec<ColumnSlot>,
+    /// The first of as many registers, which hold them.
+    pub registers: Register,
+    /// What a row must fulfil beyond the path.
+    pub filter: Option<Expression>,
+}
+
+/// A constraint to check before a row is written.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Check {
+    /// The constraint's name.
+    pub name: String,
+    /// Violated when false; NULL passes.
+    pub condition: Expression,
+}
+
+/// An aggregate function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AggregateFunction {
+    /// Rows, or non-NULL values.
+    Count,
+    /// Sum of integers up to four bytes: a bigint.
+    SumInt,
+    /// Sum of anything exact: a numeric.
+    SumDecimal,
+    /// Sum of doubles.
+    SumDouble,
+    /// Mean of anything exact: a numeric.
+    AverageDecimal,
+    /// Mean of doubles.
+    AverageDouble,
+    /// Least value.
+    Min,
+    /// Greatest value.
+    Max,
+}
+
+/// One aggregate of a SELECT.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Aggregate {
+    /// What is computed.
+    pub function: AggregateFunction,
+    /// Of what; nothing for `count(*)`.
+    pub argument: Option<Expression>,
+    /// The digits after the point of the argument's integers, when it is a decimal.
+    pub scale: u8,
+    /// How values compare.
+    pub class: crate::CompareClass,
+    /// Whether equal values count once.
+    pub distinct: bool,
+    /// Where the result goes.
+    pub target: Register,
+}
+
+/// One key of an ORDER BY that no index provides.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SortKey {
+    /// What is compared.
+    pub value: Expression,
+    /// How.
+    pub class: crate::CompareClass,
+    /// DESC.
+    pub descending: bool,
+    /// Whether NULLs come first.
+    pub nulls_first: bool,
+}
+
+/// SELECT from one table.
+#[derive(Clone, Debug)]
+pub struct Select {
+    /// The rows.
+    pub access: Access,
+    /// Computed over all rows; with any, there is one row of outputs.
+    pub aggregates: Vec<Aggregate>,
+    /// The columns of the result: target register and value.
+    pub outputs: Vec<(Register, Expression)>,
+    /// Whether equal rows count once.
+    pub distinct: bool,
+    /// ORDER BY, where the path does not give it.
+    pub order: Vec<SortKey>,
+    /// Rows to leave out.
+    pub offset: Option<Expression>,
+    /// Rows to take.
+    pub limit: Option<Expression>,
+    /// INTO STRICT: exactly one row.
+    pub strict: bool,
+}
+
+/// What an operation does.
+#[derive(Clone, Debug)]
+pub enum OperationKind {
+    /// Reads.
+    Select(Select),
+    /// Adds one row.
+    Insert {
+        /// The table.
+        table: Arc<Table>,
+        /// A value for each column, of its type.
+        values: Vec<Expression>,
+        /// The first of as many registers, which hold them.
+        registers: Register,
+        /// Constraints over those registers.
+        checks: Vec<Check>,
+        /// RETURNING … INTO.
+        returning: Vec<(Register, Expression)>,
+    },
+    /// Changes rows.
+    Update {
+        /// The rows.
+        access: Access,
+        /// Column, register of its new value, the value.
+        assignments: Vec<(usize, Register, Expression)>,
+        /// Constraints over old and new registers.
+        checks: Vec<Check>,
+        /// RETURNING … INTO.
+        returning: Vec<(Register, Expression)>,
+    },
+    /// Removes rows.
+    Delete {
+        /// The rows.
+        access: Access,
+        /// RETURNING … INTO.
+        returning: Vec<(Register, Expression)>,
+    },
+}
+
+/// One data access of a procedure.
+#[derive(Clone, Debug)]
+pub struct Operation {
+    /// What it does.
+    pub kind: OperationKind,
+    /// The register of FOUND.
+    pub found: Register,
+    /// Line and column in the source, for messages.
+    pub position: (u32, u32),
+}
+
+impl Operation {
+    /// The table that it touches.
+    pub fn table(&self) -> &Arc<Table> {
+        match &self.kind {
+            OperationKind::Select(select) => &select.access.table,
+            OperationKind::Insert { table, .. } => table,
+            OperationKind::Update { access, .. } | OperationKind::Delete { access, .. } => &access.table,
+        }
+    }
+
+    /// Whether it changes its table.
+    pub fn writes(&self) -> bool {
+        !matches!(self.kind, OperationKind::Select(_))
+    }
+}

@@ -1,0 +1,211 @@
+//! Procedures and the statements they are made of.
+
+use crate::{Expression, Operation, OperationId, Register, Severity};
+use catalog::{ProcedureId, Type, Value};
+use std::sync::Arc;
+
+/// How a parameter passes values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// From the caller.
+    In,
+    /// To the caller.
+    Out,
+    /// Both.
+    InOut,
+}
+
+/// A parameter.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Parameter {
+    /// Its name; empty when it has none.
+    pub name: String,
+    /// Its type.
+    pub ty: Type,
+    /// How it passes values.
+    pub mode: Mode,
+    /// What a caller that leaves it out passes.
+    pub default: Option<Value>,
+}
+
+impl Parameter {
+    /// Whether the caller passes a value.
+    pub fn is_input(&self) -> bool {
+        self.mode != Mode::Out
+    }
+
+    /// Whether the caller gets a value.
+    pub fn is_output(&self) -> bool {
+        self.mode != Mode::In
+    }
+}
+
+/// A compiled procedure or function. Registers `0..parameters.len()` hold its parameters.
+#[derive(Debug)]
+pub struct Procedure {
+    /// Its number, the same for all versions.
+    pub id: ProcedureId,
+    /// Counts its replacements, from 1.
+    pub version: u32,
+    /// Its name.
+    pub name: String,
+    /// Its parameters.
+    pub parameters: Vec<Parameter>,
+    /// The register and type of a function's result.
+    pub result: Option<(Register, Type)>,
+    /// The types of its registers.
+    pub registers: Vec<Type>,
+    /// What it does.
+    pub body: Vec<Statement>,
+    /// Its data accesses, by id.
+    pub operations: Vec<Operation>,
+    /// Whether it, or what it calls, asks for the time.
+    pub uses_timestamp: bool,
+    /// Whether it, or what it calls, asks for random numbers.
+    pub uses_seed: bool,
+    /// Whether neither it nor what it calls writes: such calls are not logged.
+    pub read_only: bool,
+    /// The statement that made it.
+    pub source: Arc<str>,
+}
+
+impl Procedure {
+    /// Parameters that the caller passes, in order.
+    pub fn inputs(&self) -> impl Iterator<Item = (usize, &Parameter)> {
+        self.parameters.iter().enumerate().filter(|(_, parameter)| parameter.is_input())
+    }
+
+    /// What a call returns: name, register and type of each column.
+    pub fn outputs(&self) -> impl Iterator<Item = (&str, Register, Type)> {
+        let parameters = self
+            .parameters
+            .iter()
+            .enumerate()
+            .filter(|(_, parameter)| parameter.is_output())
+            .map(|(place, parameter)| (parameter.name.as_str(), Register(place as u32), parameter.ty));
+        parameters.chain(self.result.map(|(register, ty)| (self.name.as_str(), register, ty)))
+    }
+}
+
+/// A loop that EXIT and CONTINUE name.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Label(pub u32);
+
+/// RAISE.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Raise {
+    /// Whether it aborts.
+    pub severity: Severity,
+    /// Text between the values.
+    pub parts: Vec<String>,
+    /// Values, as text.
+    pub values: Vec<Expression>,
+    /// The SQLSTATE.
+    pub sqlstate: Expression,
+    /// DETAIL.
+    pub detail: Option<Expression>,
+    /// HINT.
+    pub hint: Option<Expression>,
+}
+
+/// One statement.
+#[derive(Clone, Debug)]
+pub enum Statement {
+    /// `target := value`.
+    Assign {
+        /// Register that is set.
+        target: Register,
+        /// Its value, of the register's type.
+        value: Expression,
+    },
+    /// `array[index] := value`.
+    AssignElement {
+        /// Register of the array.
+        array: Register,
+        /// From 1.
+        index: Expression,
+        /// Of the array's element type.
+        value: Expression,
+    },
+    /// IF; ELSIF and CASE nest.
+    If {
+        /// Taken when true.
+        condition: Expression,
+        /// THEN.
+        then: Vec<Statement>,
+        /// ELSE.
+        otherwise: Vec<Statement>,
+    },
+    /// FOR over a range of integers.
+    ForRange {
+        /// Names the loop.
+        label: Label,
+        /// Set before each round.
+        variable: Register,
+        /// First value.
+        from: Expression,
+        /// Last value.
+        to: Expression,
+        /// Distance, positive.
+        step: Expression,
+        /// Whether it counts down.
+        reverse: bool,
+        /// What is repeated.
+        body: Vec<Statement>,
+    },
+    /// FOREACH over an array.
+    ForEach {
+        /// Names the loop.
+        label: Label,
+        /// Set before each round.
+        variable: Register,
+        /// The array.
+        array: Expression,
+        /// What is repeated.
+        body: Vec<Statement>,
+    },
+    /// FOR over a query: the rows are those that it finds when the loop begins.
+    ForRows {
+        /// Names the loop.
+        label: Label,
+        /// A `Select`; its outputs are set before each round.
+        operation: OperationId,
+        /// What is repeated.
+        body: Vec<Statement>,
+    },
+    /// WHILE; LOOP has the condition TRUE.
+    While {
+        /// Names the loop.
+        label: Label,
+        /// Asked before each round.
+        condition: Expression,
+        /// What is repeated.
+        body: Vec<Statement>,
+    },
+    /// A labelled block.
+    Block {
+        /// Names the block.
+        label: Label,
+        /// Its statements.
+        body: Vec<Statement>,
+    },
+    /// EXIT.
+    Exit(Label),
+    /// CONTINUE.
+    Continue(Label),
+    /// A data access.
+    Execute(OperationId),
+    /// CALL, or a function call lifted out of an expression.
+    Call {
+        /// What is called.
+        procedure: Arc<Procedure>,
+        /// A value for each of its parameters that takes one.
+        arguments: Vec<Expression>,
+        /// Where its outputs go.
+        outputs: Vec<(Register, crate::Cast)>,
+    },
+    /// RAISE.
+    Raise(Box<Raise>),
+    /// RETURN.
+    Return,
+}

@@ -1,0 +1,307 @@
+//! How operations reach their rows: paths to keys, filters, SELECT's tail.
+
+use crate::aggregate::Accumulator;
+use crate::expression::compare;
+use crate::{Access, Bound, DataAccess, Expression, Failure, Machine, Path, ScanRange, Select, SqlError};
+use catalog::{Datum, Table, successor};
+use std::cmp::Ordering;
+
+/// Whether to go on to the next row.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flow {
+    Continue,
+    Stop,
+}
+
+/// Writes the key that a list of expressions gives for the first columns of an index; false when one is NULL.
+fn write_key(
+    table: &Table,
+    columns: &[usize],
+    values: &[Expression],
+    machine: &mut Machine,
+) -> Result<bool, Failure> {
+    machine.key.clear();
+    for (column, value) in columns.iter().zip(values) {
+        let datum = value.evaluate(machine)?;
+        if datum.is_null() {
+            return Ok(false);
+        }
+        table.encode_key_column(*column, datum, &machine.arena, &mut machine.key);
+    }
+    Ok(true)
+}
+
+/// Calls `visit` for every row of an access, with the row's columns in its registers, until it stops.
+pub(crate) fn for_each_row<D: DataAccess>(
+    access: &Access,
+    machine: &mut Machine,
+    data: &mut D,
+    mut visit: impl FnMut(D::Row, &mut Machine, &mut D) -> Result<Flow, Failure>,
+) -> Result<(), Failure> {
+    let table = &*access.table;
+    match &access.path {
+        Path::Point { key } => {
+            if !write_key(table, &table.primary().columns, key, machine)? {
+                return Ok(());
+            }
+            let Some(row) = data.find(table, &machine.key)? else { return Ok(()) };
+            if read_row(access, row, machine, data)? {
+                visit(row, machine, data)?;
+            }
+            Ok(())
+        }
+        Path::Range { index, key_columns, prefix, lower, upper, backward } => {
+            let ends = (lower.as_ref(), upper.as_ref());
+            if !write_range(table, key_columns, prefix, ends, machine)? {
+                return Ok(());
+            }
+            let upper = (!machine.upper.is_empty()).then_some(machine.upper.as_slice());
+            let range = ScanRange { index: *index, lower: &machine.key, upper, backward: *backward };
+            data.open_scan(table, range)?;
+            while let Some(row) = data.next_row()? {
+                if read_row(access, row, machine, data)? && visit(row, machine, data)? == Flow::Stop {
+                    break;
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Loads a row's columns; false when the row is gone or the filter refuses it.
+fn read_row<D: DataAccess>(
+    access: &Access,
+    row: D::Row,
+    machine: &mut Machine,
+    data: &mut D,
+) -> Result<bool, Failure> {
+    let (registers, arena) = machine.window(access.registers, access.slots.len());
+    if !data.read(row, &access.slots, arena, registers)? {
+        return Ok(false);
+    }
+    match &access.filter {
+        Some(filter) => Ok(filter.evaluate(machine)?.is_true()),
+        None => Ok(true),
+    }
+}
+
+/// Writes the bounds of a range into `machine.key` and `machine.upper` (empty: no end); false when nothing can lie in it.
+fn write_range(
+    table: &Table,
+    columns: &[usize],
+    prefix: &[Expression],
+    (lower, upper): (Option<&Bound>, Option<&Bound>),
+    machine: &mut Machine,
+) -> Result<bool, Failure> {
+    if !write_key(table, columns, prefix, machine)? {
+        return Ok(false);
+    }
+    let prefix_length = machine.key.len();
+    let mut end = std::mem::take(&mut machine.upper);
+    end.clear();
+    end.extend_from_slice(&machine.key);
+    let column = columns.get(prefix.len()).copied();
+    let mut empty = false;
+    match (upper, column) {
+        (Some(bound), Some(column)) => {
+            let datum = bound.value.evaluate(machine)?;
+            empty |= datum.is_null();
+            table.encode_key_column(column, datum, &machine.arena, &mut end);
+            if bound.inclusive {
+                successor(&mut end);
+            }
+        }
+        // A comparison leaves NULLs out, and they come last.
+        (None, Some(column)) if lower.is_some() && table.columns[column].nullable => {
+            table.encode_key_column(column, Datum::Null, &machine.arena, &mut end);
+        }
+        _ => successor(&mut end),
+    }
+    if let (Some(bound), Some(column)) = (lower, column) {
+        let datum = bound.value.evaluate(machine)?;
+        empty |= datum.is_null();
+        machine.key.truncate(prefix_length);
+        table.encode_key_column(column, datum, &machine.arena, &mut machine.key);
+        if !bound.inclusive {
+            successor(&mut machine.key);
+        }
+    }
+    empty |= !end.is_empty() && machine.key >= end;
+    machine.upper = end;
+    Ok(!empty)
+}
+
+fn count_of(expression: Option<&Expression>, machine: &mut Machine) -> Result<Option<usize>, Failure> {
+    let Some(expression) = expression else { return Ok(None) };
+    match expression.evaluate(machine)? {
+        Datum::Int(count) => match usize::try_from(count) {
+            Ok(count) => Ok(Some(count)),
+            Err(_) => Err(SqlError::new("2201W", "LIMIT and OFFSET must not be negative").into()),
+        },
+        _ => Ok(None),
+    }
+}
+
+/// Runs a SELECT and appends its rows of outputs to `machine.rows`; `enough` bounds how many are wanted. Returns their number.
+pub(crate) fn select_rows<D: DataAccess>(
+    select: &Select,
+    enough: usize,
+    machine: &mut Machine,
+    data: &mut D,
+) -> Result<usize, Failure> {
+    let offset = count_of(select.offset.as_ref(), machine)?.unwrap_or(0);
+    let limit = count_of(select.limit.as_ref(), machine)?.unwrap_or(usize::MAX).min(enough);
+    if limit == 0 {
+        return Ok(0);
+    }
+    let start = machine.rows.len();
+    if !select.aggregates.is_empty() {
+        aggregate_row(select, machine, data)?;
+        return Ok(finish_rows(select, start, offset, limit, machine));
+    }
+    let early =
+        if select.order.is_empty() && !select.distinct { offset.saturating_add(limit) } else { usize::MAX };
+    machine.distinct.clear();
+    let mut found = 0;
+    for_each_row(&select.access, machine, data, |_, machine, _| {
+        found += 1;
+        if found <= offset && early != usize::MAX {
+            // Left out by OFFSET; counted in place of a row.
+            machine.rows.extend(std::iter::repeat_n(Datum::Null, width(select)));
+        } else {
+            push_row(select, machine)?;
+        }
+        Ok(if found >= early { Flow::Stop } else { Flow::Continue })
+    })?;
+    Ok(finish_rows(select, start, offset, limit, machine))
+}
+
+fn width(select: &Select) -> usize {
+    select.outputs.len() + select.order.len()
+}
+
+fn push_row(select: &Select, machine: &mut Machine) -> Result<(), Failure> {
+    let start = machine.rows.len();
+    for (_, output) in &select.outputs {
+        let value = output.evaluate(machine)?;
+        machine.rows.push(value);
+    }
+    if select.distinct && !is_new_row(start, machine) {
+        machine.rows.truncate(start);
+        return Ok(());
+    }
+    for key in &select.order {
+        let value = key.value.evaluate(machine)?;
+        machine.rows.push(value);
+    }
+    Ok(())
+}
+
+fn is_new_row(start: usize, machine: &mut Machine) -> bool {
+    let row = &machine.rows[start..];
+    if let [Datum::Int(value)] = row {
+        return machine.distinct.ints.insert(*value);
+    }
+    let mut bytes = Vec::new();
+    for datum in row {
+        match datum {
+            Datum::Null => bytes.push(0),
+            Datum::Int(value) => {
+                bytes.push(1);
+                bytes.extend_from_slice(&value.to_le_bytes());
+            }
+            Datum::Double(value) => {
+                bytes.push(2);
+                bytes.extend_from_slice(&value.to_bits().to_le_bytes());
+            }
+            Datum::Wide(_) => {
+                let text = machine.arena.decimal(*datum, 0).map(|d| d.to_string()).unwrap_or_default();
+                bytes.push(3);
+                bytes.extend_from_slice(text.as_bytes());
+                bytes.push(0);
+            }
+            other => {
+                let content = machine.arena.datum_bytes(*other);
+                bytes.push(4);
+                bytes.extend_from_slice(&(content.len() as u64).to_le_bytes());
+                bytes.extend_from_slice(content);
+            }
+        }
+    }
+    machine.distinct.rows.insert(bytes)
+}
+
+fn aggregate_row<D: DataAccess>(select: &Select, machine: &mut Machine, data: &mut D) -> Result<(), Failure> {
+    let mut running: Vec<_> = select.aggregates.iter().map(|_| Accumulator::new()).collect();
+    for_each_row(&select.access, machine, data, |_, machine, _| {
+        for (accumulator, aggregate) in running.iter_mut().zip(&select.aggregates) {
+            accumulator.add(aggregate, machine)?;
+        }
+        Ok(Flow::Continue)
+    })?;
+    for (accumulator, aggregate) in running.iter().zip(&select.aggregates) {
+        let value = accumulator.finish(aggregate, machine)?;
+        machine.set(aggregate.target, value);
+    }
+    push_row(select, machine)
+}
+
+/// Sorts the rows from `start` on, drops sort keys, OFFSET and what is beyond LIMIT; returns how many are left.
+fn finish_rows(select: &Select, start: usize, offset: usize, limit: usize, machine: &mut Machine) -> usize {
+    let (outputs, width) = (select.outputs.len(), width(select));
+    let found = (machine.rows.len() - start).checked_div(width).unwrap_or(0);
+    if !select.order.is_empty() {
+        let mut permutation = std::mem::take(&mut machine.permutation);
+        permutation.clear();
+        permutation.extend(0..found as u32);
+        let key = |row: u32, place: usize| machine.rows[start + row as usize * width + outputs + place];
+        permutation.sort_by(|a, b| {
+            for (place, sort) in select.order.iter().enumerate() {
+                let (a, b) = (key(*a, place), key(*b, place));
+                let order = match (a.is_null(), b.is_null()) {
+                    (true, true) => Ordering::Equal,
+                    (true, false) => {
+                        if sort.nulls_first {
+                            Ordering::Less
+                        } else {
+                            Ordering::Greater
+                        }
+                    }
+                    (false, true) => {
+                        if sort.nulls_first {
+                            Ordering::Greater
+                        } else {
+                            Ordering::Less
+                        }
+                    }
+                    (false, false) => {
+                        let order = compare(sort.class, a, b, machine);
+                        if sort.descending { order.reverse() } else { order }
+                    }
+                };
+                if order.is_ne() {
+                    return order;
+                }
+            }
+            Ordering::Equal
+        });
+        let sorted: Vec<Datum> = permutation
+            .iter()
+            .flat_map(|row| {
+                let row = start + *row as usize * width;
+                machine.rows[row..row + outputs].iter().copied()
+            })
+            .collect();
+        machine.permutation = permutation;
+        machine.rows.truncate(start);
+        machine.rows.extend(sorted);
+    }
+    if outputs == 0 {
+        return found.saturating_sub(offset).min(limit);
+    }
+    let skipped = offset.min(found);
+    let kept = (found - skipped).min(limit);
+    machine.rows.drain(start..start + skipped * outputs);
+    machine.rows.truncate(start + kept * outputs);
+    kept
+}

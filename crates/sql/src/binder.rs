@@ -1,0 +1,238 @@
+//! The state of binding one statement or routine: registers, names in scope, operations so far.
+
+use crate::error::StatementError;
+use crate::schema::Schema;
+use crate::source::Source;
+use catalog::{ScalarType, Table, Type};
+use procedure::{Expression, Label, Operation, OperationId, OperationKind, Register, SqlError, Statement};
+use squawk_syntax::SyntaxNode;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A PL/pgSQL variable.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Variable {
+    pub(crate) register: Register,
+    pub(crate) ty: Type,
+    pub(crate) constant: bool,
+}
+
+/// What a name stands for.
+#[derive(Clone, Debug)]
+pub(crate) enum Name {
+    Variable(Variable),
+    /// A RECORD with the fields of the query that was last read into it; none before.
+    Record(Option<Vec<(String, Variable)>>),
+}
+
+/// The table whose rows an expression may refer to.
+#[derive(Debug)]
+pub(crate) struct RowScope {
+    pub(crate) table: Arc<Table>,
+    pub(crate) alias: String,
+    /// Where columns are loaded: as many registers as the table has columns.
+    pub(crate) registers: Register,
+    /// Columns that are loaded, in the order of their registers.
+    pub(crate) used: Vec<usize>,
+    /// Registers of columns that need no loading.
+    pub(crate) known: HashMap<usize, Register>,
+}
+
+/// An expression with its type; literals take the type that they are compared with or assigned to.
+#[derive(Clone, Debug)]
+pub(crate) enum Typed {
+    Known(Expression, Type),
+    Literal(String),
+    Null,
+}
+
+/// A loop or block that EXIT and CONTINUE may name.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) name: Option<String>,
+    pub(crate) label: Label,
+    pub(crate) is_loop: bool,
+}
+
+/// Binds one routine, or one expression of a definition.
+pub(crate) struct Binder<'a> {
+    pub(crate) schema: &'a Schema,
+    pub(crate) source: &'a Source,
+    /// Maps offsets inside a routine's body to offsets in the source.
+    pub(crate) body: Option<&'a squawk_syntax::plpgsql::Plpgsql>,
+    pub(crate) routine: String,
+    pub(crate) registers: Vec<Type>,
+    pub(crate) scopes: Vec<(Option<String>, HashMap<String, Name>)>,
+    pub(crate) row: Option<RowScope>,
+    /// How often a column of the row was referred to.
+    pub(crate) row_references: usize,
+    pub(crate) operations: Vec<Operation>,
+    pub(crate) targets: Vec<Target>,
+    pub(crate) next_label: u32,
+    pub(crate) found: Option<Register>,
+    /// Where a function puts its result.
+    pub(crate) result: Option<(Register, Type)>,
+    /// Function calls lifted out of the expressions of the statement in hand; `None` where that is not possible.
+    pub(crate) lifted: Option<Vec<Statement>>,
+    /// Aggregates of the SELECT in hand; `None` where they are not allowed.
+    pub(crate) aggregates: Option<Vec<procedure::Aggregate>>,
+    pub(crate) uses_timestamp: bool,
+    pub(crate) uses_seed: bool,
+    pub(crate) writes: bool,
+}
+
+impl<'a> Binder<'a> {
+    pub(crate) fn new(schema: &'a Schema, source: &'a Source) -> Self {
+        Self {
+            schema,
+            source,
+            body: None,
+            routine: String::new(),
+            registers: Vec::new(),
+            scopes: vec![(None, HashMap::new())],
+            row: None,
+            row_references: 0,
+            operations: Vec::new(),
+            targets: Vec::new(),
+            next_label: 0,
+            found: None,
+            result: None,
+            lifted: None,
+            aggregates: None,
+            uses_timestamp: false,
+            uses_seed: false,
+            writes: false,
+        }
+    }
+
+    /// The byte offset of a node in the source.
+    pub(crate) fn offset(&self, node: &SyntaxNode) -> usize {
+        let range = node.text_range();
+        match self.body {
+            Some(body) => body.source_range(range).start().into(),
+            None => range.start().into(),
+        }
+    }
+
+    pub(crate) fn error(&self, node: &SyntaxNode, error: SqlError) -> StatementError {
+        self.source.error_at(self.offset(node), error)
+    }
+
+    pub(crate) fn unsupported(&self, node: &SyntaxNode, what: &str) -> StatementError {
+        self.error(node, SqlError::new("0A000", format!("{what} is not supported")))
+    }
+
+    pub(crate) fn syntax(&self, node: &SyntaxNode, what: &str) -> StatementError {
+        self.error(node, SqlError::new("42601", what))
+    }
+
+    /// A child that the grammar promises.
+    pub(crate) fn part<T>(&self, part: Option<T>, node: &SyntaxNode) -> Result<T, StatementError> {
+        part.ok_or_else(|| self.syntax(node, "this statement is incomplete"))
+    }
+
+    pub(crate) fn table(&self, name: &str, node: &SyntaxNode) -> Result<Arc<Table>, StatementError> {
+        let table = self.schema.catalog().table(name);
+        table.cloned().map_err(|error| self.error(node, SqlError::new("42P01", error.to_string())))
+    }
+
+    pub(crate) fn column_of(
+        &self,
+        table: &Table,
+        name: &str,
+        node: &SyntaxNode,
+    ) -> Result<usize, StatementError> {
+        table.column(name).ok_or_else(|| {
+            let message = format!("column \"{name}\" of relation \"{}\" does not exist", table.name);
+            self.error(node, SqlError::new("42703", message))
+        })
+    }
+
+    pub(crate) fn new_register(&mut self, ty: impl std::convert::Into<Type>) -> Register {
+        self.registers.push(ty.into());
+        Register(self.registers.len() as u32 - 1)
+    }
+
+    /// Registers for all columns of a table.
+    pub(crate) fn row_registers(&mut self, table: &Table) -> Register {
+        let first = Register(self.registers.len() as u32);
+        self.registers.extend(table.columns.iter().map(|column| Type::Scalar(column.ty)));
+        first
+    }
+
+    pub(crate) fn new_label(&mut self) -> Label {
+        self.next_label += 1;
+        Label(self.next_label)
+    }
+
+    /// The register of FOUND.
+    pub(crate) fn found(&mut self) -> Register {
+        match self.found {
+            Some(register) => register,
+            None => {
+                let register = self.new_register(ScalarType::Boolean);
+                self.found = Some(register);
+                register
+            }
+        }
+    }
+
+    pub(crate) fn name(&self, name: &str) -> Option<&Name> {
+        self.scopes.iter().rev().find_map(|(_, names)| names.get(name))
+    }
+
+    pub(crate) fn variable(&self, name: &str) -> Option<Variable> {
+        match self.name(name) {
+            Some(Name::Variable(variable)) => Some(*variable),
+            _ => None,
+        }
+    }
+
+    /// A variable through the label of its block, or the name of the routine for parameters.
+    pub(crate) fn labelled_variable(&self, label: &str, name: &str) -> Option<Variable> {
+        let scope = self.scopes.iter().rev().find(|(own, _)| own.as_deref() == Some(label))?;
+        match scope.1.get(name) {
+            Some(Name::Variable(variable)) => Some(*variable),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn declare(&mut self, name: String, what: Name) {
+        if let Some((_, names)) = self.scopes.last_mut() {
+            names.insert(name, what);
+        }
+    }
+
+    /// Replaces what a name in an enclosing scope stands for.
+    pub(crate) fn redefine(&mut self, name: &str, what: Name) {
+        for (_, names) in self.scopes.iter_mut().rev() {
+            if let Some(known) = names.get_mut(name) {
+                *known = what;
+                return;
+            }
+        }
+    }
+
+    /// The register that holds a column of the row in scope.
+    pub(crate) fn column_register(&mut self, column: usize) -> Register {
+        self.row_references += 1;
+        let row = self.row.as_mut().expect("a column was found in a row");
+        if let Some(register) = row.known.get(&column) {
+            return *register;
+        }
+        let place = row.used.iter().position(|used| *used == column).unwrap_or_else(|| {
+            row.used.push(column);
+            row.used.len() - 1
+        });
+        Register(row.registers.0 + place as u32)
+    }
+
+    pub(crate) fn operation(&mut self, kind: OperationKind, node: &SyntaxNode) -> OperationId {
+        let found = self.found();
+        let position = self.source.position(self.offset(node));
+        let operation = Operation { kind, found, position };
+        self.writes |= operation.writes();
+        self.operations.push(operation);
+        OperationId(self.operations.len() as u32 - 1)
+    }
+}

@@ -1,0 +1,366 @@
+//! Calls of built-in functions, aggregates, and functions of the schema.
+
+use crate::binder::{Binder, Typed};
+use crate::error::StatementError;
+use crate::operators::{compare_class, fold};
+use catalog::{ScalarType, Type};
+use procedure::{Aggregate, AggregateFunction, Cast, Expression, Function, Procedure, SqlError, Statement};
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+use std::sync::Arc;
+
+impl Binder<'_> {
+    pub(crate) fn bind_call(&mut self, call: &ast::CallExpr) -> Result<Typed, StatementError> {
+        let node = call.syntax();
+        if call.over_clause().is_some() || call.filter_clause().is_some() || call.within_clause().is_some() {
+            return Err(self.unsupported(node, "a window function or FILTER"));
+        }
+        if let Some(result) = self.bind_keyword_call(call)? {
+            return Ok(result);
+        }
+        let Some(ast::Expr::NameRef(name)) = call.expr() else {
+            return Err(self.unsupported(node, "this kind of call"));
+        };
+        let name = name.text();
+        let list = self.part(call.arg_list(), node)?;
+        let arguments: Vec<ast::Expr> = list.args().filter_map(|argument| argument.expr()).collect();
+        let distinct = matches!(list.all_or_distinct(), Some(ast::AllOrDistinct::Distinct(_)));
+        if matches!(name.as_str(), "count" | "sum" | "avg" | "min" | "max") {
+            return self.bind_aggregate(&name, &arguments, distinct, node);
+        }
+        let mut bound = Vec::new();
+        for argument in &arguments {
+            bound.push(self.bind(argument)?);
+        }
+        if let Some(result) = self.built_in(&name, bound.clone(), node)? {
+            return Ok(result);
+        }
+        match self.schema.procedure(&name) {
+            Some(function) if function.result.is_some() => {
+                let function = Arc::clone(function);
+                self.lift_call(&function, bound, node)
+            }
+            _ => {
+                let message = format!("function {name} with {} arguments does not exist", arguments.len());
+                Err(self.error(node, SqlError::new("42883", message)))
+            }
+        }
+    }
+
+    /// SUBSTRING(… FROM …), POSITION(… IN …), TRIM(…).
+    fn bind_keyword_call(&mut self, call: &ast::CallExpr) -> Result<Option<Typed>, StatementError> {
+        let node = call.syntax();
+        let (name, arguments): (&str, Vec<ast::Expr>) = if let Some(substring) = call.substring_fn() {
+            match substring.substring_args() {
+                Some(
+                    arguments @ (ast::SubstringArgs::SubstringExprs(_)
+                    | ast::SubstringArgs::SubstringFromFor(_)),
+                ) => ("substring", child_expressions(arguments.syntax())),
+                _ => return Err(self.unsupported(node, "this form of SUBSTRING")),
+            }
+        } else if let Some(position) = call.position_fn() {
+            let mut arguments = child_expressions(position.syntax());
+            arguments.reverse();
+            ("strpos", arguments)
+        } else if let Some(trim) = call.trim_fn() {
+            let name = match trim.trim_side().map(|side| side.syntax().text().to_string().to_lowercase()) {
+                Some(side) if side == "leading" => "ltrim",
+                Some(side) if side == "trailing" => "rtrim",
+                _ => "btrim",
+            };
+            let mut arguments =
+                trim.trim_args().map(|arguments| child_expressions(arguments.syntax())).unwrap_or_default();
+            if arguments.len() == 2 {
+                arguments.reverse();
+            }
+            (name, arguments)
+        } else {
+            return Ok(None);
+        };
+        let bound = arguments.iter().map(|argument| self.bind(argument)).collect::<Result<_, _>>()?;
+        self.built_in(name, bound, node)
+    }
+
+    /// A built-in function by name and arguments; `None` when there is none.
+    fn built_in(
+        &mut self,
+        name: &str,
+        mut arguments: Vec<Typed>,
+        node: &SyntaxNode,
+    ) -> Result<Option<Typed>, StatementError> {
+        use ScalarType as T;
+        let count = arguments.len();
+        let textual: Option<(Function, &[ScalarType], ScalarType)> = match (name, count) {
+            ("length" | "char_length" | "character_length", 1) => {
+                Some((Function::Length, &[T::Text], T::Integer))
+            }
+            ("octet_length", 1) => Some((Function::OctetLength, &[T::Text], T::Integer)),
+            ("lower", 1) => Some((Function::Lower, &[T::Text], T::Text)),
+            ("upper", 1) => Some((Function::Upper, &[T::Text], T::Text)),
+            ("substring" | "substr", 2) => Some((Function::Substring, &[T::Text, T::Integer], T::Text)),
+            ("substring" | "substr", 3) => {
+                Some((Function::Substring, &[T::Text, T::Integer, T::Integer], T::Text))
+            }
+            ("left", 2) => Some((Function::Left, &[T::Text, T::Integer], T::Text)),
+            ("right", 2) => Some((Function::Right, &[T::Text, T::Integer], T::Text)),
+            ("ltrim", 1 | 2) => Some((Function::TrimStart, &[T::Text, T::Text], T::Text)),
+            ("rtrim", 1 | 2) => Some((Function::TrimEnd, &[T::Text, T::Text], T::Text)),
+            ("btrim", 1 | 2) => Some((Function::Trim, &[T::Text, T::Text], T::Text)),
+            ("replace", 3) => Some((Function::Replace, &[T::Text, T::Text, T::Text], T::Text)),
+            ("strpos", 2) => Some((Function::Position, &[T::Text, T::Text], T::Integer)),
+            ("lpad", 2 | 3) => Some((Function::PadStart, &[T::Text, T::Integer, T::Text], T::Text)),
+            ("rpad", 2 | 3) => Some((Function::PadEnd, &[T::Text, T::Integer, T::Text], T::Text)),
+            ("repeat", 2) => Some((Function::Repeat, &[T::Text, T::Integer], T::Text)),
+            ("sqrt", 1) => Some((Function::SquareRoot, &[T::Double], T::Double)),
+            ("power" | "pow", 2) => Some((Function::Power, &[T::Double, T::Double], T::Double)),
+            _ => None,
+        };
+        if let Some((function, types, result)) = textual {
+            let arguments = arguments
+                .into_iter()
+                .zip(types)
+                .map(|(argument, ty)| self.coerce(argument, (*ty).into(), true, node))
+                .collect::<Result<_, _>>()?;
+            return Ok(Some(call(function, arguments, result)));
+        }
+        Ok(Some(match (name, count) {
+            ("now" | "transaction_timestamp" | "statement_timestamp", 0) => self.now(T::Timestamptz),
+            ("random", 0) => {
+                self.uses_seed = true;
+                call(Function::Random, Vec::new(), T::Double)
+            }
+            ("gen_random_uuid", 0) => {
+                self.uses_seed = true;
+                call(Function::RandomUuid, Vec::new(), T::Uuid)
+            }
+            ("clock_timestamp" | "timeofday" | "txid_current" | "pg_backend_pid", _) => {
+                let message = format!(
+                    "{name}() has another value at every call, so a call that uses it could not be replayed"
+                );
+                let hint = "Use now(), which is logged with the call, or pass the value as an argument.";
+                return Err(self.error(node, SqlError::new("0A000", message).with_hint(hint)));
+            }
+            ("abs", 1) => self.number_function(arguments.remove(0), None, node, |ty| match ty {
+                T::Double => (Function::AbsDouble, T::Double),
+                _ if ty.is_integer() || ty.is_machine_numeric() => (Function::AbsInt, ty),
+                _ => (Function::AbsDecimal, T::AnyNumeric),
+            })?,
+            ("round" | "trunc" | "floor" | "ceil" | "ceiling", 1 | 2) => {
+                let digits = match arguments.len() {
+                    2 => Some(arguments.remove(1)),
+                    _ => None,
+                };
+                let value = arguments.remove(0);
+                self.number_function(value, digits, node, |ty| {
+                    let scale = ty.fixed_scale().unwrap_or(0);
+                    match (name, ty == T::Double) {
+                        ("round", true) => (Function::RoundDouble, T::Double),
+                        ("trunc", true) => (Function::TruncateDouble, T::Double),
+                        ("floor", true) => (Function::FloorDouble, T::Double),
+                        (_, true) => (Function::CeilDouble, T::Double),
+                        ("round", false) => (Function::RoundDecimal(scale), T::AnyNumeric),
+                        ("trunc", false) => (Function::TruncateDecimal(scale), T::AnyNumeric),
+                        ("floor", false) => (Function::FloorDecimal(scale), T::AnyNumeric),
+                        (_, false) => (Function::CeilDecimal(scale), T::AnyNumeric),
+                    }
+                })?
+            }
+            ("mod", 2) => {
+                let right = arguments.remove(1);
+                self.arithmetic(procedure::ArithmeticOperator::Remainder, arguments.remove(0), right, node)?
+            }
+            ("coalesce", 1..) => {
+                let (items, ty) = self.unify(arguments, node)?;
+                Typed::Known(Expression::Coalesce(items), ty)
+            }
+            ("nullif", 2) => {
+                let (value, ty) = self.settle(arguments[0].clone(), None, node)?;
+                let right = arguments.remove(1);
+                let (class, operands) = self.comparable(arguments.remove(0), right, node)?;
+                let operator = procedure::CompareOperator::Equal;
+                let branches = vec![(Expression::Compare { operator, class, operands }, Expression::NULL)];
+                Typed::Known(Expression::Case { branches, otherwise: Box::new(value) }, ty)
+            }
+            ("greatest" | "least", 1..) => {
+                let (items, ty) = self.unify(arguments, node)?;
+                let class = compare_class(ty.element());
+                let function =
+                    if name == "greatest" { Function::Greatest(class) } else { Function::Least(class) };
+                Typed::Known(fold(Expression::Function { function, arguments: items }), ty)
+            }
+            ("concat", 1..) => {
+                let text = |argument| self.coerce(argument, T::Text.into(), true, node);
+                let arguments = arguments.into_iter().map(text).collect::<Result<_, _>>()?;
+                call(Function::ConcatAll, arguments, T::Text)
+            }
+            ("array_length" | "cardinality" | "array_append", 1 | 2) => {
+                return self.array_function(name, arguments, node).map(Some);
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    fn number_function(
+        &self,
+        value: Typed,
+        digits: Option<Typed>,
+        node: &SyntaxNode,
+        choose: impl FnOnce(ScalarType) -> (Function, ScalarType),
+    ) -> Result<Typed, StatementError> {
+        let (value, ty) = self.settle(value, Some(ScalarType::Double.into()), node)?;
+        let Some(ty) = ty.scalar().filter(|ty| ty.is_number()) else {
+            return Err(self.error(node, SqlError::new("42883", format!("type {ty} is no number"))));
+        };
+        let (function, result) = choose(ty);
+        let mut arguments = vec![value];
+        if let Some(digits) = digits {
+            arguments.push(self.coerce(digits, ScalarType::Integer.into(), false, node)?);
+        }
+        Ok(call(function, arguments, result))
+    }
+
+    fn array_function(
+        &self,
+        name: &str,
+        mut arguments: Vec<Typed>,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        let Typed::Known(array, ty @ Type::Array(element)) = arguments.remove(0) else {
+            return Err(self.error(node, SqlError::new("42804", format!("{name} takes an array"))));
+        };
+        match (name, arguments.pop()) {
+            ("cardinality", None) => Ok(call(Function::Cardinality, vec![array], ScalarType::Integer)),
+            ("array_length", Some(dimension)) => {
+                let dimension = self.coerce(dimension, ScalarType::Integer.into(), false, node)?;
+                Ok(call(Function::ArrayLength, vec![array, dimension], ScalarType::Integer))
+            }
+            ("array_append", Some(value)) => {
+                let value = self.coerce(value, element.into(), false, node)?;
+                let function = Function::ArrayAppend;
+                Ok(Typed::Known(Expression::Function { function, arguments: vec![array, value] }, ty))
+            }
+            _ => Err(self.error(node, SqlError::new("42883", format!("{name} has other arguments")))),
+        }
+    }
+
+    fn bind_aggregate(
+        &mut self,
+        name: &str,
+        arguments: &[ast::Expr],
+        distinct: bool,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        let Some(outer) = self.aggregates.take() else {
+            let message = format!("aggregate function {name} is not allowed here");
+            return Err(self.error(node, SqlError::new("42803", message)));
+        };
+        let argument = match arguments {
+            [] if name == "count" => None,
+            [argument] => {
+                let bound = self.bind(argument)?;
+                Some(self.settle(bound, None, node)?)
+            }
+            _ => return Err(self.error(node, SqlError::new("42883", format!("{name} takes one argument")))),
+        };
+        self.aggregates = Some(outer);
+        let ty = argument.as_ref().map(|(_, ty)| ty.element());
+        let (function, result) = match (name, ty) {
+            ("count", _) => (AggregateFunction::Count, ScalarType::BigInt),
+            ("min", Some(ty)) => (AggregateFunction::Min, ty),
+            ("max", Some(ty)) => (AggregateFunction::Max, ty),
+            ("sum", Some(ScalarType::SmallInt | ScalarType::Integer)) => {
+                (AggregateFunction::SumInt, ScalarType::BigInt)
+            }
+            ("sum", Some(ScalarType::Double)) => (AggregateFunction::SumDouble, ScalarType::Double),
+            ("avg", Some(ScalarType::Double)) => (AggregateFunction::AverageDouble, ScalarType::Double),
+            ("sum", Some(ty)) if ty.is_exact() => (AggregateFunction::SumDecimal, ScalarType::AnyNumeric),
+            ("avg", Some(ty)) if ty.is_exact() => (AggregateFunction::AverageDecimal, ScalarType::AnyNumeric),
+            _ => {
+                let message = format!("aggregate function {name} does not take this type");
+                return Err(self.error(node, SqlError::new("42883", message)));
+            }
+        };
+        let target = self.new_register(result);
+        if let Some(aggregates) = &mut self.aggregates {
+            aggregates.push(Aggregate {
+                function,
+                scale: ty.and_then(ScalarType::fixed_scale).unwrap_or(0),
+                class: compare_class(ty.unwrap_or(ScalarType::BigInt)),
+                argument: argument.map(|(expression, _)| expression),
+                distinct,
+                target,
+            });
+        }
+        Ok(Typed::Known(Expression::Register(target), result.into()))
+    }
+
+    /// A call of a function of the schema becomes a statement before the one in hand, and its result a register.
+    fn lift_call(
+        &mut self,
+        function: &Arc<Procedure>,
+        arguments: Vec<Typed>,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        if self.lifted.is_none() {
+            let what = format!("a call of {} inside a query or a loop's condition", function.name);
+            return Err(self.unsupported(node, &what));
+        }
+        let arguments = self.call_arguments(function, arguments, node)?;
+        let Some((_, ty)) = function.result else {
+            return Err(self.unsupported(node, "a procedure in an expression"));
+        };
+        let target = self.new_register(ty);
+        self.note_call(function);
+        let outputs = vec![(target, Cast::Same)];
+        if let Some(lifted) = &mut self.lifted {
+            lifted.push(Statement::Call { procedure: Arc::clone(function), arguments, outputs });
+        }
+        Ok(Typed::Known(Expression::Register(target), ty))
+    }
+
+    /// What a call makes of its caller.
+    pub(crate) fn note_call(&mut self, procedure: &Procedure) {
+        self.uses_timestamp |= procedure.uses_timestamp;
+        self.uses_seed |= procedure.uses_seed;
+        self.writes |= !procedure.read_only;
+    }
+
+    /// Arguments for the parameters that take values, with defaults for those left out.
+    pub(crate) fn call_arguments(
+        &self,
+        procedure: &Procedure,
+        arguments: Vec<Typed>,
+        node: &SyntaxNode,
+    ) -> Result<Vec<Expression>, StatementError> {
+        let inputs: Vec<_> = procedure.inputs().map(|(_, parameter)| parameter).collect();
+        if arguments.len() > inputs.len() {
+            let message =
+                format!("{} takes {} arguments, not {}", procedure.name, inputs.len(), arguments.len());
+            return Err(self.error(node, SqlError::new("42883", message)));
+        }
+        let mut bound = Vec::new();
+        let mut arguments = arguments.into_iter();
+        for parameter in inputs {
+            let argument = match (arguments.next(), &parameter.default) {
+                (Some(argument), _) => argument,
+                (None, Some(catalog::Value::Null)) => Typed::Null,
+                (None, Some(default)) => Typed::Literal(default.to_string()),
+                (None, None) => {
+                    let message =
+                        format!("{} needs a value for parameter \"{}\"", procedure.name, parameter.name);
+                    return Err(self.error(node, SqlError::new("42883", message)));
+                }
+            };
+            bound.push(self.coerce(argument, parameter.ty, false, node)?);
+        }
+        Ok(bound)
+    }
+}
+
+fn call(function: Function, arguments: Vec<Expression>, result: ScalarType) -> Typed {
+    Typed::Known(fold(Expression::Function { function, arguments }), result.into())
+}
+
+fn child_expressions(node: &SyntaxNode) -> Vec<ast::Expr> {
+    node.children().filter_map(ast::Expr::cast).collect()
+}

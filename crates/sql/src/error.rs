@@ -1,0 +1,16 @@
+//! A statement that was refused, and where.
+
+use procedure::SqlError;
+use thiserror::Error;
+
+/// Why a statement was refused: an SQL error at a line and column of the text that was given.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("line {line}, column {column}: {error}")]
+pub struct StatementError {
+    /// From 1.
+    pub line: u32,
+    /// In characters, from 1.
+    pub column: u32,
+    /// What is wrong, with its SQLSTATE.
+    pub error: SqlError,
+}

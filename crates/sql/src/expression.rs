@@ -1,0 +1,478 @@
+//! Expressions: names to registers, operators and literals to typed IR.
+
+use crate::binder::{Binder, Name, Typed};
+use crate::error::StatementError;
+use crate::operators::{boolean, fold};
+use catalog::{Datum, Decimal, ScalarType, Type};
+use procedure::{ArithmeticOperator, CompareOperator, Expression, Function, NumberClass, Register, SqlError};
+use squawk_syntax::ast::{self, AstNode};
+use squawk_syntax::{SyntaxKind, SyntaxNode};
+
+impl Binder<'_> {
+    /// Binds an expression and converts it to a type.
+    pub(crate) fn bind_as(
+        &mut self,
+        expression: &ast::Expr,
+        ty: impl Into<Type>,
+    ) -> Result<Expression, StatementError> {
+        let bound = self.bind(expression)?;
+        self.coerce(bound, ty.into(), false, expression.syntax())
+    }
+
+    /// Binds a condition.
+    pub(crate) fn bind_condition(&mut self, expression: &ast::Expr) -> Result<Expression, StatementError> {
+        match self.bind(expression)? {
+            Typed::Known(bound, Type::Scalar(ScalarType::Boolean)) => Ok(bound),
+            Typed::Known(_, ty) => {
+                let message = format!("argument of a condition must be type boolean, not type {ty}");
+                Err(self.error(expression.syntax(), SqlError::new("42804", message)))
+            }
+            literal => self.coerce(literal, ScalarType::Boolean.into(), false, expression.syntax()),
+        }
+    }
+
+    /// Binds an expression.
+    pub(crate) fn bind(&mut self, expression: &ast::Expr) -> Result<Typed, StatementError> {
+        let node = expression.syntax();
+        match expression {
+            ast::Expr::Literal(literal) => self.bind_literal(literal),
+            ast::Expr::NameRef(name) => self.bind_name(name),
+            ast::Expr::FieldExpr(field) => self.bind_field(field),
+            ast::Expr::ParenExpr(paren) => match paren.expr() {
+                Some(inner) => self.bind(&inner),
+                None => Err(self.unsupported(node, "a subquery")),
+            },
+            ast::Expr::BinExpr(binary) => self.bind_binary(binary),
+            ast::Expr::PrefixExpr(prefix) => self.bind_prefix(prefix),
+            ast::Expr::PostfixExpr(postfix) => {
+                let operand = self.part(postfix.syntax().children().find_map(ast::Expr::cast), node)?;
+                match postfix.op() {
+                    Some(ast::PostfixOp::IsNull(_)) => self.is_null(&operand, false),
+                    Some(ast::PostfixOp::NotNull(_)) => self.is_null(&operand, true),
+                    _ => Err(self.unsupported(node, "this operator")),
+                }
+            }
+            ast::Expr::BetweenExpr(between) => self.bind_between(between),
+            ast::Expr::CaseExpr(case) => self.bind_case(case),
+            ast::Expr::CastExpr(cast) => self.bind_cast(cast),
+            ast::Expr::CallExpr(call) => self.bind_call(call),
+            ast::Expr::IndexExpr(index) => {
+                let base = self.part(index.base(), node)?;
+                let place = self.part(index.index(), node)?;
+                let Typed::Known(array, Type::Array(element)) = self.bind(&base)? else {
+                    let error = SqlError::new("42804", "only an array has elements");
+                    return Err(self.error(base.syntax(), error));
+                };
+                let place = self.bind_as(&place, ScalarType::Integer)?;
+                Ok(Typed::Known(Expression::Element(Box::new([array, place])), element.into()))
+            }
+            ast::Expr::ArrayExpr(array) => {
+                if array.select_variant().is_some() {
+                    return Err(self.unsupported(node, "ARRAY of a subquery"));
+                }
+                let items = array.exprs().map(|item| self.bind(&item)).collect::<Result<Vec<_>, _>>()?;
+                let (items, ty) = self.unify(items, node)?;
+                Ok(Typed::Known(Expression::Array(items), Type::Array(ty.element())))
+            }
+            ast::Expr::Collate(_) | ast::Expr::SliceExpr(_) | ast::Expr::TupleExpr(_) => {
+                Err(self.unsupported(node, "this kind of expression"))
+            }
+        }
+    }
+
+    fn bind_literal(&self, literal: &ast::Literal) -> Result<Typed, StatementError> {
+        let node = literal.syntax();
+        Ok(match self.part(literal.kind(), node)? {
+            ast::LitKind::Null(_) => Typed::Null,
+            ast::LitKind::True(_) => boolean(Expression::boolean(true)),
+            ast::LitKind::False(_) => boolean(Expression::boolean(false)),
+            ast::LitKind::IntNumber(token) | ast::LitKind::NumericNumber(token) => {
+                return self.number(&token.text().replace('_', ""), node);
+            }
+            ast::LitKind::PositionalParam(token) => {
+                let name = token.text().to_string();
+                match self.variable(&name) {
+                    Some(variable) => Typed::Known(Expression::Register(variable.register), variable.ty),
+                    None => return Err(self.undefined(&name, node)),
+                }
+            }
+            _ => match literal.string_value() {
+                Some(text) => Typed::Literal(text),
+                None => return Err(self.unsupported(node, "this kind of literal")),
+            },
+        })
+    }
+
+    fn number(&self, text: &str, node: &SyntaxNode) -> Result<Typed, StatementError> {
+        if let Ok(int) = text.parse::<i64>() {
+            let ty = if i32::try_from(int).is_ok() { ScalarType::Integer } else { ScalarType::BigInt };
+            return Ok(Typed::Known(Expression::Constant(Datum::Int(int)), ty.into()));
+        }
+        let decimal: Decimal = text.parse().map_err(|_| {
+            let message = format!("\"{text}\" is no number of at most 36 digits");
+            self.error(node, SqlError::new("22003", message))
+        })?;
+        let digits = decimal.mantissa.unsigned_abs().checked_ilog10().unwrap_or(0) as u8 + 1;
+        let precision = digits.max(decimal.scale);
+        let ty = ScalarType::Numeric { precision, scale: decimal.scale };
+        Ok(match i64::try_from(decimal.mantissa) {
+            Ok(mantissa) if ty.is_machine_numeric() => {
+                Typed::Known(Expression::Constant(Datum::Int(mantissa)), ty.into())
+            }
+            _ => Typed::Known(Expression::Decimal(decimal), ScalarType::AnyNumeric.into()),
+        })
+    }
+
+    fn undefined(&self, name: &str, node: &SyntaxNode) -> StatementError {
+        self.error(node, SqlError::new("42703", format!("column or variable \"{name}\" does not exist")))
+    }
+
+    fn bind_name(&mut self, name: &ast::NameRef) -> Result<Typed, StatementError> {
+        let node = name.syntax();
+        if name.current_timestamp_token().is_some() {
+            return Ok(self.now(ScalarType::Timestamptz));
+        }
+        if name.localtimestamp_token().is_some() {
+            return Ok(self.now(ScalarType::Timestamp));
+        }
+        if name.current_date_token().is_some() {
+            let now = self.now(ScalarType::Timestamp);
+            let day = self.coerce(now, ScalarType::Date.into(), true, node)?;
+            return Ok(Typed::Known(day, ScalarType::Date.into()));
+        }
+        let text = name.text();
+        let column = self.row.as_ref().and_then(|row| row.table.column(&text));
+        let variable = self.name(&text).cloned();
+        match (column, variable) {
+            (Some(_), Some(_)) => {
+                let message = format!("column reference \"{text}\" is ambiguous");
+                let hint = "It could refer to either a PL/pgSQL variable or a table column.";
+                Err(self.error(node, SqlError::new("42702", message).with_hint(hint)))
+            }
+            (Some(column), None) => Ok(self.column(column)),
+            (None, Some(Name::Variable(variable))) => {
+                Ok(Typed::Known(Expression::Register(variable.register), variable.ty))
+            }
+            (None, Some(Name::Record(_))) => Err(self.unsupported(node, "a whole record as a value")),
+            (None, None) if text == "found" && self.body.is_some() => {
+                let register = self.found();
+                Ok(boolean(Expression::Register(register)))
+            }
+            (None, None) => Err(self.undefined(&text, node)),
+        }
+    }
+
+    fn column(&mut self, column: usize) -> Typed {
+        let register = self.column_register(column);
+        let ty = self.row.as_ref().expect("the column's row").table.columns[column].ty;
+        Typed::Known(Expression::Register(register), ty.into())
+    }
+
+    fn bind_field(&mut self, field: &ast::FieldExpr) -> Result<Typed, StatementError> {
+        let node = field.syntax();
+        let (Some(ast::Expr::NameRef(base)), Some(name)) = (field.base(), field.field()) else {
+            return Err(self.unsupported(node, "this kind of reference"));
+        };
+        let (base, name) = (base.text(), name.text());
+        if let Some(row) = &self.row
+            && row.alias == base
+        {
+            let table = std::sync::Arc::clone(&row.table);
+            let column = self.column_of(&table, &name, node)?;
+            return Ok(self.column(column));
+        }
+        let variable = match self.name(&base) {
+            Some(Name::Record(Some(fields))) => {
+                fields.iter().find(|(field, _)| *field == name).map(|(_, variable)| *variable)
+            }
+            Some(Name::Record(None)) => {
+                let message = format!("record \"{base}\" is not assigned yet");
+                return Err(self.error(node, SqlError::new("55000", message)));
+            }
+            _ => self.labelled_variable(&base, &name),
+        };
+        match variable {
+            Some(variable) => Ok(Typed::Known(Expression::Register(variable.register), variable.ty)),
+            None => Err(self.undefined(&format!("{base}.{name}"), node)),
+        }
+    }
+
+    pub(crate) fn now(&mut self, ty: ScalarType) -> Typed {
+        self.uses_timestamp = true;
+        let expression = Expression::Function { function: Function::Now, arguments: Vec::new() };
+        Typed::Known(expression, ty.into())
+    }
+
+    fn bind_prefix(&mut self, prefix: &ast::PrefixExpr) -> Result<Typed, StatementError> {
+        let node = prefix.syntax();
+        let operand = self.part(prefix.syntax().children().find_map(ast::Expr::cast), node)?;
+        match prefix.op() {
+            Some(ast::PrefixOp::Not(_)) => {
+                let condition = self.bind_condition(&operand)?;
+                Ok(boolean(Expression::Not(Box::new(condition))))
+            }
+            Some(ast::PrefixOp::Plus(_)) => self.bind(&operand),
+            Some(ast::PrefixOp::Minus(_)) => {
+                if let ast::Expr::Literal(literal) = &operand
+                    && let Some(ast::LitKind::IntNumber(token) | ast::LitKind::NumericNumber(token)) =
+                        literal.kind()
+                {
+                    return self.number(&format!("-{}", token.text().replace('_', "")), node);
+                }
+                let operand = self.bind(&operand)?;
+                let zero = Typed::Known(Expression::Constant(Datum::Int(0)), ScalarType::Integer.into());
+                match operand {
+                    // 0 - x keeps the type of x, but for smallint, which 0 would widen.
+                    Typed::Known(value, ty @ Type::Scalar(ScalarType::SmallInt)) => {
+                        let class = NumberClass::Int { least: i16::MIN.into(), most: i16::MAX.into() };
+                        let operands = Box::new([Expression::Constant(Datum::Int(0)), value]);
+                        let operator = ArithmeticOperator::Subtract;
+                        Ok(Typed::Known(Expression::Arithmetic { operator, class, operands }, ty))
+                    }
+                    operand => self.arithmetic(ArithmeticOperator::Subtract, zero, operand, node),
+                }
+            }
+            _ => Err(self.unsupported(node, "this operator")),
+        }
+    }
+
+    fn is_null(&mut self, operand: &ast::Expr, negated: bool) -> Result<Typed, StatementError> {
+        let bound = self.bind(operand)?;
+        let (expression, _) = self.settle(bound, None, operand.syntax())?;
+        let is_null = Expression::IsNull(Box::new(expression));
+        Ok(boolean(if negated { Expression::Not(Box::new(is_null)) } else { is_null }))
+    }
+
+    fn bind_binary(&mut self, binary: &ast::BinExpr) -> Result<Typed, StatementError> {
+        use ast::BinOp;
+        let node = binary.syntax();
+        let (left, right) = (self.part(binary.lhs(), node)?, self.part(binary.rhs(), node)?);
+        let operator = self.part(binary.op(), node)?;
+        if let Some(operator) = comparison_operator(&operator) {
+            if let ast::Expr::CallExpr(call) = &right
+                && let Some(any) = call.any_fn()
+            {
+                let array = self.part(any.expr(), node)?;
+                return self.bind_any(operator, &left, &array, node);
+            }
+            let (left, right) = (self.bind(&left)?, self.bind(&right)?);
+            return self.comparison(operator, left, right, node);
+        }
+        let arithmetic = match &operator {
+            BinOp::Plus(_) => Some(ArithmeticOperator::Add),
+            BinOp::Minus(_) => Some(ArithmeticOperator::Subtract),
+            BinOp::Star(_) => Some(ArithmeticOperator::Multiply),
+            BinOp::Slash(_) => Some(ArithmeticOperator::Divide),
+            BinOp::Percent(_) => Some(ArithmeticOperator::Remainder),
+            _ => None,
+        };
+        if let Some(operator) = arithmetic {
+            let (left, right) = (self.bind(&left)?, self.bind(&right)?);
+            return self.arithmetic(operator, left, right, node);
+        }
+        match &operator {
+            BinOp::And(_) => {
+                let operands = [self.bind_condition(&left)?, self.bind_condition(&right)?];
+                Ok(boolean(fold(Expression::And(Box::new(operands)))))
+            }
+            BinOp::Or(_) => {
+                let operands = [self.bind_condition(&left)?, self.bind_condition(&right)?];
+                Ok(boolean(fold(Expression::Or(Box::new(operands)))))
+            }
+            BinOp::Is(_) | BinOp::IsNot(_) => {
+                let negated = matches!(operator, BinOp::IsNot(_));
+                match &right {
+                    ast::Expr::Literal(literal) => match literal.kind() {
+                        Some(ast::LitKind::Null(_)) => self.is_null(&left, negated),
+                        Some(ast::LitKind::True(_) | ast::LitKind::False(_)) => {
+                            let (left, right) = (self.bind(&left)?, self.bind(&right)?);
+                            self.distinct(left, right, !negated, node)
+                        }
+                        _ => Err(self.unsupported(node, "this kind of IS")),
+                    },
+                    _ => Err(self.unsupported(node, "this kind of IS")),
+                }
+            }
+            BinOp::IsDistinctFrom(_) | BinOp::IsNotDistinctFrom(_) => {
+                let equal = matches!(operator, BinOp::IsNotDistinctFrom(_));
+                let (left, right) = (self.bind(&left)?, self.bind(&right)?);
+                self.distinct(left, right, equal, node)
+            }
+            BinOp::In(_) => self.bind_in(&left, &right, false, node),
+            BinOp::NotIn(_) => self.bind_in(&left, &right, true, node),
+            BinOp::Like(_) | BinOp::NotLike(_) => {
+                let (text, pattern) =
+                    (self.bind_as(&left, ScalarType::Text)?, self.bind_as(&right, ScalarType::Text)?);
+                let like = Expression::Function { function: Function::Like, arguments: vec![text, pattern] };
+                let negated = matches!(operator, BinOp::NotLike(_));
+                Ok(boolean(if negated { Expression::Not(Box::new(like)) } else { like }))
+            }
+            BinOp::CustomOp(custom) if custom.syntax().text() == "||" => {
+                let (left, right) = (self.bind(&left)?, self.bind(&right)?);
+                self.concatenation(left, right, node)
+            }
+            _ => Err(self.unsupported(node, "this operator")),
+        }
+    }
+
+    fn distinct(
+        &mut self,
+        left: Typed,
+        right: Typed,
+        equal: bool,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        let (class, operands) = self.comparable(left, right, node)?;
+        let distinct = Expression::Distinct { class, operands };
+        Ok(boolean(if equal { Expression::Not(Box::new(distinct)) } else { distinct }))
+    }
+
+    fn bind_any(
+        &mut self,
+        operator: CompareOperator,
+        left: &ast::Expr,
+        array: &ast::Expr,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        let Typed::Known(array, Type::Array(element)) = self.bind(array)? else {
+            return Err(self.unsupported(node, "ANY of anything but an array"));
+        };
+        if operator != CompareOperator::Equal {
+            return Err(self.unsupported(node, "ANY with another operator than ="));
+        }
+        let value = self.bind(left)?;
+        let sample = Typed::Known(Expression::Constant(Datum::Int(0)), element.into());
+        let (class, operands) = self.comparable(value, sample, node)?;
+        let [value, sample] = *operands;
+        if !matches!(sample, Expression::Constant(Datum::Int(0))) {
+            return Err(self.unsupported(node, "ANY of elements of another type"));
+        }
+        Ok(boolean(Expression::Any { class, operands: Box::new([value, array]) }))
+    }
+
+    fn bind_in(
+        &mut self,
+        left: &ast::Expr,
+        list: &ast::Expr,
+        negated: bool,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        let items: Vec<ast::Expr> = match list {
+            ast::Expr::ParenExpr(paren) => paren.expr().into_iter().collect(),
+            ast::Expr::TupleExpr(tuple) => tuple.exprs().collect(),
+            _ => Vec::new(),
+        };
+        if items.is_empty() {
+            return Err(self.unsupported(node, "IN with a subquery"));
+        }
+        let value = self.bind(left)?;
+        let mut any = None;
+        for item in items {
+            let item = self.bind(&item)?;
+            let (class, operands) = self.comparable(value.clone(), item, node)?;
+            let equal = Expression::Compare { operator: CompareOperator::Equal, class, operands };
+            any = Some(match any {
+                None => equal,
+                Some(others) => Expression::Or(Box::new([others, equal])),
+            });
+        }
+        let any = any.unwrap_or(Expression::boolean(false));
+        Ok(boolean(if negated { Expression::Not(Box::new(any)) } else { any }))
+    }
+
+    fn bind_between(&mut self, between: &ast::BetweenExpr) -> Result<Typed, StatementError> {
+        let node = between.syntax();
+        if between.between_symmetry().is_some() {
+            return Err(self.unsupported(node, "BETWEEN SYMMETRIC"));
+        }
+        let target = self.part(between.target(), node)?;
+        let (start, end) = (self.part(between.start(), node)?, self.part(between.end(), node)?);
+        let value = self.bind(&target)?;
+        let (start, end) = (self.bind(&start)?, self.bind(&end)?);
+        let (class, operands) = self.comparable(value.clone(), start, node)?;
+        let above = Expression::Compare { operator: CompareOperator::GreaterOrEqual, class, operands };
+        let (class, operands) = self.comparable(value, end, node)?;
+        let below = Expression::Compare { operator: CompareOperator::LessOrEqual, class, operands };
+        let inside = Expression::And(Box::new([above, below]));
+        let negated = between.not_token().is_some();
+        Ok(boolean(if negated { Expression::Not(Box::new(inside)) } else { inside }))
+    }
+
+    fn bind_case(&mut self, case: &ast::CaseExpr) -> Result<Typed, StatementError> {
+        let node = case.syntax();
+        let subject = match case.expr() {
+            Some(subject) => Some(self.bind(&subject)?),
+            None => None,
+        };
+        let (mut conditions, mut values) = (Vec::new(), Vec::new());
+        for when in case.when_clause_list().into_iter().flat_map(|list| list.when_clauses()) {
+            let condition = self.part(when.condition(), node)?;
+            conditions.push(match &subject {
+                None => self.bind_condition(&condition)?,
+                Some(subject) => {
+                    let candidate = self.bind(&condition)?;
+                    let (class, operands) = self.comparable(subject.clone(), candidate, node)?;
+                    Expression::Compare { operator: CompareOperator::Equal, class, operands }
+                }
+            });
+            let value = self.part(when.then(), node)?;
+            values.push(self.bind(&value)?);
+        }
+        values.push(match case.else_clause().and_then(|clause| clause.expr()) {
+            Some(value) => self.bind(&value)?,
+            None => Typed::Null,
+        });
+        let (mut values, ty) = self.unify(values, node)?;
+        let otherwise = Box::new(values.pop().unwrap_or(Expression::NULL));
+        let branches = conditions.into_iter().zip(values).collect();
+        Ok(Typed::Known(Expression::Case { branches, otherwise }, ty))
+    }
+
+    fn bind_cast(&mut self, cast: &ast::CastExpr) -> Result<Typed, StatementError> {
+        let node = cast.syntax();
+        let Some(target) = cast.ty() else { return Err(self.unsupported(node, "this cast")) };
+        let ty = self.bind_type(&target)?;
+        let operand = match (cast.expr(), cast.literal()) {
+            (Some(operand), _) => self.bind(&operand)?,
+            (None, Some(literal)) => self.bind_literal(&literal)?,
+            _ => return Err(self.unsupported(node, "this cast")),
+        };
+        Ok(Typed::Known(self.coerce(operand, ty, true, node)?, ty))
+    }
+
+    /// The one value of a PL/pgSQL expression; a FROM or the like makes it a query, which is refused here.
+    pub(crate) fn single_expression(
+        &self,
+        expression: Option<ast::PlpgsqlExpr>,
+        node: &SyntaxNode,
+    ) -> Result<ast::Expr, StatementError> {
+        let expression = self.part(expression, node)?;
+        let plain = expression.syntax().children().all(|child| child.kind() == SyntaxKind::TARGET_LIST);
+        let mut targets = expression.target_list().into_iter().flat_map(|list| list.targets());
+        match (targets.next().and_then(|target| target.expr()), targets.next(), plain) {
+            (Some(value), None, true) => Ok(value),
+            _ => Err(self.unsupported(expression.syntax(), "a query as an expression")),
+        }
+    }
+
+    /// A register that holds what an expression gives.
+    pub(crate) fn register_of(expression: &Expression) -> Option<Register> {
+        match expression {
+            Expression::Register(register) => Some(*register),
+            _ => None,
+        }
+    }
+}
+
+/// The comparison that a binary operator is.
+pub(crate) fn comparison_operator(operator: &ast::BinOp) -> Option<CompareOperator> {
+    Some(match operator {
+        ast::BinOp::Eq(_) => CompareOperator::Equal,
+        ast::BinOp::Neq(_) | ast::BinOp::Neqb(_) => CompareOperator::NotEqual,
+        ast::BinOp::LAngle(_) => CompareOperator::Less,
+        ast::BinOp::Lteq(_) => CompareOperator::LessOrEqual,
+        ast::BinOp::RAngle(_) => CompareOperator::Greater,
+        ast::BinOp::Gteq(_) => CompareOperator::GreaterOrEqual,
+        _ => return None,
+    })
+}

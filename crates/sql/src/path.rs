@@ -1,0 +1,325 @@
+//! Which index leads to the rows of a WHERE clause, and what is left to filter.
+//!
+//! Conditions of the form `column operator value`, with a value that does not depend on the row, are candidates.
+//! An index scores by the columns that equalities bind, then by a range on the next one, then by giving the wanted order.
+//! Invariant: a condition that became part of the path is exact there, so it is not checked again.
+
+use crate::binder::{Binder, Typed};
+use crate::error::StatementError;
+use crate::expression::comparison_operator;
+use catalog::{Datum, ScalarType, Table, Type};
+use procedure::{Access, Bound, Cast, CompareOperator, Expression, Path};
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+use std::sync::Arc;
+
+/// `column operator value`.
+struct Candidate {
+    column: usize,
+    operator: CompareOperator,
+    value: Expression,
+    conjunct: usize,
+}
+
+/// An order that a query wants: columns and whether they descend.
+pub(crate) type WantedOrder = Vec<(usize, bool)>;
+
+impl Binder<'_> {
+    /// Binds a WHERE clause against the row in scope. Returns the access, without its columns, and whether the path
+    /// gives the wanted order.
+    pub(crate) fn bind_access(
+        &mut self,
+        condition: Option<ast::Expr>,
+        wanted: Option<&WantedOrder>,
+    ) -> Result<(Access, bool), StatementError> {
+        let row = self.row.as_ref().expect("an access has a row");
+        let table = Arc::clone(&row.table);
+        let registers = row.registers;
+        let mut conjuncts = Vec::new();
+        if let Some(condition) = condition {
+            split(condition, &mut conjuncts);
+        }
+        let mut candidates = Vec::new();
+        for (place, conjunct) in conjuncts.iter().enumerate() {
+            self.collect_candidates(conjunct, place, &table, &mut candidates)?;
+        }
+        let (path, used, ordered) = choose_path(&table, &candidates, wanted);
+        let mut filter = None;
+        for (place, conjunct) in conjuncts.iter().enumerate() {
+            if used.contains(&place) {
+                continue;
+            }
+            let bound = self.bind_condition(conjunct)?;
+            filter = Some(match filter {
+                None => bound,
+                Some(others) => Expression::And(Box::new([others, bound])),
+            });
+        }
+        let access = Access { table, path, columns: Vec::new(), slots: Vec::new(), registers, filter };
+        Ok((access, ordered))
+    }
+
+    /// Completes an access with the columns that everything bound since has referred to.
+    pub(crate) fn finish_access(&mut self, access: &mut Access) {
+        let row = self.row.as_ref().expect("an access has a row");
+        access.columns = row.used.clone();
+        access.slots = row.used.iter().map(|column| row.table.layout.slots()[*column]).collect();
+    }
+
+    fn collect_candidates(
+        &mut self,
+        conjunct: &ast::Expr,
+        place: usize,
+        table: &Table,
+        candidates: &mut Vec<Candidate>,
+    ) -> Result<(), StatementError> {
+        let mut add = |binder: &mut Self, column: &ast::Expr, operator, value: &ast::Expr| {
+            let Some(column) = binder.plain_column(column, table) else { return Ok(false) };
+            let Some(value) = binder.independent(value)? else { return Ok(false) };
+            let ty = table.columns[column].ty;
+            let Some(value) = binder.key_value(value, ty, operator, conjunct.syntax())? else {
+                return Ok(false);
+            };
+            candidates.push(Candidate { column, operator, value, conjunct: place });
+            Ok(true)
+        };
+        match conjunct {
+            ast::Expr::BinExpr(binary) => {
+                let (Some(left), Some(right)) = (binary.lhs(), binary.rhs()) else { return Ok(()) };
+                let Some(operator) = binary.op().and_then(|op| comparison_operator(&op)) else {
+                    return Ok(());
+                };
+                if operator == CompareOperator::NotEqual || is_any(&right) {
+                    return Ok(());
+                }
+                if !add(self, &left, operator, &right)? {
+                    add(self, &right, mirrored(operator), &left)?;
+                }
+            }
+            ast::Expr::BetweenExpr(between)
+                if between.not_token().is_none() && between.between_symmetry().is_none() =>
+            {
+                let (Some(target), Some(start), Some(end)) =
+                    (between.target(), between.start(), between.end())
+                else {
+                    return Ok(());
+                };
+                if add(self, &target, CompareOperator::GreaterOrEqual, &start)?
+                    && !add(self, &target, CompareOperator::LessOrEqual, &end)?
+                {
+                    candidates.pop();
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The column that an expression names, when it is nothing else.
+    pub(crate) fn plain_column(&self, expression: &ast::Expr, table: &Table) -> Option<usize> {
+        match expression {
+            ast::Expr::NameRef(name) => {
+                let name = name.text();
+                if self.name(&name).is_some() { None } else { table.column(&name) }
+            }
+            ast::Expr::FieldExpr(field) => match field.base()? {
+                ast::Expr::NameRef(base) if self.row.as_ref().is_some_and(|r| r.alias == base.text()) => {
+                    table.column(&field.field()?.text())
+                }
+                _ => None,
+            },
+            ast::Expr::ParenExpr(paren) => self.plain_column(&paren.expr()?, table),
+            _ => None,
+        }
+    }
+
+    /// The value of an expression that does not depend on the row.
+    fn independent(&mut self, expression: &ast::Expr) -> Result<Option<Typed>, StatementError> {
+        let before = self.row_references;
+        let used = self.row.as_ref().map_or(0, |row| row.used.len());
+        let bound = self.bind(expression)?;
+        if self.row_references != before {
+            if let Some(row) = &mut self.row {
+                row.used.truncate(used);
+            }
+            return Ok(None);
+        }
+        Ok(Some(bound))
+    }
+
+    /// A value as a key column of a type, when no rounding or overflow can change which rows are meant.
+    fn key_value(
+        &self,
+        value: Typed,
+        ty: ScalarType,
+        operator: CompareOperator,
+        node: &SyntaxNode,
+    ) -> Result<Option<Expression>, StatementError> {
+        let (expression, from) = match value {
+            Typed::Known(expression, Type::Scalar(from)) => (expression, from),
+            Typed::Known(_, Type::Array(_)) => return Ok(None),
+            Typed::Literal(_) if ty.is_text() => {
+                // Not cut to the column's length: a longer text is found nowhere.
+                let wide = match ty {
+                    ScalarType::Char(_) => ScalarType::Char(u32::MAX),
+                    _ => ScalarType::Text,
+                };
+                return self.coerce(value, wide.into(), false, node).map(Some);
+            }
+            literal => return self.coerce(literal, ty.into(), false, node).map(Some),
+        };
+        let exact = |cast: Cast| {
+            Some(match cast {
+                Cast::Same => expression.clone(),
+                cast => Expression::Cast { cast, operand: Box::new(expression.clone()) },
+            })
+        };
+        if from.is_text() && ty.is_text() {
+            return Ok(Some(expression));
+        }
+        if from.is_integer() && ty.is_integer() {
+            return Ok(match Cast::between(from, ty, false) {
+                Some(Cast::Same) => Some(expression),
+                _ if operator == CompareOperator::Equal => exact(Cast::to_key(ty)),
+                _ => match expression {
+                    Expression::Constant(Datum::Int(constant)) => {
+                        let fits = match ty {
+                            ScalarType::SmallInt => i16::try_from(constant).is_ok(),
+                            _ => i32::try_from(constant).is_ok(),
+                        };
+                        fits.then_some(expression)
+                    }
+                    _ => None,
+                },
+            });
+        }
+        let whole = |ty: ScalarType| match ty {
+            ScalarType::Numeric { precision, scale } => Some(precision - scale),
+            ScalarType::SmallInt => Some(5),
+            ScalarType::Integer => Some(10),
+            _ => None,
+        };
+        if let (true, Some(own), Some(room)) = (ty.is_machine_numeric(), whole(from), whole(ty)) {
+            let lossless = from.fixed_scale() <= ty.fixed_scale() && own <= room;
+            return Ok(Cast::between(from, ty, false).filter(|_| lossless).and_then(exact));
+        }
+        if from == ty
+            || from.same_family(ty) && !ty.is_exact()
+            || from == ScalarType::Date && ty == ScalarType::Timestamp
+        {
+            return Ok(Cast::between(from, ty, false).and_then(exact));
+        }
+        Ok(None)
+    }
+}
+
+fn is_any(expression: &ast::Expr) -> bool {
+    matches!(expression, ast::Expr::CallExpr(call) if call.any_fn().is_some() || call.all_fn().is_some() || call.some_fn().is_some())
+}
+
+fn split(condition: ast::Expr, conjuncts: &mut Vec<ast::Expr>) {
+    match &condition {
+        ast::Expr::BinExpr(binary) if matches!(binary.op(), Some(ast::BinOp::And(_))) => {
+            if let (Some(left), Some(right)) = (binary.lhs(), binary.rhs()) {
+                split(left, conjuncts);
+                split(right, conjuncts);
+                return;
+            }
+        }
+        ast::Expr::ParenExpr(paren) => {
+            if let Some(inner) = paren.expr() {
+                split(inner, conjuncts);
+                return;
+            }
+        }
+        _ => {}
+    }
+    conjuncts.push(condition);
+}
+
+fn mirrored(operator: CompareOperator) -> CompareOperator {
+    match operator {
+        CompareOperator::Less => CompareOperator::Greater,
+        CompareOperator::LessOrEqual => CompareOperator::GreaterOrEqual,
+        CompareOperator::Greater => CompareOperator::Less,
+        CompareOperator::GreaterOrEqual => CompareOperator::LessOrEqual,
+        other => other,
+    }
+}
+
+/// The best path, the conjuncts that it makes superfluous, and whether it gives the wanted order.
+fn choose_path(
+    table: &Table,
+    candidates: &[Candidate],
+    wanted: Option<&WantedOrder>,
+) -> (Path, Vec<usize>, bool) {
+    let equality = |column: usize| {
+        candidates.iter().find(|c| c.column == column && c.operator == CompareOperator::Equal)
+    };
+    let primary = &table.primary().columns;
+    if let Some(equalities) = primary.iter().map(|column| equality(*column)).collect::<Option<Vec<_>>>() {
+        let key = equalities.iter().map(|candidate| candidate.value.clone()).collect();
+        return (Path::Point { key }, equalities.iter().map(|c| c.conjunct).collect(), true);
+    }
+    let mut best: Option<(usize, Path, Vec<usize>, bool)> = None;
+    for (index, definition) in table.indexes.iter().enumerate() {
+        let columns = table.key_columns(definition);
+        let equalities: Vec<_> = columns.iter().map_while(|column| equality(*column)).collect();
+        let mut used: Vec<usize> = equalities.iter().map(|c| c.conjunct).collect();
+        let mut end = |operators: [CompareOperator; 2]| {
+            let column = *columns.get(equalities.len())?;
+            let found = candidates.iter().find(|c| c.column == column && operators.contains(&c.operator))?;
+            used.push(found.conjunct);
+            let inclusive = found.operator == operators[1];
+            Some(Bound { value: found.value.clone(), inclusive })
+        };
+        let lower = end([CompareOperator::Greater, CompareOperator::GreaterOrEqual]);
+        let upper = end([CompareOperator::Less, CompareOperator::LessOrEqual]);
+        let backward =
+            wanted.and_then(|wanted| given_order(table, &columns, equalities.len(), candidates, wanted));
+        let ends = usize::from(lower.is_some()) + usize::from(upper.is_some());
+        let score = equalities.len() * 8 + ends * 2 + usize::from(backward.is_some());
+        // A BETWEEN counts as used only when both its ends are.
+        used.retain(|conjunct| {
+            let parts = candidates.iter().filter(|c| c.conjunct == *conjunct).count();
+            parts == 1 || lower.is_some() && upper.is_some()
+        });
+        if best.as_ref().is_none_or(|(most, ..)| score > *most) {
+            let prefix = equalities.iter().map(|candidate| candidate.value.clone()).collect();
+            let path = Path::Range {
+                index,
+                key_columns: columns.clone(),
+                prefix,
+                lower,
+                upper,
+                backward: backward.unwrap_or(false),
+            };
+            best = Some((score, path, used, backward.is_some()));
+        }
+    }
+    let (_, path, used, ordered) = best.expect("a table has a primary key");
+    (path, used, ordered)
+}
+
+/// Whether an index whose first columns are bound gives an order, and if so whether backward.
+fn given_order(
+    table: &Table,
+    columns: &[usize],
+    bound: usize,
+    candidates: &[Candidate],
+    wanted: &WantedOrder,
+) -> Option<bool> {
+    let is_bound = |column: usize| {
+        columns[..bound].contains(&column)
+            || candidates.iter().any(|c| c.column == column && c.operator == CompareOperator::Equal)
+    };
+    let open: Vec<_> = wanted.iter().filter(|(column, _)| !is_bound(*column)).collect();
+    let backward = open.first().is_some_and(|(_, descending)| *descending);
+    let mut rest = columns[bound..].iter().filter(|column| !is_bound(**column));
+    for (column, descending) in open {
+        if rest.next() != Some(column) || *descending != backward || table.columns.len() <= *column {
+            return None;
+        }
+    }
+    Some(backward)
+}

@@ -1,0 +1,272 @@
+//! CREATE PROCEDURE, CREATE FUNCTION, and single statements as nameless procedures.
+
+use crate::binder::{Binder, Name, Variable};
+use crate::error::StatementError;
+use crate::schema::Schema;
+use crate::source::Source;
+use catalog::{Datum, ProcedureId, ScalarType, Type, value_from_datum};
+use procedure::{Expression, Machine, Mode, Parameter, Procedure, Register, SqlError, Statement};
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+use squawk_syntax::plpgsql::Plpgsql;
+
+/// CREATE PROCEDURE or CREATE FUNCTION as written.
+pub(crate) struct Routine {
+    pub(crate) node: SyntaxNode,
+    pub(crate) name: String,
+    pub(crate) replace: bool,
+    parameters: Option<ast::ParamList>,
+    result: Option<ast::RetType>,
+    options: Option<ast::FuncOptionList>,
+    body: Option<Plpgsql>,
+    is_function: bool,
+}
+
+impl Routine {
+    pub(crate) fn of(statement: &ast::Stmt) -> Option<Self> {
+        let name = |path: Option<ast::Path>| {
+            path.and_then(|path| path.segment()).map(|segment| segment.text()).unwrap_or_default()
+        };
+        match statement {
+            ast::Stmt::CreateProcedure(create) => Some(Self {
+                node: create.syntax().clone(),
+                name: name(create.name().and_then(|name| name.path())),
+                replace: create.or_replace().is_some(),
+                parameters: create.param_list(),
+                result: None,
+                options: create.option_list(),
+                body: create.plpgsql(),
+                is_function: false,
+            }),
+            ast::Stmt::CreateFunction(create) => Some(Self {
+                node: create.syntax().clone(),
+                name: name(create.name().and_then(|name| name.path())),
+                replace: create.or_replace().is_some(),
+                parameters: create.param_list(),
+                result: create.ret_type(),
+                options: create.option_list(),
+                body: create.plpgsql(),
+                is_function: true,
+            }),
+            _ => None,
+        }
+    }
+
+    /// Compiles against a schema.
+    pub(crate) fn compile(
+        &self,
+        id: ProcedureId,
+        version: u32,
+        schema: &Schema,
+        source: &Source,
+    ) -> Result<Procedure, StatementError> {
+        let mut binder = Binder::new(schema, source);
+        binder.routine.clone_from(&self.name);
+        self.check_options(&binder)?;
+        let Some(body) = &self.body else {
+            return Err(binder.unsupported(&self.node, "a routine in another language than plpgsql"));
+        };
+        let mut parameters = Vec::new();
+        for parameter in self.parameters.iter().flat_map(|list| list.params()) {
+            parameters.push(bind_parameter(&mut binder, &parameter)?);
+        }
+        // Parameters are found under the routine's name too.
+        binder.scopes.push((Some(self.name.clone()), Default::default()));
+        for (place, parameter) in parameters.iter().enumerate() {
+            let register = binder.new_register(parameter.ty);
+            let variable = Variable { register, ty: parameter.ty, constant: false };
+            binder.declare(format!("${}", place + 1), Name::Variable(variable));
+            if !parameter.name.is_empty() {
+                binder.declare(parameter.name.clone(), Name::Variable(variable));
+            }
+        }
+        let result = self.bind_result(&mut binder)?;
+        binder.result = result;
+        binder.body = Some(body);
+        if let Some(error) = body.errors().first() {
+            let offset = usize::from(error.range().start());
+            return Err(source.error_at(offset, SqlError::new("42601", error.message())));
+        }
+        let block = body.tree().block();
+        let Some(block) = block else {
+            binder.body = None;
+            return Err(binder.syntax(&self.node, "the body has no BEGIN … END"));
+        };
+        let block = binder.bind_block(&block)?;
+        Ok(finish(
+            binder,
+            vec![block],
+            Parts { id, version, name: &self.name, parameters, result },
+            source,
+            &self.node,
+        ))
+    }
+
+    fn bind_result(&self, binder: &mut Binder<'_>) -> Result<Option<(Register, Type)>, StatementError> {
+        let Some(result) = &self.result else { return Ok(None) };
+        if result.return_table_arg_list().is_some() {
+            return Err(binder.unsupported(result.syntax(), "RETURNS TABLE"));
+        }
+        let ty = binder.part(result.func_type(), result.syntax())?;
+        let text = ty.syntax().text().to_string().to_lowercase();
+        if text == "void" || text == "record" {
+            return Ok(None);
+        }
+        if text.starts_with("setof") || text == "trigger" {
+            return Err(binder.unsupported(ty.syntax(), &format!("RETURNS {text}")));
+        }
+        let ty = binder.bind_function_type(&ty)?;
+        let has_out =
+            self.parameters.iter().flat_map(|list| list.params()).any(|p| {
+                matches!(p.mode(), Some(ast::ParamMode::ParamOut(_) | ast::ParamMode::ParamInOut(_)))
+            });
+        Ok((!has_out).then(|| (binder.new_register(ty), ty)))
+    }
+
+    fn check_options(&self, binder: &Binder<'_>) -> Result<(), StatementError> {
+        for option in self.options.iter().flat_map(|list| list.options()) {
+            match option {
+                ast::FuncOption::LanguageFuncOption(language) => {
+                    let name = language.language_name().map(|language| language.name).unwrap_or_default();
+                    if name != "plpgsql" {
+                        let what = format!("language {name} (use plpgsql)");
+                        return Err(binder.unsupported(language.syntax(), &what));
+                    }
+                }
+                ast::FuncOption::AsFuncOption(definition) => {
+                    let literal = definition.syntax().descendants().find_map(ast::Literal::cast);
+                    let quoted = literal.as_ref().and_then(|literal| literal.kind());
+                    if !matches!(quoted, Some(ast::LitKind::DollarQuotedString(_))) {
+                        return Err(
+                            binder.unsupported(definition.syntax(), "a body that is not in $$ quotes")
+                        );
+                    }
+                }
+                ast::FuncOption::SetFuncOption(_)
+                | ast::FuncOption::WindowFuncOption(_)
+                | ast::FuncOption::TransformFuncOption(_)
+                | ast::FuncOption::StrictFuncOption(_)
+                | ast::FuncOption::ReturnsNullOnNullInputFuncOption(_) => {
+                    return Err(binder.unsupported(option.syntax(), "this option of a routine"));
+                }
+                _ => {}
+            }
+        }
+        if !self.is_function && self.result.is_some() {
+            return Err(binder.syntax(&self.node, "a procedure returns nothing: use OUT parameters"));
+        }
+        Ok(())
+    }
+}
+
+fn bind_parameter(binder: &mut Binder<'_>, parameter: &ast::Param) -> Result<Parameter, StatementError> {
+    let node = parameter.syntax();
+    let mode = match parameter.mode() {
+        None | Some(ast::ParamMode::ParamIn(_)) => Mode::In,
+        Some(ast::ParamMode::ParamOut(_)) => Mode::Out,
+        Some(ast::ParamMode::ParamInOut(_)) => Mode::InOut,
+        Some(ast::ParamMode::ParamVariadic(_)) => return Err(binder.unsupported(node, "VARIADIC")),
+    };
+    let ty = binder.part(parameter.func_type(), node)?;
+    let ty = binder.bind_function_type(&ty)?;
+    // As in PostgreSQL, a parameter's type keeps no length or precision.
+    let ty = match ty {
+        Type::Scalar(scalar) => Type::Scalar(unlimited(scalar)),
+        Type::Array(scalar) => Type::Array(unlimited(scalar)),
+    };
+    let default = match parameter.param_default().and_then(|default| default.expr()) {
+        None => None,
+        Some(expression) => {
+            let bound = binder.bind_as(&expression, ty)?;
+            if !bound.is_constant() {
+                return Err(binder.unsupported(expression.syntax(), "a DEFAULT that is no constant"));
+            }
+            let mut machine = Machine::default();
+            let datum = bound.evaluate(&mut machine).unwrap_or(Datum::Null);
+            Some(value_from_datum(datum, ty, &machine.arena))
+        }
+    };
+    let name = parameter.name().map(|name| ast::normalize_name_node(name.syntax())).unwrap_or_default();
+    Ok(Parameter { name, ty, mode, default })
+}
+
+fn unlimited(ty: ScalarType) -> ScalarType {
+    match ty {
+        ScalarType::Varchar(_) => ScalarType::Text,
+        ScalarType::Numeric { .. } => ScalarType::AnyNumeric,
+        other => other,
+    }
+}
+
+struct Parts<'a> {
+    id: ProcedureId,
+    version: u32,
+    name: &'a str,
+    parameters: Vec<Parameter>,
+    result: Option<(Register, Type)>,
+}
+
+fn finish(
+    binder: Binder<'_>,
+    mut body: Vec<Statement>,
+    parts: Parts<'_>,
+    source: &Source,
+    node: &SyntaxNode,
+) -> Procedure {
+    if let Some(found) = binder.found {
+        body.insert(0, Statement::Assign { target: found, value: Expression::boolean(false) });
+    }
+    Procedure {
+        id: parts.id,
+        version: parts.version,
+        name: parts.name.into(),
+        parameters: parts.parameters,
+        result: parts.result,
+        registers: binder.registers,
+        body,
+        operations: binder.operations,
+        uses_timestamp: binder.uses_timestamp,
+        uses_seed: binder.uses_seed,
+        read_only: !binder.writes,
+        source: source.text_of(node).into(),
+    }
+}
+
+/// Compiles INSERT, UPDATE, DELETE or CALL as a procedure without a name or parameters.
+pub(crate) fn compile_statement(
+    statement: &ast::Stmt,
+    schema: &Schema,
+    source: &Source,
+) -> Result<Procedure, StatementError> {
+    let mut binder = Binder::new(schema, source);
+    let node = statement.syntax();
+    let mut body = Vec::new();
+    binder.lifted = Some(Vec::new());
+    match statement {
+        ast::Stmt::Insert(insert) => binder.bind_insert(insert, None, &mut body)?,
+        ast::Stmt::Update(update) => binder.bind_update(update, None, &mut body)?,
+        ast::Stmt::Delete(delete) => binder.bind_delete(delete, None, &mut body)?,
+        ast::Stmt::Call(call) => {
+            let path = binder.part(call.procedure_name_ref().and_then(|name| name.path_ref()), node)?;
+            let name = crate::types::last_name(&path);
+            let Some(procedure) = schema.procedure(&name).cloned() else {
+                let message = format!("procedure {name} does not exist");
+                return Err(binder.error(node, SqlError::new("42883", message)));
+            };
+            let mut arguments = Vec::new();
+            for argument in call.arg_list().into_iter().flat_map(|list| list.args()) {
+                let expression = binder.part(argument.expr(), argument.syntax())?;
+                arguments.push(binder.bind(&expression)?);
+            }
+            let arguments = binder.call_arguments(&procedure, arguments, node)?;
+            binder.note_call(&procedure);
+            body.push(Statement::Call { procedure, arguments, outputs: Vec::new() });
+        }
+        _ => return Err(binder.unsupported(node, "this statement")),
+    }
+    let mut statements = binder.lifted.take().unwrap_or_default();
+    statements.append(&mut body);
+    let parts =
+        Parts { id: ProcedureId(u32::MAX), version: 0, name: "", parameters: Vec::new(), result: None };
+    Ok(finish(binder, statements, parts, source, node))
+}

@@ -1,0 +1,204 @@
+//! Source text: positions, parsing, and the INTO clauses of PL/pgSQL statements.
+//!
+//! PL/pgSQL's `SELECT … INTO a, b FROM …` is no SQL. As PostgreSQL itself does, the INTO clause is lifted out of the
+//! statement before the SQL grammar sees it: its bytes are overwritten with blanks, so positions stay true.
+
+use crate::StatementError;
+use procedure::SqlError;
+use squawk_lexer::{Token, TokenKind};
+use squawk_syntax::ast::{self, AstNode};
+use squawk_syntax::{SourceFile, SyntaxNode};
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// Where a PL/pgSQL statement's rows go.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Into {
+    pub(crate) strict: bool,
+    /// Variable, field of it, offset in the source.
+    pub(crate) targets: Vec<(String, Option<String>, usize)>,
+}
+
+/// A parsed text.
+pub(crate) struct Source {
+    text: String,
+    pub(crate) file: SourceFile,
+    /// By the offset of the statement's first word.
+    into: HashMap<usize, Into>,
+}
+
+struct Word<'a> {
+    text: &'a str,
+    kind: TokenKind,
+    range: Range<usize>,
+}
+
+impl Word<'_> {
+    fn is(&self, keyword: &str) -> bool {
+        self.kind == TokenKind::Ident && self.text.eq_ignore_ascii_case(keyword)
+    }
+
+    fn is_any(&self, keywords: &[&str]) -> bool {
+        keywords.iter().any(|keyword| self.is(keyword))
+    }
+
+    fn name(&self) -> Option<String> {
+        match self.kind {
+            TokenKind::Ident => Some(self.text.to_ascii_lowercase()),
+            TokenKind::QuotedIdent { .. } => Some(self.text.trim_matches('"').replace("\"\"", "\"")),
+            _ => None,
+        }
+    }
+}
+
+impl Source {
+    /// Parses a text of SQL statements.
+    pub(crate) fn parse(text: &str) -> Result<Self, StatementError> {
+        let original = SourceFile::parse(text);
+        let mut blanked = text.to_owned();
+        let mut into = HashMap::new();
+        for literal in original.syntax_node().descendants().filter_map(ast::Literal::cast) {
+            let Some(ast::LitKind::DollarQuotedString(token)) = literal.kind() else { continue };
+            let Some(tag) = token.text()[1..].find('$').map(|at| at + 2) else { continue };
+            let start = usize::from(token.text_range().start()) + tag;
+            let end = (usize::from(token.text_range().end()) - tag).max(start);
+            lift_into(&text[start..end], start, &mut into, &mut blanked);
+        }
+        let parse = SourceFile::parse(&blanked);
+        let source = Self { text: text.into(), file: parse.tree(), into };
+        if let Some(error) = parse.errors().first() {
+            let error_at = usize::from(error.range().start());
+            return Err(source.error_at(error_at, SqlError::new("42601", error.message())));
+        }
+        Ok(source)
+    }
+
+    /// An error at a byte offset.
+    pub(crate) fn error_at(&self, offset: usize, error: SqlError) -> StatementError {
+        let (line, column) = self.position(offset);
+        StatementError { line, column, error }
+    }
+
+    /// Line and column of a byte offset, from 1.
+    pub(crate) fn position(&self, offset: usize) -> (u32, u32) {
+        let before = &self.text[..offset.min(self.text.len())];
+        let line = before.matches('\n').count() + 1;
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        (line as u32, before[line_start..].chars().count() as u32 + 1)
+    }
+
+    /// The text of a node of the file, as it was written.
+    pub(crate) fn text_of(&self, node: &SyntaxNode) -> &str {
+        let range = node.text_range();
+        &self.text[usize::from(range.start())..usize::from(range.end())]
+    }
+
+    /// The INTO clause of the PL/pgSQL statement that begins at an offset.
+    pub(crate) fn into_at(&self, offset: usize) -> Option<&Into> {
+        self.into.get(&offset)
+    }
+}
+
+/// Finds the INTO clauses of a PL/pgSQL body that lies at `base` and blanks them.
+fn lift_into(body: &str, base: usize, found: &mut HashMap<usize, Into>, blanked: &mut String) {
+    let mut offset = 0;
+    let words: Vec<Word<'_>> = squawk_lexer::tokenize(body)
+        .filter_map(|Token { kind, len }| {
+            let range = offset..offset + len as usize;
+            offset = range.end;
+            let trivia = matches!(
+                kind,
+                TokenKind::Whitespace
+                    | TokenKind::LineComment
+                    | TokenKind::BlockComment { .. }
+                    | TokenKind::Eof
+            );
+            (!trivia).then(|| Word { text: &body[range.clone()], kind, range })
+        })
+        .collect();
+    let mut at = 0;
+    let mut begins_statement = true;
+    while at < words.len() {
+        let word = &words[at];
+        if begins_statement && word.is_any(&["select", "insert", "update", "delete", "with"]) {
+            let end = (at..words.len()).find(|w| words[*w].kind == TokenKind::Semi).unwrap_or(words.len());
+            if let Some((into, range)) = find_into(&words[at..end]) {
+                let shifted = into.targets.into_iter().map(|(name, field, o)| (name, field, o + base));
+                let into = Into { strict: into.strict, targets: shifted.collect() };
+                found.insert(word.range.start + base, into);
+                let blanks: String = body[range.clone()]
+                    .chars()
+                    .flat_map(|c| std::iter::repeat_n(if c == '\n' { '\n' } else { ' ' }, c.len_utf8()))
+                    .collect();
+                blanked.replace_range(range.start + base..range.end + base, &blanks);
+            }
+            at = end;
+            continue;
+        }
+        begins_statement = word.kind == TokenKind::Semi || word.is_any(&["begin", "then", "else", "loop"]);
+        at += 1;
+    }
+}
+
+fn find_into(words: &[Word<'_>]) -> Option<(Into, Range<usize>)> {
+    let mut depth = 0;
+    for (place, word) in words.iter().enumerate() {
+        match word.kind {
+            TokenKind::OpenParen => depth += 1,
+            TokenKind::CloseParen => depth -= 1,
+            _ if depth == 0 && word.is("into") && place > 0 && !words[place - 1].is("insert") => {
+                return read_targets(words, place);
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+fn read_targets(words: &[Word<'_>], into: usize) -> Option<(Into, Range<usize>)> {
+    let mut at = into + 1;
+    let strict = words.get(at)?.is("strict");
+    at += usize::from(strict);
+    let mut targets = Vec::new();
+    loop {
+        let word = words.get(at)?;
+        let name = word.name()?;
+        at += 1;
+        let mut field = None;
+        if words.get(at).is_some_and(|word| word.kind == TokenKind::Dot) {
+            field = words.get(at + 1)?.name();
+            at += 2;
+        }
+        targets.push((name, field, word.range.start));
+        if words.get(at).is_none_or(|word| word.kind != TokenKind::Comma) {
+            break;
+        }
+        at += 1;
+    }
+    let range = words[into].range.start..words[at - 1].range.end;
+    Some((Into { strict, targets }, range))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn into_is_lifted_and_positions_stay() {
+        let text = "CREATE PROCEDURE p() LANGUAGE plpgsql AS $b$ BEGIN\n  SELECT a, (SELECT 1) INTO STRICT x, r.f FROM t;\n  INSERT INTO t VALUES (1) RETURNING a INTO x;\n  INSERT INTO t VALUES (2);\nEND $b$;";
+        let source = Source::parse(text).unwrap();
+        let select = source.into_at(text.find("SELECT a").unwrap()).unwrap();
+        assert!(select.strict);
+        assert_eq!(select.targets[1].0, "r");
+        assert_eq!(select.targets[1].1.as_deref(), Some("f"));
+        let insert = source.into_at(text.find("INSERT").unwrap()).unwrap();
+        assert_eq!(insert.targets.len(), 1);
+        assert_eq!(source.into.len(), 2);
+    }
+
+    #[test]
+    fn errors_have_line_and_column() {
+        let error = Source::parse("SELECT 1;\n\nCREATE TABL x();").err().unwrap();
+        assert_eq!((error.line, error.error.sqlstate.as_str()), (3, "42601"));
+    }
+}

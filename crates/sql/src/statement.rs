@@ -1,0 +1,725 @@
+//! PL/pgSQL statements.
+
+use crate::binder::{Binder, Name, Target, Typed, Variable};
+use crate::error::StatementError;
+use crate::modify::Targets;
+use catalog::{Datum, ScalarType, Type};
+use procedure::{
+    Cast, CompareOperator, Expression, Label, OperationKind, Raise, Register, Severity, SqlError, Statement,
+};
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode, PlpgsqlStmt};
+use std::collections::HashMap;
+
+impl Binder<'_> {
+    pub(crate) fn bind_body(
+        &mut self,
+        body: Option<ast::PlpgsqlBody>,
+        node: &SyntaxNode,
+    ) -> Result<Vec<Statement>, StatementError> {
+        let body = self.part(body, node)?;
+        let mut statements = Vec::new();
+        for statement in body.stmts() {
+            self.lifted = Some(Vec::new());
+            let mut bound = Vec::new();
+            self.bind_statement(&statement, &mut bound)?;
+            statements.append(&mut self.lifted.take().unwrap_or_default());
+            statements.append(&mut bound);
+        }
+        Ok(statements)
+    }
+
+    /// Binds statements inside another one, whose own lifted calls stay apart.
+    fn bind_inner(
+        &mut self,
+        body: Option<ast::PlpgsqlBody>,
+        node: &SyntaxNode,
+    ) -> Result<Vec<Statement>, StatementError> {
+        let outer = self.lifted.take();
+        let bound = self.bind_body(body, node);
+        self.lifted = outer;
+        bound
+    }
+
+    fn bind_statement(
+        &mut self,
+        statement: &PlpgsqlStmt,
+        out: &mut Vec<Statement>,
+    ) -> Result<(), StatementError> {
+        let node = statement.syntax();
+        match statement {
+            PlpgsqlStmt::PlpgsqlNullStmt(_) => {}
+            PlpgsqlStmt::PlpgsqlBlock(block) => out.push(self.bind_block(block)?),
+            PlpgsqlStmt::PlpgsqlAssignStmt(assign) => self.bind_assign(assign, out)?,
+            PlpgsqlStmt::PlpgsqlIfStmt(branch) => out.push(self.bind_if(branch)?),
+            PlpgsqlStmt::PlpgsqlCaseStmt(case) => self.bind_case_statement(case, out)?,
+            PlpgsqlStmt::PlpgsqlLoopStmt(repeat) => {
+                let condition = Expression::boolean(true);
+                let (label, body) = self.bind_loop(repeat.label(), repeat.body(), node)?;
+                out.push(Statement::While { label, condition, body });
+            }
+            PlpgsqlStmt::PlpgsqlWhileStmt(repeat) => {
+                let outer = self.lifted.take();
+                let condition = self.single_expression(repeat.cond(), node)?;
+                let condition = self.bind_condition(&condition)?;
+                self.lifted = outer;
+                let (label, body) = self.bind_loop(repeat.label(), repeat.body(), node)?;
+                out.push(Statement::While { label, condition, body });
+            }
+            PlpgsqlStmt::PlpgsqlForIStmt(repeat) => out.push(self.bind_for_range(repeat)?),
+            PlpgsqlStmt::PlpgsqlForEachStmt(repeat) => out.push(self.bind_for_each(repeat)?),
+            PlpgsqlStmt::PlpgsqlForQueryStmt(repeat) => self.bind_for_rows(repeat, out)?,
+            PlpgsqlStmt::PlpgsqlExitStmt(exit) => {
+                let label = self.target(exit.label(), true, node)?;
+                self.bind_jump(Statement::Exit(label), exit.when_clause(), node, out)?;
+            }
+            PlpgsqlStmt::PlpgsqlContinueStmt(again) => {
+                let label = self.target(again.label(), false, node)?;
+                self.bind_jump(Statement::Continue(label), again.when_clause(), node, out)?;
+            }
+            PlpgsqlStmt::PlpgsqlReturnStmt(end) => self.bind_return(end, out)?,
+            PlpgsqlStmt::PlpgsqlRaiseStmt(raise) => {
+                let raise = self.bind_raise(raise)?;
+                out.push(Statement::Raise(Box::new(raise)));
+            }
+            PlpgsqlStmt::PlpgsqlExecSqlStmt(exec) => {
+                let statement = self.part(exec.stmt(), node)?;
+                self.bind_sql(&statement, out)?;
+            }
+            PlpgsqlStmt::PlpgsqlPerformStmt(perform) => {
+                let Some(select) = perform.select() else {
+                    return Err(self.unsupported(node, "this kind of PERFORM"));
+                };
+                let bound = self.bind_select(&select)?;
+                if let Some(rows) = bound.rows {
+                    let operation = self.operation(OperationKind::Select(rows), node);
+                    out.push(Statement::Execute(operation));
+                }
+            }
+            PlpgsqlStmt::PlpgsqlCallStmt(statement) => {
+                let call = self.part(statement.call(), node)?;
+                self.bind_call_statement(&call, out)?;
+            }
+            _ => return Err(self.unsupported(node, "this PL/pgSQL statement")),
+        }
+        Ok(())
+    }
+
+    /// A block with its declarations.
+    pub(crate) fn bind_block(&mut self, block: &ast::PlpgsqlBlock) -> Result<Statement, StatementError> {
+        let node = block.syntax();
+        if let Some(exception) = block.exception() {
+            return Err(self.unsupported(exception.syntax(), "an EXCEPTION clause"));
+        }
+        let name = block.label().and_then(|label| label.name());
+        let name = name.map(|name| ast::normalize_name_node(name.syntax()));
+        let label = self.new_label();
+        self.scopes.push((name.clone(), HashMap::new()));
+        self.targets.push(Target { name, label, is_loop: false });
+        let outer = self.lifted.take();
+        let mut body = Vec::new();
+        for declaration in block.declare_section().into_iter().flat_map(|section| section.decls()) {
+            self.lifted = Some(Vec::new());
+            let mut bound = Vec::new();
+            self.bind_declaration(&declaration, &mut bound)?;
+            body.append(&mut self.lifted.take().unwrap_or_default());
+            body.append(&mut bound);
+        }
+        body.append(&mut self.bind_body(block.body(), node)?);
+        self.lifted = outer;
+        self.targets.pop();
+        self.scopes.pop();
+        Ok(Statement::Block { label, body })
+    }
+
+    fn bind_declaration(
+        &mut self,
+        declaration: &ast::PlpgsqlDecl,
+        out: &mut Vec<Statement>,
+    ) -> Result<(), StatementError> {
+        let ast::PlpgsqlDecl::PlpgsqlVarDecl(variable) = declaration else {
+            return Err(self.unsupported(declaration.syntax(), "this kind of declaration"));
+        };
+        let node = variable.syntax();
+        let name = self.part(variable.name(), node)?;
+        let name = ast::normalize_name_node(name.syntax());
+        if variable.not_null().is_some() {
+            return Err(self.unsupported(node, "a NOT NULL variable"));
+        }
+        let ty = match self.part(variable.ty(), node)? {
+            ast::PlpgsqlDeclType::FuncType(ast::FuncType::Type(ast::Type::PathType(path)))
+                if path.syntax().text().to_string().eq_ignore_ascii_case("record") =>
+            {
+                self.declare(name, Name::Record(None));
+                return Ok(());
+            }
+            ast::PlpgsqlDeclType::FuncType(ty) => self.bind_function_type(&ty)?,
+            ast::PlpgsqlDeclType::PlpgsqlPercentRowtype(row) => {
+                return Err(self.unsupported(row.syntax(), "%ROWTYPE (use RECORD)"));
+            }
+        };
+        let value = match variable.init() {
+            Some(init) => {
+                let expression = self.single_expression(init.expr(), node)?;
+                self.bind_as(&expression, ty)?
+            }
+            None => Expression::NULL,
+        };
+        let register = self.new_register(ty);
+        let constant = variable.constant_token().is_some();
+        self.declare(name, Name::Variable(Variable { register, ty, constant }));
+        out.push(Statement::Assign { target: register, value });
+        Ok(())
+    }
+
+    /// The variable that an assignment, a loop or INTO sets.
+    fn assignable(
+        &self,
+        name: &str,
+        field: Option<&str>,
+        node: &SyntaxNode,
+    ) -> Result<Variable, StatementError> {
+        self.assignable_at(name, field, self.offset(node))
+    }
+
+    fn assignable_at(
+        &self,
+        name: &str,
+        field: Option<&str>,
+        offset: usize,
+    ) -> Result<Variable, StatementError> {
+        let fail = |code: &str, message: String| self.source.error_at(offset, SqlError::new(code, message));
+        let variable = match (self.name(name), field) {
+            (Some(Name::Variable(variable)), None) => Some(*variable),
+            (Some(Name::Record(Some(fields))), Some(field)) => {
+                fields.iter().find(|(own, _)| own == field).map(|(_, variable)| *variable)
+            }
+            (_, Some(field)) => self.labelled_variable(name, field),
+            _ => None,
+        };
+        match variable {
+            Some(variable) if variable.constant => {
+                Err(fail("22005", format!("variable \"{name}\" is declared CONSTANT")))
+            }
+            Some(variable) => Ok(variable),
+            None => Err(fail("42601", format!("\"{name}\" is not a known variable"))),
+        }
+    }
+
+    fn bind_assign(
+        &mut self,
+        assign: &ast::PlpgsqlAssignStmt,
+        out: &mut Vec<Statement>,
+    ) -> Result<(), StatementError> {
+        let node = assign.syntax();
+        let target = node.children().find_map(ast::PlpgsqlAssignTarget::cast);
+        let target = self.part(target, node)?;
+        let value = node.children().find_map(ast::PlpgsqlExpr::cast);
+        let value = self.single_expression(value, node)?;
+        let name = self.part(target.name(), node)?;
+        let name = ast::normalize_name_node(name.syntax());
+        let mut accessors = target.accessors();
+        let accessor = accessors.next();
+        if let Some(second) = accessors.next() {
+            return Err(self.unsupported(second.syntax(), "this target of an assignment"));
+        }
+        match accessor {
+            None => {
+                let variable = self.assignable(&name, None, target.syntax())?;
+                let value = self.bind_as(&value, variable.ty)?;
+                out.push(Statement::Assign { target: variable.register, value });
+            }
+            Some(ast::Accessor::FieldAccessor(field)) => {
+                let field_name = field.syntax().text().to_string();
+                let field_name = field_name.trim_start_matches('.').trim().to_lowercase();
+                let variable = self.assignable(&name, Some(&field_name), target.syntax())?;
+                let value = self.bind_as(&value, variable.ty)?;
+                out.push(Statement::Assign { target: variable.register, value });
+            }
+            Some(ast::Accessor::IndexAccessor(index)) => {
+                let variable = self.assignable(&name, None, target.syntax())?;
+                let Type::Array(element) = variable.ty else {
+                    let message = format!("\"{name}\" is no array");
+                    return Err(self.error(target.syntax(), SqlError::new("42804", message)));
+                };
+                let place = self.part(index.index(), node)?;
+                let index = self.bind_as(&place, ScalarType::Integer)?;
+                let value = self.bind_as(&value, element)?;
+                out.push(Statement::AssignElement { array: variable.register, index, value });
+            }
+            Some(other) => {
+                return Err(self.unsupported(other.syntax(), "this target of an assignment"));
+            }
+        }
+        Ok(())
+    }
+
+    fn bind_if(&mut self, branch: &ast::PlpgsqlIfStmt) -> Result<Statement, StatementError> {
+        let node = branch.syntax();
+        let condition = self.single_expression(branch.cond(), node)?;
+        let condition = self.bind_condition(&condition)?;
+        let then = self.bind_inner(branch.then_body(), node)?;
+        let mut otherwise = match branch.else_clause() {
+            Some(clause) => self.bind_inner(clause.body(), clause.syntax())?,
+            None => Vec::new(),
+        };
+        let elsifs: Vec<_> = branch.elsifs().collect();
+        for elsif in elsifs.iter().rev() {
+            // Calls in an ELSIF's condition belong into the ELSE that it stands for.
+            let outer = self.lifted.replace(Vec::new());
+            let condition = self.single_expression(elsif.cond(), elsif.syntax())?;
+            let condition = self.bind_condition(&condition)?;
+            let mut statements = self.lifted.take().unwrap_or_default();
+            self.lifted = outer;
+            let then = self.bind_inner(elsif.body(), elsif.syntax())?;
+            statements.push(Statement::If { condition, then, otherwise });
+            otherwise = statements;
+        }
+        Ok(Statement::If { condition, then, otherwise })
+    }
+
+    fn bind_case_statement(
+        &mut self,
+        case: &ast::PlpgsqlCaseStmt,
+        out: &mut Vec<Statement>,
+    ) -> Result<(), StatementError> {
+        let node = case.syntax();
+        let subject = match case.subject() {
+            Some(subject) => {
+                let subject = self.single_expression(Some(subject), node)?;
+                let bound = self.bind(&subject)?;
+                let (value, ty) = self.settle(bound, None, subject.syntax())?;
+                let register = self.new_register(ty);
+                out.push(Statement::Assign { target: register, value });
+                Some(Typed::Known(Expression::Register(register), ty))
+            }
+            None => None,
+        };
+        let mut otherwise = match case.else_clause() {
+            Some(clause) => self.bind_inner(clause.body(), clause.syntax())?,
+            None => vec![Statement::Raise(Box::new(Raise {
+                severity: Severity::Exception,
+                parts: vec!["case not found".into()],
+                values: Vec::new(),
+                sqlstate: Expression::text("20000"),
+                detail: None,
+                hint: Some(Expression::text("CASE statement is missing ELSE part.")),
+            }))],
+        };
+        let whens: Vec<_> = case.whens().collect();
+        for when in whens.iter().rev() {
+            let conditions = self.part(when.cond(), when.syntax())?;
+            let mut any: Option<Expression> = None;
+            for candidate in conditions.target_list().into_iter().flat_map(|list| list.targets()) {
+                let candidate = self.part(candidate.expr(), when.syntax())?;
+                let condition = match &subject {
+                    None => self.bind_condition(&candidate)?,
+                    Some(subject) => {
+                        let value = self.bind(&candidate)?;
+                        let (class, operands) =
+                            self.comparable(subject.clone(), value, candidate.syntax())?;
+                        Expression::Compare { operator: CompareOperator::Equal, class, operands }
+                    }
+                };
+                any = Some(match any {
+                    None => condition,
+                    Some(others) => Expression::Or(Box::new([others, condition])),
+                });
+            }
+            let condition = any.unwrap_or(Expression::boolean(false));
+            let then = self.bind_inner(when.body(), when.syntax())?;
+            otherwise = vec![Statement::If { condition, then, otherwise }];
+        }
+        out.append(&mut otherwise);
+        Ok(())
+    }
+
+    fn bind_loop(
+        &mut self,
+        label: Option<ast::PlpgsqlLabel>,
+        body: Option<ast::PlpgsqlBody>,
+        node: &SyntaxNode,
+    ) -> Result<(Label, Vec<Statement>), StatementError> {
+        let name = label.and_then(|label| label.name());
+        let name = name.map(|name| ast::normalize_name_node(name.syntax()));
+        let label = self.new_label();
+        self.targets.push(Target { name, label, is_loop: true });
+        let body = self.bind_inner(body, node)?;
+        self.targets.pop();
+        Ok((label, body))
+    }
+
+    fn bind_for_range(&mut self, repeat: &ast::PlpgsqlForIStmt) -> Result<Statement, StatementError> {
+        let node = repeat.syntax();
+        let range = self.part(repeat.range(), node)?;
+        let mut bound = |expression: Option<ast::PlpgsqlExpr>| {
+            let expression = self.single_expression(expression, node)?;
+            self.bind_as(&expression, ScalarType::Integer)
+        };
+        let (from, to) = (bound(range.lower())?, bound(range.upper())?);
+        let step = match range.step() {
+            Some(step) => bound(Some(step))?,
+            None => Expression::Constant(Datum::Int(1)),
+        };
+        let name = self.loop_variable(repeat.vars(), node)?;
+        let register = self.new_register(ScalarType::Integer);
+        let variable = Variable { register, ty: ScalarType::Integer.into(), constant: false };
+        self.scopes.push((None, HashMap::from([(name, Name::Variable(variable))])));
+        let (label, body) = self.bind_loop(repeat.label(), repeat.body(), node)?;
+        self.scopes.pop();
+        let reverse = repeat.reverse_token().is_some();
+        Ok(Statement::ForRange { label, variable: register, from, to, step, reverse, body })
+    }
+
+    fn loop_variable(
+        &self,
+        mut variables: ast::AstChildren<ast::PlpgsqlForVariable>,
+        node: &SyntaxNode,
+    ) -> Result<String, StatementError> {
+        match (variables.next().and_then(|variable| variable.name()), variables.next()) {
+            (Some(name), None) => Ok(ast::normalize_name_node(name.syntax())),
+            _ => Err(self.unsupported(node, "several variables of this loop")),
+        }
+    }
+
+    fn bind_for_each(&mut self, repeat: &ast::PlpgsqlForEachStmt) -> Result<Statement, StatementError> {
+        let node = repeat.syntax();
+        if let Some(slice) = repeat.slice() {
+            return Err(self.unsupported(slice.syntax(), "FOREACH … SLICE"));
+        }
+        let name = self.loop_variable(repeat.vars(), node)?;
+        let variable = self.assignable(&name, None, node)?;
+        let array = self.single_expression(repeat.array(), node)?;
+        let Typed::Known(array, Type::Array(element)) = self.bind(&array)? else {
+            return Err(self.error(node, SqlError::new("42804", "FOREACH expression must yield an array")));
+        };
+        let Some(cast) = variable.ty.scalar().and_then(|ty| Cast::between(element, ty, false)) else {
+            return Err(self.error(node, SqlError::new("42804", "the loop variable has another type")));
+        };
+        let (label, mut body) = self.bind_loop(repeat.label(), repeat.body(), node)?;
+        let register = match cast {
+            Cast::Same => variable.register,
+            cast => {
+                let raw = self.new_register(element);
+                let operand = Box::new(Expression::Register(raw));
+                let value = Expression::Cast { cast, operand };
+                body.insert(0, Statement::Assign { target: variable.register, value });
+                raw
+            }
+        };
+        Ok(Statement::ForEach { label, variable: register, array, body })
+    }
+
+    fn bind_for_rows(
+        &mut self,
+        repeat: &ast::PlpgsqlForQueryStmt,
+        out: &mut Vec<Statement>,
+    ) -> Result<(), StatementError> {
+        let node = repeat.syntax();
+        let Some(ast::Stmt::Select(select)) = repeat.query() else {
+            return Err(self.unsupported(node, "a loop over anything but a SELECT"));
+        };
+        let bound = self.bind_select(&select)?;
+        let Some(mut rows) = bound.rows else {
+            return Err(self.unsupported(select.syntax(), "a loop over a SELECT without FROM"));
+        };
+        let variables: Vec<_> = repeat.vars().collect();
+        let first = variables.first().and_then(|variable| variable.name());
+        let first = first.map(|name| ast::normalize_name_node(name.syntax())).unwrap_or_default();
+        let is_record = variables.len() == 1 && matches!(self.name(&first), Some(Name::Record(_)));
+        let targets: Vec<(Register, Type)> = if is_record {
+            self.record_targets(&first, &bound.items)?
+        } else {
+            let mut targets = Vec::new();
+            for variable in &variables {
+                let name = self.part(variable.name(), node)?;
+                let name = ast::normalize_name_node(name.syntax());
+                let variable = self.assignable(&name, None, variable.syntax())?;
+                targets.push((variable.register, variable.ty));
+            }
+            targets
+        };
+        rows.outputs = self.outputs(bound.items, &targets, select.syntax())?;
+        let operation = self.operation(OperationKind::Select(rows), select.syntax());
+        let (label, body) = self.bind_loop(repeat.label(), repeat.body(), node)?;
+        out.push(Statement::ForRows { label, operation, body });
+        Ok(())
+    }
+
+    /// Gives a RECORD the fields of a query.
+    fn record_targets(
+        &mut self,
+        name: &str,
+        items: &[(String, Typed, SyntaxNode)],
+    ) -> Result<Vec<(Register, Type)>, StatementError> {
+        let (mut fields, mut targets) = (Vec::new(), Vec::new());
+        for (field, item, _) in items {
+            let ty = match item {
+                Typed::Known(_, ty) => *ty,
+                _ => ScalarType::Text.into(),
+            };
+            let register = self.new_register(ty);
+            fields.push((field.clone(), Variable { register, ty, constant: false }));
+            targets.push((register, ty));
+        }
+        self.redefine(name, Name::Record(Some(fields)));
+        Ok(targets)
+    }
+
+    fn target(
+        &self,
+        label: Option<ast::PlpgsqlLabelNameRef>,
+        exit: bool,
+        node: &SyntaxNode,
+    ) -> Result<Label, StatementError> {
+        let name = label.map(|label| ast::normalize_name_node(label.syntax()));
+        let found = self.targets.iter().rev().find(|target| match &name {
+            Some(_) => target.name == name && (exit || target.is_loop),
+            None => target.is_loop,
+        });
+        match (found, name) {
+            (Some(target), _) => Ok(target.label),
+            (None, Some(name)) => {
+                let message = format!("there is no label \"{name}\" attached to an enclosing block or loop");
+                Err(self.syntax(node, &message))
+            }
+            (None, None) => Err(self.syntax(node, "EXIT and CONTINUE stand inside a loop")),
+        }
+    }
+
+    fn bind_jump(
+        &mut self,
+        jump: Statement,
+        when: Option<ast::PlpgsqlExitWhen>,
+        node: &SyntaxNode,
+        out: &mut Vec<Statement>,
+    ) -> Result<(), StatementError> {
+        let Some(when) = when else {
+            out.push(jump);
+            return Ok(());
+        };
+        let condition = self.single_expression(when.cond(), node)?;
+        let condition = self.bind_condition(&condition)?;
+        out.push(Statement::If { condition, then: vec![jump], otherwise: Vec::new() });
+        Ok(())
+    }
+
+    fn bind_return(
+        &mut self,
+        end: &ast::PlpgsqlReturnStmt,
+        out: &mut Vec<Statement>,
+    ) -> Result<(), StatementError> {
+        let node = end.syntax();
+        match (end.expr(), self.result) {
+            (None, _) => {}
+            (Some(value), Some((target, ty))) => {
+                let value = self.single_expression(Some(value), node)?;
+                let value = self.bind_as(&value, ty)?;
+                out.push(Statement::Assign { target, value });
+            }
+            (Some(_), None) => return Err(self.syntax(node, "RETURN cannot have a parameter here")),
+        }
+        out.push(Statement::Return);
+        Ok(())
+    }
+
+    fn bind_raise(&mut self, raise: &ast::PlpgsqlRaiseStmt) -> Result<Raise, StatementError> {
+        let node = raise.syntax();
+        let level = raise.level().map(|level| level.syntax().text().to_string().to_lowercase());
+        let severity = match level.as_deref() {
+            None | Some("exception") => Severity::Exception,
+            Some(_) => Severity::Notice,
+        };
+        let text = match raise.message() {
+            Some(message) => {
+                let literal = message.syntax().children().find_map(ast::Literal::cast);
+                self.part(literal.and_then(|literal| literal.string_value()), node)?
+            }
+            None => String::new(),
+        };
+        let mut parts = vec![String::new()];
+        let mut characters = text.chars().peekable();
+        while let Some(character) = characters.next() {
+            match (character, characters.peek()) {
+                ('%', Some('%')) => {
+                    characters.next();
+                    parts.last_mut().expect("one part at least").push('%');
+                }
+                ('%', _) => parts.push(String::new()),
+                _ => parts.last_mut().expect("one part at least").push(character),
+            }
+        }
+        let mut values = Vec::new();
+        for value in raise.params() {
+            let value = self.single_expression(Some(value), node)?;
+            values.push(self.bind_text(&value)?);
+        }
+        if values.len() + 1 != parts.len() {
+            return Err(self.syntax(node, "RAISE has another number of parameters than of % in its format"));
+        }
+        let default = if severity == Severity::Exception { "P0001" } else { "00000" };
+        let mut bound =
+            Raise { severity, parts, values, sqlstate: Expression::text(default), detail: None, hint: None };
+        if let Some(condition) = raise.condition_name() {
+            let text = condition.syntax().text().to_string();
+            let state = condition_sqlstate(&text)
+                .ok_or_else(|| self.unsupported(condition.syntax(), &format!("condition {text}")))?;
+            bound.sqlstate = Expression::text(&state);
+        }
+        let options = raise.using_clause();
+        for option in options.into_iter().flat_map(|clause| clause.plpgsql_raise_options()) {
+            let value = option.syntax().children().find_map(ast::PlpgsqlExpr::cast);
+            let value = self.single_expression(value, option.syntax())?;
+            let value = self.bind_text(&value)?;
+            match option {
+                ast::PlpgsqlRaiseOption::PlpgsqlRaiseOptionErrcode(_) => {
+                    bound.sqlstate = match &value {
+                        Expression::Bytes(name) => {
+                            let name = String::from_utf8_lossy(name);
+                            Expression::text(&condition_sqlstate(&name).unwrap_or(name.into_owned()))
+                        }
+                        _ => value,
+                    };
+                }
+                ast::PlpgsqlRaiseOption::PlpgsqlRaiseOptionDetail(_) => bound.detail = Some(value),
+                ast::PlpgsqlRaiseOption::PlpgsqlRaiseOptionHint(_) => bound.hint = Some(value),
+                ast::PlpgsqlRaiseOption::PlpgsqlRaiseOptionMessage(_) => {
+                    bound.parts = vec![String::new(), String::new()];
+                    bound.values = vec![value];
+                }
+                _ => return Err(self.unsupported(option.syntax(), "this option of RAISE")),
+            }
+        }
+        Ok(bound)
+    }
+
+    fn bind_text(&mut self, value: &ast::Expr) -> Result<Expression, StatementError> {
+        let bound = self.bind(value)?;
+        self.coerce(bound, ScalarType::Text.into(), true, value.syntax())
+    }
+
+    /// INTO's targets.
+    fn into_targets(
+        &mut self,
+        statement: &SyntaxNode,
+        items: Option<&[(String, Typed, SyntaxNode)]>,
+    ) -> Result<Option<(Vec<(Register, Type)>, bool)>, StatementError> {
+        let Some(into) = self.source.into_at(self.offset(statement)).cloned() else { return Ok(None) };
+        if let ([(name, None, _)], Some(items)) = (into.targets.as_slice(), items)
+            && matches!(self.name(name), Some(Name::Record(_)))
+        {
+            return Ok(Some((self.record_targets(name, items)?, into.strict)));
+        }
+        let mut targets = Vec::new();
+        for (name, field, offset) in &into.targets {
+            let variable = self.assignable_at(name, field.as_deref(), *offset)?;
+            targets.push((variable.register, variable.ty));
+        }
+        Ok(Some((targets, into.strict)))
+    }
+
+    fn bind_sql(&mut self, statement: &ast::Stmt, out: &mut Vec<Statement>) -> Result<(), StatementError> {
+        let node = statement.syntax();
+        if let ast::Stmt::Select(select) = statement {
+            let bound = self.bind_select(select)?;
+            let Some((targets, strict)) = self.into_targets(node, Some(&bound.items))? else {
+                let error = SqlError::new("42601", "query has no destination for result data");
+                let hint = "If you want to discard the results of a SELECT, use PERFORM instead.";
+                return Err(self.error(node, error.with_hint(hint)));
+            };
+            let outputs = self.outputs(bound.items, &targets, node)?;
+            match bound.rows {
+                Some(mut rows) => {
+                    rows.outputs = outputs;
+                    rows.strict = strict;
+                    let operation = self.operation(OperationKind::Select(rows), node);
+                    out.push(Statement::Execute(operation));
+                }
+                None => {
+                    let assign = |(target, value)| Statement::Assign { target, value };
+                    out.extend(outputs.into_iter().map(assign));
+                }
+            }
+            return Ok(());
+        }
+        let targets = self.into_targets(node, None)?.map(|(targets, _)| targets);
+        let targets: Option<&Targets> = targets.as_deref();
+        match statement {
+            ast::Stmt::Insert(insert) => self.bind_insert(insert, targets, out),
+            ast::Stmt::Update(update) => self.bind_update(update, targets, out),
+            ast::Stmt::Delete(delete) => self.bind_delete(delete, targets, out),
+            _ => Err(self.unsupported(node, "this statement inside a procedure")),
+        }
+    }
+
+    fn bind_call_statement(
+        &mut self,
+        call: &ast::Call,
+        out: &mut Vec<Statement>,
+    ) -> Result<(), StatementError> {
+        let node = call.syntax();
+        let path = self.part(call.procedure_name_ref().and_then(|name| name.path_ref()), node)?;
+        let name = crate::types::last_name(&path);
+        let Some(procedure) = self.schema.procedure(&name).cloned() else {
+            let message = format!("procedure {name} does not exist");
+            return Err(self.error(node, SqlError::new("42883", message)));
+        };
+        let list: Vec<ast::Expr> =
+            call.arg_list().into_iter().flat_map(|list| list.args()).filter_map(|a| a.expr()).collect();
+        // As in PostgreSQL, CALL names an argument for every parameter, a variable where a value comes back.
+        let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
+        for (place, parameter) in procedure.parameters.iter().enumerate() {
+            let Some(argument) = list.get(place) else { continue };
+            let bound = self.bind(argument)?;
+            if parameter.is_output() {
+                let variable = match &bound {
+                    Typed::Known(Expression::Register(register), Type::Scalar(ty)) => Some((*register, *ty)),
+                    _ => None,
+                };
+                let Some((register, ty)) = variable else {
+                    let message = format!("parameter \"{}\" needs a variable to write to", parameter.name);
+                    return Err(self.error(argument.syntax(), SqlError::new("42601", message)));
+                };
+                let cast = Cast::between(parameter.ty.element(), ty, false).ok_or_else(|| {
+                    let message = format!("parameter \"{}\" has another type", parameter.name);
+                    self.error(argument.syntax(), SqlError::new("42804", message))
+                })?;
+                outputs.push((register, cast));
+            }
+            if parameter.is_input() {
+                inputs.push(bound);
+            }
+        }
+        let arguments = self.call_arguments(&procedure, inputs, node)?;
+        self.note_call(&procedure);
+        out.push(Statement::Call { procedure, arguments, outputs });
+        Ok(())
+    }
+}
+
+/// The SQLSTATE of a condition name, or of `SQLSTATE '…'`.
+fn condition_sqlstate(text: &str) -> Option<String> {
+    let text = text.trim().to_lowercase();
+    if let Some(state) = text.strip_prefix("sqlstate") {
+        return Some(state.trim().trim_matches('\'').to_uppercase());
+    }
+    Some(
+        match text.as_str() {
+            "raise_exception" => "P0001",
+            "no_data_found" => "P0002",
+            "too_many_rows" => "P0003",
+            "unique_violation" => "23505",
+            "foreign_key_violation" => "23503",
+            "not_null_violation" => "23502",
+            "check_violation" => "23514",
+            "integrity_constraint_violation" => "23000",
+            "division_by_zero" => "22012",
+            "numeric_value_out_of_range" => "22003",
+            "invalid_parameter_value" => "22023",
+            "data_exception" => "22000",
+            "serialization_failure" => "40001",
+            _ => return None,
+        }
+        .into(),
+    )
+}

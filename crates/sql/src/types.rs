@@ -1,0 +1,129 @@
+//! Type names → types.
+
+use crate::binder::Binder;
+use crate::error::StatementError;
+use catalog::{ScalarType, Type};
+use procedure::SqlError;
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+
+impl Binder<'_> {
+    /// A type as written.
+    pub(crate) fn bind_type(&self, ty: &ast::Type) -> Result<Type, StatementError> {
+        let numbers = self.type_arguments(ty.arg_list(), ty.syntax())?;
+        let scalar = match ty {
+            ast::Type::ArrayType(array) => {
+                let Some(element) = array.ty() else {
+                    return Err(self.unsupported(ty.syntax(), "this type"));
+                };
+                if array.array_bounds().count() > 1 {
+                    return Err(self.unsupported(ty.syntax(), "an array of more than one dimension"));
+                }
+                return Ok(Type::Array(self.bind_type(&element)?.element()));
+            }
+            ast::Type::CharacterType(_) => ScalarType::Char(numbers.first().copied().unwrap_or(1)),
+            ast::Type::VarcharType(_) => match numbers.first() {
+                Some(limit) => ScalarType::Varchar(*limit),
+                None => ScalarType::Text,
+            },
+            ast::Type::DoubleType(_) => ScalarType::Double,
+            ast::Type::TimestampType(stamp) => match stamp.timezone() {
+                Some(ast::Timezone::WithTimezone(_)) => ScalarType::Timestamptz,
+                _ => ScalarType::Timestamp,
+            },
+            ast::Type::PathType(path) => {
+                let name = path.path_ref().map(|path| last_name(&path)).unwrap_or_default();
+                self.named_type(&name, &numbers, ty.syntax())?
+            }
+            _ => return Err(self.unsupported(ty.syntax(), &format!("type {}", ty.syntax().text()))),
+        };
+        Ok(scalar.into())
+    }
+
+    fn type_arguments(
+        &self,
+        arguments: Option<ast::ArgList>,
+        node: &SyntaxNode,
+    ) -> Result<Vec<u32>, StatementError> {
+        let Some(arguments) = arguments else { return Ok(Vec::new()) };
+        arguments
+            .args()
+            .map(|argument| {
+                let text = argument.syntax().text().to_string();
+                text.trim().parse().map_err(|_| {
+                    self.error(node, SqlError::new("42601", format!("\"{text}\" is no length of a type")))
+                })
+            })
+            .collect()
+    }
+
+    fn named_type(
+        &self,
+        name: &str,
+        numbers: &[u32],
+        node: &SyntaxNode,
+    ) -> Result<ScalarType, StatementError> {
+        Ok(match name {
+            "smallint" | "int2" => ScalarType::SmallInt,
+            "integer" | "int" | "int4" => ScalarType::Integer,
+            "bigint" | "int8" => ScalarType::BigInt,
+            "numeric" | "decimal" | "dec" => match numbers {
+                [] => ScalarType::AnyNumeric,
+                [precision, rest @ ..] => {
+                    let scale = rest.first().copied().unwrap_or(0);
+                    if !(1..=36).contains(precision) || scale > *precision {
+                        let message = format!("NUMERIC({precision},{scale}): up to 36 digits are supported");
+                        return Err(self.error(node, SqlError::new("0A000", message)));
+                    }
+                    ScalarType::Numeric { precision: *precision as u8, scale: scale as u8 }
+                }
+            },
+            "float8" | "float" => ScalarType::Double,
+            "boolean" | "bool" => ScalarType::Boolean,
+            "text" => ScalarType::Text,
+            "varchar" => numbers.first().map_or(ScalarType::Text, |limit| ScalarType::Varchar(*limit)),
+            "bpchar" | "char" => ScalarType::Char(numbers.first().copied().unwrap_or(1)),
+            "timestamp" => ScalarType::Timestamp,
+            "timestamptz" => ScalarType::Timestamptz,
+            "date" => ScalarType::Date,
+            "bytea" => ScalarType::Bytea,
+            "uuid" => ScalarType::Uuid,
+            _ => {
+                let message = format!("type \"{name}\" is not supported");
+                return Err(self.error(node, SqlError::new("0A000", message)));
+            }
+        })
+    }
+
+    /// A parameter's or variable's type: also `table.column%TYPE`.
+    pub(crate) fn bind_function_type(&self, ty: &ast::FuncType) -> Result<Type, StatementError> {
+        match ty {
+            ast::FuncType::Type(ty) => self.bind_type(ty),
+            ast::FuncType::PercentType(percent) => {
+                let Some(path) = percent.path_ref() else {
+                    return Err(self.unsupported(percent.syntax(), "this %TYPE"));
+                };
+                let column = last_name(&path);
+                match path.qualifier() {
+                    Some(table) => {
+                        let table = self.table(&last_name(&table), table.syntax())?;
+                        let place = self.column_of(&table, &column, path.syntax())?;
+                        Ok(table.columns[place].ty.into())
+                    }
+                    None => match self.variable(&column) {
+                        Some(variable) => Ok(variable.ty),
+                        None => Err(self.error(
+                            path.syntax(),
+                            SqlError::new("42704", format!("variable \"{column}\" does not exist")),
+                        )),
+                    },
+                }
+            }
+        }
+    }
+}
+
+/// The last part of a dotted name: schemas are not told apart.
+pub(crate) fn last_name(path: &ast::PathRef) -> String {
+    path.segment().map(|segment| segment.text()).unwrap_or_default()
+}
