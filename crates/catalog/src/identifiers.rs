@@ -34,8 +34,8 @@ pub struct CommitOrder(pub u64);
 impl CommitOrder {
     /// Bits that number the transactions inside one epoch.
     pub const SEQUENCE_BITS: u32 = 24;
-    /// Bits that a commit order uses in all; the two above are flags of a record's version word.
-    pub const BITS: u32 = 61;
+    /// Bits that a commit order uses in all; the four above are flags of a record's version word.
+    pub const BITS: u32 = 60;
 
     /// The first place of an epoch.
     pub const fn first_of(epoch: Epoch) -> Self {

@@ -19,7 +19,9 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 const LOCKED: u64 = 1 << 63;
 const ABSENT: u64 = 1 << 62;
 const DEAD: u64 = 1 << 61;
-const _: () = assert!(CommitOrder::BITS == 61);
+/// The record is in some worker's list of what to clean up.
+const QUEUED: u64 = 1 << 60;
+const _: () = assert!(CommitOrder::BITS == 60);
 
 const HEADER_WORDS: usize = 3;
 
@@ -41,13 +43,37 @@ impl RecordState {
     /// The order of the transaction that wrote this version.
     #[inline]
     pub fn order(self) -> CommitOrder {
-        CommitOrder(self.0 & (DEAD - 1))
+        CommitOrder(self.0 & (QUEUED - 1))
     }
 
     /// Whether there is no row.
     #[inline]
     pub fn is_absent(self) -> bool {
         self.0 & ABSENT != 0
+    }
+
+    /// This state, queued for cleaning like another one.
+    #[inline]
+    #[must_use]
+    pub fn queued_like(self, other: Self) -> Self {
+        Self(self.0 & !QUEUED | other.0 & QUEUED)
+    }
+
+    /// This state, queued for cleaning or not.
+    #[must_use]
+    pub fn with_queued(self, queued: bool) -> Self {
+        Self(if queued { self.0 | QUEUED } else { self.0 & !QUEUED })
+    }
+
+    /// Whether some worker will look at the record again to clean it up.
+    pub fn is_queued(self) -> bool {
+        self.0 & QUEUED != 0
+    }
+
+    /// Whether the record has held a committed row, ever.
+    #[inline]
+    pub fn was_present(self) -> bool {
+        self.order().0 > 0
     }
 
     /// Whether the record is leaving its indexes, never to come back.
@@ -259,6 +285,12 @@ impl Record {
             }
         }
         self.word(1).store(block.expose_provenance() as u64, Ordering::Release);
+    }
+
+    /// Whether an older version is kept.
+    #[inline]
+    pub fn has_older(self) -> bool {
+        self.word(1).load(Ordering::Relaxed) != 0
     }
 
     /// Forgets the older version, if there is one that no snapshot needs any more. The lock is held.

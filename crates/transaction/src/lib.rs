@@ -1,1 +1,11 @@
-//! Placeholder.
+//! Transactions at run time: what a call reads and writes, and the concurrency control that makes it serializable.
+//!
+//! Not here: what makes a commit durable (`logging`), how commits come back (`recovery`).
+
+mod changes;
+mod concurrency;
+mod garbage;
+mod tables;
+
+pub use concurrency::{Committed, Occ};
+pub use tables::Tables;

@@ -53,8 +53,8 @@ pub(super) trait KeyShape {
     /// Compares two keys given as bytes, as keys in nodes compare.
     fn compare_bytes(a: &[u8], b: &[u8]) -> Ordering;
 
-    /// The bytes of a key (padded with zeros to whole words, where keys are words).
-    fn write_bytes(key: [u64; MAX_WORDS], out: &mut Vec<u8>);
+    /// Appends the bytes of a key (padded with zeros to whole words, where keys are words).
+    fn append_bytes(key: [u64; MAX_WORDS], out: &mut Vec<u8>);
 }
 
 /// Keys of up to `8 * W` bytes, all of one length.
@@ -86,8 +86,7 @@ impl<const W: usize> KeyShape for Fixed<W> {
         Probe::new(a).words[..W].cmp(&Probe::new(b).words[..W])
     }
 
-    fn write_bytes(key: [u64; MAX_WORDS], out: &mut Vec<u8>) {
-        out.clear();
+    fn append_bytes(key: [u64; MAX_WORDS], out: &mut Vec<u8>) {
         for word in &key[..W] {
             out.extend_from_slice(&word.to_be_bytes());
         }
@@ -144,8 +143,7 @@ impl KeyShape for Variable {
         a.cmp(b)
     }
 
-    fn write_bytes(key: [u64; MAX_WORDS], out: &mut Vec<u8>) {
-        out.clear();
+    fn append_bytes(key: [u64; MAX_WORDS], out: &mut Vec<u8>) {
         // SAFETY: read from a node by an active worker.
         out.extend_from_slice(unsafe { bytes_at(key[1]) });
     }

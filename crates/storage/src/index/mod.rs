@@ -78,12 +78,30 @@ struct Range {
     upper: Option<Vec<u8>>,
 }
 
+/// The entries of a leaf that lie in a range, in the scan's order.
+#[derive(Default, Debug)]
+struct Entries {
+    values: Vec<u64>,
+    /// The entries' keys one after the other, and where each ends; where they are wanted.
+    keys: Vec<u8>,
+    key_ends: Vec<usize>,
+    with_keys: bool,
+}
+
+impl Entries {
+    fn clear(&mut self) {
+        self.values.clear();
+        self.keys.clear();
+        self.key_ends.clear();
+    }
+}
+
 /// A scan in progress; its buffers are kept from one scan to the next.
 #[derive(Debug)]
 pub struct Cursor {
     range: Range,
     direction: Direction,
-    values: Vec<u64>,
+    entries: Entries,
     position: usize,
     done: bool,
 }
@@ -93,7 +111,7 @@ impl Default for Cursor {
         Self {
             range: Range::default(),
             direction: Direction::Forward,
-            values: Vec::new(),
+            entries: Entries::default(),
             position: 0,
             done: true,
         }
@@ -101,8 +119,15 @@ impl Default for Cursor {
 }
 
 impl Cursor {
+    /// Begins a scan of the keys from `lower` on and below `upper` (no bound when `None`) that remembers each entry's key.
+    pub fn open_with_keys(&mut self, lower: &[u8], upper: Option<&[u8]>, direction: Direction) {
+        self.open(lower, upper, direction);
+        self.entries.with_keys = true;
+    }
+
     /// Begins a scan of the keys from `lower` on and below `upper` (no bound when `None`).
     pub fn open(&mut self, lower: &[u8], upper: Option<&[u8]>, direction: Direction) {
+        self.entries.with_keys = false;
         self.range.lower.clear();
         self.range.lower.extend_from_slice(lower);
         match (upper, &mut self.range.upper) {
@@ -114,7 +139,7 @@ impl Cursor {
             (Some(upper), own) => *own = Some(upper.to_vec()),
         }
         self.direction = direction;
-        self.values.clear();
+        self.entries.clear();
         self.position = 0;
         self.done = false;
     }
@@ -122,14 +147,22 @@ impl Cursor {
     /// The next value, without looking further than the leaf that was read last.
     #[inline]
     pub fn next_buffered(&mut self) -> Option<u64> {
-        let value = self.values.get(self.position).copied();
+        let value = self.entries.values.get(self.position).copied();
         self.position += usize::from(value.is_some());
         value
     }
 
+    /// Whether the entry that was returned last stands under a key. Fixed keys are padded with zeros in their nodes.
+    pub fn last_is_under(&self, key: &[u8]) -> bool {
+        let Some(last) = self.position.checked_sub(1) else { return false };
+        let start = last.checked_sub(1).map_or(0, |before| self.entries.key_ends[before]);
+        let entry = &self.entries.keys[start..self.entries.key_ends[last]];
+        entry.strip_prefix(key).is_some_and(|padding| padding.iter().all(|byte| *byte == 0))
+    }
+
     /// The values that are read but not yet returned.
     pub fn buffered(&self) -> &[u64] {
-        &self.values[self.position..]
+        &self.entries.values[self.position..]
     }
 
     /// Reads the next leaf; `None` at the end of the range.
@@ -137,9 +170,9 @@ impl Cursor {
         if self.done {
             return None;
         }
-        self.values.clear();
+        self.entries.clear();
         self.position = 0;
-        let (observation, done) = index.read_leaf(&mut self.range, self.direction, &mut self.values);
+        let (observation, done) = index.read_leaf(&mut self.range, self.direction, &mut self.entries);
         self.done = done;
         Some(observation)
     }
@@ -218,9 +251,9 @@ impl Index {
         &self,
         range: &mut Range,
         direction: Direction,
-        values: &mut Vec<u64>,
+        entries: &mut Entries,
     ) -> (LeafObservation, bool) {
-        with_tree!(self, tree => tree.read_leaf(range, direction, values))
+        with_tree!(self, tree => tree.read_leaf(range, direction, entries))
     }
 }
 

@@ -8,7 +8,7 @@
 
 use super::key::{KeyShape, MAX_WORDS, Probe};
 use super::node::{Node, NodeAddress, prefetch_node};
-use super::{Direction, InsertOutcome, LeafChange, LeafObservation};
+use super::{Direction, Entries, InsertOutcome, LeafChange, LeafObservation};
 use crate::latch::Version;
 use crate::{OutOfMemory, Worker};
 use std::cmp::Ordering;
@@ -217,7 +217,7 @@ impl<K: KeyShape> Tree<K> {
         // A leaf keeps its key, so the parent gets a copy; an inner node's separator moves up.
         let separator = if is_leaf {
             let mut bytes = Vec::new();
-            K::write_bytes(separator, &mut bytes);
+            write_key::<K>(separator, &mut bytes);
             K::make(&Probe::new(&bytes), worker)?
         } else {
             separator
@@ -358,13 +358,13 @@ impl<K: KeyShape> Tree<K> {
         Some(())
     }
 
-    /// Reads the part of one leaf that lies in a range: the first leaf of it, or the last. Appends the values in the
+    /// Reads the part of one leaf that lies in a range: the first leaf of it, or the last. Adds the entries in the
     /// scan's order, moves the range's bound past the leaf, and returns what was observed and whether the range is done.
     pub(super) fn read_leaf(
         &self,
         range: &mut super::Range,
         direction: Direction,
-        values: &mut Vec<u64>,
+        entries: &mut Entries,
     ) -> (LeafObservation, bool) {
         loop {
             let (lower, upper) = (Probe::new(&range.lower), range.upper.as_deref().map(Probe::new));
@@ -376,32 +376,41 @@ impl<K: KeyShape> Tree<K> {
             let count = leaf.count();
             let start = leaf.lower_bound::<K>(count, &lower);
             let end = upper.as_ref().map_or(count, |upper| leaf.lower_bound::<K>(count, upper));
-            let before = values.len();
-            match direction {
-                Direction::Forward => values.extend((start..end).map(|slot| leaf.value::<K>(slot))),
-                Direction::Backward => {
-                    values.extend((start..end).rev().map(|slot| leaf.value::<K>(slot)));
+            let add = |slot: usize, entries: &mut Entries| {
+                entries.values.push(leaf.value::<K>(slot));
+                if entries.with_keys {
+                    K::append_bytes(leaf.key::<K>(slot), &mut entries.keys);
+                    entries.key_ends.push(entries.keys.len());
                 }
+            };
+            match direction {
+                Direction::Forward => (start..end).for_each(|slot| add(slot, entries)),
+                Direction::Backward => (start..end).rev().for_each(|slot| add(slot, entries)),
             }
             if !leaf.latch.validate(version) {
-                values.truncate(before);
+                entries.clear();
                 continue;
             }
             let done = match (fence, direction) {
                 (None, _) => true,
                 (Some(fence), Direction::Forward) => {
-                    K::write_bytes(fence, &mut range.lower);
+                    write_key::<K>(fence, &mut range.lower);
                     range.upper.as_ref().is_some_and(|upper| K::compare_bytes(&range.lower, upper).is_ge())
                 }
                 (Some(fence), Direction::Backward) => {
                     let upper = range.upper.get_or_insert_default();
-                    K::write_bytes(fence, upper);
+                    write_key::<K>(fence, upper);
                     K::compare_bytes(upper, &range.lower).is_le()
                 }
             };
             return (LeafObservation { leaf: leaf.address(), version }, done);
         }
     }
+}
+
+fn write_key<K: KeyShape>(key: [u64; MAX_WORDS], out: &mut Vec<u8>) {
+    out.clear();
+    K::append_bytes(key, out);
 }
 
 /// Whether a leaf still is as it was observed.

@@ -1,0 +1,390 @@
+//! How statements read and write under OCC: every read is remembered, every write is kept aside until commit.
+
+use super::Occ;
+use crate::changes::{Action, Link};
+use catalog::{Arena, ColumnSlot, Datum, Table, TableId};
+use procedure::{Conflict, DataAccess, Failure, ScanRange, SqlError};
+use storage::{Change, Cursor, Direction, OutOfMemory, Record, TableStore};
+
+/// The scan in progress.
+#[derive(Default)]
+pub(super) struct Scan {
+    cursor: Cursor,
+    table: Option<TableId>,
+    index: usize,
+}
+
+fn out_of_memory(error: OutOfMemory) -> Failure {
+    SqlError::new("53200", error.to_string()).with_hint("Delete rows, or raise the memory limit.").into()
+}
+
+fn duplicate(table: &Table, index: usize) -> Failure {
+    let index = &table.indexes[index];
+    let columns: Vec<_> = index.columns.iter().map(|column| table.columns[*column].name.as_str()).collect();
+    SqlError::new("23505", format!("duplicate key value violates unique constraint \"{}\"", index.name))
+        .with_detail(format!("Key ({}) already exists.", columns.join(", ")))
+        .into()
+}
+
+impl Occ {
+    /// Adds a record to an index; the record that is there already, if one is.
+    fn link(
+        &mut self,
+        table: TableId,
+        index: usize,
+        key: &[u8],
+        record: Record,
+    ) -> Result<Option<Record>, Failure> {
+        let Self { tables, worker, leaves, .. } = self;
+        let mut on_change = |change| Self::follow(leaves, &change);
+        tables.store(table).link(index, key, record, worker, &mut on_change).map_err(out_of_memory)
+    }
+
+    /// Adds a record to a secondary index. An entry of another record there is one that is just going.
+    fn link_secondary(
+        &mut self,
+        table: TableId,
+        index: usize,
+        key: &[u8],
+        record: Record,
+    ) -> Result<(), Failure> {
+        match self.link(table, index, key, record)? {
+            Some(other) if other != record => Err(Conflict::Insert.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether another row has the same columns of a unique index.
+    fn violates_unique(
+        &mut self,
+        table: &Table,
+        index: usize,
+        row: &[Datum],
+        arena: &Arena,
+        own: Record,
+    ) -> Result<bool, Failure> {
+        let columns = &table.indexes[index].columns;
+        if columns.iter().any(|column| row[*column].is_null()) {
+            return Ok(false);
+        }
+        let mut lower = Vec::new();
+        for column in columns {
+            table.encode_key_column(*column, row[*column], arena, &mut lower);
+        }
+        let mut upper = lower.clone();
+        catalog::successor(&mut upper);
+        let upper = (!upper.is_empty()).then_some(upper.as_slice());
+        self.open_scan(table, ScanRange { index, lower: &lower, upper, backward: false })?;
+        let mut scratch = Arena::default();
+        while let Some(found) = self.next_row()? {
+            if found != own && self.read(found, &[], &mut scratch, &mut [])? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether the entry of a secondary index that the scan just returned is the one of the record's row, as this
+    /// transaction sees it. While a transaction that changes the key is under way, the record has two entries.
+    fn is_own_entry(&mut self, record: Record, table: TableId) -> bool {
+        let table = self.tables.store(table).definition();
+        let mut arena = Arena::default();
+        let entry = self.writes.find(record);
+        self.key.clear();
+        for column in table.key_columns(&table.indexes[self.scan.index]) {
+            let slot = table.layout.slots()[column];
+            let datum = entry
+                .and_then(|entry| self.writes.latest(entry, slot, &mut arena))
+                .unwrap_or_else(|| record.row().column(slot, &mut arena));
+            table.encode_key_column(column, datum, &arena, &mut self.key);
+        }
+        self.scan.cursor.last_is_under(&self.key)
+    }
+
+    /// Publishes the index entries of an update that changes indexed columns.
+    fn reindex(
+        &mut self,
+        table: &Table,
+        record: Record,
+        changes: &[(usize, Datum)],
+        arena: &Arena,
+    ) -> Result<(), Failure> {
+        let changed = |index: &usize| {
+            let columns = &table.indexes[*index].columns;
+            changes.iter().any(|(column, _)| columns.contains(column))
+        };
+        let touched: Vec<usize> = (1..table.indexes.len()).filter(changed).collect();
+        if touched.is_empty() {
+            return Ok(());
+        }
+        let slots = table.layout.slots();
+        let mut merged = Arena::default();
+        let mut old = vec![Datum::Null; slots.len()];
+        if !self.read(record, slots, &mut merged, &mut old)? {
+            return Err(Conflict::Read.into());
+        }
+        let mut new = old.clone();
+        for (column, datum) in changes {
+            new[*column] = match datum {
+                Datum::Bytes(span) => merged.push_bytes(arena.bytes(*span)),
+                Datum::Wide(_) => arena.decimal(*datum, 0).map_or(Datum::Null, |d| merged.push_decimal(d)),
+                other => *other,
+            };
+        }
+        let own = self.writes.find(record).is_some_and(|entry| self.writes.entries[entry].action.is_own());
+        for index in touched {
+            let (mut before, mut after) = (Vec::new(), Vec::new());
+            let store = self.tables.store(table.id);
+            store.key_of(index, &old, &merged, &mut before);
+            store.key_of(index, &new, &merged, &mut after);
+            if before == after {
+                continue;
+            }
+            if table.indexes[index].unique && self.violates_unique(table, index, &new, &merged, record)? {
+                return Err(duplicate(table, index));
+            }
+            self.link_secondary(table.id, index, &after, record)?;
+            if own {
+                self.tables.store(table.id).index(index).remove(&before, &mut self.worker);
+            } else {
+                self.writes.links.push(Link { record, table: table.id, index, key: after });
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a row into a record that is there but absent.
+    fn revive(&mut self, table: &Table, record: Record, row: &[Datum], arena: &Arena) -> Result<(), Failure> {
+        let entry = match self.writes.find(record) {
+            Some(entry) => {
+                let action = &mut self.writes.entries[entry].action;
+                *action = match *action {
+                    Action::Delete => Action::Update,
+                    Action::Unrevive => Action::Revive,
+                    Action::Cancel => Action::Insert,
+                    Action::Insert | Action::Revive | Action::Update => return Err(duplicate(table, 0)),
+                };
+                entry
+            }
+            None => {
+                let state = record.stable_state();
+                if state.is_dead() || state.is_absent() && !state.was_present() {
+                    // Leaving just now, or another transaction's insert.
+                    return Err(Conflict::Insert.into());
+                }
+                self.reads.push((record, state));
+                if !state.is_absent() {
+                    return Err(duplicate(table, 0));
+                }
+                self.writes.add(record, table.id, Action::Revive)
+            }
+        };
+        if self.writes.entries[entry].action == Action::Insert {
+            let changes: Vec<(usize, Datum)> = row.iter().copied().enumerate().collect();
+            return self.change_own(table, record, &changes, arena);
+        }
+        for index in 1..table.indexes.len() {
+            if table.indexes[index].unique && self.violates_unique(table, index, row, arena, record)? {
+                return Err(duplicate(table, index));
+            }
+            let mut key = Vec::new();
+            self.tables.store(table.id).key_of(index, row, arena, &mut key);
+            self.link_secondary(table.id, index, &key, record)?;
+            self.writes.links.push(Link { record, table: table.id, index, key });
+        }
+        for (slot, datum) in table.layout.slots().iter().zip(row) {
+            self.writes.change(entry, *slot, *datum, arena);
+        }
+        Ok(())
+    }
+
+    /// Changes an own insert, which nobody else sees, where it is.
+    fn change_own(
+        &mut self,
+        table: &Table,
+        record: Record,
+        changes: &[(usize, Datum)],
+        arena: &Arena,
+    ) -> Result<(), Failure> {
+        if table.indexes.len() > 1 {
+            self.reindex(table, record, changes, arena)?;
+        }
+        let slots = table.layout.slots();
+        let changes = changes.iter().map(|(column, datum)| Change { slot: slots[*column], datum: *datum });
+        record.apply(&table.layout, changes, arena, &mut self.worker);
+        Ok(())
+    }
+}
+
+impl DataAccess for Occ {
+    type Row = Record;
+
+    #[inline]
+    fn find(&mut self, table: &Table, key: &[u8]) -> Result<Option<Record>, Failure> {
+        let (record, leaf) = self.tables.store(table.id).find(key, &self.worker);
+        if record.is_none() {
+            self.observe(leaf);
+        }
+        Ok(record)
+    }
+
+    fn open_scan(&mut self, table: &Table, range: ScanRange<'_>) -> Result<(), Failure> {
+        let direction = if range.backward { Direction::Backward } else { Direction::Forward };
+        if range.index > 0 {
+            self.scan.cursor.open_with_keys(range.lower, range.upper, direction);
+        } else {
+            self.scan.cursor.open(range.lower, range.upper, direction);
+        }
+        self.scan.table = Some(table.id);
+        self.scan.index = range.index;
+        Ok(())
+    }
+
+    #[inline]
+    fn next_row(&mut self) -> Result<Option<Record>, Failure> {
+        let Some(table) = self.scan.table else { return Ok(None) };
+        loop {
+            if let Some(address) = self.scan.cursor.next_buffered() {
+                if let Some(ahead) = self.scan.cursor.buffered().get(1) {
+                    TableStore::record(*ahead).prefetch();
+                }
+                let record = TableStore::record(address);
+                if self.scan.index > 0 {
+                    // Whether the entry counts follows from the row, so the row's version is part of what is read.
+                    let state = record.stable_state();
+                    let counts = self.is_own_entry(record, table);
+                    if self.writes.find(record).is_none() {
+                        self.reads.push((record, state));
+                    }
+                    if !counts {
+                        continue;
+                    }
+                }
+                return Ok(Some(record));
+            }
+            match self.scan.cursor.read_leaf(self.tables.store(table).index(self.scan.index)) {
+                Some(leaf) => self.observe(leaf),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    #[inline]
+    fn read(
+        &mut self,
+        record: Record,
+        columns: &[ColumnSlot],
+        arena: &mut Arena,
+        out: &mut [Datum],
+    ) -> Result<bool, Failure> {
+        let written = self.writes.find(record);
+        let action = written.map(|entry| self.writes.entries[entry].action);
+        if action.is_some_and(Action::removes) {
+            return Ok(false);
+        }
+        let own = matches!(action, Some(Action::Insert | Action::Revive));
+        loop {
+            let state = record.stable_state();
+            if state.is_dead() {
+                return Err(Conflict::Read.into());
+            }
+            if state.is_absent() && !own {
+                self.reads.push((record, state));
+                return Ok(false);
+            }
+            let row = record.row();
+            for (slot, datum) in columns.iter().zip(out.iter_mut()) {
+                *datum = row.column(*slot, arena);
+            }
+            if !record.is_state(state) {
+                continue;
+            }
+            match written {
+                None => self.reads.push((record, state)),
+                Some(entry) => {
+                    for (slot, datum) in columns.iter().zip(out.iter_mut()) {
+                        if let Some(new) = self.writes.latest(entry, *slot, arena) {
+                            *datum = new;
+                        }
+                    }
+                }
+            }
+            return Ok(true);
+        }
+    }
+
+    fn insert(&mut self, table: &Table, row: &[Datum], arena: &Arena) -> Result<(), Failure> {
+        let mut key = std::mem::take(&mut self.key);
+        self.tables.store(table.id).key_of(0, row, arena, &mut key);
+        table.layout.encode(row, arena, &mut self.image);
+        let record = Record::create(&self.image, &mut self.worker).map_err(out_of_memory)?;
+        let existing = self.link(table.id, 0, &key, record);
+        self.key = key;
+        match existing {
+            Ok(None) => {}
+            Ok(Some(existing)) => {
+                record.retire(&mut self.worker);
+                return self.revive(table, existing, row, arena);
+            }
+            Err(failure) => {
+                record.retire(&mut self.worker);
+                return Err(failure);
+            }
+        }
+        self.writes.add(record, table.id, Action::Insert);
+        for index in 1..table.indexes.len() {
+            if table.indexes[index].unique && self.violates_unique(table, index, row, arena, record)? {
+                return Err(duplicate(table, index));
+            }
+            let mut key = std::mem::take(&mut self.key);
+            self.tables.store(table.id).key_of(index, row, arena, &mut key);
+            let linked = self.link_secondary(table.id, index, &key, record);
+            self.key = key;
+            linked?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn update(
+        &mut self,
+        table: &Table,
+        record: Record,
+        changes: &[(usize, Datum)],
+        arena: &Arena,
+    ) -> Result<(), Failure> {
+        self.worker.check_limit().map_err(out_of_memory)?;
+        let entry = match self.writes.find(record) {
+            Some(entry) => entry,
+            None => self.writes.add(record, table.id, Action::Update),
+        };
+        if self.writes.entries[entry].action == Action::Insert {
+            return self.change_own(table, record, changes, arena);
+        }
+        if table.indexes.len() > 1 {
+            self.reindex(table, record, changes, arena)?;
+        }
+        let slots = table.layout.slots();
+        for (column, datum) in changes {
+            self.writes.change(entry, slots[*column], *datum, arena);
+        }
+        Ok(())
+    }
+
+    fn delete(&mut self, table: &Table, record: Record) -> Result<(), Failure> {
+        match self.writes.find(record) {
+            Some(entry) => {
+                let action = &mut self.writes.entries[entry].action;
+                *action = match *action {
+                    Action::Insert | Action::Cancel => Action::Cancel,
+                    Action::Revive | Action::Unrevive => Action::Unrevive,
+                    Action::Update | Action::Delete => Action::Delete,
+                };
+            }
+            None => {
+                self.writes.add(record, table.id, Action::Delete);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,337 @@
+//! Optimistic concurrency control.
+//! Paper: Silo (Tu et al., SOSP 2013) §§4.4–4.6. Differs: the version of a record is the commit order of its writer,
+//! drawn from one clock at the serialization point, because a command log needs a total order that is a serial order,
+//! write-after-read included (DESIGN §5).
+//!
+//! Commit: lock the write set in address order; draw the order; validate what was read, records and leaves; install;
+//! unlock. Index entries are published when the statement runs, so before the draw.
+//! Invariants: 1. the commit order is a serial order. 2. nothing of an aborted attempt is ever seen. 3. outside a
+//! running transaction, a record is in each index exactly under the key of its row.
+//! Held by: `crates/reprise/tests/serializability.rs`, which re-executes in commit order and compares digests.
+//! Not here: how statements read and write (`access`).
+
+use super::access::Scan;
+use crate::Tables;
+use crate::changes::{Action, WriteSet};
+use crate::garbage::{Bin, Garbage};
+use catalog::{Arena, CommitOrder, Epoch};
+use procedure::Conflict;
+use storage::{LeafChange, LeafObservation, Record, RecordState, Worker};
+
+/// How often a locked record is looked at before the attempt gives up.
+const LOCK_SPINS: u32 = 256;
+
+/// Deleted records are cleaned up once a worker has this many transactions behind it.
+const COLLECT_EVERY: u32 = 32;
+
+/// How a transaction ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Committed {
+    /// It wrote, at this place of the serial order.
+    Wrote(CommitOrder),
+    /// It only read; what it read is durable once this epoch is.
+    Read(Epoch),
+}
+
+/// The state of one worker's transactions under OCC.
+pub struct Occ {
+    pub(super) tables: Tables,
+    pub(super) worker: Worker,
+    pub(super) reads: Vec<(Record, RecordState)>,
+    pub(super) leaves: Vec<LeafObservation>,
+    pub(super) writes: WriteSet,
+    pub(super) scan: Scan,
+    pub(super) image: Vec<u64>,
+    pub(super) key: Vec<u8>,
+    order: Vec<u32>,
+    bin: Bin,
+    since_collect: u32,
+}
+
+impl std::fmt::Debug for Occ {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Occ").field("worker", &self.worker).finish_non_exhaustive()
+    }
+}
+
+impl Occ {
+    /// Transactions of one worker over tables.
+    pub fn new(tables: Tables, worker: Worker) -> Self {
+        Self {
+            tables,
+            worker,
+            reads: Vec::new(),
+            leaves: Vec::new(),
+            writes: WriteSet::default(),
+            scan: Scan::default(),
+            image: Vec::new(),
+            key: Vec::new(),
+            order: Vec::new(),
+            bin: Bin::default(),
+            since_collect: 0,
+        }
+    }
+
+    /// Takes over changed definitions. Between transactions only.
+    pub fn set_tables(&mut self, tables: Tables) {
+        self.tables = tables;
+    }
+
+    /// The tables.
+    pub fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
+    /// The worker.
+    pub fn worker(&mut self) -> &mut Worker {
+        &mut self.worker
+    }
+
+    /// Begins a transaction.
+    #[inline]
+    pub fn begin(&mut self) {
+        self.reads.clear();
+        self.leaves.clear();
+        self.writes.clear();
+        self.worker.enter();
+    }
+
+    /// Gives up the transaction: nothing of it remains.
+    pub fn rollback(&mut self) {
+        let mut arena = Arena::default();
+        for place in 0..self.writes.entries.len() {
+            let entry = self.writes.entries[place];
+            if entry.action.is_own() {
+                while entry.record.try_lock().is_none() {
+                    std::hint::spin_loop();
+                }
+                entry.record.unlock_dead();
+                self.tables.store(entry.table).unlink(entry.record, &mut arena, &mut self.worker);
+            }
+        }
+        for place in 0..self.writes.links.len() {
+            let record = self.writes.links[place].record;
+            let state = loop {
+                if let Some(state) = record.try_lock() {
+                    break state;
+                }
+                std::hint::spin_loop();
+            };
+            self.unlink_if_outdated(place);
+            record.unlock(state);
+        }
+        self.worker.exit();
+    }
+
+    /// Removes an index entry that this transaction added, unless it is of the record's row. The record is locked.
+    fn unlink_if_outdated(&mut self, link: usize) {
+        let link = &self.writes.links[link];
+        let store = self.tables.store(link.table);
+        let mut current = Vec::new();
+        store.key_of_row(link.index, link.record.row(), &mut Arena::default(), &mut current);
+        if current != link.key || link.record.locked_state().is_dead() {
+            store.index(link.index).remove(&link.key, &mut self.worker);
+        }
+    }
+
+    /// Cleans up behind earlier transactions. `durable` is the last epoch whose commits are acknowledged.
+    #[inline]
+    pub fn collect_garbage(&mut self, durable: Epoch) {
+        self.since_collect += 1;
+        if self.since_collect >= COLLECT_EVERY {
+            self.collect_garbage_now(durable);
+        }
+    }
+
+    /// Cleans up behind earlier transactions, whenever the last time was.
+    pub fn collect_garbage_now(&mut self, durable: Epoch) {
+        self.since_collect = 0;
+        if let Ok(mut orphans) = self.tables.orphans.try_lock() {
+            orphans.drain(..).for_each(|garbage| self.bin.add(garbage));
+        }
+        if !self.tables.snapshot.is_open() {
+            self.worker.enter();
+            self.bin.collect(durable, &self.tables, &mut self.worker);
+            self.worker.exit();
+        }
+        self.worker.reclaim();
+    }
+
+    /// Commits. `log` is called with the order of a transaction that wrote, once it can't fail any more; the epoch of
+    /// that order is not complete before it returns.
+    ///
+    /// # Errors
+    /// A conflict; the transaction is rolled back.
+    #[inline]
+    pub fn commit(&mut self, log: impl FnOnce(CommitOrder)) -> Result<Committed, Conflict> {
+        if self.writes.entries.is_empty() {
+            return self.commit_reads();
+        }
+        if let Err(conflict) = self.lock_writes() {
+            self.rollback();
+            return Err(conflict);
+        }
+        let slot = self.worker.slot();
+        self.tables.epochs.begin_commit(slot);
+        let order = self.tables.epochs.draw();
+        if let Err(conflict) = self.validate() {
+            self.tables.epochs.end_commit(slot);
+            self.unlock_writes(self.order.len());
+            self.rollback();
+            return Err(conflict);
+        }
+        self.install(order);
+        log(order);
+        self.tables.epochs.end_commit(slot);
+        self.worker.exit();
+        Ok(Committed::Wrote(order))
+    }
+
+    fn commit_reads(&mut self) -> Result<Committed, Conflict> {
+        let mut last = CommitOrder::default();
+        let mut result = Ok(());
+        for (record, state) in &self.reads {
+            last = last.max(state.order());
+            if !record.is_state(*state) {
+                result = Err(Conflict::Read);
+            }
+        }
+        if result.is_ok() && !self.leaves.iter().all(LeafObservation::is_valid) {
+            result = Err(Conflict::Phantom);
+        }
+        self.worker.exit();
+        result.map(|()| Committed::Read(last.epoch()))
+    }
+
+    fn lock_writes(&mut self) -> Result<(), Conflict> {
+        self.order.clear();
+        self.order.extend(0..self.writes.entries.len() as u32);
+        let entries = &self.writes.entries;
+        self.order.sort_unstable_by_key(|place| entries[*place as usize].record);
+        for (locked, place) in self.order.iter().enumerate() {
+            let record = entries[*place as usize].record;
+            let mut spins = 0;
+            while record.try_lock().is_none() {
+                spins += 1;
+                if spins > LOCK_SPINS {
+                    self.unlock_writes(locked);
+                    return Err(Conflict::Write);
+                }
+                std::hint::spin_loop();
+            }
+        }
+        Ok(())
+    }
+
+    fn unlock_writes(&self, count: usize) {
+        for place in &self.order[..count] {
+            let record = self.writes.entries[*place as usize].record;
+            record.unlock(record.locked_state());
+        }
+    }
+
+    fn validate(&self) -> Result<(), Conflict> {
+        for (record, state) in &self.reads {
+            let valid = record.is_state(*state)
+                || record.is_state_under_lock(*state) && self.writes.find(*record).is_some();
+            if !valid {
+                return Err(Conflict::Read);
+            }
+        }
+        if self.leaves.iter().all(LeafObservation::is_valid) { Ok(()) } else { Err(Conflict::Phantom) }
+    }
+
+    fn install(&mut self, order: CommitOrder) {
+        let bound = self.tables.snapshot.needed_by(order);
+        if let Some(bound) = bound {
+            for entry in self.writes.entries.iter().filter(|entry| entry.action != Action::Insert) {
+                entry.record.keep_older(bound, &mut self.worker);
+            }
+        }
+        if !self.writes.links.is_empty() {
+            self.install_links();
+        }
+        for place in 0..self.writes.entries.len() {
+            let entry = self.writes.entries[place];
+            let record = entry.record;
+            let before = record.locked_state();
+            if bound.is_none() && record.has_older() {
+                record.drop_older(&mut self.worker);
+            }
+            if entry.action.removes() {
+                if !before.is_queued() {
+                    self.bin.add(Garbage { table: entry.table, record, epoch: order.epoch() });
+                }
+                record.unlock(RecordState::absent(order).with_queued(true));
+                continue;
+            }
+            if entry.action != Action::Insert {
+                let layout = &self.tables.store(entry.table).definition().layout;
+                record.apply(layout, self.writes.changes(place), &self.writes.arena, &mut self.worker);
+            }
+            record.unlock(RecordState::present(order).queued_like(before));
+        }
+    }
+
+    /// Settles the secondary index entries of records whose indexed columns change: those of the old row go, those of
+    /// the new one stay. All records are locked.
+    fn install_links(&mut self) {
+        let mut arena = Arena::default();
+        let (mut old, mut last) = (Vec::new(), None);
+        for place in 0..self.writes.links.len() {
+            let link = &self.writes.links[place];
+            let Some(entry) = self.writes.find(link.record) else { continue };
+            let Self { tables, writes, worker, .. } = self;
+            let link = &writes.links[place];
+            let store = tables.store(link.table);
+            if last != Some(link.record) {
+                // The entry is applied now; applying it again in `install` changes nothing.
+                last = Some(link.record);
+                let touched: Vec<usize> = (1..store.definition().indexes.len()).collect();
+                let keys: Vec<Vec<u8>> = touched
+                    .iter()
+                    .map(|index| {
+                        store.key_of_row(*index, link.record.row(), &mut arena, &mut old);
+                        old.clone()
+                    })
+                    .collect();
+                if !writes.entries[entry].action.removes() {
+                    let layout = &store.definition().layout;
+                    link.record.apply(layout, writes.changes(entry), &writes.arena, worker);
+                }
+                for (index, key) in touched.into_iter().zip(keys) {
+                    store.key_of_row(index, link.record.row(), &mut arena, &mut old);
+                    if old != key {
+                        store.index(index).remove(&key, worker);
+                    }
+                }
+            }
+            self.unlink_if_outdated(place);
+        }
+    }
+
+    pub(super) fn observe(&mut self, leaf: LeafObservation) {
+        if self.leaves.last() != Some(&leaf) {
+            self.leaves.push(leaf);
+        }
+    }
+
+    /// Follows the leaves that an own insert changed.
+    pub(super) fn follow(leaves: &mut Vec<LeafObservation>, change: &LeafChange) {
+        let mut own = false;
+        for leaf in leaves.iter_mut() {
+            own |= leaf.follow(change);
+        }
+        if let (true, Some(sibling)) = (own, change.sibling()) {
+            leaves.push(sibling);
+        }
+    }
+}
+
+impl Drop for Occ {
+    fn drop(&mut self) {
+        if let Ok(mut orphans) = self.tables.orphans.lock() {
+            orphans.extend(self.bin.take());
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! All tables in memory, by number, with what is common to them.
+
+use crate::garbage::Garbage;
+use catalog::{Table, TableId};
+use std::sync::{Arc, Mutex};
+use storage::{Epochs, Memory, SnapshotBound, TableStore};
+
+/// The data of a database. Cheap to clone; a definition change makes a new one.
+#[derive(Clone, Debug)]
+pub struct Tables {
+    stores: Vec<Option<Arc<TableStore>>>,
+    /// The clock.
+    pub epochs: Arc<Epochs>,
+    /// Where rows and indexes live.
+    pub memory: Arc<Memory>,
+    /// The open snapshot.
+    pub snapshot: Arc<SnapshotBound>,
+    /// What workers that are gone have left to clean up.
+    pub(crate) orphans: Arc<Mutex<Vec<Garbage>>>,
+}
+
+impl Tables {
+    /// No tables yet.
+    pub fn new(epochs: Arc<Epochs>, memory: Arc<Memory>) -> Self {
+        Self { stores: Vec::new(), epochs, memory, snapshot: Arc::default(), orphans: Arc::default() }
+    }
+
+    /// The data of a table.
+    #[inline]
+    pub fn store(&self, id: TableId) -> &TableStore {
+        self.by_id(id).expect("a compiled operation's table is there")
+    }
+
+    /// The data of a table, shared.
+    #[inline]
+    pub fn by_id(&self, id: TableId) -> Option<&Arc<TableStore>> {
+        self.stores.get(id.0 as usize)?.as_ref()
+    }
+
+    /// The data of a table by its definition.
+    pub fn of(&self, table: &Table) -> &TableStore {
+        self.store(table.id)
+    }
+
+    /// All tables, by number.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<TableStore>> {
+        self.stores.iter().flatten()
+    }
+
+    /// Adds a table's data, or replaces it.
+    pub fn set(&mut self, store: TableStore) {
+        let place = store.definition().id.0 as usize;
+        if self.stores.len() <= place {
+            self.stores.resize(place + 1, None);
+        }
+        self.stores[place] = Some(Arc::new(store));
+    }
+
+    /// Forgets a table's data.
+    pub fn remove(&mut self, id: TableId) {
+        if let Some(store) = self.stores.get_mut(id.0 as usize) {
+            *store = None;
+        }
+    }
+}
