@@ -1,1 +1,24 @@
-//! Placeholder.
+//! The log: what is recorded (`content`), in which order and when a commit may be acknowledged (`sequencing`), how it
+//! gets onto devices (`buffer`, `logger`, `files`) and off them again (`reader`).
+//!
+//! All file I/O of the engine goes through `disk`, which has a real back end, one that fails, and one that rebuilds what
+//! a crash can leave.
+
+mod buffer;
+pub mod content;
+pub mod disk;
+mod error;
+mod files;
+mod logger;
+mod pepoch;
+mod reader;
+mod sectors;
+mod sequencing;
+
+pub use content::Content;
+pub use error::{CorruptionKind, LogError};
+pub use files::FileId;
+pub use logger::{LogConfig, LogPosition, LogStatistics};
+pub use pepoch::{Incarnation, PepochFile};
+pub use reader::{Batch, LogTail, LoggerLog, read_device};
+pub use sequencing::{EpochLog, Sequencing};

@@ -1,0 +1,289 @@
+//! A disk in memory that knows what is durable, and rebuilds what a crash could leave of the rest.
+//!
+//! Of writes that were not synced, any subset survives, each cut at any multiple of 512 bytes; of names that were not
+//! synced (creations, renames, removals), any prefix survives, as a journalling file system keeps their order.
+
+use super::{Disk, DiskFile};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+const SECTOR: usize = 512;
+
+#[derive(Clone, Default, Debug)]
+struct Contents {
+    durable: Vec<u8>,
+    /// Writes since the last sync, in order.
+    pending: Vec<(u64, Vec<u8>)>,
+}
+
+impl Contents {
+    fn current(&self) -> Vec<u8> {
+        let mut bytes = self.durable.clone();
+        for (offset, written) in &self.pending {
+            put(&mut bytes, *offset, written);
+        }
+        bytes
+    }
+}
+
+fn put(bytes: &mut Vec<u8>, offset: u64, written: &[u8]) {
+    let end = offset as usize + written.len();
+    if bytes.len() < end {
+        bytes.resize(end, 0);
+    }
+    bytes[offset as usize..end].copy_from_slice(written);
+}
+
+#[derive(Clone, Debug)]
+enum NameChange {
+    Create(PathBuf, u64),
+    Rename(PathBuf, PathBuf),
+    Remove(PathBuf),
+}
+
+fn apply(names: &mut BTreeMap<PathBuf, u64>, change: &NameChange) {
+    match change {
+        NameChange::Create(path, file) => {
+            names.insert(path.clone(), *file);
+        }
+        NameChange::Rename(from, to) => {
+            let moved: Vec<_> = names.keys().filter(|path| path.starts_with(from)).cloned().collect();
+            for path in moved {
+                if let (Ok(rest), Some(file)) = (path.strip_prefix(from), names.get(&path).copied()) {
+                    let target = if rest.as_os_str().is_empty() { to.clone() } else { to.join(rest) };
+                    names.remove(&path);
+                    names.insert(target, file);
+                }
+            }
+        }
+        NameChange::Remove(path) => names.retain(|name, _| !name.starts_with(path)),
+    }
+}
+
+#[derive(Clone, Default, Debug)]
+struct State {
+    files: BTreeMap<u64, Contents>,
+    names: BTreeMap<PathBuf, u64>,
+    durable_names: BTreeMap<PathBuf, u64>,
+    pending_names: Vec<NameChange>,
+    next_file: u64,
+    locked: bool,
+    /// Calls that change something, and at which of them the power goes.
+    calls: u64,
+    crash_at: Option<u64>,
+}
+
+impl State {
+    /// Counts a call; after the crash nothing reaches the disk any more.
+    fn step(&mut self) -> io::Result<()> {
+        self.calls += 1;
+        if self.crash_at.is_some_and(|crash| self.calls > crash) {
+            return Err(io::Error::other("the power is off"));
+        }
+        Ok(())
+    }
+
+    fn change_name(&mut self, change: NameChange) {
+        apply(&mut self.names, &change);
+        self.pending_names.push(change);
+    }
+}
+
+/// The disk. Clones share it.
+#[derive(Clone, Default, Debug)]
+pub struct CrashingDisk(Arc<Mutex<State>>);
+
+struct CrashingFile {
+    disk: CrashingDisk,
+    file: u64,
+}
+
+impl CrashingDisk {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Cuts the power after a number of calls that change something.
+    pub fn crash_after(&self, calls: u64) {
+        self.state().crash_at = Some(calls);
+    }
+
+    /// Calls so far that change something.
+    pub fn calls(&self) -> u64 {
+        self.state().calls
+    }
+
+    /// A disk as a crash at this moment could leave it.
+    pub fn after_crash(&self, seed: u64) -> Self {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let state = self.state();
+        let mut names = state.durable_names.clone();
+        let survived = random.random_range(0..=state.pending_names.len());
+        for change in &state.pending_names[..survived] {
+            apply(&mut names, change);
+        }
+        let mut files = BTreeMap::new();
+        for (number, contents) in &state.files {
+            let mut bytes = contents.durable.clone();
+            for (offset, written) in &contents.pending {
+                match random.random_range(0..3) {
+                    0 => {}
+                    1 => put(&mut bytes, *offset, written),
+                    _ => {
+                        // Any subset of the sectors.
+                        for (place, sector) in written.chunks(SECTOR).enumerate() {
+                            if random.random_bool(0.5) {
+                                put(&mut bytes, offset + (place * SECTOR) as u64, sector);
+                            }
+                        }
+                    }
+                }
+            }
+            files.insert(*number, Contents { durable: bytes, pending: Vec::new() });
+        }
+        let next_file = state.next_file;
+        let crashed = State { files, durable_names: names.clone(), names, next_file, ..State::default() };
+        Self(Arc::new(Mutex::new(crashed)))
+    }
+
+    /// Changes the durable bytes of a file, as a failing medium does.
+    pub fn damage(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+        let mut state = self.state();
+        if let Some(file) = state.names.get(path).copied()
+            && let Some(contents) = state.files.get_mut(&file)
+        {
+            change(&mut contents.durable);
+        }
+    }
+
+    /// All files with their lengths.
+    pub fn files(&self) -> Vec<(PathBuf, usize)> {
+        let state = self.state();
+        let length = |file: &u64| state.files.get(file).map_or(0, |contents| contents.current().len());
+        state.names.iter().map(|(path, file)| (path.clone(), length(file))).collect()
+    }
+}
+
+impl DiskFile for CrashingFile {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut state = self.disk.state();
+        let result = state.step();
+        // The write during which the power goes may have reached the disk in part.
+        let last = state.crash_at.is_some_and(|crash| state.calls == crash + 1);
+        if (result.is_ok() || last)
+            && let Some(contents) = state.files.get_mut(&self.file)
+        {
+            contents.pending.push((offset, bytes.to_vec()));
+        }
+        result
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let state = self.disk.state();
+        let bytes = state.files.get(&self.file).map(Contents::current).unwrap_or_default();
+        let available = bytes.get(offset as usize..).unwrap_or_default();
+        let length = available.len().min(buffer.len());
+        buffer[..length].copy_from_slice(&available[..length]);
+        Ok(length)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut state = self.disk.state();
+        state.step()?;
+        if let Some(contents) = state.files.get_mut(&self.file) {
+            contents.durable = contents.current();
+            contents.pending.clear();
+        }
+        Ok(())
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        let state = self.disk.state();
+        Ok(state.files.get(&self.file).map_or(0, |contents| contents.current().len() as u64))
+    }
+}
+
+impl Disk for CrashingDisk {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let mut state = self.state();
+        state.step()?;
+        let file = state.next_file;
+        state.next_file += 1;
+        state.files.insert(file, Contents::default());
+        state.change_name(NameChange::Create(path.into(), file));
+        Ok(Box::new(CrashingFile { disk: self.clone(), file }))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        match self.state().names.get(path) {
+            Some(file) => Ok(Box::new(CrashingFile { disk: self.clone(), file: *file })),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
+        let state = self.state();
+        let mut paths: Vec<PathBuf> = state
+            .names
+            .keys()
+            .filter_map(|path| path.strip_prefix(folder).ok()?.components().next())
+            .map(|first| folder.join(first))
+            .collect();
+        paths.dedup();
+        Ok(paths)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.step()?;
+        if !state.names.keys().any(|path| path.starts_with(from)) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        state.change_name(NameChange::Rename(from.into(), to.into()));
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.step()?;
+        if !state.names.keys().any(|name| name.starts_with(path)) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        state.change_name(NameChange::Remove(path.into()));
+        Ok(())
+    }
+
+    fn create_folder(&self, _: &Path) -> io::Result<()> {
+        self.state().step()
+    }
+
+    fn sync_folder(&self, _: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.step()?;
+        state.durable_names = state.names.clone();
+        state.pending_names.clear();
+        Ok(())
+    }
+
+    fn lock(&self, _: &Path) -> io::Result<Box<dyn Any + Send + Sync>> {
+        let mut state = self.state();
+        if state.locked {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        state.locked = true;
+        Ok(Box::new(Unlock(self.clone())))
+    }
+}
+
+struct Unlock(CrashingDisk);
+
+impl Drop for Unlock {
+    fn drop(&mut self) {
+        self.0.state().locked = false;
+    }
+}

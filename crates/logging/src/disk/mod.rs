@@ -1,0 +1,121 @@
+//! All file I/O of the engine: one small trait, three back ends.
+
+mod crashing;
+mod failing;
+mod real;
+
+pub use crashing::CrashingDisk;
+pub use failing::{FailingDisk, Fault};
+pub use real::RealDisk;
+
+use std::any::Any;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A file that is open.
+pub trait DiskFile: Send + Sync {
+    /// Writes all bytes at an offset; the file grows where needed.
+    ///
+    /// # Errors
+    /// The disk is full, or fails.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Fills the buffer from an offset on, as far as the file goes; returns how many bytes there were.
+    ///
+    /// # Errors
+    /// The disk fails.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// Returns once everything written is durable (fdatasync).
+    ///
+    /// # Errors
+    /// The disk fails; nothing is known then of what was written since the last success.
+    fn sync(&self) -> io::Result<()>;
+
+    /// Bytes.
+    ///
+    /// # Errors
+    /// The disk fails.
+    fn length(&self) -> io::Result<u64>;
+}
+
+/// A disk: files by path.
+pub trait Disk: Send + Sync + std::fmt::Debug {
+    /// Makes an empty file, or empties one, readable by its owner only.
+    ///
+    /// # Errors
+    /// The disk is full, or fails.
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
+
+    /// Opens a file for reading and writing.
+    ///
+    /// # Errors
+    /// It is not there, or the disk fails.
+    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
+
+    /// The files of a folder, sorted; none when there is no folder.
+    ///
+    /// # Errors
+    /// The disk fails.
+    fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>>;
+
+    /// Gives a file another name, in place of one that has it.
+    ///
+    /// # Errors
+    /// The disk fails.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes a file or a folder with all that is in it.
+    ///
+    /// # Errors
+    /// It is not there, or the disk fails.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes a folder and those above it.
+    ///
+    /// # Errors
+    /// The disk is full, or fails.
+    fn create_folder(&self, folder: &Path) -> io::Result<()>;
+
+    /// Returns once the names in a folder are durable.
+    ///
+    /// # Errors
+    /// The disk fails.
+    fn sync_folder(&self, folder: &Path) -> io::Result<()>;
+
+    /// Makes sure that no other process uses a folder, for as long as the guard lives.
+    ///
+    /// # Errors
+    /// `WouldBlock` when one does.
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Any + Send + Sync>>;
+}
+
+/// Reads a whole file.
+///
+/// # Errors
+/// It is not there, or the disk fails.
+pub fn read_whole(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
+    let file = disk.open(path)?;
+    let mut bytes = vec![0; usize::try_from(file.length()?).map_err(io::Error::other)?];
+    let read = file.read_at(0, &mut bytes)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
+/// Replaces a file in one step: whoever reads it finds the old contents or the new ones, also after a crash.
+///
+/// # Errors
+/// The disk is full, or fails; the old file is then still there.
+pub fn replace(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let temporary = path.with_extension("tmp");
+    let file = disk.create(&temporary)?;
+    file.write_at(0, bytes)?;
+    file.sync()?;
+    drop(file);
+    disk.rename(&temporary, path)?;
+    disk.sync_folder(path.parent().unwrap_or(Path::new(".")))
+}
+
+/// A disk that is shared by the rooms of a database.
+pub type SharedDisk = Arc<dyn Disk>;

@@ -1,0 +1,96 @@
+//! The real disk: files of the operating system, pwrite and fdatasync.
+
+use super::{Disk, DiskFile};
+use std::any::Any;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Files of the operating system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RealDisk;
+
+impl DiskFile for File {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.write_all_at(bytes, offset)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut read = 0;
+        while read < buffer.len() {
+            match FileExt::read_at(self, &mut buffer[read..], offset + read as u64) {
+                Ok(0) => break,
+                Ok(more) => read += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(read)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync_data()
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+}
+
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    // Records hold the arguments of calls: for the owner's eyes only.
+    options.read(true).write(true).mode(0o600);
+    options
+}
+
+impl Disk for RealDisk {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        Ok(Box::new(options().create(true).truncate(true).open(path)?))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        match options().open(path) {
+            // A folder that may only be read is enough for `recover` and `log`.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(Box::new(File::open(path)?)),
+            opened => Ok(Box::new(opened?)),
+        }
+    }
+
+    fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
+        let entries = match fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+        paths.sort();
+        Ok(paths)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
+    }
+
+    fn create_folder(&self, folder: &Path) -> io::Result<()> {
+        fs::create_dir_all(folder)
+    }
+
+    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        File::open(folder)?.sync_all()
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Any + Send + Sync>> {
+        let file = options().create(true).truncate(false).open(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Box::new(file)),
+            Err(fs::TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(fs::TryLockError::Error(error)) => Err(error),
+        }
+    }
+}

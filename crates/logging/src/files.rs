@@ -1,0 +1,188 @@
+//! Log files: names, headers, preallocation and recycling.
+//!
+//! A logger writes files `log-<incarnation>-<sequence>.rlog` in its device's folder. The first 4,096 bytes are the
+//! header: one sector (see `sectors`) of magic (8 bytes), format version (u32), logger (u32), loggers (u32), incarnation
+//! (u64), sequence (u64), length of the file (u64), salt (u64), number of the first batch (u64). Batches follow, each
+//! beginning at a multiple of 4,096: magic (u32), length of the records (u32), number (u64), the last epoch that is
+//! complete with it (u64), then the records. This is the only description of that layout.
+//!
+//! After a crash: the header is written last when a file is made, so a file with a header has its full length, zeroed
+//! but for its batches; a file without one was never used.
+
+use crate::disk::{DiskFile, SharedDisk};
+use crate::error::{CorruptionKind, LogError};
+use crate::sectors::{self, SECTOR, SectorState};
+use catalog::{Epoch, Reader};
+use std::path::{Path, PathBuf};
+
+/// Alignment of batches and length of the header.
+pub(crate) const PAGE: usize = 4096;
+pub(crate) const BATCH_HEADER: usize = 24;
+pub(crate) const BATCH_MAGIC: u32 = 0x4854_4142;
+const MAGIC: &[u8; 8] = b"RPRSLOG\n";
+const VERSION: u32 = 1;
+const ZEROS: [u8; 1 << 20] = [0; 1 << 20];
+
+/// Which file of a logger.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct FileId {
+    /// Counts the openings of the database.
+    pub incarnation: u64,
+    /// Counts the logger's files in one incarnation.
+    pub sequence: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Header {
+    pub(crate) logger: u32,
+    pub(crate) loggers: u32,
+    pub(crate) id: FileId,
+    pub(crate) length: u64,
+    pub(crate) salt: u64,
+    pub(crate) first_batch: u64,
+}
+
+impl FileId {
+    pub(crate) fn path(self, folder: &Path) -> PathBuf {
+        folder.join(format!("log-{:08}-{:08}.rlog", self.incarnation, self.sequence))
+    }
+
+    /// The file that a path names; `None` for other files.
+    pub fn of(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_str()?.strip_prefix("log-")?.strip_suffix(".rlog")?;
+        let (incarnation, sequence) = name.split_once('-')?;
+        Some(Self { incarnation: incarnation.parse().ok()?, sequence: sequence.parse().ok()? })
+    }
+}
+
+impl Header {
+    fn write(&self) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&self.logger.to_le_bytes());
+        bytes.extend_from_slice(&self.loggers.to_le_bytes());
+        let numbers = [self.id.incarnation, self.id.sequence, self.length, self.salt, self.first_batch];
+        for number in numbers {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        let mut sector = Vec::new();
+        sectors::pack(&[&bytes], 0, 0, &mut sector);
+        sector
+    }
+
+    /// Reads a file's header; `None` when the file was never used.
+    pub(crate) fn read(path: &Path, bytes: &[u8]) -> Result<Option<Self>, LogError> {
+        let corrupt = |kind| LogError::corrupt(path, 0, kind);
+        let sector = bytes.get(..SECTOR).unwrap_or(bytes);
+        if sector.iter().all(|byte| *byte == 0) {
+            return Ok(None);
+        }
+        if sectors::judge(sector, 0, 0) != SectorState::Valid {
+            return Err(corrupt(CorruptionKind::Checksum));
+        }
+        let malformed = |_| corrupt(CorruptionKind::Malformed("this is no header of a log file"));
+        let mut reader = Reader::new(sector);
+        if reader.take(8).map_err(malformed)? != MAGIC {
+            return Err(corrupt(CorruptionKind::Malformed("this is no log file")));
+        }
+        let version = u32::from_le_bytes(reader.array().map_err(malformed)?);
+        if version != VERSION {
+            return Err(corrupt(CorruptionKind::UnknownVersion(version)));
+        }
+        let logger = u32::from_le_bytes(reader.array().map_err(malformed)?);
+        let loggers = u32::from_le_bytes(reader.array().map_err(malformed)?);
+        let mut number = || reader.array().map(u64::from_le_bytes).map_err(malformed);
+        let id = FileId { incarnation: number()?, sequence: number()? };
+        let header = Self { logger, loggers, id, length: number()?, salt: number()?, first_batch: number()? };
+        if header.length != bytes.len() as u64 {
+            let kind = CorruptionKind::Truncated { actual: bytes.len() as u64, expected: header.length };
+            return Err(LogError::corrupt(path, bytes.len() as u64, kind));
+        }
+        Ok(Some(header))
+    }
+}
+
+/// A file that is ready for batches.
+pub(crate) struct ReadyFile {
+    pub(crate) file: Box<dyn DiskFile>,
+    pub(crate) path: PathBuf,
+    pub(crate) salt: u64,
+    pub(crate) length: u64,
+}
+
+/// Zeroes a file, durably.
+fn zero(file: &dyn DiskFile, length: u64) -> std::io::Result<()> {
+    let mut offset = 0;
+    while offset < length {
+        let part = (length - offset).min(ZEROS.len() as u64);
+        file.write_at(offset, &ZEROS[..part as usize])?;
+        offset += part;
+    }
+    file.sync()
+}
+
+/// What one logger needs to make its files.
+#[derive(Clone, Debug)]
+pub(crate) struct FileMaker {
+    pub(crate) disk: SharedDisk,
+    pub(crate) folder: PathBuf,
+    pub(crate) logger: u32,
+    pub(crate) loggers: u32,
+    pub(crate) length: u64,
+}
+
+impl FileMaker {
+    fn spare(&self) -> PathBuf {
+        self.folder.join("spare.tmp")
+    }
+
+    /// Makes zeroed room for the next file, out of a spare one where there is one. What takes time is done here.
+    pub(crate) fn prepare(&self) -> Result<Box<dyn DiskFile>, LogError> {
+        let path = self.spare();
+        let reused = self.disk.open(&path).ok();
+        let file = match reused {
+            Some(file) if file.length().is_ok_and(|length| length == self.length) => file,
+            _ => self.disk.create(&path).map_err(|error| LogError::io("create", &path, error))?,
+        };
+        zero(&*file, self.length).map_err(|error| LogError::io("write", &path, error))?;
+        Ok(file)
+    }
+
+    /// Gives prepared room its name and header.
+    pub(crate) fn finish(
+        &self,
+        file: Box<dyn DiskFile>,
+        id: FileId,
+        first_batch: u64,
+    ) -> Result<ReadyFile, LogError> {
+        let path = id.path(&self.folder);
+        let salt = (id.incarnation << 40 ^ id.sequence << 8 ^ u64::from(self.logger))
+            .wrapping_mul(0xd134_2543_de82_ef95);
+        let header =
+            Header { logger: self.logger, loggers: self.loggers, id, length: self.length, salt, first_batch };
+        let io = |action| {
+            let path = path.clone();
+            move |error| LogError::io(action, &path, error)
+        };
+        self.disk.rename(&self.spare(), &path).map_err(io("rename"))?;
+        file.write_at(0, &header.write()).map_err(io("write"))?;
+        file.sync().map_err(io("sync"))?;
+        self.disk.sync_folder(&self.folder).map_err(io("sync the folder of"))?;
+        Ok(ReadyFile { file, path, salt, length: self.length })
+    }
+
+    /// Takes a file that is not needed any more: as the spare one, or away.
+    pub(crate) fn recycle(&self, path: &Path) -> Result<(), LogError> {
+        let spare = self.spare();
+        let taken = self.disk.list(&self.folder).is_ok_and(|files| files.contains(&spare));
+        let result = if taken { self.disk.remove(path) } else { self.disk.rename(path, &spare) };
+        result.map_err(|error| LogError::io("recycle", path, error))
+    }
+}
+
+/// A file that is full, or of an earlier incarnation: it may go once a checkpoint holds all up to an epoch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct RetiredFile {
+    pub(crate) path: PathBuf,
+    pub(crate) last_epoch: Epoch,
+}

@@ -1,0 +1,227 @@
+//! A logger: one buffer, one device, one thread that makes batches durable as soon as the last one is.
+//! Paper: SiloR §4.1 (loggers), DESIGN §6.2 (continuous group commit).
+//!
+//! After a failed write or fdatasync the logger stops for good: what was not durable then is never retried, and
+//! everybody who waits gets the error.
+
+use crate::buffer::{LogBuffer, SEGMENT};
+use crate::disk::DiskFile;
+use crate::error::LogError;
+use crate::files::{BATCH_HEADER, BATCH_MAGIC, FileId, FileMaker, PAGE, ReadyFile, RetiredFile};
+use crate::sectors::{self, SECTOR};
+use catalog::Epoch;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+/// How the log is written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LogConfig {
+    /// One folder a logger.
+    pub devices: Vec<PathBuf>,
+    /// Bytes of a log file.
+    pub file_bytes: u64,
+    /// Least time between the beginnings of two batches.
+    pub flush_floor: Duration,
+}
+
+impl Default for LogConfig {
+    fn default() -> Self {
+        Self { devices: vec!["log".into()], file_bytes: 64 << 20, flush_floor: Duration::ZERO }
+    }
+}
+
+/// Where a logger stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LogPosition {
+    /// Number of the next batch.
+    pub batch: u64,
+    /// The last epoch that is complete and durable.
+    pub durable: Epoch,
+}
+
+/// What was written since the database was opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LogStatistics {
+    /// Bytes of records.
+    pub record_bytes: u64,
+    /// Bytes written, with headers and padding.
+    pub file_bytes: u64,
+    /// Batches, each one write and one fdatasync.
+    pub batches: u64,
+    /// Microseconds spent in fdatasync and write.
+    pub flush_us: u64,
+}
+
+/// What workers and the logger's thread share.
+pub(crate) struct Shared {
+    pub(crate) buffer: LogBuffer,
+    /// The last epoch that this logger has made durable.
+    pub(crate) durable: AtomicU64,
+    pub(crate) thread: OnceLock<std::thread::Thread>,
+    pub(crate) retired: Mutex<Vec<RetiredFile>>,
+    pub(crate) record_bytes: AtomicU64,
+    pub(crate) file_bytes: AtomicU64,
+    pub(crate) batches: AtomicU64,
+    pub(crate) flush_us: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn new() -> Self {
+        Self {
+            buffer: LogBuffer::new(),
+            durable: AtomicU64::new(0),
+            thread: OnceLock::new(),
+            retired: Mutex::default(),
+            record_bytes: AtomicU64::new(0),
+            file_bytes: AtomicU64::new(0),
+            batches: AtomicU64::new(0),
+            flush_us: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn wake(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+
+    pub(crate) fn retired(&self) -> std::sync::MutexGuard<'_, Vec<RetiredFile>> {
+        self.retired.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+type Prepared = Result<Box<dyn DiskFile>, LogError>;
+
+/// Writes batches into files.
+pub(crate) struct BatchWriter {
+    maker: FileMaker,
+    shared: Arc<Shared>,
+    file: ReadyFile,
+    id: FileId,
+    offset: u64,
+    position: LogPosition,
+    ahead: Receiver<Prepared>,
+    request: SyncSender<()>,
+    packed: Vec<u8>,
+    /// No record of the file is past this epoch.
+    last_epoch: Epoch,
+}
+
+impl BatchWriter {
+    /// Makes the first file of an incarnation, and a thread that makes the next ones ahead of their use.
+    pub(crate) fn new(maker: FileMaker, incarnation: u64, shared: Arc<Shared>) -> Result<Self, LogError> {
+        let id = FileId { incarnation, sequence: 1 };
+        let file = maker.finish(maker.prepare()?, id, 1)?;
+        let (request, requests) = sync_channel::<()>(1);
+        let (done, ahead) = sync_channel::<Prepared>(1);
+        let preparer = maker.clone();
+        std::thread::Builder::new()
+            .name(format!("log-files-{}", maker.logger))
+            .spawn(move || {
+                while requests.recv().is_ok() {
+                    if done.send(preparer.prepare()).is_err() {
+                        break;
+                    }
+                }
+            })
+            .map_err(|error| LogError::io("start a thread for", &maker.folder, error))?;
+        let position = LogPosition { batch: 1, durable: Epoch(0) };
+        let mut writer = Self {
+            maker,
+            shared,
+            file,
+            id,
+            offset: PAGE as u64,
+            position,
+            ahead,
+            request,
+            packed: Vec::new(),
+            last_epoch: Epoch(0),
+        };
+        writer.prepare_next();
+        Ok(writer)
+    }
+
+    fn prepare_next(&mut self) {
+        // A full channel means that one is being made already.
+        let _ = self.request.try_send(());
+    }
+
+    /// Makes records, none of them past the epoch `last`, durable, and with them that an epoch is complete.
+    pub(crate) fn write(&mut self, records: &[u8], completed: Epoch, last: Epoch) -> Result<(), LogError> {
+        let bytes = (sectors::count(BATCH_HEADER + records.len()) * SECTOR).next_multiple_of(PAGE) as u64;
+        if self.offset + bytes > self.file.length {
+            self.next_file()?;
+        }
+        self.last_epoch = self.last_epoch.max(last).max(completed);
+        let mut header = [0; BATCH_HEADER];
+        header[..4].copy_from_slice(&BATCH_MAGIC.to_le_bytes());
+        header[4..8].copy_from_slice(&(records.len() as u32).to_le_bytes());
+        header[8..16].copy_from_slice(&self.position.batch.to_le_bytes());
+        header[16..].copy_from_slice(&completed.0.to_le_bytes());
+        self.packed.clear();
+        let first = self.offset / SECTOR as u64;
+        sectors::pack(&[&header, records], self.file.salt, first, &mut self.packed);
+        self.packed.resize(bytes as usize, 0);
+        let io = |action| {
+            let path = self.file.path.clone();
+            move |error| LogError::io(action, &path, error)
+        };
+        self.file.file.write_at(self.offset, &self.packed).map_err(io("write"))?;
+        self.file.file.sync().map_err(io("sync"))?;
+        self.offset += bytes;
+        self.position = LogPosition { batch: self.position.batch + 1, durable: completed };
+        self.shared.record_bytes.fetch_add(records.len() as u64, Ordering::Relaxed);
+        self.shared.file_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.shared.batches.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Goes on in the next file.
+    fn next_file(&mut self) -> Result<(), LogError> {
+        let prepared = match self.ahead.recv() {
+            Ok(prepared) => prepared?,
+            Err(_) => self.maker.prepare()?,
+        };
+        self.id.sequence += 1;
+        let next = self.maker.finish(prepared, self.id, self.position.batch)?;
+        let full = std::mem::replace(&mut self.file, next);
+        self.shared.retired().push(RetiredFile { path: full.path, last_epoch: self.last_epoch });
+        self.offset = PAGE as u64;
+        self.prepare_next();
+        Ok(())
+    }
+}
+
+/// Bytes of the largest record.
+pub(crate) const LARGEST_RECORD: usize = SEGMENT;
+
+/// Set when a logger has failed, with why.
+#[derive(Default)]
+pub(crate) struct Poison {
+    failed: AtomicBool,
+    error: Mutex<Option<LogError>>,
+}
+
+impl Poison {
+    #[inline]
+    pub(crate) fn check(&self) -> Result<(), LogError> {
+        if !self.failed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let error = self.error.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        match &*error {
+            Some(error) => Err(LogError::Poisoned(Arc::new(error.clone()))),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn set(&self, error: LogError) {
+        let mut first = self.error.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        first.get_or_insert(error);
+        self.failed.store(true, Ordering::Release);
+    }
+}

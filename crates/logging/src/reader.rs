@@ -1,0 +1,230 @@
+//! Reading a device: the batches of its log files, and how each incarnation's log ends.
+//!
+//! | what is found where a batch should begin or inside it | what it means |
+//! |---|---|
+//! | all sectors whole | a batch |
+//! | header all zero, nothing after it | the end of the log |
+//! | some sectors zero, the others whole, nothing after it | a torn tail: the crash came while it was written; it is cut |
+//! | any sector neither whole nor zero | damage: an error that names file and offset |
+//! | not whole, but a later batch or file follows | damage likewise: a batch is only written once the one before is durable |
+//! | the file is shorter than its header says | damage likewise |
+//! | a batch number is missing | damage likewise |
+
+use crate::disk::{SharedDisk, read_whole};
+use crate::error::{CorruptionKind, LogError};
+use crate::files::{BATCH_HEADER, BATCH_MAGIC, FileId, Header, PAGE};
+use crate::sectors::{self, CONTENTS, SECTOR, SectorState};
+use catalog::{Epoch, Reader};
+use std::path::{Path, PathBuf};
+
+/// One batch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Batch {
+    /// The logger had nothing more to write of this epoch and those before.
+    pub completed: Epoch,
+    /// Its records.
+    pub records: Vec<u8>,
+    /// Which file it is in.
+    pub file: PathBuf,
+    /// Where it begins.
+    pub offset: u64,
+}
+
+/// How a log ends.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LogTail {
+    /// With a whole batch.
+    Clean,
+    /// A batch at this place was torn by a crash.
+    Torn {
+        /// Which file.
+        file: PathBuf,
+        /// Where the torn batch begins.
+        offset: u64,
+    },
+}
+
+/// What one logger wrote in one incarnation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LoggerLog {
+    /// Which incarnation.
+    pub incarnation: u64,
+    /// Which logger of how many.
+    pub logger: (u32, u32),
+    /// Its batches.
+    pub batches: Vec<Batch>,
+    /// How it ends.
+    pub tail: LogTail,
+    /// Its files, oldest first.
+    pub files: Vec<PathBuf>,
+    /// Bytes that were read.
+    pub bytes_read: u64,
+}
+
+impl LoggerLog {
+    /// The last epoch that is complete in it.
+    pub fn completed(&self) -> Epoch {
+        self.batches.last().map_or(Epoch(0), |batch| batch.completed)
+    }
+}
+
+enum Found {
+    Batch { number: u64, completed: Epoch, records: Vec<u8>, end: usize },
+    End,
+    Torn,
+}
+
+/// Reads all log files of a folder, one result an incarnation, oldest first.
+///
+/// # Errors
+/// The disk fails; a file is damaged.
+pub fn read_device(disk: &SharedDisk, folder: &Path) -> Result<Vec<LoggerLog>, LogError> {
+    let listed = disk.list(folder).map_err(|error| LogError::io("list", folder, error))?;
+    let mut files: Vec<(FileId, PathBuf)> =
+        listed.into_iter().filter_map(|path| Some((FileId::of(&path)?, path))).collect();
+    files.sort();
+    let mut logs: Vec<LoggerLog> = Vec::new();
+    let mut expected = None;
+    for (id, path) in files {
+        let bytes = read_whole(&**disk, &path).map_err(|error| LogError::io("read", &path, error))?;
+        let Some(header) = Header::read(&path, &bytes)? else { continue };
+        if header.id != id {
+            let kind = CorruptionKind::Malformed("the header is of another file");
+            return Err(LogError::corrupt(&path, 0, kind));
+        }
+        if logs.last().is_none_or(|log| log.incarnation != id.incarnation) {
+            expected = None;
+            logs.push(LoggerLog {
+                incarnation: id.incarnation,
+                logger: (header.logger, header.loggers),
+                batches: Vec::new(),
+                tail: LogTail::Clean,
+                files: Vec::new(),
+                bytes_read: 0,
+            });
+        }
+        let Some(log) = logs.last_mut() else { continue };
+        if let LogTail::Torn { file, offset } = &log.tail {
+            // A later file was begun, so the batch had been made durable.
+            return Err(LogError::corrupt(file, *offset, CorruptionKind::Checksum));
+        }
+        if let Some(expected) = expected
+            && expected != header.first_batch
+        {
+            let kind = CorruptionKind::Hole { expected, actual: header.first_batch };
+            return Err(LogError::corrupt(&path, 0, kind));
+        }
+        expected = Some(read_file(&path, &bytes, &header, log)?);
+        log.bytes_read += bytes.len() as u64;
+        log.files.push(path);
+    }
+    Ok(logs)
+}
+
+/// Reads the batches of a file; returns the number of the batch that would be next.
+fn read_file(path: &Path, bytes: &[u8], header: &Header, log: &mut LoggerLog) -> Result<u64, LogError> {
+    let mut offset = PAGE;
+    let mut expected = header.first_batch;
+    while offset + SECTOR <= bytes.len() {
+        match read_batch(path, bytes, offset, header.salt)? {
+            Found::Batch { number, completed, records, end } => {
+                if number != expected {
+                    let kind = CorruptionKind::Hole { expected, actual: number };
+                    return Err(LogError::corrupt(path, offset as u64, kind));
+                }
+                expected += 1;
+                log.batches.push(Batch { completed, records, file: path.into(), offset: offset as u64 });
+                offset = end;
+            }
+            found => {
+                refuse_later_batch(path, bytes, offset, header.salt, expected)?;
+                if let Found::Torn = found {
+                    log.tail = LogTail::Torn { file: path.into(), offset: offset as u64 };
+                }
+                break;
+            }
+        }
+    }
+    Ok(expected)
+}
+
+fn read_batch(path: &Path, bytes: &[u8], offset: usize, salt: u64) -> Result<Found, LogError> {
+    let damaged = |at: usize| LogError::corrupt(path, at as u64, CorruptionKind::Checksum);
+    let first = &bytes[offset..offset + SECTOR];
+    match sectors::judge(first, salt, (offset / SECTOR) as u64) {
+        SectorState::Damaged => return Err(damaged(offset)),
+        SectorState::Zero => {
+            // Sectors of a batch whose first one was lost?
+            let mut at = offset + SECTOR;
+            let mut torn = false;
+            while let Some(sector) = bytes.get(at..at + SECTOR) {
+                match sectors::judge(sector, salt, (at / SECTOR) as u64) {
+                    SectorState::Damaged => return Err(damaged(at)),
+                    SectorState::Valid => torn = true,
+                    SectorState::Zero if (at - offset) % PAGE == 0 && !torn => break,
+                    SectorState::Zero => {}
+                }
+                at += SECTOR;
+                if torn {
+                    break;
+                }
+            }
+            return Ok(if torn { Found::Torn } else { Found::End });
+        }
+        SectorState::Valid => {}
+    }
+    let malformed = |_| LogError::corrupt(path, offset as u64, CorruptionKind::Malformed("no batch"));
+    let mut reader = Reader::new(&first[..CONTENTS]);
+    let magic = u32::from_le_bytes(reader.array().map_err(malformed)?);
+    let length = u32::from_le_bytes(reader.array().map_err(malformed)?) as usize;
+    let number = u64::from_le_bytes(reader.array().map_err(malformed)?);
+    let completed = Epoch(u64::from_le_bytes(reader.array().map_err(malformed)?));
+    let end = offset + sectors::count(BATCH_HEADER + length) * SECTOR;
+    if magic != BATCH_MAGIC {
+        // A sector of a batch that began earlier and whose beginning was lost.
+        return Ok(Found::Torn);
+    }
+    if end > bytes.len() {
+        let kind = CorruptionKind::Malformed("a batch is longer than its file");
+        return Err(LogError::corrupt(path, offset as u64, kind));
+    }
+    let mut contents = Vec::with_capacity(end - offset);
+    let mut torn = false;
+    for at in (offset..end).step_by(SECTOR) {
+        let sector = &bytes[at..at + SECTOR];
+        match sectors::judge(sector, salt, (at / SECTOR) as u64) {
+            SectorState::Valid => contents.extend_from_slice(&sector[..CONTENTS]),
+            SectorState::Zero => torn = true,
+            SectorState::Damaged => return Err(damaged(at)),
+        }
+    }
+    if torn {
+        return Ok(Found::Torn);
+    }
+    contents.truncate(BATCH_HEADER + length);
+    contents.drain(..BATCH_HEADER);
+    Ok(Found::Batch { number, completed, records: contents, end: end.next_multiple_of(PAGE) })
+}
+
+/// After the end of the log nothing may follow: a batch with a later number shows that this one had been durable.
+fn refuse_later_batch(
+    path: &Path,
+    bytes: &[u8],
+    offset: usize,
+    salt: u64,
+    expected: u64,
+) -> Result<(), LogError> {
+    for at in (offset + PAGE..bytes.len().saturating_sub(SECTOR)).step_by(PAGE) {
+        let sector = &bytes[at..at + SECTOR];
+        if sectors::judge(sector, salt, (at / SECTOR) as u64) != SectorState::Valid {
+            continue;
+        }
+        let word = |range: std::ops::Range<usize>| sector[range].try_into().ok();
+        let magic = word(0..4).map(u32::from_le_bytes);
+        let number = sector[8..16].try_into().map(u64::from_le_bytes).unwrap_or(0);
+        if magic == Some(BATCH_MAGIC) && number > expected {
+            return Err(LogError::corrupt(path, offset as u64, CorruptionKind::Checksum));
+        }
+    }
+    Ok(())
+}
