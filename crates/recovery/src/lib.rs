@@ -1,1 +1,25 @@
-//! Placeholder.
+//! Recovery: the newest checkpoint, the log of all devices up to the cut, and replay.
+//!
+//! | what the folder holds | what recovery does |
+//! |---|---|
+//! | no pepoch file | an empty database, whatever else is there |
+//! | a checkpoint | its definitions are applied, its rows are loaded in parallel |
+//! | logs of closed incarnations | records count up to the cut that the pepoch file gives |
+//! | the log of the last incarnation | records count up to the least epoch that all its loggers have completed |
+//! | a torn tail | it is cut there, and the report says so |
+//! | any other damage, a missing device | an error that names file and offset, and nothing is opened |
+//!
+//! Recovery only reads. Recovering twice gives the same state; a crash during recovery changes nothing.
+//! Not here: making the cut durable before new transactions run (`reprise`).
+
+mod error;
+mod log;
+mod progress;
+mod recover;
+mod replay;
+
+pub use error::RecoveryError;
+pub use log::{LogContents, load_logs};
+pub use progress::{Progress, Stage};
+pub use recover::{Recovered, RecoveryConfig, RecoveryReport, recover};
+pub use replay::Method;

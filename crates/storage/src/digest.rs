@@ -25,12 +25,6 @@ pub struct Digest {
 }
 
 impl TableDigest {
-    /// Adds a row. `scratch` is emptied and used.
-    pub fn add(&mut self, table: &Table, row: RowWords<'_>, arena: &mut Arena, scratch: &mut Vec<u8>) {
-        self.rows += 1;
-        self.hash = self.hash.wrapping_add(Self::hash_row(table, row, arena, scratch));
-    }
-
     /// The hash of one row.
     pub fn hash_row(table: &Table, row: RowWords<'_>, arena: &mut Arena, scratch: &mut Vec<u8>) -> u128 {
         scratch.clear();

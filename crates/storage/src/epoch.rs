@@ -153,6 +153,15 @@ impl Epochs {
         Epoch(open - 1)
     }
 
+    /// Whether no worker but one looks at shared memory. Who enters after this call sees what its caller wrote before.
+    pub fn is_quiet(&self, but: Slot) -> bool {
+        fence(Ordering::SeqCst);
+        self.workers
+            .iter()
+            .enumerate()
+            .all(|(index, worker)| index == but.0 || worker.active.load(Ordering::SeqCst) == IDLE)
+    }
+
     /// The earliest epoch in which an active worker began; the current one when none is active.
     pub fn oldest_active(&self) -> Epoch {
         // ORDERING: what was unlinked before this call is seen by every worker that enters after it.

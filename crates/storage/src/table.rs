@@ -13,6 +13,8 @@ pub struct TableStore {
     definition: Arc<Table>,
     /// In the order of the definition's.
     indexes: Vec<Arc<Index>>,
+    /// The columns of each index's keys.
+    key_columns: Vec<Vec<usize>>,
     /// Keeps what the indexes point to alive.
     memory: Arc<Memory>,
 }
@@ -32,7 +34,8 @@ impl TableStore {
             .iter()
             .map(|index| Ok(Arc::new(Index::new(definition.fixed_key_length(index), worker)?)))
             .collect::<Result<_, OutOfMemory>>()?;
-        Ok(Self { definition, indexes, memory })
+        let key_columns = Self::columns_of(&definition);
+        Ok(Self { definition, indexes, key_columns, memory })
     }
 
     /// The same data under a changed set of indexes: those that stay are kept, a new one is filled. Nobody else may
@@ -53,7 +56,8 @@ impl TableStore {
                 None => Arc::new(Index::new(definition.fixed_key_length(index), worker)?),
             });
         }
-        let table = Self { definition, indexes, memory: Arc::clone(&self.memory) };
+        let key_columns = Self::columns_of(&definition);
+        let table = Self { definition, indexes, key_columns, memory: Arc::clone(&self.memory) };
         for (place, index) in table.definition.indexes.iter().enumerate() {
             if !self.definition.indexes.iter().any(|old| old.id == index.id)
                 && let Err(duplicate) = table.fill(place, worker)?
@@ -101,6 +105,16 @@ impl TableStore {
         Ok(Ok(()))
     }
 
+    fn columns_of(definition: &Table) -> Vec<Vec<usize>> {
+        definition.indexes.iter().map(|index| definition.key_columns(index)).collect()
+    }
+
+    /// The columns of an index's keys.
+    #[inline]
+    pub fn key_columns(&self, place: usize) -> &[usize] {
+        &self.key_columns[place]
+    }
+
     /// The definition.
     #[inline]
     pub fn definition(&self) -> &Arc<Table> {
@@ -129,15 +143,14 @@ impl TableStore {
     /// Writes the key that a row of datums has in an index.
     pub fn key_of(&self, place: usize, row: &[Datum], arena: &Arena, key: &mut Vec<u8>) {
         key.clear();
-        for column in self.definition.key_columns(&self.definition.indexes[place]) {
-            self.definition.encode_key_column(column, row[column], arena, key);
+        for column in &self.key_columns[place] {
+            self.definition.encode_key_column(*column, row[*column], arena, key);
         }
     }
 
     /// Writes the key that a row in memory has in an index.
     pub fn key_of_row(&self, place: usize, row: RowWords<'_>, arena: &mut Arena, key: &mut Vec<u8>) {
-        let columns = self.definition.key_columns(&self.definition.indexes[place]).len();
-        self.key_prefix_of_row(place, columns, row, arena, key);
+        self.key_prefix_of_row(place, self.key_columns[place].len(), row, arena, key);
     }
 
     /// Writes the first columns of that key; true when one of them is NULL.
@@ -151,32 +164,32 @@ impl TableStore {
     ) -> bool {
         key.clear();
         let mut has_null = false;
-        let all = self.definition.key_columns(&self.definition.indexes[place]);
-        for column in all.into_iter().take(columns) {
-            let datum = row.column(self.definition.layout.slots()[column], arena);
+        for column in &self.key_columns[place][..columns] {
+            let datum = row.column(self.definition.layout.slots()[*column], arena);
             has_null |= datum.is_null();
-            self.definition.encode_key_column(column, datum, arena, key);
+            self.definition.encode_key_column(*column, datum, arena, key);
         }
         has_null
     }
 
-    /// Adds a row that is committed already, as loading does. False when its primary key is taken.
+    /// Adds a row image that is committed already, as loading does. False when its primary key is taken. The worker is
+    /// active; `arena` and `key` are emptied and used.
     ///
     /// # Errors
     /// Out of memory.
     pub fn load(
         &self,
-        row: &[Datum],
         image: &[u64],
-        arena: &Arena,
         order: CommitOrder,
         worker: &mut Worker,
+        arena: &mut Arena,
+        key: &mut Vec<u8>,
     ) -> Result<bool, OutOfMemory> {
         let record = Record::create(image, worker)?;
-        let mut key = Vec::new();
+        arena.clear();
         for place in 0..self.indexes.len() {
-            self.key_of(place, row, arena, &mut key);
-            let outcome = self.indexes[place].insert(&key, record.address(), worker, &mut |_| {})?;
+            self.key_of_row(place, record.row(), arena, key);
+            let outcome = self.indexes[place].insert(key, record.address(), worker, &mut |_| {})?;
             if place == 0 && outcome != InsertOutcome::Inserted {
                 record.retire(worker);
                 return Ok(false);
@@ -184,6 +197,11 @@ impl TableStore {
         }
         record.unlock(RecordState::present(order));
         Ok(true)
+    }
+
+    /// Keys that cut the table into at most `parts` ranges of about the same number of rows, in order.
+    pub fn split_keys(&self, parts: usize) -> Vec<Vec<u8>> {
+        self.indexes[0].split_keys(parts)
     }
 
     /// Adds a record to an index.

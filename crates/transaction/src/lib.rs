@@ -4,6 +4,7 @@
 
 mod changes;
 mod concurrency;
+mod digest;
 mod garbage;
 mod tables;
 

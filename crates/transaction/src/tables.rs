@@ -2,8 +2,10 @@
 
 use crate::garbage::Garbage;
 use catalog::{Table, TableId};
+use procedure::SqlError;
+use sql::Effect;
 use std::sync::{Arc, Mutex};
-use storage::{Epochs, Memory, SnapshotBound, TableStore};
+use storage::{Epochs, Memory, SnapshotBound, TableStore, Worker};
 
 /// The data of a database. Cheap to clone; a definition change makes a new one.
 #[derive(Clone, Debug)]
@@ -45,6 +47,33 @@ impl Tables {
     /// All tables, by number.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<TableStore>> {
         self.stores.iter().flatten()
+    }
+
+    /// Does to the data what a definition asks. Nobody else may be using the tables; the worker is active.
+    ///
+    /// # Errors
+    /// `53200` out of memory; `23505` two rows with one key of a new unique index.
+    pub fn apply(&mut self, effect: &Effect, worker: &mut Worker) -> Result<(), SqlError> {
+        let out_of_memory = |error: storage::OutOfMemory| SqlError::new("53200", error.to_string());
+        match effect {
+            Effect::None | Effect::Run(_) => {}
+            Effect::CreateTable(table) => {
+                let memory = Arc::clone(&self.memory);
+                self.set(TableStore::new(Arc::clone(table), memory, worker).map_err(out_of_memory)?);
+            }
+            Effect::ChangeIndexes(table) => {
+                let changed = self.store(table.id).with_definition(Arc::clone(table), worker);
+                match changed.map_err(out_of_memory)? {
+                    Ok(store) => self.set(store),
+                    Err(storage::DuplicateKey) => {
+                        let message = format!("could not create a unique index on {}", table.name);
+                        return Err(SqlError::new("23505", message).with_detail("A key is duplicated."));
+                    }
+                }
+            }
+            Effect::DropTable(table) => self.remove(table.id),
+        }
+        Ok(())
     }
 
     /// Adds a table's data, or replaces it.

@@ -179,6 +179,15 @@ impl EpochLog {
         result
     }
 
+    /// Returns once an epoch is complete and durable, whether or not anything was logged in it.
+    ///
+    /// # Errors
+    /// The log has failed before that.
+    pub fn complete(&self, epoch: Epoch) -> Result<(), LogError> {
+        self.state.logged.fetch_max(epoch.0, Ordering::SeqCst);
+        self.wait(epoch)
+    }
+
     /// Recycles the files whose records all belong to epochs before one, as a checkpoint holds them.
     ///
     /// # Errors

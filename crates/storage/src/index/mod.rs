@@ -247,6 +247,13 @@ impl Index {
         with_tree!(self, tree => tree.remove(key, worker))
     }
 
+    /// Keys that cut the index into at most `parts` ranges of about the same size, in order.
+    pub fn split_keys(&self, parts: usize) -> Vec<Vec<u8>> {
+        let all = with_tree!(self, tree => tree.separators(parts));
+        let cuts = parts.min(all.len() + 1);
+        (1..cuts).map(|cut| all[cut * (all.len() + 1) / cuts - 1].clone()).collect()
+    }
+
     fn read_leaf(
         &self,
         range: &mut Range,

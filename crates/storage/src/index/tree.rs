@@ -358,6 +358,48 @@ impl<K: KeyShape> Tree<K> {
         Some(())
     }
 
+    /// Separators of the upper levels, in order: at least `wanted` of them where there are so many.
+    pub(super) fn separators(&self, wanted: usize) -> Vec<Vec<u8>> {
+        let mut bytes = Vec::new();
+        loop {
+            let Some(root) = self.root() else { continue };
+            let mut level = vec![root];
+            loop {
+                let mut keys = Vec::new();
+                let mut below = Vec::new();
+                for visit in &level {
+                    let node = visit.node;
+                    let count = if node.level() == 0 { 0 } else { node.count() };
+                    for place in 0..count {
+                        write_key::<K>(node.key::<K>(place), &mut bytes);
+                        keys.push(bytes.clone());
+                    }
+                    if node.level() > 1 {
+                        below.extend((0..=count).map(|place| node.child::<K>(place)));
+                    }
+                    if !node.latch.validate(visit.version) {
+                        keys.clear();
+                        below.clear();
+                        break;
+                    }
+                }
+                if keys.len() >= wanted || below.is_empty() {
+                    keys.sort();
+                    return keys;
+                }
+                // SAFETY: validated above, so these named children of live nodes while this worker is active.
+                let visit = |child| {
+                    let node = unsafe { Node::at(child) };
+                    node.latch.read().map(|version| Visit { node, version })
+                };
+                match below.into_iter().map(visit).collect::<Option<Vec<_>>>() {
+                    Some(next) => level = next,
+                    None => break,
+                }
+            }
+        }
+    }
+
     /// Reads the part of one leaf that lies in a range: the first leaf of it, or the last. Adds the entries in the
     /// scan's order, moves the range's bound past the leaf, and returns what was observed and whether the range is done.
     pub(super) fn read_leaf(

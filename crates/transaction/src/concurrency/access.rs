@@ -87,11 +87,12 @@ impl Occ {
     /// Whether the entry of a secondary index that the scan just returned is the one of the record's row, as this
     /// transaction sees it. While a transaction that changes the key is under way, the record has two entries.
     fn is_own_entry(&mut self, record: Record, table: TableId) -> bool {
-        let table = self.tables.store(table).definition();
+        let store = self.tables.store(table);
+        let table = store.definition();
         let mut arena = Arena::default();
         let entry = self.writes.find(record);
         self.key.clear();
-        for column in table.key_columns(&table.indexes[self.scan.index]) {
+        for column in store.key_columns(self.scan.index).iter().copied() {
             let slot = table.layout.slots()[column];
             let datum = entry
                 .and_then(|entry| self.writes.latest(entry, slot, &mut arena))

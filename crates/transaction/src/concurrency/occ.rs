@@ -187,6 +187,20 @@ impl Occ {
         Ok(Committed::Wrote(order))
     }
 
+    /// Commits in replay: at the order that the transaction once had, with nobody else at work.
+    ///
+    /// # Errors
+    /// A record is locked, so somebody else is at work after all; the transaction is rolled back.
+    pub fn commit_at(&mut self, order: CommitOrder) -> Result<(), Conflict> {
+        if let Err(conflict) = self.lock_writes() {
+            self.rollback();
+            return Err(conflict);
+        }
+        self.install(order);
+        self.worker.exit();
+        Ok(())
+    }
+
     fn commit_reads(&mut self) -> Result<Committed, Conflict> {
         let mut last = CommitOrder::default();
         let mut result = Ok(());

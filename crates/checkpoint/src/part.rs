@@ -1,0 +1,125 @@
+//! Part files: rows of one table, in blocks.
+//!
+//! Layout: magic (8 bytes), format version (u32), table (u32), then blocks: length of the rows (u32), their CRC-32C
+//! (u32), the rows. A row is its length in words (u32) and its words, little-endian, as `catalog::RowLayout` lays
+//! them out. This is the only description of that layout.
+
+use crate::CheckpointError;
+use catalog::TableId;
+use logging::disk::{DiskFile, SharedDisk};
+use logging::{CorruptionKind, LogError};
+use std::path::{Path, PathBuf};
+
+const MAGIC: &[u8; 8] = b"RPRSPRT\n";
+const VERSION: u32 = 1;
+const HEADER: usize = 16;
+const BLOCK_HEADER: usize = 8;
+/// A block is written once it has this many bytes.
+const BLOCK: usize = 1 << 20;
+
+pub(crate) struct PartWriter {
+    file: Box<dyn DiskFile>,
+    path: PathBuf,
+    block: Vec<u8>,
+    pub(crate) bytes: u64,
+    pub(crate) rows: u64,
+}
+
+impl PartWriter {
+    pub(crate) fn create(disk: &SharedDisk, path: PathBuf, table: TableId) -> Result<Self, LogError> {
+        let file = disk.create(&path).map_err(|error| LogError::io("create", &path, error))?;
+        let mut header = MAGIC.to_vec();
+        header.extend_from_slice(&VERSION.to_le_bytes());
+        header.extend_from_slice(&table.0.to_le_bytes());
+        file.write_at(0, &header).map_err(|error| LogError::io("write", &path, error))?;
+        Ok(Self { file, path, block: vec![0; BLOCK_HEADER], bytes: HEADER as u64, rows: 0 })
+    }
+
+    pub(crate) fn add(&mut self, words: &[u64]) -> Result<(), LogError> {
+        self.block.extend_from_slice(&(words.len() as u32).to_le_bytes());
+        for word in words {
+            self.block.extend_from_slice(&word.to_le_bytes());
+        }
+        self.rows += 1;
+        if self.block.len() >= BLOCK { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), LogError> {
+        if self.block.len() == BLOCK_HEADER {
+            return Ok(());
+        }
+        let length = (self.block.len() - BLOCK_HEADER) as u32;
+        let checksum = crc32c::crc32c(&self.block[BLOCK_HEADER..]);
+        self.block[..4].copy_from_slice(&length.to_le_bytes());
+        self.block[4..BLOCK_HEADER].copy_from_slice(&checksum.to_le_bytes());
+        self.file
+            .write_at(self.bytes, &self.block)
+            .map_err(|error| LogError::io("write", &self.path, error))?;
+        self.bytes += self.block.len() as u64;
+        self.block.truncate(BLOCK_HEADER);
+        Ok(())
+    }
+
+    pub(crate) fn finish(&mut self) -> Result<(), LogError> {
+        self.flush()?;
+        self.file.sync().map_err(|error| LogError::io("sync", &self.path, error))
+    }
+}
+
+/// Runs `row` on the words of every row of a part.
+pub(crate) fn read_part(
+    disk: &SharedDisk,
+    path: &Path,
+    table: TableId,
+    bytes: u64,
+    mut row: impl FnMut(&[u64]) -> Result<(), CheckpointError>,
+) -> Result<(), CheckpointError> {
+    let corrupt = |offset: u64, kind| CheckpointError::from(LogError::corrupt(path, offset, kind));
+    let io = |error| LogError::io("read", path, error);
+    let file = disk.open(path).map_err(io)?;
+    let length = file.length().map_err(io)?;
+    if length != bytes {
+        return Err(corrupt(
+            length.min(bytes),
+            CorruptionKind::Truncated { actual: length, expected: bytes },
+        ));
+    }
+    let mut header = [0; HEADER];
+    file.read_at(0, &mut header).map_err(io)?;
+    if header[..8] != *MAGIC
+        || header[8..12] != VERSION.to_le_bytes()
+        || header[12..] != table.0.to_le_bytes()
+    {
+        return Err(corrupt(0, CorruptionKind::Malformed("this is no part of this checkpoint")));
+    }
+    let mut offset = HEADER as u64;
+    let (mut block, mut words) = (Vec::new(), Vec::new());
+    while offset < bytes {
+        let mut head = [0; BLOCK_HEADER];
+        let read = file.read_at(offset, &mut head).map_err(io)?;
+        let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
+        let end = offset + (BLOCK_HEADER as u64) + u64::from(length);
+        if read < BLOCK_HEADER || end > bytes {
+            return Err(corrupt(offset, CorruptionKind::Malformed("a block is longer than its file")));
+        }
+        block.resize(length as usize, 0);
+        file.read_at(offset + BLOCK_HEADER as u64, &mut block).map_err(io)?;
+        if crc32c::crc32c(&block).to_le_bytes() != head[4..] {
+            return Err(corrupt(offset, CorruptionKind::Checksum));
+        }
+        let mut rest = block.as_slice();
+        while let Some((count, tail)) = rest.split_first_chunk::<4>() {
+            let count = u32::from_le_bytes(*count) as usize * 8;
+            let Some((row_bytes, tail)) = tail.split_at_checked(count) else {
+                return Err(corrupt(offset, CorruptionKind::Malformed("a row is longer than its block")));
+            };
+            words.clear();
+            let chunks = row_bytes.chunks_exact(8);
+            words.extend(chunks.map(|chunk| u64::from_le_bytes(chunk.try_into().expect("eight bytes"))));
+            row(&words)?;
+            rest = tail;
+        }
+        offset = end;
+    }
+    Ok(())
+}

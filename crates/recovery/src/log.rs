@@ -1,0 +1,170 @@
+//! The logs of all devices: read in parallel, cut, and merged by commit order.
+//!
+//! Invariant: what is returned is a prefix of the serial order of every incarnation that holds all acknowledged
+//! transactions, as a commit is acknowledged once all loggers have completed its epoch.
+
+use crate::RecoveryError;
+use catalog::{CommitOrder, Epoch, Reader};
+use logging::disk::SharedDisk;
+use logging::{CorruptionKind, LogError, LogTail, LoggerLog, PepochFile, content, read_device};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Where a record is: log, batch, byte in it.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    order: CommitOrder,
+    log: u32,
+    batch: u32,
+    offset: u32,
+}
+
+/// All logs of a database.
+#[derive(Debug)]
+pub struct LogContents {
+    logs: Vec<LoggerLog>,
+    places: Vec<Place>,
+    /// The cut of every incarnation.
+    pub cuts: BTreeMap<u64, Epoch>,
+    /// The greatest epoch that is mentioned anywhere.
+    pub last_epoch: Epoch,
+    /// Records past a cut: they were never acknowledged, and they stay unheard.
+    pub discarded: u64,
+    /// Bytes of all log files.
+    pub bytes: u64,
+    /// Log files by device, with the last epoch that each may hold.
+    pub files: Vec<Vec<(PathBuf, Epoch)>>,
+}
+
+/// Reads the logs in all device folders. Transactions before `from` are left out.
+///
+/// # Errors
+/// The disk fails; a file is damaged; a device is missing.
+pub fn load_logs(
+    disk: &SharedDisk,
+    folders: &[PathBuf],
+    pepoch: &PepochFile,
+    from: CommitOrder,
+) -> Result<LogContents, RecoveryError> {
+    let by_device: Vec<Result<Vec<LoggerLog>, LogError>> = std::thread::scope(|scope| {
+        let reading: Vec<_> =
+            folders.iter().map(|folder| scope.spawn(move || read_device(disk, folder))).collect();
+        reading.into_iter().map(|thread| thread.join().expect("reading does not panic")).collect()
+    });
+    let mut contents = LogContents {
+        logs: Vec::new(),
+        places: Vec::new(),
+        cuts: BTreeMap::new(),
+        last_epoch: Epoch(0),
+        discarded: 0,
+        bytes: 0,
+        files: Vec::new(),
+    };
+    for device in by_device {
+        let device = device?;
+        let files = device.iter().flat_map(|log| {
+            let last = log.batches.iter().map(last_epoch_of).max().unwrap_or(Epoch(0));
+            log.files.iter().map(move |file| (file.clone(), last))
+        });
+        contents.files.push(files.collect());
+        contents.logs.extend(device);
+    }
+    contents.find_cuts(pepoch)?;
+    contents.index_records(from)?;
+    Ok(contents)
+}
+
+/// The greatest epoch that a batch mentions.
+fn last_epoch_of(batch: &logging::Batch) -> Epoch {
+    let mut reader = Reader::new(&batch.records);
+    let mut last = batch.completed;
+    while reader.remaining() > 0 {
+        let Ok((order, _)) = content::read(&mut reader) else { break };
+        last = last.max(order.epoch());
+    }
+    last
+}
+
+impl LogContents {
+    fn find_cuts(&mut self, pepoch: &PepochFile) -> Result<(), RecoveryError> {
+        let mut incarnations: BTreeMap<u64, Vec<&LoggerLog>> = BTreeMap::new();
+        for log in &self.logs {
+            incarnations.entry(log.incarnation).or_default().push(log);
+            self.bytes += log.bytes_read;
+        }
+        for (incarnation, logs) in incarnations {
+            let loggers = logs[0].logger.1;
+            let found = logs.len() as u32;
+            let written = logs.iter().any(|log| !log.batches.is_empty());
+            let known = pepoch.cut_of(incarnation);
+            // Loggers write nothing before all of them have their files, so a log without batches may be short of one.
+            if found < loggers && written && known.is_none() {
+                return Err(RecoveryError::MissingDevice { incarnation, loggers, found });
+            }
+            let least = logs.iter().map(|log| log.completed()).min().unwrap_or(Epoch(0));
+            let computed = if found < loggers { Epoch(0) } else { least };
+            self.cuts.insert(incarnation, known.unwrap_or(computed));
+        }
+        Ok(())
+    }
+
+    fn index_records(&mut self, from: CommitOrder) -> Result<(), RecoveryError> {
+        for (log_place, log) in self.logs.iter().enumerate() {
+            let cut = self.cuts[&log.incarnation];
+            for (batch_place, batch) in log.batches.iter().enumerate() {
+                let mut reader = Reader::new(&batch.records);
+                self.last_epoch = self.last_epoch.max(batch.completed);
+                while reader.remaining() > 0 {
+                    let offset = batch.records.len() - reader.remaining();
+                    let (order, _) = content::read(&mut reader).map_err(|_| {
+                        let kind = CorruptionKind::Malformed("a record of this batch makes no sense");
+                        LogError::corrupt(&batch.file, batch.offset, kind)
+                    })?;
+                    self.last_epoch = self.last_epoch.max(order.epoch());
+                    if order.epoch() > cut {
+                        self.discarded += 1;
+                    } else if order >= from {
+                        let (log, batch) = (log_place as u32, batch_place as u32);
+                        self.places.push(Place { order, log, batch, offset: offset as u32 });
+                    }
+                }
+            }
+        }
+        self.places.sort_unstable_by_key(|place| place.order);
+        Ok(())
+    }
+
+    /// Transactions to replay.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether there is nothing to replay.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// The records, in commit order.
+    pub fn records(&self) -> impl Iterator<Item = (CommitOrder, content::Record<'_>)> {
+        self.places.iter().filter_map(|place| {
+            let batch = &self.logs[place.log as usize].batches[place.batch as usize];
+            content::read(&mut Reader::new(&batch.records[place.offset as usize..])).ok()
+        })
+    }
+
+    /// The logs, one an incarnation and device.
+    pub fn logs(&self) -> &[LoggerLog] {
+        &self.logs
+    }
+
+    /// Where the last incarnation's logs were torn.
+    pub fn torn(&self) -> Vec<(PathBuf, u64)> {
+        let last = self.logs.iter().map(|log| log.incarnation).max();
+        let torn = self.logs.iter().filter(|log| Some(log.incarnation) == last);
+        torn.filter_map(|log| match &log.tail {
+            LogTail::Torn { file, offset } => Some((file.clone(), *offset)),
+            LogTail::Clean => None,
+        })
+        .collect()
+    }
+}

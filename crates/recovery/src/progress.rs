@@ -1,0 +1,48 @@
+//! How far a recovery is, for whoever watches.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// What recovery is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    /// Loading the checkpoint; counted in bytes.
+    Checkpoint,
+    /// Reading the log; counted in files' bytes.
+    Log,
+    /// Replaying; counted in transactions.
+    Replay,
+    /// Done.
+    Done,
+}
+
+const STAGES: [Stage; 4] = [Stage::Checkpoint, Stage::Log, Stage::Replay, Stage::Done];
+
+/// Shared counters.
+#[derive(Default, Debug)]
+pub struct Progress {
+    stage: AtomicUsize,
+    done: AtomicU64,
+    total: AtomicU64,
+}
+
+impl Progress {
+    pub(crate) fn begin(&self, stage: Stage, total: u64) {
+        self.done.store(0, Ordering::Relaxed);
+        self.total.store(total, Ordering::Relaxed);
+        self.stage.store(stage as usize, Ordering::Release);
+    }
+
+    pub(crate) fn counter(&self) -> &AtomicU64 {
+        &self.done
+    }
+
+    pub(crate) fn set_done(&self, done: u64) {
+        self.done.store(done, Ordering::Relaxed);
+    }
+
+    /// Stage, how much of it is done, and of how much.
+    pub fn now(&self) -> (Stage, u64, u64) {
+        let stage = STAGES[self.stage.load(Ordering::Acquire).min(STAGES.len() - 1)];
+        (stage, self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,193 @@
+//! The whole way back: checkpoint, logs, replay, and a report of it.
+
+use crate::replay::{self, Method};
+use crate::{Progress, RecoveryError, Stage, load_logs};
+use catalog::{CommitOrder, Epoch};
+use checkpoint::Manifest;
+use logging::PepochFile;
+use logging::disk::SharedDisk;
+use sql::Schema;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+use storage::{Epochs, Memory, Worker};
+use transaction::Tables;
+
+/// How to recover.
+#[derive(Clone, Debug)]
+pub struct RecoveryConfig {
+    /// How the log is replayed.
+    pub method: Method,
+    /// Threads that load the checkpoint.
+    pub threads: usize,
+    /// Worker slots of the database.
+    pub workers: usize,
+    /// Bytes that rows and indexes may take.
+    pub memory_bytes: usize,
+}
+
+/// What was recovered, from where, in how long, and where the log was cut.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct RecoveryReport {
+    /// Which method replayed.
+    pub method: Method,
+    /// Threads that loaded the checkpoint.
+    pub threads: usize,
+    /// The bound of the checkpoint, when there was one.
+    pub checkpoint: Option<CommitOrder>,
+    /// Rows that it held.
+    pub checkpoint_rows: u64,
+    /// Bytes of its parts.
+    pub checkpoint_bytes: u64,
+    /// Bytes of the log files.
+    pub log_bytes: u64,
+    /// Transactions replayed.
+    pub transactions: u64,
+    /// Transactions past the cut, never acknowledged.
+    pub discarded: u64,
+    /// The last epoch that counts.
+    pub cut: Epoch,
+    /// Where the crash tore the log: file and offset.
+    pub torn: Vec<(PathBuf, u64)>,
+    /// Seconds that loading the checkpoint took.
+    pub checkpoint_load_s: f64,
+    /// Seconds that reading the log took.
+    pub log_load_s: f64,
+    /// Seconds that replay took.
+    pub replay_s: f64,
+    /// Seconds in all.
+    pub total_s: f64,
+}
+
+impl RecoveryReport {
+    /// Transactions replayed a second.
+    pub fn replay_tps(&self) -> f64 {
+        if self.replay_s > 0.0 { self.transactions as f64 / self.replay_s } else { 0.0 }
+    }
+}
+
+impl fmt::Display for RecoveryReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "recovered in {:.2} s: ", self.total_s)?;
+        match self.checkpoint {
+            Some(bound) => write!(f, "checkpoint before {bound} ({} rows), ", self.checkpoint_rows)?,
+            None => f.write_str("no checkpoint, ")?,
+        }
+        write!(f, "{} transactions replayed by {} ", self.transactions, self.method)?;
+        write!(f, "({:.0} a second), log cut after epoch {}", self.replay_tps(), self.cut)?;
+        for (file, offset) in &self.torn {
+            write!(f, ", torn at byte {offset} of {}", file.display())?;
+        }
+        if self.discarded > 0 {
+            write!(f, ", {} never acknowledged transactions left out", self.discarded)?;
+        }
+        f.write_str("; nothing acknowledged is missing")
+    }
+}
+
+/// A database as it was at the cut.
+#[derive(Debug)]
+pub struct Recovered {
+    /// Its definitions.
+    pub schema: Schema,
+    /// The statements that made them, in order.
+    pub statements: Vec<String>,
+    /// Its data.
+    pub tables: Tables,
+    /// The pepoch file as it was found, cuts of all incarnations filled in.
+    pub pepoch: PepochFile,
+    /// Log files by device, with the last epoch that each may hold.
+    pub log_files: Vec<Vec<(PathBuf, Epoch)>>,
+    /// How it went.
+    pub report: RecoveryReport,
+}
+
+/// A device folder as configured, resolved against the data folder.
+fn resolve(folder: &Path, device: &Path) -> PathBuf {
+    folder.join(device)
+}
+
+/// Recovers a data folder; reads only. `devices` are used for a folder that holds nothing yet.
+///
+/// # Errors
+/// The disk fails; a file is damaged; a device is missing; memory is short. Nothing was changed.
+pub fn recover(
+    disk: &SharedDisk,
+    folder: &Path,
+    config: &RecoveryConfig,
+    progress: &Progress,
+) -> Result<Recovered, RecoveryError> {
+    let begun = Instant::now();
+    let mut report =
+        RecoveryReport { method: config.method, threads: config.threads, ..RecoveryReport::default() };
+    let found = PepochFile::read(disk, folder)?;
+    let is_new = found.is_none();
+    let mut pepoch = found.unwrap_or_default();
+    let epochs = Arc::new(Epochs::new(Epoch(1), config.workers));
+    let memory = Arc::new(Memory::new(config.memory_bytes));
+    let mut tables = Tables::new(epochs, memory);
+    let mut schema = Schema::default();
+    let mut statements = Vec::new();
+    let manifest = if is_new { None } else { Manifest::read(disk, folder)? };
+    let mut from = CommitOrder(0);
+    if let Some(manifest) = manifest {
+        progress.begin(Stage::Checkpoint, manifest.parts.iter().map(|part| part.bytes).sum());
+        (schema, tables) = define(&manifest.statements, tables)?;
+        checkpoint::load(disk, &manifest, &tables, config.threads, progress.counter())?;
+        from = manifest.bound;
+        report.checkpoint = Some(manifest.bound);
+        report.checkpoint_rows = manifest.parts.iter().map(|part| part.rows).sum();
+        report.checkpoint_bytes = manifest.parts.iter().map(|part| part.bytes).sum();
+        statements = manifest.statements;
+        tables.epochs.advance_to(manifest.bound.epoch());
+    }
+    report.checkpoint_load_s = begun.elapsed().as_secs_f64();
+
+    progress.begin(Stage::Log, 0);
+    let reading = Instant::now();
+    let folders: Vec<PathBuf> = pepoch.devices.iter().map(|device| resolve(folder, device)).collect();
+    let log = load_logs(disk, &folders, &pepoch, from)?;
+    report.log_load_s = reading.elapsed().as_secs_f64();
+    report.log_bytes = log.bytes;
+    report.discarded = log.discarded;
+    report.torn = log.torn();
+
+    let replaying = Instant::now();
+    (schema, tables) = match config.method {
+        Method::Clr => replay::clr(&log, schema, tables, &mut statements, progress)?,
+    };
+    report.replay_s = replaying.elapsed().as_secs_f64();
+    report.transactions = log.len() as u64;
+
+    for incarnation in &mut pepoch.incarnations {
+        let cut = log.cuts.get(&incarnation.number).copied();
+        incarnation.cut = incarnation.cut.or(cut).or(Some(Epoch(0)));
+    }
+    report.cut =
+        log.cuts.values().copied().max().unwrap_or(Epoch(0)).max(Epoch(from.epoch().0.saturating_sub(1)));
+    // New epochs begin above everything that any file mentions, kept or cut.
+    tables.epochs.advance_to(Epoch(log.last_epoch.max(from.epoch()).0 + 1));
+    progress.begin(Stage::Done, 0);
+    report.total_s = begun.elapsed().as_secs_f64();
+    Ok(Recovered { schema, statements, tables, pepoch, log_files: log.files, report })
+}
+
+/// Applies the definitions of a checkpoint.
+fn define(statements: &[String], mut tables: Tables) -> Result<(Schema, Tables), RecoveryError> {
+    let mut schema = Schema::default();
+    let mut worker =
+        Worker::new(tables.epochs.clone(), tables.memory.clone()).ok_or(RecoveryError::NoWorker)?;
+    worker.enter();
+    for statement in statements {
+        let (changed, effect) = schema.apply(statement).map_err(RecoveryError::Definition)?;
+        tables.apply(&effect, &mut worker).map_err(|error| RecoveryError::Diverged {
+            order: CommitOrder(0),
+            what: statement.clone(),
+            error: error.to_string(),
+        })?;
+        schema = changed;
+    }
+    worker.exit();
+    Ok((schema, tables))
+}
