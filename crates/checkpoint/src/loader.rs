@@ -5,16 +5,18 @@ use crate::{CheckpointError, Manifest};
 use catalog::{Arena, CommitOrder};
 use logging::disk::SharedDisk;
 use logging::{CorruptionKind, LogError};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use storage::Worker;
 use transaction::Tables;
 
-/// Loads the rows of a checkpoint into tables that its definitions made. `progress` is raised by the bytes read.
+/// Loads the rows of a data folder's checkpoint into tables that its definitions made. `progress` is raised by the bytes read.
 ///
 /// # Errors
 /// The disk fails; a part is damaged; the rows do not fit the memory.
 pub fn load(
     disk: &SharedDisk,
+    folder: &Path,
     manifest: &Manifest,
     tables: &Tables,
     threads: usize,
@@ -25,11 +27,12 @@ pub fn load(
     let run = |mut worker: Worker| -> Result<(), CheckpointError> {
         let (mut arena, mut key) = (Arena::default(), Vec::new());
         while let Some(part) = manifest.parts.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let corrupt = |what| LogError::corrupt(&part.path, 0, CorruptionKind::Malformed(what));
+            let path = folder.join(&part.path);
+            let corrupt = |what| LogError::corrupt(&path, 0, CorruptionKind::Malformed(what));
             let store = tables.by_id(part.table).ok_or_else(|| corrupt("its table is not defined"))?;
             let mut rows = 0;
             worker.enter();
-            let read = read_part(disk, &part.path, part.table, part.bytes, |words| {
+            let read = read_part(disk, &path, part.table, part.bytes, |words| {
                 rows += 1;
                 if words.len() < store.definition().layout.fixed_words() {
                     return Err(corrupt("a row is shorter than its table's").into());

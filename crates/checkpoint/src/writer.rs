@@ -64,6 +64,9 @@ pub fn write(
         disk.sync_folder(&name).map_err(|error| LogError::io("sync", &name, error))?;
         disk.sync_folder(folder).map_err(|error| LogError::io("sync", folder, error))?;
     }
+    // Paths inside the data folder are kept relative to it, so that the folder can be moved.
+    let relative = |path: PathBuf| path.strip_prefix(folder).map(Path::to_path_buf).unwrap_or(path);
+    let parts = parts.into_iter().map(|part| Part { path: relative(part.path), ..part }).collect();
     let manifest = Manifest { bound, number, statements, parts };
     manifest.publish(disk, folder)?;
     remove_others(disk, folders, number)?;

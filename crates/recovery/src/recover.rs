@@ -134,7 +134,7 @@ pub fn recover(
     if let Some(manifest) = manifest {
         progress.begin(Stage::Checkpoint, manifest.parts.iter().map(|part| part.bytes).sum());
         (schema, tables) = define(&manifest.statements, tables)?;
-        checkpoint::load(disk, &manifest, &tables, config.threads, progress.counter())?;
+        checkpoint::load(disk, folder, &manifest, &tables, config.threads, progress.counter())?;
         from = manifest.bound;
         report.checkpoint = Some(manifest.bound);
         report.checkpoint_rows = manifest.parts.iter().map(|part| part.rows).sum();

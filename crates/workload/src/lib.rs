@@ -1,1 +1,105 @@
-//! Placeholder.
+//! Workloads: schema and procedures as `.sql` files, loaders, request mixes, consistency checks.
+
+pub mod smallbank;
+pub mod tpcc;
+
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use reprise::{Database, Error, Row, Value};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A call to make.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Request {
+    /// The procedure.
+    pub procedure: &'static str,
+    /// Its arguments.
+    pub arguments: Vec<Value>,
+}
+
+/// A client that thinks up requests.
+pub trait Client: Send {
+    /// Makes up the next request.
+    fn next(&mut self, request: &mut Request);
+}
+
+/// A workload of some size.
+pub trait Workload: Send + Sync {
+    /// Its name on the command line.
+    fn name(&self) -> &'static str;
+
+    /// Tables and procedures.
+    fn definitions(&self) -> Vec<&'static str>;
+
+    /// Fills the tables, on all cores; `progress` is told how many parts of how many are done.
+    ///
+    /// # Errors
+    /// Out of memory, or tables that are filled already.
+    fn load(&self, db: &Database, seed: u64, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<(), Error>;
+
+    /// One of a number of clients.
+    fn client(&self, number: usize, clients: usize, seed: u64) -> Box<dyn Client>;
+
+    /// What of an acknowledged request can be looked for later: the check that finds it.
+    fn trace(&self, request: &Request, row: &Row) -> Vec<Request>;
+
+    /// Checks that hold in every state; each returns 0 in its first output.
+    fn conditions(&self) -> Vec<Request>;
+}
+
+/// A workload by name: `scale` is warehouses or hundreds of thousands of customers.
+///
+/// # Errors
+/// An unknown workload or mix; the message lists the known ones.
+pub fn by_name(name: &str, scale: u32, mix: &str) -> Result<Box<dyn Workload>, String> {
+    match name {
+        "tpcc" => Ok(Box::new(tpcc::Tpcc::new(scale, mix.parse()?))),
+        "smallbank" => match mix {
+            "full" => Ok(Box::new(smallbank::Smallbank::new(scale))),
+            _ => Err(format!("unknown mix \"{mix}\" of smallbank; known are: full")),
+        },
+        _ => Err(format!("unknown workload \"{name}\"; known are: tpcc, smallbank")),
+    }
+}
+
+/// A generator that follows from a seed and a number.
+fn random(seed: u64, number: u64) -> SmallRng {
+    SmallRng::seed_from_u64(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+/// Runs jobs on all cores; each gets its place and a loader.
+fn run_jobs(
+    db: &Database,
+    jobs: usize,
+    progress: &(dyn Fn(usize, usize) + Sync),
+    job: impl Fn(usize, &mut reprise::Loader) -> Result<(), Error> + Sync,
+) -> Result<(), Error> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let (next, done, failed) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(None));
+    let run = || -> Result<(), Error> {
+        let mut loader = db.loader()?;
+        loop {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            if place >= jobs {
+                return Ok(());
+            }
+            job(place, &mut loader)?;
+            progress(done.fetch_add(1, Ordering::Relaxed) + 1, jobs);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                if let Err(error) = run() {
+                    next.store(jobs, Ordering::Relaxed);
+                    *failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(error);
+                }
+            });
+        }
+    });
+    match failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
+}

@@ -65,7 +65,7 @@ END $$;
 CREATE PROCEDURE payment(
     p_w_id INTEGER, p_d_id INTEGER, p_c_w_id INTEGER, p_c_d_id INTEGER, p_c_id INTEGER,
     p_c_last TEXT, p_amount NUMERIC, p_date TIMESTAMP,
-    OUT o_c_id INTEGER, OUT o_balance NUMERIC)
+    OUT o_c_id INTEGER, OUT o_payment INTEGER, OUT o_balance NUMERIC)
 LANGUAGE plpgsql AS $$
 DECLARE
     v_amount  NUMERIC(6,2) := p_amount;
@@ -73,7 +73,6 @@ DECLARE
     v_w_name  VARCHAR(10);
     v_d_name  VARCHAR(10);
     v_credit  CHAR(2);
-    v_payment INTEGER;
     v_balance NUMERIC(12,2);
 BEGIN
     UPDATE warehouse SET w_ytd = w_ytd + v_amount WHERE w_id = p_w_id
@@ -94,7 +93,7 @@ BEGIN
         c_ytd_payment = c_ytd_payment + v_amount,
         c_payment_cnt = c_payment_cnt + 1
         WHERE c_w_id = p_c_w_id AND c_d_id = p_c_d_id AND c_id = o_c_id
-        RETURNING c_credit, c_payment_cnt, c_balance INTO v_credit, v_payment, v_balance;
+        RETURNING c_credit, c_payment_cnt, c_balance INTO v_credit, o_payment, v_balance;
     IF v_credit = 'BC' THEN
         UPDATE customer SET
             c_data = left(o_c_id::text || ' ' || p_c_d_id::text || ' ' || p_c_w_id::text || ' '
@@ -102,7 +101,7 @@ BEGIN
             WHERE c_w_id = p_c_w_id AND c_d_id = p_c_d_id AND c_id = o_c_id;
     END IF;
     INSERT INTO history (h_c_id, h_c_d_id, h_c_w_id, h_payment, h_d_id, h_w_id, h_date, h_amount, h_data)
-        VALUES (o_c_id, p_c_d_id, p_c_w_id, v_payment, p_d_id, p_w_id, p_date, v_amount,
+        VALUES (o_c_id, p_c_d_id, p_c_w_id, o_payment, p_d_id, p_w_id, p_date, v_amount,
                 v_w_name || '    ' || v_d_name);
     o_balance := v_balance;
 END $$;
@@ -143,14 +142,13 @@ END $$;
 
 -- Clause 2.7: the oldest undelivered order of every district.
 CREATE PROCEDURE delivery(
-    p_w_id INTEGER, p_carrier INTEGER, p_date TIMESTAMP, OUT o_delivered INTEGER)
+    p_w_id INTEGER, p_carrier INTEGER, p_date TIMESTAMP, OUT o_orders INTEGER[])
 LANGUAGE plpgsql AS $$
 DECLARE
     v_order    INTEGER;
     v_customer INTEGER;
     v_amount   NUMERIC(12,2);
 BEGIN
-    o_delivered := 0;
     FOR v_district IN 1..10 LOOP
         SELECT no_o_id INTO v_order FROM new_order
             WHERE no_w_id = p_w_id AND no_d_id = v_district ORDER BY no_o_id LIMIT 1;
@@ -166,7 +164,7 @@ BEGIN
             WHERE ol_w_id = p_w_id AND ol_d_id = v_district AND ol_o_id = v_order;
         UPDATE customer SET c_balance = c_balance + v_amount, c_delivery_cnt = c_delivery_cnt + 1
             WHERE c_w_id = p_w_id AND c_d_id = v_district AND c_id = v_customer;
-        o_delivered := o_delivered + 1;
+        o_orders[v_district] := v_order;
     END LOOP;
 END $$;
 

@@ -1,0 +1,189 @@
+//! `reprise bench`: runs a workload and measures it.
+
+use crate::clients::{self, Run, Until};
+use crate::options::DatabaseOptions;
+use crate::progress;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use hdrhistogram::Histogram;
+use reprise::Database;
+use serde::Serialize;
+use std::path::PathBuf;
+use std::time::Duration;
+use workload::Workload;
+
+#[derive(Args)]
+pub struct Arguments {
+    /// The workload: tpcc, smallbank.
+    workload: String,
+    /// Client threads, each with a session.
+    #[arg(long, default_value_t = 1)]
+    workers: usize,
+    /// How long to run.
+    #[arg(long, conflicts_with = "transactions")]
+    seconds: Option<f64>,
+    /// How many transactions to run.
+    #[arg(long)]
+    transactions: Option<u64>,
+    /// Warehouses (tpcc), hundreds of thousands of customers (smallbank).
+    #[arg(long, default_value_t = 1)]
+    scale: u32,
+    /// Which transactions; tpcc: full, write, new-order.
+    #[arg(long, default_value = "full")]
+    mix: String,
+    /// Transactions a second to offer, instead of as many as possible.
+    #[arg(long)]
+    rate: Option<f64>,
+    /// Seed of data and requests.
+    #[arg(long, default_value_t = 42)]
+    seed: u64,
+    /// The data folder, which must be new; a temporary one when left out.
+    #[arg(long)]
+    data: Option<PathBuf>,
+    /// End by SIGKILL instead of a clean shutdown.
+    #[arg(long, requires = "data")]
+    crash: bool,
+    /// Print one JSON object on standard output.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    database: DatabaseOptions,
+}
+
+#[derive(Serialize)]
+struct Latency {
+    p50: u64,
+    p99: u64,
+    p999: u64,
+    max: u64,
+}
+
+#[derive(Serialize)]
+struct Report {
+    workload: String,
+    mix: String,
+    scale: u32,
+    workers: usize,
+    log: String,
+    sequencing: String,
+    seed: u64,
+    seconds: f64,
+    throughput_tps: f64,
+    committed: u64,
+    aborted: u64,
+    conflicts: u64,
+    log_bytes: u64,
+    log_bytes_per_txn: f64,
+    log_file_bytes: u64,
+    log_batches: u64,
+    log_flush_us: f64,
+    commit_latency_us: Latency,
+    load_s: f64,
+}
+
+fn latency(histogram: &Histogram<u64>) -> Latency {
+    Latency {
+        p50: histogram.value_at_quantile(0.5),
+        p99: histogram.value_at_quantile(0.99),
+        p999: histogram.value_at_quantile(0.999),
+        max: histogram.max(),
+    }
+}
+
+/// Makes a database with a workload's tables, procedures and rows, durably.
+pub fn prepare(db: &Database, workload: &dyn Workload, seed: u64) -> Result<()> {
+    let mut session = db.session()?;
+    for script in workload.definitions() {
+        session.execute_script(script)?;
+    }
+    let bar = progress::bar("loading", 0);
+    workload.load(db, seed, &|done, jobs| {
+        bar.set_length(jobs as u64);
+        bar.set_position(done as u64);
+    })?;
+    bar.finish_and_clear();
+    db.checkpoint()?;
+    Ok(())
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let workload = match workload::by_name(&arguments.workload, arguments.scale, &arguments.mix) {
+        Ok(workload) => workload,
+        Err(message) => bail!(message),
+    };
+    let temporary = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let folder = arguments.data.clone().unwrap_or_else(|| temporary.path().join("data"));
+    let db = Database::open(&folder, arguments.database.config())?;
+    let loading = std::time::Instant::now();
+    prepare(&db, &*workload, arguments.seed)
+        .with_context(|| format!("cannot load {} into {}", workload.name(), folder.display()))?;
+    let load_s = loading.elapsed().as_secs_f64();
+    let before = db.statistics();
+    let until = match (arguments.seconds, arguments.transactions) {
+        (_, Some(transactions)) => Until::Transactions(transactions),
+        (seconds, None) => Until::Elapsed(Duration::from_secs_f64(seconds.unwrap_or(10.0))),
+    };
+    let run = Run { clients: arguments.workers, until, seed: arguments.seed, rate: arguments.rate };
+    let measured = clients::run(&db, &*workload, run, &|_, _, _| {}, false)?;
+    let after = db.statistics();
+    let writes = (after.committed - before.committed).max(1);
+    let log_bytes = after.log.record_bytes - before.log.record_bytes;
+    let batches = after.log.batches - before.log.batches;
+    let seconds = measured.elapsed.as_secs_f64();
+    let report = Report {
+        workload: arguments.workload.clone(),
+        mix: arguments.mix.clone(),
+        scale: arguments.scale,
+        workers: arguments.workers,
+        log: arguments.database.content.to_string(),
+        sequencing: arguments.database.sequencing.to_string(),
+        seed: arguments.seed,
+        seconds,
+        throughput_tps: measured.committed as f64 / seconds,
+        committed: measured.committed,
+        aborted: measured.aborted,
+        conflicts: after.conflicts - before.conflicts,
+        log_bytes,
+        log_bytes_per_txn: log_bytes as f64 / writes as f64,
+        log_file_bytes: after.log.file_bytes - before.log.file_bytes,
+        log_batches: batches,
+        log_flush_us: (after.log.flush_us - before.log.flush_us) as f64 / batches.max(1) as f64,
+        commit_latency_us: latency(&measured.latency_us),
+        load_s,
+    };
+    if arguments.json {
+        println!("{}", serde_json::to_string(&report)?);
+    } else {
+        print_report(&report);
+    }
+    if arguments.crash {
+        crash();
+    }
+    Ok(())
+}
+
+fn print_report(report: &Report) {
+    let latency = &report.commit_latency_us;
+    println!(
+        "{} {} x{}, {} workers, log {}: {:.0} transactions a second",
+        report.workload, report.mix, report.scale, report.workers, report.log, report.throughput_tps
+    );
+    println!(
+        "committed {}, aborted {}, retried after conflicts {}",
+        report.committed, report.aborted, report.conflicts
+    );
+    println!(
+        "log: {:.1} bytes a transaction that writes, {} batches of {:.0} us",
+        report.log_bytes_per_txn, report.log_batches, report.log_flush_us
+    );
+    println!("commit latency: p50 {} us, p99 {} us, p99.9 {} us", latency.p50, latency.p99, latency.p999);
+}
+
+/// Ends this process as a power cut would end it.
+fn crash() -> ! {
+    use std::io::Write;
+    let _ = std::io::stdout().flush();
+    let own = std::process::id().to_string();
+    let _ = std::process::Command::new("kill").args(["-9", &own]).status();
+    std::process::abort()
+}

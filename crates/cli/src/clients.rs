@@ -1,0 +1,157 @@
+//! Clients that run a workload: each a thread with a session, many calls in flight, acknowledged by epoch.
+
+use hdrhistogram::Histogram;
+use reprise::{Database, Epoch, Error, Row};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use workload::{Request, Workload};
+
+/// Latencies are recorded from this to this many microseconds.
+const LONGEST_US: u64 = 60_000_000;
+/// Calls in flight of a client; beyond that it waits for the log.
+const IN_FLIGHT: usize = 100_000;
+
+/// When clients stop.
+#[derive(Clone, Copy, Debug)]
+pub enum Until {
+    /// After a time.
+    Elapsed(Duration),
+    /// After a number of transactions, all clients together.
+    Transactions(u64),
+}
+
+/// How a run is driven.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    pub clients: usize,
+    pub until: Until,
+    pub seed: u64,
+    /// Transactions a second, all clients together; as many as possible when `None`.
+    pub rate: Option<f64>,
+}
+
+/// What a run measured.
+pub struct Measured {
+    pub committed: u64,
+    pub aborted: u64,
+    pub elapsed: Duration,
+    pub latency_us: Histogram<u64>,
+}
+
+struct Shared {
+    stop: AtomicBool,
+    started: AtomicU64,
+}
+
+/// Runs clients; `acknowledged` is told of every request whose commit is durable.
+pub fn run(
+    db: &Database,
+    workload: &dyn Workload,
+    run: Run,
+    acknowledged: &(dyn Fn(usize, &Request, &Row) + Sync),
+    traced: bool,
+) -> Result<Measured, Error> {
+    let shared = Shared { stop: AtomicBool::new(false), started: AtomicU64::new(0) };
+    let begun = Instant::now();
+    let results: Vec<Result<(u64, u64, Histogram<u64>), Error>> = std::thread::scope(|scope| {
+        let running: Vec<_> = (0..run.clients)
+            .map(|number| {
+                let shared = &shared;
+                scope.spawn(move || client(db, workload, run, number, shared, acknowledged, traced))
+            })
+            .collect();
+        if let Until::Elapsed(time) = run.until {
+            std::thread::sleep(time);
+            shared.stop.store(true, Ordering::Relaxed);
+        }
+        running.into_iter().map(|thread| thread.join().expect("a client does not panic")).collect()
+    });
+    let elapsed = begun.elapsed();
+    let mut measured = Measured { committed: 0, aborted: 0, elapsed, latency_us: histogram() };
+    for result in results {
+        let (committed, aborted, latency_us) = result?;
+        measured.committed += committed;
+        measured.aborted += aborted;
+        let _ = measured.latency_us.add(latency_us);
+    }
+    Ok(measured)
+}
+
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LONGEST_US, 3).expect("valid bounds")
+}
+
+struct InFlight {
+    epoch: Epoch,
+    begun: Instant,
+    trace: Option<(Request, Row)>,
+}
+
+fn client(
+    db: &Database,
+    workload: &dyn Workload,
+    run: Run,
+    number: usize,
+    shared: &Shared,
+    acknowledged: &(dyn Fn(usize, &Request, &Row) + Sync),
+    traced: bool,
+) -> Result<(u64, u64, Histogram<u64>), Error> {
+    let mut session = db.session()?;
+    let mut inputs = workload.client(number, run.clients, run.seed);
+    let (mut committed, mut aborted, mut latency_us) = (0, 0, histogram());
+    let mut pending: VecDeque<InFlight> = VecDeque::new();
+    let mut request = Request::default();
+    let interval = run.rate.map(|rate| Duration::from_secs_f64(run.clients as f64 / rate));
+    let mut due = Instant::now();
+    let mut settle = |pending: &mut VecDeque<InFlight>| {
+        let durable = db.durable_epoch();
+        if pending.front().is_none_or(|first| first.epoch > durable) {
+            return;
+        }
+        let now = Instant::now();
+        while pending.front().is_some_and(|first| first.epoch <= durable) {
+            let Some(done) = pending.pop_front() else { break };
+            committed += 1;
+            let _ = latency_us.record((now - done.begun).as_micros() as u64);
+            if let Some((request, row)) = done.trace {
+                acknowledged(number, &request, &row);
+            }
+        }
+    };
+    loop {
+        let enough = match run.until {
+            Until::Elapsed(_) => shared.stop.load(Ordering::Relaxed),
+            Until::Transactions(limit) => shared.started.fetch_add(1, Ordering::Relaxed) >= limit,
+        };
+        if enough {
+            break;
+        }
+        if let Some(interval) = interval {
+            while Instant::now() < due {
+                settle(&mut pending);
+                std::hint::spin_loop();
+            }
+            due += interval;
+        }
+        inputs.next(&mut request);
+        let begun = Instant::now();
+        match session.submit_epoch(request.procedure, &request.arguments) {
+            Ok(epoch) => {
+                let trace = traced.then(|| (request.clone(), session.row()));
+                pending.push_back(InFlight { epoch, begun, trace });
+            }
+            Err(Error::Sql(_)) => aborted += 1,
+            Err(error) => return Err(error),
+        }
+        settle(&mut pending);
+        if pending.len() >= IN_FLIGHT {
+            session.wait_for(pending[0].epoch)?;
+        }
+    }
+    if let Some(last) = pending.iter().map(|waiting| waiting.epoch).max() {
+        session.wait_for(last)?;
+    }
+    settle(&mut pending);
+    Ok((committed, aborted, latency_us))
+}

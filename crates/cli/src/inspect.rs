@@ -1,0 +1,92 @@
+//! `reprise log`: what a data folder's log holds.
+
+use anyhow::{Result, bail};
+use clap::Args;
+use comfy_table::Table;
+use reprise::Config;
+use reprise::rooms::catalog::Reader;
+use reprise::rooms::checkpoint::Manifest;
+use reprise::rooms::logging::content::{self, Record};
+use reprise::rooms::logging::{LogTail, PepochFile, read_device};
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub struct Arguments {
+    /// The data folder.
+    folder: PathBuf,
+    /// Print every record.
+    #[arg(long)]
+    dump: bool,
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let (disk, folder) = (Config::default().disk, &arguments.folder);
+    let Some(pepoch) = PepochFile::read(&disk, folder)? else {
+        bail!("{} holds no database", folder.display());
+    };
+    match Manifest::read(&disk, folder)? {
+        Some(manifest) => println!(
+            "checkpoint {}: all transactions before {}, {} rows in {} parts",
+            manifest.number,
+            manifest.bound,
+            manifest.parts.iter().map(|part| part.rows).sum::<u64>(),
+            manifest.parts.len()
+        ),
+        None => println!("no checkpoint"),
+    }
+    for incarnation in &pepoch.incarnations {
+        match incarnation.cut {
+            Some(cut) => println!("incarnation {}: counts up to epoch {cut}", incarnation.number),
+            None => println!("incarnation {}: the last one", incarnation.number),
+        }
+    }
+    let mut table = Table::new();
+    table.set_header(["device", "incarnation", "files", "bytes", "batches", "records", "epochs", "tail"]);
+    for device in &pepoch.devices {
+        for log in read_device(&disk, &folder.join(device))? {
+            let (mut records, mut epochs) = (0u64, None);
+            for batch in &log.batches {
+                let mut reader = Reader::new(&batch.records);
+                while reader.remaining() > 0 {
+                    let Ok((order, record)) = content::read(&mut reader) else {
+                        bail!("{} holds a record that makes no sense", batch.file.display());
+                    };
+                    records += 1;
+                    let (first, _) = epochs.unwrap_or((order.epoch(), order.epoch()));
+                    epochs = Some((first.min(order.epoch()), order.epoch()));
+                    if arguments.dump {
+                        dump(order, &record);
+                    }
+                }
+            }
+            table.add_row([
+                device.display().to_string(),
+                log.incarnation.to_string(),
+                log.files.len().to_string(),
+                log.bytes_read.to_string(),
+                log.batches.len().to_string(),
+                records.to_string(),
+                epochs.map_or("-".into(), |(first, last)| format!("{first} to {last}")),
+                match &log.tail {
+                    LogTail::Clean => "whole".into(),
+                    LogTail::Torn { file, offset } => format!("torn at {offset} of {}", file.display()),
+                },
+            ]);
+        }
+    }
+    println!("{table}");
+    Ok(())
+}
+
+fn dump(order: reprise::CommitOrder, record: &Record<'_>) {
+    match record {
+        Record::Call(call) => println!(
+            "{order} call of procedure {} version {}, {} bytes of arguments",
+            call.procedure.0,
+            call.version,
+            call.arguments.len()
+        ),
+        Record::Statement(statement) => println!("{order} {}", statement.text),
+        _ => println!("{order} a record of another kind"),
+    }
+}

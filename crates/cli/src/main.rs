@@ -1,0 +1,51 @@
+//! The `reprise` program.
+
+mod bench;
+mod clients;
+mod demo;
+mod inspect;
+mod options;
+mod progress;
+mod recover;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// A main-memory database whose transactions are stored procedures, and that comes back from a crash by replaying them.
+#[derive(Parser)]
+#[command(name = "reprise", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Load TPC-C, run it, kill the database in the middle, recover, and check that nothing is missing.
+    Demo(demo::Arguments),
+    /// Run a workload and measure it.
+    Bench(bench::Arguments),
+    /// Recover a data folder and report; reads only.
+    Recover(recover::Arguments),
+    /// Show the log of a data folder: files, batches, records, checks; reads only.
+    Log(inspect::Arguments),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Recover(arguments) => recover::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Log(arguments) => inspect::run(&arguments).map(|()| ExitCode::SUCCESS),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

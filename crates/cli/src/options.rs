@@ -1,0 +1,49 @@
+//! Options that several commands share.
+
+use clap::Args;
+use reprise::{Config, Content, Sequencing};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How the database is opened.
+#[derive(Args, Clone, Debug)]
+pub struct DatabaseOptions {
+    /// What is logged: off, command.
+    #[arg(long = "log", default_value = "command")]
+    pub content: Content,
+    /// In which order the log is durable: epoch.
+    #[arg(long, default_value = "epoch")]
+    pub sequencing: Sequencing,
+    /// How transactions are kept apart: occ.
+    #[arg(long, default_value = "occ", value_parser = ["occ"])]
+    pub concurrency: String,
+    /// A folder for a log of its own; repeatable. [default: log, in the data folder]
+    #[arg(long = "log-device")]
+    pub log_devices: Vec<PathBuf>,
+    /// Seconds between two checkpoints; without it none are taken.
+    #[arg(long)]
+    pub checkpoint_every: Option<f64>,
+    /// Mebibytes of a log file.
+    #[arg(long, default_value_t = 64)]
+    pub log_file_mib: u64,
+    /// Gibibytes that rows and indexes may take.
+    #[arg(long, default_value_t = 64)]
+    pub memory_gib: usize,
+}
+
+impl DatabaseOptions {
+    /// The configuration that they say.
+    pub fn config(&self) -> Config {
+        let mut config = Config::default();
+        config.content = self.content;
+        config.sequencing = self.sequencing;
+        if !self.log_devices.is_empty() {
+            let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            config.log_devices = Some(self.log_devices.iter().map(absolute).collect());
+        }
+        config.checkpoint_every = self.checkpoint_every.map(Duration::from_secs_f64);
+        config.log_file_bytes = self.log_file_mib << 20;
+        config.memory_bytes = self.memory_gib << 30;
+        config
+    }
+}

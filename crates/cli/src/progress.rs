@@ -1,0 +1,44 @@
+//! Progress bars: on a terminal only.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use reprise::{Progress, Stage};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const STYLE: &str = "{msg:28} [{bar:32}] {percent:>3} %  {per_sec}  {eta} left";
+
+/// A bar over a number of steps, drawn on standard error where that is a terminal.
+pub fn bar(message: &'static str, total: u64) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template(STYLE) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar.set_message(message);
+    bar
+}
+
+/// Runs something that recovers, with a bar that follows it.
+pub fn watch<R>(run: impl FnOnce(&Progress) -> R) -> R {
+    let (progress, done) = (Progress::default(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let bar = bar("recovering", 0);
+            while !done.load(Ordering::Acquire) {
+                let (stage, position, total) = progress.now();
+                bar.set_message(match stage {
+                    Stage::Checkpoint => "loading the checkpoint",
+                    Stage::Log => "reading the log",
+                    Stage::Replay => "replaying transactions",
+                    Stage::Done => "recovered",
+                });
+                bar.set_length(total);
+                bar.set_position(position);
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            bar.finish_and_clear();
+        });
+        let result = run(&progress);
+        done.store(true, Ordering::Release);
+        result
+    })
+}

@@ -1,0 +1,56 @@
+//! How a database is opened.
+
+use logging::disk::{RealDisk, SharedDisk};
+use logging::{Content, Sequencing};
+use recovery::Method;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Settings of a database. Start from `Config::default()` and change what you need.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// What is logged.
+    pub content: Content,
+    /// In which order the log is durable.
+    pub sequencing: Sequencing,
+    /// Folders of the log devices, one logger each; relative ones lie in the data folder. `None` takes those that the
+    /// folder was made with, `log` for a new one.
+    pub log_devices: Option<Vec<PathBuf>>,
+    /// Bytes of a log file.
+    pub log_file_bytes: u64,
+    /// Least time between two batches of a logger: zero writes whenever there is something.
+    pub flush_floor: Duration,
+    /// How often a checkpoint is taken; `None` takes them only when asked.
+    pub checkpoint_every: Option<Duration>,
+    /// Threads that write and load checkpoints.
+    pub checkpoint_threads: usize,
+    /// How the log is replayed.
+    pub method: Method,
+    /// Sessions, and threads of checkpoints, at one time.
+    pub workers: usize,
+    /// Bytes that rows and indexes may take.
+    pub memory_bytes: usize,
+    /// Where files are.
+    pub disk: SharedDisk,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            content: Content::default(),
+            sequencing: Sequencing::default(),
+            log_devices: None,
+            log_file_bytes: 64 << 20,
+            flush_floor: Duration::ZERO,
+            checkpoint_every: None,
+            checkpoint_threads: threads,
+            method: Method::default(),
+            workers: 256,
+            memory_bytes: 64 << 30,
+            disk: Arc::new(RealDisk),
+        }
+    }
+}

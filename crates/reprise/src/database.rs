@@ -1,0 +1,229 @@
+//! The database: opened, recovered, and handed out in sessions.
+
+use crate::definitions::{Definitions, Version};
+use crate::maintenance::Checkpointer;
+use crate::{Config, Error, Loader, Session};
+use catalog::Epoch;
+use logging::{Content, EpochLog, Incarnation, LogConfig, LogError, LogStatistics, PepochFile};
+use recovery::{Progress, Recovered, RecoveryConfig, RecoveryReport};
+use std::any::Any;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use storage::{Digest, Worker};
+
+/// What happened since the database was opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Statistics {
+    /// Transactions that wrote and committed.
+    pub committed: u64,
+    /// Transactions that only read.
+    pub read: u64,
+    /// Transactions that an error ended.
+    pub failed: u64,
+    /// Attempts that a conflict ended and that were tried again.
+    pub conflicts: u64,
+    /// What was logged.
+    pub log: LogStatistics,
+}
+
+/// What all sessions share.
+pub(crate) struct Inner {
+    pub(crate) folder: PathBuf,
+    pub(crate) config: Config,
+    pub(crate) definitions: Definitions,
+    pub(crate) log: Option<EpochLog>,
+    pub(crate) devices: Vec<PathBuf>,
+    /// Held by whoever opens the snapshot.
+    pub(crate) maintenance: Mutex<()>,
+    pub(crate) committed: AtomicU64,
+    pub(crate) read: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    pub(crate) conflicts: AtomicU64,
+    _lock: Box<dyn Any + Send + Sync>,
+}
+
+/// A database. Clones share it; it closes when the last clone and the last session are gone.
+#[derive(Clone)]
+pub struct Database {
+    pub(crate) inner: Arc<Inner>,
+    report: Arc<RecoveryReport>,
+    _checkpointer: Option<Arc<Checkpointer>>,
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Database").field("folder", &self.inner.folder).finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    /// The last epoch whose commits are acknowledged.
+    pub(crate) fn durable(&self, worker: &Worker) -> Epoch {
+        match &self.log {
+            Some(log) => log.durable(),
+            None => Epoch(worker.epochs().current().0 - 1),
+        }
+    }
+
+    pub(crate) fn wait(&self, epoch: Epoch) -> Result<(), LogError> {
+        match &self.log {
+            Some(log) => log.wait(epoch),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Database {
+    /// Opens a folder, which is made if it is not there, and recovers what is in it.
+    ///
+    /// # Errors
+    /// Another process has it; it cannot be recovered; the disk fails.
+    pub fn open(folder: impl AsRef<Path>, config: Config) -> Result<Self, Error> {
+        Self::open_with(folder.as_ref(), config, &Progress::default())
+    }
+
+    /// Opens a folder while somebody watches how far recovery is.
+    ///
+    /// # Errors
+    /// As `open`.
+    pub fn open_with(folder: &Path, config: Config, progress: &Progress) -> Result<Self, Error> {
+        let disk = Arc::clone(&config.disk);
+        disk.create_folder(folder).map_err(|error| LogError::io("create", folder, error))?;
+        let lock_path = folder.join("lock");
+        let lock = disk.lock(&lock_path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::WouldBlock => Error::InUse(folder.into()),
+            _ => LogError::io("lock", &lock_path, error).into(),
+        })?;
+        let recovery = RecoveryConfig {
+            method: config.method,
+            threads: config.checkpoint_threads,
+            workers: config.workers,
+            memory_bytes: config.memory_bytes,
+        };
+        let recovered = recovery::recover(&disk, folder, &recovery, progress).map_err(Error::Recovery)?;
+        let (recovered, incarnation) = begin_incarnation(recovered, &config, folder)?;
+        let devices: Vec<PathBuf> =
+            recovered.pepoch.devices.iter().map(|device| folder.join(device)).collect();
+        let epochs = Arc::clone(&recovered.tables.epochs);
+        let log = match config.content {
+            Content::Off => None,
+            _ => {
+                let log = LogConfig {
+                    devices: recovered.pepoch.devices.clone(),
+                    file_bytes: config.log_file_bytes,
+                    flush_floor: config.flush_floor,
+                };
+                let files = recovered.log_files;
+                Some(EpochLog::start(&log, &devices, &disk, incarnation, &epochs, files)?)
+            }
+        };
+        for device in &devices {
+            disk.create_folder(device).map_err(|error| LogError::io("create", device, error))?;
+        }
+        let version = Version::new(1, recovered.schema, recovered.tables, recovered.statements);
+        let inner = Arc::new(Inner {
+            folder: folder.into(),
+            definitions: Definitions::new(version),
+            log,
+            devices,
+            maintenance: Mutex::default(),
+            committed: AtomicU64::new(0),
+            read: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            conflicts: AtomicU64::new(0),
+            config,
+            _lock: lock,
+        });
+        let every = inner.config.checkpoint_every;
+        let checkpointer = every.map(|every| Arc::new(Checkpointer::start(Arc::downgrade(&inner), every)));
+        Ok(Self { inner, report: Arc::new(recovered.report), _checkpointer: checkpointer })
+    }
+
+    /// What recovery found when the database was opened.
+    pub fn recovery_report(&self) -> &RecoveryReport {
+        &self.report
+    }
+
+    /// A session: one thread's way to run transactions.
+    ///
+    /// # Errors
+    /// All worker slots are taken.
+    pub fn session(&self) -> Result<Session, Error> {
+        Session::new(Arc::clone(&self.inner))
+    }
+
+    /// A way to fill tables before sessions use them. What it loads is durable after the next `checkpoint`.
+    ///
+    /// # Errors
+    /// All worker slots are taken.
+    pub fn loader(&self) -> Result<Loader, Error> {
+        Loader::new(Arc::clone(&self.inner))
+    }
+
+    /// Takes a checkpoint now, and recycles the log behind it.
+    ///
+    /// # Errors
+    /// The disk is full, or fails; the checkpoint before is then still there.
+    pub fn checkpoint(&self) -> Result<checkpoint::CheckpointSummary, Error> {
+        self.inner.checkpoint()
+    }
+
+    /// The digest of all tables as of now.
+    ///
+    /// # Errors
+    /// All worker slots are taken.
+    pub fn digest(&self) -> Result<Digest, Error> {
+        let _alone = self.inner.maintenance.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let tables = self.inner.definitions.current().tables.clone();
+        tables.digest().ok_or(Error::TooManySessions(self.inner.config.workers))
+    }
+
+    /// The last epoch whose commits are acknowledged.
+    pub fn durable_epoch(&self) -> Epoch {
+        match &self.inner.log {
+            Some(log) => log.durable(),
+            None => Epoch(u64::MAX),
+        }
+    }
+
+    /// What happened since the database was opened, of sessions that have published it: each does so now and then,
+    /// and when it ends.
+    pub fn statistics(&self) -> Statistics {
+        Statistics {
+            committed: self.inner.committed.load(Ordering::Relaxed),
+            read: self.inner.read.load(Ordering::Relaxed),
+            failed: self.inner.failed.load(Ordering::Relaxed),
+            conflicts: self.inner.conflicts.load(Ordering::Relaxed),
+            log: self.inner.log.as_ref().map(EpochLog::statistics).unwrap_or_default(),
+        }
+    }
+}
+
+/// Makes the cut durable before anything new can be logged (DESIGN §6.3, last trap).
+fn begin_incarnation(
+    mut recovered: Recovered,
+    config: &Config,
+    folder: &Path,
+) -> Result<(Recovered, u64), Error> {
+    let pepoch: &mut PepochFile = &mut recovered.pepoch;
+    if pepoch.devices.is_empty() {
+        pepoch.devices = config.log_devices.clone().unwrap_or_else(|| LogConfig::default().devices);
+    } else if let Some(asked) = &config.log_devices
+        && *asked != pepoch.devices
+    {
+        return Err(Error::OtherDevices { made: pepoch.devices.clone(), asked: asked.clone() });
+    }
+    let number = pepoch.next();
+    // Cuts of incarnations whose files are gone are not needed any more.
+    let alive =
+        |incarnation: &Incarnation| {
+            recovered.log_files.iter().flatten().any(|(file, _)| {
+                logging::FileId::of(file).is_some_and(|id| id.incarnation == incarnation.number)
+            })
+        };
+    pepoch.incarnations.retain(alive);
+    pepoch.incarnations.push(Incarnation { number, cut: None });
+    pepoch.write(&config.disk, folder)?;
+    Ok((recovered, number))
+}

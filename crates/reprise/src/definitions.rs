@@ -1,0 +1,110 @@
+//! The definitions that sessions work with, and how they change.
+//!
+//! A change waits until no transaction is running, then makes new definitions; sessions notice by a number.
+//! Invariant: a transaction runs from begin to end under one version of the definitions. A session announces itself as
+//! active, then looks at the version; a change raises the flag, then waits until nobody is active. Held by:
+//! `crates/reprise/tests/definitions.rs`.
+
+use crate::Error;
+use logging::LogError;
+use procedure::{Procedure, SqlError};
+use sql::{Effect, Schema};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use storage::{Slot, Worker};
+use transaction::Tables;
+
+/// One version of all definitions.
+#[derive(Debug)]
+pub(crate) struct Version {
+    pub(crate) number: u64,
+    pub(crate) schema: Schema,
+    pub(crate) tables: Tables,
+    pub(crate) procedures: HashMap<String, Arc<Procedure>>,
+    /// The statements that made it, in order.
+    pub(crate) statements: Vec<String>,
+}
+
+impl Version {
+    pub(crate) fn new(number: u64, schema: Schema, tables: Tables, statements: Vec<String>) -> Self {
+        let procedures = schema.procedures();
+        let procedures = procedures.map(|own| (own.name.clone(), Arc::clone(own))).collect();
+        Self { number, schema, tables, procedures, statements }
+    }
+}
+
+/// The current version, and the flag that one is being made.
+#[derive(Debug)]
+pub(crate) struct Definitions {
+    current: Mutex<Arc<Version>>,
+    number: AtomicU64,
+    changing: AtomicBool,
+}
+
+impl Definitions {
+    pub(crate) fn new(version: Version) -> Self {
+        Self {
+            number: AtomicU64::new(version.number),
+            current: Mutex::new(Arc::new(version)),
+            changing: AtomicBool::new(false),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arc<Version>> {
+        self.current.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// The current version; waits while one is being made.
+    pub(crate) fn current(&self) -> Arc<Version> {
+        Arc::clone(&self.lock())
+    }
+
+    /// Whether a session that is active now may go on with a version.
+    #[inline]
+    pub(crate) fn is_current(&self, number: u64) -> bool {
+        // ORDERING: SeqCst after the session's `enter`: either this sees the flag, or the change sees the session.
+        !self.changing.load(Ordering::SeqCst) && self.number.load(Ordering::SeqCst) == number
+    }
+
+    /// Applies a definition while nobody else is active. `worker` belongs to the session that asks; `log` writes the
+    /// statement's record once it can't fail any more. Returns the procedure to run when the statement is none.
+    pub(crate) fn change(
+        &self,
+        statement: &str,
+        worker: &mut Worker,
+        log: impl FnOnce(Slot) -> Result<(), LogError>,
+    ) -> Result<Option<Arc<Procedure>>, Error> {
+        let mut current = self.lock();
+        let (schema, effect) = current.schema.apply(statement)?;
+        if let Effect::Run(procedure) = effect {
+            return Ok(Some(procedure));
+        }
+        self.changing.store(true, Ordering::SeqCst);
+        while !worker.epochs().is_quiet(worker.slot()) {
+            std::thread::yield_now();
+        }
+        let mut tables = current.tables.clone();
+        worker.enter();
+        let applied = tables.apply(&effect, worker).map_err(Error::from);
+        worker.exit();
+        let logged = applied.and_then(|()| log(worker.slot()).map_err(Error::from));
+        if logged.is_ok() {
+            let number = current.number + 1;
+            let mut statements = current.statements.clone();
+            statements.push(statement.into());
+            *current = Arc::new(Version::new(number, schema, tables, statements));
+            self.number.store(number, Ordering::SeqCst);
+        }
+        self.changing.store(false, Ordering::SeqCst);
+        logged.map(|()| None)
+    }
+}
+
+/// No procedure of that name.
+pub(crate) fn unknown_procedure(name: &str, version: &Version) -> SqlError {
+    let error = SqlError::new("42883", format!("procedure {name} does not exist"));
+    let mut known: Vec<_> = version.procedures.keys().map(String::as_str).collect();
+    known.sort_unstable();
+    if known.is_empty() { error } else { error.with_hint(format!("There are: {}.", known.join(", "))) }
+}

@@ -1,0 +1,76 @@
+//! What a database can answer instead of a result.
+
+use checkpoint::CheckpointError;
+use logging::LogError;
+use procedure::SqlError;
+use recovery::RecoveryError;
+use sql::StatementError;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// An error of the database.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The transaction was refused or said so itself; nothing of it happened.
+    #[error("{} (SQLSTATE {})", .0.message, .0.sqlstate)]
+    Sql(SqlError),
+    /// A statement was refused; nothing of it happened.
+    #[error("{refused} (SQLSTATE {state})", refused = .0, state = .0.error.sqlstate)]
+    Statement(StatementError),
+    /// The log failed. Whether the transaction in hand is durable is not known; no more are accepted.
+    #[error(transparent)]
+    Log(LogError),
+    /// The database could not be recovered; nothing was changed.
+    #[error("cannot recover: {0}")]
+    Recovery(RecoveryError),
+    /// A checkpoint could not be taken; the one before is still there.
+    #[error("cannot take a checkpoint: {0}")]
+    Checkpoint(CheckpointError),
+    /// Another process has the folder.
+    #[error("{} is in use by another process", .0.display())]
+    InUse(PathBuf),
+    /// All worker slots are taken.
+    #[error("all {0} worker slots are taken: close sessions, or raise the configured number of workers")]
+    TooManySessions(usize),
+    /// The folder was made with other log devices.
+    #[error("the folder was made with the log devices {made:?}, not {asked:?}: open it with those")]
+    OtherDevices {
+        /// What the folder was made with.
+        made: Vec<PathBuf>,
+        /// What was asked for.
+        asked: Vec<PathBuf>,
+    },
+}
+
+impl Error {
+    /// PostgreSQL's code for it.
+    pub fn sqlstate(&self) -> &str {
+        match self {
+            Self::Sql(error) => &error.sqlstate,
+            Self::Statement(error) => &error.error.sqlstate,
+            Self::Log(_) | Self::Checkpoint(_) => "58030",
+            Self::Recovery(_) => "XX001",
+            Self::InUse(_) | Self::OtherDevices { .. } => "55006",
+            Self::TooManySessions(_) => "53300",
+        }
+    }
+}
+
+impl From<SqlError> for Error {
+    fn from(error: SqlError) -> Self {
+        Self::Sql(error)
+    }
+}
+
+impl From<StatementError> for Error {
+    fn from(error: StatementError) -> Self {
+        Self::Statement(error)
+    }
+}
+
+impl From<LogError> for Error {
+    fn from(error: LogError) -> Self {
+        Self::Log(error)
+    }
+}

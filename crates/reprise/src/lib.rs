@@ -1,0 +1,59 @@
+//! Reprise: a main-memory database whose transactions are stored procedures.
+//!
+//! It logs what was asked instead of what changed, and comes back by asking again.
+//!
+//! ```
+//! use reprise::{Config, Database, params};
+//!
+//! # fn main() -> Result<(), reprise::Error> {
+//! # let folder = tempfile::tempdir().expect("a temporary folder");
+//! # let folder = folder.path();
+//! let db = Database::open(folder, Config::default())?;
+//! let mut session = db.session()?;
+//! session.execute_script(
+//!     "CREATE TABLE counters (name TEXT PRIMARY KEY, value BIGINT NOT NULL);
+//!      INSERT INTO counters VALUES ('visits', 0);
+//!      CREATE PROCEDURE visit(OUT total BIGINT) LANGUAGE plpgsql AS $$
+//!      BEGIN
+//!          UPDATE counters SET value = value + 1 WHERE name = 'visits' RETURNING value INTO total;
+//!      END $$;",
+//! )?;
+//! let row = session.call("visit", params![])?; // returns once it is durable
+//! assert_eq!(row[0].to_string(), "1");
+//! # Ok(()) }
+//! ```
+//!
+//! This crate puts the rooms together; each room is described in its own crate and in ARCHITECTURE.md.
+
+mod config;
+mod database;
+mod definitions;
+mod error;
+mod load;
+mod maintenance;
+mod session;
+
+pub use catalog::{CommitOrder, Decimal, Epoch, Value};
+pub use checkpoint::CheckpointSummary;
+pub use config::Config;
+pub use database::{Database, Statistics};
+pub use error::Error;
+pub use load::Loader;
+pub use logging::{Content, LogStatistics, Sequencing, disk};
+pub use procedure::{Conflict, SqlError};
+pub use recovery::{Method, Progress, RecoveryReport, Stage};
+pub use session::{Row, Session, Ticket};
+pub use storage::{Digest, TableDigest};
+
+/// The rooms, for programs that look inside: `reprise log`, tests, tools.
+pub mod rooms {
+    pub use {catalog, checkpoint, logging, procedure, recovery, sql, storage, transaction};
+}
+
+/// The arguments of a call: `params![1, "text", None::<i32>]`.
+#[macro_export]
+macro_rules! params {
+    ($($value:expr),* $(,)?) => {
+        &[$($crate::Value::from($value)),*][..] as &[$crate::Value]
+    };
+}

@@ -1,0 +1,77 @@
+//! Filling tables at full speed: not logged, so durable only with the next checkpoint.
+
+use crate::Error;
+use crate::database::Inner;
+use crate::definitions::Version;
+use catalog::{Arena, CommitOrder, Datum, Value, datum_from_value};
+use procedure::SqlError;
+use std::sync::Arc;
+use storage::Worker;
+
+/// Loads rows. Several may work at once, each in its thread; sessions must not use the tables meanwhile.
+#[derive(Debug)]
+pub struct Loader {
+    version: Arc<Version>,
+    worker: Worker,
+    order: CommitOrder,
+    arena: Arena,
+    row: Vec<Datum>,
+    image: Vec<u64>,
+    key: Vec<u8>,
+}
+
+impl Loader {
+    pub(crate) fn new(inner: Arc<Inner>) -> Result<Self, Error> {
+        let version = inner.definitions.current();
+        let (epochs, memory) = (version.tables.epochs.clone(), version.tables.memory.clone());
+        let order = CommitOrder::first_of(epochs.current());
+        let worker = Worker::new(epochs, memory).ok_or(Error::TooManySessions(inner.config.workers))?;
+        Ok(Self {
+            version,
+            worker,
+            order,
+            arena: Arena::default(),
+            row: Vec::new(),
+            image: Vec::new(),
+            key: Vec::new(),
+        })
+    }
+
+    /// Adds a row, one value a column. CHECK constraints and UNIQUE columns but the primary key are not looked at.
+    ///
+    /// # Errors
+    /// No such table; a wrong number or type of values; NULL where none is allowed; a primary key that is taken; out of
+    /// memory.
+    pub fn insert(&mut self, table: &str, values: &[Value]) -> Result<(), Error> {
+        let missing = |error: catalog::CatalogError| SqlError::new("42P01", error.to_string());
+        let table = self.version.schema.catalog().table(table).map_err(missing)?;
+        if values.len() != table.columns.len() {
+            let message = format!("{} has {} columns, not {}", table.name, table.columns.len(), values.len());
+            return Err(SqlError::new("42601", message).into());
+        }
+        self.arena.clear();
+        self.row.clear();
+        for (column, value) in table.columns.iter().zip(values) {
+            let datum = datum_from_value(value, column.ty.into(), &mut self.arena).map_err(SqlError::from)?;
+            if datum.is_null() && !column.nullable {
+                let message = format!("null value in column \"{}\" of \"{}\"", column.name, table.name);
+                return Err(SqlError::new("23502", message).into());
+            }
+            self.row.push(datum);
+        }
+        table.layout.encode(&self.row, &self.arena, &mut self.image);
+        let store = self.version.tables.store(table.id);
+        self.worker.enter();
+        let loaded = store.load(&self.image, self.order, &mut self.worker, &mut self.arena, &mut self.key);
+        self.worker.exit();
+        match loaded {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                let name = &table.indexes[0].name;
+                let message = format!("duplicate key value violates unique constraint \"{name}\"");
+                Err(SqlError::new("23505", message).into())
+            }
+            Err(error) => Err(SqlError::new("53200", error.to_string()).into()),
+        }
+    }
+}

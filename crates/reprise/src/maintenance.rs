@@ -1,0 +1,69 @@
+//! Checkpoints, taken by a thread of their own now and then, or when asked.
+
+use crate::Error;
+use crate::database::Inner;
+use checkpoint::CheckpointSummary;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+impl Inner {
+    /// Takes a checkpoint and recycles the log behind it.
+    pub(crate) fn checkpoint(&self) -> Result<CheckpointSummary, Error> {
+        let _alone = self.maintenance.lock().unwrap_or_else(PoisonError::into_inner);
+        let version = self.definitions.current();
+        let complete = |epoch| match &self.log {
+            Some(log) => log.complete(epoch),
+            None => Ok(()),
+        };
+        let (_, summary) = checkpoint::write(
+            &self.config.disk,
+            &self.folder,
+            &self.devices,
+            version.statements.clone(),
+            &version.tables,
+            self.config.checkpoint_threads,
+            complete,
+        )
+        .map_err(Error::Checkpoint)?;
+        if let Some(log) = &self.log {
+            log.release_before(summary.bound.epoch())?;
+        }
+        Ok(summary)
+    }
+}
+
+/// The thread that takes checkpoints.
+pub(crate) struct Checkpointer {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Checkpointer {
+    pub(crate) fn start(inner: Weak<Inner>, every: Duration) -> Self {
+        let (stop, stopped) = channel();
+        let run = move || {
+            while stopped.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+                let Some(inner) = inner.upgrade() else { return };
+                if let Err(error) = inner.checkpoint() {
+                    // The log still has everything: the next attempt may succeed.
+                    eprintln!("warning: {error}");
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("checkpointer".into()).spawn(run).ok();
+        Self { stop: Some(stop), thread }
+    }
+}
+
+impl Drop for Checkpointer {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take()
+            && thread.thread().id() != std::thread::current().id()
+        {
+            let _ = thread.join();
+        }
+    }
+}

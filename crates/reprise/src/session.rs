@@ -1,0 +1,454 @@
+//! A session: runs calls, one at a time, and acknowledges them.
+
+use crate::Error;
+use crate::database::Inner;
+use crate::definitions::{Version, unknown_procedure};
+use catalog::{Datum, Epoch, Value, datum_from_value, encode_value, now_us, value_from_datum};
+use logging::content::{CallRecord, StatementRecord, seal};
+use procedure::{Call, Failure, Machine, Procedure, SqlError, execute};
+use sql::Schema;
+use std::ops::Index;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use storage::Worker;
+use transaction::{Committed, Occ};
+
+/// Sessions publish their counters after this many calls.
+const PUBLISH_EVERY: u64 = 256;
+/// After this many attempts in a row a session lets others run between two.
+const PATIENCE: u32 = 8;
+
+/// What a call returned: one value an output.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Row {
+    names: Vec<String>,
+    values: Vec<Value>,
+}
+
+impl Row {
+    /// The names of its columns.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Its values.
+    pub fn values(&self) -> &[Value] {
+        &self.values
+    }
+
+    /// A value by name.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.names.iter().position(|own| own == name).map(|place| &self.values[place])
+    }
+}
+
+impl Index<usize> for Row {
+    type Output = Value;
+
+    fn index(&self, place: usize) -> &Value {
+        &self.values[place]
+    }
+}
+
+/// A transaction that is executed and whose durability is still to come.
+#[must_use = "a commit counts only once it is durable: wait for it, or keep the ticket until you look"]
+#[derive(Clone)]
+pub struct Ticket {
+    inner: Arc<Inner>,
+    epoch: Epoch,
+}
+
+impl std::fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ticket").field("epoch", &self.epoch).finish_non_exhaustive()
+    }
+}
+
+impl Ticket {
+    /// The epoch that must be durable.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Whether it is.
+    pub fn is_durable(&self) -> bool {
+        self.inner.log.as_ref().is_none_or(|log| log.durable() >= self.epoch)
+    }
+
+    /// Returns once it is.
+    ///
+    /// # Errors
+    /// The log has failed before that.
+    pub fn wait(&self) -> Result<(), Error> {
+        Ok(self.inner.wait(self.epoch)?)
+    }
+}
+
+/// One thread's way to run transactions.
+pub struct Session {
+    inner: Arc<Inner>,
+    version: Arc<Version>,
+    occ: Occ,
+    machine: Machine,
+    arguments: Vec<Datum>,
+    record: Vec<u8>,
+    last: Option<Arc<Procedure>>,
+    seeds: u64,
+    committed: u64,
+    read: u64,
+    failed: u64,
+    conflicts: u64,
+    since_publish: u64,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("occ", &self.occ).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    pub(crate) fn new(inner: Arc<Inner>) -> Result<Self, Error> {
+        let version = inner.definitions.current();
+        let (epochs, memory) = (version.tables.epochs.clone(), version.tables.memory.clone());
+        let worker = Worker::new(epochs, memory).ok_or(Error::TooManySessions(inner.config.workers))?;
+        let seeds = now_us() as u64 ^ (worker.slot().0 as u64) << 56;
+        let occ = Occ::new(version.tables.clone(), worker);
+        Ok(Self {
+            inner,
+            version,
+            occ,
+            machine: Machine::default(),
+            arguments: Vec::new(),
+            record: Vec::new(),
+            last: None,
+            seeds,
+            committed: 0,
+            read: 0,
+            failed: 0,
+            conflicts: 0,
+            since_publish: 0,
+        })
+    }
+
+    /// Calls a procedure and returns its outputs once the call is durable.
+    ///
+    /// # Errors
+    /// The procedure raised, a constraint was violated, the arguments are wrong: nothing happened. Or the log failed.
+    pub fn call(&mut self, procedure: &str, arguments: &[Value]) -> Result<Row, Error> {
+        let epoch = self.run_call(procedure, arguments)?;
+        self.inner.wait(epoch)?;
+        Ok(self.row())
+    }
+
+    /// Executes a call now and returns without waiting for the disk. Its outputs are in `row`.
+    ///
+    /// # Errors
+    /// As `call`.
+    pub fn submit(&mut self, procedure: &str, arguments: &[Value]) -> Result<Ticket, Error> {
+        let epoch = self.run_call(procedure, arguments)?;
+        Ok(Ticket { inner: Arc::clone(&self.inner), epoch })
+    }
+
+    /// As `submit`, for callers that compare the epoch with `Database::durable_epoch` themselves.
+    ///
+    /// # Errors
+    /// As `call`.
+    pub fn submit_epoch(&mut self, procedure: &str, arguments: &[Value]) -> Result<Epoch, Error> {
+        self.run_call(procedure, arguments)
+    }
+
+    /// Returns once an epoch is durable, and with it all calls that were submitted in it.
+    ///
+    /// # Errors
+    /// The log has failed before that.
+    pub fn wait_for(&self, epoch: Epoch) -> Result<(), Error> {
+        Ok(self.inner.wait(epoch)?)
+    }
+
+    /// The outputs of the last call.
+    pub fn row(&self) -> Row {
+        let mut row = Row::default();
+        for (name, register, ty) in self.last.iter().flat_map(|procedure| procedure.outputs()) {
+            row.names.push(name.into());
+            row.values.push(value_from_datum(self.machine.get(register), ty, &self.machine.arena));
+        }
+        row
+    }
+
+    /// What RAISE NOTICE and its like said in the last call.
+    pub fn notices(&self) -> &[SqlError] {
+        &self.machine.notices
+    }
+
+    /// Runs a script of statements, one transaction each: definitions, INSERT, UPDATE, DELETE, CALL. All are durable
+    /// when it returns.
+    ///
+    /// # Errors
+    /// The first statement that is refused, with its line and column in the script; those before it have happened.
+    pub fn execute_script(&mut self, script: &str) -> Result<(), Error> {
+        let mut last = None;
+        for (statement, line, column) in Schema::split(script)? {
+            let epoch = self.run_statement(&statement).map_err(|error| match error {
+                Error::Statement(mut error) => {
+                    if error.line == 1 {
+                        error.column += column - 1;
+                    }
+                    error.line += line - 1;
+                    Error::Statement(error)
+                }
+                other => other,
+            })?;
+            last = Some(epoch);
+        }
+        match last {
+            Some(epoch) => Ok(self.inner.wait(epoch)?),
+            None => Ok(()),
+        }
+    }
+
+    fn check_log(&self) -> Result<(), Error> {
+        match &self.inner.log {
+            Some(log) => Ok(log.check()?),
+            None => Ok(()),
+        }
+    }
+
+    fn run_statement(&mut self, statement: &str) -> Result<Epoch, Error> {
+        self.check_log()?;
+        self.seeds = self.seeds.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let (timestamp_us, seed) = (now_us(), self.seeds);
+        StatementRecord { timestamp_us, seed, text: statement }.write(&mut self.record);
+        if let Some(log) = &self.inner.log {
+            log.check_size(self.record.len())?;
+        }
+        let inner = Arc::clone(&self.inner);
+        let epochs = Arc::clone(&self.version.tables.epochs);
+        let mut drawn = epochs.current();
+        let run = {
+            // Nobody opens a snapshot while definitions change.
+            let _alone = inner.maintenance.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let record = &mut self.record;
+            inner.definitions.change(statement, self.occ.worker(), |slot| {
+                epochs.begin_commit(slot);
+                let order = epochs.draw();
+                drawn = order.epoch();
+                seal(order, record);
+                let logged = match &inner.log {
+                    Some(log) => log.append(slot, record, order.epoch()),
+                    None => Ok(()),
+                };
+                epochs.end_commit(slot);
+                logged
+            })?
+        };
+        self.refresh();
+        match run {
+            None => Ok(drawn),
+            Some(procedure) => {
+                self.arguments.clear();
+                self.last = None;
+                match self.run(&procedure, timestamp_us, seed, |_, _| Ok(()))? {
+                    Some(epoch) => Ok(epoch),
+                    None => self.run_statement(statement),
+                }
+            }
+        }
+    }
+
+    fn refresh(&mut self) {
+        self.version = self.inner.definitions.current();
+        self.occ.set_tables(self.version.tables.clone());
+    }
+
+    /// Begins a transaction under the current definitions.
+    #[inline]
+    fn begin(&mut self) -> bool {
+        self.occ.begin();
+        if self.inner.definitions.is_current(self.version.number) {
+            return true;
+        }
+        self.occ.rollback();
+        self.refresh();
+        false
+    }
+
+    fn run_call(&mut self, name: &str, arguments: &[Value]) -> Result<Epoch, Error> {
+        let Some(procedure) = self.version.procedures.get(name) else {
+            self.refresh();
+            if self.version.procedures.contains_key(name) {
+                return self.run_call(name, arguments);
+            }
+            return Err(unknown_procedure(name, &self.version).into());
+        };
+        let procedure = Arc::clone(procedure);
+        if !procedure.read_only {
+            self.check_log()?;
+        }
+        let timestamp_us = if procedure.uses_timestamp { now_us() } else { 0 };
+        let seed = if procedure.uses_seed {
+            self.seeds = self.seeds.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            self.seeds | 1
+        } else {
+            0
+        };
+        let epoch = self.run(&procedure, timestamp_us, seed, |session, procedure| {
+            session.bind(procedure, arguments, timestamp_us, seed)
+        })?;
+        match epoch {
+            Some(epoch) => {
+                self.last = Some(procedure);
+                Ok(epoch)
+            }
+            None => self.run_call(name, arguments),
+        }
+    }
+
+    /// Brings the arguments of a call into the arena and into its record.
+    fn bind(
+        &mut self,
+        procedure: &Procedure,
+        arguments: &[Value],
+        timestamp_us: i64,
+        seed: u64,
+    ) -> Result<(), Error> {
+        self.arguments.clear();
+        let inputs = procedure.inputs().count();
+        if arguments.len() > inputs {
+            let message = format!("{} takes {inputs} arguments, not {}", procedure.name, arguments.len());
+            return Err(SqlError::new("42883", message).into());
+        }
+        let (id, version) = (procedure.id, procedure.version);
+        CallRecord { procedure: id, version, timestamp_us, seed, arguments: &[] }.write(&mut self.record);
+        for (place, (_, parameter)) in procedure.inputs().enumerate() {
+            let Some(value) = arguments.get(place).or(parameter.default.as_ref()) else {
+                let message = format!(
+                    "{} takes {inputs} arguments, not {}: parameter \"{}\" has no default",
+                    procedure.name,
+                    arguments.len(),
+                    parameter.name
+                );
+                return Err(SqlError::new("42883", message).into());
+            };
+            let datum = datum_from_value(value, parameter.ty, &mut self.machine.arena).map_err(|error| {
+                let detail = format!("Parameter \"{}\" of {}.", parameter.name, procedure.name);
+                SqlError::from(error).with_detail(detail)
+            })?;
+            encode_value(datum, parameter.ty, &self.machine.arena, &mut self.record);
+            self.arguments.push(datum);
+        }
+        if let Some(log) = &self.inner.log {
+            log.check_size(self.record.len())?;
+        }
+        Ok(())
+    }
+
+    /// Runs a procedure until it commits or fails. `bind` prepares each attempt's arguments. `None` when the definitions
+    /// have changed: then nothing was run, and the session's version is the new one.
+    #[inline]
+    fn run(
+        &mut self,
+        procedure: &Procedure,
+        timestamp_us: i64,
+        seed: u64,
+        bind: impl Fn(&mut Self, &Procedure) -> Result<(), Error>,
+    ) -> Result<Option<Epoch>, Error> {
+        let mut attempts = 0u32;
+        loop {
+            self.machine.reset(timestamp_us, seed);
+            bind(self, procedure)?;
+            if !self.begin() {
+                return Ok(None);
+            }
+            let call = Call { procedure, timestamp_us, seed };
+            let arguments = self.arguments.iter().copied();
+            let outcome = match execute(call, arguments, &mut self.machine, &mut self.occ) {
+                Ok(()) => self.commit(),
+                Err(failure) => {
+                    self.occ.rollback();
+                    Err(failure)
+                }
+            };
+            match outcome {
+                Ok(epoch) => return epoch.map(Some),
+                Err(Failure::Error(error)) => {
+                    self.failed += 1;
+                    self.after_call();
+                    return Err(Error::Sql(*error));
+                }
+                Err(_) => {
+                    self.conflicts += 1;
+                    attempts += 1;
+                    back_off(attempts);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn commit(&mut self) -> Result<Result<Epoch, Error>, Failure> {
+        let Self { occ, record, inner, .. } = self;
+        let slot = occ.worker().slot();
+        let mut logged = Ok(());
+        let committed = occ.commit(|order| {
+            if let Some(log) = &inner.log {
+                seal(order, record);
+                logged = log.append(slot, record, order.epoch());
+            }
+        })?;
+        let epoch = match committed {
+            Committed::Wrote(order) => {
+                self.committed += 1;
+                order.epoch()
+            }
+            Committed::Read(epoch) => {
+                self.read += 1;
+                epoch
+            }
+        };
+        self.after_call();
+        Ok(logged.map(|()| epoch).map_err(Error::from))
+    }
+
+    #[inline]
+    fn after_call(&mut self) {
+        let durable = self.inner.durable(self.occ.worker());
+        self.occ.collect_garbage(durable);
+        self.since_publish += 1;
+        if self.since_publish >= PUBLISH_EVERY {
+            self.publish();
+        }
+    }
+
+    fn publish(&mut self) {
+        self.since_publish = 0;
+        let add = |counter: &std::sync::atomic::AtomicU64, own: &mut u64| {
+            counter.fetch_add(std::mem::take(own), Ordering::Relaxed);
+        };
+        add(&self.inner.committed, &mut self.committed);
+        add(&self.inner.read, &mut self.read);
+        add(&self.inner.failed, &mut self.failed);
+        add(&self.inner.conflicts, &mut self.conflicts);
+        if self.inner.log.is_none() {
+            // Without a logger nobody else ends epochs, and memory is reclaimed by epochs.
+            let epochs = self.occ.worker().epochs();
+            epochs.advance_from(epochs.current());
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.publish();
+    }
+}
+
+/// Waits a little longer after every failed attempt, and lets others run after some.
+fn back_off(attempts: u32) {
+    for _ in 0..1u32 << attempts.min(10) {
+        std::hint::spin_loop();
+    }
+    if attempts > PATIENCE {
+        std::thread::yield_now();
+    }
+}
