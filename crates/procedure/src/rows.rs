@@ -157,30 +157,31 @@ pub(crate) fn select_rows<D: DataAccess>(
     let start = machine.rows.len();
     if !select.aggregates.is_empty() {
         aggregate_row(select, machine, data)?;
-        return Ok(finish_rows(select, start, offset, limit, machine));
+        return Ok(finish_rows(select, start, 1, offset, limit, machine));
     }
     let early =
         if select.order.is_empty() && !select.distinct { offset.saturating_add(limit) } else { usize::MAX };
     machine.distinct.clear();
     let mut found = 0;
     for_each_row(&select.access, machine, data, |_, machine, _| {
-        found += 1;
-        if found <= offset && early != usize::MAX {
+        if found < offset && early != usize::MAX {
             // Left out by OFFSET; counted in place of a row.
             machine.rows.extend(std::iter::repeat_n(Datum::Null, width(select)));
+            found += 1;
         } else {
-            push_row(select, machine)?;
+            found += usize::from(push_row(select, machine)?);
         }
         Ok(if found >= early { Flow::Stop } else { Flow::Continue })
     })?;
-    Ok(finish_rows(select, start, offset, limit, machine))
+    Ok(finish_rows(select, start, found, offset, limit, machine))
 }
 
 fn width(select: &Select) -> usize {
     select.outputs.len() + select.order.len()
 }
 
-fn push_row(select: &Select, machine: &mut Machine) -> Result<(), Failure> {
+/// Appends the outputs and sort keys of the row in the registers; false when DISTINCT has seen it.
+fn push_row(select: &Select, machine: &mut Machine) -> Result<bool, Failure> {
     let start = machine.rows.len();
     for (_, output) in &select.outputs {
         let value = output.evaluate(machine)?;
@@ -188,13 +189,13 @@ fn push_row(select: &Select, machine: &mut Machine) -> Result<(), Failure> {
     }
     if select.distinct && !is_new_row(start, machine) {
         machine.rows.truncate(start);
-        return Ok(());
+        return Ok(false);
     }
     for key in &select.order {
         let value = key.value.evaluate(machine)?;
         machine.rows.push(value);
     }
-    Ok(())
+    Ok(true)
 }
 
 fn is_new_row(start: usize, machine: &mut Machine) -> bool {
@@ -243,13 +244,19 @@ fn aggregate_row<D: DataAccess>(select: &Select, machine: &mut Machine, data: &m
         let value = accumulator.finish(aggregate, machine)?;
         machine.set(aggregate.target, value);
     }
-    push_row(select, machine)
+    push_row(select, machine).map(|_| ())
 }
 
 /// Sorts the rows from `start` on, drops sort keys, OFFSET and what is beyond LIMIT; returns how many are left.
-fn finish_rows(select: &Select, start: usize, offset: usize, limit: usize, machine: &mut Machine) -> usize {
+fn finish_rows(
+    select: &Select,
+    start: usize,
+    found: usize,
+    offset: usize,
+    limit: usize,
+    machine: &mut Machine,
+) -> usize {
     let (outputs, width) = (select.outputs.len(), width(select));
-    let found = (machine.rows.len() - start).checked_div(width).unwrap_or(0);
     if !select.order.is_empty() {
         let mut permutation = std::mem::take(&mut machine.permutation);
         permutation.clear();
@@ -295,9 +302,6 @@ fn finish_rows(select: &Select, start: usize, offset: usize, limit: usize, machi
         machine.permutation = permutation;
         machine.rows.truncate(start);
         machine.rows.extend(sorted);
-    }
-    if outputs == 0 {
-        return found.saturating_sub(offset).min(limit);
     }
     let skipped = offset.min(found);
     let kept = (found - skipped).min(limit);

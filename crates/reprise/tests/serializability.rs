@@ -1,0 +1,153 @@
+//! The commit order is a serial order: what several threads did, one thread does again in commit order, with the same
+//! digest. The procedures are made so that a lost update, a write skew, a phantom or a stale index entry changes it.
+
+mod common;
+
+use common::{open, recovered_digest};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use reprise::{Error, Value, params};
+
+const SCHEMA: &str = "
+CREATE TABLE items (id INT PRIMARY KEY, owner INT NOT NULL, rank INT NOT NULL, note TEXT);
+CREATE INDEX items_by_owner ON items (owner, rank);
+CREATE TABLE owners (id INT PRIMARY KEY, items INT NOT NULL, best INT, log TEXT NOT NULL);
+CREATE TABLE tickets (id INT PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE counters (id INT PRIMARY KEY, value BIGINT NOT NULL);
+
+-- Reads a range and writes what it found: a phantom changes the count.
+CREATE PROCEDURE add_item(p_id INT, p_owner INT, p_rank INT) LANGUAGE plpgsql AS $$
+DECLARE n INT;
+BEGIN
+    SELECT count(*) INTO n FROM items WHERE owner = p_owner;
+    INSERT INTO items VALUES (p_id, p_owner, p_rank, 'made as number ' || n);
+    UPDATE owners SET items = n + 1 WHERE id = p_owner;
+END $$;
+
+CREATE PROCEDURE drop_item(p_id INT) LANGUAGE plpgsql AS $$
+DECLARE o INT; n INT;
+BEGIN
+    DELETE FROM items WHERE id = p_id RETURNING owner INTO o;
+    IF NOT FOUND THEN RETURN; END IF;
+    SELECT count(*) INTO n FROM items WHERE owner = o;
+    UPDATE owners SET items = n WHERE id = o;
+END $$;
+
+-- Changes indexed columns, and reads the index backward.
+CREATE PROCEDURE give_item(p_id INT, p_owner INT, p_rank INT) LANGUAGE plpgsql AS $$
+DECLARE b INT; t TEXT;
+BEGIN
+    UPDATE items SET owner = p_owner, rank = p_rank WHERE id = p_id;
+    SELECT id, note INTO b, t FROM items WHERE owner = p_owner ORDER BY rank DESC LIMIT 1;
+    UPDATE owners SET best = b, log = left(coalesce(t, '-') || '/' || log, p_rank * 3) WHERE id = p_owner;
+END $$;
+
+-- Write skew: each reads what the other writes.
+CREATE PROCEDURE balance_counters(p_a INT, p_b INT) LANGUAGE plpgsql AS $$
+DECLARE a BIGINT; b BIGINT;
+BEGIN
+    SELECT value INTO a FROM counters WHERE id = p_a;
+    SELECT value INTO b FROM counters WHERE id = p_b;
+    UPDATE counters SET value = (a * 3 + b * 7 + 1) % 1000003 WHERE id = p_b;
+END $$;
+
+-- A unique column whose values come and go.
+CREATE PROCEDURE take_name(p_id INT, p_name TEXT) LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM tickets WHERE id = p_id;
+    INSERT INTO tickets VALUES (p_id, p_name);
+END $$;
+
+-- Raises after it has written.
+CREATE PROCEDURE add_many(p_first INT, p_count INT) LANGUAGE plpgsql AS $$
+BEGIN
+    FOR i IN 0..p_count - 1 LOOP
+        INSERT INTO items VALUES (p_first + i, i % 5, i, NULL);
+        IF i = 7 THEN RAISE EXCEPTION 'too many'; END IF;
+    END LOOP;
+END $$;
+";
+
+fn request(random: &mut SmallRng) -> (&'static str, Vec<Value>) {
+    let mut int = |range: std::ops::Range<i32>| Value::Int(random.random_range(range).into());
+    let (id, owner, rank) = (int(0..60), int(0..5), int(0..30));
+    match random.random_range(0..12) {
+        0..3 => ("add_item", vec![id, owner, rank]),
+        3..5 => ("drop_item", vec![id]),
+        5..8 => ("give_item", vec![id, owner, rank]),
+        8..10 => ("balance_counters", vec![owner, Value::Int(random.random_range(0..5))]),
+        10 => ("take_name", vec![owner, Value::Text(format!("name {}", random.random_range(0..8)))]),
+        _ => ("add_many", vec![id, Value::Int(random.random_range(1..12))]),
+    }
+}
+
+#[test]
+fn concurrent_transactions_equal_their_serial_re_execution() {
+    for seed in 0..6u64 {
+        let folder = tempfile::tempdir().unwrap();
+        let db = open(folder.path());
+        let mut session = db.session().unwrap();
+        session.execute_script(SCHEMA).unwrap();
+        for id in 0..5 {
+            let script = format!(
+                "INSERT INTO owners VALUES ({id}, 0, NULL, ''); INSERT INTO counters VALUES ({id}, {id});"
+            );
+            session.execute_script(&script).unwrap();
+        }
+        std::thread::scope(|scope| {
+            for thread in 0..4u64 {
+                let mut session = db.session().unwrap();
+                scope.spawn(move || {
+                    let mut random = SmallRng::seed_from_u64(seed * 100 + thread);
+                    for _ in 0..4_000 {
+                        let (procedure, arguments) = request(&mut random);
+                        match session.submit(procedure, &arguments) {
+                            Ok(_) => {}
+                            Err(Error::Sql(error)) => {
+                                let known = ["23505", "P0001"].contains(&error.sqlstate.as_str());
+                                assert!(known, "{procedure}: {error:?}");
+                            }
+                            Err(error) => panic!("{procedure}: {error}"),
+                        }
+                    }
+                });
+            }
+            // A checkpoint under load must not change anything.
+            if seed % 2 == 1 {
+                db.checkpoint().unwrap();
+            }
+        });
+        let live = db.digest().unwrap();
+        drop(session);
+        drop(db);
+        assert_eq!(recovered_digest(folder.path()), live, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_read_only_call_sees_one_state() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = open(folder.path());
+    let mut session = db.session().unwrap();
+    session
+        .execute_script(
+            "CREATE TABLE a (id INT PRIMARY KEY, v INT NOT NULL);
+             INSERT INTO a VALUES (1, 50); INSERT INTO a VALUES (2, 50);
+             CREATE PROCEDURE move(n INT) LANGUAGE plpgsql AS $$ BEGIN
+                 UPDATE a SET v = v - n WHERE id = 1; UPDATE a SET v = v + n WHERE id = 2; END $$;
+             CREATE PROCEDURE total(OUT t BIGINT) LANGUAGE plpgsql AS $$ BEGIN SELECT sum(v) INTO t FROM a; END $$;",
+        )
+        .unwrap();
+    std::thread::scope(|scope| {
+        let mut writer = db.session().unwrap();
+        scope.spawn(move || {
+            for n in 0..5_000 {
+                let _ = writer.submit("move", params![n % 7 - 3]).unwrap();
+            }
+        });
+        for _ in 0..5_000 {
+            let _ = session.submit("total", params![]).unwrap();
+            assert_eq!(session.row()[0], Value::Int(100));
+        }
+    });
+}
