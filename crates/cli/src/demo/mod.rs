@@ -1,0 +1,252 @@
+//! `reprise demo`: a database is killed under load and comes back whole.
+//!
+//! A child process loads TPC-C and runs it with checkpoints on. This process writes down what the child acknowledges,
+//! kills it with SIGKILL in the middle, recovers, and looks for every acknowledged transaction.
+
+mod child;
+
+use crate::options::DatabaseOptions;
+use crate::recover::{self, Report};
+use anyhow::{Context, Result, bail};
+use comfy_table::Table;
+use reprise::{Config, Database, Method, Value};
+use serde::Serialize;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use workload::Workload;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Seconds that transactions run before the kill.
+    #[arg(long, default_value_t = 5.0)]
+    seconds: f64,
+    /// How often to kill, recover, check and go on.
+    #[arg(long, default_value_t = 1)]
+    cycles: u32,
+    /// Warehouses.
+    #[arg(long, default_value_t = 2)]
+    scale: u32,
+    /// Seed of data and requests.
+    #[arg(long, default_value_t = 42)]
+    seed: u64,
+    /// The data folder, which is kept; a temporary one when left out.
+    #[arg(long)]
+    data: Option<PathBuf>,
+    /// Print one JSON object on standard output.
+    #[arg(long)]
+    json: bool,
+    /// Run the workload in this folder until killed.
+    #[arg(long, hide = true)]
+    child: Option<PathBuf>,
+    #[command(flatten)]
+    database: DatabaseOptions,
+}
+
+#[derive(Serialize)]
+struct Outcome {
+    cycles: u32,
+    acknowledged: u64,
+    checked: u64,
+    missing: u64,
+    recoveries: Vec<Report>,
+    identical: bool,
+    conditions: String,
+    killed_after_s: f64,
+}
+
+type Trace = (String, Vec<Value>);
+
+/// What has to be undone when the demo is interrupted.
+#[derive(Default)]
+struct Cleanup {
+    child: Option<u32>,
+    folder: Option<PathBuf>,
+}
+
+fn config(arguments: &Arguments) -> Config {
+    let mut config = arguments.database.config();
+    // Often enough for one or two checkpoints before the kill.
+    config.checkpoint_every.get_or_insert(Duration::from_secs_f64((arguments.seconds / 2.5).max(0.1)));
+    config
+}
+
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let workload = match workload::by_name("tpcc", arguments.scale, "full") {
+        Ok(workload) => workload,
+        Err(message) => bail!(message),
+    };
+    if let Some(folder) = &arguments.child {
+        child::run(folder, arguments, &*workload)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let cleanup = Arc::new(Mutex::new(Cleanup::default()));
+    clean_up_on_interrupt(Arc::clone(&cleanup))?;
+    let temporary = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let folder = match &arguments.data {
+        Some(folder) => folder.clone(),
+        None => {
+            lock(&cleanup).folder = Some(temporary.path().into());
+            temporary.path().join("data")
+        }
+    };
+    let mut ledger: Vec<Vec<Trace>> = Vec::new();
+    let mut outcome = Outcome {
+        cycles: 0,
+        acknowledged: 0,
+        checked: 0,
+        missing: 0,
+        recoveries: Vec::new(),
+        identical: true,
+        conditions: "ok".into(),
+        killed_after_s: arguments.seconds,
+    };
+    for cycle in 1..=arguments.cycles {
+        outcome.cycles = cycle;
+        run_and_kill(arguments, &folder, &cleanup, &mut ledger, &mut outcome)?;
+        recover_and_check(arguments, &folder, &*workload, &ledger, &mut outcome)?;
+        if outcome.missing > 0 || !outcome.identical || outcome.conditions != "ok" {
+            break;
+        }
+    }
+    lock(&cleanup).folder = None;
+    let whole = outcome.missing == 0 && outcome.identical && outcome.conditions == "ok";
+    if arguments.json {
+        println!("{}", serde_json::to_string(&outcome)?);
+    } else {
+        print_outcome(&outcome);
+    }
+    Ok(if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn lock(cleanup: &Mutex<Cleanup>) -> std::sync::MutexGuard<'_, Cleanup> {
+    cleanup.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn clean_up_on_interrupt(cleanup: Arc<Mutex<Cleanup>>) -> Result<()> {
+    ctrlc::set_handler(move || {
+        let cleanup = lock(&cleanup);
+        if let Some(child) = cleanup.child {
+            let _ = Command::new("kill").args(["-9", &child.to_string()]).status();
+        }
+        if let Some(folder) = &cleanup.folder {
+            let _ = std::fs::remove_dir_all(folder);
+        }
+        std::process::exit(130);
+    })
+    .context("cannot watch for Ctrl-C")
+}
+
+/// Starts the child, writes down what it acknowledges, and kills it.
+fn run_and_kill(
+    arguments: &Arguments,
+    folder: &Path,
+    cleanup: &Mutex<Cleanup>,
+    ledger: &mut Vec<Vec<Trace>>,
+    outcome: &mut Outcome,
+) -> Result<()> {
+    let mut child = spawn(arguments, folder)?;
+    lock(cleanup).child = Some(child.id());
+    let mut lines = BufReader::new(child.stdout.take().context("the child has no output")?);
+    let mut line = String::new();
+    while line.trim_end() != child::READY {
+        line.clear();
+        if lines.read_line(&mut line)? == 0 {
+            let status = child.wait()?;
+            bail!("the child ended before it was ready: {status}");
+        }
+    }
+    eprintln!("transactions are running; the database is killed in {:.1} s", arguments.seconds);
+    let deadline = Instant::now() + Duration::from_secs_f64(arguments.seconds);
+    let killer = std::thread::spawn(move || {
+        std::thread::sleep(deadline.saturating_duration_since(Instant::now()));
+        let _ = child.kill();
+        child.wait()
+    });
+    loop {
+        line.clear();
+        if lines.read_line(&mut line)? == 0 || !line.ends_with('\n') {
+            break;
+        }
+        let Some(traces) = child::traces(line.trim_end()) else { bail!("the child said {line:?}") };
+        outcome.acknowledged += 1;
+        if !traces.is_empty() {
+            ledger.push(traces);
+        }
+    }
+    killer.join().expect("the killer does not panic").context("cannot wait for the child")?;
+    lock(cleanup).child = None;
+    Ok(())
+}
+
+fn spawn(arguments: &Arguments, folder: &Path) -> Result<Child> {
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let mut command = Command::new(program);
+    command.arg("demo").arg("--child").arg(folder);
+    command.args(["--scale", &arguments.scale.to_string(), "--seed", &arguments.seed.to_string()]);
+    command.args(["--seconds", &arguments.seconds.to_string()]);
+    for device in &arguments.database.log_devices {
+        command.arg("--log-device").arg(device);
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("cannot start the child")
+}
+
+/// Recovers twice without changing anything, then opens the database and looks for every acknowledged transaction.
+fn recover_and_check(
+    arguments: &Arguments,
+    folder: &Path,
+    workload: &dyn Workload,
+    ledger: &[Vec<Trace>],
+    outcome: &mut Outcome,
+) -> Result<()> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let memory_gib = arguments.database.memory_gib;
+    outcome.recoveries.clear();
+    for _ in 0..2 {
+        outcome.recoveries.push(recover::recover(folder, Method::Clr, threads, memory_gib)?);
+    }
+    let first = &outcome.recoveries[0].digest;
+    outcome.identical = outcome.recoveries.iter().all(|recovery| recovery.digest == *first);
+
+    let db = Database::open(folder, arguments.database.config())?;
+    outcome.identical &= db.digest()?.to_string() == *first;
+    let mut session = db.session()?;
+    (outcome.checked, outcome.missing) = (0, 0);
+    for (procedure, arguments) in ledger.iter().flatten() {
+        outcome.checked += 1;
+        if session.call(procedure, arguments)?[0] != Value::Boolean(true) {
+            outcome.missing += 1;
+            eprintln!("missing: {procedure} {arguments:?}");
+        }
+    }
+    for condition in workload.conditions() {
+        let row = session.call(condition.procedure, &condition.arguments)?;
+        if row[0] != Value::Int(0) {
+            outcome.conditions = format!("{} {:?} is violated", condition.procedure, condition.arguments);
+        }
+    }
+    Ok(())
+}
+
+fn print_outcome(outcome: &Outcome) {
+    let mut table = Table::new();
+    table.set_header(["recovery", "checkpoint s", "log s", "replay s", "transactions", "a second", "digest"]);
+    for recovery in &outcome.recoveries {
+        table.add_row([
+            recovery.method.clone(),
+            format!("{:.2}", recovery.checkpoint_load_s),
+            format!("{:.2}", recovery.log_load_s),
+            format!("{:.2}", recovery.replay_s),
+            recovery.transactions.to_string(),
+            format!("{:.0}", recovery.replay_tps),
+            recovery.digest.clone(),
+        ]);
+    }
+    println!("{table}");
+    println!("acknowledged before the kill: {}", outcome.acknowledged);
+    println!("looked for afterwards:        {} rows, {} missing", outcome.checked, outcome.missing);
+    println!("states of the recoveries:     {}", if outcome.identical { "identical" } else { "DIFFERENT" });
+    println!("TPC-C conditions 1 to 4:      {}", outcome.conditions);
+}
