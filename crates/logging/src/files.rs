@@ -73,8 +73,12 @@ impl Header {
     /// Reads a file's header; `None` when the file was never used.
     pub(crate) fn read(path: &Path, bytes: &[u8]) -> Result<Option<Self>, LogError> {
         let corrupt = |kind| LogError::corrupt(path, 0, kind);
-        let sector = bytes.get(..SECTOR).unwrap_or(bytes);
-        if sector.iter().all(|byte| *byte == 0) {
+        if bytes.len() < PAGE {
+            let kind = CorruptionKind::Truncated { actual: bytes.len() as u64, expected: PAGE as u64 };
+            return Err(LogError::corrupt(path, bytes.len() as u64, kind));
+        }
+        let sector = &bytes[..SECTOR];
+        if sector.iter().all(|byte| *byte == 0) && bytes.iter().all(|byte| *byte == 0) {
             return Ok(None);
         }
         if sectors::judge(sector, 0, 0) != SectorState::Valid {

@@ -1,0 +1,253 @@
+//! Acknowledged transactions survive, and no wrong state is ever opened: a crash at every call to the disk, a failure of
+//! every call, every byte of the log changed, the log cut at every byte.
+
+mod common;
+
+use common::on;
+use reprise::disk::{CrashingDisk, Disk, FailingDisk, Fault};
+use reprise::rooms::logging;
+use reprise::{Config, Database, Error, Value, params};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const SCHEMA: &str = "
+CREATE TABLE debits (id INT PRIMARY KEY, amount INT NOT NULL);
+CREATE TABLE credits (id INT PRIMARY KEY, amount INT NOT NULL);
+CREATE TABLE sums (name TEXT PRIMARY KEY, n INT NOT NULL, total BIGINT NOT NULL);
+INSERT INTO sums VALUES ('all', 0, 0);
+CREATE PROCEDURE book(p_id INT, p_amount INT) LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO debits VALUES (p_id, p_amount);
+    INSERT INTO credits VALUES (p_id, -p_amount);
+    UPDATE sums SET n = n + 1, total = total + p_amount WHERE name = 'all';
+END $$;
+CREATE PROCEDURE has(p_id INT, OUT d INT, OUT c INT) LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT amount INTO d FROM debits WHERE id = p_id;
+    SELECT amount INTO c FROM credits WHERE id = p_id;
+END $$;
+CREATE PROCEDURE totals(OUT n1 BIGINT, OUT n2 INT, OUT t1 BIGINT, OUT t2 BIGINT) LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT count(*), sum(amount) INTO n1, t1 FROM debits;
+    SELECT n, total INTO n2, t2 FROM sums WHERE name = 'all';
+END $$;
+";
+
+const FOLDER: &str = "/db";
+
+fn config(disk: &Arc<dyn Disk>, devices: usize) -> Config {
+    let mut config = on(Arc::clone(disk));
+    config.log_devices = Some((0..devices).map(|device| PathBuf::from(format!("log{device}"))).collect());
+    config
+}
+
+/// What a client knows.
+#[derive(Clone, Default, Debug)]
+struct Ledger {
+    acknowledged: BTreeSet<i32>,
+    tried: BTreeSet<i32>,
+    has_schema: bool,
+}
+
+/// Opens, books some numbers and takes a checkpoint in between, until something fails.
+fn work(disk: &Arc<dyn Disk>, devices: usize, ids: std::ops::Range<i32>, ledger: &mut Ledger) -> Result<(), Error> {
+    let db = Database::open(FOLDER, config(disk, devices))?;
+    // Two sessions, so that with two devices both loggers have records.
+    let mut sessions = [db.session()?, db.session()?];
+    if !ledger.has_schema {
+        sessions[0].execute_script(SCHEMA)?;
+        ledger.has_schema = true;
+    }
+    let middle = (ids.start + ids.end) / 2;
+    for id in ids {
+        ledger.tried.insert(id);
+        sessions[id as usize % 2].call("book", params![id, id * 10])?;
+        ledger.acknowledged.insert(id);
+        if id == middle {
+            // A checkpoint that fails harms nothing; only a log that fails ends the work.
+            let _ = db.checkpoint();
+        }
+    }
+    Ok(())
+}
+
+/// Opens what is there and compares it with what the client knows.
+fn check(disk: &Arc<dyn Disk>, devices: usize, ledger: &Ledger, context: &str) {
+    let db = Database::open(FOLDER, config(disk, devices)).unwrap_or_else(|e| panic!("{context}: {e}"));
+    let mut session = db.session().unwrap();
+    let Ok(totals) = session.call("totals", params![]) else {
+        assert!(!ledger.has_schema, "{context}: the acknowledged schema is missing");
+        return;
+    };
+    assert_eq!(totals[0], totals[1], "{context}: a transaction is there in part");
+    if totals[0] != Value::Int(0) {
+        assert_eq!(totals[2], totals[3], "{context}: a transaction is there in part");
+    }
+    for id in &ledger.tried {
+        let row = session.call("has", params![*id]).unwrap();
+        let present = row[0] != Value::Null;
+        assert_eq!(present, row[1] != Value::Null, "{context}: {id} is there in part");
+        assert!(present || !ledger.acknowledged.contains(id), "{context}: acknowledged {id} is missing");
+    }
+}
+
+#[test]
+fn a_crash_at_every_call_loses_nothing() {
+    for devices in [1, 2] {
+        let whole = CrashingDisk::default();
+        let shared: Arc<dyn Disk> = Arc::new(whole.clone());
+        let mut ledger = Ledger::default();
+        work(&shared, devices, 0..12, &mut ledger).unwrap();
+        let calls = whole.calls() + 2;
+        for crash in 0..calls {
+            let disk = CrashingDisk::default();
+            disk.crash_after(crash);
+            let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+            let mut ledger = Ledger::default();
+            let _ = work(&shared, devices, 0..12, &mut ledger);
+            for seed in 0..3 {
+                let context = format!("{devices} devices, crash after call {crash}, seed {seed}");
+                let after = disk.after_crash(seed);
+                let shared: Arc<dyn Disk> = Arc::new(after.clone());
+                check(&shared, devices, &ledger, &context);
+                // Recover, work, crash again: what the first recovery cut must not rise again.
+                let mut ledger = ledger.clone();
+                let session_open = Database::open(FOLDER, config(&shared, devices)).unwrap().session().unwrap();
+                ledger.has_schema |= has_schema(session_open);
+                work(&shared, devices, 100..106, &mut ledger).unwrap_or_else(|e| panic!("{context}: {e}"));
+                let again: Arc<dyn Disk> = Arc::new(after.after_crash(seed + 7));
+                check(&again, devices, &ledger, &format!("{context}, second crash"));
+            }
+        }
+    }
+}
+
+fn has_schema(mut session: reprise::Session) -> bool {
+    // The script is a transaction a statement, so a crash may have left a part of it.
+    let ready = session.call("totals", params![]).is_ok_and(|row| row[1] != Value::Null);
+    if !ready {
+        for statement in ["DROP PROCEDURE IF EXISTS totals", "DROP PROCEDURE IF EXISTS has", "DROP PROCEDURE IF EXISTS book"] {
+            session.execute_script(statement).unwrap();
+        }
+        for table in ["sums", "credits", "debits"] {
+            session.execute_script(&format!("DROP TABLE IF EXISTS {table}")).unwrap();
+        }
+    }
+    ready
+}
+
+#[test]
+fn a_failing_disk_loses_nothing() {
+    let disk = CrashingDisk::default();
+    let counting = Arc::new(FailingDisk::new(Arc::new(disk), Fault::Error, u64::MAX, false));
+    let shared: Arc<dyn Disk> = Arc::clone(&counting) as Arc<dyn Disk>;
+    work(&shared, 1, 0..8, &mut Ledger::default()).unwrap();
+    for fault in [Fault::Error, Fault::Full, Fault::ShortWrite] {
+        for for_good in [false, true] {
+            for call in 0..counting.calls() {
+                let disk = CrashingDisk::default();
+                let inner: Arc<dyn Disk> = Arc::new(disk.clone());
+                let failing: Arc<dyn Disk> = Arc::new(FailingDisk::new(inner, fault, call, for_good));
+                let mut ledger = Ledger::default();
+                let result = work(&failing, 1, 0..8, &mut ledger);
+                if let Err(error) = &result {
+                    assert!(["58030", "XX001"].contains(&error.sqlstate()), "{error}");
+                    assert!(error.to_string().contains("/db"), "the error names no file: {error}");
+                }
+                let after: Arc<dyn Disk> = Arc::new(disk.after_crash(call));
+                check(&after, 1, &ledger, &format!("{fault:?} at call {call}, for good: {for_good}"));
+            }
+        }
+    }
+}
+
+/// A database that was closed with everything durable: the disk, its log file, and where the last batch begins.
+fn closed() -> (CrashingDisk, PathBuf, u64, usize, Ledger) {
+    let disk = CrashingDisk::default();
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let mut ledger = Ledger::default();
+    let db = Database::open(FOLDER, config(&shared, 1)).unwrap();
+    let mut session = db.session().unwrap();
+    session.execute_script(SCHEMA).unwrap();
+    ledger.has_schema = true;
+    for id in 0..6 {
+        session.call("book", params![id, id]).unwrap();
+        ledger.tried.insert(id);
+        ledger.acknowledged.insert(id);
+    }
+    drop((session, db));
+    let logs = logging::read_device(&shared, &Path::new(FOLDER).join("log0")).unwrap();
+    let last = logs[0].batches.last().unwrap();
+    let (file, begin) = (last.file.clone(), last.offset);
+    let end = begin as usize + 512;
+    (disk, file, begin, end, ledger)
+}
+
+#[test]
+fn every_changed_byte_of_the_log_is_refused_or_harmless() {
+    let (disk, file, _, end, ledger) = closed();
+    let mut refused = 0;
+    for at in 0..end + 5_000 {
+        // Beyond its sectors a page is padding that nobody reads; a sample of it will do.
+        if at % PAGE > 520 && at % 97 != 0 {
+            continue;
+        }
+        let damaged = disk.after_crash(0);
+        damaged.damage(&file, |bytes| bytes[at] ^= 1 << (at % 8));
+        let shared: Arc<dyn Disk> = Arc::new(damaged.after_crash(0));
+        match Database::open(FOLDER, config(&shared, 1)) {
+            Err(error) => {
+                let text = error.to_string();
+                assert!(text.contains(&*file.to_string_lossy()), "byte {at}: no file is named: {text}");
+                assert!(text.contains("at byte"), "byte {at}: no offset is named: {text}");
+                refused += 1;
+            }
+            Ok(db) => {
+                drop(db);
+                check(&shared, 1, &ledger, &format!("byte {at} changed"));
+            }
+        }
+    }
+    assert!(refused > end / 10, "most of the log is checked: {refused} of {end}");
+}
+
+#[test]
+fn a_log_cut_at_any_byte_is_refused() {
+    let (disk, file, begin, end, ledger) = closed();
+    for at in (0..PAGE).chain(begin as usize..end + 1) {
+        let damaged = disk.after_crash(0);
+        damaged.damage(&file, |bytes| bytes.truncate(at));
+        let shared: Arc<dyn Disk> = Arc::new(damaged.after_crash(0));
+        let error = Database::open(FOLDER, config(&shared, 1)).expect_err("a shortened log");
+        assert!(error.to_string().contains("is damaged at byte"), "cut at {at}: {error}");
+    }
+    // Lost sectors look like a crash before the batch was durable: its transactions go, all others stay.
+    for at in begin as usize..end {
+        let damaged = disk.after_crash(0);
+        damaged.damage(&file, |bytes| bytes[at..].fill(0));
+        let shared: Arc<dyn Disk> = Arc::new(damaged.after_crash(0));
+        match Database::open(FOLDER, config(&shared, 1)) {
+            Err(error) => assert!(error.to_string().contains("is damaged at byte"), "zeroed from {at}: {error}"),
+            Ok(db) => {
+                drop(db);
+                assert_eq!(at, begin as usize, "half a sector is no torn write");
+                let mut ledger = ledger.clone();
+                ledger.acknowledged.remove(&5);
+                check(&shared, 1, &ledger, &format!("zeroed from {at}"));
+            }
+        }
+    }
+}
+
+const PAGE: usize = 4096;
+
+#[test]
+fn a_second_process_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = common::open(folder.path());
+    let error = Database::open(folder.path(), common::small()).expect_err("it is in use");
+    assert_eq!(error.sqlstate(), "55006");
+    drop(first);
+    common::open(folder.path());
+}
