@@ -115,7 +115,7 @@ impl Decimal {
     ///
     /// # Errors
     /// `Overflow` above 36 digits.
-    pub fn add(self, other: Self) -> Result<Self, DecimalError> {
+    pub fn plus(self, other: Self) -> Result<Self, DecimalError> {
         let (a, b, scale) = self.aligned(other)?;
         Self { mantissa: a + b, scale }.checked()
     }
@@ -124,15 +124,15 @@ impl Decimal {
     ///
     /// # Errors
     /// `Overflow` above 36 digits.
-    pub fn subtract(self, other: Self) -> Result<Self, DecimalError> {
-        self.add(Self { mantissa: -other.mantissa, scale: other.scale })
+    pub fn minus(self, other: Self) -> Result<Self, DecimalError> {
+        self.plus(Self { mantissa: -other.mantissa, scale: other.scale })
     }
 
     /// Product, with the sum of the scales.
     ///
     /// # Errors
     /// `Overflow` above 36 digits.
-    pub fn multiply(self, other: Self) -> Result<Self, DecimalError> {
+    pub fn times(self, other: Self) -> Result<Self, DecimalError> {
         let mantissa = self.mantissa.checked_mul(other.mantissa).ok_or(DecimalError::Overflow)?;
         Self { mantissa, scale: self.scale + other.scale }.checked()
     }
@@ -142,7 +142,7 @@ impl Decimal {
     ///
     /// # Errors
     /// `DivisionByZero`; `Overflow` above 36 digits.
-    pub fn divide(self, other: Self) -> Result<Self, DecimalError> {
+    pub fn over(self, other: Self) -> Result<Self, DecimalError> {
         if other.mantissa == 0 {
             return Err(DecimalError::DivisionByZero);
         }
@@ -308,12 +308,12 @@ mod tests {
     fn arithmetic_prints_as_postgresql_does() {
         // Right-hand sides are what PostgreSQL 15 prints.
         let cases = [
-            (decimal("1.10").add(decimal("2.205")), "3.305"),
-            (decimal("1.10").multiply(decimal("-2.05")), "-2.2550"),
-            (decimal("1").divide(decimal("3")), "0.33333333333333333333"),
-            (decimal("10").divide(decimal("4")), "2.5000000000000000"),
-            (decimal("100.00").divide(decimal("7")), "14.2857142857142857"),
-            (decimal("0.01").divide(decimal("1234567")), "0.0000000081000059130043164932"),
+            (decimal("1.10").plus(decimal("2.205")), "3.305"),
+            (decimal("1.10").times(decimal("-2.05")), "-2.2550"),
+            (decimal("1").over(decimal("3")), "0.33333333333333333333"),
+            (decimal("10").over(decimal("4")), "2.5000000000000000"),
+            (decimal("100.00").over(decimal("7")), "14.2857142857142857"),
+            (decimal("0.01").over(decimal("1234567")), "0.0000000081000059130043164932"),
             (decimal("-7.5").remainder(decimal("2")), "-1.5"),
             (decimal("2.345").rescale(2), "2.35"),
             (decimal("-2.345").rescale(2), "-2.35"),
@@ -328,7 +328,7 @@ mod tests {
     fn overflow_and_syntax_are_errors() {
         assert_eq!(decimal("100").fit(4, 2).unwrap_err(), DecimalError::Overflow);
         assert_eq!(decimal("99.994").fit(4, 2).unwrap().to_string(), "99.99");
-        assert_eq!(decimal("1").divide(decimal("0.0")).unwrap_err(), DecimalError::DivisionByZero);
+        assert_eq!(decimal("1").over(decimal("0.0")).unwrap_err(), DecimalError::DivisionByZero);
         for text in ["", "abc", "1.2.3", "--1", "1e", "."] {
             assert_eq!(text.parse::<Decimal>().unwrap_err(), DecimalError::Syntax, "{text:?}");
         }

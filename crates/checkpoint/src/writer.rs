@@ -173,7 +173,7 @@ fn write_range(
     loop {
         // Records stay valid only while the worker is active, so a leaf is done before it leaves.
         worker.enter();
-        let more = cursor.read_leaf(range.store.index(0)).is_some();
+        let more = cursor.read_leaf(range.store.index_at(0)).is_some();
         let mut result = Ok(());
         while let Some(address) = cursor.next_buffered() {
             let record = TableStore::record(address);

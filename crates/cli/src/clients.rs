@@ -54,7 +54,7 @@ pub fn run(
 ) -> Result<Measured, Error> {
     let shared = Shared { stop: AtomicBool::new(false), started: AtomicU64::new(0) };
     let begun = Instant::now();
-    let results: Vec<Result<(u64, u64, Histogram<u64>), Error>> = std::thread::scope(|scope| {
+    let results: Vec<Result<ClientResult, Error>> = std::thread::scope(|scope| {
         let running: Vec<_> = (0..run.clients)
             .map(|number| {
                 let shared = &shared;
@@ -82,6 +82,9 @@ fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST_US, 3).expect("valid bounds")
 }
 
+/// Committed, aborted, latencies.
+type ClientResult = (u64, u64, Histogram<u64>);
+
 struct InFlight {
     epoch: Epoch,
     begun: Instant,
@@ -96,7 +99,7 @@ fn client(
     shared: &Shared,
     acknowledged: &(dyn Fn(usize, &Request, &Row) + Sync),
     traced: bool,
-) -> Result<(u64, u64, Histogram<u64>), Error> {
+) -> Result<ClientResult, Error> {
     let mut session = db.session()?;
     let mut inputs = workload.client(number, run.clients, run.seed);
     let (mut committed, mut aborted, mut latency_us) = (0, 0, histogram());

@@ -21,7 +21,7 @@ pub(crate) const BATCH_HEADER: usize = 24;
 pub(crate) const BATCH_MAGIC: u32 = 0x4854_4142;
 const MAGIC: &[u8; 8] = b"RPRSLOG\n";
 const VERSION: u32 = 1;
-const ZEROS: [u8; 1 << 20] = [0; 1 << 20];
+static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
 
 /// Which file of a logger.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -161,7 +161,7 @@ fn read_batch(path: &Path, bytes: &[u8], offset: usize, salt: u64) -> Result<Fou
                 match sectors::judge(sector, salt, (at / SECTOR) as u64) {
                     SectorState::Damaged => return Err(damaged(at)),
                     SectorState::Valid => torn = true,
-                    SectorState::Zero if (at - offset) % PAGE == 0 && !torn => break,
+                    SectorState::Zero if (at - offset).is_multiple_of(PAGE) && !torn => break,
                     SectorState::Zero => {}
                 }
                 at += SECTOR;

@@ -44,7 +44,7 @@ impl Accumulator {
             (_, Datum::Double(value)) => self.double += value,
             _ => {
                 if let Some(decimal) = machine.arena.decimal(value, aggregate.scale) {
-                    self.sum = self.sum.add(decimal)?;
+                    self.sum = self.sum.plus(decimal)?;
                 }
             }
         }
@@ -78,7 +78,7 @@ impl Accumulator {
             AggregateFunction::AverageDouble => Datum::Double(self.double / self.count as f64),
             AggregateFunction::SumDecimal => machine.arena.push_decimal(self.sum),
             AggregateFunction::AverageDecimal => {
-                let mean = self.sum.divide(Decimal::from_int(self.count))?;
+                let mean = self.sum.over(Decimal::from_int(self.count))?;
                 machine.arena.push_decimal(mean)
             }
             AggregateFunction::Min | AggregateFunction::Max | AggregateFunction::Count => self.best,

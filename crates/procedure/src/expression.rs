@@ -132,7 +132,7 @@ pub enum Expression {
         /// Operands.
         operands: Box<[Expression; 2]>,
     },
-    /// IS [NOT] DISTINCT FROM: equality in which NULL equals NULL.
+    /// `IS [NOT] DISTINCT FROM`: equality in which NULL equals NULL.
     Distinct {
         /// How operands are held.
         class: CompareClass,
@@ -443,10 +443,10 @@ fn arithmetic(
                 unreachable!("decimal arithmetic has decimal operands");
             };
             let result = match operator {
-                ArithmeticOperator::Add => a.add(b),
-                ArithmeticOperator::Subtract => a.subtract(b),
-                ArithmeticOperator::Multiply => a.multiply(b),
-                ArithmeticOperator::Divide => a.divide(b),
+                ArithmeticOperator::Add => a.plus(b),
+                ArithmeticOperator::Subtract => a.minus(b),
+                ArithmeticOperator::Multiply => a.times(b),
+                ArithmeticOperator::Divide => a.over(b),
                 ArithmeticOperator::Remainder => a.remainder(b),
             }?;
             Ok(arena.push_decimal(result))

@@ -1,5 +1,6 @@
 //! Acknowledged transactions survive, and no wrong state is ever opened: a crash at every call to the disk, a failure of
 //! every call, every byte of the log changed, the log cut at every byte.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 
@@ -51,7 +52,12 @@ struct Ledger {
 }
 
 /// Opens, books some numbers and takes a checkpoint in between, until something fails.
-fn work(disk: &Arc<dyn Disk>, devices: usize, ids: std::ops::Range<i32>, ledger: &mut Ledger) -> Result<(), Error> {
+fn work(
+    disk: &Arc<dyn Disk>,
+    devices: usize,
+    ids: std::ops::Range<i32>,
+    ledger: &mut Ledger,
+) -> Result<(), Error> {
     let db = Database::open(FOLDER, config(disk, devices))?;
     // Two sessions, so that with two devices both loggers have records.
     let mut sessions = [db.session()?, db.session()?];
@@ -113,7 +119,8 @@ fn a_crash_at_every_call_loses_nothing() {
                 check(&shared, devices, &ledger, &context);
                 // Recover, work, crash again: what the first recovery cut must not rise again.
                 let mut ledger = ledger.clone();
-                let session_open = Database::open(FOLDER, config(&shared, devices)).unwrap().session().unwrap();
+                let session_open =
+                    Database::open(FOLDER, config(&shared, devices)).unwrap().session().unwrap();
                 ledger.has_schema |= has_schema(session_open);
                 work(&shared, devices, 100..106, &mut ledger).unwrap_or_else(|e| panic!("{context}: {e}"));
                 let again: Arc<dyn Disk> = Arc::new(after.after_crash(seed + 7));
@@ -127,7 +134,11 @@ fn has_schema(mut session: reprise::Session) -> bool {
     // The script is a transaction a statement, so a crash may have left a part of it.
     let ready = session.call("totals", params![]).is_ok_and(|row| row[1] != Value::Null);
     if !ready {
-        for statement in ["DROP PROCEDURE IF EXISTS totals", "DROP PROCEDURE IF EXISTS has", "DROP PROCEDURE IF EXISTS book"] {
+        for statement in [
+            "DROP PROCEDURE IF EXISTS totals",
+            "DROP PROCEDURE IF EXISTS has",
+            "DROP PROCEDURE IF EXISTS book",
+        ] {
             session.execute_script(statement).unwrap();
         }
         for table in ["sums", "credits", "debits"] {
@@ -228,7 +239,9 @@ fn a_log_cut_at_any_byte_is_refused() {
         damaged.damage(&file, |bytes| bytes[at..].fill(0));
         let shared: Arc<dyn Disk> = Arc::new(damaged.after_crash(0));
         match Database::open(FOLDER, config(&shared, 1)) {
-            Err(error) => assert!(error.to_string().contains("is damaged at byte"), "zeroed from {at}: {error}"),
+            Err(error) => {
+                assert!(error.to_string().contains("is damaged at byte"), "zeroed from {at}: {error}")
+            }
             Ok(db) => {
                 drop(db);
                 assert_eq!(at, begin as usize, "half a sector is no torn write");

@@ -94,7 +94,7 @@ impl Source {
     }
 
     /// The INTO clause of the PL/pgSQL statement that begins at an offset.
-    pub(crate) fn into_at(&self, offset: usize) -> Option<&Into> {
+    pub(crate) fn targets_at(&self, offset: usize) -> Option<&Into> {
         self.into.get(&offset)
     }
 }
@@ -187,11 +187,11 @@ mod tests {
     fn into_is_lifted_and_positions_stay() {
         let text = "CREATE PROCEDURE p() LANGUAGE plpgsql AS $b$ BEGIN\n  SELECT a, (SELECT 1) INTO STRICT x, r.f FROM t;\n  INSERT INTO t VALUES (1) RETURNING a INTO x;\n  INSERT INTO t VALUES (2);\nEND $b$;";
         let source = Source::parse(text).unwrap();
-        let select = source.into_at(text.find("SELECT a").unwrap()).unwrap();
+        let select = source.targets_at(text.find("SELECT a").unwrap()).unwrap();
         assert!(select.strict);
         assert_eq!(select.targets[1].0, "r");
         assert_eq!(select.targets[1].1.as_deref(), Some("f"));
-        let insert = source.into_at(text.find("INSERT").unwrap()).unwrap();
+        let insert = source.targets_at(text.find("INSERT").unwrap()).unwrap();
         assert_eq!(insert.targets.len(), 1);
         assert_eq!(source.into.len(), 2);
     }

@@ -11,6 +11,9 @@ use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode, PlpgsqlStmt};
 use std::collections::HashMap;
 
+/// INTO's targets, and whether it is STRICT.
+type BoundInto = (Vec<(Register, Type)>, bool);
+
 impl Binder<'_> {
     pub(crate) fn bind_body(
         &mut self,
@@ -599,12 +602,12 @@ impl Binder<'_> {
     }
 
     /// INTO's targets.
-    fn into_targets(
+    fn bind_targets_of_into(
         &mut self,
         statement: &SyntaxNode,
         items: Option<&[(String, Typed, SyntaxNode)]>,
-    ) -> Result<Option<(Vec<(Register, Type)>, bool)>, StatementError> {
-        let Some(into) = self.source.into_at(self.offset(statement)).cloned() else { return Ok(None) };
+    ) -> Result<Option<BoundInto>, StatementError> {
+        let Some(into) = self.source.targets_at(self.offset(statement)).cloned() else { return Ok(None) };
         if let ([(name, None, _)], Some(items)) = (into.targets.as_slice(), items)
             && matches!(self.name(name), Some(Name::Record(_)))
         {
@@ -622,7 +625,7 @@ impl Binder<'_> {
         let node = statement.syntax();
         if let ast::Stmt::Select(select) = statement {
             let bound = self.bind_select(select)?;
-            let Some((targets, strict)) = self.into_targets(node, Some(&bound.items))? else {
+            let Some((targets, strict)) = self.bind_targets_of_into(node, Some(&bound.items))? else {
                 let error = SqlError::new("42601", "query has no destination for result data");
                 let hint = "If you want to discard the results of a SELECT, use PERFORM instead.";
                 return Err(self.error(node, error.with_hint(hint)));
@@ -642,7 +645,7 @@ impl Binder<'_> {
             }
             return Ok(());
         }
-        let targets = self.into_targets(node, None)?.map(|(targets, _)| targets);
+        let targets = self.bind_targets_of_into(node, None)?.map(|(targets, _)| targets);
         let targets: Option<&Targets> = targets.as_deref();
         match statement {
             ast::Stmt::Insert(insert) => self.bind_insert(insert, targets, out),

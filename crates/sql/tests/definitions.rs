@@ -1,4 +1,5 @@
 //! Definitions are accepted, or refused at CREATE with line and column.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use procedure::{OperationKind, Path};
 use sql::Schema;

@@ -75,7 +75,7 @@ impl Latch {
 
     /// Unlocks a node that has left its tree.
     pub fn unlock_obsolete(&self) {
-        self.0.store((self.0.load(Ordering::Relaxed) & !LOCKED) + STEP | OBSOLETE, Ordering::Release);
+        self.0.store(((self.0.load(Ordering::Relaxed) & !LOCKED) + STEP) | OBSOLETE, Ordering::Release);
     }
 }
 

@@ -123,7 +123,7 @@ impl TableStore {
 
     /// An index by its place in the definition.
     #[inline]
-    pub fn index(&self, place: usize) -> &Index {
+    pub fn index_at(&self, place: usize) -> &Index {
         &self.indexes[place]
     }
 

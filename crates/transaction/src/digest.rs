@@ -21,7 +21,7 @@ impl Tables {
             cursor.open(&[], None, Direction::Forward);
             loop {
                 worker.enter();
-                let more = cursor.read_leaf(store.index(0)).is_some();
+                let more = cursor.read_leaf(store.index_at(0)).is_some();
                 while let Some(address) = cursor.next_buffered() {
                     let hash = TableStore::record(address).read_at(bound, |row| {
                         arena.clear();

@@ -146,7 +146,7 @@ impl Occ {
             }
             self.link_secondary(table.id, index, &after, record)?;
             if own {
-                self.tables.store(table.id).index(index).remove(&before, &mut self.worker);
+                self.tables.store(table.id).index_at(index).remove(&before, &mut self.worker);
             } else {
                 self.writes.links.push(Link { record, table: table.id, index, key: after });
             }
@@ -263,7 +263,7 @@ impl DataAccess for Occ {
                 }
                 return Ok(Some(record));
             }
-            match self.scan.cursor.read_leaf(self.tables.store(table).index(self.scan.index)) {
+            match self.scan.cursor.read_leaf(self.tables.store(table).index_at(self.scan.index)) {
                 Some(leaf) => self.observe(leaf),
                 None => return Ok(None),
             }

@@ -130,7 +130,7 @@ impl Occ {
         let mut current = Vec::new();
         store.key_of_row(link.index, link.record.row(), &mut Arena::default(), &mut current);
         if current != link.key || link.record.locked_state().is_dead() {
-            store.index(link.index).remove(&link.key, &mut self.worker);
+            store.index_at(link.index).remove(&link.key, &mut self.worker);
         }
     }
 
@@ -316,7 +316,7 @@ impl Occ {
                 for (index, key) in touched.into_iter().zip(keys) {
                     store.key_of_row(index, link.record.row(), &mut arena, &mut old);
                     if old != key {
-                        store.index(index).remove(&key, worker);
+                        store.index_at(index).remove(&key, worker);
                     }
                 }
             }
