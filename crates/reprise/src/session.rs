@@ -364,6 +364,10 @@ impl Session {
             let arguments = self.arguments.iter().copied();
             let outcome = match execute(call, arguments, &mut self.machine, &mut self.occ) {
                 Ok(()) => self.commit(),
+                Err(Failure::Error(error)) => match self.occ.rollback_after_error() {
+                    Ok(()) => Err(Failure::Error(error)),
+                    Err(conflict) => Err(Failure::Conflict(conflict)),
+                },
                 Err(failure) => {
                     self.occ.rollback();
                     Err(failure)

@@ -123,6 +123,22 @@ impl Occ {
         self.worker.exit();
     }
 
+    /// Gives up a transaction that ended in an error. An error that follows from reads that no longer hold is none: the
+    /// transaction saw states of different moments.
+    ///
+    /// # Errors
+    /// The conflict that the error comes from; the transaction should be tried again.
+    pub fn rollback_after_error(&mut self) -> Result<(), Conflict> {
+        let unchanged = self.reads.iter().all(|(record, state)| record.is_state(*state));
+        let conflict = match (unchanged, self.leaves.iter().all(LeafObservation::is_valid)) {
+            (false, _) => Err(Conflict::Read),
+            (true, false) => Err(Conflict::Phantom),
+            (true, true) => Ok(()),
+        };
+        self.rollback();
+        conflict
+    }
+
     /// Removes an index entry that this transaction added, unless it is of the record's row. The record is locked.
     fn unlink_if_outdated(&mut self, link: usize) {
         let link = &self.writes.links[link];
