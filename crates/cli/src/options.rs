@@ -23,6 +23,9 @@ pub struct DatabaseOptions {
     /// Seconds between two checkpoints; without it none are taken.
     #[arg(long)]
     pub checkpoint_every: Option<f64>,
+    /// Microseconds that lie at least between the beginnings of two writes of a logger.
+    #[arg(long, default_value_t = 0)]
+    pub flush_floor_us: u64,
     /// Mebibytes of a log file.
     #[arg(long, default_value_t = 64)]
     pub log_file_mib: u64,
@@ -42,6 +45,7 @@ impl DatabaseOptions {
             config.log_devices = Some(self.log_devices.iter().map(absolute).collect());
         }
         config.checkpoint_every = self.checkpoint_every.map(Duration::from_secs_f64);
+        config.flush_floor = Duration::from_micros(self.flush_floor_us);
         config.log_file_bytes = self.log_file_mib << 20;
         config.memory_bytes = self.memory_gib << 30;
         config

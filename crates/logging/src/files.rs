@@ -21,7 +21,7 @@ pub(crate) const BATCH_HEADER: usize = 24;
 pub(crate) const BATCH_MAGIC: u32 = 0x4854_4142;
 const MAGIC: &[u8; 8] = b"RPRSLOG\n";
 const VERSION: u32 = 1;
-static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
+static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
 
 /// Which file of a logger.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -114,15 +114,17 @@ pub(crate) struct ReadyFile {
     pub(crate) length: u64,
 }
 
-/// Zeroes a file, durably.
-fn zero(file: &dyn DiskFile, length: u64) -> std::io::Result<()> {
+/// Zeroes a file, durably. `rest` runs between parts, so that others who write to the device get their turn.
+fn zero(file: &dyn DiskFile, length: u64, rest: impl Fn()) -> std::io::Result<()> {
     let mut offset = 0;
     while offset < length {
         let part = (length - offset).min(ZEROS.len() as u64);
         file.write_at(offset, &ZEROS[..part as usize])?;
+        file.sync()?;
         offset += part;
+        rest();
     }
-    file.sync()
+    Ok(())
 }
 
 /// What one logger needs to make its files.
@@ -140,15 +142,16 @@ impl FileMaker {
         self.folder.join("spare.tmp")
     }
 
-    /// Makes zeroed room for the next file, out of a spare one where there is one. What takes time is done here.
-    pub(crate) fn prepare(&self) -> Result<Box<dyn DiskFile>, LogError> {
+    /// Makes zeroed room for the next file, out of a spare one where there is one. What takes time is done here, at leisure
+    /// when the file is for later.
+    pub(crate) fn prepare(&self, rest: impl Fn()) -> Result<Box<dyn DiskFile>, LogError> {
         let path = self.spare();
         let reused = self.disk.open(&path).ok();
         let file = match reused {
             Some(file) if file.length().is_ok_and(|length| length == self.length) => file,
             _ => self.disk.create(&path).map_err(|error| LogError::io("create", &path, error))?,
         };
-        zero(&*file, self.length).map_err(|error| LogError::io("write", &path, error))?;
+        zero(&*file, self.length, rest).map_err(|error| LogError::io("write", &path, error))?;
         Ok(file)
     }
 

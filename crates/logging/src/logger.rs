@@ -16,6 +16,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+/// How long making a file for later rests after every part of it.
+const PREPARE_REST: Duration = Duration::from_millis(2);
+
 /// How the log is written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogConfig {
@@ -114,7 +117,7 @@ impl BatchWriter {
     /// Makes the first file of an incarnation, and a thread that makes the next ones ahead of their use.
     pub(crate) fn new(maker: FileMaker, incarnation: u64, shared: Arc<Shared>) -> Result<Self, LogError> {
         let id = FileId { incarnation, sequence: 1 };
-        let file = maker.finish(maker.prepare()?, id, 1)?;
+        let file = maker.finish(maker.prepare(|| {})?, id, 1)?;
         let (request, requests) = sync_channel::<()>(1);
         let (done, ahead) = sync_channel::<Prepared>(1);
         let preparer = maker.clone();
@@ -122,7 +125,7 @@ impl BatchWriter {
             .name(format!("log-files-{}", maker.logger))
             .spawn(move || {
                 while requests.recv().is_ok() {
-                    if done.send(preparer.prepare()).is_err() {
+                    if done.send(preparer.prepare(|| std::thread::sleep(PREPARE_REST))).is_err() {
                         break;
                     }
                 }
@@ -184,7 +187,7 @@ impl BatchWriter {
     fn next_file(&mut self) -> Result<(), LogError> {
         let prepared = match self.ahead.recv() {
             Ok(prepared) => prepared?,
-            Err(_) => self.maker.prepare()?,
+            Err(_) => self.maker.prepare(|| {})?,
         };
         self.id.sequence += 1;
         let next = self.maker.finish(prepared, self.id, self.position.batch)?;

@@ -184,11 +184,13 @@ impl Record {
         Self::buffer_at(self.word(2).load(Ordering::Acquire))
     }
 
-    /// Begins to load the record's first cache lines.
+    /// Begins to load the record's first cache lines, all at once: the row's address is in the first of them, so
+    /// without this the others would wait for it.
     #[inline]
     pub fn prefetch(self) {
-        crate::index::node::prefetch(self.0);
-        crate::index::node::prefetch(self.0 + 64);
+        for line in 0..4 {
+            crate::index::node::prefetch(self.0 + line * 64);
+        }
     }
 
     /// The state, once nobody holds the lock.

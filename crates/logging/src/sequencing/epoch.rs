@@ -7,6 +7,7 @@
 //! with nothing to write still writes a batch when another one has records of epochs past its own last.
 //! Held by: `storage`'s model of epochs, and the crash tests of `crates/reprise`.
 
+use super::pace::Pace;
 use crate::disk::SharedDisk;
 use crate::error::LogError;
 use crate::files::{FileMaker, RetiredFile};
@@ -239,6 +240,7 @@ struct Logger {
 impl Logger {
     fn run(mut self, floor: Duration) {
         let shared = Arc::clone(&self.state.loggers[self.number]);
+        let mut pace = Pace::new(floor);
         loop {
             let stopping = self.state.stop.load(Ordering::Acquire);
             let begun = Instant::now();
@@ -254,11 +256,12 @@ impl Logger {
                 self.announce();
                 return;
             }
-            shared.flush_us.fetch_add(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
-            if let Some(rest) = floor.checked_sub(begun.elapsed())
-                && !stopping
-            {
-                std::thread::sleep(rest);
+            let taken = begun.elapsed();
+            shared.flush_us.fetch_add(taken.as_micros() as u64, Ordering::Relaxed);
+            let rest = pace.rest_after(taken);
+            // Whoever blocks for a commit ends the rest: it has given its core away.
+            if !rest.is_zero() && !stopping && self.state.waiters.load(Ordering::SeqCst) == 0 {
+                std::thread::park_timeout(rest);
             }
         }
     }

@@ -1,6 +1,7 @@
 //! In which order records are durable, and when a commit may be acknowledged. One file a scheme.
 
 mod epoch;
+mod pace;
 
 pub use epoch::EpochLog;
 

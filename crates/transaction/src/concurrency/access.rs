@@ -223,8 +223,9 @@ impl DataAccess for Occ {
     #[inline]
     fn find(&mut self, table: &Table, key: &[u8]) -> Result<Option<Record>, Failure> {
         let (record, leaf) = self.tables.store(table.id).find(key, &self.worker);
-        if record.is_none() {
-            self.observe(leaf);
+        match record {
+            Some(record) => record.prefetch(),
+            None => self.observe(leaf),
         }
         Ok(record)
     }
