@@ -21,6 +21,16 @@ pub trait DataAccess {
     /// A row that was found.
     type Row: Copy;
 
+    /// Begins to load the index leaf where a primary key is or would be. A hint: nothing is read.
+    fn prefetch_leaf(&mut self, table: &Table, key: &[u8]) {
+        let _ = (table, key);
+    }
+
+    /// Begins to load the row with a primary key. A hint: nothing is read.
+    fn prefetch_row(&mut self, table: &Table, key: &[u8]) {
+        let _ = (table, key);
+    }
+
     /// The row with a primary key.
     ///
     /// # Errors

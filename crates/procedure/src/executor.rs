@@ -1,14 +1,18 @@
 //! The executor: runs a procedure's statements over a `DataAccess`.
 
-use crate::rows::{Flow, for_each_row, select_rows};
+use crate::ahead::point_key;
+use crate::rows::{Flow, for_each_row, select_rows, write_key};
 use crate::{
-    Cast, Check, Conflict, DataAccess, Expression, Failure, Label, Machine, Operation, OperationKind,
-    Procedure, Raise, Register, Select, Severity, SqlError, Statement,
+    Cast, Check, Conflict, DataAccess, Expression, Failure, Label, Machine, Operation, OperationId,
+    OperationKind, Procedure, Raise, Register, Select, Severity, SqlError, Statement,
 };
 use catalog::{Datum, Table};
 
 /// Calls deeper than this are refused, as PostgreSQL refuses them by its stack limit.
 const MAX_DEPTH: usize = 100;
+
+/// So many rounds of a loop are looked up ahead, as more would not stay in the cache.
+const LOOK_AHEAD: usize = 32;
 
 /// One call: what its determinism rests on.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +91,7 @@ impl<D: DataAccess> Execution<'_, D> {
                 assign_element(*array, index, value, machine)?;
                 Ok(Ended::Here)
             }
-            Statement::ForRange { label, variable, from, to, step, reverse, body } => {
+            Statement::ForRange { label, variable, from, to, step, reverse, ahead, body } => {
                 let bound = |value: Datum| match value {
                     Datum::Int(value) => Ok(value),
                     _ => Err(SqlError::new("22004", "a bound of a FOR loop cannot be null")),
@@ -97,6 +101,9 @@ impl<D: DataAccess> Execution<'_, D> {
                 if step <= 0 {
                     let message = "BY value of FOR loop must be greater than zero";
                     return Err(SqlError::new("22023", message).into());
+                }
+                if !ahead.is_empty() && !*reverse {
+                    self.look_ahead(*variable, ahead, (at, end, step), machine);
                 }
                 while if *reverse { at >= end } else { at <= end } {
                     machine.set(*variable, Datum::Int(at));
@@ -155,6 +162,30 @@ impl<D: DataAccess> Execution<'_, D> {
             Statement::Return => Ok(Ended::Return),
             Statement::Assign { .. } | Statement::Execute(_) | Statement::If { .. } => {
                 self.run(std::slice::from_ref(statement), machine)
+            }
+        }
+    }
+
+    /// Looks up the rows of all rounds of a loop, so that their cache misses overlap.
+    fn look_ahead(
+        &mut self,
+        variable: Register,
+        ahead: &[OperationId],
+        (first, last, step): (i64, i64, i64),
+        machine: &mut Machine,
+    ) {
+        let rounds = || (first..=last).step_by(usize::try_from(step).unwrap_or(1)).take(LOOK_AHEAD);
+        for stage in [D::prefetch_leaf, D::prefetch_row] {
+            for round in rounds() {
+                machine.set(variable, Datum::Int(round));
+                for id in ahead {
+                    let operation = &self.procedure.operations[id.0 as usize];
+                    let table = operation.table();
+                    let Some(key) = point_key(operation) else { continue };
+                    if let Ok(true) = write_key(table, &table.primary().columns, key, machine) {
+                        stage(self.data, table, &machine.key);
+                    }
+                }
             }
         }
     }

@@ -7,6 +7,7 @@
 
 mod access;
 mod aggregate;
+mod ahead;
 mod cast;
 mod error;
 mod executor;
@@ -18,6 +19,7 @@ mod program;
 mod rows;
 
 pub use access::{DataAccess, ScanRange};
+pub use ahead::plan_lookups;
 pub use cast::Cast;
 pub use error::{Conflict, Failure, Severity, SqlError};
 pub use executor::{Call, execute};
@@ -25,7 +27,7 @@ pub use expression::{ArithmeticOperator, CompareClass, CompareOperator, Expressi
 pub use functions::Function;
 pub use machine::Machine;
 pub use operation::{
-    Access, Aggregate, AggregateFunction, Bound, Check, Operation, OperationId, OperationKind, Path, Select,
-    SortKey,
+    Access, Aggregate, AggregateFunction, Bound, Check, Choice, Operation, OperationId, OperationKind, Path,
+    Select, SortKey,
 };
 pub use program::{Label, Mode, Parameter, Procedure, Raise, Statement};

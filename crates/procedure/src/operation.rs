@@ -42,6 +42,18 @@ pub enum Path {
     },
 }
 
+/// A column that is chosen before the row is read: a CASE whose conditions do not depend on the row and whose values are
+/// columns of one type. Only the chosen column is read.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// Conditions in order, each with the column that it chooses.
+    pub branches: Vec<(Expression, usize)>,
+    /// The column when none holds.
+    pub otherwise: usize,
+    /// Where it goes.
+    pub target: Register,
+}
+
 /// Which rows of a table an operation touches, and which of their columns it uses.
 #[derive(Clone, Debug)]
 pub struct Access {
@@ -55,6 +67,8 @@ pub struct Access {
     pub slots: Vec<ColumnSlot>,
     /// The first of as many registers, which hold them.
     pub registers: Register,
+    /// Columns that are chosen when the row is reached; of `Path::Point` only.
+    pub choices: Vec<Choice>,
     /// What a row must fulfil beyond the path.
     pub filter: Option<Expression>,
 }

@@ -150,6 +150,8 @@ pub enum Statement {
         step: Expression,
         /// Whether it counts down.
         reverse: bool,
+        /// Point accesses of the body whose keys are known before the first round.
+        ahead: Vec<OperationId>,
         /// What is repeated.
         body: Vec<Statement>,
     },

@@ -2,7 +2,9 @@
 
 use crate::aggregate::Accumulator;
 use crate::expression::compare;
-use crate::{Access, Bound, DataAccess, Expression, Failure, Machine, Path, ScanRange, Select, SqlError};
+use crate::{
+    Access, Bound, Choice, DataAccess, Expression, Failure, Machine, Path, ScanRange, Select, SqlError,
+};
 use catalog::{Datum, Table, successor};
 use std::cmp::Ordering;
 
@@ -14,7 +16,7 @@ pub(crate) enum Flow {
 }
 
 /// Writes the key that a list of expressions gives for the first columns of an index; false when one is NULL.
-fn write_key(
+pub(crate) fn write_key(
     table: &Table,
     columns: &[usize],
     values: &[Expression],
@@ -79,10 +81,34 @@ fn read_row<D: DataAccess>(
     if !data.read(row, &access.slots, arena, registers)? {
         return Ok(false);
     }
+    for choice in &access.choices {
+        read_choice(access, choice, row, machine, data)?;
+    }
     match &access.filter {
         Some(filter) => Ok(filter.evaluate(machine)?.is_true()),
         None => Ok(true),
     }
+}
+
+/// Loads the column that a choice comes to. Both reads of the row are remembered, so at commit they are of one version.
+fn read_choice<D: DataAccess>(
+    access: &Access,
+    choice: &Choice,
+    row: D::Row,
+    machine: &mut Machine,
+    data: &mut D,
+) -> Result<(), Failure> {
+    let mut column = choice.otherwise;
+    for (condition, chosen) in &choice.branches {
+        if condition.evaluate(machine)?.is_true() {
+            column = *chosen;
+            break;
+        }
+    }
+    let slot = access.table.layout.slots()[column];
+    let (register, arena) = machine.window(choice.target, 1);
+    data.read(row, &[slot], arena, register)?;
+    Ok(())
 }
 
 /// Writes the bounds of a range into `machine.key` and `machine.upper` (empty: no end); false when nothing can lie in it.

@@ -1,7 +1,7 @@
 //! The database: opened, recovered, and handed out in sessions.
 
 use crate::definitions::{Definitions, Version};
-use crate::maintenance::Checkpointer;
+use crate::maintenance::{Checkpointer, keep_memory_ready};
 use crate::{Config, Error, Loader, Session};
 use catalog::Epoch;
 use logging::{Content, EpochLog, Incarnation, LogConfig, LogError, LogStatistics, PepochFile};
@@ -121,6 +121,7 @@ impl Database {
         for device in &devices {
             disk.create_folder(device).map_err(|error| LogError::io("create", device, error))?;
         }
+        keep_memory_ready(Arc::downgrade(&recovered.tables.memory));
         let version = Version::new(1, recovered.schema, recovered.tables, recovered.statements);
         let inner = Arc::new(Inner {
             folder: folder.into(),

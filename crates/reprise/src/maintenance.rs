@@ -1,4 +1,4 @@
-//! Checkpoints, taken by a thread of their own now and then, or when asked.
+//! What runs beside transactions: checkpoints, now and then or when asked, and memory made ready ahead of its use.
 
 use crate::Error;
 use crate::database::Inner;
@@ -7,6 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use storage::Memory;
 
 impl Inner {
     /// Takes a checkpoint and recycles the log behind it.
@@ -32,6 +33,26 @@ impl Inner {
         }
         Ok(summary)
     }
+}
+
+/// Memory that is kept ready for rows to come.
+const MEMORY_AHEAD: usize = 256 << 20;
+/// How often it is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// Keeps memory ready until the database is closed: the first touch of a page costs more than a transaction's own work.
+pub(crate) fn keep_memory_ready(memory: Weak<Memory>) {
+    let run = move || {
+        Memory::give_way();
+        while let Some(memory) = memory.upgrade() {
+            if !memory.fault_ahead(MEMORY_AHEAD) {
+                drop(memory);
+                std::thread::sleep(LOOK_EVERY);
+            }
+        }
+    };
+    // Without the thread the same happens, only later.
+    let _ = std::thread::Builder::new().name("memory-ahead".into()).spawn(run);
 }
 
 /// The thread that takes checkpoints.

@@ -7,6 +7,7 @@ use catalog::{Datum, Epoch, Value, datum_from_value, encode_value, now_us, value
 use logging::content::{CallRecord, StatementRecord, seal};
 use procedure::{Call, Failure, Machine, Procedure, SqlError, execute};
 use sql::Schema;
+use std::collections::HashMap;
 use std::ops::Index;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -84,6 +85,23 @@ impl Ticket {
     }
 }
 
+/// The procedures as one session knows them. Sessions share procedures but not this, so that a call touches no counter
+/// that another session touches too.
+#[derive(Debug)]
+struct Known {
+    procedures: Vec<Arc<Procedure>>,
+    places: HashMap<String, usize>,
+}
+
+impl Known {
+    fn new(version: &Version) -> Arc<Self> {
+        let procedures: Vec<_> = version.procedures.values().cloned().collect();
+        let places = procedures.iter().enumerate();
+        let places = places.map(|(place, procedure)| (procedure.name.clone(), place)).collect();
+        Arc::new(Self { procedures, places })
+    }
+}
+
 /// One thread's way to run transactions.
 pub struct Session {
     inner: Arc<Inner>,
@@ -92,7 +110,9 @@ pub struct Session {
     machine: Machine,
     arguments: Vec<Datum>,
     record: Vec<u8>,
-    last: Option<Arc<Procedure>>,
+    known: Arc<Known>,
+    /// The procedure that was called last, by its place among those known then.
+    last: Option<(Arc<Known>, usize)>,
     seeds: u64,
     committed: u64,
     read: u64,
@@ -115,6 +135,7 @@ impl Session {
         let seeds = now_us() as u64 ^ (worker.slot().0 as u64) << 56;
         let occ = Occ::new(version.tables.clone(), worker);
         Ok(Self {
+            known: Known::new(&version),
             inner,
             version,
             occ,
@@ -169,7 +190,8 @@ impl Session {
     /// The outputs of the last call.
     pub fn row(&self) -> Row {
         let mut row = Row::default();
-        for (name, register, ty) in self.last.iter().flat_map(|procedure| procedure.outputs()) {
+        let last = self.last.as_ref().map(|(known, place)| &known.procedures[*place]);
+        for (name, register, ty) in last.into_iter().flat_map(|procedure| procedure.outputs()) {
             row.names.push(name.into());
             row.values.push(value_from_datum(self.machine.get(register), ty, &self.machine.arena));
         }
@@ -258,6 +280,7 @@ impl Session {
 
     fn refresh(&mut self) {
         self.version = self.inner.definitions.current();
+        self.known = Known::new(&self.version);
         self.occ.set_tables(self.version.tables.clone());
     }
 
@@ -274,14 +297,15 @@ impl Session {
     }
 
     fn run_call(&mut self, name: &str, arguments: &[Value]) -> Result<Epoch, Error> {
-        let Some(procedure) = self.version.procedures.get(name) else {
+        let Some(place) = self.known.places.get(name).copied() else {
             self.refresh();
-            if self.version.procedures.contains_key(name) {
+            if self.known.places.contains_key(name) {
                 return self.run_call(name, arguments);
             }
             return Err(unknown_procedure(name, &self.version).into());
         };
-        let procedure = Arc::clone(procedure);
+        let known = Arc::clone(&self.known);
+        let procedure = &*known.procedures[place];
         if !procedure.read_only {
             self.check_log()?;
         }
@@ -292,12 +316,12 @@ impl Session {
         } else {
             0
         };
-        let epoch = self.run(&procedure, timestamp_us, seed, |session, procedure| {
+        let epoch = self.run(procedure, timestamp_us, seed, |session, procedure| {
             session.bind(procedure, arguments, timestamp_us, seed)
         })?;
         match epoch {
             Some(epoch) => {
-                self.last = Some(procedure);
+                self.last = Some((known, place));
                 Ok(epoch)
             }
             None => self.run_call(name, arguments),

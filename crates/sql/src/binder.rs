@@ -34,6 +34,10 @@ pub(crate) struct RowScope {
     pub(crate) registers: Register,
     /// Columns that are loaded, in the order of their registers.
     pub(crate) used: Vec<usize>,
+    /// Whether rows are reached one by one, so that columns can be chosen before they are read.
+    pub(crate) is_point: bool,
+    /// Columns that are chosen so.
+    pub(crate) choices: Vec<procedure::Choice>,
     /// Registers of columns that need no loading.
     pub(crate) known: HashMap<usize, Register>,
 }

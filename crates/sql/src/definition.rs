@@ -253,6 +253,8 @@ impl TableBuilder<'_> {
                 alias: table.name.clone(),
                 registers,
                 used: Vec::new(),
+                is_point: false,
+                choices: Vec::new(),
                 known: HashMap::new(),
             });
             let expression = self.binder.part(check.expr(), check.syntax())?;

@@ -398,13 +398,41 @@ impl Binder<'_> {
         Ok(boolean(if negated { Expression::Not(Box::new(inside)) } else { inside }))
     }
 
+    /// A CASE that picks one of the row's columns by something that does not depend on the row.
+    fn bind_choice(
+        &mut self,
+        conditions: &[Expression],
+        case: &ast::CaseExpr,
+    ) -> Result<Option<Typed>, StatementError> {
+        let Some(row) = self.row.as_ref().filter(|row| row.is_point) else { return Ok(None) };
+        let table = std::sync::Arc::clone(&row.table);
+        let known = row.known.clone();
+        let values = case.when_clause_list().into_iter().flat_map(|list| list.when_clauses());
+        let values = values.map(|when| when.then()).chain([case.else_clause().and_then(|e| e.expr())]);
+        let columns: Option<Vec<usize>> = values.map(|value| self.plain_column(&value?, &table)).collect();
+        let Some(mut columns) = columns else { return Ok(None) };
+        let ty = table.columns[columns[0]].ty;
+        let alike = |column: &usize| table.columns[*column].ty == ty && !known.contains_key(column);
+        if !columns.iter().all(alike) {
+            return Ok(None);
+        }
+        let Some(otherwise) = columns.pop() else { return Ok(None) };
+        let branches = conditions.iter().cloned().zip(columns).collect();
+        let target = self.new_register(ty);
+        if let Some(row) = &mut self.row {
+            row.choices.push(procedure::Choice { branches, otherwise, target });
+        }
+        Ok(Some(Typed::Known(Expression::Register(target), ty.into())))
+    }
+
     fn bind_case(&mut self, case: &ast::CaseExpr) -> Result<Typed, StatementError> {
         let node = case.syntax();
+        let references = self.row_references;
         let subject = match case.expr() {
             Some(subject) => Some(self.bind(&subject)?),
             None => None,
         };
-        let (mut conditions, mut values) = (Vec::new(), Vec::new());
+        let mut conditions = Vec::new();
         for when in case.when_clause_list().into_iter().flat_map(|list| list.when_clauses()) {
             let condition = self.part(when.condition(), node)?;
             conditions.push(match &subject {
@@ -415,6 +443,14 @@ impl Binder<'_> {
                     Expression::Compare { operator: CompareOperator::Equal, class, operands }
                 }
             });
+        }
+        if self.row_references == references
+            && let Some(choice) = self.bind_choice(&conditions, case)?
+        {
+            return Ok(choice);
+        }
+        let mut values = Vec::new();
+        for when in case.when_clause_list().into_iter().flat_map(|list| list.when_clauses()) {
             let value = self.part(when.then(), node)?;
             values.push(self.bind(&value)?);
         }

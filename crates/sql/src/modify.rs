@@ -124,6 +124,8 @@ impl Binder<'_> {
             alias: table.name.clone(),
             registers,
             used: Vec::new(),
+            is_point: false,
+            choices: Vec::new(),
             known,
         });
         let checks = self.bind_checks(table, |_| true, node);

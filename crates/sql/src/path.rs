@@ -55,13 +55,18 @@ impl Binder<'_> {
                 Some(others) => Expression::And(Box::new([others, bound])),
             });
         }
-        let access = Access { table, path, columns: Vec::new(), slots: Vec::new(), registers, filter };
+        if let Some(row) = &mut self.row {
+            row.is_point = matches!(path, Path::Point { .. });
+        }
+        let (columns, slots, choices) = (Vec::new(), Vec::new(), Vec::new());
+        let access = Access { table, path, columns, slots, registers, choices, filter };
         Ok((access, ordered))
     }
 
     /// Completes an access with the columns that everything bound since has referred to.
     pub(crate) fn finish_access(&mut self, access: &mut Access) {
-        let row = self.row.as_ref().expect("an access has a row");
+        let row = self.row.as_mut().expect("an access has a row");
+        access.choices = std::mem::take(&mut row.choices);
         access.columns = row.used.clone();
         access.slots = row.used.iter().map(|column| row.table.layout.slots()[*column]).collect();
     }

@@ -41,6 +41,8 @@ impl Binder<'_> {
             alias: alias.unwrap_or(name),
             registers,
             used: Vec::new(),
+            is_point: false,
+            choices: Vec::new(),
             known: HashMap::new(),
         });
         Ok(())

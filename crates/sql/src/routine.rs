@@ -216,6 +216,7 @@ fn finish(
     if let Some(found) = binder.found {
         body.insert(0, Statement::Assign { target: found, value: Expression::boolean(false) });
     }
+    procedure::plan_lookups(&mut body, &binder.operations);
     Procedure {
         id: parts.id,
         version: parts.version,

@@ -371,7 +371,16 @@ impl Binder<'_> {
         let (label, body) = self.bind_loop(repeat.label(), repeat.body(), node)?;
         self.scopes.pop();
         let reverse = repeat.reverse_token().is_some();
-        Ok(Statement::ForRange { label, variable: register, from, to, step, reverse, body })
+        Ok(Statement::ForRange {
+            label,
+            variable: register,
+            from,
+            to,
+            step,
+            reverse,
+            ahead: Vec::new(),
+            body,
+        })
     }
 
     fn loop_variable(

@@ -1,7 +1,7 @@
 //! Arenas: memory for records, keys and tree nodes, in size classes, on huge pages.
 //!
 //! A worker takes chunks of 2 MiB from the shared `Memory` and cuts them into blocks; freed blocks go to the
-//! worker's own lists. A chunk is faulted in when it is taken, as one huge page where the system has them, so the
+//! worker's own lists. A chunk is faulted in ahead of its use, at the latest when it is taken, as one huge page where the system has them, so the
 //! hot path meets neither page faults nor most TLB misses. Nothing goes back to the system before the database is
 //! closed.
 //!
@@ -45,6 +45,8 @@ pub struct Memory {
 struct Shared {
     regions: Vec<(usize, Layout)>,
     free_chunks: Vec<usize>,
+    /// Chunks that are faulted in already.
+    ready_chunks: Vec<usize>,
     /// What dropped workers left: blocks by class.
     free_blocks: Vec<(usize, usize)>,
 }
@@ -55,6 +57,14 @@ pub(crate) struct Allocator {
     free: [usize; CLASSES],
     bump: usize,
     end: usize,
+}
+
+/// Touches every page of a chunk that nobody has yet.
+fn fault_in(chunk: usize) {
+    for page in (0..CHUNK).step_by(4096) {
+        // SAFETY: inside the chunk, which nobody else has; touching a page faults it in.
+        unsafe { std::ptr::with_exposed_provenance_mut::<u8>(chunk + page).write_volatile(0) };
+    }
 }
 
 fn class_of(bytes: usize) -> usize {
@@ -117,6 +127,39 @@ impl Memory {
     }
 
     fn take_chunk(&self) -> Result<usize, OutOfMemory> {
+        if let Some(ready) = self.shared().ready_chunks.pop() {
+            return Ok(ready);
+        }
+        let chunk = self.take_cold_chunk()?;
+        fault_in(chunk);
+        Ok(chunk)
+    }
+
+    /// Faults chunks in until a number of bytes is ready, ahead of whoever will need them; gives way to other threads.
+    /// Stops short of the limit. Returns whether there was anything to do.
+    pub fn fault_ahead(&self, bytes: usize) -> bool {
+        if self.shared().ready_chunks.len() * CHUNK >= bytes {
+            return false;
+        }
+        if self.used_bytes() + REGION > self.limit_bytes && self.shared().free_chunks.is_empty() {
+            return false;
+        }
+        let Ok(chunk) = self.take_cold_chunk() else { return false };
+        fault_in(chunk);
+        self.shared().ready_chunks.push(chunk);
+        true
+    }
+
+    /// Lets the calling thread run only when no other one wants its core.
+    pub fn give_way() {
+        #[cfg(target_os = "linux")]
+        // SAFETY: a system call on the calling thread's own priority; a refusal only costs speed.
+        unsafe {
+            libc::setpriority(libc::PRIO_PROCESS, 0, 19);
+        }
+    }
+
+    fn take_cold_chunk(&self) -> Result<usize, OutOfMemory> {
         let mut shared = self.shared();
         if shared.free_chunks.is_empty() {
             self.charge(REGION)?;
@@ -136,13 +179,7 @@ impl Memory {
             shared.regions.push((region, layout));
             shared.free_chunks.extend((0..REGION / CHUNK).rev().map(|index| region + index * CHUNK));
         }
-        let chunk = shared.free_chunks.pop().expect("a region was just cut");
-        drop(shared);
-        for page in (0..CHUNK).step_by(4096) {
-            // SAFETY: inside the chunk, which nobody else has; touching a page faults it in.
-            unsafe { std::ptr::with_exposed_provenance_mut::<u8>(chunk + page).write_volatile(0) };
-        }
-        Ok(chunk)
+        Ok(shared.free_chunks.pop().expect("a region was just cut"))
     }
 
     fn allocate_large(&self, bytes: usize) -> Result<NonNull<u64>, OutOfMemory> {

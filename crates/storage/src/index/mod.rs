@@ -218,6 +218,13 @@ impl Index {
         }))
     }
 
+    /// Begins to load the leaf where a key is or would be. The worker is active.
+    #[inline]
+    pub fn prefetch(&self, key: &[u8], worker: &Worker) {
+        debug_assert!(worker.is_active());
+        with_tree!(self, tree => tree.prefetch(key));
+    }
+
     /// The value of a key, and what was observed of the leaf where it is or would be. The worker is active.
     #[inline]
     pub fn get(&self, key: &[u8], worker: &Worker) -> (Option<u64>, LeafObservation) {

@@ -109,6 +109,21 @@ impl<K: KeyShape> Tree<K> {
         }
     }
 
+    /// Begins to load the leaf where a key is or would be; a hint that may come to nothing.
+    #[inline]
+    pub(super) fn prefetch(&self, key: &[u8]) {
+        let probe = Probe::new(key);
+        let Some(mut at) = self.root() else { return };
+        while at.node.level() > 1 {
+            let Some(child) = Self::step(at, Target::At(&probe), &mut None) else { return };
+            at = child;
+        }
+        if at.node.level() == 1 {
+            let place = at.node.upper_bound::<K>(at.node.count(), &probe);
+            prefetch_node(at.node.child::<K>(place));
+        }
+    }
+
     /// The value of a key, and the leaf that says so.
     #[inline]
     pub(super) fn get(&self, key: &[u8]) -> (Option<u64>, LeafObservation) {

@@ -89,15 +89,16 @@ impl Occ {
     fn is_own_entry(&mut self, record: Record, table: TableId) -> bool {
         let store = self.tables.store(table);
         let table = store.definition();
-        let mut arena = Arena::default();
+        let arena = &mut self.scratch;
+        arena.clear();
         let entry = self.writes.find(record);
         self.key.clear();
         for column in store.key_columns(self.scan.index).iter().copied() {
             let slot = table.layout.slots()[column];
             let datum = entry
-                .and_then(|entry| self.writes.latest(entry, slot, &mut arena))
-                .unwrap_or_else(|| record.row().column(slot, &mut arena));
-            table.encode_key_column(column, datum, &arena, &mut self.key);
+                .and_then(|entry| self.writes.latest(entry, slot, arena))
+                .unwrap_or_else(|| record.row().column(slot, arena));
+            table.encode_key_column(column, datum, arena, &mut self.key);
         }
         self.scan.cursor.last_is_under(&self.key)
     }
@@ -219,6 +220,18 @@ impl Occ {
 
 impl DataAccess for Occ {
     type Row = Record;
+
+    #[inline]
+    fn prefetch_leaf(&mut self, table: &Table, key: &[u8]) {
+        self.tables.store(table.id).index_at(0).prefetch(key, &self.worker);
+    }
+
+    #[inline]
+    fn prefetch_row(&mut self, table: &Table, key: &[u8]) {
+        if let (Some(record), _) = self.tables.store(table.id).find(key, &self.worker) {
+            record.prefetch();
+        }
+    }
 
     #[inline]
     fn find(&mut self, table: &Table, key: &[u8]) -> Result<Option<Record>, Failure> {
