@@ -118,6 +118,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     prepare(&db, &*workload, arguments.seed)
         .with_context(|| format!("cannot load {} into {}", workload.name(), folder.display()))?;
     let load_s = loading.elapsed().as_secs_f64();
+    db.wait_for_memory();
     let before = db.statistics();
     let until = match (arguments.seconds, arguments.transactions) {
         (_, Some(transactions)) => Until::Transactions(transactions),

@@ -29,6 +29,9 @@ pub struct DatabaseOptions {
     /// Mebibytes of a log file.
     #[arg(long, default_value_t = 64)]
     pub log_file_mib: u64,
+    /// Mebibytes of memory that are kept faulted in ahead of use.
+    #[arg(long, default_value_t = 256)]
+    pub memory_ahead_mib: usize,
     /// Gibibytes that rows and indexes may take.
     #[arg(long, default_value_t = 64)]
     pub memory_gib: usize,
@@ -47,6 +50,7 @@ impl DatabaseOptions {
         config.checkpoint_every = self.checkpoint_every.map(Duration::from_secs_f64);
         config.flush_floor = Duration::from_micros(self.flush_floor_us);
         config.log_file_bytes = self.log_file_mib << 20;
+        config.memory_ahead_bytes = self.memory_ahead_mib << 20;
         config.memory_bytes = self.memory_gib << 30;
         config
     }

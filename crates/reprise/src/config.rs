@@ -32,6 +32,8 @@ pub struct Config {
     pub workers: usize,
     /// Bytes that rows and indexes may take.
     pub memory_bytes: usize,
+    /// Bytes of memory that are kept faulted in ahead of use, because the first touch of a page is slow.
+    pub memory_ahead_bytes: usize,
     /// Where files are.
     pub disk: SharedDisk,
 }
@@ -50,6 +52,7 @@ impl Default for Config {
             method: Method::default(),
             workers: 256,
             memory_bytes: 64 << 30,
+            memory_ahead_bytes: 256 << 20,
             disk: Arc::new(RealDisk),
         }
     }

@@ -121,7 +121,7 @@ impl Database {
         for device in &devices {
             disk.create_folder(device).map_err(|error| LogError::io("create", device, error))?;
         }
-        keep_memory_ready(Arc::downgrade(&recovered.tables.memory));
+        keep_memory_ready(Arc::downgrade(&recovered.tables.memory), config.memory_ahead_bytes);
         let version = Version::new(1, recovered.schema, recovered.tables, recovered.statements);
         let inner = Arc::new(Inner {
             folder: folder.into(),
@@ -178,6 +178,14 @@ impl Database {
         let _alone = self.inner.maintenance.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let tables = self.inner.definitions.current().tables.clone();
         tables.digest().ok_or(Error::TooManySessions(self.inner.config.workers))
+    }
+
+    /// Returns once the memory that is kept ahead of use is ready.
+    pub fn wait_for_memory(&self) {
+        let memory = self.inner.definitions.current().tables.memory.clone();
+        while memory.ready_bytes() < self.inner.config.memory_ahead_bytes && !memory.is_exhausted() {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
     }
 
     /// The last epoch whose commits are acknowledged.

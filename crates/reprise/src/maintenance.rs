@@ -35,17 +35,15 @@ impl Inner {
     }
 }
 
-/// Memory that is kept ready for rows to come.
-const MEMORY_AHEAD: usize = 256 << 20;
-/// How often it is looked at.
+/// How often it is looked whether enough memory is ready.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// Keeps memory ready until the database is closed: the first touch of a page costs more than a transaction's own work.
-pub(crate) fn keep_memory_ready(memory: Weak<Memory>) {
+pub(crate) fn keep_memory_ready(memory: Weak<Memory>, bytes: usize) {
     let run = move || {
         Memory::give_way();
         while let Some(memory) = memory.upgrade() {
-            if !memory.fault_ahead(MEMORY_AHEAD) {
+            if !memory.fault_ahead(bytes) {
                 drop(memory);
                 std::thread::sleep(LOOK_EVERY);
             }

@@ -138,16 +138,23 @@ impl Memory {
     /// Faults chunks in until a number of bytes is ready, ahead of whoever will need them; gives way to other threads.
     /// Stops short of the limit. Returns whether there was anything to do.
     pub fn fault_ahead(&self, bytes: usize) -> bool {
-        if self.shared().ready_chunks.len() * CHUNK >= bytes {
-            return false;
-        }
-        if self.used_bytes() + REGION > self.limit_bytes && self.shared().free_chunks.is_empty() {
+        if self.ready_bytes() >= bytes || self.is_exhausted() {
             return false;
         }
         let Ok(chunk) = self.take_cold_chunk() else { return false };
         fault_in(chunk);
         self.shared().ready_chunks.push(chunk);
         true
+    }
+
+    /// Bytes that are faulted in and not used yet.
+    pub fn ready_bytes(&self) -> usize {
+        self.shared().ready_chunks.len() * CHUNK
+    }
+
+    /// Whether nothing more can be taken from the system without exceeding the limit.
+    pub fn is_exhausted(&self) -> bool {
+        self.used_bytes() + REGION > self.limit_bytes && self.shared().free_chunks.is_empty()
     }
 
     /// Lets the calling thread run only when no other one wants its core.

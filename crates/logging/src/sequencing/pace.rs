@@ -1,8 +1,8 @@
 //! How long a logger rests between two batches.
 //!
-//! With a core to itself it does not rest: the next batch begins as soon as the last is durable. Where it has to wait for
-//! a core, every batch takes one from the workers; then larger batches, further apart, cost the same latency as the
-//! waiting did and leave the cores to the workers. The kernel tells how long the thread was ready but not running.
+//! While cores are idle it does not rest: the next batch begins as soon as the last is durable. Once the process keeps
+//! all cores busy, every batch takes one from the workers, twice a batch; then larger batches, further apart, leave the
+//! cores to the workers. The kernel tells how much processor time the process has used.
 
 use std::time::{Duration, Instant};
 
@@ -10,53 +10,59 @@ use std::time::{Duration, Instant};
 const LONGEST: Duration = Duration::from_millis(4);
 /// The shortest rest that is worth one.
 const SHORTEST: Duration = Duration::from_micros(250);
-/// The kernel is asked this often.
-const ASK_EVERY: Duration = Duration::from_millis(20);
-/// Cores are short when the thread waits for one for more than this part of the time (1 in so many).
-const CROWDED: u32 = 50;
-/// Cores are there when it waits for less than this part of the time (1 in so many).
-const CALM: u32 = 400;
+/// The kernel is asked this often; it counts in hundredths of a second.
+const ASK_EVERY: Duration = Duration::from_millis(100);
+const TICK: Duration = Duration::from_millis(10);
+/// Cores are short when more than this part of them is busy, in percent.
+const CROWDED: u32 = 90;
+/// Cores are there when less than this part of them is busy, in percent.
+const CALM: u32 = 80;
 
 /// One logger's pace.
 #[derive(Debug)]
 pub(super) struct Pace {
     floor: Duration,
     rest: Duration,
+    cores: u32,
     asked: Instant,
-    waited: Option<Duration>,
+    used: Option<Duration>,
 }
 
 impl Pace {
     /// Batches begin at least `floor` apart.
     pub(super) fn new(floor: Duration) -> Self {
-        Self { floor, rest: Duration::ZERO, asked: Instant::now(), waited: waited_for_core() }
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+        Self { floor, rest: Duration::ZERO, cores, asked: Instant::now(), used: processor_time() }
     }
 
     /// How long to rest after a batch that took a time.
     pub(super) fn rest_after(&mut self, batch: Duration) -> Duration {
         let elapsed = self.asked.elapsed();
         if elapsed >= ASK_EVERY
-            && let (Some(before), Some(now)) = (self.waited, waited_for_core())
+            && let (Some(before), Some(now)) = (self.used, processor_time())
         {
-            (self.waited, self.asked) = (Some(now), Instant::now());
-            self.adjust(now.saturating_sub(before), elapsed);
+            (self.used, self.asked) = (Some(now), Instant::now());
+            self.adjust(now.saturating_sub(before), elapsed * self.cores);
         }
         self.rest.max(self.floor).saturating_sub(batch)
     }
 
-    fn adjust(&mut self, waited: Duration, elapsed: Duration) {
-        if waited > elapsed / CROWDED {
+    fn adjust(&mut self, used: Duration, available: Duration) {
+        if used > available * CROWDED / 100 {
             self.rest = (self.rest * 2).clamp(SHORTEST, LONGEST);
-        } else if waited < elapsed / CALM {
+        } else if used < available * CALM / 100 {
             self.rest = if self.rest > SHORTEST { self.rest / 2 } else { Duration::ZERO };
         }
     }
 }
 
-/// How long this thread was ready to run but had no core; `None` where the system does not say.
-fn waited_for_core() -> Option<Duration> {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    text.split_ascii_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
+/// Processor time that this process has used; `None` where the system does not say.
+fn processor_time() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The name, in parentheses, may hold anything; the times are the 12th and 13th words behind it.
+    let mut words = text[text.rfind(')')? + 1..].split_ascii_whitespace().skip(11);
+    let mut ticks = || words.next()?.parse::<u32>().ok();
+    Some(TICK * (ticks()? + ticks()?))
 }
 
 #[cfg(test)]
@@ -67,11 +73,11 @@ mod tests {
     fn rests_only_where_cores_are_short() {
         let mut pace = Pace::new(Duration::ZERO);
         for _ in 0..20 {
-            pace.adjust(Duration::from_millis(2), Duration::from_millis(20));
+            pace.adjust(Duration::from_millis(195), Duration::from_millis(200));
         }
         assert_eq!(pace.rest, LONGEST);
         for _ in 0..20 {
-            pace.adjust(Duration::ZERO, Duration::from_millis(20));
+            pace.adjust(Duration::from_millis(120), Duration::from_millis(200));
         }
         assert_eq!(pace.rest_after(Duration::ZERO), Duration::ZERO);
         let mut floored = Pace::new(Duration::from_millis(1));
