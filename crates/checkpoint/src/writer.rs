@@ -6,7 +6,7 @@
 
 use crate::part::PartWriter;
 use crate::{CheckpointError, Manifest, Part};
-use catalog::{Arena, CommitOrder, Datum, Epoch};
+use catalog::{CommitOrder, Epoch};
 use logging::LogError;
 use logging::disk::SharedDisk;
 use std::path::{Path, PathBuf};
@@ -165,11 +165,9 @@ fn write_range(
     writer: &mut PartWriter,
     worker: &mut Worker,
 ) -> Result<(), CheckpointError> {
-    let definition = range.store.definition();
     let mut cursor = Cursor::default();
     cursor.open(&range.lower, range.upper.as_deref(), Direction::Forward);
-    let mut arena = Arena::default();
-    let (mut row, mut image): (Vec<Datum>, Vec<u64>) = (Vec::new(), Vec::new());
+    let mut image: Vec<u64> = Vec::new();
     loop {
         // Records stay valid only while the worker is active, so a leaf is done before it leaves.
         worker.enter();
@@ -178,12 +176,10 @@ fn write_range(
         while let Some(address) = cursor.next_buffered() {
             let record = TableStore::record(address);
             let present = record.read_at(bound, |words| {
-                arena.clear();
-                row.clear();
-                row.extend(definition.layout.slots().iter().map(|slot| words.column(*slot, &mut arena)));
+                image.clear();
+                image.extend((0..words.capacity()).map(|word| words.load(word)));
             });
             if present.is_some() && result.is_ok() {
-                definition.layout.encode(&row, &arena, &mut image);
                 result = writer.add(&image);
             }
         }
