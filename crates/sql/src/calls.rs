@@ -355,6 +355,51 @@ impl Binder<'_> {
         }
         Ok(bound)
     }
+
+    /// CALL of a procedure.
+    pub(crate) fn bind_call_statement(
+        &mut self,
+        call: &ast::Call,
+        out: &mut Vec<Statement>,
+    ) -> Result<(), StatementError> {
+        let node = call.syntax();
+        let path = self.part(call.procedure_name_ref().and_then(|name| name.path_ref()), node)?;
+        let name = crate::types::last_name(&path);
+        let Some(procedure) = self.schema.procedure(&name).cloned() else {
+            let message = format!("procedure {name} does not exist");
+            return Err(self.error(node, SqlError::new("42883", message)));
+        };
+        let list: Vec<ast::Expr> =
+            call.arg_list().into_iter().flat_map(|list| list.args()).filter_map(|a| a.expr()).collect();
+        // As in PostgreSQL, CALL names an argument for every parameter, a variable where a value comes back.
+        let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
+        for (place, parameter) in procedure.parameters.iter().enumerate() {
+            let Some(argument) = list.get(place) else { continue };
+            let bound = self.bind(argument)?;
+            if parameter.is_output() {
+                let variable = match &bound {
+                    Typed::Known(Expression::Register(register), Type::Scalar(ty)) => Some((*register, *ty)),
+                    _ => None,
+                };
+                let Some((register, ty)) = variable else {
+                    let message = format!("parameter \"{}\" needs a variable to write to", parameter.name);
+                    return Err(self.error(argument.syntax(), SqlError::new("42601", message)));
+                };
+                let cast = Cast::between(parameter.ty.element(), ty, false).ok_or_else(|| {
+                    let message = format!("parameter \"{}\" has another type", parameter.name);
+                    self.error(argument.syntax(), SqlError::new("42804", message))
+                })?;
+                outputs.push((register, cast));
+            }
+            if parameter.is_input() {
+                inputs.push(bound);
+            }
+        }
+        let arguments = self.call_arguments(&procedure, inputs, node)?;
+        self.note_call(&procedure);
+        out.push(Statement::Call { procedure, arguments, outputs });
+        Ok(())
+    }
 }
 
 fn call(function: Function, arguments: Vec<Expression>, result: ScalarType) -> Typed {

@@ -14,6 +14,7 @@ mod modify;
 mod operators;
 mod path;
 mod query;
+mod raise;
 mod routine;
 mod schema;
 mod source;

@@ -1,0 +1,111 @@
+//! RAISE: its format, its SQLSTATE, its options.
+
+use crate::binder::Binder;
+use crate::error::StatementError;
+use catalog::ScalarType;
+use procedure::{Expression, Raise, Severity};
+use squawk_syntax::ast::{self, AstNode};
+
+impl Binder<'_> {
+    pub(crate) fn bind_raise(&mut self, raise: &ast::PlpgsqlRaiseStmt) -> Result<Raise, StatementError> {
+        let node = raise.syntax();
+        let level = raise.level().map(|level| level.syntax().text().to_string().to_lowercase());
+        let severity = match level.as_deref() {
+            None | Some("exception") => Severity::Exception,
+            Some(_) => Severity::Notice,
+        };
+        let text = match raise.message() {
+            Some(message) => {
+                let literal = message.syntax().children().find_map(ast::Literal::cast);
+                self.part(literal.and_then(|literal| literal.string_value()), node)?
+            }
+            None => String::new(),
+        };
+        let mut parts = vec![String::new()];
+        let mut characters = text.chars().peekable();
+        while let Some(character) = characters.next() {
+            match (character, characters.peek()) {
+                ('%', Some('%')) => {
+                    characters.next();
+                    parts.last_mut().expect("one part at least").push('%');
+                }
+                ('%', _) => parts.push(String::new()),
+                _ => parts.last_mut().expect("one part at least").push(character),
+            }
+        }
+        let mut values = Vec::new();
+        for value in raise.params() {
+            let value = self.single_expression(Some(value), node)?;
+            values.push(self.bind_text(&value)?);
+        }
+        if values.len() + 1 != parts.len() {
+            return Err(self.syntax(node, "RAISE has another number of parameters than of % in its format"));
+        }
+        let default = if severity == Severity::Exception { "P0001" } else { "00000" };
+        let mut bound =
+            Raise { severity, parts, values, sqlstate: Expression::text(default), detail: None, hint: None };
+        if let Some(condition) = raise.condition_name() {
+            let text = condition.syntax().text().to_string();
+            let state = condition_sqlstate(&text)
+                .ok_or_else(|| self.unsupported(condition.syntax(), &format!("condition {text}")))?;
+            bound.sqlstate = Expression::text(&state);
+        }
+        let options = raise.using_clause();
+        for option in options.into_iter().flat_map(|clause| clause.plpgsql_raise_options()) {
+            let value = option.syntax().children().find_map(ast::PlpgsqlExpr::cast);
+            let value = self.single_expression(value, option.syntax())?;
+            let value = self.bind_text(&value)?;
+            match option {
+                ast::PlpgsqlRaiseOption::PlpgsqlRaiseOptionErrcode(_) => {
+                    bound.sqlstate = match &value {
+                        Expression::Bytes(name) => {
+                            let name = String::from_utf8_lossy(name);
+                            Expression::text(&condition_sqlstate(&name).unwrap_or(name.into_owned()))
+                        }
+                        _ => value,
+                    };
+                }
+                ast::PlpgsqlRaiseOption::PlpgsqlRaiseOptionDetail(_) => bound.detail = Some(value),
+                ast::PlpgsqlRaiseOption::PlpgsqlRaiseOptionHint(_) => bound.hint = Some(value),
+                ast::PlpgsqlRaiseOption::PlpgsqlRaiseOptionMessage(_) => {
+                    bound.parts = vec![String::new(), String::new()];
+                    bound.values = vec![value];
+                }
+                _ => return Err(self.unsupported(option.syntax(), "this option of RAISE")),
+            }
+        }
+        Ok(bound)
+    }
+
+    fn bind_text(&mut self, value: &ast::Expr) -> Result<Expression, StatementError> {
+        let bound = self.bind(value)?;
+        self.coerce(bound, ScalarType::Text.into(), true, value.syntax())
+    }
+}
+
+/// The SQLSTATE of a condition name, or of `SQLSTATE '…'`.
+fn condition_sqlstate(text: &str) -> Option<String> {
+    let text = text.trim().to_lowercase();
+    if let Some(state) = text.strip_prefix("sqlstate") {
+        return Some(state.trim().trim_matches('\'').to_uppercase());
+    }
+    Some(
+        match text.as_str() {
+            "raise_exception" => "P0001",
+            "no_data_found" => "P0002",
+            "too_many_rows" => "P0003",
+            "unique_violation" => "23505",
+            "foreign_key_violation" => "23503",
+            "not_null_violation" => "23502",
+            "check_violation" => "23514",
+            "integrity_constraint_violation" => "23000",
+            "division_by_zero" => "22012",
+            "numeric_value_out_of_range" => "22003",
+            "invalid_parameter_value" => "22023",
+            "data_exception" => "22000",
+            "serialization_failure" => "40001",
+            _ => return None,
+        }
+        .into(),
+    )
+}
