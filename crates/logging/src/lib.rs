@@ -18,7 +18,7 @@ mod sequencing;
 pub use content::Content;
 pub use error::{CorruptionKind, LogError};
 pub use files::FileId;
-pub use logger::{LogConfig, LogPosition, LogStatistics};
+pub use logger::{LogConfig, LogStatistics};
 pub use pepoch::{Incarnation, PepochFile};
 pub use reader::{Batch, LogTail, LoggerLog, read_device};
 pub use sequencing::{EpochLog, Sequencing};

@@ -36,15 +36,6 @@ impl Default for LogConfig {
     }
 }
 
-/// Where a logger stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct LogPosition {
-    /// Number of the next batch.
-    pub batch: u64,
-    /// The last epoch that is complete and durable.
-    pub durable: Epoch,
-}
-
 /// What was written since the database was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LogStatistics {
@@ -105,7 +96,7 @@ pub(crate) struct BatchWriter {
     file: ReadyFile,
     id: FileId,
     offset: u64,
-    position: LogPosition,
+    next_batch: u64,
     ahead: Receiver<Prepared>,
     request: SyncSender<()>,
     packed: Vec<u8>,
@@ -131,14 +122,13 @@ impl BatchWriter {
                 }
             })
             .map_err(|error| LogError::io("start a thread for", &maker.folder, error))?;
-        let position = LogPosition { batch: 1, durable: Epoch(0) };
         let mut writer = Self {
             maker,
             shared,
             file,
             id,
             offset: PAGE as u64,
-            position,
+            next_batch: 1,
             ahead,
             request,
             packed: Vec::new(),
@@ -163,7 +153,7 @@ impl BatchWriter {
         let mut header = [0; BATCH_HEADER];
         header[..4].copy_from_slice(&BATCH_MAGIC.to_le_bytes());
         header[4..8].copy_from_slice(&(records.len() as u32).to_le_bytes());
-        header[8..16].copy_from_slice(&self.position.batch.to_le_bytes());
+        header[8..16].copy_from_slice(&self.next_batch.to_le_bytes());
         header[16..].copy_from_slice(&completed.0.to_le_bytes());
         self.packed.clear();
         let first = self.offset / SECTOR as u64;
@@ -176,7 +166,7 @@ impl BatchWriter {
         self.file.file.write_at(self.offset, &self.packed).map_err(io("write"))?;
         self.file.file.sync().map_err(io("sync"))?;
         self.offset += bytes;
-        self.position = LogPosition { batch: self.position.batch + 1, durable: completed };
+        self.next_batch += 1;
         self.shared.record_bytes.fetch_add(records.len() as u64, Ordering::Relaxed);
         self.shared.file_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.shared.batches.fetch_add(1, Ordering::Relaxed);
@@ -190,7 +180,7 @@ impl BatchWriter {
             Err(_) => self.maker.prepare(|| {})?,
         };
         self.id.sequence += 1;
-        let next = self.maker.finish(prepared, self.id, self.position.batch)?;
+        let next = self.maker.finish(prepared, self.id, self.next_batch)?;
         let full = std::mem::replace(&mut self.file, next);
         self.shared.retired().push(RetiredFile { path: full.path, last_epoch: self.last_epoch });
         self.offset = PAGE as u64;

@@ -60,29 +60,22 @@ pub fn load_logs(
         bytes: 0,
         files: Vec::new(),
     };
+    let mut logs_of_device = Vec::new();
     for device in by_device {
         let device = device?;
-        let files = device.iter().flat_map(|log| {
-            let last = log.batches.iter().map(last_epoch_of).max().unwrap_or(Epoch(0));
-            log.files.iter().map(move |file| (file.clone(), last))
-        });
-        contents.files.push(files.collect());
+        logs_of_device.push(device.len());
         contents.logs.extend(device);
     }
     contents.find_cuts(pepoch)?;
-    contents.index_records(from)?;
-    Ok(contents)
-}
-
-/// The greatest epoch that a batch mentions.
-fn last_epoch_of(batch: &logging::Batch) -> Epoch {
-    let mut reader = Reader::new(&batch.records);
-    let mut last = batch.completed;
-    while reader.remaining() > 0 {
-        let Ok((order, _)) = content::read(&mut reader) else { break };
-        last = last.max(order.epoch());
+    let last_epochs = contents.index_records(from)?;
+    contents.last_epoch = last_epochs.iter().copied().max().unwrap_or(Epoch(0));
+    let mut logs = contents.logs.iter().zip(last_epochs);
+    for count in logs_of_device {
+        let files = logs.by_ref().take(count);
+        let files = files.flat_map(|(log, last)| log.files.iter().map(move |file| (file.clone(), last)));
+        contents.files.push(files.collect());
     }
-    last
+    Ok(contents)
 }
 
 impl LogContents {
@@ -108,19 +101,22 @@ impl LogContents {
         Ok(())
     }
 
-    fn index_records(&mut self, from: CommitOrder) -> Result<(), RecoveryError> {
+    /// Finds the records that count; returns the greatest epoch that each log mentions.
+    fn index_records(&mut self, from: CommitOrder) -> Result<Vec<Epoch>, RecoveryError> {
+        let mut last_epochs = Vec::new();
         for (log_place, log) in self.logs.iter().enumerate() {
             let cut = self.cuts[&log.incarnation];
+            let mut last = Epoch(0);
             for (batch_place, batch) in log.batches.iter().enumerate() {
                 let mut reader = Reader::new(&batch.records);
-                self.last_epoch = self.last_epoch.max(batch.completed);
+                last = last.max(batch.completed);
                 while reader.remaining() > 0 {
                     let offset = batch.records.len() - reader.remaining();
                     let (order, _) = content::read(&mut reader).map_err(|_| {
                         let kind = CorruptionKind::Malformed("a record of this batch makes no sense");
                         LogError::corrupt(&batch.file, batch.offset, kind)
                     })?;
-                    self.last_epoch = self.last_epoch.max(order.epoch());
+                    last = last.max(order.epoch());
                     if order.epoch() > cut {
                         self.discarded += 1;
                     } else if order >= from {
@@ -129,9 +125,10 @@ impl LogContents {
                     }
                 }
             }
+            last_epochs.push(last);
         }
         self.places.sort_unstable_by_key(|place| place.order);
-        Ok(())
+        Ok(last_epochs)
     }
 
     /// Transactions to replay.

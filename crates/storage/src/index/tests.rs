@@ -1,3 +1,5 @@
+//! Trees against a map, leaf observations, and threads that share a tree.
+
 use super::*;
 use crate::{Epochs, Memory};
 use catalog::Epoch;

@@ -40,15 +40,20 @@ impl Occ {
         tables.store(table).link(index, key, record, worker, &mut on_change).map_err(out_of_memory)
     }
 
-    /// Adds a record to a secondary index. An entry of another record there is one that is just going.
+    /// Adds a record to a secondary index under the key of a row, unless another row has its columns and the index is
+    /// unique. An entry of another record under that very key is one that is just going.
     fn link_secondary(
         &mut self,
-        table: TableId,
+        table: &Table,
         index: usize,
+        (row, arena): (&[Datum], &Arena),
         key: &[u8],
         record: Record,
     ) -> Result<(), Failure> {
-        match self.link(table, index, key, record)? {
+        if table.indexes[index].unique && self.violates_unique(table, index, row, arena, record)? {
+            return Err(duplicate(table, index));
+        }
+        match self.link(table.id, index, key, record)? {
             Some(other) if other != record => Err(Conflict::Insert.into()),
             _ => Ok(()),
         }
@@ -142,10 +147,7 @@ impl Occ {
             if before == after {
                 continue;
             }
-            if table.indexes[index].unique && self.violates_unique(table, index, &new, &merged, record)? {
-                return Err(duplicate(table, index));
-            }
-            self.link_secondary(table.id, index, &after, record)?;
+            self.link_secondary(table, index, (&new, &merged), &after, record)?;
             if own {
                 self.tables.store(table.id).index_at(index).remove(&before, &mut self.worker);
             } else {
@@ -186,12 +188,9 @@ impl Occ {
             return self.change_own(table, record, &changes, arena);
         }
         for index in 1..table.indexes.len() {
-            if table.indexes[index].unique && self.violates_unique(table, index, row, arena, record)? {
-                return Err(duplicate(table, index));
-            }
             let mut key = Vec::new();
             self.tables.store(table.id).key_of(index, row, arena, &mut key);
-            self.link_secondary(table.id, index, &key, record)?;
+            self.link_secondary(table, index, (row, arena), &key, record)?;
             self.writes.links.push(Link { record, table: table.id, index, key });
         }
         for (slot, datum) in table.layout.slots().iter().zip(row) {
@@ -348,12 +347,9 @@ impl DataAccess for Occ {
         }
         self.writes.add(record, table.id, Action::Insert);
         for index in 1..table.indexes.len() {
-            if table.indexes[index].unique && self.violates_unique(table, index, row, arena, record)? {
-                return Err(duplicate(table, index));
-            }
             let mut key = std::mem::take(&mut self.key);
             self.tables.store(table.id).key_of(index, row, arena, &mut key);
-            let linked = self.link_secondary(table.id, index, &key, record);
+            let linked = self.link_secondary(table, index, (row, arena), &key, record);
             self.key = key;
             linked?;
         }
