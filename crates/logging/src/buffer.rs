@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 const CLOSED: u64 = 1 << 63;
 
-/// Bytes of a segment, and so of the largest record.
+/// Most bytes of a segment.
 pub(crate) const SEGMENT: usize = 4 << 20;
 
 struct Segment {
@@ -35,15 +35,23 @@ pub(crate) struct LogBuffer {
 unsafe impl Sync for LogBuffer {}
 
 impl Segment {
-    fn new(state: u64) -> Self {
-        let bytes = std::iter::repeat_with(|| UnsafeCell::new(0)).take(SEGMENT).collect();
+    fn new(capacity: usize, state: u64) -> Self {
+        let bytes = std::iter::repeat_with(|| UnsafeCell::new(0)).take(capacity).collect();
         Self { state: AtomicU64::new(state), filled: AtomicU64::new(0), last_epoch: AtomicU64::new(0), bytes }
     }
 }
 
 impl LogBuffer {
-    pub(crate) fn new() -> Self {
-        Self { segments: [Segment::new(0), Segment::new(CLOSED)], current: AtomicUsize::new(0) }
+    /// A buffer whose segments, and so batches, are at most a number of bytes.
+    pub(crate) fn new(largest_batch: usize) -> Self {
+        let capacity = SEGMENT.min(largest_batch);
+        let segments = [Segment::new(capacity, 0), Segment::new(capacity, CLOSED)];
+        Self { segments, current: AtomicUsize::new(0) }
+    }
+
+    /// Bytes of the largest record.
+    pub(crate) fn capacity(&self) -> usize {
+        self.segments[0].bytes.len()
     }
 
     /// Copies a record in; false while the segment is full or being changed, and the caller should try again.
@@ -52,7 +60,7 @@ impl LogBuffer {
         let segment = &self.segments[self.current.load(Ordering::Acquire)];
         let mut state = segment.state.load(Ordering::Relaxed);
         loop {
-            if state & CLOSED != 0 || state as usize + record.len() > SEGMENT {
+            if state & CLOSED != 0 || state as usize + record.len() > segment.bytes.len() {
                 return false;
             }
             // ORDERING: Acquire pairs with the Release that opened the segment: the logger is done with its bytes.
@@ -116,7 +124,7 @@ mod tests {
     #[test]
     fn concurrent_records_all_arrive_whole() {
         const RECORDS: u64 = 20_000;
-        let buffer = LogBuffer::new();
+        let buffer = LogBuffer::new(SEGMENT);
         let done = AtomicBool::new(false);
         let mut seen = vec![0u64; 3];
         std::thread::scope(|scope| {

@@ -65,13 +65,21 @@ pub enum LogError {
         "commits are stopped, because the log could not be written ({0}); what was acknowledged is safe: close the database, mend the cause, and open it again"
     )]
     Poisoned(Arc<LogError>),
-    /// A record is larger than a log buffer.
+    /// A record is larger than a log buffer or a log file.
     #[error("the arguments take {bytes} bytes in the log, more than the {limit} that fit")]
     RecordTooLarge {
         /// Its size.
         bytes: usize,
         /// The limit.
         limit: usize,
+    },
+    /// Log files of this size hold next to nothing.
+    #[error("log files of {bytes} bytes are too small: {least} is the least")]
+    FilesTooSmall {
+        /// The size asked for.
+        bytes: u64,
+        /// The least size.
+        least: u64,
     },
 }
 

@@ -138,15 +138,28 @@ pub(crate) struct FileMaker {
 }
 
 impl FileMaker {
+    /// A file that is not needed any more. Checkpoints put it there, making a file takes it; by renaming only, so neither
+    /// has to know of the other.
     fn spare(&self) -> PathBuf {
         self.folder.join("spare.tmp")
+    }
+
+    /// The file that is being made.
+    fn next(&self) -> PathBuf {
+        self.folder.join("next.tmp")
+    }
+
+    /// Bytes of records in the largest batch that a file holds.
+    pub(crate) fn largest_batch(&self) -> usize {
+        let room = (self.length as usize).saturating_sub(PAGE) / PAGE * PAGE;
+        (room / SECTOR * sectors::CONTENTS).saturating_sub(BATCH_HEADER)
     }
 
     /// Makes zeroed room for the next file, out of a spare one where there is one. What takes time is done here, at leisure
     /// when the file is for later.
     pub(crate) fn prepare(&self, rest: impl Fn()) -> Result<Box<dyn DiskFile>, LogError> {
-        let path = self.spare();
-        let reused = self.disk.open(&path).ok();
+        let path = self.next();
+        let reused = self.disk.rename(&self.spare(), &path).and_then(|()| self.disk.open(&path)).ok();
         let file = match reused {
             Some(file) if file.length().is_ok_and(|length| length == self.length) => file,
             _ => self.disk.create(&path).map_err(|error| LogError::io("create", &path, error))?,
@@ -171,19 +184,16 @@ impl FileMaker {
             let path = path.clone();
             move |error| LogError::io(action, &path, error)
         };
-        self.disk.rename(&self.spare(), &path).map_err(io("rename"))?;
+        self.disk.rename(&self.next(), &path).map_err(io("rename"))?;
         file.write_at(0, &header.write()).map_err(io("write"))?;
         file.sync().map_err(io("sync"))?;
         self.disk.sync_folder(&self.folder).map_err(io("sync the folder of"))?;
         Ok(ReadyFile { file, path, salt, length: self.length })
     }
 
-    /// Takes a file that is not needed any more: as the spare one, or away.
+    /// Takes a file that is not needed any more as the spare one, in place of the one before.
     pub(crate) fn recycle(&self, path: &Path) -> Result<(), LogError> {
-        let spare = self.spare();
-        let taken = self.disk.list(&self.folder).is_ok_and(|files| files.contains(&spare));
-        let result = if taken { self.disk.remove(path) } else { self.disk.rename(path, &spare) };
-        result.map_err(|error| LogError::io("recycle", path, error))
+        self.disk.rename(path, &self.spare()).map_err(|error| LogError::io("recycle", path, error))
     }
 }
 

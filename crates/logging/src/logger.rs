@@ -4,7 +4,7 @@
 //! After a failed write or fdatasync the logger stops for good: what was not durable then is never retried, and
 //! everybody who waits gets the error.
 
-use crate::buffer::{LogBuffer, SEGMENT};
+use crate::buffer::LogBuffer;
 use crate::disk::DiskFile;
 use crate::error::LogError;
 use crate::files::{BATCH_HEADER, BATCH_MAGIC, FileId, FileMaker, PAGE, ReadyFile, RetiredFile};
@@ -63,9 +63,9 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(largest_batch: usize) -> Self {
         Self {
-            buffer: LogBuffer::new(),
+            buffer: LogBuffer::new(largest_batch),
             durable: AtomicU64::new(0),
             thread: OnceLock::new(),
             retired: Mutex::default(),
@@ -143,10 +143,15 @@ impl BatchWriter {
         let _ = self.request.try_send(());
     }
 
-    /// Makes records, none of them past the epoch `last`, durable, and with them that an epoch is complete.
+    /// Makes records, none of them past the epoch `last`, durable, and with them that an epoch is complete. A file must
+    /// have room for them.
     pub(crate) fn write(&mut self, records: &[u8], completed: Epoch, last: Epoch) -> Result<(), LogError> {
         let bytes = (sectors::count(BATCH_HEADER + records.len()) * SECTOR).next_multiple_of(PAGE) as u64;
         if self.offset + bytes > self.file.length {
+            let limit = self.maker.largest_batch();
+            if records.len() > limit {
+                return Err(LogError::RecordTooLarge { bytes: records.len(), limit });
+            }
             self.next_file()?;
         }
         self.last_epoch = self.last_epoch.max(last).max(completed);
@@ -188,9 +193,6 @@ impl BatchWriter {
         Ok(())
     }
 }
-
-/// Bytes of the largest record.
-pub(crate) const LARGEST_RECORD: usize = SEGMENT;
 
 /// Set when a logger has failed, with why.
 #[derive(Default)]

@@ -72,3 +72,28 @@ fn the_log_behind_a_checkpoint_is_recycled() {
     db.checkpoint().unwrap();
     assert!(log_files() <= 2, "files behind the checkpoint are gone: {}", log_files());
 }
+
+#[test]
+fn no_batch_outgrows_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = small();
+    config.log_file_bytes = 32 << 10;
+    // Records pile up while the logger rests: far more than a file holds.
+    config.flush_floor = std::time::Duration::from_millis(30);
+    let db = Database::open(folder.path(), config.clone()).unwrap();
+    let mut session = db.session().unwrap();
+    session.execute_script(SCHEMA).unwrap();
+    for n in 0..3_000 {
+        let _ = session.submit("churn", params![n, n]).unwrap();
+    }
+    let too_large = "x".repeat(40 << 10);
+    let definition = format!("CREATE TABLE big (id INT PRIMARY KEY, t TEXT DEFAULT '{too_large}')");
+    let error = session.execute_script(&definition).unwrap_err().to_string();
+    assert!(error.contains("more than the"), "{error}");
+    let live = db.digest().unwrap();
+    drop((session, db));
+    assert_eq!(recovered_digest(folder.path()), live);
+    config.log_file_bytes = 20 << 10;
+    let error = Database::open(folder.path(), config).unwrap_err().to_string();
+    assert!(error.contains("too small"), "{error}");
+}

@@ -11,7 +11,7 @@ use super::pace::Pace;
 use crate::disk::SharedDisk;
 use crate::error::LogError;
 use crate::files::{FileMaker, RetiredFile};
-use crate::logger::{BatchWriter, LARGEST_RECORD, LogConfig, LogStatistics, Poison, Shared};
+use crate::logger::{BatchWriter, LogConfig, LogStatistics, Poison, Shared};
 use catalog::Epoch;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -26,6 +26,9 @@ const IDLE: Duration = Duration::from_micros(200);
 const LOOK_EVERY: u32 = 50;
 /// How long a logger waits for workers to leave the epoch that it has ended.
 const LEAVE: Duration = Duration::from_micros(50);
+
+/// Bytes of the smallest log file.
+const LEAST_FILE: u64 = 32 << 10;
 
 struct State {
     epochs: Arc<Epochs>,
@@ -57,7 +60,7 @@ impl EpochLog {
     /// Starts the loggers of an incarnation. `retired` are the files of earlier ones, with the last epoch of each, by device.
     ///
     /// # Errors
-    /// A device is full, or fails.
+    /// A device is full, or fails; the files asked for are too small.
     pub fn start(
         config: &LogConfig,
         folders: &[PathBuf],
@@ -66,6 +69,9 @@ impl EpochLog {
         epochs: &Arc<Epochs>,
         retired: Vec<Vec<(PathBuf, Epoch)>>,
     ) -> Result<Self, LogError> {
+        if config.file_bytes < LEAST_FILE {
+            return Err(LogError::FilesTooSmall { bytes: config.file_bytes, least: LEAST_FILE });
+        }
         let mut makers = Vec::new();
         let mut writers = Vec::new();
         let mut retired = retired.into_iter();
@@ -78,7 +84,7 @@ impl EpochLog {
                 loggers: folders.len() as u32,
                 length: config.file_bytes,
             };
-            let shared = Arc::new(Shared::new());
+            let shared = Arc::new(Shared::new(maker.largest_batch()));
             let old = retired.next().unwrap_or_default().into_iter();
             shared.retired().extend(old.map(|(path, last_epoch)| RetiredFile { path, last_epoch }));
             writers.push(BatchWriter::new(maker.clone(), incarnation, Arc::clone(&shared))?);
@@ -144,8 +150,9 @@ impl EpochLog {
     /// # Errors
     /// `RecordTooLarge`.
     pub fn check_size(&self, bytes: usize) -> Result<(), LogError> {
-        if bytes > LARGEST_RECORD {
-            return Err(LogError::RecordTooLarge { bytes, limit: LARGEST_RECORD });
+        let limit = self.state.loggers[0].buffer.capacity();
+        if bytes > limit {
+            return Err(LogError::RecordTooLarge { bytes, limit });
         }
         Ok(())
     }
