@@ -58,7 +58,11 @@ pub fn run(
         let running: Vec<_> = (0..run.clients)
             .map(|number| {
                 let shared = &shared;
-                scope.spawn(move || client(db, workload, run, number, shared, acknowledged, traced))
+                let work = move || client(db, workload, run, number, shared, acknowledged, traced);
+                std::thread::Builder::new()
+                    .name(format!("client-{number}"))
+                    .spawn_scoped(scope, work)
+                    .expect("a thread for a client")
             })
             .collect();
         if let Until::Elapsed(time) = run.until {

@@ -21,15 +21,17 @@ pub trait DataAccess {
     /// A row that was found.
     type Row: Copy;
 
-    /// Begins to load the index leaf where a primary key is or would be. A hint: nothing is read.
-    fn prefetch_leaf(&mut self, table: &Table, key: &[u8]) {
+    /// Forgets what was expected.
+    fn expect_nothing(&mut self) {}
+
+    /// Announces that the row with a primary key will be looked for after those announced before. A hint: the key may
+    /// have no row, and may never be looked for.
+    fn expect(&mut self, table: &Table, key: &[u8]) {
         let _ = (table, key);
     }
 
-    /// Begins to load the row with a primary key. A hint: nothing is read.
-    fn prefetch_row(&mut self, table: &Table, key: &[u8]) {
-        let _ = (table, key);
-    }
+    /// Begins to load all expected rows, so that their cache misses overlap.
+    fn load_expected(&mut self) {}
 
     /// The row with a primary key.
     ///

@@ -1,19 +1,28 @@
-//! Which rows of a loop can be looked up before the loop runs.
+//! Which rows can be looked up before they are read.
 //!
 //! In a FOR over a range, a point access whose key follows from the loop variable and from registers that the loop does
-//! not set is known for all rounds when the loop begins. Looking all of them up at once lets their cache misses overlap:
-//! a dependent miss costs several times what one among independent ones does (DESIGN §12). It is only a hint: what is
-//! looked up ahead is not read, so nothing changes but the time.
+//! not set is known for all rounds when the loop begins; outside of loops, one whose key follows from parameters is known
+//! when the procedure begins. Looking all of them up at once lets their cache misses overlap: a dependent miss costs
+//! several times what one among independent ones does (DESIGN §12). Nothing is read ahead, so nothing changes but the time.
 
 use crate::{Cast, Expression, Operation, OperationId, OperationKind, Path, Register, Statement};
 use std::collections::HashSet;
 
-/// Fills in, for every loop over a range in `statements`, the accesses to look up ahead.
-pub fn plan_lookups(statements: &mut [Statement], operations: &[Operation]) {
+/// Fills in, for every loop over a range in a procedure's body, the accesses to look up ahead; returns those that are known
+/// when the procedure begins.
+pub fn plan_lookups(body: &mut [Statement], operations: &[Operation]) -> Vec<OperationId> {
+    plan_loops(body, operations);
+    let (mut set, mut known) = (HashSet::new(), Vec::new());
+    collect_set(body, operations, &mut set);
+    collect_known(body, operations, &set, &mut known);
+    known
+}
+
+fn plan_loops(statements: &mut [Statement], operations: &[Operation]) {
     for statement in statements {
         match statement {
             Statement::ForRange { variable, body, ahead, .. } => {
-                plan_lookups(body, operations);
+                plan_loops(body, operations);
                 let mut set = HashSet::new();
                 collect_set(body, operations, &mut set);
                 set.remove(variable);
@@ -21,13 +30,13 @@ pub fn plan_lookups(statements: &mut [Statement], operations: &[Operation]) {
                 collect_known(body, operations, &set, ahead);
             }
             Statement::If { then, otherwise, .. } => {
-                plan_lookups(then, operations);
-                plan_lookups(otherwise, operations);
+                plan_loops(then, operations);
+                plan_loops(otherwise, operations);
             }
             Statement::ForEach { body, .. }
             | Statement::ForRows { body, .. }
             | Statement::While { body, .. }
-            | Statement::Block { body, .. } => plan_lookups(body, operations),
+            | Statement::Block { body, .. } => plan_loops(body, operations),
             _ => {}
         }
     }

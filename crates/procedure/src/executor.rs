@@ -56,10 +56,20 @@ pub fn execute<D: DataAccess>(
         machine.set(Register(place as u32), value);
     }
     let mut execution = Execution { procedure: call.procedure, data, depth: 0 };
-    execution.run(&call.procedure.body, machine).map(|_| ())
+    execution.run_body(machine)
 }
 
 impl<D: DataAccess> Execution<'_, D> {
+    fn run_body(&mut self, machine: &mut Machine) -> Result<(), Failure> {
+        let procedure = self.procedure;
+        if procedure.ahead.len() > 1 {
+            self.data.expect_nothing();
+            self.expect(&procedure.ahead, machine);
+            self.data.load_expected();
+        }
+        self.run(&procedure.body, machine).map(|_| ())
+    }
+
     fn run(&mut self, statements: &[Statement], machine: &mut Machine) -> Result<Ended, Failure> {
         for statement in statements {
             let ended = match statement {
@@ -102,16 +112,18 @@ impl<D: DataAccess> Execution<'_, D> {
                     let message = "BY value of FOR loop must be greater than zero";
                     return Err(SqlError::new("22023", message).into());
                 }
-                if !ahead.is_empty() && !*reverse {
-                    self.look_ahead(*variable, ahead, (at, end, step), machine);
-                }
+                let step = if *reverse { -step } else { step };
+                let mut looked_up = 0;
                 while if *reverse { at >= end } else { at <= end } {
+                    if looked_up == 0 && !ahead.is_empty() {
+                        looked_up = self.expect_rounds(*variable, ahead, (at, end, step), machine);
+                    }
+                    looked_up = looked_up.saturating_sub(1);
                     machine.set(*variable, Datum::Int(at));
                     if let Some(ended) = self.round(*label, body, machine)? {
                         return Ok(ended);
                     }
-                    let next = if *reverse { at.checked_sub(step) } else { at.checked_add(step) };
-                    let Some(next) = next else { break };
+                    let Some(next) = at.checked_add(step) else { break };
                     at = next;
                 }
                 Ok(Ended::Here)
@@ -166,26 +178,35 @@ impl<D: DataAccess> Execution<'_, D> {
         }
     }
 
-    /// Looks up the rows of all rounds of a loop, so that their cache misses overlap.
-    fn look_ahead(
+    /// Announces the rows of the next rounds of a loop, so that their cache misses overlap; returns how many rounds.
+    fn expect_rounds(
         &mut self,
         variable: Register,
         ahead: &[OperationId],
         (first, last, step): (i64, i64, i64),
         machine: &mut Machine,
-    ) {
-        let rounds = || (first..=last).step_by(usize::try_from(step).unwrap_or(1)).take(LOOK_AHEAD);
-        for stage in [D::prefetch_leaf, D::prefetch_row] {
-            for round in rounds() {
-                machine.set(variable, Datum::Int(round));
-                for id in ahead {
-                    let operation = &self.procedure.operations[id.0 as usize];
-                    let table = operation.table();
-                    let Some(key) = point_key(operation) else { continue };
-                    if let Ok(true) = write_key(table, &table.primary().columns, key, machine) {
-                        stage(self.data, table, &machine.key);
-                    }
-                }
+    ) -> usize {
+        self.data.expect_nothing();
+        let (mut round, mut rounds) = (first, 0);
+        while rounds < LOOK_AHEAD && if step > 0 { round <= last } else { round >= last } {
+            machine.set(variable, Datum::Int(round));
+            self.expect(ahead, machine);
+            rounds += 1;
+            let Some(next) = round.checked_add(step) else { break };
+            round = next;
+        }
+        self.data.load_expected();
+        rounds
+    }
+
+    /// Announces the rows of operations.
+    fn expect(&mut self, ahead: &[OperationId], machine: &mut Machine) {
+        for id in ahead {
+            let operation = &self.procedure.operations[id.0 as usize];
+            let table = operation.table();
+            let Some(key) = point_key(operation) else { continue };
+            if let Ok(true) = write_key(table, &table.primary().columns, key, machine) {
+                self.data.expect(table, &machine.key);
             }
         }
     }
@@ -250,7 +271,7 @@ impl<D: DataAccess> Execution<'_, D> {
         }
         machine.rows.truncate(first);
         let mut execution = Execution { procedure, data: &mut *self.data, depth: self.depth + 1 };
-        execution.run(&procedure.body, machine)?;
+        execution.run_body(machine)?;
         for ((_, from, _), (to, cast)) in procedure.outputs().zip(outputs) {
             let value = cast.apply(machine.get(from), &mut machine.arena).map_err(Failure::from)?;
             machine.set_in(caller, *to, value);

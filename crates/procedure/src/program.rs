@@ -59,6 +59,8 @@ pub struct Procedure {
     pub body: Vec<Statement>,
     /// Its data accesses, by id.
     pub operations: Vec<Operation>,
+    /// Point accesses outside of loops whose keys are known when it begins.
+    pub ahead: Vec<OperationId>,
     /// Whether it, or what it calls, asks for the time.
     pub uses_timestamp: bool,
     /// Whether it, or what it calls, asks for random numbers.

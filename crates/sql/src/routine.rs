@@ -216,7 +216,7 @@ fn finish(
     if let Some(found) = binder.found {
         body.insert(0, Statement::Assign { target: found, value: Expression::boolean(false) });
     }
-    procedure::plan_lookups(&mut body, &binder.operations);
+    let ahead = procedure::plan_lookups(&mut body, &binder.operations);
     Procedure {
         id: parts.id,
         version: parts.version,
@@ -226,6 +226,7 @@ fn finish(
         registers: binder.registers,
         body,
         operations: binder.operations,
+        ahead,
         uses_timestamp: binder.uses_timestamp,
         uses_seed: binder.uses_seed,
         read_only: !binder.writes,

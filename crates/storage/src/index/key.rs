@@ -1,6 +1,6 @@
 //! How a tree's nodes hold keys: as one to four big-endian words, or as a prefix word and a pointer to bytes.
 //!
-//! Invariant: `compare` agrees with the order of the key bytes. Held by: `index::tests::trees_agree_with_a_map`.
+//! Invariant: comparisons agree with the order of the key bytes. Held by: `index::tests::trees_agree_with_a_map`.
 #![allow(unsafe_code)]
 
 use super::node::{Node, SLOT_WORDS};
@@ -38,8 +38,14 @@ pub(super) trait KeyShape {
     /// Slots of a node.
     const CAPACITY: usize = SLOT_WORDS / (Self::WORDS + 1);
 
-    /// How a slot's key compares with a probe.
-    fn compare(node: &Node, slot: usize, probe: &Probe<'_>) -> Ordering;
+    /// Whether a slot's key is less than a probe.
+    fn is_below(node: &Node, slot: usize, probe: &Probe<'_>) -> bool;
+
+    /// Whether a slot's key is greater than a probe.
+    fn is_above(node: &Node, slot: usize, probe: &Probe<'_>) -> bool;
+
+    /// Whether a slot's key equals a probe.
+    fn is_equal(node: &Node, slot: usize, probe: &Probe<'_>) -> bool;
 
     /// The words of a new key.
     fn make(probe: &Probe<'_>, worker: &mut Worker) -> Result<[u64; MAX_WORDS], OutOfMemory>;
@@ -65,14 +71,20 @@ impl<const W: usize> KeyShape for Fixed<W> {
     const WORDS: usize = W;
 
     #[inline]
-    fn compare(node: &Node, slot: usize, probe: &Probe<'_>) -> Ordering {
-        for index in 0..W {
-            let word = node.word(slot * (W + 1) + index);
-            if word != probe.words[index] {
-                return word.cmp(&probe.words[index]);
-            }
-        }
-        Ordering::Equal
+    fn is_below(node: &Node, slot: usize, probe: &Probe<'_>) -> bool {
+        let word = |index| (node.word(slot * (W + 1) + index), probe.words[index]);
+        (0..W).rev().map(word).fold(false, |below, (own, other)| (own < other) | ((own == other) & below))
+    }
+
+    #[inline]
+    fn is_above(node: &Node, slot: usize, probe: &Probe<'_>) -> bool {
+        let word = |index| (node.word(slot * (W + 1) + index), probe.words[index]);
+        (0..W).rev().map(word).fold(false, |above, (own, other)| (own > other) | ((own == other) & above))
+    }
+
+    #[inline]
+    fn is_equal(node: &Node, slot: usize, probe: &Probe<'_>) -> bool {
+        (0..W).all(|index| node.word(slot * (W + 1) + index) == probe.words[index])
     }
 
     #[inline]
@@ -107,9 +119,7 @@ unsafe fn bytes_at<'g>(pointer: u64) -> &'g [u8] {
     unsafe { std::slice::from_raw_parts(pointer.add(1).cast(), *pointer as usize) }
 }
 
-impl KeyShape for Variable {
-    const WORDS: usize = 2;
-
+impl Variable {
     #[inline]
     fn compare(node: &Node, slot: usize, probe: &Probe<'_>) -> Ordering {
         let prefix = node.word(slot * 3);
@@ -118,6 +128,22 @@ impl KeyShape for Variable {
         }
         // SAFETY: read from a node by an active worker.
         unsafe { bytes_at(node.word(slot * 3 + 1)) }.cmp(probe.bytes)
+    }
+}
+
+impl KeyShape for Variable {
+    const WORDS: usize = 2;
+
+    fn is_below(node: &Node, slot: usize, probe: &Probe<'_>) -> bool {
+        Self::compare(node, slot, probe).is_lt()
+    }
+
+    fn is_above(node: &Node, slot: usize, probe: &Probe<'_>) -> bool {
+        Self::compare(node, slot, probe).is_gt()
+    }
+
+    fn is_equal(node: &Node, slot: usize, probe: &Probe<'_>) -> bool {
+        Self::compare(node, slot, probe).is_eq()
     }
 
     fn make(probe: &Probe<'_>, worker: &mut Worker) -> Result<[u64; MAX_WORDS], OutOfMemory> {

@@ -10,6 +10,7 @@ mod tree;
 use crate::latch::Version;
 use crate::{OutOfMemory, Worker};
 use key::{Fixed, Variable};
+pub use tree::Approach;
 use tree::Tree;
 
 /// What a reader saw of a leaf: that it held what it held at a version.
@@ -218,11 +219,19 @@ impl Index {
         }))
     }
 
-    /// Begins to load the leaf where a key is or would be. The worker is active.
+    /// Finds the leaf where a key is or would be and begins to load it, without waiting for it. `None` when that came to
+    /// nothing. The worker is active.
     #[inline]
-    pub fn prefetch(&self, key: &[u8], worker: &Worker) {
+    pub fn approach(&self, key: &[u8], worker: &Worker) -> Option<Approach> {
         debug_assert!(worker.is_active());
-        with_tree!(self, tree => tree.prefetch(key));
+        with_tree!(self, tree => tree.approach(key))
+    }
+
+    /// The value of the key that was approached, by this worker since it entered; `None` when `get` has to tell.
+    #[inline]
+    pub fn arrive(&self, approach: &Approach, key: &[u8], worker: &Worker) -> Option<Option<u64>> {
+        debug_assert!(worker.is_active());
+        with_tree!(self, tree => tree.arrive(approach, key))
     }
 
     /// The value of a key, and what was observed of the leaf where it is or would be. The worker is active.

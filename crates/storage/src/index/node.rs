@@ -11,7 +11,6 @@
 use super::key::{KeyShape, MAX_WORDS, Probe};
 use crate::latch::Latch;
 use crate::{OutOfMemory, Worker};
-use std::cmp::Ordering;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -188,26 +187,21 @@ impl Node {
     /// The first slot whose key is not below the probe.
     #[inline]
     pub(super) fn lower_bound<K: KeyShape>(&self, count: usize, probe: &Probe<'_>) -> usize {
-        self.partition_point::<K>(count, |order| order == Ordering::Less, probe)
+        self.partition_point::<K>(count, |slot| K::is_below(self, slot, probe))
     }
 
     /// The first slot whose key is above the probe.
     #[inline]
     pub(super) fn upper_bound<K: KeyShape>(&self, count: usize, probe: &Probe<'_>) -> usize {
-        self.partition_point::<K>(count, |order| order != Ordering::Greater, probe)
+        self.partition_point::<K>(count, |slot| !K::is_above(self, slot, probe))
     }
 
     #[inline]
-    fn partition_point<K: KeyShape>(
-        &self,
-        count: usize,
-        before: impl Fn(Ordering) -> bool,
-        probe: &Probe<'_>,
-    ) -> usize {
+    fn partition_point<K: KeyShape>(&self, count: usize, before: impl Fn(usize) -> bool) -> usize {
         let (mut low, mut high) = (0, count.min(K::CAPACITY));
         while low < high {
             let middle = (low + high) / 2;
-            if before(K::compare(self, middle, probe)) {
+            if before(middle) {
                 low = middle + 1;
             } else {
                 high = middle;

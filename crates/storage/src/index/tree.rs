@@ -11,7 +11,6 @@ use super::node::{Node, NodeAddress, prefetch_node};
 use super::{Direction, Entries, InsertOutcome, LeafChange, LeafObservation};
 use crate::latch::Version;
 use crate::{OutOfMemory, Worker};
-use std::cmp::Ordering;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering as MemoryOrdering};
 
@@ -37,6 +36,14 @@ enum Target<'a> {
 struct Visit {
     node: &'static Node,
     version: Version,
+}
+
+/// Which leaf a key belongs to, while its parent does not change.
+#[derive(Clone, Copy, Debug)]
+pub struct Approach {
+    parent: NodeAddress,
+    version: Version,
+    leaf: NodeAddress,
 }
 
 struct Descent {
@@ -109,19 +116,40 @@ impl<K: KeyShape> Tree<K> {
         }
     }
 
-    /// Begins to load the leaf where a key is or would be; a hint that may come to nothing.
+    /// Goes down to the parent of the leaf where a key is or would be, and begins to load that leaf. `None` when others
+    /// are just changing the way, or when it is too short to be worth it.
     #[inline]
-    pub(super) fn prefetch(&self, key: &[u8]) {
+    pub(super) fn approach(&self, key: &[u8]) -> Option<Approach> {
         let probe = Probe::new(key);
-        let Some(mut at) = self.root() else { return };
+        let mut at = self.root()?;
         while at.node.level() > 1 {
-            let Some(child) = Self::step(at, Target::At(&probe), &mut None) else { return };
-            at = child;
+            at = Self::step(at, Target::At(&probe), &mut None)?;
         }
-        if at.node.level() == 1 {
-            let place = at.node.upper_bound::<K>(at.node.count(), &probe);
-            prefetch_node(at.node.child::<K>(place));
+        if at.node.level() == 0 {
+            return None;
         }
+        let place = at.node.upper_bound::<K>(at.node.count(), &probe);
+        let leaf = at.node.child::<K>(place);
+        prefetch_node(leaf);
+        at.node.latch.validate(at.version).then(|| Approach {
+            parent: at.node.address(),
+            version: at.version,
+            leaf,
+        })
+    }
+
+    /// The value of a key in the leaf that was approached for it; `None` when the tree has changed there since.
+    #[inline]
+    pub(super) fn arrive(&self, approach: &Approach, key: &[u8]) -> Option<Option<u64>> {
+        let probe = Probe::new(key);
+        // SAFETY: `approach` read both from the tree, validated, and the worker has been active since.
+        let (parent, leaf) = unsafe { (Node::at(approach.parent), Node::at(approach.leaf)) };
+        let version = leaf.latch.read()?;
+        let slot = leaf.lower_bound::<K>(leaf.count(), &probe);
+        let found = slot < leaf.count() && K::is_equal(leaf, slot, &probe);
+        let value = found.then(|| leaf.value::<K>(slot));
+        // An unchanged parent means that the key still belongs to this leaf.
+        (leaf.latch.validate(version) && parent.latch.validate(approach.version)).then_some(value)
     }
 
     /// The value of a key, and the leaf that says so.
@@ -132,7 +160,7 @@ impl<K: KeyShape> Tree<K> {
             let Visit { node: leaf, version } = self.descend(Target::At(&probe)).leaf;
             let count = leaf.count();
             let slot = leaf.lower_bound::<K>(count, &probe);
-            let found = slot < count && K::compare(leaf, slot, &probe) == Ordering::Equal;
+            let found = slot < count && K::is_equal(leaf, slot, &probe);
             let value = found.then(|| leaf.value::<K>(slot));
             if leaf.latch.validate(version) {
                 return (value, LeafObservation { leaf: leaf.address(), version });
@@ -154,7 +182,7 @@ impl<K: KeyShape> Tree<K> {
             let Visit { node, version } = leaf;
             let count = node.count();
             let slot = node.lower_bound::<K>(count, &probe);
-            if slot < count && K::compare(node, slot, &probe) == Ordering::Equal {
+            if slot < count && K::is_equal(node, slot, &probe) {
                 let existing = node.value::<K>(slot);
                 if node.latch.validate(version) {
                     return Ok(InsertOutcome::Exists(existing));
@@ -299,7 +327,7 @@ impl<K: KeyShape> Tree<K> {
             let Visit { node, version } = self.descend(Target::At(&probe)).leaf;
             let count = node.count();
             let slot = node.lower_bound::<K>(count, &probe);
-            if slot >= count || K::compare(node, slot, &probe) != Ordering::Equal {
+            if slot >= count || !K::is_equal(node, slot, &probe) {
                 if node.latch.validate(version) {
                     return None;
                 }

@@ -220,20 +220,23 @@ impl Occ {
 impl DataAccess for Occ {
     type Row = Record;
 
-    #[inline]
-    fn prefetch_leaf(&mut self, table: &Table, key: &[u8]) {
-        self.tables.store(table.id).index_at(0).prefetch(key, &self.worker);
+    fn expect_nothing(&mut self) {
+        self.expected.clear();
     }
 
-    #[inline]
-    fn prefetch_row(&mut self, table: &Table, key: &[u8]) {
-        if let (Some(record), _) = self.tables.store(table.id).find(key, &self.worker) {
-            record.prefetch();
-        }
+    fn expect(&mut self, table: &Table, key: &[u8]) {
+        self.expected.add(table, key, &self.tables, &self.worker);
+    }
+
+    fn load_expected(&mut self) {
+        self.expected.load(&self.tables, &self.worker);
     }
 
     #[inline]
     fn find(&mut self, table: &Table, key: &[u8]) -> Result<Option<Record>, Failure> {
+        if let Some(record) = self.expected.take(table.id, key) {
+            return Ok(Some(record));
+        }
         let (record, leaf) = self.tables.store(table.id).find(key, &self.worker);
         match record {
             Some(record) => record.prefetch(),

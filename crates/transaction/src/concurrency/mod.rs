@@ -1,6 +1,7 @@
 //! Concurrency control: one file a scheme.
 
 mod access;
+mod expected;
 mod occ;
 
 pub use occ::{Committed, Occ};

@@ -11,6 +11,7 @@
 //! Not here: how statements read and write (`access`).
 
 use super::access::Scan;
+use super::expected::Expectations;
 use crate::Tables;
 use crate::changes::{Action, WriteSet};
 use crate::garbage::{Bin, Garbage};
@@ -41,6 +42,7 @@ pub struct Occ {
     pub(super) leaves: Vec<LeafObservation>,
     pub(super) writes: WriteSet,
     pub(super) scan: Scan,
+    pub(super) expected: Expectations,
     pub(super) image: Vec<u64>,
     pub(super) key: Vec<u8>,
     pub(super) scratch: Arena,
@@ -65,6 +67,7 @@ impl Occ {
             leaves: Vec::new(),
             writes: WriteSet::default(),
             scan: Scan::default(),
+            expected: Expectations::default(),
             image: Vec::new(),
             key: Vec::new(),
             scratch: Arena::default(),
@@ -95,6 +98,7 @@ impl Occ {
         self.reads.clear();
         self.leaves.clear();
         self.writes.clear();
+        self.expected.clear();
         self.worker.enter();
     }
 
