@@ -32,7 +32,7 @@ pub use latch::{Latch, Version};
 #[cfg(not(loom))]
 pub use self::{
     digest::{Digest, TableDigest},
-    index::{Approach, Cursor, Direction, Index, InsertOutcome, LeafChange, LeafObservation},
+    index::{Approach, Cursor, Direction, Finger, Index, InsertOutcome, LeafChange, LeafObservation},
     memory::{Memory, OutOfMemory},
     record::{Change, Record, RecordState, RowWords},
     snapshot::SnapshotBound,

@@ -3,7 +3,9 @@
 //! Invariant: every record is in the primary index under its key, and in every other index at least under the key
 //! that its current row has; other entries may be there for a while and are told apart by the row itself.
 
-use crate::{Index, InsertOutcome, LeafChange, Memory, OutOfMemory, Record, RecordState, RowWords, Worker};
+use crate::{
+    Finger, Index, InsertOutcome, LeafChange, Memory, OutOfMemory, Record, RecordState, RowWords, Worker,
+};
 use catalog::{Arena, CommitOrder, Datum, Table};
 use std::sync::Arc;
 
@@ -72,6 +74,7 @@ impl TableStore {
         let mut cursor = crate::Cursor::default();
         cursor.open(&[], None, crate::Direction::Forward);
         let (mut arena, mut key, mut previous) = (Arena::default(), Vec::new(), Vec::new());
+        let mut finger = Finger::default();
         while cursor.read_leaf(&self.indexes[0]).is_some() {
             while let Some(address) = cursor.next_buffered() {
                 let record = Record::from_address(address);
@@ -80,7 +83,7 @@ impl TableStore {
                 }
                 arena.clear();
                 self.key_of_row(place, record.row(), &mut arena, &mut key);
-                self.indexes[place].insert(&key, address, worker, &mut |_| {})?;
+                self.indexes[place].insert(&key, address, worker, &mut finger, &mut |_| {})?;
             }
         }
         if !self.definition.indexes[place].unique {
@@ -189,7 +192,13 @@ impl TableStore {
         arena.clear();
         for place in 0..self.indexes.len() {
             self.key_of_row(place, record.row(), arena, key);
-            let outcome = self.indexes[place].insert(key, record.address(), worker, &mut |_| {})?;
+            let outcome = self.indexes[place].insert(
+                key,
+                record.address(),
+                worker,
+                &mut Finger::default(),
+                &mut |_| {},
+            )?;
             if place == 0 && outcome != InsertOutcome::Inserted {
                 record.retire(worker);
                 return Ok(false);
@@ -215,9 +224,10 @@ impl TableStore {
         key: &[u8],
         record: Record,
         worker: &mut Worker,
+        finger: &mut Finger,
         on_change: &mut impl FnMut(LeafChange),
     ) -> Result<Option<Record>, OutOfMemory> {
-        Ok(match self.indexes[place].insert(key, record.address(), worker, on_change)? {
+        Ok(match self.indexes[place].insert(key, record.address(), worker, finger, on_change)? {
             InsertOutcome::Inserted => None,
             InsertOutcome::Exists(address) => Some(Record::from_address(address)),
         })

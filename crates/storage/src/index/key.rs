@@ -35,6 +35,8 @@ impl<'a> Probe<'a> {
 pub(super) trait KeyShape {
     /// Words of a key in a slot.
     const WORDS: usize;
+    /// Whether the words are the whole key.
+    const WHOLE: bool;
     /// Slots of a node.
     const CAPACITY: usize = SLOT_WORDS / (Self::WORDS + 1);
 
@@ -46,6 +48,13 @@ pub(super) trait KeyShape {
 
     /// Whether a slot's key equals a probe.
     fn is_equal(node: &Node, slot: usize, probe: &Probe<'_>) -> bool;
+
+    /// Whether a probe lies above one key and below another. Of whole keys only.
+    #[inline]
+    fn lies_between(lower: &[u64; MAX_WORDS], probe: &Probe<'_>, upper: Option<&[u64; MAX_WORDS]>) -> bool {
+        debug_assert!(Self::WHOLE);
+        *lower < probe.words && upper.is_none_or(|upper| probe.words < *upper)
+    }
 
     /// The words of a new key.
     fn make(probe: &Probe<'_>, worker: &mut Worker) -> Result<[u64; MAX_WORDS], OutOfMemory>;
@@ -69,6 +78,7 @@ pub(super) struct Fixed<const W: usize>;
 
 impl<const W: usize> KeyShape for Fixed<W> {
     const WORDS: usize = W;
+    const WHOLE: bool = true;
 
     #[inline]
     fn is_below(node: &Node, slot: usize, probe: &Probe<'_>) -> bool {
@@ -133,6 +143,7 @@ impl Variable {
 
 impl KeyShape for Variable {
     const WORDS: usize = 2;
+    const WHOLE: bool = false;
 
     fn is_below(node: &Node, slot: usize, probe: &Probe<'_>) -> bool {
         Self::compare(node, slot, probe).is_lt()

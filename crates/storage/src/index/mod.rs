@@ -179,6 +179,10 @@ impl Cursor {
     }
 }
 
+/// Where the last insert into an index was. To be used with that index alone, and forgotten when the worker leaves.
+#[derive(Default, Debug)]
+pub struct Finger(Option<tree::Finger>);
+
 /// An ordered index.
 #[derive(Debug)]
 pub struct Index(Shape);
@@ -241,7 +245,7 @@ impl Index {
         with_tree!(self, tree => tree.get(key))
     }
 
-    /// Adds a key, unless it is there; every change of a leaf is told to `on_change`. The worker is active.
+    /// Adds a key, unless it is there; `finger` speeds up a run of ascending inserts. Every change of a leaf is told to `on_change`. The worker is active.
     ///
     /// # Errors
     /// Out of memory; nothing was added.
@@ -251,10 +255,11 @@ impl Index {
         key: &[u8],
         value: u64,
         worker: &mut Worker,
+        finger: &mut Finger,
         on_change: &mut impl FnMut(LeafChange),
     ) -> Result<InsertOutcome, OutOfMemory> {
         debug_assert!(worker.is_active());
-        with_tree!(self, tree => tree.insert(key, value, worker, on_change))
+        with_tree!(self, tree => tree.insert(key, value, worker, &mut finger.0, on_change))
     }
 
     /// Removes a key and returns its value. The worker is active.

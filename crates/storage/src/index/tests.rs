@@ -48,12 +48,15 @@ fn trees_agree_with_a_map() {
             }
             None => format!("{}{n}", "x".repeat(n as usize % 13)).into_bytes(),
         };
+        let (mut finger, mut n) = (Finger::default(), 0);
         for round in 0..40_000u64 {
-            let key = make(random.random_range(0..3_000));
+            // Runs of ascending keys among the others.
+            n = if random.random_bool(0.5) { (n + 1) % 3_000 } else { random.random_range(0..3_000) };
+            let key = make(n);
             // Phases of growth and of shrinking, so that leaves fill, split, empty and leave the tree.
             if random.random_bool(if round / 8_000 % 2 == 0 { 0.8 } else { 0.1 }) {
                 let expected = map.get(&key).map_or(InsertOutcome::Inserted, |v| InsertOutcome::Exists(*v));
-                assert_eq!(index.insert(&key, round, worker, &mut |_| {}).unwrap(), expected);
+                assert_eq!(index.insert(&key, round, worker, &mut finger, &mut |_| {}).unwrap(), expected);
                 map.entry(key).or_insert(round);
             } else {
                 assert_eq!(index.remove(&key, worker), map.remove(&key));
@@ -83,17 +86,18 @@ fn a_leaf_observation_sees_inserts() {
     worker.enter();
     let index = Index::new(Some(4), worker).unwrap();
     for n in 0..1_000u32 {
-        index.insert(&(n * 10).to_be_bytes(), n.into(), worker, &mut |_| {}).unwrap();
+        index.insert(&(n * 10).to_be_bytes(), n.into(), worker, &mut Finger::default(), &mut |_| {}).unwrap();
     }
     let (_, mut observed) =
         scan(&index, &100u32.to_be_bytes(), Some(&2_000u32.to_be_bytes()), Direction::Forward);
     let far = 9_001u32.to_be_bytes();
-    index.insert(&far, 1, worker, &mut |_| {}).unwrap();
+    index.insert(&far, 1, worker, &mut Finger::default(), &mut |_| {}).unwrap();
     assert!(observed.iter().all(LeafObservation::is_valid), "an insert elsewhere disturbs nobody");
     let (absent, leaf) = index.get(&555u32.to_be_bytes(), worker);
     assert_eq!(absent, None);
     let mut changes = Vec::new();
-    index.insert(&555u32.to_be_bytes(), 1, worker, &mut |change| changes.push(change)).unwrap();
+    let mut on_change = |change| changes.push(change);
+    index.insert(&555u32.to_be_bytes(), 1, worker, &mut Finger::default(), &mut on_change).unwrap();
     assert!(!leaf.is_valid(), "a read of absence sees the insert");
     assert!(!observed.iter().all(LeafObservation::is_valid), "a scan sees the insert");
     for change in &changes {
@@ -130,7 +134,9 @@ fn threads_share_a_tree() {
                     let key = |n: u32| u64::from(n.wrapping_mul(2_654_435_761)).to_be_bytes();
                     for n in own() {
                         worker.enter();
-                        let outcome = index.insert(&key(n), n.into(), &mut worker, &mut |_| {}).unwrap();
+                        let mut finger = Finger::default();
+                        let outcome =
+                            index.insert(&key(n), n.into(), &mut worker, &mut finger, &mut |_| {}).unwrap();
                         assert_eq!(outcome, InsertOutcome::Inserted);
                         assert_eq!(index.get(&key(n), &worker).0, Some(n.into()));
                         worker.exit();
@@ -155,4 +161,42 @@ fn threads_share_a_tree() {
         assert_eq!(values, (0..u64::from(KEYS)).filter(|n| n / 2 % 4 == 0).collect::<Vec<_>>());
         first.exit();
     }
+}
+
+#[test]
+fn threads_add_runs_between_each_other() {
+    const RUNS: u64 = 4_000;
+    const LENGTH: u64 = 12;
+    let (_, workers) = world(3);
+    let mut workers = workers.into_iter();
+    let mut first = workers.next().unwrap();
+    first.enter();
+    let index = Index::new(Some(16), &mut first).unwrap();
+    let key = |run: u64, n: u64| (u128::from(run) << 64 | u128::from(n)).to_be_bytes();
+    std::thread::scope(|scope| {
+        for (thread, mut worker) in workers.enumerate() {
+            let index = &index;
+            scope.spawn(move || {
+                // Every thread adds its runs in a scattered order, so that leaves split in and beside runs of the other.
+                for step in (0..RUNS).filter(|step| *step as usize % 2 == thread) {
+                    let run = step * 1_237 % RUNS;
+                    worker.enter();
+                    let mut finger = Finger::default();
+                    for n in 0..LENGTH {
+                        let value = run * LENGTH + n;
+                        let outcome =
+                            index.insert(&key(run, n), value, &mut worker, &mut finger, &mut |_| {});
+                        assert_eq!(outcome.unwrap(), InsertOutcome::Inserted);
+                    }
+                    worker.exit();
+                }
+            });
+        }
+    });
+    let (values, _) = scan(&index, &[], None, Direction::Forward);
+    assert_eq!(values, (0..RUNS * LENGTH).collect::<Vec<_>>());
+    for run in 0..RUNS {
+        assert_eq!(index.get(&key(run, 3), &first).0, Some(run * LENGTH + 3));
+    }
+    first.exit();
 }

@@ -46,6 +46,22 @@ pub struct Approach {
     leaf: NodeAddress,
 }
 
+/// Where the last insert of this worker was.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Finger {
+    approach: Approach,
+    last: [u64; MAX_WORDS],
+    fence: Option<[u64; MAX_WORDS]>,
+}
+
+/// Where a key is or would be, in a parent that has room for one more child.
+struct Place {
+    leaf: Visit,
+    parent: Option<Visit>,
+    /// The key that bounds the leaf's range above.
+    fence: Option<[u64; MAX_WORDS]>,
+}
+
 struct Descent {
     leaf: Visit,
     parent: Option<Visit>,
@@ -168,17 +184,45 @@ impl<K: KeyShape> Tree<K> {
         }
     }
 
+    /// The leaf where the last insert was, when the next key follows it there.
+    #[inline]
+    fn follow(finger: &Finger, probe: &Probe<'_>) -> Option<Place> {
+        let Finger { approach, last, fence } = finger;
+        if !K::lies_between(last, probe, fence.as_ref()) {
+            return None;
+        }
+        // SAFETY: the insert that made the finger read both from the tree, and the worker has been active since.
+        let (parent, node) = unsafe { (Node::at(approach.parent), Node::at(approach.leaf)) };
+        let version = node.latch.read()?;
+        // An unchanged parent means that the leaf's range is as it was.
+        parent.latch.validate(approach.version).then_some(Place {
+            leaf: Visit { node, version },
+            parent: Some(Visit { node: parent, version: approach.version }),
+            fence: *fence,
+        })
+    }
+
     /// Adds a key, unless it is there. Every change of a leaf is told to `on_change`.
     pub(super) fn insert(
         &self,
         key: &[u8],
         value: u64,
         worker: &mut Worker,
+        finger: &mut Option<Finger>,
         on_change: &mut impl FnMut(LeafChange),
     ) -> Result<InsertOutcome, OutOfMemory> {
         let probe = Probe::new(key);
+        let mut following = finger.take().and_then(|finger| Self::follow(&finger, &probe));
+        let ascends = following.is_some();
         loop {
-            let Some((leaf, parent)) = self.descend_splitting(&probe, worker)? else { continue };
+            let place = match following.take() {
+                Some(place) => place,
+                None => match self.descend_splitting(&probe, worker)? {
+                    Some(place) => place,
+                    None => continue,
+                },
+            };
+            let Place { leaf, parent, fence } = place;
             let Visit { node, version } = leaf;
             let count = node.count();
             let slot = node.lower_bound::<K>(count, &probe);
@@ -190,7 +234,12 @@ impl<K: KeyShape> Tree<K> {
                 continue;
             }
             if count >= K::CAPACITY {
-                if let Some(change) = self.split(parent, leaf, slot, worker)? {
+                let keep = match slot {
+                    _ if slot >= count => count - 1,
+                    1.. if ascends => slot,
+                    _ => count / 2,
+                };
+                if let Some(change) = self.split(parent, leaf, keep, worker)? {
                     on_change(change);
                 }
                 continue;
@@ -206,6 +255,13 @@ impl<K: KeyShape> Tree<K> {
             }
             node.insert_slot::<K>(slot, &words, value);
             let after = node.latch.unlock();
+            *finger = match parent {
+                Some(parent) if K::WHOLE => {
+                    let (leaf, parent, version) = (node.address(), parent.node.address(), parent.version);
+                    Some(Finger { approach: Approach { parent, version, leaf }, last: words, fence })
+                }
+                _ => None,
+            };
             on_change(LeafChange { leaf: node.address(), before: version, after, sibling: None });
             return Ok(InsertOutcome::Inserted);
         }
@@ -216,29 +272,30 @@ impl<K: KeyShape> Tree<K> {
         &self,
         probe: &Probe<'_>,
         worker: &mut Worker,
-    ) -> Result<Option<(Visit, Option<Visit>)>, OutOfMemory> {
+    ) -> Result<Option<Place>, OutOfMemory> {
         let Some(mut at) = self.root() else { return Ok(None) };
-        let mut parent = None;
+        let (mut parent, mut fence) = (None, None);
         while at.node.level() > 0 {
             let count = at.node.count();
             if count >= K::CAPACITY {
-                let slot = at.node.upper_bound::<K>(count, probe);
-                self.split(parent, at, slot, worker)?;
+                let keep = if at.node.upper_bound::<K>(count, probe) < count { count / 2 } else { count - 1 };
+                self.split(parent, at, keep, worker)?;
                 return Ok(None);
             }
-            let Some(child) = Self::step(at, Target::At(probe), &mut None) else { return Ok(None) };
+            let Some(child) = Self::step(at, Target::At(probe), &mut fence) else { return Ok(None) };
             parent = Some(at);
             at = child;
         }
-        Ok(Some((at, parent)))
+        Ok(Some(Place { leaf: at, parent, fence }))
     }
 
-    /// Splits a full node. A key that will be added at the end leaves the left node full, for ascending inserts.
+    /// Splits a full node, of which the left one keeps so many slots. Where keys ascend, callers keep all before the next
+    /// one, so that the left node stays full.
     fn split(
         &self,
         parent: Option<Visit>,
         full: Visit,
-        slot: usize,
+        keep: usize,
         worker: &mut Worker,
     ) -> Result<Option<LeafChange>, OutOfMemory> {
         let node = full.node;
@@ -247,7 +304,6 @@ impl<K: KeyShape> Tree<K> {
             return Ok(None);
         }
         let is_leaf = node.level() == 0;
-        let keep = if slot >= count { count - 1 } else { count / 2 };
         let separator = node.key::<K>(keep);
         if !node.latch.validate(full.version) {
             return Ok(None);

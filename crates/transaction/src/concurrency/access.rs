@@ -4,7 +4,7 @@ use super::Occ;
 use crate::changes::{Action, Link};
 use catalog::{Arena, ColumnSlot, Datum, Table, TableId};
 use procedure::{Conflict, DataAccess, Failure, ScanRange, SqlError};
-use storage::{Change, Cursor, Direction, OutOfMemory, Record, TableStore};
+use storage::{Change, Cursor, Direction, Finger, OutOfMemory, Record, TableStore};
 
 /// The scan in progress.
 #[derive(Default)]
@@ -12,6 +12,29 @@ pub(super) struct Scan {
     cursor: Cursor,
     table: Option<TableId>,
     index: usize,
+}
+
+/// Where the transaction's last insert was.
+#[derive(Default)]
+pub(super) struct LastInsert {
+    into: Option<(TableId, usize)>,
+    finger: Finger,
+}
+
+impl LastInsert {
+    #[inline]
+    pub(super) fn forget(&mut self) {
+        self.into = None;
+    }
+
+    /// The finger for an insert into an index.
+    #[inline]
+    fn into_index(&mut self, table: TableId, index: usize) -> &mut Finger {
+        if self.into != Some((table, index)) {
+            *self = Self { into: Some((table, index)), finger: Finger::default() };
+        }
+        &mut self.finger
+    }
 }
 
 fn out_of_memory(error: OutOfMemory) -> Failure {
@@ -35,9 +58,10 @@ impl Occ {
         key: &[u8],
         record: Record,
     ) -> Result<Option<Record>, Failure> {
-        let Self { tables, worker, leaves, .. } = self;
+        let Self { tables, worker, leaves, inserted, .. } = self;
+        let finger = inserted.into_index(table, index);
         let mut on_change = |change| Self::follow(leaves, &change);
-        tables.store(table).link(index, key, record, worker, &mut on_change).map_err(out_of_memory)
+        tables.store(table).link(index, key, record, worker, finger, &mut on_change).map_err(out_of_memory)
     }
 
     /// Adds a record to a secondary index under the key of a row, unless another row has its columns and the index is

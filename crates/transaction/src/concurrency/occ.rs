@@ -10,7 +10,7 @@
 //! Held by: `crates/reprise/tests/serializability.rs`, which re-executes in commit order and compares digests.
 //! Not here: how statements read and write (`access`).
 
-use super::access::Scan;
+use super::access::{LastInsert, Scan};
 use super::expected::Expectations;
 use crate::Tables;
 use crate::changes::{Action, WriteSet};
@@ -43,6 +43,7 @@ pub struct Occ {
     pub(super) writes: WriteSet,
     pub(super) scan: Scan,
     pub(super) expected: Expectations,
+    pub(super) inserted: LastInsert,
     pub(super) image: Vec<u64>,
     pub(super) key: Vec<u8>,
     pub(super) scratch: Arena,
@@ -68,6 +69,7 @@ impl Occ {
             writes: WriteSet::default(),
             scan: Scan::default(),
             expected: Expectations::default(),
+            inserted: LastInsert::default(),
             image: Vec::new(),
             key: Vec::new(),
             scratch: Arena::default(),
@@ -99,6 +101,7 @@ impl Occ {
         self.leaves.clear();
         self.writes.clear();
         self.expected.clear();
+        self.inserted.forget();
         self.worker.enter();
     }
 
