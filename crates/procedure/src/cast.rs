@@ -169,14 +169,16 @@ impl Cast {
             (Self::Key { least, most }, Datum::Int(value)) => {
                 Ok(if (least..=most).contains(&value) { datum } else { Datum::Null })
             }
+            (Self::Rescale { multiply, divide: 1, limit }, Datum::Int(value)) => {
+                match value.checked_mul(multiply) {
+                    Some(product) if -limit < product && product < limit => Ok(Datum::Int(product)),
+                    _ => Err(catalog::DecimalError::Overflow.into()),
+                }
+            }
             (Self::Rescale { multiply, divide, limit }, Datum::Int(value)) => {
                 let product = i128::from(value) * i128::from(multiply);
-                let rounded = if divide == 1 {
-                    product
-                } else {
-                    let half = i128::from(divide) / 2 * if product < 0 { -1 } else { 1 };
-                    (product + half) / i128::from(divide)
-                };
+                let half = i128::from(divide) / 2 * if product < 0 { -1 } else { 1 };
+                let rounded = (product + half) / i128::from(divide);
                 if rounded.abs() < i128::from(limit) {
                     Ok(Datum::Int(rounded as i64))
                 } else {

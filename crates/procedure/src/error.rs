@@ -91,6 +91,24 @@ impl From<SqlError> for Failure {
     }
 }
 
+impl From<Box<SqlError>> for Failure {
+    fn from(error: Box<SqlError>) -> Self {
+        Self::Error(error)
+    }
+}
+
+impl From<ValueError> for Box<SqlError> {
+    fn from(error: ValueError) -> Self {
+        Self::new(error.into())
+    }
+}
+
+impl From<catalog::DecimalError> for Box<SqlError> {
+    fn from(error: catalog::DecimalError) -> Self {
+        ValueError::from(error).into()
+    }
+}
+
 impl From<ValueError> for SqlError {
     fn from(error: ValueError) -> Self {
         Self::new(error.sqlstate, error.message)

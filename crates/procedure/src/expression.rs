@@ -3,7 +3,7 @@
 //! Numbers are held as the static types say (see `catalog::Datum`): the classes below carry what the evaluation needs
 //! to know, so it never looks at a type. NULL operands give NULL, but for AND, OR, IS NULL, CASE and the like.
 
-use crate::{Cast, Failure, Function, Machine, SqlError};
+use crate::{Cast, Function, Machine, SqlError};
 use catalog::{Datum, Decimal};
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -102,6 +102,9 @@ pub enum CompareClass {
         right_scale: u8,
     },
 }
+
+/// What evaluating an expression comes to: it touches no table, so it meets no conflict.
+pub type Evaluated = Result<Datum, Box<SqlError>>;
 
 /// An expression.
 #[derive(Clone, PartialEq, Debug)]
@@ -240,11 +243,41 @@ impl Expression {
     ///
     /// # Errors
     /// Overflow, division by zero, values that do not fit a type.
-    #[inline]
-    pub fn evaluate(&self, machine: &mut Machine) -> Result<Datum, Failure> {
+    #[inline(always)]
+    pub fn evaluate(&self, machine: &mut Machine) -> Evaluated {
+        // Half of all parts of expressions are these: to be done in place, without a call.
         match self {
-            Self::Constant(datum) => Ok(*datum),
             Self::Register(register) => Ok(machine.get(*register)),
+            Self::Constant(datum) => Ok(*datum),
+            _ => self.evaluate_inner(machine),
+        }
+    }
+
+    fn evaluate_inner(&self, machine: &mut Machine) -> Evaluated {
+        match self {
+            Self::Element(operands) => {
+                let array = operands[0].evaluate(machine)?;
+                let index = operands[1].evaluate(machine)?;
+                Ok(match (array, index) {
+                    (Datum::Array(span), Datum::Int(index)) => usize::try_from(index - 1)
+                        .ok()
+                        .and_then(|place| machine.arena.elements(span).get(place).copied())
+                        .unwrap_or(Datum::Null),
+                    _ => Datum::Null,
+                })
+            }
+            Self::Cast { cast, operand } => {
+                let value = operand.evaluate(machine)?;
+                Ok(cast.apply(value, &mut machine.arena)?)
+            }
+            Self::Case { branches, otherwise } => {
+                for (condition, value) in branches {
+                    if condition.evaluate(machine)?.is_true() {
+                        return value.evaluate(machine);
+                    }
+                }
+                otherwise.evaluate(machine)
+            }
             Self::Arithmetic { operator, class, operands } => {
                 let left = operands[0].evaluate(machine)?;
                 let right = operands[1].evaluate(machine)?;
@@ -262,11 +295,15 @@ impl Expression {
         }
     }
 
-    fn evaluate_rest(&self, machine: &mut Machine) -> Result<Datum, Failure> {
+    fn evaluate_rest(&self, machine: &mut Machine) -> Evaluated {
         match self {
-            Self::Constant(_) | Self::Register(_) | Self::Arithmetic { .. } | Self::Compare { .. } => {
-                self.evaluate(machine)
-            }
+            Self::Constant(_)
+            | Self::Register(_)
+            | Self::Element(_)
+            | Self::Cast { .. }
+            | Self::Case { .. }
+            | Self::Arithmetic { .. }
+            | Self::Compare { .. } => self.evaluate(machine),
             Self::Bytes(bytes) => Ok(machine.arena.push_bytes(bytes)),
             Self::Decimal(decimal) => Ok(machine.arena.push_decimal(*decimal)),
             Self::Distinct { class, operands } => {
@@ -299,18 +336,6 @@ impl Expression {
                 value => Datum::boolean(!value.is_true()),
             }),
             Self::IsNull(operand) => Ok(Datum::boolean(operand.evaluate(machine)?.is_null())),
-            Self::Cast { cast, operand } => {
-                let value = operand.evaluate(machine)?;
-                cast.apply(value, &mut machine.arena).map_err(Failure::from)
-            }
-            Self::Case { branches, otherwise } => {
-                for (condition, value) in branches {
-                    if condition.evaluate(machine)?.is_true() {
-                        return value.evaluate(machine);
-                    }
-                }
-                otherwise.evaluate(machine)
-            }
             Self::Coalesce(items) => {
                 for item in items {
                     let value = item.evaluate(machine)?;
@@ -319,17 +344,6 @@ impl Expression {
                     }
                 }
                 Ok(Datum::Null)
-            }
-            Self::Element(operands) => {
-                let array = operands[0].evaluate(machine)?;
-                let index = operands[1].evaluate(machine)?;
-                Ok(match (array, index) {
-                    (Datum::Array(span), Datum::Int(index)) => usize::try_from(index - 1)
-                        .ok()
-                        .and_then(|place| machine.arena.elements(span).get(place).copied())
-                        .unwrap_or(Datum::Null),
-                    _ => Datum::Null,
-                })
             }
             Self::Array(items) => {
                 let elements =
@@ -378,7 +392,7 @@ pub(crate) fn compare(class: CompareClass, left: Datum, right: Datum, machine: &
     }
 }
 
-fn division_by_zero() -> Failure {
+fn division_by_zero() -> Box<SqlError> {
     SqlError::new("22012", "division by zero").into()
 }
 
@@ -389,7 +403,7 @@ fn arithmetic(
     left: Datum,
     right: Datum,
     machine: &mut Machine,
-) -> Result<Datum, Failure> {
+) -> Evaluated {
     match (class, left, right) {
         (_, Datum::Null, _) | (_, _, Datum::Null) => Ok(Datum::Null),
         (NumberClass::Int { least, most }, Datum::Int(a), Datum::Int(b)) => {

@@ -4,7 +4,7 @@
 //! values that the first one got (DESIGN §4.3).
 
 use crate::expression::compare;
-use crate::{CompareClass, Expression, Failure, Machine, SqlError};
+use crate::{CompareClass, Evaluated, Expression, Machine, SqlError};
 use catalog::{Datum, Span};
 use std::cmp::Ordering;
 
@@ -102,7 +102,7 @@ impl Function {
         matches!(self, Self::ConcatAll | Self::ArrayAppend | Self::Greatest(_) | Self::Least(_))
     }
 
-    pub(crate) fn evaluate(self, arguments: &[Expression], machine: &mut Machine) -> Result<Datum, Failure> {
+    pub(crate) fn evaluate(self, arguments: &[Expression], machine: &mut Machine) -> Evaluated {
         let mut values = [Datum::Null; 3];
         if arguments.len() > values.len() || matches!(self, Self::ConcatAll) {
             return self.evaluate_many(arguments, machine);
@@ -139,7 +139,7 @@ impl Function {
         }
     }
 
-    fn evaluate_many(self, arguments: &[Expression], machine: &mut Machine) -> Result<Datum, Failure> {
+    fn evaluate_many(self, arguments: &[Expression], machine: &mut Machine) -> Evaluated {
         let values =
             arguments.iter().map(|argument| argument.evaluate(machine)).collect::<Result<Vec<_>, _>>()?;
         match self {
@@ -154,7 +154,7 @@ impl Function {
         }
     }
 
-    fn of_text(self, text: Span, rest: &[Datum], machine: &mut Machine) -> Result<Datum, Failure> {
+    fn of_text(self, text: Span, rest: &[Datum], machine: &mut Machine) -> Evaluated {
         if let (Self::Concat, [Datum::Bytes(other)]) = (self, rest) {
             return Ok(machine.arena.concat(text, *other));
         }
@@ -242,7 +242,7 @@ impl Function {
         Ok(arena.subspan(text, part.0, part.1))
     }
 
-    fn of_others(self, values: &[Datum], machine: &mut Machine) -> Result<Datum, Failure> {
+    fn of_others(self, values: &[Datum], machine: &mut Machine) -> Evaluated {
         match (self, values) {
             (Self::Greatest(class) | Self::Least(class), _) => {
                 let wanted =
@@ -278,7 +278,7 @@ impl Function {
     }
 }
 
-fn of_doubles(function: Function, a: f64, rest: &[Datum]) -> Result<Datum, Failure> {
+fn of_doubles(function: Function, a: f64, rest: &[Datum]) -> Evaluated {
     Ok(Datum::Double(match (function, rest) {
         (Function::AbsDouble, _) => a.abs(),
         (Function::RoundDouble, _) => a.round_ties_even(),
@@ -299,7 +299,7 @@ fn of_decimal(
     value: Datum,
     rest: &[Datum],
     machine: &mut Machine,
-) -> Result<Datum, Failure> {
+) -> Evaluated {
     let scale = match function {
         Function::RoundDecimal(scale)
         | Function::TruncateDecimal(scale)
@@ -314,7 +314,7 @@ fn of_decimal(
         [Datum::Int(digits), ..] => u8::try_from((*digits).clamp(0, 36)).unwrap_or(0),
         _ => 0,
     };
-    let truncated = |digits: u8| -> Result<_, Failure> {
+    let truncated = |digits: u8| -> Result<_, Box<SqlError>> {
         if digits >= decimal.scale {
             return Ok(decimal.rescale(digits)?);
         }
@@ -349,7 +349,7 @@ fn character_offset(text: &str, character: i64) -> usize {
     text.char_indices().nth(character).map_or(text.len(), |(offset, _)| offset)
 }
 
-fn pad(text: &str, length: i64, fill: &str, side: Function) -> Result<String, Failure> {
+fn pad(text: &str, length: i64, fill: &str, side: Function) -> Result<String, Box<SqlError>> {
     let length = usize::try_from(length).unwrap_or(0);
     if length > 1 << 28 {
         return Err(SqlError::new("54000", "requested length too large").into());
@@ -363,8 +363,8 @@ fn pad(text: &str, length: i64, fill: &str, side: Function) -> Result<String, Fa
 }
 
 /// LIKE with `%`, `_` and backslash escapes.
-fn like(text: &str, pattern: &str) -> Result<bool, Failure> {
-    fn matches(text: &[char], pattern: &[char]) -> Result<bool, Failure> {
+fn like(text: &str, pattern: &str) -> Result<bool, Box<SqlError>> {
+    fn matches(text: &[char], pattern: &[char]) -> Result<bool, Box<SqlError>> {
         match pattern {
             [] => Ok(text.is_empty()),
             ['%', rest @ ..] => {
