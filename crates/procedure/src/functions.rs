@@ -294,12 +294,7 @@ fn of_doubles(function: Function, a: f64, rest: &[Datum]) -> Evaluated {
     }))
 }
 
-fn of_decimal(
-    function: Function,
-    value: Datum,
-    rest: &[Datum],
-    machine: &mut Machine,
-) -> Evaluated {
+fn of_decimal(function: Function, value: Datum, rest: &[Datum], machine: &mut Machine) -> Evaluated {
     let scale = match function {
         Function::RoundDecimal(scale)
         | Function::TruncateDecimal(scale)

@@ -23,7 +23,9 @@ pub use ahead::plan_lookups;
 pub use cast::Cast;
 pub use error::{Conflict, Failure, Severity, SqlError};
 pub use executor::{Call, execute};
-pub use expression::{ArithmeticOperator, CompareClass, CompareOperator, Evaluated, Expression, NumberClass, Register};
+pub use expression::{
+    ArithmeticOperator, CompareClass, CompareOperator, Evaluated, Expression, NumberClass, Register,
+};
 pub use functions::Function;
 pub use machine::Machine;
 pub use operation::{

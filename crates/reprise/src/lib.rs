@@ -32,6 +32,7 @@ mod error;
 mod load;
 mod maintenance;
 mod session;
+mod utilization;
 
 pub use catalog::{CommitOrder, Decimal, Epoch, Value};
 pub use checkpoint::CheckpointSummary;

@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::database::Inner;
 use crate::definitions::{Version, unknown_procedure};
+use crate::utilization::Utilization;
 use catalog::{Datum, Epoch, Value, datum_from_value, encode_value, now_us, value_from_datum};
 use logging::content::{CallRecord, StatementRecord, seal};
 use procedure::{Call, Failure, Machine, Procedure, SqlError, execute};
@@ -119,6 +120,7 @@ pub struct Session {
     failed: u64,
     conflicts: u64,
     since_publish: u64,
+    utilization: Utilization,
 }
 
 impl std::fmt::Debug for Session {
@@ -149,6 +151,7 @@ impl Session {
             failed: 0,
             conflicts: 0,
             since_publish: 0,
+            utilization: Utilization::default(),
         })
     }
 
@@ -297,10 +300,19 @@ impl Session {
     }
 
     fn run_call(&mut self, name: &str, arguments: &[Value]) -> Result<Epoch, Error> {
+        if let (Some(true), Some(log)) = (self.utilization.call_begins(), &self.inner.log) {
+            log.note_saturation();
+        }
+        let epoch = self.run_named(name, arguments);
+        self.utilization.call_ends();
+        epoch
+    }
+
+    fn run_named(&mut self, name: &str, arguments: &[Value]) -> Result<Epoch, Error> {
         let Some(place) = self.known.places.get(name).copied() else {
             self.refresh();
             if self.known.places.contains_key(name) {
-                return self.run_call(name, arguments);
+                return self.run_named(name, arguments);
             }
             return Err(unknown_procedure(name, &self.version).into());
         };
@@ -324,7 +336,7 @@ impl Session {
                 self.last = Some((known, place));
                 Ok(epoch)
             }
-            None => self.run_call(name, arguments),
+            None => self.run_named(name, arguments),
         }
     }
 

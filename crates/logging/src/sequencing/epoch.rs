@@ -2,12 +2,15 @@
 //! Paper: SiloR §4; PACMAN §2.1. Differs: an epoch ends when a logger is ready to write, not by a timer, and the durable
 //! epoch is part of the batch that makes it so.
 //!
+//! A batch begins as soon as the last one is durable, unless that would only cost: while nobody blocks for a commit and
+//! some session submits as fast as it can, batches begin a little apart. Every batch costs that session time, and most
+//! of all when the device's interrupts arrive on its core.
+//!
 //! Invariants: 1. a logger calls an epoch complete only when no worker that it serves is in it any more, and everything
 //! they logged of it is in the batch or in earlier ones. 2. the durable epoch is the least of the loggers', and a logger
 //! with nothing to write still writes a batch when another one has records of epochs past its own last.
 //! Held by: `storage`'s model of epochs, and the crash tests of `crates/reprise`.
 
-use super::pace::Pace;
 use crate::disk::SharedDisk;
 use crate::error::LogError;
 use crate::files::{FileMaker, RetiredFile};
@@ -27,6 +30,10 @@ const LOOK_EVERY: u32 = 50;
 /// How long a logger waits for workers to leave the epoch that it has ended.
 const LEAVE: Duration = Duration::from_micros(50);
 
+/// Least time between the beginnings of two batches while some session is saturated.
+const SATURATED_FLOOR: Duration = Duration::from_millis(2);
+/// For so long a session counts as saturated.
+const SATURATED_FOR: Duration = Duration::from_millis(50);
 /// Bytes of the smallest log file.
 const LEAST_FILE: u64 = 32 << 10;
 
@@ -38,9 +45,18 @@ struct State {
     /// The last epoch that any logger has, or is about to have, records of.
     logged: AtomicU64,
     stop: AtomicBool,
+    started: Instant,
+    /// Until when some session counts as saturated, in milliseconds since the start.
+    saturated_until_ms: AtomicU64,
     waiters: AtomicUsize,
     lock: Mutex<()>,
     advanced: Condvar,
+}
+
+impl State {
+    fn is_saturated(&self) -> bool {
+        self.started.elapsed().as_millis() < self.saturated_until_ms.load(Ordering::Relaxed).into()
+    }
 }
 
 /// The log of an open database.
@@ -98,6 +114,8 @@ impl EpochLog {
             durable: AtomicU64::new(start),
             logged: AtomicU64::new(start),
             stop: AtomicBool::new(false),
+            started: Instant::now(),
+            saturated_until_ms: AtomicU64::new(0),
             waiters: AtomicUsize::new(0),
             lock: Mutex::default(),
             advanced: Condvar::new(),
@@ -143,6 +161,12 @@ impl EpochLog {
     #[inline]
     pub fn check(&self) -> Result<(), LogError> {
         self.state.poison.check()
+    }
+
+    /// Tells that some session is saturated: it submits as fast as it can.
+    pub fn note_saturation(&self) {
+        let until = self.state.started.elapsed() + SATURATED_FOR;
+        self.state.saturated_until_ms.store(until.as_millis() as u64, Ordering::Relaxed);
     }
 
     /// Refuses a record that no buffer holds.
@@ -249,7 +273,6 @@ struct Logger {
 impl Logger {
     fn run(mut self, floor: Duration) {
         let shared = Arc::clone(&self.state.loggers[self.number]);
-        let mut pace = Pace::new(floor);
         loop {
             let stopping = self.state.stop.load(Ordering::Acquire);
             let begun = Instant::now();
@@ -267,7 +290,8 @@ impl Logger {
             }
             let taken = begun.elapsed();
             shared.flush_us.fetch_add(taken.as_micros() as u64, Ordering::Relaxed);
-            let rest = pace.rest_after(taken);
+            let floor = if self.state.is_saturated() { floor.max(SATURATED_FLOOR) } else { floor };
+            let rest = floor.saturating_sub(taken);
             // Whoever blocks for a commit ends the rest: it has given its core away.
             if !rest.is_zero() && !stopping && self.state.waiters.load(Ordering::SeqCst) == 0 {
                 std::thread::park_timeout(rest);

@@ -1,7 +1,6 @@
 //! In which order records are durable, and when a commit may be acknowledged. One file a scheme.
 
 mod epoch;
-mod pace;
 
 pub use epoch::EpochLog;
 
