@@ -114,17 +114,18 @@ pub(crate) struct ReadyFile {
     pub(crate) length: u64,
 }
 
-/// Zeroes a file, durably. `rest` runs between parts, so that others who write to the device get their turn.
+/// Zeroes a file, durably. `rest` runs between parts, so that others who write to the device get their turn. The parts
+/// are not made durable one by one: every such commit of the file system's journal would hold up whoever writes to a log.
 fn zero(file: &dyn DiskFile, length: u64, rest: impl Fn()) -> std::io::Result<()> {
     let mut offset = 0;
     while offset < length {
         let part = (length - offset).min(ZEROS.len() as u64);
         file.write_at(offset, &ZEROS[..part as usize])?;
-        file.sync()?;
+        file.begin_writing(offset, part);
         offset += part;
         rest();
     }
-    Ok(())
+    file.sync()
 }
 
 /// What one logger needs to make its files.

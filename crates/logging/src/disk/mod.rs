@@ -33,6 +33,11 @@ pub trait DiskFile: Send + Sync {
     /// The disk fails; nothing is known then of what was written since the last success.
     fn sync(&self) -> io::Result<()>;
 
+    /// Begins to write a range to the disk, so that a later `sync` has less to do. A hint: it promises nothing.
+    fn begin_writing(&self, offset: u64, length: u64) {
+        let _ = (offset, length);
+    }
+
     /// Bytes.
     ///
     /// # Errors
