@@ -81,6 +81,12 @@ pub trait DataAccess {
         arena: &Arena,
     ) -> Result<(), Failure>;
 
+    /// Whether what was read so far no longer holds, so that the attempt must fail. Asked now and then by attempts that
+    /// loop: one that saw states of different moments may loop for ever.
+    fn is_doomed(&self) -> bool {
+        false
+    }
+
     /// Deletes a row that was read.
     ///
     /// # Errors

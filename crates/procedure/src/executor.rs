@@ -14,6 +14,9 @@ const MAX_DEPTH: usize = 100;
 /// So many rounds of a loop are looked up ahead, as more would not stay in the cache.
 const LOOK_AHEAD: usize = 32;
 
+/// After so many rounds of loops an attempt asks whether it can still succeed.
+const ASK_EVERY: u32 = 4096;
+
 /// One call: what its determinism rests on.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
@@ -218,6 +221,10 @@ impl<D: DataAccess> Execution<'_, D> {
         body: &[Statement],
         machine: &mut Machine,
     ) -> Result<Option<Ended>, Failure> {
+        machine.rounds = machine.rounds.wrapping_add(1);
+        if machine.rounds.is_multiple_of(ASK_EVERY) && self.data.is_doomed() {
+            return Err(Conflict::Read.into());
+        }
         Ok(match self.run(body, machine)? {
             Ended::Here => None,
             Ended::Continue(continued) if continued == label => None,

@@ -22,6 +22,8 @@ pub struct Machine {
     pub(crate) timestamp_us: i64,
     /// State of `random()`.
     pub(crate) random: u64,
+    /// Rounds of loops so far, over all calls.
+    pub(crate) rounds: u32,
     /// What RAISE NOTICE and its like said.
     pub notices: Vec<SqlError>,
 }

@@ -152,3 +152,48 @@ fn a_read_only_call_sees_one_state() {
         }
     });
 }
+
+/// An attempt that sees states of different moments is found out even while it loops.
+#[test]
+fn a_doomed_attempt_does_not_loop_for_ever() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = open(folder.path());
+    db.session()
+        .unwrap()
+        .execute_script(
+            "CREATE TABLE pair (id INT PRIMARY KEY, v INT NOT NULL);
+             INSERT INTO pair VALUES (1, 0), (2, 0);
+             CREATE PROCEDURE move_both() LANGUAGE plpgsql AS $$ BEGIN
+                 UPDATE pair SET v = v + 1 WHERE id = 1;
+                 UPDATE pair SET v = v + 1 WHERE id = 2;
+             END $$;
+             -- Between the two reads there is time for others to commit.
+             CREATE PROCEDURE compare_both(OUT rounds INT) LANGUAGE plpgsql AS $$
+             DECLARE a INT; b INT;
+             BEGIN
+                 rounds := 0;
+                 SELECT v INTO a FROM pair WHERE id = 1;
+                 FOR i IN 1..300 LOOP rounds := rounds + 1; END LOOP;
+                 SELECT v INTO b FROM pair WHERE id = 2;
+                 WHILE a <> b LOOP rounds := 0; END LOOP;
+             END $$;",
+        )
+        .unwrap();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut session = db.session().unwrap();
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                let _ = session.submit("move_both", &[]).unwrap();
+            }
+        });
+        let mut session = db.session().unwrap();
+        let mut calls = 0;
+        // Until attempts have been found out: conflicts are counted where a session publishes them.
+        while calls < 2_000 || db.statistics().conflicts < 10 {
+            assert_eq!(session.call("compare_both", &[]).unwrap()[0], Value::Int(300));
+            calls += 1;
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}

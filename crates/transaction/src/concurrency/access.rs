@@ -29,7 +29,7 @@ impl LastInsert {
 
     /// The finger for an insert into an index.
     #[inline]
-    fn into_index(&mut self, table: TableId, index: usize) -> &mut Finger {
+    fn finger_of(&mut self, table: TableId, index: usize) -> &mut Finger {
         if self.into != Some((table, index)) {
             *self = Self { into: Some((table, index)), finger: Finger::default() };
         }
@@ -59,7 +59,7 @@ impl Occ {
         record: Record,
     ) -> Result<Option<Record>, Failure> {
         let Self { tables, worker, leaves, inserted, .. } = self;
-        let finger = inserted.into_index(table, index);
+        let finger = inserted.finger_of(table, index);
         let mut on_change = |change| Self::follow(leaves, &change);
         tables.store(table).link(index, key, record, worker, finger, &mut on_change).map_err(out_of_memory)
     }
@@ -407,6 +407,10 @@ impl DataAccess for Occ {
             self.writes.change(entry, slots[*column], *datum, arena);
         }
         Ok(())
+    }
+
+    fn is_doomed(&self) -> bool {
+        self.reads_hold().is_err()
     }
 
     fn delete(&mut self, table: &Table, record: Record) -> Result<(), Failure> {

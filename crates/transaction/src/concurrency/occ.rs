@@ -138,14 +138,20 @@ impl Occ {
     /// # Errors
     /// The conflict that the error comes from; the transaction should be tried again.
     pub fn rollback_after_error(&mut self) -> Result<(), Conflict> {
-        let unchanged = self.reads.iter().all(|(record, state)| record.is_state(*state));
-        let conflict = match (unchanged, self.leaves.iter().all(LeafObservation::is_valid)) {
-            (false, _) => Err(Conflict::Read),
-            (true, false) => Err(Conflict::Phantom),
-            (true, true) => Ok(()),
-        };
+        let conflict = self.reads_hold();
         self.rollback();
         conflict
+    }
+
+    /// Whether all that was read, records and leaves, is as it was.
+    pub(super) fn reads_hold(&self) -> Result<(), Conflict> {
+        if !self.reads.iter().all(|(record, state)| record.is_state(*state)) {
+            Err(Conflict::Read)
+        } else if !self.leaves.iter().all(LeafObservation::is_valid) {
+            Err(Conflict::Phantom)
+        } else {
+            Ok(())
+        }
     }
 
     /// Removes an index entry that this transaction added, unless it is of the record's row. The record is locked.
@@ -227,18 +233,9 @@ impl Occ {
     }
 
     fn commit_reads(&mut self) -> Result<Committed, Conflict> {
-        let mut last = CommitOrder::default();
-        let mut result = Ok(());
-        for (record, state) in &self.reads {
-            last = last.max(state.order());
-            if !record.is_state(*state) {
-                result = Err(Conflict::Read);
-            }
-        }
-        if result.is_ok() && !self.leaves.iter().all(LeafObservation::is_valid) {
-            result = Err(Conflict::Phantom);
-        }
+        let result = self.reads_hold();
         self.worker.exit();
+        let last = self.reads.iter().map(|(_, state)| state.order()).max().unwrap_or_default();
         result.map(|()| Committed::Read(last.epoch()))
     }
 
