@@ -8,6 +8,7 @@
 mod access;
 mod aggregate;
 mod ahead;
+pub mod analysis;
 mod cast;
 mod error;
 mod executor;
@@ -17,6 +18,7 @@ mod machine;
 mod operation;
 mod program;
 mod rows;
+mod visit;
 
 pub use access::{DataAccess, ScanRange};
 pub use ahead::plan_lookups;

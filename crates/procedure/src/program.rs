@@ -90,7 +90,7 @@ impl Procedure {
 }
 
 /// A loop that EXIT and CONTINUE name.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Label(pub u32);
 
 /// RAISE.

@@ -1,0 +1,103 @@
+//! What the analysis found, as text and as data for other forms.
+
+use super::{Analysis, Program, Slice};
+use crate::{Access, Operation, OperationId, OperationKind, Path, Procedure};
+use catalog::Table;
+use std::fmt;
+
+/// One operation in words.
+pub fn describe(operation: &Operation) -> String {
+    let columns = |table: &Table, places: &[usize]| {
+        places.iter().map(|place| table.columns[*place].name.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    let way = |access: &Access| {
+        let table = &access.table;
+        match &access.path {
+            Path::Point { .. } => format!("by key ({})", columns(table, &table.primary().columns)),
+            Path::Range { index, prefix, lower, upper, key_columns, .. } => {
+                let mut bound = key_columns[..prefix.len()].to_vec();
+                if lower.is_some() || upper.is_some() {
+                    bound.push(key_columns[prefix.len()]);
+                }
+                match bound.as_slice() {
+                    [] => "all of it".into(),
+                    bound => format!("by {} ({})", table.indexes[*index].name, columns(table, bound)),
+                }
+            }
+        }
+    };
+    match &operation.kind {
+        OperationKind::Select(select) => {
+            format!("read {} {}", select.access.table.name, way(&select.access))
+        }
+        OperationKind::Insert { table, .. } => format!("insert into {}", table.name),
+        OperationKind::Update { access, assignments, .. } => {
+            let set: Vec<usize> = assignments.iter().map(|(column, ..)| *column).collect();
+            format!("update {} {} set {}", access.table.name, way(access), columns(&access.table, &set))
+        }
+        OperationKind::Delete { access, .. } => format!("delete from {} {}", access.table.name, way(access)),
+    }
+}
+
+/// What replay keeps of one procedure.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ReplaySummary {
+    /// Operations of the procedure, those of procedures that it calls included.
+    pub operations: usize,
+    /// Operations of its replay form.
+    pub kept: usize,
+}
+
+impl ReplaySummary {
+    /// Compares a procedure with its replay form.
+    pub fn of(procedure: &Procedure) -> Self {
+        let program = Program::new(procedure);
+        Self { operations: program.operations.len(), kept: program.replay_form().operations.len() }
+    }
+}
+
+impl Analysis {
+    /// The name of a slice: its procedure and its number there.
+    pub fn slice_name(&self, slice: &Slice) -> String {
+        let name = &self.programs[slice.program].name;
+        // A block may hold several slices of a procedure's local graph, merged.
+        let local = &self.local[slice.program].slices;
+        let numbers =
+            local.iter().enumerate().filter(|(_, own)| slice.operations.contains(&own.operations[0]));
+        let numbers: Vec<String> = numbers.map(|(place, _)| (place + 1).to_string()).collect();
+        format!("{name}.{}", numbers.join("+"))
+    }
+
+    /// The places that must run before one, directly.
+    fn before(edges: &std::collections::BTreeSet<(usize, usize)>, place: usize) -> String {
+        let before: Vec<String> =
+            edges.iter().filter(|(_, to)| *to == place).map(|(from, _)| (from + 1).to_string()).collect();
+        if before.is_empty() { String::new() } else { format!(" after {}", before.join(", ")) }
+    }
+}
+
+fn list(operations: &[OperationId]) -> String {
+    operations.iter().map(|id| (id.0 + 1).to_string()).collect::<Vec<_>>().join(" ")
+}
+
+impl fmt::Display for Analysis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (program, local) in self.programs.iter().zip(&self.local) {
+            writeln!(f, "procedure {}", program.name)?;
+            for (place, operation) in program.operations.iter().enumerate() {
+                writeln!(f, "  operation {}: {}", place + 1, describe(operation))?;
+            }
+            for (place, slice) in local.slices.iter().enumerate() {
+                let before = Self::before(&local.edges, place);
+                writeln!(f, "  slice {}: operations {}{before}", place + 1, list(&slice.operations))?;
+            }
+        }
+        writeln!(f, "global graph")?;
+        for (place, block) in self.global.blocks.iter().enumerate() {
+            let slices: Vec<String> = block.slices.iter().map(|slice| self.slice_name(slice)).collect();
+            let before = Self::before(&self.global.edges, place);
+            writeln!(f, "  block {}: {}{before}", place + 1, slices.join(", "))?;
+        }
+        Ok(())
+    }
+}

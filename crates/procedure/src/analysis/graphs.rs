@@ -1,0 +1,193 @@
+//! Local and global dependency graphs.
+//! Paper: PACMAN §4.1 and Appendix B, Algorithms 1 and 2.
+//!
+//! Two operations are data-dependent when they touch the same table and at least one of them modifies it. An operation is
+//! flow-dependent on those whose results it needs, as values or to be reached at all (`need`).
+
+use super::need::Need;
+use super::program::Program;
+use crate::OperationId;
+use catalog::TableId;
+use petgraph::Directed;
+use petgraph::algo::tred::{dag_to_toposorted_adjacency_list, dag_transitive_reduction_closure};
+use petgraph::algo::{condensation, toposort};
+use petgraph::graph::{Graph, NodeIndex};
+use petgraph::unionfind::UnionFind;
+use std::collections::BTreeSet;
+
+/// A part of a procedure that is replayed as one piece: operations, in program order.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Slice {
+    /// Which of the analysed programs it is of.
+    pub program: usize,
+    /// Its operations.
+    pub operations: Vec<OperationId>,
+}
+
+/// The slices of one procedure and which of them must run before which.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LocalGraph {
+    /// In an order in which they can run; among those that could run at one time, in program order.
+    pub slices: Vec<Slice>,
+    /// Pairs of places in `slices`: the first before the second.
+    pub edges: BTreeSet<(usize, usize)>,
+}
+
+/// Slices that may touch the same data: one unit of scheduling.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Block {
+    /// At most one slice of each procedure.
+    pub slices: Vec<Slice>,
+    /// The tables that it touches.
+    pub tables: BTreeSet<TableId>,
+}
+
+/// The blocks of all procedures and which of them must run before which.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GlobalGraph {
+    /// In an order in which they can run.
+    pub blocks: Vec<Block>,
+    /// Pairs of places in `blocks`: the first before the second. Edges that follow from others are left out.
+    pub edges: BTreeSet<(usize, usize)>,
+}
+
+/// A graph in the making: nodes of T, where nodes that depend on each other become one.
+fn contracted<T: Clone + Ord>(
+    nodes: &[T],
+    edges: impl IntoIterator<Item = (usize, usize)>,
+) -> (Vec<Vec<T>>, BTreeSet<(usize, usize)>) {
+    let mut graph: Graph<T, (), Directed> = Graph::new();
+    let indices: Vec<NodeIndex> = nodes.iter().map(|node| graph.add_node(node.clone())).collect();
+    for (from, to) in edges {
+        graph.update_edge(indices[from], indices[to], ());
+    }
+    let mut dag = condensation(graph, true);
+    dag.node_weights_mut().for_each(|members| members.sort());
+    // A stable order in which they can run: always the least node next.
+    let mut waiting: Vec<NodeIndex> = toposort(&dag, None).expect("a condensation has no cycle");
+    let mut order: Vec<NodeIndex> = Vec::new();
+    while !waiting.is_empty() {
+        let ready =
+            |node: &NodeIndex| dag.neighbors_directed(*node, petgraph::Incoming).all(|n| order.contains(&n));
+        let next =
+            waiting.iter().copied().filter(ready).min_by_key(|node| &dag[*node]).expect("a node is ready");
+        waiting.retain(|node| *node != next);
+        order.push(next);
+    }
+    let place =
+        |node: NodeIndex| order.iter().position(|other| *other == node).expect("every node has a place");
+    let edges = dag.edge_indices().filter_map(|edge| dag.edge_endpoints(edge));
+    let edges = edges.map(|(from, to)| (place(from), place(to))).collect();
+    (order.iter().map(|node| dag[*node].clone()).collect(), edges)
+}
+
+/// Groups members of which `together` says so, directly or over others; each group in order.
+fn grouped<T: Clone>(members: &[T], together: impl Fn(&T, &T) -> bool) -> Vec<Vec<T>> {
+    let mut groups = UnionFind::<usize>::new(members.len());
+    for (a, first) in members.iter().enumerate() {
+        for (b, second) in members.iter().enumerate().skip(a + 1) {
+            if together(first, second) {
+                groups.union(a, b);
+            }
+        }
+    }
+    let labels = groups.into_labeling();
+    let mut result: Vec<(usize, Vec<T>)> = Vec::new();
+    for (member, label) in members.iter().zip(labels) {
+        match result.iter_mut().find(|(other, _)| *other == label) {
+            Some((_, group)) => group.push(member.clone()),
+            None => result.push((label, vec![member.clone()])),
+        }
+    }
+    result.into_iter().map(|(_, group)| group).collect()
+}
+
+impl LocalGraph {
+    /// Algorithm 1: merges operations that are data-dependent into slices, adds an edge for every flow dependency between
+    /// slices, and merges slices that depend on each other.
+    pub fn of(program: &Program, place: usize) -> Self {
+        let operation = |id: &OperationId| &program.operations[id.0 as usize];
+        let data_dependent = |a: &OperationId, b: &OperationId| {
+            operation(a).table().id == operation(b).table().id
+                && (operation(a).writes() || operation(b).writes())
+        };
+        let ids: Vec<OperationId> = program.operation_ids().collect();
+        let groups = grouped(&ids, data_dependent);
+        let group_of =
+            |id: OperationId| groups.iter().position(|group| group.contains(&id)).expect("of a group");
+        let mut edges = BTreeSet::new();
+        for id in ids.iter().copied() {
+            for source in Need::of(program, [id], &|_| false).sources {
+                edges.insert((group_of(source), group_of(id)));
+            }
+        }
+        let (merged, edges) = contracted(&groups, edges);
+        let slices = merged.into_iter().map(|groups| {
+            let mut operations = groups.concat();
+            operations.sort();
+            Slice { program: place, operations }
+        });
+        Self { slices: slices.collect(), edges }
+    }
+}
+
+impl GlobalGraph {
+    /// Algorithm 2: merges slices of all procedures that are data-dependent into blocks, adds the edges of the local graphs,
+    /// merges blocks that depend on each other, and in each block the slices of one procedure.
+    pub fn of(programs: &[Program], local: &[LocalGraph]) -> Self {
+        let slices: Vec<Slice> = local.iter().flat_map(|graph| graph.slices.iter().cloned()).collect();
+        let data_dependent = |a: &Slice, b: &Slice| {
+            let operation =
+                |slice: &Slice, id: OperationId| &programs[slice.program].operations[id.0 as usize];
+            a.operations.iter().any(|first| {
+                let first = operation(a, *first);
+                b.operations.iter().map(|second| operation(b, *second)).any(|second| {
+                    first.table().id == second.table().id && (first.writes() || second.writes())
+                })
+            })
+        };
+        let groups = grouped(&slices, data_dependent);
+        let group_of =
+            |slice: &Slice| groups.iter().position(|group| group.contains(slice)).expect("of a group");
+        let edges = local.iter().flat_map(|graph| {
+            graph
+                .edges
+                .iter()
+                .map(|(from, to)| (group_of(&graph.slices[*from]), group_of(&graph.slices[*to])))
+        });
+        let (merged, edges) = contracted(&groups, edges);
+        let blocks = merged.into_iter().map(|groups| {
+            let mut slices: Vec<Slice> = Vec::new();
+            for slice in groups.concat() {
+                match slices.iter_mut().find(|own| own.program == slice.program) {
+                    Some(own) => own.operations.extend(slice.operations),
+                    None => slices.push(slice),
+                }
+            }
+            slices.iter_mut().for_each(|slice| slice.operations.sort());
+            slices.sort();
+            let tables = slices.iter().flat_map(|slice| {
+                slice.operations.iter().map(|id| programs[slice.program].operations[id.0 as usize].table().id)
+            });
+            Block { tables: tables.collect(), slices }
+        });
+        let blocks: Vec<Block> = blocks.collect();
+        Self { edges: reduced(blocks.len(), &edges), blocks }
+    }
+}
+
+/// The edges that do not follow from others (transitive reduction).
+fn reduced(nodes: usize, edges: &BTreeSet<(usize, usize)>) -> BTreeSet<(usize, usize)> {
+    let mut graph: Graph<(), (), Directed, usize> = Graph::default();
+    (0..nodes).for_each(|_| {
+        graph.add_node(());
+    });
+    for (from, to) in edges.iter().filter(|(from, to)| from != to) {
+        graph.update_edge(NodeIndex::new(*from), NodeIndex::new(*to), ());
+    }
+    let order = toposort(&graph, None).expect("blocks have no cycle");
+    let (list, _) = dag_to_toposorted_adjacency_list::<_, usize>(&graph, &order);
+    let (reduction, _) = dag_transitive_reduction_closure(&list);
+    let nodes = reduction.edge_indices().filter_map(|edge| reduction.edge_endpoints(edge));
+    nodes.map(|(from, to)| (order[from].index(), order[to].index())).collect()
+}

@@ -1,0 +1,215 @@
+//! What of a program some of its operations need: the backward slice over values and control.
+//! Source: Weiser's program slices, on structured control; PACMAN §4.1.1 (flow dependencies: define-use and control).
+//!
+//! A statement is kept when it sets a needed register, holds a kept statement, or leaves a loop or block past a kept one.
+//! What it uses is needed then. An operation whose results are needed is *expanded* (executed, so that its own inputs are
+//! needed too) or taken as a *source* (its results come from elsewhere). The program that is left has the control of the
+//! whole one around what it keeps, so an operation that it keeps runs as often as in the whole one, in the same order.
+//! RAISE is never kept: only committed calls are replayed.
+
+use super::program::Program;
+use crate::visit::Role;
+use crate::{Label, Operation, OperationId, Register, Statement};
+use std::collections::BTreeSet;
+
+/// A backward slice of a program.
+#[derive(Clone, Debug)]
+pub(super) struct Need {
+    /// Registers whose values are needed.
+    pub(super) registers: BTreeSet<Register>,
+    /// Operations that are executed.
+    pub(super) executed: BTreeSet<OperationId>,
+    /// Operations whose results are needed and come from elsewhere.
+    pub(super) sources: BTreeSet<OperationId>,
+    /// The statements that are left.
+    pub(super) body: Vec<Statement>,
+}
+
+struct Slicer<'p> {
+    operations: &'p [Operation],
+    expand: &'p dyn Fn(OperationId) -> bool,
+    need: Need,
+    /// Loops that hold a kept statement.
+    loops: BTreeSet<Label>,
+    grown: bool,
+}
+
+/// Labels of loops and blocks around a statement, with what is kept behind it.
+#[derive(Clone, Default)]
+struct Behind {
+    /// A kept statement follows before the end of the block, or of the loop's round.
+    kept: BTreeSet<Label>,
+}
+
+impl Need {
+    /// What the operations `of` need of a program. Others are executed as well where `expand` says so.
+    pub(super) fn of(
+        program: &Program,
+        of: impl IntoIterator<Item = OperationId>,
+        expand: &dyn Fn(OperationId) -> bool,
+    ) -> Self {
+        let need = Self {
+            registers: BTreeSet::new(),
+            executed: of.into_iter().collect(),
+            sources: BTreeSet::new(),
+            body: Vec::new(),
+        };
+        let mut slicer =
+            Slicer { operations: &program.operations, expand, need, loops: BTreeSet::new(), grown: true };
+        while std::mem::take(&mut slicer.grown) {
+            slicer.need.body = slicer.list(&program.body, &mut Behind::default(), &mut Vec::new());
+        }
+        slicer.need
+    }
+}
+
+impl Slicer<'_> {
+    fn uses(&mut self, visit: impl FnOnce(&mut crate::visit::Visitor<'_>)) {
+        let (registers, grown) = (&mut self.need.registers, &mut self.grown);
+        visit(&mut |role, register| {
+            if role == Role::Use {
+                *grown |= registers.insert(*register);
+            }
+        });
+    }
+
+    /// Decides about an operation; true when it is kept.
+    fn operation(&mut self, id: OperationId, needed_anyway: bool) -> bool {
+        if !self.need.executed.contains(&id) {
+            if !needed_anyway && !self.defines_needed(id) {
+                return false;
+            }
+            if !(self.expand)(id) {
+                self.grown |= self.need.sources.insert(id);
+                return true;
+            }
+            self.need.executed.insert(id);
+            self.grown = true;
+        }
+        let mut operation = self.operations[id.0 as usize].clone();
+        trim(&mut operation, &self.need.registers);
+        self.uses(|visit| operation.visit_registers(visit));
+        true
+    }
+
+    fn defines_needed(&self, id: OperationId) -> bool {
+        let mut found = false;
+        self.operations[id.0 as usize].clone().visit_registers(&mut |role, register| {
+            found |= role == Role::Define && self.need.registers.contains(register);
+        });
+        found
+    }
+
+    /// Goes through statements from the last to the first; returns those that are kept.
+    fn list(
+        &mut self,
+        statements: &[Statement],
+        behind: &mut Behind,
+        around: &mut Vec<Label>,
+    ) -> Vec<Statement> {
+        let mut kept = Vec::new();
+        for statement in statements.iter().rev() {
+            if let Some(statement) = self.statement(statement.clone(), behind, around) {
+                behind.kept.extend(around.iter().copied());
+                kept.push(statement);
+            }
+        }
+        kept.reverse();
+        kept
+    }
+
+    fn statement(
+        &mut self,
+        mut statement: Statement,
+        behind: &mut Behind,
+        around: &mut Vec<Label>,
+    ) -> Option<Statement> {
+        let keep = match &mut statement {
+            Statement::Assign { target, .. } | Statement::AssignElement { array: target, .. } => {
+                self.need.registers.contains(target)
+            }
+            Statement::Execute(id) => return self.operation(*id, false).then_some(statement),
+            Statement::If { then, otherwise, .. } => {
+                let mut other = behind.clone();
+                *then = self.list(then, behind, around);
+                *otherwise = self.list(otherwise, &mut other, around);
+                behind.kept.extend(other.kept);
+                !then.is_empty() || !otherwise.is_empty()
+            }
+            Statement::ForRange { label, body, .. }
+            | Statement::ForEach { label, body, .. }
+            | Statement::While { label, body, .. } => {
+                *body = self.round(*label, body, behind, around);
+                !body.is_empty()
+            }
+            Statement::ForRows { label, operation, body } => {
+                *body = self.round(*label, body, behind, around);
+                return self.operation(*operation, !body.is_empty()).then_some(statement);
+            }
+            Statement::Block { label, body } => {
+                let label = *label;
+                around.push(label);
+                *body = self.list(body, behind, around);
+                around.pop();
+                behind.kept.remove(&label);
+                !body.is_empty()
+            }
+            Statement::Exit(label) => self.loops.contains(label) || behind.kept.contains(label),
+            Statement::Continue(label) => behind.kept.contains(label),
+            Statement::Raise(_) => false,
+            Statement::Call { .. } | Statement::Return => unreachable!("calls and returns are replaced"),
+        };
+        if keep {
+            self.uses(|visit| statement.visit_uses(visit));
+        }
+        keep.then_some(statement)
+    }
+
+    /// The body of a loop.
+    fn round(
+        &mut self,
+        label: Label,
+        body: &[Statement],
+        behind: &mut Behind,
+        around: &mut Vec<Label>,
+    ) -> Vec<Statement> {
+        around.push(label);
+        let kept = self.list(body, behind, around);
+        around.pop();
+        behind.kept.remove(&label);
+        if kept.iter().any(|statement| !is_jump(statement)) {
+            self.grown |= self.loops.insert(label);
+            kept
+        } else {
+            Vec::new()
+        }
+    }
+}
+
+/// Whether a statement does nothing but leave a loop or block, on conditions or not.
+fn is_jump(statement: &Statement) -> bool {
+    match statement {
+        Statement::Exit(_) | Statement::Continue(_) => true,
+        Statement::If { then, otherwise, .. } => then.iter().chain(otherwise).all(is_jump),
+        _ => false,
+    }
+}
+
+/// Drops the results of an operation that nobody needs, and what a committed call is known to have passed.
+pub(super) fn trim(operation: &mut Operation, needed: &BTreeSet<Register>) {
+    use crate::OperationKind;
+    match &mut operation.kind {
+        OperationKind::Select(select) => {
+            select.strict = false;
+            // DISTINCT compares whole rows.
+            if !select.distinct {
+                select.outputs.retain(|(target, _)| needed.contains(target));
+            }
+        }
+        OperationKind::Insert { checks, returning, .. } | OperationKind::Update { checks, returning, .. } => {
+            checks.clear();
+            returning.retain(|(target, _)| needed.contains(target));
+        }
+        OperationKind::Delete { returning, .. } => returning.retain(|(target, _)| needed.contains(target)),
+    }
+}

@@ -1,0 +1,373 @@
+//! A procedure as the analysis sees it: calls replaced by the bodies of what they call, every operation named once, and
+//! one register for every value.
+//!
+//! A variable that is assigned twice, for two purposes, would tie together statements that have nothing to do with each
+//! other; FOUND, which every operation sets, would tie all. So the definitions that reach a common use share a register,
+//! and no others do (webs of definitions and uses; Muchnick, Advanced Compiler Design, §16.3.3).
+
+use crate::visit::Role;
+use crate::{Expression, Label, Operation, OperationId, Procedure, Register, Statement};
+use catalog::ProcedureId;
+use petgraph::unionfind::UnionFind;
+use std::collections::{BTreeSet, HashMap};
+
+/// A procedure ready for analysis.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Which procedure.
+    pub procedure: ProcedureId,
+    /// Its name.
+    pub name: String,
+    /// For each parameter that takes a value, in order, the register that holds it; `None` when nothing uses it.
+    pub inputs: Vec<Option<Register>>,
+    /// Number of registers.
+    pub registers: usize,
+    /// What it does; without calls.
+    pub body: Vec<Statement>,
+    /// Its data accesses, by id; each is named by one statement.
+    pub operations: Vec<Operation>,
+}
+
+/// What calls came to while they were replaced.
+struct Inliner {
+    registers: u32,
+    labels: u32,
+    operations: Vec<Operation>,
+}
+
+impl Inliner {
+    /// Appends a procedure's body, with registers, labels and operations of its own. A RETURN leaves the block that this
+    /// is wrapped in.
+    fn body(&mut self, procedure: &Procedure) -> (u32, Statement) {
+        let base = self.registers;
+        self.registers += procedure.registers.len() as u32;
+        let first_label = self.labels + 1;
+        let label = Label(self.labels);
+        self.labels = first_label + highest_label(&procedure.body);
+        let mut body = procedure.body.clone();
+        self.adopt(&mut body, procedure, base, first_label, label);
+        (base, Statement::Block { label, body })
+    }
+
+    fn adopt(
+        &mut self,
+        statements: &mut Vec<Statement>,
+        from: &Procedure,
+        base: u32,
+        first_label: u32,
+        returns_to: Label,
+    ) {
+        let mut adopted = Vec::with_capacity(statements.len());
+        for mut statement in std::mem::take(statements) {
+            let mut shift = |_: Role, register: &mut Register| register.0 += base;
+            statement.visit_uses(&mut shift);
+            statement.visit_definitions(&mut shift);
+            match &mut statement {
+                Statement::Execute(id) | Statement::ForRows { operation: id, .. } => {
+                    let mut operation = from.operations[id.0 as usize].clone();
+                    operation.visit_registers(&mut shift);
+                    *id = OperationId(self.operations.len() as u32);
+                    self.operations.push(operation);
+                }
+                Statement::Return => statement = Statement::Exit(returns_to),
+                Statement::Exit(label) | Statement::Continue(label) => label.0 += first_label,
+                _ => {}
+            }
+            match &mut statement {
+                Statement::ForRange { label, ahead, .. } => {
+                    label.0 += first_label;
+                    ahead.clear();
+                }
+                Statement::ForEach { label, .. }
+                | Statement::ForRows { label, .. }
+                | Statement::While { label, .. }
+                | Statement::Block { label, .. } => label.0 += first_label,
+                _ => {}
+            }
+            for body in statement.bodies_mut() {
+                self.adopt(body, from, base, first_label, returns_to);
+            }
+            match statement {
+                Statement::Call { procedure, arguments, outputs } => {
+                    let (callee, block) = self.body(&procedure);
+                    // A called procedure begins with its variables empty, in every round of a loop again.
+                    for register in 0..procedure.registers.len() as u32 {
+                        adopted.push(assign(callee + register, Expression::NULL));
+                    }
+                    for ((place, _), argument) in procedure.inputs().zip(arguments) {
+                        adopted.push(assign(callee + place as u32, argument));
+                    }
+                    adopted.push(block);
+                    for ((_, output, _), (target, cast)) in procedure.outputs().zip(outputs) {
+                        let value = Expression::Register(Register(callee + output.0));
+                        let value = Expression::Cast { cast, operand: Box::new(value) };
+                        adopted.push(Statement::Assign { target, value });
+                    }
+                }
+                other => adopted.push(other),
+            }
+        }
+        *statements = adopted;
+    }
+}
+
+fn assign(target: u32, value: Expression) -> Statement {
+    Statement::Assign { target: Register(target), value }
+}
+
+fn highest_label(statements: &[Statement]) -> u32 {
+    let own = |statement: &Statement| match statement {
+        Statement::ForRange { label, .. }
+        | Statement::ForEach { label, .. }
+        | Statement::ForRows { label, .. }
+        | Statement::While { label, .. }
+        | Statement::Block { label, .. } => label.0 + 1,
+        _ => 0,
+    };
+    let inside = |statement: &Statement| statement.bodies().map(highest_label).into_iter().max();
+    statements.iter().map(|s| own(s).max(inside(s).unwrap_or(0))).max().unwrap_or(0)
+}
+
+impl Program {
+    /// Prepares a procedure.
+    pub fn new(procedure: &Procedure) -> Self {
+        let mut inliner = Inliner { registers: 0, labels: 0, operations: Vec::new() };
+        let (_, block) = inliner.body(procedure);
+        let mut program = Self {
+            procedure: procedure.id,
+            name: procedure.name.clone(),
+            inputs: procedure.inputs().map(|(place, _)| Some(Register(place as u32))).collect(),
+            registers: inliner.registers as usize,
+            body: vec![block],
+            operations: inliner.operations,
+        };
+        Webs::split(&mut program);
+        program
+    }
+}
+
+/// A definition or a use: its place in a numbering of all of them.
+type Occurrence = u32;
+
+/// For each register, the definitions that may have given it its value.
+type Reaching = Vec<BTreeSet<Occurrence>>;
+
+/// Where control may go on: past a loop or block, or with its next round.
+#[derive(Default)]
+struct Jumps {
+    exits: HashMap<Label, Option<Reaching>>,
+    continues: HashMap<Label, Option<Reaching>>,
+}
+
+fn join(into: &mut Option<Reaching>, from: Option<Reaching>) -> bool {
+    match (into.as_mut(), from) {
+        (_, None) => false,
+        (None, from) => {
+            *into = from;
+            true
+        }
+        (Some(into), Some(from)) => {
+            let mut grown = false;
+            for (into, from) in into.iter_mut().zip(from) {
+                let before = into.len();
+                into.extend(from);
+                grown |= into.len() > before;
+            }
+            grown
+        }
+    }
+}
+
+struct Webs<'p> {
+    operations: &'p mut [Operation],
+    /// The register that each occurrence was of.
+    registers: Vec<Register>,
+    united: UnionFind<Occurrence>,
+    jumps: Jumps,
+}
+
+impl Webs<'_> {
+    /// Gives every web of a program a register of its own. Windows keep theirs, behind those of the webs.
+    fn split(program: &mut Program) {
+        let windows = window_registers(&program.operations);
+        let mut registers: Vec<Register> = (0..program.registers as u32).map(Register).collect();
+        let mut number = |_: Role, register: &mut Register| {
+            if !windows.contains(register) {
+                registers.push(*register);
+                *register = Register(registers.len() as u32 - 1);
+            }
+        };
+        // A window register keeps its number, which stands for its value at the start as an occurrence: it has no other.
+        visit_all(&mut program.body, &mut program.operations, &mut number);
+        let united = UnionFind::new(registers.len());
+        let start: Reaching =
+            (0..program.registers as u32).map(|register| BTreeSet::from([register])).collect();
+        let mut webs =
+            Webs { operations: &mut program.operations, registers, united, jumps: Jumps::default() };
+        webs.flow(&mut program.body, Some(start));
+        let mut numbers = HashMap::new();
+        let roots = webs.united.into_labeling();
+        let occurrences = program.registers..roots.len();
+        for root in occurrences.clone().map(|occurrence| roots[occurrence]) {
+            let next = Register(numbers.len() as u32);
+            numbers.entry(root).or_insert(next);
+        }
+        let first_window = numbers.len() as u32;
+        let old_registers = program.registers;
+        let mut rename = |_: Role, register: &mut Register| {
+            *register = if (register.0 as usize) < old_registers {
+                Register(first_window + register.0)
+            } else {
+                numbers[&roots[register.0 as usize]]
+            };
+        };
+        visit_all(&mut program.body, &mut program.operations, &mut rename);
+        for input in program.inputs.iter_mut() {
+            *input = input.and_then(|register| numbers.get(&roots[register.0 as usize]).copied());
+        }
+        program.registers = first_window as usize + old_registers;
+    }
+
+    fn used(&mut self, occurrence: Occurrence, reaching: &Reaching) {
+        let register = self.registers[occurrence as usize];
+        for definition in reaching[register.0 as usize].clone() {
+            self.united.union(occurrence, definition);
+        }
+    }
+
+    fn visit(&mut self, reaching: &mut Reaching, role: Role, register: Register) {
+        let occurrence = register.0;
+        if (occurrence as usize) < reaching.len() {
+            return;
+        }
+        match role {
+            Role::Use => self.used(occurrence, reaching),
+            Role::Define | Role::Window => {
+                let defined = self.registers[occurrence as usize];
+                reaching[defined.0 as usize] = BTreeSet::from([occurrence]);
+            }
+        }
+    }
+
+    fn operation(&mut self, id: OperationId, reaching: &mut Reaching) {
+        let mut operation = self.operations[id.0 as usize].clone();
+        operation.visit_registers(&mut |role, register| self.visit(reaching, role, *register));
+    }
+
+    /// Follows statements; returns what reaches their end, if it can be reached.
+    fn flow(&mut self, statements: &mut [Statement], mut reaching: Option<Reaching>) -> Option<Reaching> {
+        for statement in statements {
+            let mut now = reaching.take()?;
+            statement.visit_uses(&mut |role, register| self.visit(&mut now, role, *register));
+            reaching = match statement {
+                Statement::Assign { target, .. } => {
+                    self.visit(&mut now, Role::Define, *target);
+                    Some(now)
+                }
+                Statement::AssignElement { array, .. } => {
+                    self.used(array.0, &now);
+                    self.visit(&mut now, Role::Define, *array);
+                    Some(now)
+                }
+                Statement::Execute(id) => {
+                    self.operation(*id, &mut now);
+                    Some(now)
+                }
+                Statement::If { then, otherwise, .. } => {
+                    let mut after = self.flow(then, Some(now.clone()));
+                    let other = self.flow(otherwise, Some(now));
+                    join(&mut after, other);
+                    after
+                }
+                Statement::ForRange { label, variable, body, .. }
+                | Statement::ForEach { label, variable, body, .. } => {
+                    let (label, variable) = (*label, *variable);
+                    self.repeat(label, now, body, |webs, now| webs.visit(now, Role::Define, variable))
+                }
+                Statement::ForRows { label, operation, body } => {
+                    let (label, operation) = (*label, *operation);
+                    let mut after =
+                        self.repeat(label, now, body, |webs, now| webs.operation(operation, now))?;
+                    // FOUND is set once more when the loop ends.
+                    let found = self.operations[operation.0 as usize].found;
+                    self.visit(&mut after, Role::Define, found);
+                    Some(after)
+                }
+                Statement::While { label, condition, body } => {
+                    let (label, condition) = (*label, condition.clone());
+                    self.repeat(label, now, body, |webs, now| {
+                        condition.clone().visit_registers(&mut |role, r| webs.visit(now, role, *r));
+                    })
+                }
+                Statement::Block { label, body } => {
+                    let label = *label;
+                    let mut after = self.flow(body, Some(now));
+                    let exits = self.jumps.exits.remove(&label).flatten();
+                    join(&mut after, exits);
+                    after
+                }
+                Statement::Exit(label) => {
+                    join(self.jumps.exits.entry(*label).or_default(), Some(now));
+                    None
+                }
+                Statement::Continue(label) => {
+                    join(self.jumps.continues.entry(*label).or_default(), Some(now));
+                    None
+                }
+                Statement::Raise(raise) if raise.severity == crate::Severity::Exception => None,
+                Statement::Raise(_) => Some(now),
+                Statement::Call { .. } | Statement::Return => unreachable!("calls and returns are replaced"),
+            };
+        }
+        reaching
+    }
+
+    /// Follows a loop until nothing new reaches its head; `begin` is what happens before every round.
+    fn repeat(
+        &mut self,
+        label: Label,
+        entry: Reaching,
+        body: &mut [Statement],
+        begin: impl Fn(&mut Self, &mut Reaching),
+    ) -> Option<Reaching> {
+        let mut head = Some(entry);
+        loop {
+            let mut round = head.clone()?;
+            begin(self, &mut round);
+            // What `begin` asks last, it may ask without a round after it.
+            let mut after = Some(round.clone());
+            join(&mut after, head.clone());
+            let mut end = self.flow(body, Some(round));
+            let continued = self.jumps.continues.remove(&label).flatten();
+            join(&mut end, continued);
+            if !join(&mut head, end) {
+                let exits = self.jumps.exits.remove(&label).flatten();
+                join(&mut after, exits);
+                return after;
+            }
+        }
+    }
+}
+
+fn window_registers(operations: &[Operation]) -> BTreeSet<Register> {
+    let windows = operations.iter().flat_map(Operation::windows);
+    windows.flat_map(|(first, count)| (first.0..first.0 + count as u32).map(Register)).collect()
+}
+
+/// Visits every register of a program once where it is named.
+fn visit_all(
+    statements: &mut [Statement],
+    operations: &mut [Operation],
+    visit: &mut impl FnMut(Role, &mut Register),
+) {
+    operations.iter_mut().for_each(|operation| operation.visit_registers(visit));
+    visit_statements(statements, visit);
+}
+
+fn visit_statements(statements: &mut [Statement], visit: &mut impl FnMut(Role, &mut Register)) {
+    for statement in statements {
+        statement.visit_uses(visit);
+        statement.visit_definitions(visit);
+        statement.bodies_mut().into_iter().for_each(|body| visit_statements(body, visit));
+    }
+}

@@ -1,0 +1,51 @@
+//! The replay form of a procedure: what is left of it when only its writes matter.
+//!
+//! Only committed calls are in the log. A RAISE is therefore unreachable, constraints hold, and what feeds no write, outputs
+//! of the call included, is dead (DESIGN §4.4).
+
+use super::need::{Need, trim};
+use super::program::Program;
+use crate::{OperationId, Statement};
+use std::collections::BTreeMap;
+
+impl Program {
+    /// The program that has the same effects on tables in replay, and nothing else.
+    #[must_use]
+    pub fn replay_form(&self) -> Self {
+        let writes = self.operation_ids().filter(|id| self.operations[id.0 as usize].writes());
+        let need = Need::of(self, writes, &|_| true);
+        let mut form = self.clone();
+        form.body = need.body;
+        let mut numbers = BTreeMap::new();
+        number_operations(&mut form.body, &mut numbers);
+        form.operations = vec![];
+        let mut old: Vec<(OperationId, OperationId)> =
+            numbers.into_iter().map(|(old, new)| (new, old)).collect();
+        old.sort();
+        for (_, id) in old {
+            let mut operation = self.operations[id.0 as usize].clone();
+            trim(&mut operation, &need.registers);
+            form.operations.push(operation);
+        }
+        for input in &mut form.inputs {
+            *input = input.filter(|register| need.registers.contains(register));
+        }
+        form
+    }
+
+    /// The ids of its operations.
+    pub fn operation_ids(&self) -> impl Iterator<Item = OperationId> + use<> {
+        (0..self.operations.len() as u32).map(OperationId)
+    }
+}
+
+/// Numbers the operations that statements name, in program order, from 0.
+fn number_operations(statements: &mut [Statement], numbers: &mut BTreeMap<OperationId, OperationId>) {
+    for statement in statements {
+        if let Statement::Execute(id) | Statement::ForRows { operation: id, .. } = statement {
+            let next = OperationId(numbers.len() as u32);
+            *id = *numbers.entry(*id).or_insert(next);
+        }
+        statement.bodies_mut().into_iter().for_each(|body| number_operations(body, numbers));
+    }
+}

@@ -1,0 +1,212 @@
+//! Which registers the parts of a program use and define, in the order in which they do.
+
+use crate::{Access, Expression, Operation, OperationKind, Path, Register, Select, Statement};
+
+/// What happens to a register.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// Its value is read.
+    Use,
+    /// It gets a value.
+    Define,
+    /// It is the first of the registers that hold a row while its operation runs; nothing outside of the operation sees them.
+    Window,
+}
+
+/// Sees every register of a part of a program, and may replace it.
+pub type Visitor<'v> = dyn FnMut(Role, &mut Register) + 'v;
+
+impl Expression {
+    /// Visits the registers that it uses.
+    pub fn visit_registers(&mut self, visit: &mut Visitor<'_>) {
+        match self {
+            Self::Register(register) => visit(Role::Use, register),
+            Self::Constant(_) | Self::Bytes(_) | Self::Decimal(_) => {}
+            Self::Arithmetic { operands, .. }
+            | Self::Compare { operands, .. }
+            | Self::Distinct { operands, .. }
+            | Self::And(operands)
+            | Self::Or(operands)
+            | Self::Element(operands)
+            | Self::Any { operands, .. } => {
+                operands.iter_mut().for_each(|operand| operand.visit_registers(visit));
+            }
+            Self::Not(operand) | Self::IsNull(operand) | Self::Cast { operand, .. } => {
+                operand.visit_registers(visit);
+            }
+            Self::Case { branches, otherwise } => {
+                for (condition, value) in branches {
+                    condition.visit_registers(visit);
+                    value.visit_registers(visit);
+                }
+                otherwise.visit_registers(visit);
+            }
+            Self::Coalesce(items) | Self::Array(items) | Self::Function { arguments: items, .. } => {
+                items.iter_mut().for_each(|item| item.visit_registers(visit));
+            }
+        }
+    }
+}
+
+impl Access {
+    fn visit_registers(&mut self, visit: &mut Visitor<'_>) {
+        match &mut self.path {
+            Path::Point { key } => key.iter_mut().for_each(|value| value.visit_registers(visit)),
+            Path::Range { prefix, lower, upper, .. } => {
+                prefix.iter_mut().for_each(|value| value.visit_registers(visit));
+                lower.iter_mut().chain(upper).for_each(|bound| bound.value.visit_registers(visit));
+            }
+        }
+        visit(Role::Window, &mut self.registers);
+        for choice in &mut self.choices {
+            choice.branches.iter_mut().for_each(|(condition, _)| condition.visit_registers(visit));
+            visit(Role::Window, &mut choice.target);
+        }
+        self.filter.iter_mut().for_each(|filter| filter.visit_registers(visit));
+    }
+}
+
+impl Select {
+    fn visit_registers(&mut self, visit: &mut Visitor<'_>) {
+        let ends = self.offset.iter_mut().chain(&mut self.limit);
+        ends.for_each(|count| count.visit_registers(visit));
+        self.access.visit_registers(visit);
+        for aggregate in &mut self.aggregates {
+            aggregate.argument.iter_mut().for_each(|argument| argument.visit_registers(visit));
+            visit(Role::Window, &mut aggregate.target);
+        }
+        self.outputs.iter_mut().for_each(|(_, value)| value.visit_registers(visit));
+        self.order.iter_mut().for_each(|key| key.value.visit_registers(visit));
+        self.outputs.iter_mut().for_each(|(target, _)| visit(Role::Define, target));
+    }
+}
+
+fn visit_returning(returning: &mut [(Register, Expression)], visit: &mut Visitor<'_>) {
+    for (target, value) in returning {
+        value.visit_registers(visit);
+        visit(Role::Define, target);
+    }
+}
+
+impl Operation {
+    /// Visits its registers.
+    pub fn visit_registers(&mut self, visit: &mut Visitor<'_>) {
+        match &mut self.kind {
+            OperationKind::Select(select) => select.visit_registers(visit),
+            OperationKind::Insert { values, registers, checks, returning, .. } => {
+                values.iter_mut().for_each(|value| value.visit_registers(visit));
+                visit(Role::Window, registers);
+                checks.iter_mut().for_each(|check| check.condition.visit_registers(visit));
+                visit_returning(returning, visit);
+            }
+            OperationKind::Update { access, assignments, checks, returning } => {
+                access.visit_registers(visit);
+                for (_, register, value) in assignments {
+                    value.visit_registers(visit);
+                    visit(Role::Window, register);
+                }
+                checks.iter_mut().for_each(|check| check.condition.visit_registers(visit));
+                visit_returning(returning, visit);
+            }
+            OperationKind::Delete { access, returning } => {
+                access.visit_registers(visit);
+                visit_returning(returning, visit);
+            }
+        }
+        visit(Role::Define, &mut self.found);
+    }
+
+    /// The first registers of its windows, and how many registers each has.
+    pub fn windows(&self) -> Vec<(Register, usize)> {
+        fn of_access(access: &Access, windows: &mut Vec<(Register, usize)>) {
+            windows.push((access.registers, access.table.columns.len()));
+            windows.extend(access.choices.iter().map(|choice| (choice.target, 1)));
+        }
+        let mut windows = Vec::new();
+        match &self.kind {
+            OperationKind::Select(select) => {
+                of_access(&select.access, &mut windows);
+                windows.extend(select.aggregates.iter().map(|aggregate| (aggregate.target, 1)));
+            }
+            OperationKind::Insert { registers, values, .. } => windows.push((*registers, values.len())),
+            OperationKind::Update { access, assignments, .. } => {
+                of_access(access, &mut windows);
+                windows.extend(assignments.iter().map(|(_, register, _)| (*register, 1)));
+            }
+            OperationKind::Delete { access, .. } => of_access(access, &mut windows),
+        }
+        windows
+    }
+}
+
+impl Statement {
+    /// Visits the registers that the statement itself uses before anything below it runs. Operations are visited on
+    /// their own, and so are the statements inside. An array whose element is assigned counts as defined.
+    pub fn visit_uses(&mut self, visit: &mut Visitor<'_>) {
+        match self {
+            Self::Assign { value, .. } => value.visit_registers(visit),
+            Self::AssignElement { index, value, .. } => {
+                index.visit_registers(visit);
+                value.visit_registers(visit);
+            }
+            Self::If { condition, .. } | Self::While { condition, .. } => condition.visit_registers(visit),
+            Self::ForRange { from, to, step, .. } => {
+                [from, to, step].into_iter().for_each(|bound| bound.visit_registers(visit));
+            }
+            Self::ForEach { array, .. } => array.visit_registers(visit),
+            Self::Call { arguments, .. } => {
+                arguments.iter_mut().for_each(|argument| argument.visit_registers(visit));
+            }
+            Self::Raise(raise) => {
+                let options = raise.detail.iter_mut().chain(&mut raise.hint);
+                let parts = raise.values.iter_mut().chain([&mut raise.sqlstate]).chain(options);
+                parts.for_each(|part| part.visit_registers(visit));
+            }
+            Self::ForRows { .. }
+            | Self::Block { .. }
+            | Self::Exit(_)
+            | Self::Continue(_)
+            | Self::Execute(_)
+            | Self::Return => {}
+        }
+    }
+
+    /// Visits the registers that the statement itself defines; a loop defines its variable before each round.
+    pub fn visit_definitions(&mut self, visit: &mut Visitor<'_>) {
+        match self {
+            Self::Assign { target, .. } => visit(Role::Define, target),
+            Self::AssignElement { array, .. } => visit(Role::Define, array),
+            Self::ForRange { variable, .. } | Self::ForEach { variable, .. } => visit(Role::Define, variable),
+            Self::Call { outputs, .. } => {
+                outputs.iter_mut().for_each(|(register, _)| visit(Role::Define, register));
+            }
+            _ => {}
+        }
+    }
+
+    /// The lists of statements inside.
+    pub fn bodies(&self) -> [&[Self]; 2] {
+        match self {
+            Self::If { then, otherwise, .. } => [then, otherwise],
+            Self::ForRange { body, .. }
+            | Self::ForEach { body, .. }
+            | Self::ForRows { body, .. }
+            | Self::While { body, .. }
+            | Self::Block { body, .. } => [body, &[]],
+            _ => [&[], &[]],
+        }
+    }
+
+    /// The lists of statements inside, to be changed.
+    pub fn bodies_mut(&mut self) -> Vec<&mut Vec<Self>> {
+        match self {
+            Self::If { then, otherwise, .. } => vec![then, otherwise],
+            Self::ForRange { body, .. }
+            | Self::ForEach { body, .. }
+            | Self::ForRows { body, .. }
+            | Self::While { body, .. }
+            | Self::Block { body, .. } => vec![body],
+            _ => Vec::new(),
+        }
+    }
+}
