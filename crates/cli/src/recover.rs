@@ -4,7 +4,7 @@ use crate::progress;
 use anyhow::{Result, bail};
 use clap::Args;
 use reprise::rooms::recovery::{self, RecoveryConfig};
-use reprise::{Config, Digest, Method, RecoveryReport};
+use reprise::{Config, Digest, Method, RecoveryReport, ReplayMode};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,10 +13,13 @@ use std::path::PathBuf;
 pub struct Arguments {
     /// The data folder.
     folder: PathBuf,
-    /// How the log is replayed: clr.
+    /// How the log is replayed: clr, clr-p.
     #[arg(long, default_value = "clr")]
     method: Method,
-    /// Threads that load the checkpoint.
+    /// How much clr-p does at a time: static, synchronous, pipelined.
+    #[arg(long, default_value = "pipelined")]
+    mode: ReplayMode,
+    /// Threads that load the checkpoint, and replay the log where the method can.
     #[arg(long, default_value_t = 1)]
     threads: usize,
     /// Gibibytes that rows and indexes may take.
@@ -41,6 +44,8 @@ pub struct Report {
     pub total_s: f64,
     pub transactions: u64,
     pub replay_tps: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub breakdown: Option<Breakdown>,
     pub discarded: u64,
     pub cut: u64,
     pub torn: Vec<(PathBuf, u64)>,
@@ -49,6 +54,15 @@ pub struct Report {
     pub log_bytes: u64,
     pub digest: String,
     pub tables: BTreeMap<String, TableReport>,
+}
+
+/// Where the time of a parallel replay went, summed over its threads.
+#[derive(Serialize)]
+pub struct Breakdown {
+    pub analysis_s: f64,
+    pub planning_s: f64,
+    pub execution_s: f64,
+    pub waiting_s: f64,
 }
 
 /// One table of a digest.
@@ -72,6 +86,12 @@ impl Report {
             total_s: report.total_s,
             transactions: report.transactions,
             replay_tps: report.replay_tps(),
+            breakdown: report.breakdown.map(|sum| Breakdown {
+                analysis_s: sum.analysis_s,
+                planning_s: sum.planning_s,
+                execution_s: sum.execution_s,
+                waiting_s: sum.waiting_s,
+            }),
             discarded: report.discarded,
             cut: report.cut.0,
             torn: report.torn.clone(),
@@ -87,7 +107,7 @@ impl Report {
 /// Recovers a folder without changing it.
 pub fn recover(
     folder: &std::path::Path,
-    method: Method,
+    (method, mode): (Method, ReplayMode),
     threads: usize,
     memory_gib: usize,
 ) -> Result<Report> {
@@ -96,7 +116,7 @@ pub fn recover(
     }
     let config = Config::default();
     let settings =
-        RecoveryConfig { method, threads, workers: config.workers, memory_bytes: memory_gib << 30 };
+        RecoveryConfig { method, mode, threads, workers: config.workers, memory_bytes: memory_gib << 30 };
     let recovered = progress::watch(|progress| recovery::recover(&config.disk, folder, &settings, progress))?;
     let Some(digest) = recovered.tables.digest() else { bail!("all worker slots are taken") };
     eprintln!("{}", recovered.report);
@@ -104,10 +124,11 @@ pub fn recover(
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let report = recover(&arguments.folder, arguments.method, arguments.threads, arguments.memory_gib)?;
+    let how = (arguments.method, arguments.mode);
+    let report = recover(&arguments.folder, how, arguments.threads, arguments.memory_gib)?;
     if arguments.write {
         let mut config = Config::default();
-        config.method = arguments.method;
+        (config.method, config.mode) = how;
         config.memory_bytes = arguments.memory_gib << 30;
         reprise::Database::open(&arguments.folder, config)?.checkpoint()?;
     }

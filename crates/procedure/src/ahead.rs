@@ -11,32 +11,41 @@ use std::collections::HashSet;
 /// Fills in, for every loop over a range in a procedure's body, the accesses to look up ahead; returns those that are known
 /// when the procedure begins.
 pub fn plan_lookups(body: &mut [Statement], operations: &[Operation]) -> Vec<OperationId> {
-    plan_loops(body, operations);
+    plan_lookups_of(body, operations, &|_| true)
+}
+
+/// As `plan_lookups`, of those operations alone that `runs` names.
+pub(crate) fn plan_lookups_of(
+    body: &mut [Statement],
+    operations: &[Operation],
+    runs: &dyn Fn(OperationId) -> bool,
+) -> Vec<OperationId> {
+    plan_loops(body, operations, runs);
     let (mut set, mut known) = (HashSet::new(), Vec::new());
     collect_set(body, operations, &mut set);
-    collect_known(body, operations, &set, &mut known);
+    collect_known(body, operations, &set, runs, &mut known);
     known
 }
 
-fn plan_loops(statements: &mut [Statement], operations: &[Operation]) {
+fn plan_loops(statements: &mut [Statement], operations: &[Operation], runs: &dyn Fn(OperationId) -> bool) {
     for statement in statements {
         match statement {
             Statement::ForRange { variable, body, ahead, .. } => {
-                plan_loops(body, operations);
+                plan_loops(body, operations, runs);
                 let mut set = HashSet::new();
                 collect_set(body, operations, &mut set);
                 set.remove(variable);
                 ahead.clear();
-                collect_known(body, operations, &set, ahead);
+                collect_known(body, operations, &set, runs, ahead);
             }
             Statement::If { then, otherwise, .. } => {
-                plan_loops(then, operations);
-                plan_loops(otherwise, operations);
+                plan_loops(then, operations, runs);
+                plan_loops(otherwise, operations, runs);
             }
             Statement::ForEach { body, .. }
             | Statement::ForRows { body, .. }
             | Statement::While { body, .. }
-            | Statement::Block { body, .. } => plan_loops(body, operations),
+            | Statement::Block { body, .. } => plan_loops(body, operations, runs),
             _ => {}
         }
     }
@@ -59,11 +68,12 @@ fn collect_known(
     statements: &[Statement],
     operations: &[Operation],
     set: &HashSet<Register>,
+    runs: &dyn Fn(OperationId) -> bool,
     known: &mut Vec<OperationId>,
 ) {
     for statement in statements {
         match statement {
-            Statement::Execute(id) => {
+            Statement::Execute(id) if runs(*id) => {
                 let is_known = |expression: &Expression| {
                     let mut known = true;
                     expression.walk(&mut |part| match part {
@@ -78,10 +88,10 @@ fn collect_known(
                 }
             }
             Statement::If { then, otherwise, .. } => {
-                collect_known(then, operations, set, known);
-                collect_known(otherwise, operations, set, known);
+                collect_known(then, operations, set, runs, known);
+                collect_known(otherwise, operations, set, runs, known);
             }
-            Statement::Block { body, .. } => collect_known(body, operations, set, known),
+            Statement::Block { body, .. } => collect_known(body, operations, set, runs, known),
             _ => {}
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::ahead::point_key;
 use crate::rows::{Flow, for_each_row, select_rows, write_key};
+use crate::tape::{Part, Tapes, Whole};
 use crate::{
     Cast, Check, Conflict, DataAccess, Expression, Failure, Label, Machine, Operation, OperationId,
     OperationKind, Procedure, Raise, Register, Select, Severity, SqlError, Statement,
@@ -37,9 +38,30 @@ enum Ended {
     Return,
 }
 
-struct Execution<'a, D> {
-    procedure: &'a Procedure,
+/// What is executed: a procedure, or a piece of one.
+#[derive(Clone, Copy, Debug)]
+pub struct Code<'a> {
+    /// The statements.
+    pub body: &'a [Statement],
+    /// The operations that they name.
+    pub operations: &'a [Operation],
+    /// Point accesses whose keys are known at the start.
+    pub ahead: &'a [OperationId],
+    /// For each operation that is sent or received, the registers whose values are.
+    pub sent: &'a [Vec<Register>],
+}
+
+impl<'a> From<&'a Procedure> for Code<'a> {
+    fn from(procedure: &'a Procedure) -> Self {
+        let Procedure { body, operations, ahead, .. } = procedure;
+        Self { body, operations, ahead, sent: &[] }
+    }
+}
+
+struct Execution<'a, D, T> {
+    code: Code<'a>,
     data: &'a mut D,
+    tapes: &'a mut T,
     depth: usize,
 }
 
@@ -58,19 +80,31 @@ pub fn execute<D: DataAccess>(
     for ((place, _), value) in call.procedure.inputs().zip(arguments) {
         machine.set(Register(place as u32), value);
     }
-    let mut execution = Execution { procedure: call.procedure, data, depth: 0 };
-    execution.run_body(machine)
+    Execution { code: call.procedure.into(), data, tapes: &mut Whole, depth: 0 }.run_body(machine)
 }
 
-impl<D: DataAccess> Execution<'_, D> {
+/// Runs a piece of a procedure. The registers are as the caller made them with `Machine::begin_piece`.
+///
+/// # Errors
+/// What ended it early.
+pub fn execute_piece<D: DataAccess, T: Tapes>(
+    code: Code<'_>,
+    machine: &mut Machine,
+    data: &mut D,
+    tapes: &mut T,
+) -> Result<(), Failure> {
+    Execution { code, data, tapes, depth: 0 }.run_body(machine)
+}
+
+impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
     fn run_body(&mut self, machine: &mut Machine) -> Result<(), Failure> {
-        let procedure = self.procedure;
-        if procedure.ahead.len() > 1 {
+        let Code { body, ahead, .. } = self.code;
+        if ahead.len() > 1 {
             self.data.expect_nothing();
-            self.expect(&procedure.ahead, machine);
+            self.expect(ahead, machine);
             self.data.load_expected();
         }
-        self.run(&procedure.body, machine).map(|_| ())
+        self.run(body, machine).map(|_| ())
     }
 
     fn run(&mut self, statements: &[Statement], machine: &mut Machine) -> Result<Ended, Failure> {
@@ -82,7 +116,7 @@ impl<D: DataAccess> Execution<'_, D> {
                     Ended::Here
                 }
                 Statement::Execute(id) => {
-                    self.operation(&self.procedure.operations[id.0 as usize], machine)?;
+                    self.operation(*id, machine)?;
                     Ended::Here
                 }
                 Statement::If { condition, then, otherwise } => {
@@ -144,10 +178,7 @@ impl<D: DataAccess> Execution<'_, D> {
                 }
                 Ok(Ended::Here)
             }
-            Statement::ForRows { label, operation, body } => {
-                let operation = &self.procedure.operations[operation.0 as usize];
-                self.for_rows(*label, operation, body, machine)
-            }
+            Statement::ForRows { label, operation, body } => self.for_rows(*label, *operation, body, machine),
             Statement::While { label, condition, body } => {
                 while condition.evaluate(machine)?.is_true() {
                     if let Some(ended) = self.round(*label, body, machine)? {
@@ -205,7 +236,7 @@ impl<D: DataAccess> Execution<'_, D> {
     /// Announces the rows of operations.
     fn expect(&mut self, ahead: &[OperationId], machine: &mut Machine) {
         for id in ahead {
-            let operation = &self.procedure.operations[id.0 as usize];
+            let operation = &self.code.operations[id.0 as usize];
             let table = operation.table();
             let Some(key) = point_key(operation) else { continue };
             if let Ok(true) = write_key(table, &table.primary().columns, key, machine) {
@@ -236,13 +267,26 @@ impl<D: DataAccess> Execution<'_, D> {
     fn for_rows(
         &mut self,
         label: Label,
-        operation: &Operation,
+        id: OperationId,
         body: &[Statement],
         machine: &mut Machine,
     ) -> Result<Ended, Failure> {
+        let operation = &self.code.operations[id.0 as usize];
         let OperationKind::Select(select) = &operation.kind else { unreachable!("a loop over rows reads") };
         let start = machine.rows.len();
-        let count = select_rows(select, usize::MAX, machine, self.data)?;
+        let count = match self.tapes.part(id) {
+            Part::Receive => self.receive_rows(id, select.outputs.len(), machine),
+            part => {
+                let count = select_rows(select, usize::MAX, machine, self.data)?;
+                if part == Part::Send {
+                    self.tapes.send(id, Datum::Int(count as i64), &machine.arena);
+                    for value in &machine.rows[start..] {
+                        self.tapes.send(id, *value, &machine.arena);
+                    }
+                }
+                count
+            }
+        };
         let mut ended = Ended::Here;
         for row in 0..count {
             load_outputs(select, start + row * select.outputs.len(), machine);
@@ -277,8 +321,8 @@ impl<D: DataAccess> Execution<'_, D> {
             machine.set(Register(register as u32), value);
         }
         machine.rows.truncate(first);
-        let mut execution = Execution { procedure, data: &mut *self.data, depth: self.depth + 1 };
-        execution.run_body(machine)?;
+        let (data, tapes, depth) = (&mut *self.data, &mut *self.tapes, self.depth + 1);
+        Execution { code: procedure.into(), data, tapes, depth }.run_body(machine)?;
         for ((_, from, _), (to, cast)) in procedure.outputs().zip(outputs) {
             let value = cast.apply(machine.get(from), &mut machine.arena).map_err(Failure::from)?;
             machine.set_in(caller, *to, value);
@@ -287,7 +331,42 @@ impl<D: DataAccess> Execution<'_, D> {
         Ok(())
     }
 
-    fn operation(&mut self, operation: &Operation, machine: &mut Machine) -> Result<(), Failure> {
+    /// Receives the rows of a loop; returns their number.
+    fn receive_rows(&mut self, id: OperationId, width: usize, machine: &mut Machine) -> usize {
+        let count = match self.tapes.receive(id, &mut machine.arena) {
+            Datum::Int(count) => count as usize,
+            _ => 0,
+        };
+        for _ in 0..count * width {
+            let value = self.tapes.receive(id, &mut machine.arena);
+            machine.rows.push(value);
+        }
+        count
+    }
+
+    #[inline]
+    fn operation(&mut self, id: OperationId, machine: &mut Machine) -> Result<(), Failure> {
+        let code = self.code;
+        match self.tapes.part(id) {
+            Part::Run => self.run_operation(&code.operations[id.0 as usize], machine),
+            Part::Send => {
+                self.run_operation(&code.operations[id.0 as usize], machine)?;
+                for register in &code.sent[id.0 as usize] {
+                    self.tapes.send(id, machine.get(*register), &machine.arena);
+                }
+                Ok(())
+            }
+            Part::Receive => {
+                for register in &code.sent[id.0 as usize] {
+                    let value = self.tapes.receive(id, &mut machine.arena);
+                    machine.set(*register, value);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn run_operation(&mut self, operation: &Operation, machine: &mut Machine) -> Result<(), Failure> {
         let count = match &operation.kind {
             OperationKind::Select(select) => self.select_into(select, machine)?,
             OperationKind::Insert { table, values, registers, checks, returning } => {

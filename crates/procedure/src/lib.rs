@@ -18,13 +18,14 @@ mod machine;
 mod operation;
 mod program;
 mod rows;
+mod tape;
 mod visit;
 
 pub use access::{DataAccess, ScanRange};
 pub use ahead::plan_lookups;
 pub use cast::Cast;
 pub use error::{Conflict, Failure, Severity, SqlError};
-pub use executor::{Call, execute};
+pub use executor::{Call, Code, execute, execute_piece};
 pub use expression::{
     ArithmeticOperator, CompareClass, CompareOperator, Evaluated, Expression, NumberClass, Register,
 };
@@ -35,3 +36,4 @@ pub use operation::{
     Select, SortKey,
 };
 pub use program::{Label, Mode, Parameter, Procedure, Raise, Statement};
+pub use tape::{Part, Tapes};

@@ -54,6 +54,12 @@ impl Machine {
         self.random = seed;
     }
 
+    /// Begins a piece of a call, with so many registers, all of them NULL.
+    pub fn begin_piece(&mut self, registers: usize, timestamp_us: i64, seed: u64) {
+        self.reset(timestamp_us, seed);
+        self.enter(registers);
+    }
+
     /// The value of a register of the running procedure.
     #[inline]
     pub fn get(&self, register: Register) -> Datum {

@@ -19,30 +19,30 @@ pub type Visitor<'v> = dyn FnMut(Role, &mut Register) + 'v;
 impl Expression {
     /// Visits the registers that it uses.
     pub fn visit_registers(&mut self, visit: &mut Visitor<'_>) {
+        if let Self::Register(register) = self {
+            visit(Role::Use, register);
+        }
+        self.operands_mut().into_iter().for_each(|operand| operand.visit_registers(visit));
+    }
+
+    /// The expressions that it is made of, in the order in which they are evaluated.
+    pub(crate) fn operands_mut(&mut self) -> Vec<&mut Self> {
         match self {
-            Self::Register(register) => visit(Role::Use, register),
-            Self::Constant(_) | Self::Bytes(_) | Self::Decimal(_) => {}
+            Self::Register(_) | Self::Constant(_) | Self::Bytes(_) | Self::Decimal(_) => Vec::new(),
             Self::Arithmetic { operands, .. }
             | Self::Compare { operands, .. }
             | Self::Distinct { operands, .. }
             | Self::And(operands)
             | Self::Or(operands)
             | Self::Element(operands)
-            | Self::Any { operands, .. } => {
-                operands.iter_mut().for_each(|operand| operand.visit_registers(visit));
-            }
-            Self::Not(operand) | Self::IsNull(operand) | Self::Cast { operand, .. } => {
-                operand.visit_registers(visit);
-            }
+            | Self::Any { operands, .. } => operands.iter_mut().collect(),
+            Self::Not(operand) | Self::IsNull(operand) | Self::Cast { operand, .. } => vec![operand],
             Self::Case { branches, otherwise } => {
-                for (condition, value) in branches {
-                    condition.visit_registers(visit);
-                    value.visit_registers(visit);
-                }
-                otherwise.visit_registers(visit);
+                let branches = branches.iter_mut().flat_map(|(condition, value)| [condition, value]);
+                branches.chain([&mut **otherwise]).collect()
             }
             Self::Coalesce(items) | Self::Array(items) | Self::Function { arguments: items, .. } => {
-                items.iter_mut().for_each(|item| item.visit_registers(visit));
+                items.iter_mut().collect()
             }
         }
     }

@@ -22,4 +22,4 @@ pub use error::RecoveryError;
 pub use log::{LogContents, load_logs};
 pub use progress::{Progress, Stage};
 pub use recover::{Recovered, RecoveryConfig, RecoveryReport, recover};
-pub use replay::Method;
+pub use replay::{Method, ReplayBreakdown, ReplayMode};

@@ -143,10 +143,15 @@ impl LogContents {
 
     /// The records, in commit order.
     pub fn records(&self) -> impl Iterator<Item = (CommitOrder, content::Record<'_>)> {
-        self.places.iter().filter_map(|place| {
-            let batch = &self.logs[place.log as usize].batches[place.batch as usize];
-            content::read(&mut Reader::new(&batch.records[place.offset as usize..])).ok()
-        })
+        (0..self.len()).map(|place| self.record(place))
+    }
+
+    /// The record at a place in commit order.
+    pub fn record(&self, place: usize) -> (CommitOrder, content::Record<'_>) {
+        let place = self.places[place];
+        let batch = &self.logs[place.log as usize].batches[place.batch as usize];
+        content::read(&mut Reader::new(&batch.records[place.offset as usize..]))
+            .expect("what was read once while it was indexed is read again")
     }
 
     /// The logs, one an incarnation and device.

@@ -1,6 +1,6 @@
 //! The whole way back: checkpoint, logs, replay, and a report of it.
 
-use crate::replay::{self, Method};
+use crate::replay::{self, Method, ReplayBreakdown, ReplayMode};
 use crate::{Progress, RecoveryError, Stage, load_logs};
 use catalog::{CommitOrder, Epoch};
 use checkpoint::Manifest;
@@ -19,7 +19,9 @@ use transaction::Tables;
 pub struct RecoveryConfig {
     /// How the log is replayed.
     pub method: Method,
-    /// Threads that load the checkpoint.
+    /// How much `clr-p` does at a time.
+    pub mode: ReplayMode,
+    /// Threads that load the checkpoint, and replay the log where the method can.
     pub threads: usize,
     /// Worker slots of the database.
     pub workers: usize,
@@ -32,7 +34,7 @@ pub struct RecoveryConfig {
 pub struct RecoveryReport {
     /// Which method replayed.
     pub method: Method,
-    /// Threads that loaded the checkpoint.
+    /// Threads that loaded the checkpoint and replayed the log.
     pub threads: usize,
     /// The bound of the checkpoint, when there was one.
     pub checkpoint: Option<CommitOrder>,
@@ -56,6 +58,8 @@ pub struct RecoveryReport {
     pub log_load_s: f64,
     /// Seconds that replay took.
     pub replay_s: f64,
+    /// Where the time of a parallel replay went.
+    pub breakdown: Option<ReplayBreakdown>,
     /// Seconds in all.
     pub total_s: f64,
 }
@@ -156,6 +160,12 @@ pub fn recover(
     let replaying = Instant::now();
     (schema, tables) = match config.method {
         Method::Clr => replay::clr(&log, schema, tables, &mut statements, progress)?,
+        Method::ClrP => {
+            let how = (config.mode, config.threads.max(1));
+            let replayed = replay::clr_p(&log, schema, tables, &mut statements, how, progress)?;
+            report.breakdown = Some(replayed.2);
+            (replayed.0, replayed.1)
+        }
     };
     report.replay_s = replaying.elapsed().as_secs_f64();
     report.transactions = log.len() as u64;

@@ -2,7 +2,7 @@
 
 use logging::disk::{RealDisk, SharedDisk};
 use logging::{Content, Sequencing};
-use recovery::Method;
+use recovery::{Method, ReplayMode};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,10 +24,12 @@ pub struct Config {
     pub flush_floor: Duration,
     /// How often a checkpoint is taken; `None` takes them only when asked.
     pub checkpoint_every: Option<Duration>,
-    /// Threads that write and load checkpoints.
+    /// Threads that write and load checkpoints, and replay the log where the method can.
     pub checkpoint_threads: usize,
     /// How the log is replayed.
     pub method: Method,
+    /// How much a parallel replay does at a time.
+    pub mode: ReplayMode,
     /// Sessions, and threads of checkpoints, at one time.
     pub workers: usize,
     /// Bytes that rows and indexes may take.
@@ -50,6 +52,7 @@ impl Default for Config {
             checkpoint_every: None,
             checkpoint_threads: threads,
             method: Method::default(),
+            mode: ReplayMode::default(),
             workers: 256,
             memory_bytes: 64 << 30,
             memory_ahead_bytes: 256 << 20,

@@ -97,6 +97,7 @@ impl Database {
         })?;
         let recovery = RecoveryConfig {
             method: config.method,
+            mode: config.mode,
             threads: config.checkpoint_threads,
             workers: config.workers,
             memory_bytes: config.memory_bytes,

@@ -42,7 +42,7 @@ pub use error::Error;
 pub use load::Loader;
 pub use logging::{Content, LogStatistics, Sequencing, disk};
 pub use procedure::{Conflict, SqlError};
-pub use recovery::{Method, Progress, RecoveryReport, Stage};
+pub use recovery::{Method, Progress, RecoveryReport, ReplayMode, Stage};
 pub use session::{Row, Session, Ticket};
 pub use storage::{Digest, TableDigest};
 

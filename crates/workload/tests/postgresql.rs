@@ -85,6 +85,7 @@ fn recovered(folder: &Path) -> Recovered {
     let config = Config::default();
     let settings = RecoveryConfig {
         method: config.method,
+        mode: config.mode,
         threads: 2,
         workers: config.workers,
         memory_bytes: config.memory_bytes,

@@ -9,7 +9,7 @@ use crate::options::DatabaseOptions;
 use crate::recover::{self, Report};
 use anyhow::{Context, Result, bail};
 use comfy_table::Table;
-use reprise::{Config, Database, Method, Value};
+use reprise::{Config, Database, Method, ReplayMode, Value};
 use serde::Serialize;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -205,7 +205,12 @@ fn recover_and_check(
     let memory_gib = arguments.database.memory_gib;
     outcome.recoveries.clear();
     for _ in 0..2 {
-        outcome.recoveries.push(recover::recover(folder, Method::Clr, threads, memory_gib)?);
+        outcome.recoveries.push(recover::recover(
+            folder,
+            (Method::Clr, ReplayMode::default()),
+            threads,
+            memory_gib,
+        )?);
     }
     let first = &outcome.recoveries[0].digest;
     outcome.identical = outcome.recoveries.iter().all(|recovery| recovery.digest == *first);

@@ -104,20 +104,23 @@ fn grouped<T: Clone>(members: &[T], together: impl Fn(&T, &T) -> bool) -> Vec<Ve
 
 impl LocalGraph {
     /// Algorithm 1: merges operations that are data-dependent into slices, adds an edge for every flow dependency between
-    /// slices, and merges slices that depend on each other.
-    pub fn of(program: &Program, place: usize) -> Self {
+    /// slices, and merges slices that depend on each other. Operations that are `free` belong to no slice: whoever needs
+    /// their results executes them.
+    pub fn of(program: &Program, place: usize, free: &dyn Fn(OperationId) -> bool) -> Self {
         let operation = |id: &OperationId| &program.operations[id.0 as usize];
         let data_dependent = |a: &OperationId, b: &OperationId| {
-            operation(a).table().id == operation(b).table().id
-                && (operation(a).writes() || operation(b).writes())
+            program.whole
+                || operation(a).table().id == operation(b).table().id
+                    && (operation(a).writes() || operation(b).writes())
         };
-        let ids: Vec<OperationId> = program.operation_ids().collect();
+        let ids: Vec<OperationId> =
+            program.operation_ids().filter(|id| program.whole || !free(*id)).collect();
         let groups = grouped(&ids, data_dependent);
         let group_of =
             |id: OperationId| groups.iter().position(|group| group.contains(&id)).expect("of a group");
         let mut edges = BTreeSet::new();
-        for id in ids.iter().copied() {
-            for source in Need::of(program, [id], &|_| false).sources {
+        for id in ids.iter().copied().filter(|_| !program.whole) {
+            for source in Need::of(program, [id], free).sources {
                 edges.insert((group_of(source), group_of(id)));
             }
         }

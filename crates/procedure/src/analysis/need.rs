@@ -28,6 +28,7 @@ pub(super) struct Need {
 struct Slicer<'p> {
     operations: &'p [Operation],
     expand: &'p dyn Fn(OperationId) -> bool,
+    trims: bool,
     need: Need,
     /// Loops that hold a kept statement.
     loops: BTreeSet<Label>,
@@ -42,11 +43,33 @@ struct Behind {
 }
 
 impl Need {
-    /// What the operations `of` need of a program. Others are executed as well where `expand` says so.
+    /// What operations need of a program in which nothing but they, and what they need, matters: results of executed
+    /// operations count only as far as they are needed.
+    pub(super) fn of_all(program: &Program, of: impl IntoIterator<Item = OperationId>) -> Self {
+        Self::sliced(program, of, &|_| true, true)
+    }
+
+    /// What operations need of a program, all their results included. Others are executed as well where `expand` says so.
     pub(super) fn of(
         program: &Program,
         of: impl IntoIterator<Item = OperationId>,
         expand: &dyn Fn(OperationId) -> bool,
+    ) -> Self {
+        Self::sliced(program, of, expand, false)
+    }
+
+    /// All of a program.
+    pub(super) fn whole(program: &Program) -> Self {
+        let registers = (0..program.registers as u32).map(Register).collect();
+        let executed = program.operation_ids().collect();
+        Self { registers, executed, sources: BTreeSet::new(), body: program.body.clone() }
+    }
+
+    fn sliced(
+        program: &Program,
+        of: impl IntoIterator<Item = OperationId>,
+        expand: &dyn Fn(OperationId) -> bool,
+        trims: bool,
     ) -> Self {
         let need = Self {
             registers: BTreeSet::new(),
@@ -54,8 +77,8 @@ impl Need {
             sources: BTreeSet::new(),
             body: Vec::new(),
         };
-        let mut slicer =
-            Slicer { operations: &program.operations, expand, need, loops: BTreeSet::new(), grown: true };
+        let operations = &program.operations;
+        let mut slicer = Slicer { operations, expand, trims, need, loops: BTreeSet::new(), grown: true };
         while std::mem::take(&mut slicer.grown) {
             slicer.need.body = slicer.list(&program.body, &mut Behind::default(), &mut Vec::new());
         }
@@ -87,7 +110,9 @@ impl Slicer<'_> {
             self.grown = true;
         }
         let mut operation = self.operations[id.0 as usize].clone();
-        trim(&mut operation, &self.need.registers);
+        if self.trims {
+            trim(&mut operation, &self.need.registers);
+        }
         self.uses(|visit| operation.visit_registers(visit));
         true
     }

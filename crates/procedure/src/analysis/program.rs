@@ -22,6 +22,10 @@ pub struct Program {
     pub inputs: Vec<Option<Register>>,
     /// Number of registers.
     pub registers: usize,
+    /// Registers whose first value may be that at the start: NULL, or what was passed.
+    pub(super) unset: BTreeSet<Register>,
+    /// Whether it must stay in one piece: random numbers are drawn one after the other.
+    pub whole: bool,
     /// What it does; without calls.
     pub body: Vec<Statement>,
     /// Its data accesses, by id; each is named by one statement.
@@ -138,6 +142,8 @@ impl Program {
             name: procedure.name.clone(),
             inputs: procedure.inputs().map(|(place, _)| Some(Register(place as u32))).collect(),
             registers: inliner.registers as usize,
+            unset: BTreeSet::new(),
+            whole: procedure.uses_seed,
             body: vec![block],
             operations: inliner.operations,
         };
@@ -225,6 +231,8 @@ impl Webs<'_> {
         for input in program.inputs.iter_mut() {
             *input = input.and_then(|register| numbers.get(&roots[register.0 as usize]).copied());
         }
+        let at_start = (0..old_registers).filter_map(|register| numbers.get(&roots[register]));
+        program.unset = at_start.copied().collect();
         program.registers = first_window as usize + old_registers;
     }
 

@@ -12,8 +12,11 @@ impl Program {
     /// The program that has the same effects on tables in replay, and nothing else.
     #[must_use]
     pub fn replay_form(&self) -> Self {
+        if self.whole {
+            return self.clone();
+        }
         let writes = self.operation_ids().filter(|id| self.operations[id.0 as usize].writes());
-        let need = Need::of(self, writes, &|_| true);
+        let need = Need::of_all(self, writes);
         let mut form = self.clone();
         form.body = need.body;
         let mut numbers = BTreeMap::new();

@@ -1,8 +1,11 @@
 //! Methods of replay: one file a method.
 
 mod clr;
+mod clr_p;
 
 pub(crate) use clr::replay as clr;
+pub(crate) use clr_p::replay as clr_p;
+pub use clr_p::{ReplayBreakdown, ReplayMode};
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,6 +17,8 @@ pub enum Method {
     /// Serial re-execution of commands, in commit order: the reference for every other method.
     #[default]
     Clr,
+    /// Parallel re-execution of commands, by analysis of the procedures (PACMAN).
+    ClrP,
 }
 
 impl FromStr for Method {
@@ -22,8 +27,32 @@ impl FromStr for Method {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "clr" => Ok(Self::Clr),
-            _ => Err(format!("unknown recovery method \"{text}\"; known are: clr")),
+            "clr-p" => Ok(Self::ClrP),
+            _ => Err(format!("unknown recovery method \"{text}\"; known are: clr, clr-p")),
         }
+    }
+}
+
+impl FromStr for ReplayMode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "static" => Ok(Self::Static),
+            "synchronous" => Ok(Self::Synchronous),
+            "pipelined" => Ok(Self::Pipelined),
+            _ => Err(format!("unknown replay mode \"{text}\"; known are: static, synchronous, pipelined")),
+        }
+    }
+}
+
+impl fmt::Display for ReplayMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Static => "static",
+            Self::Synchronous => "synchronous",
+            Self::Pipelined => "pipelined",
+        })
     }
 }
 
@@ -31,6 +60,7 @@ impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Clr => "clr",
+            Self::ClrP => "clr-p",
         })
     }
 }

@@ -33,6 +33,7 @@ pub fn recovered_digest(folder: &Path) -> Digest {
     let config = small();
     let settings = RecoveryConfig {
         method: config.method,
+        mode: config.mode,
         threads: 2,
         workers: config.workers,
         memory_bytes: config.memory_bytes,

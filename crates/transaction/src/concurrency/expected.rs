@@ -29,7 +29,7 @@ struct Expected {
 
 /// The announced rows, in order.
 #[derive(Default, Debug)]
-pub(super) struct Expectations {
+pub struct Expectations {
     rows: Vec<Expected>,
     keys: Vec<u8>,
     next: usize,
@@ -38,14 +38,14 @@ pub(super) struct Expectations {
 impl Expectations {
     /// Forgets all of them.
     #[inline]
-    pub(super) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.rows.clear();
         self.keys.clear();
         self.next = 0;
     }
 
     /// Announces a row, and begins to load the index leaf that names it.
-    pub(super) fn add(&mut self, table: &Table, key: &[u8], tables: &Tables, worker: &Worker) {
+    pub fn add(&mut self, table: &Table, key: &[u8], tables: &Tables, worker: &Worker) {
         let approach = tables.store(table.id).index_at(0).approach(key, worker);
         self.keys.extend_from_slice(key);
         let place = approach.map_or(Place::Unknown, Place::Approached);
@@ -58,7 +58,7 @@ impl Expectations {
     }
 
     /// Begins to load the announced rows.
-    pub(super) fn load(&mut self, tables: &Tables, worker: &Worker) {
+    pub fn load(&mut self, tables: &Tables, worker: &Worker) {
         for place in 0..self.rows.len() {
             let Expected { table, place: Place::Approached(approach), .. } = self.rows[place] else {
                 continue;
@@ -77,7 +77,7 @@ impl Expectations {
 
     /// The record of an announced row, if it was found.
     #[inline]
-    pub(super) fn take(&mut self, table: TableId, key: &[u8]) -> Option<Record> {
+    pub fn take(&mut self, table: TableId, key: &[u8]) -> Option<Record> {
         let end = self.rows.len().min(self.next + SKIPPED);
         for place in self.next..end {
             let expected = self.rows[place];

@@ -4,4 +4,5 @@ mod access;
 mod expected;
 mod occ;
 
+pub use expected::Expectations;
 pub use occ::{Committed, Occ};
