@@ -115,8 +115,14 @@ pub fn recover(
         bail!("{} holds no database", folder.display());
     }
     let config = Config::default();
-    let settings =
-        RecoveryConfig { method, mode, threads, workers: config.workers, memory_bytes: memory_gib << 30 };
+    let settings = RecoveryConfig {
+        method,
+        mode,
+        threads,
+        batch: recovery::REPLAY_BATCH,
+        workers: config.workers,
+        memory_bytes: memory_gib << 30,
+    };
     let recovered = progress::watch(|progress| recovery::recover(&config.disk, folder, &settings, progress))?;
     let Some(digest) = recovered.tables.digest() else { bail!("all worker slots are taken") };
     eprintln!("{}", recovered.report);

@@ -21,5 +21,5 @@ mod replay;
 pub use error::RecoveryError;
 pub use log::{LogContents, load_logs};
 pub use progress::{Progress, Stage};
-pub use recover::{Recovered, RecoveryConfig, RecoveryReport, recover};
+pub use recover::{REPLAY_BATCH, Recovered, RecoveryConfig, RecoveryReport, recover};
 pub use replay::{Method, ReplayBreakdown, ReplayMode};

@@ -1,6 +1,6 @@
 //! The whole way back: checkpoint, logs, replay, and a report of it.
 
-use crate::replay::{self, Method, ReplayBreakdown, ReplayMode};
+use crate::replay::{self, How, Method, ReplayBreakdown, ReplayMode};
 use crate::{Progress, RecoveryError, Stage, load_logs};
 use catalog::{CommitOrder, Epoch};
 use checkpoint::Manifest;
@@ -14,6 +14,9 @@ use std::time::Instant;
 use storage::{Epochs, Memory, Worker};
 use transaction::Tables;
 
+/// Transactions that a parallel replay plans at a time, where nothing else is asked for.
+pub const REPLAY_BATCH: usize = 2048;
+
 /// How to recover.
 #[derive(Clone, Debug)]
 pub struct RecoveryConfig {
@@ -23,6 +26,8 @@ pub struct RecoveryConfig {
     pub mode: ReplayMode,
     /// Threads that load the checkpoint, and replay the log where the method can.
     pub threads: usize,
+    /// Transactions that a parallel replay plans at a time.
+    pub batch: usize,
     /// Worker slots of the database.
     pub workers: usize,
     /// Bytes that rows and indexes may take.
@@ -161,7 +166,7 @@ pub fn recover(
     (schema, tables) = match config.method {
         Method::Clr => replay::clr(&log, schema, tables, &mut statements, progress)?,
         Method::ClrP => {
-            let how = (config.mode, config.threads.max(1));
+            let how = How { mode: config.mode, threads: config.threads.max(1), batch: config.batch.max(1) };
             let replayed = replay::clr_p(&log, schema, tables, &mut statements, how, progress)?;
             report.breakdown = Some(replayed.2);
             (replayed.0, replayed.1)

@@ -98,6 +98,7 @@ impl Database {
         let recovery = RecoveryConfig {
             method: config.method,
             mode: config.mode,
+            batch: recovery::REPLAY_BATCH,
             threads: config.checkpoint_threads,
             workers: config.workers,
             memory_bytes: config.memory_bytes,

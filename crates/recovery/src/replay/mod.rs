@@ -4,7 +4,7 @@ mod clr;
 mod clr_p;
 
 pub(crate) use clr::replay as clr;
-pub(crate) use clr_p::replay as clr_p;
+pub(crate) use clr_p::{How, replay as clr_p};
 pub use clr_p::{ReplayBreakdown, ReplayMode};
 
 use std::fmt;

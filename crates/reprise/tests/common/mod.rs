@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use reprise::rooms::recovery::{RecoveryConfig, recover};
-use reprise::{Config, Database, Digest, Progress, disk::Disk};
+use reprise::{Config, Database, Digest, Method, Progress, ReplayMode, disk::Disk};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -28,16 +28,46 @@ pub fn on(disk: Arc<dyn Disk>) -> Config {
     config
 }
 
-/// Recovers a folder without changing it.
+/// Recovers a folder without changing it, by every method; all must come to one digest.
 pub fn recovered_digest(folder: &Path) -> Digest {
+    recovered_digest_on(&small().disk, folder)
+}
+
+/// As `recovered_digest`, on a disk.
+pub fn recovered_digest_on(disk: &Arc<dyn Disk>, folder: &Path) -> Digest {
+    let reference = digest_by(disk, folder, Method::Clr, ReplayMode::default(), 2);
+    for (mode, threads) in [
+        (ReplayMode::Pipelined, 1),
+        (ReplayMode::Pipelined, 2),
+        (ReplayMode::Pipelined, 8),
+        (ReplayMode::Synchronous, 3),
+        (ReplayMode::Static, 2),
+    ] {
+        let digest = digest_by(disk, folder, Method::ClrP, mode, threads);
+        assert_eq!(digest, reference, "clr-p ({mode}, {threads} threads) against clr");
+    }
+    reference
+}
+
+fn digest_by(
+    disk: &Arc<dyn Disk>,
+    folder: &Path,
+    method: Method,
+    mode: ReplayMode,
+    threads: usize,
+) -> Digest {
     let config = small();
     let settings = RecoveryConfig {
-        method: config.method,
-        mode: config.mode,
-        threads: 2,
+        method,
+        mode,
+        threads,
+        // Small, so that short histories have several.
+        batch: 16,
         workers: config.workers,
         memory_bytes: config.memory_bytes,
     };
-    let recovered = recover(&config.disk, folder, &settings, &Progress::default()).expect("it recovers");
+    let recovered = recover(disk, folder, &settings, &Progress::default());
+    let recovered =
+        recovered.unwrap_or_else(|error| panic!("{method} recovers ({mode}, {threads}): {error}"));
     recovered.tables.digest().expect("a worker")
 }

@@ -26,8 +26,6 @@ use tape::{PieceTapes, Tape};
 use transaction::Tables;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Transactions of a batch.
-const BATCH: usize = 2048;
 /// Batches under way at a time, pipelined.
 const WINDOW: usize = 8;
 /// Partitions of a block for each thread.
@@ -49,6 +47,14 @@ pub enum ReplayMode {
     /// Batches overlap as well.
     #[default]
     Pipelined,
+}
+
+/// How to replay.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How {
+    pub(crate) mode: ReplayMode,
+    pub(crate) threads: usize,
+    pub(crate) batch: usize,
 }
 
 /// Where the time of a replay went, summed over its threads.
@@ -88,6 +94,8 @@ struct Batch<'l> {
 struct Segment<'s, 'l> {
     log: &'l LogContents,
     first: usize,
+    /// Transactions of a batch.
+    batch: usize,
     pieces: &'s Pieces,
     programs: &'s HashMap<(ProcedureId, u32), (usize, Arc<Procedure>)>,
     partitions: Vec<usize>,
@@ -125,7 +133,7 @@ pub(crate) fn replay(
     mut schema: Schema,
     mut tables: Tables,
     statements: &mut Vec<String>,
-    (mode, threads): (ReplayMode, usize),
+    how: How,
     progress: &Progress,
 ) -> Result<(Schema, Tables, ReplayBreakdown), RecoveryError> {
     progress.begin(Stage::Replay, log.len() as u64);
@@ -140,7 +148,7 @@ pub(crate) fn replay(
         }
         let is_call = |place: &usize| matches!(log.record(*place).1, Record::Call(_));
         let end = (place..log.len()).find(|place| !is_call(place)).unwrap_or(log.len());
-        replay_calls(log, place..end, &schema, &tables, (mode, threads), progress, &mut breakdown)?;
+        replay_calls(log, place..end, &schema, &tables, how, progress, &mut breakdown)?;
         place = end;
         if place < log.len() && !matches!(log.record(place).1, Record::Statement(_)) {
             let (order, _) = log.record(place);
@@ -193,7 +201,7 @@ fn replay_calls(
     range: std::ops::Range<usize>,
     schema: &Schema,
     tables: &Tables,
-    (mode, threads): (ReplayMode, usize),
+    how: How,
     progress: &Progress,
     breakdown: &mut ReplayBreakdown,
 ) -> Result<(), RecoveryError> {
@@ -217,21 +225,22 @@ fn replay_calls(
     }
     breakdown.analysis_s += begun.elapsed().as_secs_f64();
 
-    let most = if mode == ReplayMode::Static || threads == 1 {
+    let most = if how.mode == ReplayMode::Static || how.threads == 1 {
         1
     } else {
-        (threads * PARTITIONS_PER_THREAD).min(MOST_PARTITIONS)
+        (how.threads * PARTITIONS_PER_THREAD).min(MOST_PARTITIONS)
     };
     let partitions: Vec<usize> =
         pieces.partitioned.iter().map(|partitioned| if *partitioned { most } else { 1 }).collect();
-    let batches = range.len().div_ceil(BATCH);
-    let window = if mode == ReplayMode::Pipelined { WINDOW } else { 1 };
+    let batches = range.len().div_ceil(how.batch);
+    let window = if how.mode == ReplayMode::Pipelined { WINDOW } else { 1 };
     let shape = Shape { batches, before: pieces.before.clone(), partitions: partitions.clone(), window };
     let (tapes, tape_counts) = number_tapes(&pieces);
     let slots = (0..batches).map(|_| Mutex::new(None)).collect();
     let segment = Segment {
         log,
         first: range.start,
+        batch: how.batch,
         pieces: &pieces,
         programs: &programs,
         partitions,
@@ -278,7 +287,7 @@ fn replay_calls(
     };
     let (last, _) = log.record(range.end - 1);
     let results: Vec<_> = std::thread::scope(|scope| {
-        let running: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(guarded)).collect();
+        let running: Vec<_> = (0..how.threads).map(|_| scope.spawn(guarded)).collect();
         running.into_iter().map(|thread| thread.join().expect("a replaying thread does not panic")).collect()
     });
     for result in results {
@@ -326,8 +335,8 @@ impl<'l> Segment<'_, 'l> {
 
     /// Sorts the transactions of a batch into piece-sets.
     fn plan(&self, batch: usize, end: usize, replayer: &mut Replayer) -> Result<(), RecoveryError> {
-        let first = self.first + batch * BATCH;
-        let last = (first + BATCH).min(end);
+        let first = self.first + batch * self.batch;
+        let last = (first + self.batch).min(end);
         let blocks = self.partitions.len();
         let mut planned = Batch {
             transactions: Vec::with_capacity(last - first),
