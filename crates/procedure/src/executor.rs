@@ -383,7 +383,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
             }
             OperationKind::Update { access, assignments, checks, returning } => {
                 let table = &access.table;
-                self.for_each_collected(access, machine, |row, machine, data| {
+                let count = self.for_each_collected(access, machine, |row, machine, data| {
                     let mut changes = std::mem::take(&mut machine.changes);
                     changes.clear();
                     for (column, register, value) in assignments {
@@ -396,13 +396,17 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
                     data.update(table, row, &changes, &machine.arena)?;
                     machine.changes = changes;
                     assign(returning, machine)
-                })?
+                })?;
+                settle_returning(returning, count, machine)?;
+                count
             }
             OperationKind::Delete { access, returning } => {
-                self.for_each_collected(access, machine, |row, machine, data| {
+                let count = self.for_each_collected(access, machine, |row, machine, data| {
                     data.delete(&access.table, row)?;
                     assign(returning, machine)
-                })?
+                })?;
+                settle_returning(returning, count, machine)?;
+                count
             }
         };
         machine.set(operation.found, Datum::boolean(count > 0));
@@ -482,6 +486,25 @@ fn assign(targets: &[(Register, Expression)], machine: &mut Machine) -> Result<(
     for (target, value) in targets {
         let value = value.evaluate(machine)?;
         machine.set(*target, value);
+    }
+    Ok(())
+}
+
+/// RETURNING … INTO gives NULLs when no row was written, and is an error when several were, as in PostgreSQL.
+#[inline]
+fn settle_returning(
+    returning: &[(Register, Expression)],
+    count: usize,
+    machine: &mut Machine,
+) -> Result<(), Failure> {
+    if returning.is_empty() || count == 1 {
+        return Ok(());
+    }
+    if count > 1 {
+        return Err(SqlError::new("P0003", "query returned more than one row").into());
+    }
+    for (target, _) in returning {
+        machine.set(*target, Datum::Null);
     }
     Ok(())
 }

@@ -197,3 +197,25 @@ fn a_doomed_attempt_does_not_loop_for_ever() {
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
     });
 }
+
+/// What a transaction itself changes in a range that it has read is no phantom.
+#[test]
+fn own_changes_of_an_observed_index_are_no_conflict() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = open(folder.path());
+    let mut session = db.session().unwrap();
+    session
+        .execute_script(
+            "CREATE TABLE a (id INT PRIMARY KEY, v INT NOT NULL);
+             CREATE INDEX a_v ON a (v);
+             CREATE PROCEDURE churn(OUT n BIGINT) LANGUAGE plpgsql AS $$ BEGIN
+                 SELECT count(*) INTO n FROM a WHERE v = 1;
+                 INSERT INTO a VALUES (1, 1);
+                 UPDATE a SET v = 2 WHERE id = 1;
+                 SELECT count(*) INTO n FROM a WHERE v = 2;
+             END $$;",
+        )
+        .unwrap();
+    assert_eq!(session.call("churn", &[]).unwrap()[0], Value::Int(1));
+    assert_eq!(db.statistics().conflicts, 0);
+}

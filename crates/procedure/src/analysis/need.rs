@@ -198,11 +198,16 @@ impl Slicer<'_> {
         behind: &mut Behind,
         around: &mut Vec<Label>,
     ) -> Vec<Statement> {
+        if self.loops.contains(&label) {
+            // Behind every place of the body there are the rounds to come.
+            behind.kept.extend(around.iter().copied());
+        }
         around.push(label);
         let kept = self.list(body, behind, around);
         around.pop();
         behind.kept.remove(&label);
-        if kept.iter().any(|statement| !is_jump(statement)) {
+        // A loop that does nothing but end is not needed; one that leaves what is around it is.
+        if kept.iter().any(|statement| !is_jump_of(label, statement)) {
             self.grown |= self.loops.insert(label);
             kept
         } else {
@@ -211,11 +216,13 @@ impl Slicer<'_> {
     }
 }
 
-/// Whether a statement does nothing but leave a loop or block, on conditions or not.
-fn is_jump(statement: &Statement) -> bool {
+/// Whether a statement does nothing but end a loop or its round, on conditions or not.
+fn is_jump_of(own: Label, statement: &Statement) -> bool {
     match statement {
-        Statement::Exit(_) | Statement::Continue(_) => true,
-        Statement::If { then, otherwise, .. } => then.iter().chain(otherwise).all(is_jump),
+        Statement::Exit(label) | Statement::Continue(label) => *label == own,
+        Statement::If { then, otherwise, .. } => {
+            then.iter().chain(otherwise).all(|statement| is_jump_of(own, statement))
+        }
         _ => false,
     }
 }

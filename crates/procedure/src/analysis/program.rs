@@ -190,6 +190,8 @@ struct Webs<'p> {
     registers: Vec<Register>,
     united: UnionFind<Occurrence>,
     jumps: Jumps,
+    /// The loops and blocks around a statement; of loops over rows with FOUND, which is set when they end, in whatever way.
+    around: Vec<(Label, Option<Register>)>,
 }
 
 impl Webs<'_> {
@@ -208,8 +210,8 @@ impl Webs<'_> {
         let united = UnionFind::new(registers.len());
         let start: Reaching =
             (0..program.registers as u32).map(|register| BTreeSet::from([register])).collect();
-        let mut webs =
-            Webs { operations: &mut program.operations, registers, united, jumps: Jumps::default() };
+        let (jumps, around) = (Jumps::default(), Vec::new());
+        let mut webs = Webs { operations: &mut program.operations, registers, united, jumps, around };
         webs.flow(&mut program.body, Some(start));
         let mut numbers = HashMap::new();
         let roots = webs.united.into_labeling();
@@ -258,8 +260,27 @@ impl Webs<'_> {
     }
 
     fn operation(&mut self, id: OperationId, reaching: &mut Reaching) {
+        self.rows_of(id, reaching);
+        let found = self.operations[id.0 as usize].found;
+        self.visit(reaching, Role::Define, found);
+    }
+
+    /// All of an operation but FOUND.
+    fn rows_of(&mut self, id: OperationId, reaching: &mut Reaching) {
         let mut operation = self.operations[id.0 as usize].clone();
-        operation.visit_registers(&mut |role, register| self.visit(reaching, role, *register));
+        let found = operation.found;
+        operation.visit_registers(&mut |role, register| {
+            if *register != found {
+                self.visit(reaching, role, *register);
+            }
+        });
+    }
+
+    /// Sets the FOUND of all loops over rows that a jump to a label leaves.
+    fn leave(&mut self, to: Label, reaching: &mut Reaching) {
+        let left = self.around.iter().rev().take_while(|(label, _)| *label != to);
+        let left: Vec<Register> = left.filter_map(|(_, found)| *found).collect();
+        left.into_iter().for_each(|found| self.visit(reaching, Role::Define, found));
     }
 
     /// Follows statements; returns what reaches their end, if it can be reached.
@@ -290,35 +311,38 @@ impl Webs<'_> {
                 Statement::ForRange { label, variable, body, .. }
                 | Statement::ForEach { label, variable, body, .. } => {
                     let (label, variable) = (*label, *variable);
-                    self.repeat(label, now, body, |webs, now| webs.visit(now, Role::Define, variable))
+                    self.repeat((label, None), now, body, |webs, now| webs.visit(now, Role::Define, variable))
                 }
                 Statement::ForRows { label, operation, body } => {
                     let (label, operation) = (*label, *operation);
-                    let mut after =
-                        self.repeat(label, now, body, |webs, now| webs.operation(operation, now))?;
-                    // FOUND is set once more when the loop ends.
                     let found = self.operations[operation.0 as usize].found;
+                    let begin = |webs: &mut Self, now: &mut Reaching| webs.rows_of(operation, now);
+                    let mut after = self.repeat((label, Some(found)), now, body, begin)?;
                     self.visit(&mut after, Role::Define, found);
                     Some(after)
                 }
                 Statement::While { label, condition, body } => {
                     let (label, condition) = (*label, condition.clone());
-                    self.repeat(label, now, body, |webs, now| {
+                    self.repeat((label, None), now, body, |webs, now| {
                         condition.clone().visit_registers(&mut |role, r| webs.visit(now, role, *r));
                     })
                 }
                 Statement::Block { label, body } => {
                     let label = *label;
+                    self.around.push((label, None));
                     let mut after = self.flow(body, Some(now));
+                    self.around.pop();
                     let exits = self.jumps.exits.remove(&label).flatten();
                     join(&mut after, exits);
                     after
                 }
                 Statement::Exit(label) => {
+                    self.leave(*label, &mut now);
                     join(self.jumps.exits.entry(*label).or_default(), Some(now));
                     None
                 }
                 Statement::Continue(label) => {
+                    self.leave(*label, &mut now);
                     join(self.jumps.continues.entry(*label).or_default(), Some(now));
                     None
                 }
@@ -333,7 +357,7 @@ impl Webs<'_> {
     /// Follows a loop until nothing new reaches its head; `begin` is what happens before every round.
     fn repeat(
         &mut self,
-        label: Label,
+        (label, found): (Label, Option<Register>),
         entry: Reaching,
         body: &mut [Statement],
         begin: impl Fn(&mut Self, &mut Reaching),
@@ -345,7 +369,9 @@ impl Webs<'_> {
             // What `begin` asks last, it may ask without a round after it.
             let mut after = Some(round.clone());
             join(&mut after, head.clone());
+            self.around.push((label, found));
             let mut end = self.flow(body, Some(round));
+            self.around.pop();
             let continued = self.jumps.continues.remove(&label).flatten();
             join(&mut end, continued);
             if !join(&mut head, end) {

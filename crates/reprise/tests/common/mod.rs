@@ -11,6 +11,7 @@ pub fn small() -> Config {
     let mut config = Config::default();
     config.log_file_bytes = 1 << 20;
     config.memory_bytes = 1 << 30;
+    config.memory_ahead_bytes = 0;
     config.checkpoint_threads = 2;
     config
 }

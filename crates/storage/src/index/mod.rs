@@ -38,7 +38,7 @@ impl LeafObservation {
     }
 }
 
-/// A change of a leaf by an insert.
+/// A change of a leaf by its own transaction.
 #[derive(Clone, Copy, Debug)]
 pub struct LeafChange {
     leaf: u64,
@@ -266,6 +266,13 @@ impl Index {
     pub fn remove(&self, key: &[u8], worker: &mut Worker) -> Option<u64> {
         debug_assert!(worker.is_active());
         with_tree!(self, tree => tree.remove(key, worker))
+    }
+
+    /// Removes a key that only this worker's transaction knows of; the change of its leaf is told to `on_change`. The leaf
+    /// stays, even when it is empty now, as the transaction may have observed it. The worker is active.
+    pub fn remove_own(&self, key: &[u8], worker: &mut Worker, on_change: &mut impl FnMut(LeafChange)) {
+        debug_assert!(worker.is_active());
+        with_tree!(self, tree => tree.take(key, worker, on_change));
     }
 
     /// Keys that cut the index into at most `parts` ranges of about the same size, in order.

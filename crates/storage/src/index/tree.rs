@@ -378,6 +378,21 @@ impl<K: KeyShape> Tree<K> {
 
     /// Removes a key and returns its value.
     pub(super) fn remove(&self, key: &[u8], worker: &mut Worker) -> Option<u64> {
+        let (value, emptied) = self.take(key, worker, &mut |_| {})?;
+        if emptied {
+            self.unlink_empty(&Probe::new(key), worker);
+        }
+        Some(value)
+    }
+
+    /// Removes a key and returns its value, and whether its leaf is empty now. The change of the leaf is told to
+    /// `on_change`.
+    pub(super) fn take(
+        &self,
+        key: &[u8],
+        worker: &mut Worker,
+        on_change: &mut impl FnMut(LeafChange),
+    ) -> Option<(u64, bool)> {
         let probe = Probe::new(key);
         loop {
             let Visit { node, version } = self.descend(Target::At(&probe)).leaf;
@@ -394,13 +409,11 @@ impl<K: KeyShape> Tree<K> {
             }
             let (words, value) = (node.key::<K>(slot), node.value::<K>(slot));
             node.remove_slot::<K>(slot);
-            node.latch.unlock();
+            let after = node.latch.unlock();
             // SAFETY: the key has just left its node.
             unsafe { K::retire(words, worker) };
-            if count == 1 {
-                self.unlink_empty(&probe, worker);
-            }
-            return Some(value);
+            on_change(LeafChange { leaf: node.address(), before: version, after, sibling: None });
+            return Some((value, count == 1));
         }
     }
 

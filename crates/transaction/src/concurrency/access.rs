@@ -173,7 +173,9 @@ impl Occ {
             }
             self.link_secondary(table, index, (&new, &merged), &after, record)?;
             if own {
-                self.tables.store(table.id).index_at(index).remove(&before, &mut self.worker);
+                let Self { tables, worker, leaves, .. } = self;
+                let index = tables.store(table.id).index_at(index);
+                index.remove_own(&before, worker, &mut |change| Self::follow(leaves, &change));
             } else {
                 self.writes.links.push(Link { record, table: table.id, index, key: after });
             }

@@ -1,0 +1,303 @@
+//! Random schemas, procedures and histories: what clr-p comes to, in every mode and with several numbers of threads, is
+//! what clr comes to, and what the database held.
+//!
+//! `PROPTEST_CASES` sets how many (default 1,000). A failing case shrinks and prints itself as SQL.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use common::{on, recovered_digest_on};
+use proptest::prelude::*;
+use reprise::disk::{CrashingDisk, Disk};
+use reprise::{Database, Error, Value};
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Tables `t0`, `t1`, … of these shapes; all have the columns a, b, v, w.
+const TABLES: [&str; 4] = [
+    "CREATE TABLE t0 (a INT PRIMARY KEY, b INT NOT NULL, v INT NOT NULL, w TEXT);",
+    "CREATE TABLE t1 (a INT, b INT, v INT NOT NULL, w TEXT, PRIMARY KEY (a, b));
+     CREATE INDEX t1_v ON t1 (v, a);",
+    "CREATE TABLE t2 (a INT, b INT, v INT, w TEXT, PRIMARY KEY (b, a)); CREATE UNIQUE INDEX t2_v ON t2 (a, v);",
+    "CREATE TABLE t3 (a INT PRIMARY KEY, b INT, v NUMERIC(8,2), w TEXT);",
+];
+/// Keys are drawn from so few values that rows meet often.
+const VALUES: i32 = 5;
+
+/// An integer expression.
+#[derive(Clone, Debug)]
+enum Int {
+    Constant(i32),
+    /// A parameter or variable.
+    Name(&'static str),
+    Sum(Box<Int>, Box<Int>),
+    /// The first if the second is even.
+    Choice(Box<Int>, Box<Int>),
+}
+
+/// Which rows.
+#[derive(Clone, Debug)]
+enum Rows {
+    /// By the whole key.
+    Key(Int, Int),
+    /// By a, and by b from a value on.
+    From(Int, Int),
+    /// By a.
+    First(Int),
+    /// By v.
+    ByValue(Int),
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Assign(&'static str, Int),
+    Read(usize, Rows, &'static str),
+    Count(usize, Rows, &'static str),
+    Insert(usize, Int, Int, Int),
+    Update(usize, Rows, Int, Option<&'static str>),
+    /// Moves rows to another b.
+    Move(usize, Rows, Int),
+    Delete(usize, Rows, Option<&'static str>),
+    IfFound(Vec<Step>),
+    If(Int, Vec<Step>, Vec<Step>),
+    Loop(&'static str, Int, Vec<Step>),
+    Each(usize, Rows, &'static str, Vec<Step>),
+    While(&'static str, Vec<Step>),
+    Exit(Int),
+    Continue(Int),
+    Return(Int),
+    Raise(Int),
+    /// Calls the procedure before this one, if there is one.
+    Call(Int, Int, &'static str),
+}
+
+const NAMES: [&str; 5] = ["x", "y", "p", "q", "r"];
+/// What is assigned to: not the parameters x and y.
+const VARIABLES: [&str; 3] = ["p", "q", "r"];
+
+fn int() -> impl Strategy<Value = Int> {
+    let leaf = prop_oneof![
+        (0..VALUES).prop_map(Int::Constant),
+        proptest::sample::select(&NAMES[..]).prop_map(Int::Name),
+        proptest::sample::select(&NAMES[..2]).prop_map(Int::Name),
+    ];
+    leaf.prop_recursive(2, 4, 2, |inner| {
+        prop_oneof![
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| Int::Sum(a.into(), b.into())),
+            (inner.clone(), inner).prop_map(|(a, b)| Int::Choice(a.into(), b.into())),
+        ]
+    })
+}
+
+fn rows() -> impl Strategy<Value = Rows> {
+    prop_oneof![
+        4 => (int(), int()).prop_map(|(a, b)| Rows::Key(a, b)),
+        1 => (int(), int()).prop_map(|(a, b)| Rows::From(a, b)),
+        1 => int().prop_map(Rows::First),
+        1 => int().prop_map(Rows::ByValue),
+    ]
+}
+
+fn steps(depth: u32) -> BoxedStrategy<Vec<Step>> {
+    let table = || 0..TABLES.len();
+    let variable = || proptest::sample::select(&VARIABLES[..]);
+    let maybe = || proptest::option::of(proptest::sample::select(&VARIABLES[..]));
+    let simple = prop_oneof![
+        2 => (variable(), int()).prop_map(|(name, value)| Step::Assign(name, value)),
+        4 => (table(), rows(), variable()).prop_map(|(t, rows, name)| Step::Read(t, rows, name)),
+        1 => (table(), rows(), variable()).prop_map(|(t, rows, name)| Step::Count(t, rows, name)),
+        4 => (table(), int(), int(), int()).prop_map(|(t, a, b, v)| Step::Insert(t, a, b, v)),
+        5 => (table(), rows(), int(), maybe()).prop_map(|(t, rows, v, into)| Step::Update(t, rows, v, into)),
+        1 => (table(), rows(), int()).prop_map(|(t, rows, b)| Step::Move(t, rows, b)),
+        2 => (table(), rows(), maybe()).prop_map(|(t, rows, into)| Step::Delete(t, rows, into)),
+        1 => int().prop_map(Step::Exit),
+        1 => int().prop_map(Step::Continue),
+        1 => int().prop_map(Step::Return),
+        1 => int().prop_map(Step::Raise),
+        1 => (int(), int(), variable()).prop_map(|(x, y, into)| Step::Call(x, y, into)),
+    ];
+    if depth == 0 {
+        return proptest::collection::vec(simple, 1..3).boxed();
+    }
+    let inner = || steps(depth - 1);
+    let step = prop_oneof![
+        6 => simple,
+        1 => inner().prop_map(Step::IfFound),
+        1 => (int(), inner(), inner()).prop_map(|(c, then, other)| Step::If(c, then, other)),
+        2 => (variable(), int(), inner()).prop_map(|(i, to, body)| Step::Loop(i, to, body)),
+        1 => (table(), rows(), variable(), inner()).prop_map(|(t, rows, name, body)| Step::Each(t, rows, name, body)),
+        1 => (variable(), inner()).prop_map(|(name, body)| Step::While(name, body)),
+    ];
+    proptest::collection::vec(step, 1..5).boxed()
+}
+
+impl fmt::Display for Int {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Constant(value) => write!(f, "{value}"),
+            Self::Name(name) => write!(f, "coalesce({name}, 1)"),
+            Self::Sum(a, b) => write!(f, "(({a} + {b}) % {VALUES})"),
+            Self::Choice(a, b) => write!(f, "(CASE WHEN {b} % 2 = 0 THEN {a} ELSE 2 END)"),
+        }
+    }
+}
+
+impl fmt::Display for Rows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Key(a, b) => write!(f, "a = {a} AND b = {b}"),
+            Self::From(a, b) => write!(f, "a = {a} AND b >= {b}"),
+            Self::First(a) => write!(f, "a = {a}"),
+            Self::ByValue(v) => write!(f, "v = {v}"),
+        }
+    }
+}
+
+/// Writes steps as PL/pgSQL. `number` names loops; `around` is how many loops are around them.
+fn write_steps(
+    f: &mut fmt::Formatter<'_>,
+    steps: &[Step],
+    procedure: usize,
+    (number, around): (&mut usize, usize),
+) -> fmt::Result {
+    for step in steps {
+        let body = |f: &mut fmt::Formatter<'_>, steps: &[Step], number: &mut usize, around| {
+            write_steps(f, steps, procedure, (number, around))
+        };
+        let returning =
+            |into: &Option<&str>| into.map_or(String::new(), |name| format!(" RETURNING v INTO {name}"));
+        match step {
+            Step::Assign(name, value) => writeln!(f, "{name} := {value};")?,
+            Step::Read(t, rows, name) => {
+                writeln!(f, "SELECT v INTO {name} FROM t{t} WHERE {rows} ORDER BY a, b LIMIT 1;")?;
+            }
+            Step::Count(t, rows, name) => {
+                writeln!(f, "SELECT count(*) % {VALUES} INTO {name} FROM t{t} WHERE {rows};")?;
+            }
+            Step::Insert(t, a, b, v) => {
+                writeln!(f, "INSERT INTO t{t} VALUES ({a}, {b}, {v}, 'row ' || {v});")?;
+            }
+            Step::Update(t, rows, v, into) => {
+                let returning = if let Rows::Key(..) = rows { returning(into) } else { String::new() };
+                writeln!(
+                    f,
+                    "UPDATE t{t} SET v = (v + {v}) % {VALUES}, w = left(coalesce(w, '') || {v}, 12) WHERE {rows}{returning};"
+                )?;
+            }
+            Step::Move(t, rows, b) if *t == 0 || *t == 3 => {
+                writeln!(f, "UPDATE t{t} SET b = {b} WHERE {rows};")?;
+            }
+            Step::Move(..) => {}
+            Step::Delete(t, rows, into) => {
+                let returning = if let Rows::Key(..) = rows { returning(into) } else { String::new() };
+                writeln!(f, "DELETE FROM t{t} WHERE {rows}{returning};")?;
+            }
+            Step::IfFound(then) => {
+                writeln!(f, "IF FOUND THEN")?;
+                body(f, then, number, around)?;
+                writeln!(f, "END IF;")?;
+            }
+            Step::If(condition, then, other) => {
+                writeln!(f, "IF {condition} > 1 THEN")?;
+                body(f, then, number, around)?;
+                writeln!(f, "ELSE")?;
+                body(f, other, number, around)?;
+                writeln!(f, "END IF;")?;
+            }
+            Step::Loop(name, to, inside) => {
+                *number += 1;
+                let i = format!("i{number}");
+                writeln!(f, "FOR {i} IN 1..{to} LOOP\n{name} := {i};")?;
+                body(f, inside, number, around + 1)?;
+                writeln!(f, "END LOOP;")?;
+            }
+            Step::Each(t, rows, name, inside) => {
+                writeln!(f, "FOR {name}, e IN SELECT v, a FROM t{t} WHERE {rows} ORDER BY a, b LOOP")?;
+                body(f, inside, number, around + 1)?;
+                writeln!(f, "END LOOP;")?;
+            }
+            Step::While(name, inside) => {
+                *number += 1;
+                let n = format!("n{around}");
+                writeln!(f, "{n} := 0;\nWHILE {n} < 3 LOOP\n{n} := {n} + 1; {name} := {n};")?;
+                body(f, inside, number, around + 1)?;
+                writeln!(f, "END LOOP;")?;
+            }
+            Step::Exit(when) if around > 0 => writeln!(f, "EXIT WHEN {when} > 2;")?,
+            Step::Continue(when) if around > 0 => writeln!(f, "CONTINUE WHEN {when} > 2;")?,
+            Step::Exit(_) | Step::Continue(_) => {}
+            Step::Return(when) => writeln!(f, "IF {when} > 3 THEN RETURN; END IF;")?,
+            Step::Raise(when) => writeln!(f, "IF {when} > 3 THEN RAISE EXCEPTION 'no'; END IF;")?,
+            Step::Call(x, y, into) if procedure > 0 => {
+                writeln!(f, "CALL p{}({x}, {y}, {into});", procedure - 1)?;
+            }
+            Step::Call(..) => {}
+        }
+    }
+    Ok(())
+}
+
+/// The procedures of a case, and its calls: procedure and arguments.
+#[derive(Clone)]
+struct Case {
+    procedures: Vec<Vec<Step>>,
+    calls: Vec<(usize, i32, i32)>,
+}
+
+impl Case {
+    fn script(&self) -> String {
+        format!("{}\n{self:?}", TABLES.join("\n"))
+    }
+}
+
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, steps) in self.procedures.iter().enumerate() {
+            writeln!(f, "CREATE PROCEDURE p{number}(x INT, y INT, OUT result INT) LANGUAGE plpgsql AS $$")?;
+            writeln!(f, "DECLARE p INT; q INT; r INT; e INT; n0 INT; n1 INT; n2 INT; n3 INT;\nBEGIN")?;
+            write_steps(f, steps, number, (&mut 0, 0))?;
+            writeln!(f, "result := p;\nEND $$;")?;
+        }
+        for (procedure, x, y) in &self.calls {
+            writeln!(f, "-- CALL p{procedure}({x}, {y});")?;
+        }
+        Ok(())
+    }
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    let procedures = proptest::collection::vec(steps(2), 1..4);
+    procedures.prop_flat_map(|procedures| {
+        let call = (0..procedures.len(), 0..VALUES, 0..VALUES);
+        let calls = proptest::collection::vec(call, 1..60);
+        calls.prop_map(move |calls| Case { procedures: procedures.clone(), calls })
+    })
+}
+
+/// Runs a case and recovers it by all methods.
+fn check(case: &Case) {
+    let disk: Arc<dyn Disk> = Arc::new(CrashingDisk::default());
+    let folder = Path::new("/data");
+    let db = Database::open(folder, on(Arc::clone(&disk))).unwrap();
+    let mut session = db.session().unwrap();
+    session.execute_script(&case.script()).unwrap();
+    for (procedure, x, y) in &case.calls {
+        let arguments = [Value::Int((*x).into()), Value::Int((*y).into())];
+        match session.submit(&format!("p{procedure}"), &arguments) {
+            Ok(_) | Err(Error::Sql(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    let live = db.digest().unwrap();
+    drop((session, db));
+    assert_eq!(recovered_digest_on(&disk, folder), live, "recovered against live");
+}
+
+#[test]
+fn parallel_replay_equals_serial_replay() {
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(1_000);
+    let config =
+        ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 4_000, ..Default::default() };
+    proptest!(config, |(case in case())| check(&case));
+}
