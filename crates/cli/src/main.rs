@@ -3,6 +3,7 @@
 mod bench;
 mod clients;
 mod demo;
+mod explain;
 mod inspect;
 mod options;
 mod progress;
@@ -30,6 +31,8 @@ enum Command {
     Bench(bench::Arguments),
     /// Recover a data folder and report; reads only.
     Recover(recover::Arguments),
+    /// Show what the analysis of procedures finds: what replay keeps of them, slices, blocks.
+    Explain(explain::Arguments),
     /// Show the log of a data folder: files, batches, records, checks; reads only.
     Log(inspect::Arguments),
 }
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Recover(arguments) => recover::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Explain(arguments) => explain::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Log(arguments) => inspect::run(&arguments).map(|()| ExitCode::SUCCESS),
     };
     match result {

@@ -125,3 +125,29 @@ fn out_of_memory_is_an_error_of_the_statement() {
         "a restart under the same limit succeeds"
     );
 }
+
+#[test]
+fn returning_into_gives_nulls_without_a_row_and_refuses_several() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = open(folder.path());
+    let mut session = db.session().unwrap();
+    session
+        .execute_script(
+            "CREATE TABLE t (a INT, b INT, v INT NOT NULL, PRIMARY KEY (a, b));
+             INSERT INTO t VALUES (1, 1, 7), (1, 2, 8);
+             CREATE PROCEDURE change(p_a INT, p_b INT, OUT o INT) LANGUAGE plpgsql AS $$ BEGIN
+                 o := 5;
+                 UPDATE t SET v = v + 1 WHERE a = p_a AND b = p_b RETURNING v INTO o;
+             END $$;
+             CREATE PROCEDURE remove(p_a INT, OUT o INT) LANGUAGE plpgsql AS $$ BEGIN
+                 o := 5;
+                 DELETE FROM t WHERE a = p_a RETURNING v INTO o;
+             END $$;",
+        )
+        .unwrap();
+    assert_eq!(session.call("change", params![1, 1]).unwrap()[0], Value::Int(8));
+    assert_eq!(session.call("change", params![2, 1]).unwrap()[0], Value::Null);
+    assert_eq!(session.call("remove", params![2]).unwrap()[0], Value::Null);
+    let error = session.call("remove", params![1]).unwrap_err().to_string();
+    assert!(error.contains("more than one row"), "{error}");
+}

@@ -193,7 +193,7 @@ fn spawn(arguments: &Arguments, folder: &Path) -> Result<Child> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("cannot start the child")
 }
 
-/// Recovers twice without changing anything, then opens the database and looks for every acknowledged transaction.
+/// Recovers by each method without changing anything, then opens the database and looks for every acknowledged transaction.
 fn recover_and_check(
     arguments: &Arguments,
     folder: &Path,
@@ -204,13 +204,9 @@ fn recover_and_check(
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let memory_gib = arguments.database.memory_gib;
     outcome.recoveries.clear();
-    for _ in 0..2 {
-        outcome.recoveries.push(recover::recover(
-            folder,
-            (Method::Clr, ReplayMode::default()),
-            threads,
-            memory_gib,
-        )?);
+    for method in [Method::Clr, Method::ClrP] {
+        let how = (method, ReplayMode::default());
+        outcome.recoveries.push(recover::recover(folder, how, threads, memory_gib)?);
     }
     let first = &outcome.recoveries[0].digest;
     outcome.identical = outcome.recoveries.iter().all(|recovery| recovery.digest == *first);
