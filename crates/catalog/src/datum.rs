@@ -129,6 +129,21 @@ impl Arena {
         Datum::Array(Span { start, length: position(elements.len()) })
     }
 
+    /// Begins an array whose elements follow one by one.
+    pub(crate) fn begin_array(&self) -> usize {
+        self.elements.len()
+    }
+
+    /// Adds an element to the array that was begun.
+    pub(crate) fn push_element(&mut self, element: Datum) {
+        self.elements.push(element);
+    }
+
+    /// Ends the array that was begun at a place.
+    pub(crate) fn end_array(&self, start: usize) -> Datum {
+        Datum::Array(Span { start: position(start), length: position(self.elements.len() - start) })
+    }
+
     /// The elements of an array.
     #[inline]
     pub fn elements(&self, span: Span) -> &[Datum] {

@@ -151,10 +151,13 @@ pub fn decode_value(ty: Type, reader: &mut Reader<'_>, arena: &mut Arena) -> Res
         if length > reader.remaining() as u64 {
             return Err(DecodeError);
         }
-        let elements = (0..length)
-            .map(|_| decode_value(ty.element().into(), reader, arena))
-            .collect::<Result<Vec<_>, _>>()?;
-        return Ok(arena.push_array(&elements));
+        // Elements are scalars, so nothing else is added to the arena's elements in between.
+        let start = arena.begin_array();
+        for _ in 0..length {
+            let element = decode_value(ty.element().into(), reader, arena)?;
+            arena.push_element(element);
+        }
+        return Ok(arena.end_array(start));
     };
     if scalar.is_bytes() {
         let bytes = reader.take(usize::try_from(length).map_err(|_| DecodeError)?)?;
@@ -169,6 +172,27 @@ pub fn decode_value(ty: Type, reader: &mut Reader<'_>, arena: &mut Arena) -> Res
     let mantissa = i128::from_le_bytes(reader.array()?);
     let scale = u8::try_from(length).map_err(|_| DecodeError)?;
     Ok(arena.push_decimal(Decimal::new(mantissa, scale).map_err(|_| DecodeError)?))
+}
+
+/// Passes over a datum of a type.
+///
+/// # Errors
+/// Bytes that no value of the type is written as, as far as its length tells.
+pub fn skip_value(ty: Type, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+    let head = reader.varint()?;
+    if is_integral(ty) {
+        return if head == 3 { reader.take(8).map(|_| ()) } else { Ok(()) };
+    }
+    let Some(length) = head.checked_sub(1) else { return Ok(()) };
+    let bytes = match ty {
+        Type::Scalar(scalar) if scalar.is_bytes() => usize::try_from(length).map_err(|_| DecodeError)?,
+        Type::Scalar(ScalarType::Double) => 8,
+        Type::Scalar(_) => 16,
+        Type::Array(_) => {
+            return (0..length).try_for_each(|_| skip_value(ty.element().into(), reader));
+        }
+    };
+    reader.take(bytes).map(|_| ())
 }
 
 #[cfg(test)]
@@ -210,6 +234,9 @@ mod tests {
             let decoded = decode_value(ty, &mut reader, &mut back).unwrap();
             assert_eq!(value_from_datum(decoded, ty, &back), value);
             assert_eq!(reader.remaining(), 0);
+            let mut reader = Reader::new(&bytes);
+            skip_value(ty, &mut reader).unwrap();
+            assert_eq!(reader.remaining(), 0, "{value:?} is passed over whole");
         }
     }
 

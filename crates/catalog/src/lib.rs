@@ -16,7 +16,7 @@ mod value;
 
 pub use datum::{Arena, Datum, Span};
 pub use decimal::{Decimal, DecimalError};
-pub use encoding::{DecodeError, Reader, decode_value, encode_value, put_varint};
+pub use encoding::{DecodeError, Reader, decode_value, encode_value, put_varint, skip_value};
 pub use identifiers::{CommitOrder, Epoch, IndexId, ProcedureId, TableId};
 pub use key::{encode_datum, successor};
 pub use row::{ColumnKind, ColumnSlot, RowLayout, VARIABLE_ALIGNMENT};

@@ -195,7 +195,7 @@ struct Webs<'p> {
 }
 
 impl Webs<'_> {
-    /// Gives every web of a program a register of its own. Windows keep theirs, behind those of the webs.
+    /// Gives every web of a program a register of its own; behind those come the windows.
     fn split(program: &mut Program) {
         let windows = window_registers(&program.operations);
         let mut registers: Vec<Register> = (0..program.registers as u32).map(Register).collect();
@@ -220,11 +220,16 @@ impl Webs<'_> {
             let next = Register(numbers.len() as u32);
             numbers.entry(root).or_insert(next);
         }
-        let first_window = numbers.len() as u32;
         let old_registers = program.registers;
+        let windows: Vec<Register> = windows.into_iter().collect();
+        let window = |register: Register| {
+            // In their old order, so that the registers of a window stay side by side.
+            let place = windows.binary_search(&register).expect("only windows keep their numbers");
+            Register((numbers.len() + place) as u32)
+        };
         let mut rename = |_: Role, register: &mut Register| {
             *register = if (register.0 as usize) < old_registers {
-                Register(first_window + register.0)
+                window(*register)
             } else {
                 numbers[&roots[register.0 as usize]]
             };
@@ -235,7 +240,7 @@ impl Webs<'_> {
         }
         let at_start = (0..old_registers).filter_map(|register| numbers.get(&roots[register]));
         program.unset = at_start.copied().collect();
-        program.registers = first_window as usize + old_registers;
+        program.registers = numbers.len() + windows.len();
     }
 
     fn used(&mut self, occurrence: Occurrence, reaching: &Reaching) {

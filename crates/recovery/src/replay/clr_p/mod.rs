@@ -11,7 +11,7 @@ mod tape;
 
 use crate::{LogContents, Progress, RecoveryError, Stage};
 use access::Direct;
-use catalog::{Arena, CommitOrder, Datum, ProcedureId, Reader, decode_value};
+use catalog::{CommitOrder, Datum, ProcedureId, Reader, decode_value, skip_value};
 use logging::content::{Record, StatementRecord};
 use procedure::analysis::{Analysis, Pieces};
 use procedure::{Call, DataAccess as _, Machine, OperationId, Procedure, Register, execute, execute_piece};
@@ -111,15 +111,13 @@ struct Segment<'s, 'l> {
 struct Replayer {
     data: Direct,
     machine: Machine,
-    scratch: Arena,
 }
 
 impl Replayer {
     fn new(tables: &Tables) -> Result<Self, RecoveryError> {
         let worker =
             Worker::new(tables.epochs.clone(), tables.memory.clone()).ok_or(RecoveryError::NoWorker)?;
-        let (machine, scratch) = (Machine::default(), Arena::default());
-        Ok(Self { data: Direct::new(tables.clone(), worker), machine, scratch })
+        Ok(Self { data: Direct::new(tables.clone(), worker), machine: Machine::default() })
     }
 }
 
@@ -170,7 +168,7 @@ fn run_statement(
     let (changed, effect) = schema.apply(record.text).map_err(RecoveryError::Definition)?;
     let mut replayer = Replayer::new(&tables)?;
     if let Effect::Run(procedure) = effect {
-        let Replayer { data, machine, .. } = &mut replayer;
+        let Replayer { data, machine } = &mut replayer;
         machine.reset(record.timestamp_us, record.seed);
         data.order = order;
         data.enter();
@@ -393,18 +391,18 @@ impl<'l> Segment<'_, 'l> {
         inputs: &[Option<Register>],
         replayer: &mut Replayer,
     ) -> Result<(), RecoveryError> {
-        let Replayer { machine, scratch, .. } = replayer;
+        let machine = &mut replayer.machine;
         let registers = self.pieces.programs[transaction.program].registers;
         machine.begin_piece(registers, transaction.timestamp_us, transaction.seed);
         let mut reader = Reader::new(transaction.arguments);
-        scratch.clear();
+        let failed = |error: &dyn std::fmt::Display| diverged(transaction.order, &procedure.name, error);
         for ((_, parameter), register) in procedure.inputs().zip(inputs) {
-            let arena = if register.is_some() { &mut machine.arena } else { &mut *scratch };
-            let value = decode_value(parameter.ty, &mut reader, arena)
-                .map_err(|error| diverged(transaction.order, &procedure.name, &error))?;
-            if let Some(register) = register {
-                machine.set(*register, value);
-            }
+            let Some(register) = register else {
+                skip_value(parameter.ty, &mut reader).map_err(|error| failed(&error))?;
+                continue;
+            };
+            let value = decode_value(parameter.ty, &mut reader, &mut machine.arena);
+            machine.set(*register, value.map_err(|error| failed(&error))?);
         }
         Ok(())
     }
@@ -428,8 +426,10 @@ impl<'l> Segment<'_, 'l> {
                 own.iter().map(|tape| tape.filter(|tape| tape.0 == block).map(|tape| tape.1)).collect()
             })
             .collect();
-        let names: HashMap<usize, &Arc<Procedure>> =
-            self.programs.values().map(|(program, procedure)| (*program, procedure)).collect();
+        let mut procedures: Vec<Option<&Procedure>> = vec![None; self.pieces.programs.len()];
+        for (program, procedure) in self.programs.values() {
+            procedures[*program] = Some(procedure);
+        }
         for numbers_of_pieces in batch.pieces[block][partition].chunks(RECLAIM_EVERY) {
             replayer.data.enter();
             for number in numbers_of_pieces {
@@ -437,7 +437,7 @@ impl<'l> Segment<'_, 'l> {
                 let program = transaction.program;
                 let own = self.pieces.pieces[program].iter().find(|piece| piece.block == block);
                 let piece = own.expect("a planned piece is there");
-                let procedure = names[&program];
+                let procedure = procedures[program].expect("a planned program has its procedure");
                 self.load_inputs(transaction, procedure, &piece.inputs, replayer)?;
                 let mut tapes = PieceTapes {
                     transaction: *number,
