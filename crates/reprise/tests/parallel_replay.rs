@@ -301,3 +301,25 @@ fn parallel_replay_equals_serial_replay() {
         ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 4_000, ..Default::default() };
     proptest!(config, |(case in case())| check(&case));
 }
+
+/// What the random cases once found: a RETURN from within a loop that does nothing else, and FOUND inside a loop over rows.
+#[test]
+fn jumps_and_found_are_replayed_as_they_ran() {
+    let disk: Arc<dyn Disk> = Arc::new(CrashingDisk::default());
+    let folder = Path::new("/data");
+    let db = Database::open(folder, on(Arc::clone(&disk))).unwrap();
+    let mut session = db.session().unwrap();
+    session.execute_script(include_str!("../../sql/tests/analysis/jumps.sql")).unwrap();
+    for id in 1..=6 {
+        let rows = format!("INSERT INTO a VALUES ({id}, 0); INSERT INTO b VALUES ({id}, 0);");
+        session.execute_script(&rows).unwrap();
+    }
+    session.execute_script("INSERT INTO c VALUES (1, 0), (3, 0);").unwrap();
+    for k in [2, 5, 1, 9, 4, 3] {
+        let _ = session.submit("returns_from_within", &[Value::Int(k)]).unwrap();
+        let _ = session.submit("finds", &[Value::Int(k)]).unwrap();
+    }
+    let live = db.digest().unwrap();
+    drop((session, db));
+    assert_eq!(recovered_digest_on(&disk, folder), live);
+}
