@@ -213,6 +213,12 @@ impl Operation {
         }
     }
 
+    /// Whether it and another operation may not change places: they touch one table, and one of them modifies it (PACMAN
+    /// §4.1.1, data dependency).
+    pub fn is_data_dependent(&self, other: &Self) -> bool {
+        self.table().id == other.table().id && (self.writes() || other.writes())
+    }
+
     /// Whether it changes its table.
     pub fn writes(&self) -> bool {
         !matches!(self.kind, OperationKind::Select(_))

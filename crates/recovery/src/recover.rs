@@ -193,16 +193,10 @@ fn define(statements: &[String], mut tables: Tables) -> Result<(Schema, Tables),
     let mut schema = Schema::default();
     let mut worker =
         Worker::new(tables.epochs.clone(), tables.memory.clone()).ok_or(RecoveryError::NoWorker)?;
-    worker.enter();
     for statement in statements {
         let (changed, effect) = schema.apply(statement).map_err(RecoveryError::Definition)?;
-        tables.apply(&effect, &mut worker).map_err(|error| RecoveryError::Diverged {
-            order: CommitOrder(0),
-            what: statement.clone(),
-            error: error.to_string(),
-        })?;
+        replay::define(CommitOrder(0), statement, &effect, &mut tables, &mut worker)?;
         schema = changed;
     }
-    worker.exit();
     Ok((schema, tables))
 }

@@ -108,11 +108,8 @@ impl LocalGraph {
     /// their results executes them.
     pub fn of(program: &Program, place: usize, free: &dyn Fn(OperationId) -> bool) -> Self {
         let operation = |id: &OperationId| &program.operations[id.0 as usize];
-        let data_dependent = |a: &OperationId, b: &OperationId| {
-            program.whole
-                || operation(a).table().id == operation(b).table().id
-                    && (operation(a).writes() || operation(b).writes())
-        };
+        let data_dependent =
+            |a: &OperationId, b: &OperationId| program.whole || operation(a).is_data_dependent(operation(b));
         let ids: Vec<OperationId> =
             program.operation_ids().filter(|id| program.whole || !free(*id)).collect();
         let groups = grouped(&ids, data_dependent);
@@ -144,9 +141,7 @@ impl GlobalGraph {
                 |slice: &Slice, id: OperationId| &programs[slice.program].operations[id.0 as usize];
             a.operations.iter().any(|first| {
                 let first = operation(a, *first);
-                b.operations.iter().map(|second| operation(b, *second)).any(|second| {
-                    first.table().id == second.table().id && (first.writes() || second.writes())
-                })
+                b.operations.iter().any(|second| first.is_data_dependent(operation(b, *second)))
             })
         };
         let groups = grouped(&slices, data_dependent);

@@ -1,6 +1,7 @@
 //! `clr`: serial re-execution of the command log in commit order.
 //! Paper: PACMAN §2.3 (CLR); command logging §III. The reference for every other method.
 
+use super::{define, diverged, undefined, unknown_record};
 use crate::{LogContents, Progress, RecoveryError, Stage};
 use catalog::{CommitOrder, Datum, Epoch, ProcedureId, Reader, decode_value};
 use logging::content::{CallRecord, Record, StatementRecord};
@@ -45,11 +46,7 @@ pub(crate) fn replay(
         match record {
             Record::Call(call) => replay.call(order, &call)?,
             Record::Statement(statement) => replay.statement(order, &statement)?,
-            _ => {
-                let what = "a record".into();
-                let error = "this method does not replay this kind of record".into();
-                return Err(RecoveryError::Diverged { order, what, error });
-            }
+            _ => return Err(unknown_record(order)),
         }
         replay.occ.collect_garbage(Epoch(order.epoch().0 - 1));
         if done % REPORT_EVERY == 0 {
@@ -69,9 +66,7 @@ impl Replay<'_> {
     fn call(&mut self, order: CommitOrder, record: &CallRecord<'_>) -> Result<(), RecoveryError> {
         let found = self.procedures.get(&record.procedure);
         let Some(procedure) = found.filter(|procedure| procedure.version == record.version) else {
-            let what = format!("procedure {}, version {}", record.procedure.0, record.version);
-            let error = "it is not defined at this place of the log".into();
-            return Err(RecoveryError::Diverged { order, what, error });
+            return Err(undefined(order, record.procedure, record.version));
         };
         let procedure = Arc::clone(procedure);
         self.machine.reset(record.timestamp_us, record.seed);
@@ -110,24 +105,11 @@ impl Replay<'_> {
             self.arguments.clear();
             return self.run(order, &procedure, record.timestamp_us, record.seed);
         }
-        let worker = self.occ.worker();
-        worker.enter();
-        let applied = self.tables.apply(&effect, worker);
-        worker.exit();
-        applied.map_err(|error| RecoveryError::Diverged {
-            order,
-            what: record.text.into(),
-            error: error.to_string(),
-        })?;
+        define(order, record.text, &effect, &mut self.tables, self.occ.worker())?;
         self.schema = schema;
         self.occ.set_tables(self.tables.clone());
         self.index_procedures();
         self.statements.push(record.text.into());
         Ok(())
     }
-}
-
-fn diverged(order: CommitOrder, procedure: &Procedure, error: &dyn std::fmt::Display) -> RecoveryError {
-    let what = format!("procedure {}", procedure.name);
-    RecoveryError::Diverged { order, what, error: error.to_string() }
 }

@@ -7,8 +7,14 @@ pub(crate) use clr::replay as clr;
 pub(crate) use clr_p::{How, replay as clr_p};
 pub use clr_p::{ReplayBreakdown, ReplayMode};
 
+use crate::RecoveryError;
+use catalog::{CommitOrder, ProcedureId};
+use procedure::Procedure;
+use sql::Effect;
 use std::fmt;
 use std::str::FromStr;
+use storage::Worker;
+use transaction::Tables;
 
 /// How a log is replayed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -63,4 +69,36 @@ impl fmt::Display for Method {
             Self::ClrP => "clr-p",
         })
     }
+}
+
+/// A call does not do again what it did.
+fn diverged(order: CommitOrder, procedure: &Procedure, error: &dyn fmt::Display) -> RecoveryError {
+    let what = format!("procedure {}", procedure.name);
+    RecoveryError::Diverged { order, what, error: error.to_string() }
+}
+
+/// The log names a procedure that is not there.
+fn undefined(order: CommitOrder, procedure: ProcedureId, version: u32) -> RecoveryError {
+    let what = format!("procedure {}, version {version}", procedure.0);
+    RecoveryError::Diverged { order, what, error: "it is not defined at this place of the log".into() }
+}
+
+/// The log holds a kind of record that the method does not replay.
+fn unknown_record(order: CommitOrder) -> RecoveryError {
+    let error = "this method does not replay this kind of record".into();
+    RecoveryError::Diverged { order, what: "a record".into(), error }
+}
+
+/// Changes tables as a definition says.
+pub(crate) fn define(
+    order: CommitOrder,
+    text: &str,
+    effect: &Effect,
+    tables: &mut Tables,
+    worker: &mut Worker,
+) -> Result<(), RecoveryError> {
+    worker.enter();
+    let applied = tables.apply(effect, worker);
+    worker.exit();
+    applied.map_err(|error| RecoveryError::Diverged { order, what: text.into(), error: error.to_string() })
 }

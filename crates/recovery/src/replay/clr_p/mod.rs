@@ -9,6 +9,7 @@ mod access;
 mod schedule;
 mod tape;
 
+use super::{define, diverged, undefined, unknown_record};
 use crate::{LogContents, Progress, RecoveryError, Stage};
 use access::Direct;
 use catalog::{CommitOrder, Datum, ProcedureId, Reader, decode_value, skip_value};
@@ -97,7 +98,10 @@ struct Segment<'s, 'l> {
     /// Transactions of a batch.
     batch: usize,
     pieces: &'s Pieces,
-    programs: &'s HashMap<(ProcedureId, u32), (usize, Arc<Procedure>)>,
+    /// The place of each procedure's program.
+    programs: HashMap<(ProcedureId, u32), usize>,
+    /// The procedure of each program.
+    procedures: Vec<&'s Procedure>,
     partitions: Vec<usize>,
     /// For each program and operation: the block whose pieces send it, and the number of the tape there.
     tapes: Vec<Vec<Option<(usize, usize)>>>,
@@ -121,10 +125,6 @@ impl Replayer {
     }
 }
 
-fn diverged(order: CommitOrder, name: &str, error: &dyn std::fmt::Display) -> RecoveryError {
-    RecoveryError::Diverged { order, what: format!("procedure {name}"), error: error.to_string() }
-}
-
 /// Replays everything; returns the definitions and tables as they are afterwards, and where the time went.
 pub(crate) fn replay(
     log: &LogContents,
@@ -138,20 +138,24 @@ pub(crate) fn replay(
     let mut breakdown = ReplayBreakdown::default();
     let mut place = 0;
     while place < log.len() {
-        let (order, record) = log.record(place);
-        if let Record::Statement(statement) = record {
-            (schema, tables) = run_statement(order, &statement, schema, tables, statements)?;
-            place += 1;
-            continue;
-        }
-        let is_call = |place: &usize| matches!(log.record(*place).1, Record::Call(_));
-        let end = (place..log.len()).find(|place| !is_call(place)).unwrap_or(log.len());
-        replay_calls(log, place..end, &schema, &tables, how, progress, &mut breakdown)?;
-        place = end;
-        if place < log.len() && !matches!(log.record(place).1, Record::Statement(_)) {
-            let (order, _) = log.record(place);
-            let error = "this method does not replay this kind of record".into();
-            return Err(RecoveryError::Diverged { order, what: "a record".into(), error });
+        match log.record(place) {
+            (order, Record::Statement(statement)) => {
+                (schema, tables) = run_statement(order, &statement, schema, tables, statements)?;
+                place += 1;
+            }
+            (_, Record::Call(_)) => {
+                let (first, mut occurring) = (place, BTreeSet::new());
+                while place < log.len()
+                    && let Record::Call(call) = log.record(place).1
+                {
+                    occurring.insert((call.procedure, call.version));
+                    place += 1;
+                }
+                let procedures =
+                    schema.procedures().filter(|own| occurring.contains(&(own.id, own.version))).collect();
+                replay_calls(log, first..place, procedures, &tables, how, progress, &mut breakdown)?;
+            }
+            (order, _) => return Err(unknown_record(order)),
         }
     }
     Ok((schema, tables, breakdown))
@@ -177,18 +181,10 @@ fn run_statement(
         data.exit();
         return match executed {
             Ok(()) => Ok((schema, tables)),
-            Err(failure) => Err(diverged(order, &procedure.name, &failure)),
+            Err(failure) => Err(diverged(order, &procedure, &failure)),
         };
     }
-    let worker = &mut replayer.data.worker;
-    worker.enter();
-    let applied = tables.apply(&effect, worker);
-    worker.exit();
-    applied.map_err(|error| RecoveryError::Diverged {
-        order,
-        what: record.text.into(),
-        error: error.to_string(),
-    })?;
+    define(order, record.text, &effect, &mut tables, &mut replayer.data.worker)?;
     statements.push(record.text.into());
     Ok((changed, tables))
 }
@@ -197,30 +193,19 @@ fn run_statement(
 fn replay_calls(
     log: &LogContents,
     range: std::ops::Range<usize>,
-    schema: &Schema,
+    procedures: Vec<&Arc<Procedure>>,
     tables: &Tables,
     how: How,
     progress: &Progress,
     breakdown: &mut ReplayBreakdown,
 ) -> Result<(), RecoveryError> {
     let begun = Instant::now();
-    let occurring: BTreeSet<(ProcedureId, u32)> = range
-        .clone()
-        .filter_map(|place| match log.record(place).1 {
-            Record::Call(call) => Some((call.procedure, call.version)),
-            _ => None,
-        })
-        .collect();
-    let of_log = |procedure: &&Arc<Procedure>| occurring.contains(&(procedure.id, procedure.version));
-    let procedures: Vec<&Arc<Procedure>> = schema.procedures().filter(of_log).collect();
     let analysis = Analysis::for_replay(procedures.iter().map(|procedure| &***procedure));
     let pieces = Pieces::of(&analysis);
-    let mut programs = HashMap::new();
-    for procedure in procedures {
-        if let Some(place) = pieces.programs.iter().position(|program| program.procedure == procedure.id) {
-            programs.insert((procedure.id, procedure.version), (place, Arc::clone(procedure)));
-        }
-    }
+    let by_id = |id| procedures.iter().find(|own| own.id == id).expect("a program is of one of them");
+    let procedures: Vec<&Procedure> =
+        pieces.programs.iter().map(|program| &***by_id(program.procedure)).collect();
+    let programs = procedures.iter().enumerate().map(|(place, own)| ((own.id, own.version), place));
     breakdown.analysis_s += begun.elapsed().as_secs_f64();
 
     let most = if how.mode == ReplayMode::Static || how.threads == 1 {
@@ -240,7 +225,8 @@ fn replay_calls(
         first: range.start,
         batch: how.batch,
         pieces: &pieces,
-        programs: &programs,
+        programs: programs.collect(),
+        procedures,
         partitions,
         tapes,
         tape_counts,
@@ -349,11 +335,10 @@ impl<'l> Segment<'_, 'l> {
         for place in first..last {
             let (order, record) = self.log.record(place);
             let Record::Call(call) = record else { unreachable!("a segment holds calls only") };
-            let Some((program, procedure)) = self.programs.get(&(call.procedure, call.version)) else {
-                let what = format!("procedure {}, version {}", call.procedure.0, call.version);
-                let error = "it is not defined at this place of the log".into();
-                return Err(RecoveryError::Diverged { order, what, error });
+            let Some(program) = self.programs.get(&(call.procedure, call.version)) else {
+                return Err(undefined(order, call.procedure, call.version));
             };
+            let procedure = self.procedures[*program];
             let number = planned.transactions.len();
             planned.transactions.push(Transaction {
                 order,
@@ -366,14 +351,14 @@ impl<'l> Segment<'_, 'l> {
             if own.iter().any(|piece| self.partitions[piece.block] > 1) {
                 let transaction = &planned.transactions[number];
                 let inputs = &self.pieces.programs[*program].inputs;
-                self.load_inputs(transaction, procedure, inputs, replayer)?;
+                self.load_inputs(transaction, inputs, replayer)?;
             }
             for piece in own {
                 let count = self.partitions[piece.block];
                 let partition = if count == 1 {
                     0
                 } else {
-                    partition_of(piece, count, replayer).map_err(|e| diverged(order, &procedure.name, &e))?
+                    partition_of(piece, count, replayer).map_err(|e| diverged(order, procedure, &e))?
                 };
                 planned.partitions[piece.block][number] = partition as u8;
                 planned.pieces[piece.block][partition].push(number as u32);
@@ -387,15 +372,15 @@ impl<'l> Segment<'_, 'l> {
     fn load_inputs(
         &self,
         transaction: &Transaction<'_>,
-        procedure: &Procedure,
         inputs: &[Option<Register>],
         replayer: &mut Replayer,
     ) -> Result<(), RecoveryError> {
         let machine = &mut replayer.machine;
+        let procedure = self.procedures[transaction.program];
         let registers = self.pieces.programs[transaction.program].registers;
         machine.begin_piece(registers, transaction.timestamp_us, transaction.seed);
         let mut reader = Reader::new(transaction.arguments);
-        let failed = |error: &dyn std::fmt::Display| diverged(transaction.order, &procedure.name, error);
+        let failed = |error: &dyn std::fmt::Display| diverged(transaction.order, procedure, error);
         for ((_, parameter), register) in procedure.inputs().zip(inputs) {
             let Some(register) = register else {
                 skip_value(parameter.ty, &mut reader).map_err(|error| failed(&error))?;
@@ -419,17 +404,6 @@ impl<'l> Segment<'_, 'l> {
         let mut sent: Vec<Tape> = Vec::new();
         sent.resize_with(self.tape_counts[block], Tape::default);
         let mut received = Vec::new();
-        let numbers: Vec<Vec<Option<usize>>> = self
-            .tapes
-            .iter()
-            .map(|own| {
-                own.iter().map(|tape| tape.filter(|tape| tape.0 == block).map(|tape| tape.1)).collect()
-            })
-            .collect();
-        let mut procedures: Vec<Option<&Procedure>> = vec![None; self.pieces.programs.len()];
-        for (program, procedure) in self.programs.values() {
-            procedures[*program] = Some(procedure);
-        }
         for numbers_of_pieces in batch.pieces[block][partition].chunks(RECLAIM_EVERY) {
             replayer.data.enter();
             for number in numbers_of_pieces {
@@ -437,12 +411,12 @@ impl<'l> Segment<'_, 'l> {
                 let program = transaction.program;
                 let own = self.pieces.pieces[program].iter().find(|piece| piece.block == block);
                 let piece = own.expect("a planned piece is there");
-                let procedure = procedures[program].expect("a planned program has its procedure");
-                self.load_inputs(transaction, procedure, &piece.inputs, replayer)?;
+                let procedure = self.procedures[program];
+                self.load_inputs(transaction, &piece.inputs, replayer)?;
                 let mut tapes = PieceTapes {
                     transaction: *number,
                     piece,
-                    numbers: &numbers[program],
+                    numbers: &self.tapes[program],
                     sent: &mut sent,
                     received: &mut received,
                     broken: false,
@@ -456,10 +430,10 @@ impl<'l> Segment<'_, 'l> {
                 let code = self.pieces.code(program, piece);
                 let run = execute_piece(code, &mut replayer.machine, &mut replayer.data, &mut tapes);
                 let broken = tapes.broken;
-                run.map_err(|failure| diverged(transaction.order, &procedure.name, &failure))?;
+                run.map_err(|failure| diverged(transaction.order, procedure, &failure))?;
                 if broken {
                     let error = "a piece needs what no piece before it has found";
-                    return Err(diverged(transaction.order, &procedure.name, &error));
+                    return Err(diverged(transaction.order, procedure, &error));
                 }
                 replayer.data.expect_nothing();
             }

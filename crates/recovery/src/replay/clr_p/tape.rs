@@ -41,8 +41,8 @@ fn copied(datum: Datum, from: &Arena, to: &mut Arena) -> Datum {
 pub(super) struct PieceTapes<'p, 't> {
     pub(super) transaction: u32,
     pub(super) piece: &'p Piece,
-    /// For each operation of the program, the tape of the piece-set that it is sent to.
-    pub(super) numbers: &'p [Option<usize>],
+    /// For each operation of the program that is sent, its block and the tape of the piece-set there.
+    pub(super) numbers: &'p [Option<(usize, usize)>],
     pub(super) sent: &'p mut [Tape],
     /// For each operation of the program, the tape it is received from, and the next value's place.
     pub(super) received: &'p mut Vec<Option<(&'t Tape, usize)>>,
@@ -68,7 +68,7 @@ impl Tapes for PieceTapes<'_, '_> {
     }
 
     fn send(&mut self, id: OperationId, value: Datum, arena: &Arena) {
-        let Some(number) = self.numbers[id.0 as usize] else { return };
+        let Some((_, number)) = self.numbers[id.0 as usize] else { return };
         let tape = &mut self.sent[number];
         if tape.starts.last().is_none_or(|(last, _)| *last != self.transaction) {
             tape.starts.push((self.transaction, tape.values.len() as u32));
