@@ -3,6 +3,7 @@
 //! Not here: how definitions are read from SQL (`sql`), where rows live (`storage`), and procedures
 //! themselves (`procedure`).
 
+mod change;
 mod datum;
 mod decimal;
 mod encoding;
@@ -14,6 +15,7 @@ mod temporal;
 mod types;
 mod value;
 
+pub use change::RowChange;
 pub use datum::{Arena, Datum, Span};
 pub use decimal::{Decimal, DecimalError};
 pub use encoding::{DecodeError, Reader, decode_value, encode_value, put_varint, skip_value};

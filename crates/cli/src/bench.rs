@@ -31,6 +31,9 @@ pub struct Arguments {
     /// Which transactions; tpcc: full, write, new-order.
     #[arg(long, default_value = "full")]
     mix: String,
+    /// How many transactions of a hundred are logged by value, chosen at random.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
+    ad_hoc: u8,
     /// Transactions a second to offer, instead of as many as possible.
     #[arg(long)]
     rate: Option<f64>,
@@ -67,6 +70,7 @@ struct Report {
     log: String,
     sequencing: String,
     seed: u64,
+    ad_hoc_percent: u8,
     seconds: f64,
     throughput_tps: f64,
     committed: u64,
@@ -124,7 +128,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         (_, Some(transactions)) => Until::Transactions(transactions),
         (seconds, None) => Until::Elapsed(Duration::from_secs_f64(seconds.unwrap_or(10.0))),
     };
-    let run = Run { clients: arguments.workers, until, seed: arguments.seed, rate: arguments.rate };
+    let run = Run {
+        clients: arguments.workers,
+        until,
+        seed: arguments.seed,
+        rate: arguments.rate,
+        ad_hoc_percent: arguments.ad_hoc,
+    };
     let measured = clients::run(&db, &*workload, run, &|_, _, _| {}, false)?;
     let after = db.statistics();
     let writes = (after.committed - before.committed).max(1);
@@ -139,6 +149,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         log: arguments.database.content.to_string(),
         sequencing: arguments.database.sequencing.to_string(),
         seed: arguments.seed,
+        ad_hoc_percent: arguments.ad_hoc,
         seconds,
         throughput_tps: measured.committed as f64 / seconds,
         committed: measured.committed,

@@ -1,6 +1,8 @@
 //! Clients that run a workload: each a thread with a session, many calls in flight, acknowledged by epoch.
 
 use hdrhistogram::Histogram;
+use rand::rngs::SmallRng;
+use rand::{Rng as _, SeedableRng as _};
 use reprise::{Database, Epoch, Error, Row};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,6 +31,8 @@ pub struct Run {
     pub seed: u64,
     /// Transactions a second, all clients together; as many as possible when `None`.
     pub rate: Option<f64>,
+    /// Of a hundred transactions, so many are logged by value.
+    pub ad_hoc_percent: u8,
 }
 
 /// What a run measured.
@@ -106,6 +110,7 @@ fn client(
 ) -> Result<ClientResult, Error> {
     let mut session = db.session()?;
     let mut inputs = workload.client(number, run.clients, run.seed);
+    let mut lots = SmallRng::seed_from_u64(run.seed ^ number as u64);
     let (mut committed, mut aborted, mut latency_us) = (0, 0, histogram());
     let mut pending: VecDeque<InFlight> = VecDeque::new();
     let mut request = Request::default();
@@ -142,6 +147,9 @@ fn client(
             due += interval;
         }
         inputs.next(&mut request);
+        if run.ad_hoc_percent > 0 {
+            session.log_by_value(lots.random_range(0..100) < run.ad_hoc_percent);
+        }
         let begun = Instant::now();
         match session.submit_epoch(request.procedure, &request.arguments) {
             Ok(epoch) => {

@@ -35,12 +35,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     procedures.sort_by_key(|procedure| procedure.id);
     let mut text = String::new();
     for procedure in &procedures {
-        if procedure.read_only {
-            writeln!(text, "{} only reads: its calls are not logged", procedure.name)?;
-        } else {
-            let ReplaySummary { operations, kept } = ReplaySummary::of(procedure);
-            writeln!(text, "replay of {} keeps {kept} of {operations} operations", procedure.name)?;
-        }
+        writeln!(text, "{}", ReplaySummary::of(procedure))?;
     }
     write!(text, "{}", Analysis::of(procedures.into_iter().map(|procedure| &**procedure)))?;
     match std::io::stdout().write_all(text.as_bytes()) {

@@ -11,6 +11,9 @@ pub struct DatabaseOptions {
     /// What is logged: off, command.
     #[arg(long = "log", default_value = "command")]
     pub content: Content,
+    /// Whether few results of reads are logged with a call, so that replay need not read again: on, off.
+    #[arg(long, default_value = "on", action = clap::ArgAction::Set, value_parser = on_or_off)]
+    pub witness: bool,
     /// In which order the log is durable: epoch.
     #[arg(long, default_value = "epoch")]
     pub sequencing: Sequencing,
@@ -37,11 +40,20 @@ pub struct DatabaseOptions {
     pub memory_gib: usize,
 }
 
+fn on_or_off(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(format!("\"{text}\" is neither on nor off")),
+    }
+}
+
 impl DatabaseOptions {
     /// The configuration that they say.
     pub fn config(&self) -> Config {
         let mut config = Config::default();
         config.content = self.content;
+        config.record_witnesses = self.witness;
         config.sequencing = self.sequencing;
         if !self.log_devices.is_empty() {
             let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());

@@ -3,7 +3,7 @@
 use crate::progress;
 use anyhow::{Result, bail};
 use clap::Args;
-use reprise::rooms::recovery::{self, RecoveryConfig};
+use reprise::rooms::recovery::{self, BlockMeasures, RecoveryConfig, ReplayBreakdown, ThreadTimes};
 use reprise::{Config, Digest, Method, RecoveryReport, ReplayMode};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ pub struct Arguments {
     /// How the log is replayed: clr, clr-p.
     #[arg(long, default_value = "clr")]
     method: Method,
-    /// How much clr-p does at a time: static, synchronous, pipelined.
+    /// How much clr-p does at a time: chopping, static, synchronous, pipelined.
     #[arg(long, default_value = "pipelined")]
     mode: ReplayMode,
     /// Threads that load the checkpoint, and replay the log where the method can.
@@ -56,13 +56,60 @@ pub struct Report {
     pub tables: BTreeMap<String, TableReport>,
 }
 
-/// Where the time of a parallel replay went, summed over its threads.
+/// Where the time of a parallel replay went.
 #[derive(Serialize)]
 pub struct Breakdown {
     pub analysis_s: f64,
+    pub threads: Vec<Times>,
+    pub blocks: Vec<Block>,
+    pub predicted_parallelism: f64,
+    pub measured_parallelism: f64,
+}
+
+/// Where the time of one thread went.
+#[derive(Serialize)]
+pub struct Times {
     pub planning_s: f64,
     pub execution_s: f64,
     pub waiting_s: f64,
+}
+
+/// What was expected of a block of the global graph, and what it took.
+#[derive(Serialize)]
+pub struct Block {
+    pub slices: Vec<String>,
+    pub partitions: usize,
+    pub units: u64,
+    pub operations: u64,
+    pub hottest_operations: u64,
+    pub execution_s: f64,
+    pub hottest_s: f64,
+}
+
+impl Breakdown {
+    fn new(of: &ReplayBreakdown) -> Self {
+        let times = |own: &ThreadTimes| Times {
+            planning_s: own.planning_s,
+            execution_s: own.execution_s,
+            waiting_s: own.waiting_s,
+        };
+        let block = |own: &BlockMeasures| Block {
+            slices: own.slices.clone(),
+            partitions: own.partitions,
+            units: own.units,
+            operations: own.operations,
+            hottest_operations: own.hottest_operations,
+            execution_s: own.execution_s,
+            hottest_s: own.hottest_s,
+        };
+        Self {
+            analysis_s: of.analysis_s,
+            threads: of.threads.iter().map(times).collect(),
+            blocks: of.blocks.iter().map(block).collect(),
+            predicted_parallelism: of.predicted_parallelism(),
+            measured_parallelism: of.measured_parallelism(),
+        }
+    }
 }
 
 /// One table of a digest.
@@ -86,12 +133,7 @@ impl Report {
             total_s: report.total_s,
             transactions: report.transactions,
             replay_tps: report.replay_tps(),
-            breakdown: report.breakdown.map(|sum| Breakdown {
-                analysis_s: sum.analysis_s,
-                planning_s: sum.planning_s,
-                execution_s: sum.execution_s,
-                waiting_s: sum.waiting_s,
-            }),
+            breakdown: report.breakdown.as_ref().map(Breakdown::new),
             discarded: report.discarded,
             cut: report.cut.0,
             torn: report.torn.clone(),

@@ -53,8 +53,8 @@ pub struct Code<'a> {
 
 impl<'a> From<&'a Procedure> for Code<'a> {
     fn from(procedure: &'a Procedure) -> Self {
-        let Procedure { body, operations, ahead, .. } = procedure;
-        Self { body, operations, ahead, sent: &[] }
+        let Procedure { body, operations, ahead, witnesses, .. } = procedure;
+        Self { body, operations, ahead, sent: witnesses }
     }
 }
 
@@ -65,25 +65,27 @@ struct Execution<'a, D, T> {
     depth: usize,
 }
 
-/// Runs a call. `bind` puts its input arguments into the arena and returns them in order; afterwards the machine's
-/// registers hold the outputs.
+/// Runs a call with its input arguments, in order; afterwards the machine's registers hold the outputs, and `tapes` what it
+/// asked to be sent.
 ///
 /// # Errors
 /// What ended the call early; the transaction must then be rolled back.
-pub fn execute<D: DataAccess>(
+pub fn execute<D: DataAccess, T: Tapes>(
     call: Call<'_>,
     arguments: impl Iterator<Item = Datum>,
     machine: &mut Machine,
     data: &mut D,
+    tapes: &mut T,
 ) -> Result<(), Failure> {
     machine.enter(call.procedure.registers.len());
     for ((place, _), value) in call.procedure.inputs().zip(arguments) {
         machine.set(Register(place as u32), value);
     }
-    Execution { code: call.procedure.into(), data, tapes: &mut Whole, depth: 0 }.run_body(machine)
+    Execution { code: call.procedure.into(), data, tapes, depth: 0 }.run_body(machine)
 }
 
-/// Runs a piece of a procedure. The registers are as the caller made them with `Machine::begin_piece`.
+/// Runs a piece of a procedure. The registers are as the caller made them with `Machine::begin_piece`; rows may have been
+/// announced with `announce_piece`.
 ///
 /// # Errors
 /// What ended it early.
@@ -93,7 +95,12 @@ pub fn execute_piece<D: DataAccess, T: Tapes>(
     data: &mut D,
     tapes: &mut T,
 ) -> Result<(), Failure> {
-    Execution { code, data, tapes, depth: 0 }.run_body(machine)
+    Execution { code, data, tapes, depth: 0 }.run(code.body, machine).map(|_| ())
+}
+
+/// Announces the rows that a piece will look for, as far as they are known before it runs.
+pub fn announce_piece<D: DataAccess>(code: Code<'_>, machine: &mut Machine, data: &mut D) {
+    Execution { code, data, tapes: &mut Whole, depth: 0 }.expect(code.ahead, machine);
 }
 
 impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
@@ -321,8 +328,9 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
             machine.set(Register(register as u32), value);
         }
         machine.rows.truncate(first);
-        let (data, tapes, depth) = (&mut *self.data, &mut *self.tapes, self.depth + 1);
-        Execution { code: procedure.into(), data, tapes, depth }.run_body(machine)?;
+        // Operations are numbered in each procedure anew, so what the caller sends says nothing of the called one's.
+        let (data, depth) = (&mut *self.data, self.depth + 1);
+        Execution { code: procedure.into(), data, tapes: &mut Whole, depth }.run_body(machine)?;
         for ((_, from, _), (to, cast)) in procedure.outputs().zip(outputs) {
             let value = cast.apply(machine.get(from), &mut machine.arena).map_err(Failure::from)?;
             machine.set_in(caller, *to, value);

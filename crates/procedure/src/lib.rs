@@ -25,7 +25,7 @@ pub use access::{DataAccess, ScanRange};
 pub use ahead::plan_lookups;
 pub use cast::Cast;
 pub use error::{Conflict, Failure, Severity, SqlError};
-pub use executor::{Call, Code, execute, execute_piece};
+pub use executor::{Call, Code, announce_piece, execute, execute_piece};
 pub use expression::{
     ArithmeticOperator, CompareClass, CompareOperator, Evaluated, Expression, NumberClass, Register,
 };
@@ -36,4 +36,4 @@ pub use operation::{
     Select, SortKey,
 };
 pub use program::{Label, Mode, Parameter, Procedure, Raise, Statement};
-pub use tape::{Part, Tapes};
+pub use tape::{Part, Tapes, Whole, WitnessRecorder, WitnessValues};

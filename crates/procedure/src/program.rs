@@ -67,6 +67,8 @@ pub struct Procedure {
     pub uses_seed: bool,
     /// Whether neither it nor what it calls writes: such calls are not logged.
     pub read_only: bool,
+    /// For each operation, the registers whose values are recorded with a call each time it runs; of most, none.
+    pub witnesses: Vec<Vec<Register>>,
     /// The statement that made it.
     pub source: Arc<str>,
 }

@@ -4,8 +4,8 @@
 //! these met them, equally often and in the same order. What the owner of an operation sent, one after the other, is
 //! therefore what the others receive there.
 
-use crate::OperationId;
-use catalog::{Arena, Datum};
+use crate::{OperationId, Register};
+use catalog::{Arena, Datum, DecodeError, Reader, ScalarType, decode_value, encode_value, put_varint};
 
 /// What a piece does where it meets an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,5 +44,90 @@ impl Tapes for Whole {
 
     fn receive(&mut self, _: OperationId, _: &mut Arena) -> Datum {
         Datum::Null
+    }
+}
+
+/// Records the witness values of a call while it runs.
+#[derive(Default, Debug)]
+pub struct WitnessRecorder {
+    /// For each operation whether it is a witness, the number of its values, and they as bytes.
+    values: Vec<(bool, u64, Vec<u8>)>,
+}
+
+impl WitnessRecorder {
+    /// Begins a call of a procedure with such `Procedure::witnesses`; none for a call whose witnesses are not recorded.
+    pub fn begin(&mut self, witnesses: &[Vec<Register>]) {
+        self.values.resize_with(witnesses.len(), Default::default);
+        for ((is_witness, count, bytes), registers) in self.values.iter_mut().zip(witnesses) {
+            *is_witness = !registers.is_empty();
+            *count = 0;
+            bytes.clear();
+        }
+    }
+
+    /// Appends what was recorded to a call's record.
+    pub fn append_to(&self, record: &mut Vec<u8>) {
+        for (_, count, bytes) in self.values.iter().filter(|(is_witness, ..)| *is_witness) {
+            put_varint(*count, record);
+            record.extend_from_slice(bytes);
+        }
+    }
+}
+
+impl Tapes for WitnessRecorder {
+    #[inline(always)]
+    fn part(&self, id: OperationId) -> Part {
+        match self.values.get(id.0 as usize) {
+            Some((true, ..)) => Part::Send,
+            _ => Part::Run,
+        }
+    }
+
+    fn send(&mut self, id: OperationId, value: Datum, arena: &Arena) {
+        if let Some((_, count, bytes)) = self.values.get_mut(id.0 as usize) {
+            *count += 1;
+            encode_value(value, ScalarType::BigInt.into(), arena, bytes);
+        }
+    }
+
+    fn receive(&mut self, _: OperationId, _: &mut Arena) -> Datum {
+        Datum::Null
+    }
+}
+
+/// The witness values of a recorded call.
+#[derive(Default, Debug)]
+pub struct WitnessValues {
+    values: Vec<Datum>,
+    starts: Vec<usize>,
+}
+
+impl WitnessValues {
+    /// Reads what a `WitnessRecorder` appended for so many witnesses.
+    ///
+    /// # Errors
+    /// Bytes that were not written so.
+    pub fn read(&mut self, reader: &mut Reader<'_>, witnesses: usize) -> Result<(), DecodeError> {
+        self.values.clear();
+        self.starts.clear();
+        // Only words are recorded, so nothing goes to the arena.
+        let mut arena = Arena::default();
+        for _ in 0..witnesses {
+            self.starts.push(self.values.len());
+            for _ in 0..reader.varint()? {
+                self.values.push(decode_value(ScalarType::BigInt.into(), reader, &mut arena)?);
+            }
+        }
+        if reader.remaining() > 0 { Err(DecodeError) } else { Ok(()) }
+    }
+
+    /// Where the values of a witness begin.
+    pub fn start(&self, witness: usize) -> usize {
+        self.starts.get(witness).copied().unwrap_or(self.values.len())
+    }
+
+    /// A value.
+    pub fn get(&self, place: usize) -> Option<Datum> {
+        self.values.get(place).copied()
     }
 }

@@ -13,6 +13,8 @@ use std::time::Duration;
 pub struct Config {
     /// What is logged.
     pub content: Content,
+    /// Whether calls are logged with witness values: few results of reads, which replay then need not do again.
+    pub record_witnesses: bool,
     /// In which order the log is durable.
     pub sequencing: Sequencing,
     /// Folders of the log devices, one logger each; relative ones lie in the data folder. `None` takes those that the
@@ -45,6 +47,7 @@ impl Default for Config {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             content: Content::default(),
+            record_witnesses: true,
             sequencing: Sequencing::default(),
             log_devices: None,
             log_file_bytes: 64 << 20,

@@ -5,15 +5,15 @@ use crate::database::Inner;
 use crate::definitions::{Version, unknown_procedure};
 use crate::utilization::Utilization;
 use catalog::{Datum, Epoch, Value, datum_from_value, encode_value, now_us, value_from_datum};
-use logging::content::{CallRecord, StatementRecord, seal};
-use procedure::{Call, Failure, Machine, Procedure, SqlError, execute};
+use logging::content::{CallRecord, StatementRecord, WritesBuilder, seal};
+use procedure::{Call, Failure, Machine, Procedure, SqlError, WitnessRecorder, execute};
 use sql::Schema;
 use std::collections::HashMap;
 use std::ops::Index;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use storage::Worker;
-use transaction::{Committed, Occ};
+use transaction::{Committed, Description, Occ};
 
 /// Sessions publish their counters after this many calls.
 const PUBLISH_EVERY: u64 = 256;
@@ -111,6 +111,10 @@ pub struct Session {
     machine: Machine,
     arguments: Vec<Datum>,
     record: Vec<u8>,
+    witnesses: WitnessRecorder,
+    by_value: bool,
+    writes: WritesBuilder,
+    description: Description,
     known: Arc<Known>,
     /// The procedure that was called last, by its place among those known then.
     last: Option<(Arc<Known>, usize)>,
@@ -144,6 +148,10 @@ impl Session {
             machine: Machine::default(),
             arguments: Vec::new(),
             record: Vec::new(),
+            witnesses: WitnessRecorder::default(),
+            by_value: false,
+            writes: WritesBuilder::default(),
+            description: Description::default(),
             last: None,
             seeds,
             committed: 0,
@@ -153,6 +161,12 @@ impl Session {
             since_publish: 0,
             utilization: Utilization::default(),
         })
+    }
+
+    /// Says whether the transactions from now on are logged by value: what they wrote, instead of what was asked. Their
+    /// records are longer, and replay does not run their procedures again. PACMAN §4.5 (ad-hoc transactions).
+    pub fn log_by_value(&mut self, by_value: bool) {
+        self.by_value = by_value;
     }
 
     /// Calls a procedure and returns its outputs once the call is durable.
@@ -273,7 +287,12 @@ impl Session {
             Some(procedure) => {
                 self.arguments.clear();
                 self.last = None;
-                match self.run(&procedure, timestamp_us, seed, |_, _| Ok(()))? {
+                let bind = |session: &mut Self, _: &Procedure| {
+                    session.witnesses.begin(&[]);
+                    StatementRecord { timestamp_us, seed, text: statement }.write(&mut session.record);
+                    Ok(())
+                };
+                match self.run(&procedure, timestamp_us, seed, bind)? {
                     Some(epoch) => Ok(epoch),
                     None => self.run_statement(statement),
                 }
@@ -355,7 +374,11 @@ impl Session {
             return Err(SqlError::new("42883", message).into());
         }
         let (id, version) = (procedure.id, procedure.version);
-        CallRecord { procedure: id, version, timestamp_us, seed, arguments: &[] }.write(&mut self.record);
+        let witnessed =
+            self.inner.config.record_witnesses && !self.by_value && !procedure.witnesses.is_empty();
+        self.witnesses.begin(if witnessed { &procedure.witnesses } else { &[] });
+        CallRecord { procedure: id, version, timestamp_us, seed, witnessed, arguments: &[] }
+            .write(&mut self.record);
         for (place, (_, parameter)) in procedure.inputs().enumerate() {
             let Some(value) = arguments.get(place).or(parameter.default.as_ref()) else {
                 let message = format!(
@@ -372,9 +395,6 @@ impl Session {
             })?;
             encode_value(datum, parameter.ty, &self.machine.arena, &mut self.record);
             self.arguments.push(datum);
-        }
-        if let Some(log) = &self.inner.log {
-            log.check_size(self.record.len())?;
         }
         Ok(())
     }
@@ -398,8 +418,11 @@ impl Session {
             }
             let call = Call { procedure, timestamp_us, seed };
             let arguments = self.arguments.iter().copied();
-            let outcome = match execute(call, arguments, &mut self.machine, &mut self.occ) {
-                Ok(()) => self.commit(),
+            let outcome = match execute(call, arguments, &mut self.machine, &mut self.occ, &mut self.witnesses) {
+                Ok(()) => {
+                    self.complete_record()?;
+                    self.commit()
+                }
                 Err(Failure::Error(error)) => match self.occ.rollback_after_error() {
                     Ok(()) => Err(Failure::Error(error)),
                     Err(conflict) => Err(Failure::Conflict(conflict)),
@@ -423,6 +446,26 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// Completes the record of a transaction that has run and is not committed yet; gives it up when the record is too
+    /// large.
+    #[inline]
+    fn complete_record(&mut self) -> Result<(), Error> {
+        let Self { inner, occ, record, writes, description, .. } = self;
+        let Some(log) = &inner.log else { return Ok(()) };
+        if self.by_value {
+            WritesBuilder::begin(record);
+            occ.describe_writes(description, |change, table, row, changed| {
+                writes.push(record, change, table, row, changed);
+            });
+        } else {
+            self.witnesses.append_to(record);
+        }
+        log.check_size(record.len()).map_err(|error| {
+            occ.rollback();
+            error.into()
+        })
     }
 
     #[inline]

@@ -217,7 +217,7 @@ fn finish(
         body.insert(0, Statement::Assign { target: found, value: Expression::boolean(false) });
     }
     let ahead = procedure::plan_lookups(&mut body, &binder.operations);
-    Procedure {
+    let mut procedure = Procedure {
         id: parts.id,
         version: parts.version,
         name: parts.name.into(),
@@ -230,8 +230,11 @@ fn finish(
         uses_timestamp: binder.uses_timestamp,
         uses_seed: binder.uses_seed,
         read_only: !binder.writes,
+        witnesses: Vec::new(),
         source: source.text_of(node).into(),
-    }
+    };
+    procedure.witnesses = procedure::analysis::witnesses(&procedure);
+    procedure
 }
 
 /// Compiles INSERT, UPDATE, DELETE or CALL as a procedure without a name or parameters.

@@ -25,8 +25,7 @@ fn explained(script: &str) -> String {
     procedures.sort_by_key(|procedure| procedure.id);
     let mut text = String::new();
     for procedure in procedures.iter().filter(|procedure| !procedure.read_only) {
-        let ReplaySummary { operations, kept } = ReplaySummary::of(procedure);
-        writeln!(text, "replay of {} keeps {kept} of {operations} operations", procedure.name).unwrap();
+        writeln!(text, "{}", ReplaySummary::of(procedure)).unwrap();
     }
     write!(text, "{}", Analysis::of(procedures.into_iter().map(|procedure| &**procedure))).unwrap();
     text

@@ -8,5 +8,5 @@ mod digest;
 mod garbage;
 mod tables;
 
-pub use concurrency::{Committed, Expectations, Occ};
+pub use concurrency::{Committed, Description, Expectations, Occ};
 pub use tables::Tables;

@@ -48,7 +48,7 @@ pub fn run(folder: &Path, arguments: &Arguments, workload: &dyn Workload) -> Res
     // Another run asks for other things.
     let seed = arguments.seed ^ u64::from(std::process::id());
     let clients = std::thread::available_parallelism().map_or(1, usize::from);
-    let run = Run { clients, until: Until::Elapsed(FOREVER), seed, rate: None };
+    let run = Run { clients, until: Until::Elapsed(FOREVER), seed, rate: None, ad_hoc_percent: 0 };
     clients::run(&db, workload, run, &acknowledged, true).context("the workload stopped")?;
     Ok(())
 }

@@ -2,8 +2,9 @@
 //! Paper: command logging (Malviya et al., ICDE 2014) Figure 1. Differs: the version of the procedure, and the call's
 //! time and seed where the procedure asks for them, so that replay is deterministic across replacements.
 //!
-//! A call's payload: procedure (varint), version (varint), flags (u8: 1 = a time follows, 2 = a seed follows), time
-//! (i64, microseconds since 2000), seed (u64), then the arguments as `catalog::encode_value` writes them.
+//! A call's payload: procedure (varint), version (varint), flags (u8: 1 = a time follows, 2 = a seed follows, 4 = witness
+//! values stand at the end), time (i64, microseconds since 2000), seed (u64), then the arguments as `catalog::encode_value`
+//! writes them, then the witness values: for each witness of the procedure the number of its values (varint) and they.
 //! A statement's payload: time (i64), seed (u64), its text.
 
 use super::{KIND_CALL, KIND_STATEMENT, begin};
@@ -11,6 +12,7 @@ use catalog::{DecodeError, ProcedureId, Reader, put_varint};
 
 const HAS_TIMESTAMP: u8 = 1;
 const HAS_SEED: u8 = 2;
+const HAS_WITNESSES: u8 = 4;
 
 /// A call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,19 +25,22 @@ pub struct CallRecord<'a> {
     pub timestamp_us: i64,
     /// What `random()` follows from; 0 when the procedure does not ask.
     pub seed: u64,
-    /// The encoded arguments.
+    /// Whether witness values stand behind the arguments.
+    pub witnessed: bool,
+    /// The encoded arguments, and the witness values.
     pub arguments: &'a [u8],
 }
 
 impl<'a> CallRecord<'a> {
-    /// Writes the record; arguments may be appended until it is sealed.
+    /// Writes the record; arguments and witness values may be appended until it is sealed.
     pub fn write(&self, buffer: &mut Vec<u8>) {
         begin(KIND_CALL, buffer);
         put_varint(self.procedure.0.into(), buffer);
         put_varint(self.version.into(), buffer);
         let has_timestamp = if self.timestamp_us == 0 { 0 } else { HAS_TIMESTAMP };
         let has_seed = if self.seed == 0 { 0 } else { HAS_SEED };
-        buffer.push(has_timestamp | has_seed);
+        let has_witnesses = if self.witnessed { HAS_WITNESSES } else { 0 };
+        buffer.push(has_timestamp | has_seed | has_witnesses);
         if self.timestamp_us != 0 {
             buffer.extend_from_slice(&self.timestamp_us.to_le_bytes());
         }
@@ -52,8 +57,9 @@ impl<'a> CallRecord<'a> {
         let [flags] = reader.array()?;
         let timestamp_us = if flags & HAS_TIMESTAMP == 0 { 0 } else { i64::from_le_bytes(reader.array()?) };
         let seed = if flags & HAS_SEED == 0 { 0 } else { u64::from_le_bytes(reader.array()?) };
+        let witnessed = flags & HAS_WITNESSES != 0;
         let arguments = reader.take(reader.remaining())?;
-        Ok(Self { procedure, version, timestamp_us, seed, arguments })
+        Ok(Self { procedure, version, timestamp_us, seed, witnessed, arguments })
     }
 }
 
@@ -98,6 +104,7 @@ mod tests {
             version: 7,
             timestamp_us: -5,
             seed: 0,
+            witnessed: true,
             arguments: &[1, 2, 3],
         };
         let mut bytes = Vec::new();

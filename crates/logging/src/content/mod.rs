@@ -4,8 +4,10 @@
 //! which is the transaction's id too, then the payload of the kind. This is the only description of that layout.
 
 mod command;
+mod writes;
 
 pub use command::{CallRecord, StatementRecord};
+pub use writes::{Write, WritesBuilder, WritesRecord};
 
 use catalog::{CommitOrder, DecodeError, Reader};
 use std::fmt;
@@ -49,6 +51,7 @@ impl fmt::Display for Content {
 
 const KIND_CALL: u8 = 1;
 const KIND_STATEMENT: u8 = 2;
+const KIND_WRITES: u8 = 3;
 const LENGTH_BYTES: usize = 4;
 const CHECKED_FROM: usize = 8;
 const ORDER_AT: usize = 9;
@@ -61,6 +64,8 @@ pub enum Record<'a> {
     Call(CallRecord<'a>),
     /// A statement: a definition, or a transaction of one statement.
     Statement(StatementRecord<'a>),
+    /// A transaction by what it wrote.
+    Writes(WritesRecord<'a>),
 }
 
 /// Begins a record in an empty buffer; the order is filled in by `seal`.
@@ -98,6 +103,7 @@ pub fn read<'a>(reader: &mut Reader<'a>) -> Result<(CommitOrder, Record<'a>), De
     let record = match kind {
         KIND_CALL => Record::Call(CallRecord::read(&mut reader)?),
         KIND_STATEMENT => Record::Statement(StatementRecord::read(&mut reader)?),
+        KIND_WRITES => Record::Writes(WritesRecord::read(&mut reader)?),
         _ => return Err(DecodeError),
     };
     Ok((order, record))

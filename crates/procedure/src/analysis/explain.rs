@@ -2,7 +2,7 @@
 
 use super::{Analysis, Program, Slice};
 use crate::{Access, Operation, OperationId, OperationKind, Path, Procedure};
-use catalog::Table;
+use catalog::{Table, TableId};
 use std::fmt;
 
 /// One operation in words.
@@ -42,17 +42,56 @@ pub fn describe(operation: &Operation) -> String {
 /// What replay keeps of one procedure.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReplaySummary {
+    /// The procedure.
+    pub name: String,
+    /// Whether it only reads, so that its calls are not logged.
+    pub read_only: bool,
     /// Operations of the procedure, those of procedures that it calls included.
     pub operations: usize,
     /// Operations of its replay form.
     pub kept: usize,
+    /// Operations of the replay form of calls whose witness values are recorded.
+    pub kept_with_witnesses: usize,
+    /// The reads that are witnesses, with the number of values that are recorded of each.
+    pub witnesses: Vec<(String, usize)>,
 }
 
 impl ReplaySummary {
     /// Compares a procedure with its replay form.
     pub fn of(procedure: &Procedure) -> Self {
-        let program = Program::new(procedure);
-        Self { operations: program.operations.len(), kept: program.replay_form().operations.len() }
+        let kept = |witnessed: bool| {
+            let form = Program::new(procedure, witnessed).replay_form();
+            form.operations.len() - form.witnesses.len()
+        };
+        let witnesses = procedure.operations.iter().zip(&procedure.witnesses);
+        let witnesses = witnesses.filter(|(_, registers)| !registers.is_empty());
+        Self {
+            name: procedure.name.clone(),
+            read_only: procedure.read_only,
+            operations: Program::new(procedure, false).operations.len(),
+            kept: kept(false),
+            kept_with_witnesses: kept(true),
+            witnesses: witnesses.map(|(own, registers)| (describe(own), registers.len())).collect(),
+        }
+    }
+}
+
+impl fmt::Display for ReplaySummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, operations, kept, kept_with_witnesses, .. } = self;
+        if self.read_only {
+            return write!(f, "{name} only reads: its calls are not logged");
+        }
+        write!(f, "replay of {name} keeps {kept} of {operations} operations")?;
+        if self.witnesses.is_empty() {
+            return Ok(());
+        }
+        write!(f, ", {kept_with_witnesses} with witness values:")?;
+        for (operation, values) in &self.witnesses {
+            let values = if *values == 1 { "1 value".into() } else { format!("{values} values") };
+            write!(f, "\n  {values} of each: {operation}")?;
+        }
+        Ok(())
     }
 }
 
@@ -66,6 +105,16 @@ impl Analysis {
             local.iter().enumerate().filter(|(_, own)| slice.operations.contains(&own.operations[0]));
         let numbers: Vec<String> = numbers.map(|(place, _)| (place + 1).to_string()).collect();
         format!("{name}.{}", numbers.join("+"))
+    }
+
+    /// The slices of each block by name; then, of each table that only transactions logged by value touch, its name.
+    pub fn block_names(&self) -> Vec<Vec<String>> {
+        let of_slices = self.global.blocks.iter().map(|block| {
+            block.slices.iter().map(|slice| self.slice_name(slice)).collect()
+        });
+        let is_alone = |id: &TableId| !self.global.blocks.iter().any(|block| block.tables.contains(id));
+        let alone = self.written_by_value.iter().filter(|(id, _)| is_alone(id));
+        of_slices.chain(alone.map(|(_, table)| vec![format!("table {}", table.name)])).collect()
     }
 
     /// The places that must run before one, directly.

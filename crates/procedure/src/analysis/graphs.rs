@@ -105,19 +105,32 @@ fn grouped<T: Clone>(members: &[T], together: impl Fn(&T, &T) -> bool) -> Vec<Ve
 impl LocalGraph {
     /// Algorithm 1: merges operations that are data-dependent into slices, adds an edge for every flow dependency between
     /// slices, and merges slices that depend on each other. Operations that are `free` belong to no slice: whoever needs
-    /// their results executes them.
+    /// their results executes them. Nor do witnesses: their results are recorded.
     pub fn of(program: &Program, place: usize, free: &dyn Fn(OperationId) -> bool) -> Self {
         let operation = |id: &OperationId| &program.operations[id.0 as usize];
         let data_dependent =
             |a: &OperationId, b: &OperationId| program.whole || operation(a).is_data_dependent(operation(b));
         let ids: Vec<OperationId> =
-            program.operation_ids().filter(|id| program.whole || !free(*id)).collect();
-        let groups = grouped(&ids, data_dependent);
+            program.operation_ids().filter(|id| program.whole || program.is_sliced(*id, free)).collect();
+        Self::assembled(program, place, free, &ids, data_dependent)
+    }
+
+    /// Slices of operations that belong together, with an edge for every flow dependency between them; those that depend on
+    /// each other become one.
+    pub(super) fn assembled(
+        program: &Program,
+        place: usize,
+        free: &dyn Fn(OperationId) -> bool,
+        ids: &[OperationId],
+        together: impl Fn(&OperationId, &OperationId) -> bool,
+    ) -> Self {
+        let groups = grouped(ids, together);
         let group_of =
             |id: OperationId| groups.iter().position(|group| group.contains(&id)).expect("of a group");
         let mut edges = BTreeSet::new();
         for id in ids.iter().copied().filter(|_| !program.whole) {
-            for source in Need::of(program, [id], free).sources {
+            let sources = Need::of(program, [id], free).sources.into_iter();
+            for source in sources.filter(|source| !program.witnesses.contains_key(source)) {
                 edges.insert((group_of(source), group_of(id)));
             }
         }

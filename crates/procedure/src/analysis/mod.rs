@@ -4,21 +4,46 @@
 //! A procedure becomes a [`Program`] (calls replaced, one register a value), a program its replay form, the operations of a
 //! replay form slices ([`LocalGraph`], Algorithm 1), and the slices of all procedures blocks ([`GlobalGraph`], Algorithm 2).
 
+mod chopping;
 mod explain;
 mod graphs;
 mod need;
+mod partition;
 mod pieces;
 mod program;
 mod replay_form;
+mod rounds;
+mod witness;
 
 pub use explain::{ReplaySummary, describe};
 pub use graphs::{Block, GlobalGraph, LocalGraph, Slice};
-pub use pieces::{PartitionValue, Piece, Pieces};
+pub use partition::PartitionValue;
+pub use pieces::{Piece, Pieces, ValueBlock};
 pub use program::Program;
+pub use rounds::Rounds;
+pub use witness::witnesses;
 
 use crate::{OperationId, Procedure};
-use catalog::TableId;
-use std::collections::BTreeSet;
+use catalog::{Table, TableId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// How procedures are taken apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Decomposition {
+    /// PACMAN: Algorithms 1 and 2.
+    #[default]
+    Slices,
+    /// Transaction chopping: what PACMAN is compared with (§6.3.1).
+    Chopping,
+}
+
+/// What is known of a log whose procedures are analysed.
+#[derive(Clone, Debug, Default)]
+pub struct LogFacts {
+    /// Tables that transactions logged by value write.
+    pub written_by_value: BTreeMap<TableId, Arc<Table>>,
+}
 
 /// The analysis of a set of procedures.
 #[derive(Clone, Debug)]
@@ -29,36 +54,65 @@ pub struct Analysis {
     pub local: Vec<LocalGraph>,
     /// The graph over all of them.
     pub global: GlobalGraph,
-    /// The tables that they modify.
+    /// The tables that the log modifies.
     modified: BTreeSet<TableId>,
+    /// The tables that transactions logged by value write.
+    written_by_value: BTreeMap<TableId, Arc<Table>>,
 }
 
 impl Analysis {
     /// Analyses procedures. Those that only read leave nothing in the log and are left out.
     pub fn of<'p>(procedures: impl IntoIterator<Item = &'p Procedure>) -> Self {
-        Self::with(procedures, false)
-    }
-
-    /// Analyses the procedures of a log for its replay: tables that none of them modifies are read freely anywhere.
-    pub fn for_replay<'p>(procedures: impl IntoIterator<Item = &'p Procedure>) -> Self {
-        Self::with(procedures, true)
-    }
-
-    fn with<'p>(procedures: impl IntoIterator<Item = &'p Procedure>, free_reads: bool) -> Self {
         let writing = procedures.into_iter().filter(|procedure| !procedure.read_only);
-        let programs: Vec<Program> = writing.map(|procedure| Program::new(procedure).replay_form()).collect();
-        let operations = programs.iter().flat_map(|program| &program.operations);
-        let modified: BTreeSet<TableId> =
-            operations.filter(|operation| operation.writes()).map(|operation| operation.table().id).collect();
-        let is_free = |program: &Program, id: OperationId| {
-            free_reads && !modified.contains(&program.operations[id.0 as usize].table().id)
-        };
-        let local: Vec<LocalGraph> = programs
-            .iter()
-            .enumerate()
-            .map(|(place, program)| LocalGraph::of(program, place, &|id| is_free(program, id)))
-            .collect();
-        let global = GlobalGraph::of(&programs, &local);
-        Self { programs, local, global, modified }
+        let programs = writing.map(|procedure| Program::new(procedure, false).replay_form()).collect();
+        Self::with(programs, BTreeMap::new(), &|_, _| false, Decomposition::Slices)
     }
+
+    /// Analyses the procedures of a log for its replay, each with recorded witness values or without: tables that the log
+    /// does not modify are read freely anywhere.
+    pub fn for_replay<'p>(
+        procedures: impl IntoIterator<Item = (&'p Procedure, bool)>,
+        facts: LogFacts,
+        decomposition: Decomposition,
+    ) -> Self {
+        let programs: Vec<Program> = procedures
+            .into_iter()
+            .map(|(procedure, witnessed)| Program::new(procedure, witnessed).replay_form())
+            .collect();
+        let mut modified: BTreeSet<TableId> = facts.written_by_value.keys().copied().collect();
+        let operations = programs.iter().flat_map(|program| &program.operations);
+        modified.extend(operations.filter(|operation| operation.writes()).map(|own| own.table().id));
+        let is_free =
+            |program: &Program, id| !modified.contains(&program.operations[as_place(id)].table().id);
+        let mut analysis = Self::with(programs, facts.written_by_value, &is_free, decomposition);
+        analysis.modified = modified;
+        analysis
+    }
+
+    fn with(
+        programs: Vec<Program>,
+        written_by_value: BTreeMap<TableId, Arc<Table>>,
+        is_free: &dyn Fn(&Program, OperationId) -> bool,
+        decomposition: Decomposition,
+    ) -> Self {
+        let local_graph = |(place, program): (usize, &Program)| {
+            let is_free = |id| is_free(program, id);
+            match decomposition {
+                Decomposition::Slices => LocalGraph::of(program, place, &is_free),
+                Decomposition::Chopping => LocalGraph::chopped(&programs, place, &is_free),
+            }
+        };
+        let local: Vec<LocalGraph> = programs.iter().enumerate().map(local_graph).collect();
+        let global = GlobalGraph::of(&programs, &local);
+        Self { programs, local, global, modified: BTreeSet::new(), written_by_value }
+    }
+
+    /// Whether an operation may run in any piece that needs its results, as nothing ever changes what it reads.
+    fn is_free(&self, program: &Program, id: OperationId) -> bool {
+        !self.modified.contains(&program.operations[as_place(id)].table().id)
+    }
+}
+
+fn as_place(id: OperationId) -> usize {
+    id.0 as usize
 }

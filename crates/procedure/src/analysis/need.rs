@@ -19,7 +19,7 @@ pub(super) struct Need {
     pub(super) registers: BTreeSet<Register>,
     /// Operations that are executed.
     pub(super) executed: BTreeSet<OperationId>,
-    /// Operations whose results are needed and come from elsewhere.
+    /// Operations whose results are needed and come from elsewhere; witnesses among them.
     pub(super) sources: BTreeSet<OperationId>,
     /// The statements that are left.
     pub(super) body: Vec<Statement>,
@@ -27,6 +27,7 @@ pub(super) struct Need {
 
 struct Slicer<'p> {
     operations: &'p [Operation],
+    witnesses: BTreeSet<OperationId>,
     expand: &'p dyn Fn(OperationId) -> bool,
     trims: bool,
     need: Need,
@@ -44,9 +45,13 @@ struct Behind {
 
 impl Need {
     /// What operations need of a program in which nothing but they, and what they need, matters: results of executed
-    /// operations count only as far as they are needed.
-    pub(super) fn of_all(program: &Program, of: impl IntoIterator<Item = OperationId>) -> Self {
-        Self::sliced(program, of, &|_| true, true)
+    /// operations count only as far as they are needed. Others are executed as well where `expand` says so.
+    pub(super) fn of_all(
+        program: &Program,
+        of: impl IntoIterator<Item = OperationId>,
+        expand: &dyn Fn(OperationId) -> bool,
+    ) -> Self {
+        Self::sliced(program, of, expand, true)
     }
 
     /// What operations need of a program, all their results included. Others are executed as well where `expand` says so.
@@ -78,7 +83,8 @@ impl Need {
             body: Vec::new(),
         };
         let operations = &program.operations;
-        let mut slicer = Slicer { operations, expand, trims, need, loops: BTreeSet::new(), grown: true };
+        let witnesses = program.witnesses.keys().copied().collect();
+        let mut slicer = Slicer { operations, witnesses, expand, trims, need, loops: BTreeSet::new(), grown: true };
         while std::mem::take(&mut slicer.grown) {
             slicer.need.body = slicer.list(&program.body, &mut Behind::default(), &mut Vec::new());
         }
@@ -102,7 +108,7 @@ impl Slicer<'_> {
             if !needed_anyway && !self.defines_needed(id) {
                 return false;
             }
-            if !(self.expand)(id) {
+            if self.witnesses.contains(&id) || !(self.expand)(id) {
                 self.grown |= self.need.sources.insert(id);
                 return true;
             }

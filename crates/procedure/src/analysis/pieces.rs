@@ -1,29 +1,15 @@
-//! Pieces: the programs that replay runs, one for each slice of each block, and how a block's pieces fall into partitions.
-//! Paper: PACMAN §4.2 (pieces and piece-sets), §4.3.1 (key spaces); DESIGN §4.5 (granules).
-//!
-//! A block is partitioned by columns that every operation of it binds by equality to what follows from the arguments alone,
-//! and all operations of one slice to the same. Pieces with different values then touch no row in common, ranges
-//! included, so their partitions may run at the same time; within a partition pieces run in commit order.
+//! Pieces: the programs that replay runs, one for each slice of each block.
+//! Paper: PACMAN §4.2 (pieces and piece-sets).
 
 use super::need::Need;
+use super::partition::{PartitionValue, Position, Rounded, has_exact_equality, in_all_unique, positions};
 use super::program::Program;
+use super::rounds::{Rounds, only_loop, rounds};
 use super::{Analysis, Slice};
 use crate::visit::Role;
-use crate::{Code, Expression, Operation, OperationId, OperationKind, Part, Path, Register, Statement};
-use catalog::{ScalarType, Table, TableId};
+use crate::{Code, OperationId, Part, Register, Statement};
+use catalog::TableId;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-
-/// A value that tells a piece's partition, and the column whose key encoding makes it comparable.
-#[derive(Clone, Debug)]
-pub struct PartitionValue {
-    /// The value, over the parameters.
-    pub value: Expression,
-    /// The table.
-    pub table: Arc<Table>,
-    /// The column's place in it.
-    pub column: usize,
-}
 
 /// One slice, ready to run.
 #[derive(Clone, Debug)]
@@ -38,7 +24,18 @@ pub struct Piece {
     pub receives: Vec<OperationId>,
     /// The operations whose results it sends.
     pub sends: Vec<OperationId>,
+    /// The operations that it runs.
+    pub executes: Vec<OperationId>,
+    /// The rounds that replay can run on their own, each in its partition.
+    pub rounds: Option<Rounds>,
     parts: Vec<Part>,
+    whole: Lookups,
+    round: Lookups,
+}
+
+/// Statements, and what to look up ahead of them.
+#[derive(Clone, Debug, Default)]
+struct Lookups {
     body: Vec<Statement>,
     ahead: Vec<OperationId>,
 }
@@ -54,14 +51,42 @@ pub struct Pieces {
     pub before: Vec<Vec<usize>>,
     /// For each block whether it falls into partitions.
     pub partitioned: Vec<bool>,
+    /// Where writes by value go.
+    by_value: BTreeMap<TableId, ValueBlock>,
     /// For each program and operation, the registers that are sent.
     sent: Vec<Vec<Vec<Register>>>,
 }
 
-/// A slice with its block and what it needs.
-type Needed<'a> = (usize, &'a Slice, Need);
+/// Where the writes go that transactions logged by value do to a table.
+#[derive(Clone, Debug)]
+pub struct ValueBlock {
+    /// The block that the table is of.
+    pub block: usize,
+    /// The columns that tell a row's partition; of the primary key.
+    pub columns: Vec<usize>,
+}
+
+/// A slice with its block, what it needs, and the rounds that this may fall into.
+struct Needed<'a> {
+    block: usize,
+    slice: &'a Slice,
+    need: Need,
+    rounds: Option<Rounds>,
+}
 
 impl Piece {
+    /// Whether it looks rows up ahead while it runs, which does away with what was announced before.
+    pub fn looks_up_in_loops(&self, round: bool) -> bool {
+        fn any(statements: &[Statement]) -> bool {
+            let own = |statement: &Statement| {
+                matches!(statement, Statement::ForRange { ahead, .. } if !ahead.is_empty())
+                    || statement.bodies().into_iter().any(any)
+            };
+            statements.iter().any(own)
+        }
+        any(if round { &self.round.body } else { &self.whole.body })
+    }
+
     /// What it does with an operation.
     #[inline]
     pub fn part(&self, id: OperationId) -> Part {
@@ -70,65 +95,120 @@ impl Piece {
 }
 
 impl Pieces {
-    /// What a piece of a program executes.
-    pub fn code<'a>(&'a self, program: usize, piece: &'a Piece) -> Code<'a> {
+    /// What a piece of a program executes: all of it, or one of its rounds.
+    pub fn code<'a>(&'a self, program: usize, piece: &'a Piece, round: bool) -> Code<'a> {
         let operations = &self.programs[program].operations;
-        Code { body: &piece.body, operations, ahead: &piece.ahead, sent: &self.sent[program] }
+        let Lookups { body, ahead } = if round { &piece.round } else { &piece.whole };
+        Code { body, operations, ahead, sent: &self.sent[program] }
     }
 
     /// Makes the pieces of an analysis for replay.
     pub fn of(analysis: &Analysis) -> Self {
         let Analysis { programs, global, .. } = analysis;
+        let mut needed: Vec<Needed<'_>> = Vec::new();
+        for (block, own) in global.blocks.iter().enumerate() {
+            for slice in &own.slices {
+                let need = analysis.need_of(slice);
+                let rounds = rounds(&programs[slice.program], &need);
+                needed.push(Needed { block, slice, need, rounds });
+            }
+        }
         let positions: Vec<Vec<Position>> =
-            global.blocks.iter().map(|block| positions(programs, &block.slices)).collect();
+            (0..global.blocks.len()).map(|block| analysis.partition(block, &mut needed)).collect();
         let (mut sent, mut pieces) = (Vec::new(), Vec::new());
         for (place, program) in programs.iter().enumerate() {
-            let mut needs: Vec<Needed<'_>> = Vec::new();
-            for (block, own) in global.blocks.iter().enumerate() {
-                let slices = own.slices.iter().filter(|slice| slice.program == place);
-                needs.extend(slices.map(|slice| (block, slice, analysis.need_of(slice))));
-            }
-            sent.push(sent_registers(program, &needs));
-            let make = |(block, slice, need): &Needed<'_>| {
-                let others = needs.iter().filter(|(other, ..)| other != block);
+            let own: Vec<&Needed<'_>> = needed.iter().filter(|own| own.slice.program == place).collect();
+            sent.push(sent_registers(program, &own));
+            let make = |one: &&Needed<'_>| {
+                let others = own.iter().filter(|other| other.block != one.block);
                 let wanted: BTreeSet<OperationId> =
-                    others.flat_map(|(.., need)| need.sources.iter().copied()).collect();
-                let partition = positions[*block].iter().map(|position| position.of_slice(program, slice));
-                piece(program, *block, need, &wanted, partition.collect())
+                    others.flat_map(|other| other.need.sources.iter().copied()).collect();
+                let rounded: Rounded<'_> = (one.slice, one.rounds.as_ref());
+                let partition = positions[one.block].iter().map(|own| own.of_slice(program, rounded));
+                piece(program, one, &wanted, partition.collect())
             };
-            pieces.push(needs.iter().map(make).collect());
+            pieces.push(own.iter().map(make).collect());
         }
         let before_block = |block: usize| {
             let edges = global.edges.iter().filter(|(_, to)| *to == block);
             edges.map(|(from, _)| *from).collect()
         };
-        let before = (0..global.blocks.len()).map(before_block).collect();
-        let partitioned = positions.iter().map(|positions| !positions.is_empty()).collect();
-        Self { programs: programs.clone(), pieces, before, partitioned, sent }
+        let mut made = Self {
+            programs: programs.clone(),
+            pieces,
+            before: (0..global.blocks.len()).map(before_block).collect(),
+            partitioned: positions.iter().map(|positions| !positions.is_empty()).collect(),
+            by_value: BTreeMap::new(),
+            sent,
+        };
+        made.place_writes_by_value(analysis, &positions);
+        made
+    }
+
+    /// Finds the block of every table that is written by value; one that no slice touches gets a block of its own.
+    fn place_writes_by_value(&mut self, analysis: &Analysis, positions: &[Vec<Position>]) {
+        for (id, table) in &analysis.written_by_value {
+            let of_slices = analysis.global.blocks.iter().position(|block| block.tables.contains(id));
+            let columns: Vec<usize> = match of_slices {
+                Some(block) => positions[block].iter().map(|position| position.column_of(*id)).collect(),
+                None => (0..table.columns.len())
+                    .filter(|column| in_all_unique(table, *column) && has_exact_equality(table, *column))
+                    .collect(),
+            };
+            let block = of_slices.unwrap_or(self.before.len());
+            if of_slices.is_none() {
+                self.before.push(Vec::new());
+                self.partitioned.push(!columns.is_empty());
+            }
+            self.by_value.insert(*id, ValueBlock { block, columns });
+        }
+    }
+
+    /// Where the writes by value to a table go.
+    pub fn value_block(&self, table: TableId) -> Option<&ValueBlock> {
+        self.by_value.get(&table)
     }
 }
 
 impl Analysis {
+    /// The columns by which a block falls into partitions. Slices keep their rounds where these make them more.
+    fn partition(&self, block: usize, needed: &mut [Needed<'_>]) -> Vec<Position> {
+        let by = |needed: &[Needed<'_>], in_rounds: bool| {
+            let own = needed.iter().filter(|own| own.block == block);
+            let slices: Vec<Rounded<'_>> =
+                own.map(|own| (own.slice, own.rounds.as_ref().filter(|_| in_rounds))).collect();
+            positions(&self.programs, &slices, &self.written_by_value)
+        };
+        let (whole, in_rounds) = (by(needed, false), by(needed, true));
+        if in_rounds.len() > whole.len() {
+            return in_rounds;
+        }
+        needed.iter_mut().filter(|own| own.block == block).for_each(|own| own.rounds = None);
+        whole
+    }
+
     /// What a slice needs of its program.
     fn need_of(&self, slice: &Slice) -> Need {
         let program = &self.programs[slice.program];
         if program.whole {
             return Need::whole(program);
         }
-        let is_free =
-            |id: OperationId| !self.modified.contains(&program.operations[id.0 as usize].table().id);
-        Need::of(program, slice.operations.iter().copied(), &is_free)
+        Need::of(program, slice.operations.iter().copied(), &|id| self.is_free(program, id))
     }
 }
 
 /// The registers of each operation that other slices need.
-fn sent_registers(program: &Program, needs: &[Needed<'_>]) -> Vec<Vec<Register>> {
+fn sent_registers(program: &Program, needed: &[&Needed<'_>]) -> Vec<Vec<Register>> {
     let of_operation = |id: OperationId| {
+        if let Some((_, registers)) = program.witnesses.get(&id) {
+            return registers.clone();
+        }
         let mut sent = Vec::new();
         program.operations[id.0 as usize].clone().visit_registers(&mut |role, register| {
-            let wanted =
-                |(.., need): &Needed<'_>| need.sources.contains(&id) && need.registers.contains(register);
-            if role == Role::Define && needs.iter().any(wanted) && !sent.contains(register) {
+            let wanted = |own: &&Needed<'_>| {
+                own.need.sources.contains(&id) && own.need.registers.contains(register)
+            };
+            if role == Role::Define && needed.iter().any(wanted) && !sent.contains(register) {
                 sent.push(*register);
             }
         });
@@ -139,8 +219,7 @@ fn sent_registers(program: &Program, needs: &[Needed<'_>]) -> Vec<Vec<Register>>
 
 fn piece(
     program: &Program,
-    block: usize,
-    need: &Need,
+    Needed { block, need, rounds, .. }: &Needed<'_>,
     wanted: &BTreeSet<OperationId>,
     partition: Vec<PartitionValue>,
 ) -> Piece {
@@ -155,11 +234,19 @@ fn piece(
     };
     let parts: Vec<Part> = program.operation_ids().map(part).collect();
     let with = |wanted: Part| program.operation_ids().filter(|id| parts[id.0 as usize] == wanted).collect();
-    let mut body = need.body.clone();
     let runs = |id: OperationId| parts[id.0 as usize] != Part::Receive;
-    let ahead = crate::ahead::plan_lookups_of(&mut body, &program.operations, &runs);
+    let lookups = |mut body: Vec<Statement>| {
+        let ahead = crate::ahead::plan_lookups_of(&mut body, &program.operations, &runs);
+        Lookups { body, ahead }
+    };
+    let whole = lookups(need.body.clone());
+    let mut round = rounds.as_ref().map(|own| lookups(own.body.clone())).unwrap_or_default();
+    if let Some(Statement::ForRange { ahead, .. }) = only_loop(&mut round.body) {
+        // The loop has one round, whose number is known before.
+        round.ahead.append(ahead);
+    }
     Piece {
-        block,
+        block: *block,
         inputs: program
             .inputs
             .iter()
@@ -167,211 +254,12 @@ fn piece(
             .collect(),
         receives: with(Part::Receive),
         sends: with(Part::Send),
+        executes: need.executed.iter().copied().collect(),
         partition,
+        rounds: rounds.clone(),
         parts,
-        body,
-        ahead,
+        whole,
+        round,
     }
 }
 
-/// For each table of a block the column that stands for the same thing.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Position(BTreeMap<TableId, usize>);
-
-impl Position {
-    /// What a slice binds the position to.
-    fn of_slice(&self, program: &Program, slice: &Slice) -> PartitionValue {
-        let operation = &program.operations[slice.operations[0].0 as usize];
-        let table = Arc::clone(operation.table());
-        let column = self.0[&table.id];
-        let value = bound_columns(program, operation)[&column].clone();
-        PartitionValue { value, table, column }
-    }
-}
-
-/// The columns that an operation binds by equality, or sets in a new row, to what follows from arguments.
-fn bound_columns(program: &Program, operation: &Operation) -> BTreeMap<usize, Expression> {
-    let mut bound = BTreeMap::new();
-    let mut bind = |table: &Table, column: usize, value: &Expression| {
-        // Of doubles and decimals without a scale, equal values may be held in different ways.
-        let exact = !matches!(table.columns[column].ty, ScalarType::Double | ScalarType::AnyNumeric);
-        if exact && let Some(resolved) = program.resolved(value, 16) {
-            bound.insert(column, resolved);
-        }
-    };
-    let access = match &operation.kind {
-        OperationKind::Insert { table, values, .. } => {
-            values.iter().enumerate().for_each(|(column, value)| bind(table, column, value));
-            return bound;
-        }
-        OperationKind::Select(select) => &select.access,
-        OperationKind::Update { access, .. } | OperationKind::Delete { access, .. } => access,
-    };
-    let table = &*access.table;
-    match &access.path {
-        Path::Point { key } => {
-            table.primary().columns.iter().zip(key).for_each(|(column, value)| bind(table, *column, value));
-        }
-        Path::Range { key_columns, prefix, .. } => {
-            key_columns.iter().zip(prefix).for_each(|(column, value)| bind(table, *column, value));
-        }
-    }
-    if let OperationKind::Update { assignments, .. } = &operation.kind {
-        // A row that moves from one partition to another belongs to none.
-        for (column, ..) in assignments {
-            bound.remove(column);
-        }
-    }
-    bound
-}
-
-/// The columns by which a block falls into partitions; none when it does not.
-fn positions(programs: &[Program], slices: &[Slice]) -> Vec<Position> {
-    if slices.iter().any(|slice| programs[slice.program].whole) {
-        return Vec::new();
-    }
-    let bound: Vec<Bound> = slices
-        .iter()
-        .map(|slice| {
-            let program = &programs[slice.program];
-            let operations = slice.operations.iter().map(|id| &program.operations[id.0 as usize]);
-            operations.map(|operation| (operation.table().id, bound_columns(program, operation))).collect()
-        })
-        .collect();
-    let mut tables: BTreeMap<TableId, BTreeSet<usize>> = BTreeMap::new();
-    for (table, columns) in bound.iter().flatten() {
-        let columns: BTreeSet<usize> = columns.keys().copied().collect();
-        tables.entry(*table).or_insert_with(|| columns.clone()).retain(|column| columns.contains(column));
-    }
-    let all = slices.iter().flat_map(|slice| {
-        slice.operations.iter().map(|id| &programs[slice.program].operations[id.0 as usize])
-    });
-    for operation in all {
-        if let Some(columns) = tables.get_mut(&operation.table().id) {
-            columns.retain(|column| keeps_keys_apart(operation, *column));
-        }
-    }
-    let tables: Vec<(TableId, BTreeSet<usize>)> = tables.into_iter().collect();
-    let mut found: Vec<Position> = Vec::new();
-    extend(&tables, &mut BTreeMap::new(), &bound, &mut found);
-    found
-}
-
-/// Whether rows with different values of a column never meet under one key of a unique index, whatever an operation does: a
-/// key that one row leaves free may be another's, so a column of every unique index whose keys come and go.
-fn keeps_keys_apart(operation: &Operation, column: usize) -> bool {
-    let table = operation.table();
-    let mut unique = table.indexes.iter().enumerate().filter(|(place, index)| *place == 0 || index.unique);
-    match &operation.kind {
-        OperationKind::Select(_) => true,
-        OperationKind::Insert { .. } | OperationKind::Delete { .. } => {
-            unique.all(|(_, index)| index.columns.contains(&column))
-        }
-        OperationKind::Update { assignments, .. } => unique.all(|(_, index)| {
-            let moves = assignments.iter().any(|(changed, ..)| index.columns.contains(changed));
-            !moves || index.columns.contains(&column)
-        }),
-    }
-}
-
-/// What the operations of one slice bind.
-type Bound = Vec<(TableId, BTreeMap<usize, Expression>)>;
-
-/// Completes a choice of columns, one a table, in all ways in which every slice binds its operations to one expression;
-/// no column is used twice.
-fn extend(
-    tables: &[(TableId, BTreeSet<usize>)],
-    chosen: &mut BTreeMap<TableId, usize>,
-    bound: &[Bound],
-    found: &mut Vec<Position>,
-) {
-    let Some((table, columns)) = tables.get(chosen.len()) else {
-        found.push(Position(chosen.clone()));
-        return;
-    };
-    for column in columns {
-        let is_free =
-            |chosen: &TableId, column| found.iter().all(|position| position.0.get(chosen) != Some(column));
-        let taken = !is_free(table, column) || chosen.iter().any(|(table, column)| !is_free(table, column));
-        chosen.insert(*table, *column);
-        if !taken && bound.iter().all(|operations| agrees(operations, chosen)) {
-            extend(tables, chosen, bound, found);
-        }
-        chosen.remove(table);
-    }
-}
-
-/// Whether a slice binds the chosen columns of all its operations to one expression.
-fn agrees(operations: &Bound, chosen: &BTreeMap<TableId, usize>) -> bool {
-    let value_of = |(table, columns): &(TableId, BTreeMap<usize, Expression>)| {
-        chosen.get(table).map(|column| columns[column].clone())
-    };
-    let mut values = operations.iter().filter_map(value_of);
-    let first = values.next();
-    values.all(|value| Some(value) == first)
-}
-
-impl Program {
-    /// An expression over parameters that always has the same value as this one; `None` when none is found.
-    fn resolved(&self, expression: &Expression, depth: usize) -> Option<Expression> {
-        let (mut uses, mut depends_on_call) = (Vec::new(), false);
-        expression.walk(&mut |part| match part {
-            Expression::Register(register) => uses.push(*register),
-            Expression::Function { function, .. } => depends_on_call |= function.depends_on_call(),
-            _ => {}
-        });
-        if depends_on_call {
-            return None;
-        }
-        let mut result = expression.clone();
-        for register in uses {
-            match self.definitions_of(register).as_slice() {
-                [] if self.inputs.contains(&Some(register)) => {}
-                [Some(value)] if !self.unset.contains(&register) && depth > 0 => {
-                    let value = self.resolved(value, depth - 1)?;
-                    substitute(&mut result, register, &value);
-                }
-                _ => return None,
-            }
-        }
-        Some(result)
-    }
-
-    /// What is assigned to a register, wherever it is defined; `None` for a definition that is no assignment.
-    fn definitions_of(&self, register: Register) -> Vec<Option<Expression>> {
-        let mut found = Vec::new();
-        for operation in &self.operations {
-            operation.clone().visit_registers(&mut |role, defined| {
-                if role == Role::Define && *defined == register {
-                    found.push(None);
-                }
-            });
-        }
-        collect_definitions(&self.body, register, &mut found);
-        found
-    }
-}
-
-fn collect_definitions(statements: &[Statement], register: Register, found: &mut Vec<Option<Expression>>) {
-    for statement in statements {
-        match statement {
-            Statement::Assign { target, value } if *target == register => found.push(Some(value.clone())),
-            Statement::Assign { .. } => {}
-            other => other.clone().visit_definitions(&mut |_, defined| {
-                if *defined == register {
-                    found.push(None);
-                }
-            }),
-        }
-        statement.bodies().into_iter().for_each(|body| collect_definitions(body, register, found));
-    }
-}
-
-/// Puts an expression in place of a register.
-fn substitute(expression: &mut Expression, register: Register, value: &Expression) {
-    if *expression == Expression::Register(register) {
-        *expression = value.clone();
-        return;
-    }
-    expression.operands_mut().into_iter().for_each(|operand| substitute(operand, register, value));
-}

@@ -5,11 +5,12 @@
 //! other; FOUND, which every operation sets, would tie all. So the definitions that reach a common use share a register,
 //! and no others do (webs of definitions and uses; Muchnick, Advanced Compiler Design, §16.3.3).
 
+use super::witness::originals;
 use crate::visit::Role;
 use crate::{Expression, Label, Operation, OperationId, Procedure, Register, Statement};
 use catalog::ProcedureId;
 use petgraph::unionfind::UnionFind;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A procedure ready for analysis.
 #[derive(Clone, Debug)]
@@ -30,6 +31,11 @@ pub struct Program {
     pub body: Vec<Statement>,
     /// Its data accesses, by id; each is named by one statement.
     pub operations: Vec<Operation>,
+    /// For each of them the procedure's own operation that it comes from, unless a called procedure's.
+    pub(super) origins: Vec<Option<OperationId>>,
+    /// Operations whose results the call's record has, in its order: which witness of the procedure each is, and the
+    /// registers that take its values.
+    pub witnesses: BTreeMap<OperationId, (usize, Vec<Register>)>,
 }
 
 /// What calls came to while they were replaced.
@@ -37,6 +43,7 @@ struct Inliner {
     registers: u32,
     labels: u32,
     operations: Vec<Operation>,
+    origins: Vec<Option<OperationId>>,
 }
 
 impl Inliner {
@@ -70,6 +77,8 @@ impl Inliner {
                 Statement::Execute(id) | Statement::ForRows { operation: id, .. } => {
                     let mut operation = from.operations[id.0 as usize].clone();
                     operation.visit_registers(&mut shift);
+                    let is_outermost = returns_to == Label(0);
+                    self.origins.push(is_outermost.then_some(*id));
                     *id = OperationId(self.operations.len() as u32);
                     self.operations.push(operation);
                 }
@@ -133,9 +142,10 @@ fn highest_label(statements: &[Statement]) -> u32 {
 }
 
 impl Program {
-    /// Prepares a procedure.
-    pub fn new(procedure: &Procedure) -> Self {
-        let mut inliner = Inliner { registers: 0, labels: 0, operations: Vec::new() };
+    /// Prepares a procedure, for calls with recorded witness values or without.
+    pub fn new(procedure: &Procedure, witnessed: bool) -> Self {
+        let mut inliner =
+            Inliner { registers: 0, labels: 0, operations: Vec::new(), origins: Vec::new() };
         let (_, block) = inliner.body(procedure);
         let mut program = Self {
             procedure: procedure.id,
@@ -146,9 +156,36 @@ impl Program {
             whole: procedure.uses_seed,
             body: vec![block],
             operations: inliner.operations,
+            origins: inliner.origins,
+            witnesses: BTreeMap::new(),
         };
         Webs::split(&mut program);
+        if witnessed {
+            program.witnesses = program.witnesses_of(procedure);
+        }
         program
+    }
+
+    fn witnesses_of(&self, procedure: &Procedure) -> BTreeMap<OperationId, (usize, Vec<Register>)> {
+        let witnesses = procedure.witnesses.iter().enumerate().filter(|(_, registers)| !registers.is_empty());
+        let placed = witnesses.enumerate().map(|(place, (own, registers))| {
+            let own = OperationId(own as u32);
+            let id = self.origins.iter().position(|origin| *origin == Some(own));
+            let id = OperationId(id.expect("every operation of a procedure is in its program") as u32);
+            let (from, to) = (&procedure.operations[own.0 as usize], &self.operations[id.0 as usize]);
+            (id, (place, originals(registers, from, to)))
+        });
+        placed.collect()
+    }
+
+    /// Whether an operation is of a slice: unless it is free to run anywhere, or its results are recorded.
+    pub(super) fn is_sliced(&self, id: OperationId, free: &dyn Fn(OperationId) -> bool) -> bool {
+        !self.witnesses.contains_key(&id) && !free(id)
+    }
+
+    /// Its operations that write.
+    pub(super) fn writes(&self) -> impl Iterator<Item = OperationId> {
+        self.operation_ids().filter(|id| self.operations[id.0 as usize].writes())
     }
 }
 

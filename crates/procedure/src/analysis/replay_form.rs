@@ -15,20 +15,23 @@ impl Program {
         if self.whole {
             return self.clone();
         }
-        let writes = self.operation_ids().filter(|id| self.operations[id.0 as usize].writes());
-        let need = Need::of_all(self, writes);
+        let need = Need::of_all(self, self.writes(), &|_| true);
         let mut form = self.clone();
         form.body = need.body;
         let mut numbers = BTreeMap::new();
         number_operations(&mut form.body, &mut numbers);
-        form.operations = vec![];
+        (form.operations, form.origins, form.witnesses) = Default::default();
         let mut old: Vec<(OperationId, OperationId)> =
             numbers.into_iter().map(|(old, new)| (new, old)).collect();
         old.sort();
-        for (_, id) in old {
+        for (new, id) in old {
             let mut operation = self.operations[id.0 as usize].clone();
             trim(&mut operation, &need.registers);
             form.operations.push(operation);
+            form.origins.push(self.origins[id.0 as usize]);
+            if let Some(witness) = self.witnesses.get(&id) {
+                form.witnesses.insert(new, witness.clone());
+            }
         }
         for input in &mut form.inputs {
             *input = input.filter(|register| need.registers.contains(register));

@@ -1,11 +1,12 @@
 //! `clr`: serial re-execution of the command log in commit order.
 //! Paper: PACMAN §2.3 (CLR); command logging §III. The reference for every other method.
 
+use super::values::ValueWriter;
 use super::{define, diverged, undefined, unknown_record};
 use crate::{LogContents, Progress, RecoveryError, Stage};
 use catalog::{CommitOrder, Datum, Epoch, ProcedureId, Reader, decode_value};
-use logging::content::{CallRecord, Record, StatementRecord};
-use procedure::{Call, Machine, Procedure, execute};
+use logging::content::{CallRecord, Record, StatementRecord, WritesRecord};
+use procedure::{Call, Machine, Procedure, Whole, execute};
 use sql::{Effect, Schema};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ struct Replay<'a> {
     occ: Occ,
     machine: Machine,
     arguments: Vec<Datum>,
+    writer: ValueWriter,
 }
 
 /// Replays everything; returns the definitions and tables as they are afterwards.
@@ -38,7 +40,8 @@ pub(crate) fn replay(
     let machine = Machine::default();
     let procedures = HashMap::new();
     let arguments = Vec::new();
-    let mut replay = Replay { schema, tables, procedures, statements, occ, machine, arguments };
+    let writer = ValueWriter::default();
+    let mut replay = Replay { schema, tables, procedures, statements, occ, machine, arguments, writer };
     replay.index_procedures();
     progress.begin(Stage::Replay, log.len() as u64);
     for (done, (order, record)) in (1..).zip(log.records()) {
@@ -46,6 +49,7 @@ pub(crate) fn replay(
         match record {
             Record::Call(call) => replay.call(order, &call)?,
             Record::Statement(statement) => replay.statement(order, &statement)?,
+            Record::Writes(writes) => replay.writes(order, writes)?,
             _ => return Err(unknown_record(order)),
         }
         replay.occ.collect_garbage(Epoch(order.epoch().0 - 1));
@@ -91,11 +95,21 @@ impl Replay<'_> {
         self.occ.begin();
         let call = Call { procedure, timestamp_us, seed };
         let arguments = self.arguments.iter().copied();
-        if let Err(failure) = execute(call, arguments, &mut self.machine, &mut self.occ) {
+        if let Err(failure) = execute(call, arguments, &mut self.machine, &mut self.occ, &mut Whole) {
             self.occ.rollback();
             return Err(diverged(order, procedure, &failure));
         }
         self.occ.commit_at(order).map_err(|conflict| diverged(order, procedure, &conflict))
+    }
+
+    fn writes(&mut self, order: CommitOrder, record: WritesRecord<'_>) -> Result<(), RecoveryError> {
+        self.occ.begin();
+        let writes: Vec<_> = record.writes().map(|(_, write)| write).collect();
+        self.writer.write(order, &writes, &self.tables, &mut self.occ)?;
+        self.occ.commit_at(order).map_err(|conflict| {
+            let what = "a transaction logged by value".into();
+            RecoveryError::Diverged { order, what, error: conflict.to_string() }
+        })
     }
 
     fn statement(&mut self, order: CommitOrder, record: &StatementRecord<'_>) -> Result<(), RecoveryError> {

@@ -2,10 +2,11 @@
 
 mod clr;
 mod clr_p;
+mod values;
 
 pub(crate) use clr::replay as clr;
 pub(crate) use clr_p::{How, replay as clr_p};
-pub use clr_p::{ReplayBreakdown, ReplayMode};
+pub use clr_p::{BlockMeasures, ReplayBreakdown, ReplayMode, ThreadTimes};
 
 use crate::RecoveryError;
 use catalog::{CommitOrder, ProcedureId};
@@ -44,10 +45,11 @@ impl FromStr for ReplayMode {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
+            "chopping" => Ok(Self::Chopping),
             "static" => Ok(Self::Static),
             "synchronous" => Ok(Self::Synchronous),
             "pipelined" => Ok(Self::Pipelined),
-            _ => Err(format!("unknown replay mode \"{text}\"; known are: static, synchronous, pipelined")),
+            _ => Err(format!("unknown replay mode \"{text}\"; known are: chopping, static, synchronous, pipelined")),
         }
     }
 }
@@ -55,6 +57,7 @@ impl FromStr for ReplayMode {
 impl fmt::Display for ReplayMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Chopping => "chopping",
             Self::Static => "static",
             Self::Synchronous => "synchronous",
             Self::Pipelined => "pipelined",
@@ -87,6 +90,12 @@ fn undefined(order: CommitOrder, procedure: ProcedureId, version: u32) -> Recove
 fn unknown_record(order: CommitOrder) -> RecoveryError {
     let error = "this method does not replay this kind of record".into();
     RecoveryError::Diverged { order, what: "a record".into(), error }
+}
+
+/// A transaction that was logged by value does not fit the tables.
+fn unfit(order: CommitOrder) -> RecoveryError {
+    let error = "what it wrote does not fit the tables that are there".into();
+    RecoveryError::Diverged { order, what: "a transaction logged by value".into(), error }
 }
 
 /// Changes tables as a definition says.

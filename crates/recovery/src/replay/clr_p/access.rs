@@ -95,7 +95,8 @@ impl DataAccess for Direct {
 
     #[inline]
     fn find(&mut self, table: &Table, key: &[u8]) -> Result<Option<Record>, Failure> {
-        if let Some(record) = self.expected.take(table.id, key) {
+        // A record that was found ahead may have been deleted since, and its key be another's.
+        if let Some(record) = self.expected.take(table.id, key).filter(|own| !own.locked_state().is_dead()) {
             return Ok(Some(record));
         }
         let (record, _) = self.tables.store(table.id).find(key, &self.worker);

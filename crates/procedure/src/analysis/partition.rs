@@ -1,0 +1,275 @@
+//! How a block's pieces fall into partitions.
+//! Paper: PACMAN §4.3.1 (key spaces); DESIGN §4.5 (granules).
+//!
+//! A block is partitioned by columns that every operation of it binds by equality to what follows from the arguments alone
+//! (and the number of the round, where rounds are replayed on their own), and all operations of one slice to the same.
+//! Pieces with different values then touch no row in common, ranges included, so their partitions may run at the same time;
+//! within a partition pieces run in commit order.
+
+use super::Slice;
+use super::program::Program;
+use super::rounds::Rounds;
+use crate::visit::Role;
+use crate::{Expression, Operation, OperationKind, Path, Register, Statement};
+use catalog::{Index, ScalarType, Table, TableId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// So many assignments are followed back to the parameters.
+const MOST_ASSIGNMENTS: usize = 16;
+
+/// A value that tells a piece's partition, and the column whose key encoding makes it comparable.
+#[derive(Clone, Debug)]
+pub struct PartitionValue {
+    /// The value, over the parameters, and the variable of its rounds.
+    pub value: Expression,
+    /// The table.
+    pub table: Arc<Table>,
+    /// The column's place in it.
+    pub column: usize,
+}
+
+/// A slice with the rounds that it may fall into.
+pub(super) type Rounded<'a> = (&'a Slice, Option<&'a Rounds>);
+
+/// For each table of a block the column that stands for the same thing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Position(BTreeMap<TableId, usize>);
+
+impl Position {
+    /// The column of a table.
+    pub(super) fn column_of(&self, table: TableId) -> usize {
+        self.0[&table]
+    }
+
+    /// What a slice binds the position to.
+    pub(super) fn of_slice(&self, program: &Program, (slice, rounds): Rounded<'_>) -> PartitionValue {
+        let operation = &program.operations[slice.operations[0].0 as usize];
+        let table = Arc::clone(operation.table());
+        let column = self.0[&table.id];
+        let value = bound_columns(program, operation, rounds)[&column].clone();
+        PartitionValue { value, table, column }
+    }
+}
+
+/// Whether equal values of a column are held in one way; those of doubles and of decimals without a scale may not be.
+pub(super) fn has_exact_equality(table: &Table, column: usize) -> bool {
+    !matches!(table.columns[column].ty, ScalarType::Double | ScalarType::AnyNumeric)
+}
+
+/// The columns that an operation binds by equality, or sets in a new row, to what follows from arguments.
+fn bound_columns(
+    program: &Program,
+    operation: &Operation,
+    rounds: Option<&Rounds>,
+) -> BTreeMap<usize, Expression> {
+    let variable = rounds.map(|rounds| rounds.variable);
+    let mut bound = BTreeMap::new();
+    let mut bind = |table: &Table, column: usize, value: &Expression| {
+        if has_exact_equality(table, column)
+            && let Some(resolved) = program.resolved(value, variable) {
+            bound.insert(column, resolved);
+        }
+    };
+    let access = match &operation.kind {
+        OperationKind::Insert { table, values, .. } => {
+            values.iter().enumerate().for_each(|(column, value)| bind(table, column, value));
+            return bound;
+        }
+        OperationKind::Select(select) => &select.access,
+        OperationKind::Update { access, .. } | OperationKind::Delete { access, .. } => access,
+    };
+    let table = &*access.table;
+    match &access.path {
+        Path::Point { key } => {
+            table.primary().columns.iter().zip(key).for_each(|(column, value)| bind(table, *column, value));
+        }
+        Path::Range { key_columns, prefix, .. } => {
+            key_columns.iter().zip(prefix).for_each(|(column, value)| bind(table, *column, value));
+        }
+    }
+    if let OperationKind::Update { assignments, .. } = &operation.kind {
+        // A row that moves from one partition to another belongs to none.
+        for (column, ..) in assignments {
+            bound.remove(column);
+        }
+    }
+    bound
+}
+
+/// The columns by which a block falls into partitions; none when it does not.
+pub(super) fn positions(
+    programs: &[Program],
+    slices: &[Rounded<'_>],
+    by_value: &BTreeMap<TableId, Arc<Table>>,
+) -> Vec<Position> {
+    if slices.iter().any(|(slice, _)| programs[slice.program].whole) {
+        return Vec::new();
+    }
+    let bound: Vec<Bound> = slices
+        .iter()
+        .map(|(slice, rounds)| {
+            let program = &programs[slice.program];
+            let operations = slice.operations.iter().map(|id| &program.operations[id.0 as usize]);
+            let bound = |own: &Operation| (own.table().id, bound_columns(program, own, *rounds));
+            operations.map(bound).collect()
+        })
+        .collect();
+    let mut tables: BTreeMap<TableId, BTreeSet<usize>> = BTreeMap::new();
+    for (table, columns) in bound.iter().flatten() {
+        let columns: BTreeSet<usize> = columns.keys().copied().collect();
+        tables.entry(*table).or_insert_with(|| columns.clone()).retain(|column| columns.contains(column));
+    }
+    let all = slices.iter().flat_map(|(slice, _)| {
+        slice.operations.iter().map(|id| &programs[slice.program].operations[id.0 as usize])
+    });
+    for operation in all {
+        if let Some(columns) = tables.get_mut(&operation.table().id) {
+            columns.retain(|column| {
+                let by_value = by_value.contains_key(&operation.table().id);
+                keeps_keys_apart(operation, *column) && (!by_value || in_all_unique(operation.table(), *column))
+            });
+        }
+    }
+    let tables: Vec<(TableId, BTreeSet<usize>)> = tables.into_iter().collect();
+    let mut found: Vec<Position> = Vec::new();
+    extend(&tables, &mut BTreeMap::new(), &bound, &mut found);
+    found
+}
+
+/// Whether rows with different values of a column never meet under one key of a unique index, whatever an operation does: a
+/// key that one row leaves free may be another's, so a column of every unique index whose keys come and go.
+fn keeps_keys_apart(operation: &Operation, column: usize) -> bool {
+    let table = operation.table();
+    let mut unique = unique_indexes(table);
+    match &operation.kind {
+        OperationKind::Select(_) => true,
+        OperationKind::Insert { .. } | OperationKind::Delete { .. } => in_all_unique(table, column),
+        OperationKind::Update { assignments, .. } => unique.all(|index| {
+            let moves = assignments.iter().any(|(changed, ..)| index.columns.contains(changed));
+            !moves || index.columns.contains(&column)
+        }),
+    }
+}
+
+/// The primary key and all unique indexes.
+fn unique_indexes(table: &Table) -> impl Iterator<Item = &Index> {
+    let indexes = table.indexes.iter().enumerate();
+    indexes.filter(|(place, index)| *place == 0 || index.unique).map(|(_, index)| index)
+}
+
+pub(super) fn in_all_unique(table: &Table, column: usize) -> bool {
+    unique_indexes(table).all(|index| index.columns.contains(&column))
+}
+
+/// What the operations of one slice bind.
+type Bound = Vec<(TableId, BTreeMap<usize, Expression>)>;
+
+/// Completes a choice of columns, one a table, in all ways in which every slice binds its operations to one expression;
+/// no column is used twice.
+fn extend(
+    tables: &[(TableId, BTreeSet<usize>)],
+    chosen: &mut BTreeMap<TableId, usize>,
+    bound: &[Bound],
+    found: &mut Vec<Position>,
+) {
+    let Some((table, columns)) = tables.get(chosen.len()) else {
+        found.push(Position(chosen.clone()));
+        return;
+    };
+    for column in columns {
+        let is_free =
+            |chosen: &TableId, column| found.iter().all(|position| position.0.get(chosen) != Some(column));
+        let taken = !is_free(table, column) || chosen.iter().any(|(table, column)| !is_free(table, column));
+        chosen.insert(*table, *column);
+        if !taken && bound.iter().all(|operations| agrees(operations, chosen)) {
+            extend(tables, chosen, bound, found);
+        }
+        chosen.remove(table);
+    }
+}
+
+/// Whether a slice binds the chosen columns of all its operations to one expression.
+fn agrees(operations: &Bound, chosen: &BTreeMap<TableId, usize>) -> bool {
+    let value_of = |(table, columns): &(TableId, BTreeMap<usize, Expression>)| {
+        chosen.get(table).map(|column| columns[column].clone())
+    };
+    let mut values = operations.iter().filter_map(value_of);
+    let first = values.next();
+    values.all(|value| Some(value) == first)
+}
+
+impl Program {
+    /// An expression over parameters that always has the same value as this one; `None` when none is found.
+    /// `known` is a register that counts as a parameter.
+    pub(super) fn resolved(&self, expression: &Expression, known: Option<Register>) -> Option<Expression> {
+        self.resolved_within(expression, known, MOST_ASSIGNMENTS)
+    }
+
+    fn resolved_within(
+        &self,
+        expression: &Expression,
+        known: Option<Register>,
+        depth: usize,
+    ) -> Option<Expression> {
+        let (mut uses, mut depends_on_call) = (Vec::new(), false);
+        expression.walk(&mut |part| match part {
+            Expression::Register(register) => uses.push(*register),
+            Expression::Function { function, .. } => depends_on_call |= function.depends_on_call(),
+            _ => {}
+        });
+        if depends_on_call {
+            return None;
+        }
+        let mut result = expression.clone();
+        for register in uses.into_iter().filter(|register| Some(*register) != known) {
+            match self.definitions_of(register).as_slice() {
+                [] if self.inputs.contains(&Some(register)) => {}
+                [Some(value)] if !self.unset.contains(&register) && depth > 0 => {
+                    let value = self.resolved_within(value, known, depth - 1)?;
+                    substitute(&mut result, register, &value);
+                }
+                _ => return None,
+            }
+        }
+        Some(result)
+    }
+
+    /// What is assigned to a register, wherever it is defined; `None` for a definition that is no assignment.
+    fn definitions_of(&self, register: Register) -> Vec<Option<Expression>> {
+        let mut found = Vec::new();
+        for operation in &self.operations {
+            operation.clone().visit_registers(&mut |role, defined| {
+                if role == Role::Define && *defined == register {
+                    found.push(None);
+                }
+            });
+        }
+        collect_definitions(&self.body, register, &mut found);
+        found
+    }
+}
+
+fn collect_definitions(statements: &[Statement], register: Register, found: &mut Vec<Option<Expression>>) {
+    for statement in statements {
+        match statement {
+            Statement::Assign { target, value } if *target == register => found.push(Some(value.clone())),
+            Statement::Assign { .. } => {}
+            other => other.clone().visit_definitions(&mut |_, defined| {
+                if *defined == register {
+                    found.push(None);
+                }
+            }),
+        }
+        statement.bodies().into_iter().for_each(|body| collect_definitions(body, register, found));
+    }
+}
+
+/// Puts an expression in place of a register.
+fn substitute(expression: &mut Expression, register: Register, value: &Expression) {
+    if *expression == Expression::Register(register) {
+        *expression = value.clone();
+        return;
+    }
+    expression.operands_mut().into_iter().for_each(|operand| substitute(operand, register, value));
+}

@@ -1,0 +1,197 @@
+//! Pieces that are nothing but a loop whose rounds have nothing to do with each other: each round can then be replayed on its
+//! own, in the partition that its keys tell (DESIGN §4.5, loop fission).
+//!
+//! A round is independent when nothing leaves the loop early, no value goes from one round to a later one, and nothing is
+//! received from other pieces but witness values of which every round takes equally many.
+
+use super::need::Need;
+use super::program::Program;
+use crate::visit::Role;
+use crate::{Expression, Label, OperationId, Register, Statement};
+use catalog::Datum;
+use std::collections::BTreeSet;
+
+/// The rounds of a loop, known before it runs.
+#[derive(Clone, Debug)]
+pub struct Rounds {
+    /// The first value of the variable, over the parameters.
+    pub from: Expression,
+    /// The last one.
+    pub to: Expression,
+    /// The distance between two.
+    pub step: Expression,
+    /// Whether the values descend.
+    pub reverse: bool,
+    /// The register of the variable.
+    pub variable: Register,
+    /// What is executed of one round, with its value in the variable's register.
+    pub(super) body: Vec<Statement>,
+}
+
+/// The rounds of a slice, when it falls into independent ones.
+pub(super) fn rounds(program: &Program, need: &Need) -> Option<Rounds> {
+    let mut body = need.body.clone();
+    let rounds = {
+        let Statement::ForRange { label, variable, from, to, step, reverse, ahead, body } = only_loop(&mut body)?
+        else {
+            return None;
+        };
+        let inside = Inside { program, need, label: *label };
+        let defined = inside.definitions(body);
+        let carried = inside.carries(body, &mut BTreeSet::from([*variable]), &defined);
+        if carried || leaves(body, *label) || !need.sources.iter().all(|id| inside.is_aligned(*id, body)) {
+            return None;
+        }
+        let resolved = |value: &Expression| program.resolved(value, None);
+        let rounds = Rounds {
+            from: resolved(from)?,
+            to: resolved(to)?,
+            step: resolved(step)?,
+            reverse: *reverse,
+            variable: *variable,
+            body: Vec::new(),
+        };
+        (*from, *to) = (Expression::Register(*variable), Expression::Register(*variable));
+        *step = Expression::Constant(Datum::Int(1));
+        ahead.clear();
+        rounds
+    };
+    Some(Rounds { body, ..rounds })
+}
+
+/// The loop that statements are nothing but, assignments before it aside.
+pub(super) fn only_loop(statements: &mut [Statement]) -> Option<&mut Statement> {
+    let (last, before) = statements.split_last_mut()?;
+    if !before.iter().all(|statement| matches!(statement, Statement::Assign { .. })) {
+        return None;
+    }
+    match last {
+        Statement::Block { body, .. } => only_loop(body),
+        Statement::ForRange { .. } => Some(last),
+        _ => None,
+    }
+}
+
+/// Whether statements jump anywhere but to the next round of the loop that they are the body of, or inside of themselves.
+fn leaves(statements: &[Statement], own: Label) -> bool {
+    fn jumps(statements: &[Statement], inner: &mut Vec<Label>, own: Label) -> bool {
+        statements.iter().any(|statement| match statement {
+            Statement::Exit(label) => !inner.contains(label),
+            Statement::Continue(label) => *label != own && !inner.contains(label),
+            Statement::ForRange { label, .. }
+            | Statement::ForEach { label, .. }
+            | Statement::ForRows { label, .. }
+            | Statement::While { label, .. }
+            | Statement::Block { label, .. } => {
+                inner.push(*label);
+                let found = statement.bodies().into_iter().any(|body| jumps(body, inner, own));
+                inner.pop();
+                found
+            }
+            other => other.bodies().into_iter().any(|body| jumps(body, inner, own)),
+        })
+    }
+    jumps(statements, &mut Vec::new(), own)
+}
+
+/// The body of a loop.
+struct Inside<'p> {
+    program: &'p Program,
+    need: &'p Need,
+    label: Label,
+}
+
+impl Inside<'_> {
+    /// Visits the registers of an operation as a piece touches them: of one whose results are received, only those.
+    fn visit(&self, id: OperationId, visit: &mut dyn FnMut(Role, Register)) {
+        let received = self.need.sources.contains(&id);
+        self.program.operations[id.0 as usize].clone().visit_registers(&mut |role, register| {
+            if !received || role != Role::Use {
+                visit(role, *register);
+            }
+        });
+    }
+
+    /// All registers that statements define.
+    fn definitions(&self, statements: &[Statement]) -> BTreeSet<Register> {
+        let mut defined = BTreeSet::new();
+        for statement in statements {
+            statement.clone().visit_definitions(&mut |_, register| {
+                defined.insert(*register);
+            });
+            if let Statement::Execute(id) | Statement::ForRows { operation: id, .. } = statement {
+                self.visit(*id, &mut |role, register| {
+                    if role != Role::Use {
+                        defined.insert(register);
+                    }
+                });
+            }
+            statement.bodies().into_iter().for_each(|body| defined.extend(self.definitions(body)));
+        }
+        defined
+    }
+
+    /// Whether statements use what may come from an earlier round. `now` are the registers that this round has defined
+    /// already, on every way to here.
+    fn carries(
+        &self,
+        statements: &[Statement],
+        now: &mut BTreeSet<Register>,
+        of_loop: &BTreeSet<Register>,
+    ) -> bool {
+        let is_old = |register: &Register, now: &BTreeSet<Register>| {
+            of_loop.contains(register) && !now.contains(register)
+        };
+        for statement in statements {
+            let mut carried = false;
+            statement.clone().visit_uses(&mut |_, register| carried |= is_old(register, now));
+            match statement {
+                Statement::Execute(id) | Statement::ForRows { operation: id, .. } => {
+                    self.visit(*id, &mut |role, register| match role {
+                        Role::Use => carried |= is_old(&register, now),
+                        Role::Define | Role::Window => {
+                            now.insert(register);
+                        }
+                    });
+                }
+                Statement::AssignElement { array, .. } => carried |= is_old(array, now),
+                _ => {}
+            }
+            let mut inside: Vec<BTreeSet<Register>> = Vec::new();
+            for body in statement.bodies() {
+                let mut inner = now.clone();
+                statement.clone().visit_definitions(&mut |_, register| {
+                    inner.insert(*register);
+                });
+                carried |= self.carries(body, &mut inner, of_loop);
+                inside.push(inner);
+            }
+            match statement {
+                Statement::If { .. } => {
+                    let both = inside[0].intersection(&inside[1]).copied().collect();
+                    *now = both;
+                }
+                Statement::Assign { target, .. } => {
+                    now.insert(*target);
+                }
+                _ => {}
+            }
+            if carried {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether every round receives an operation's results exactly once.
+    fn is_aligned(&self, id: OperationId, body: &[Statement]) -> bool {
+        let before = body.iter().position(|statement| matches!(statement, Statement::Execute(own) if *own == id));
+        let is_witness = self.program.witnesses.contains_key(&id);
+        is_witness && before.is_some_and(|place| !body[..place].iter().any(|s| self.continues(s)))
+    }
+
+    fn continues(&self, statement: &Statement) -> bool {
+        matches!(statement, Statement::Continue(label) if *label == self.label)
+            || statement.bodies().into_iter().flatten().any(|inner| self.continues(inner))
+    }
+}

@@ -1,0 +1,101 @@
+//! Witness values: results of reads that are recorded with a call, so that its replay need not read them again.
+//! DESIGN §4.5. Not in the papers.
+//!
+//! A read is a witness when replay needs what it found, it searches a range (so it costs more than a lookup), and what is
+//! needed of it are few machine words. Of the customers with one name, the one that was paid is then known from the record:
+//! two scans and a sort are gone, and the key of what follows is known ahead.
+//!
+//! Which reads are witnesses follows from the procedure alone. Replay must come to the same choice as the run did, so the
+//! choice is part of the log's format: whoever changes the rule gives the format a new version.
+
+use super::need::Need;
+use super::program::Program;
+use crate::visit::Role;
+use crate::{Operation, OperationId, OperationKind, Path, Procedure, Register, Statement};
+use catalog::{ScalarType, Type};
+use std::collections::BTreeSet;
+
+/// A witness has at most this many values.
+const MOST_VALUES: usize = 3;
+
+/// For each operation of a procedure, the registers whose values are to be recorded with a call; none at all without
+/// witnesses.
+pub fn witnesses(procedure: &Procedure) -> Vec<Vec<Register>> {
+    let program = Program::new(procedure, false);
+    if procedure.read_only || program.whole {
+        return Vec::new();
+    }
+    let all = Need::of_all(&program, program.writes(), &|_| true);
+    let mut executed = BTreeSet::new();
+    collect_executed(&program.body, &mut executed);
+    let is_witness = |id: OperationId| {
+        let operation = &program.operations[id.0 as usize];
+        let Some(own) = program.origins[id.0 as usize] else { return false };
+        let needed = needed_of(operation, &all.registers);
+        let registers = originals(&needed, operation, &procedure.operations[own.0 as usize]);
+        executed.contains(&id)
+            && is_range_read(operation)
+            && !needed.is_empty()
+            && needed.len() <= MOST_VALUES
+            && registers.iter().all(|register| is_word(procedure.registers[register.0 as usize]))
+    };
+    let need = Need::of_all(&program, program.writes(), &|id| !is_witness(id));
+    let mut chosen = Vec::new();
+    for id in &need.sources {
+        let operation = &program.operations[id.0 as usize];
+        let own = program.origins[id.0 as usize].expect("a witness is the procedure's own");
+        let needed = needed_of(operation, &need.registers);
+        chosen.resize(procedure.operations.len(), Vec::new());
+        chosen[own.0 as usize] = originals(&needed, operation, &procedure.operations[own.0 as usize]);
+    }
+    chosen
+}
+
+fn is_range_read(operation: &Operation) -> bool {
+    let OperationKind::Select(select) = &operation.kind else { return false };
+    matches!(select.access.path, Path::Range { .. })
+}
+
+/// Whether values of a type are machine words, so that a witness may be of it.
+fn is_word(ty: Type) -> bool {
+    let Type::Scalar(scalar) = ty else { return false };
+    let wide = matches!(scalar, ScalarType::Numeric { .. } | ScalarType::AnyNumeric | ScalarType::Double);
+    !scalar.is_bytes() && (!wide || scalar.is_machine_numeric())
+}
+
+/// The registers that an operation defines, in order.
+pub(super) fn definitions(operation: &Operation) -> Vec<Register> {
+    let mut defined = Vec::new();
+    operation.clone().visit_registers(&mut |role, register| {
+        if role == Role::Define {
+            defined.push(*register);
+        }
+    });
+    defined
+}
+
+fn needed_of(operation: &Operation, needed: &BTreeSet<Register>) -> Vec<Register> {
+    let mut found: Vec<Register> = Vec::new();
+    for register in definitions(operation) {
+        if needed.contains(&register) && !found.contains(&register) {
+            found.push(register);
+        }
+    }
+    found
+}
+
+/// The registers of one form of an operation that stand where registers of another form of it stand.
+pub(super) fn originals(registers: &[Register], of: &Operation, other: &Operation) -> Vec<Register> {
+    let (own, others) = (definitions(of), definitions(other));
+    let place = |register: &Register| own.iter().position(|own| own == register);
+    registers.iter().map(|register| others[place(register).expect("it is defined there")]).collect()
+}
+
+fn collect_executed(statements: &[Statement], executed: &mut BTreeSet<OperationId>) {
+    for statement in statements {
+        if let Statement::Execute(id) = statement {
+            executed.insert(*id);
+        }
+        statement.bodies().into_iter().for_each(|body| collect_executed(body, executed));
+    }
+}

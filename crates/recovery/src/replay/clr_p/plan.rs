@@ -1,0 +1,284 @@
+//! What a batch comes to before it runs: which part of which transaction belongs to which partition of which block.
+//! Paper: PACMAN §4.2 (piece-sets), §4.3.1 (key spaces).
+
+use super::Segment;
+use super::tape::Tape;
+use crate::RecoveryError;
+use crate::replay::{diverged, undefined, unfit};
+use catalog::{Arena, CommitOrder, Datum, Reader, decode_value, skip_value};
+use logging::content::{CallRecord, Record, WritesRecord};
+use procedure::analysis::{PartitionValue, Rounds};
+use procedure::{Machine, Register, WitnessValues};
+use std::ops::Range;
+use std::sync::OnceLock;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// What runs as one, of one transaction: a piece, a round of one, or a write by value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Unit {
+    /// Its place in the batch.
+    pub(super) transaction: u32,
+    /// The place of the round among the piece's, 0 for a whole piece; or the byte where the write begins.
+    pub(super) part: u32,
+}
+
+impl Unit {
+    /// Ascends in the order in which units of a partition run.
+    pub(super) fn key(self) -> u64 {
+        u64::from(self.transaction) << 32 | u64::from(self.part)
+    }
+}
+
+/// How a transaction was logged.
+pub(super) enum Logged<'l> {
+    Call { program: usize, call: CallRecord<'l> },
+    Writes(WritesRecord<'l>),
+}
+
+/// One transaction of a batch.
+pub(super) struct Transaction<'l> {
+    pub(super) order: CommitOrder,
+    pub(super) logged: Logged<'l>,
+}
+
+/// A planned batch.
+pub(super) struct Batch<'l> {
+    pub(super) transactions: Vec<Transaction<'l>>,
+    /// By block and partition, in commit order.
+    pub(super) units: Vec<Vec<Vec<Unit>>>,
+    /// What the pieces sent, by block and partition.
+    pub(super) sent: Vec<Vec<OnceLock<Vec<Tape>>>>,
+    /// The partitions of the parts of all pieces that send something.
+    partitions: Vec<u8>,
+    /// By block that sends something, and transaction: which of them are its.
+    parts: Vec<Vec<Range<u32>>>,
+}
+
+impl Batch<'_> {
+    /// The partitions in which the parts of a transaction's piece of a block run, in their order.
+    pub(super) fn parts_of(&self, block: usize, transaction: u32) -> &[u8] {
+        let Some(range) = self.parts[block].get(transaction as usize) else { return &[] };
+        &self.partitions[range.start as usize..range.end as usize]
+    }
+}
+
+/// What planning works with.
+#[derive(Default)]
+pub(super) struct Planner {
+    machine: Machine,
+    witnesses: WitnessValues,
+    key: Vec<u8>,
+    arena: Arena,
+    row: Vec<Datum>,
+    changed: Vec<usize>,
+}
+
+impl<'l> Segment<'_, 'l> {
+    /// Sorts the transactions of a batch into the partitions of blocks.
+    pub(super) fn plan(&self, batch: usize, planner: &mut Planner) -> Result<Batch<'l>, RecoveryError> {
+        let first = self.range.start + batch * self.batch;
+        let places = first..(first + self.batch).min(self.range.end);
+        let count = places.len();
+        let sends = |block: usize| self.tape_counts[block] > 0;
+        let mut planned = Batch {
+            transactions: Vec::with_capacity(count),
+            units: self.partitions.iter().map(|partitions| vec![Vec::new(); *partitions]).collect(),
+            sent: self.partitions.iter().map(|count| (0..*count).map(|_| OnceLock::new()).collect()).collect(),
+            partitions: Vec::new(),
+            parts: (0..self.partitions.len())
+                .map(|block| if sends(block) { vec![0..0; count] } else { Vec::new() })
+                .collect(),
+        };
+        for place in places {
+            let (order, record) = self.log.record(place);
+            let logged = match record {
+                Record::Call(call) => {
+                    let program = self.programs.get(&(call.procedure, call.version, call.witnessed)).copied();
+                    let program = program.ok_or_else(|| undefined(order, call.procedure, call.version))?;
+                    self.plan_call(&mut planned, (order, program, &call), planner)?;
+                    Logged::Call { program, call }
+                }
+                Record::Writes(writes) => {
+                    self.plan_writes(&mut planned, order, writes, planner)?;
+                    Logged::Writes(writes)
+                }
+                _ => unreachable!("a segment holds no definitions"),
+            };
+            planned.transactions.push(Transaction { order, logged });
+        }
+        self.count(&planned);
+        Ok(planned)
+    }
+
+    /// Counts what is planned, by block and partition.
+    fn count(&self, planned: &Batch<'_>) {
+        for (block, partitions) in planned.units.iter().enumerate() {
+            for (partition, units) in partitions.iter().enumerate() {
+                let operations = units.iter().map(|unit| {
+                    match planned.transactions[unit.transaction as usize].logged {
+                        Logged::Call { program, .. } => self.part_of(program, block).operations,
+                        Logged::Writes(_) => 1,
+                    }
+                });
+                self.measures.planned(block, partition, units.len() as u64, operations.sum());
+            }
+        }
+    }
+
+    fn plan_call(
+        &self,
+        planned: &mut Batch<'_>,
+        (order, program, call): (CommitOrder, usize, &CallRecord<'_>),
+        planner: &mut Planner,
+    ) -> Result<(), RecoveryError> {
+        let transaction = planned.transactions.len() as u32;
+        let own = &self.pieces.pieces[program];
+        if own.iter().any(|piece| self.partitions[piece.block] > 1) {
+            let inputs = &self.pieces.programs[program].inputs;
+            let Planner { machine, witnesses, .. } = planner;
+            self.load_inputs((order, program, call), inputs, false, machine, witnesses)?;
+        }
+        for piece in own {
+            let block = piece.block;
+            let start = planned.partitions.len() as u32;
+            let mut place = |part: u32, partition: usize| {
+                planned.units[block][partition].push(Unit { transaction, part });
+                planned.partitions.push(partition as u8);
+            };
+            match self.partitions[block] {
+                1 => place(0, 0),
+                count => match &piece.rounds {
+                    None => place(0, planner.partition_of(&piece.partition, count)),
+                    Some(rounds) => planner.each_round(rounds, |planner, round| {
+                        place(round, planner.partition_of(&piece.partition, count));
+                    }),
+                },
+            }
+            match planned.parts[block].get_mut(transaction as usize) {
+                Some(parts) => *parts = start..planned.partitions.len() as u32,
+                None => planned.partitions.truncate(start as usize),
+            }
+        }
+        Ok(())
+    }
+
+    fn plan_writes(
+        &self,
+        planned: &mut Batch<'_>,
+        order: CommitOrder,
+        writes: WritesRecord<'_>,
+        planner: &mut Planner,
+    ) -> Result<(), RecoveryError> {
+        let transaction = planned.transactions.len() as u32;
+        for (at, write) in writes.writes() {
+            let place = self.pieces.value_block(write.table).ok_or_else(|| unfit(order))?;
+            let count = self.partitions[place.block];
+            let mut partition = 0;
+            if count > 1 {
+                let table = self.tables.by_id(write.table).ok_or_else(|| unfit(order))?.definition();
+                let Planner { arena, row, changed, key, .. } = planner;
+                arena.clear();
+                key.clear();
+                write.decode(table, arena, row, changed).map_err(|_| unfit(order))?;
+                for column in &place.columns {
+                    table.encode_key_column(*column, row[*column], arena, key);
+                }
+                partition = partition_of_key(key, count);
+            }
+            planned.units[place.block][partition].push(Unit { transaction, part: at as u32 });
+        }
+        Ok(())
+    }
+
+    /// Puts a call's arguments into registers, and its witness values beside them where they are asked for.
+    pub(super) fn load_inputs(
+        &self,
+        (order, program, call): (CommitOrder, usize, &CallRecord<'_>),
+        inputs: &[Option<Register>],
+        with_witnesses: bool,
+        machine: &mut Machine,
+        witnesses: &mut WitnessValues,
+    ) -> Result<(), RecoveryError> {
+        let procedure = self.procedures[program];
+        machine.begin_piece(self.pieces.programs[program].registers, call.timestamp_us, call.seed);
+        let mut reader = Reader::new(call.arguments);
+        let failed = |error: &dyn std::fmt::Display| diverged(order, procedure, error);
+        let last = inputs.iter().rposition(Option::is_some).map_or(0, |place| place + 1);
+        let wanted = if with_witnesses { inputs.len() } else { last };
+        for ((_, parameter), register) in procedure.inputs().zip(inputs).take(wanted) {
+            let Some(register) = register else {
+                skip_value(parameter.ty, &mut reader).map_err(|error| failed(&error))?;
+                continue;
+            };
+            let value = decode_value(parameter.ty, &mut reader, &mut machine.arena);
+            machine.set(*register, value.map_err(|error| failed(&error))?);
+        }
+        if with_witnesses {
+            let count = procedure.witnesses.iter().filter(|registers| !registers.is_empty()).count();
+            witnesses.read(&mut reader, count).map_err(|error| failed(&error))?;
+        }
+        Ok(())
+    }
+}
+
+impl Planner {
+    /// The partition of a piece, or of a round, whose arguments are in the registers. A key that can't be computed is of
+    /// something that never ran, so any partition will do.
+    fn partition_of(&mut self, values: &[PartitionValue], count: usize) -> usize {
+        self.key.clear();
+        for of in values {
+            let Ok(value) = of.value.evaluate(&mut self.machine) else { return 0 };
+            of.table.encode_key_column(of.column, value, &self.machine.arena, &mut self.key);
+        }
+        partition_of_key(&self.key, count)
+    }
+
+    /// Visits the rounds of a piece with their number in its register.
+    fn each_round(&mut self, rounds: &Rounds, mut visit: impl FnMut(&mut Self, u32)) {
+        let values = RoundValues::of(rounds, &mut self.machine);
+        for (round, value) in (0..).zip(values) {
+            self.machine.set(rounds.variable, Datum::Int(value));
+            visit(self, round);
+        }
+    }
+}
+
+fn partition_of_key(key: &[u8], count: usize) -> usize {
+    xxh3_64(key) as usize % count
+}
+
+/// The values of a loop's variable, round by round. A loop whose bounds can't be computed never ran.
+pub(super) struct RoundValues {
+    next: Option<i64>,
+    last: i64,
+    step: i64,
+}
+
+impl RoundValues {
+    pub(super) fn of(rounds: &Rounds, machine: &mut Machine) -> Self {
+        let mut bound = |expression: &procedure::Expression| match expression.evaluate(machine) {
+            Ok(Datum::Int(value)) => Some(value),
+            _ => None,
+        };
+        let (from, to, step) = (bound(&rounds.from), bound(&rounds.to), bound(&rounds.step));
+        let step = step.unwrap_or(0);
+        Self {
+            next: from.filter(|_| step > 0),
+            last: to.unwrap_or(if rounds.reverse { i64::MAX } else { i64::MIN }),
+            step: if rounds.reverse { -step } else { step },
+        }
+    }
+}
+
+impl Iterator for RoundValues {
+    type Item = i64;
+
+    fn next(&mut self) -> Option<i64> {
+        let value = self.next?;
+        if if self.step > 0 { value > self.last } else { value < self.last } {
+            return None;
+        }
+        self.next = value.checked_add(self.step);
+        Some(value)
+    }
+}

@@ -1,0 +1,195 @@
+//! Runs what is planned: the units of a partition, in commit order.
+
+use super::Segment;
+use super::access::Direct;
+use super::plan::{Batch, Logged, RoundValues, Unit};
+use super::tape::{PieceTapes, Received, Tape};
+use crate::RecoveryError;
+use crate::replay::values::ValueWriter;
+use crate::replay::{diverged, unfit};
+use catalog::{CommitOrder, Datum};
+use logging::content::{CallRecord, Write, WritesRecord};
+use procedure::{DataAccess as _, Machine, WitnessValues, announce_piece, execute_piece};
+use storage::Worker;
+use transaction::Tables;
+
+/// The rows of so many units are looked up at once, so that their cache misses overlap.
+const GROUP: usize = 16;
+/// Memory is given back after this many groups.
+const RECLAIM_EVERY: usize = 16;
+
+/// The registers of one unit of a group.
+#[derive(Default)]
+struct Slot {
+    machine: Machine,
+    witnesses: WitnessValues,
+}
+
+/// What one thread works with.
+pub(super) struct Replayer {
+    pub(super) data: Direct,
+    slots: Vec<Slot>,
+    writer: ValueWriter,
+}
+
+/// One partition of a block, of a batch, while it runs.
+struct Running<'b, 'l> {
+    batch: &'b Batch<'l>,
+    block: usize,
+    sent: Vec<Tape>,
+    received: Vec<Option<Received<'b>>>,
+}
+
+impl Replayer {
+    pub(super) fn new(tables: &Tables) -> Result<Self, RecoveryError> {
+        let worker =
+            Worker::new(tables.epochs.clone(), tables.memory.clone()).ok_or(RecoveryError::NoWorker)?;
+        let slots = std::iter::repeat_with(Slot::default).take(GROUP).collect();
+        Ok(Self { data: Direct::new(tables.clone(), worker), slots, writer: ValueWriter::default() })
+    }
+}
+
+impl Segment<'_, '_> {
+    /// Runs the units of a partition; returns how many.
+    pub(super) fn run(
+        &self,
+        batch: &Batch<'_>,
+        block: usize,
+        partition: usize,
+        replayer: &mut Replayer,
+    ) -> Result<usize, RecoveryError> {
+        let sent = std::iter::repeat_with(Tape::default).take(self.tape_counts[block]).collect();
+        let mut running = Running { batch, block, sent, received: Vec::new() };
+        let units = &batch.units[block][partition];
+        let mut rest = units.as_slice();
+        while !rest.is_empty() {
+            replayer.data.enter();
+            for _ in 0..RECLAIM_EVERY {
+                let (group, behind) = rest.split_at(running.group_length(rest));
+                self.run_group(&mut running, group, replayer)?;
+                rest = behind;
+            }
+            replayer.data.exit();
+        }
+        let _ = batch.sent[block][partition].set(running.sent);
+        Ok(units.len())
+    }
+
+    fn run_group(
+        &self,
+        running: &mut Running<'_, '_>,
+        group: &[Unit],
+        replayer: &mut Replayer,
+    ) -> Result<(), RecoveryError> {
+        let Replayer { data, slots, writer } = replayer;
+        data.expect_nothing();
+        for (unit, slot) in group.iter().zip(slots.iter_mut()) {
+            let transaction = &running.batch.transactions[unit.transaction as usize];
+            if let Logged::Call { program, call } = &transaction.logged {
+                self.prepare((transaction.order, *program, call), running.block, *unit, slot, data)?;
+            }
+        }
+        data.load_expected();
+        let mut place = 0;
+        while let Some(unit) = group.get(place).copied() {
+            let transaction = &running.batch.transactions[unit.transaction as usize];
+            data.order = transaction.order;
+            match &transaction.logged {
+                Logged::Call { program, .. } => {
+                    self.run_piece(running, (transaction.order, *program), unit, &mut slots[place], data)?;
+                    place += 1;
+                }
+                Logged::Writes(writes) => {
+                    let rest = &group[place..];
+                    let count = rest.iter().take_while(|own| own.transaction == unit.transaction).count();
+                    let own = writes_at(*writes, &rest[..count]).ok_or_else(|| unfit(transaction.order))?;
+                    writer.write(transaction.order, &own, self.tables, data)?;
+                    place += count;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Loads the registers of a unit, and announces the rows that it will look for.
+    fn prepare(
+        &self,
+        call: (CommitOrder, usize, &CallRecord<'_>),
+        block: usize,
+        unit: Unit,
+        slot: &mut Slot,
+        data: &mut Direct,
+    ) -> Result<(), RecoveryError> {
+        let program = call.1;
+        let own = self.part_of(program, block);
+        let Slot { machine, witnesses } = slot;
+        self.load_inputs(call, &own.piece.inputs, !own.witnesses.is_empty(), machine, witnesses)?;
+        if let Some(rounds) = &own.rounds {
+            let value = RoundValues::of(rounds, machine).nth(unit.part as usize);
+            machine.set(rounds.variable, value.map_or(Datum::Null, Datum::Int));
+        }
+        if own.announces {
+            announce_piece(self.pieces.code(program, own.piece, own.rounds.is_some()), machine, data);
+        }
+        Ok(())
+    }
+
+    fn run_piece<'b>(
+        &self,
+        running: &mut Running<'b, '_>,
+        (order, program): (CommitOrder, usize),
+        unit: Unit,
+        slot: &mut Slot,
+        data: &mut Direct,
+    ) -> Result<(), RecoveryError> {
+        let Running { batch, block, sent, received } = running;
+        let own = self.part_of(program, *block);
+        received.resize_with(self.pieces.programs[program].operations.len(), || None);
+        for source in &own.receives {
+            let place = source.operation.0 as usize;
+            received[place] = Some(Received::from_tapes(batch, source.block, source.tape, unit.transaction));
+        }
+        for witness in &own.witnesses {
+            let start = slot.witnesses.start(witness.place) + unit.part as usize * witness.values;
+            received[witness.operation.0 as usize] = Some(Received::from_witness(start));
+        }
+        let numbers = &self.tapes[program];
+        let mut tapes = PieceTapes {
+            unit,
+            piece: own.piece,
+            numbers,
+            sent,
+            received,
+            witnesses: &slot.witnesses,
+            broken: false,
+        };
+        let code = self.pieces.code(program, own.piece, own.rounds.is_some());
+        let run = execute_piece(code, &mut slot.machine, data, &mut tapes);
+        let broken = tapes.broken;
+        run.map_err(|failure| diverged(order, self.procedures[program], &failure))?;
+        if broken {
+            let error = "a piece needs what no piece before it has found";
+            return Err(diverged(order, self.procedures[program], &error));
+        }
+        Ok(())
+    }
+}
+
+impl Running<'_, '_> {
+    /// How many of the units that are left run as a group: all writes of one transaction do.
+    fn group_length(&self, units: &[Unit]) -> usize {
+        let mut length = units.len().min(GROUP);
+        while length < units.len() && units[length - 1].transaction == units[length].transaction {
+            let transaction = &self.batch.transactions[units[length].transaction as usize];
+            if let Logged::Call { .. } = transaction.logged {
+                break;
+            }
+            length += 1;
+        }
+        length
+    }
+}
+
+fn writes_at<'l>(writes: WritesRecord<'l>, units: &[Unit]) -> Option<Vec<Write<'l>>> {
+    units.iter().map(|unit| writes.write_at(unit.part as usize)).collect()
+}
