@@ -164,6 +164,7 @@ pub fn recover(
         batch: recovery::REPLAY_BATCH,
         workers: config.workers,
         memory_bytes: memory_gib << 30,
+        memory_ahead_bytes: config.memory_ahead_bytes,
     };
     let recovered = progress::watch(|progress| recovery::recover(&config.disk, folder, &settings, progress))?;
     let Some(digest) = recovered.tables.digest() else { bail!("all worker slots are taken") };

@@ -150,7 +150,7 @@ impl LogContents {
     pub fn record(&self, place: usize) -> (CommitOrder, content::Record<'_>) {
         let place = self.places[place];
         let batch = &self.logs[place.log as usize].batches[place.batch as usize];
-        content::read(&mut Reader::new(&batch.records[place.offset as usize..]))
+        content::read_again(&mut Reader::new(&batch.records[place.offset as usize..]))
             .expect("what was read once while it was indexed is read again")
     }
 

@@ -32,6 +32,8 @@ pub struct RecoveryConfig {
     pub workers: usize,
     /// Bytes that rows and indexes may take.
     pub memory_bytes: usize,
+    /// Bytes of memory that are kept faulted in ahead of use, from the beginning of recovery on.
+    pub memory_ahead_bytes: usize,
 }
 
 /// What was recovered, from where, in how long, and where the log was cut.
@@ -135,6 +137,9 @@ pub fn recover(
     let mut pepoch = found.unwrap_or_default();
     let epochs = Arc::new(Epochs::new(Epoch(1), config.workers));
     let memory = Arc::new(Memory::new(config.memory_bytes));
+    if config.memory_ahead_bytes > 0 {
+        memory.keep_ready(config.memory_ahead_bytes);
+    }
     let mut tables = Tables::new(epochs, memory);
     let mut schema = Schema::default();
     let mut statements = Vec::new();

@@ -1,7 +1,7 @@
 //! The database: opened, recovered, and handed out in sessions.
 
 use crate::definitions::{Definitions, Version};
-use crate::maintenance::{Checkpointer, keep_memory_ready};
+use crate::maintenance::Checkpointer;
 use crate::{Config, Error, Loader, Session};
 use catalog::Epoch;
 use logging::{Content, EpochLog, Incarnation, LogConfig, LogError, LogStatistics, PepochFile};
@@ -102,6 +102,7 @@ impl Database {
             threads: config.checkpoint_threads,
             workers: config.workers,
             memory_bytes: config.memory_bytes,
+            memory_ahead_bytes: config.memory_ahead_bytes,
         };
         let recovered = recovery::recover(&disk, folder, &recovery, progress).map_err(Error::Recovery)?;
         let (recovered, incarnation) = begin_incarnation(recovered, &config, folder)?;
@@ -123,7 +124,6 @@ impl Database {
         for device in &devices {
             disk.create_folder(device).map_err(|error| LogError::io("create", device, error))?;
         }
-        keep_memory_ready(Arc::downgrade(&recovered.tables.memory), config.memory_ahead_bytes);
         let version = Version::new(1, recovered.schema, recovered.tables, recovered.statements);
         let inner = Arc::new(Inner {
             folder: folder.into(),

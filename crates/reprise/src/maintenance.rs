@@ -1,4 +1,4 @@
-//! What runs beside transactions: checkpoints, now and then or when asked, and memory made ready ahead of its use.
+//! What runs beside transactions: checkpoints, now and then or when asked.
 
 use crate::Error;
 use crate::database::Inner;
@@ -7,7 +7,6 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use storage::Memory;
 
 impl Inner {
     /// Takes a checkpoint and recycles the log behind it.
@@ -33,24 +32,6 @@ impl Inner {
         }
         Ok(summary)
     }
-}
-
-/// How often it is looked whether enough memory is ready.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
-
-/// Keeps memory ready until the database is closed: the first touch of a page costs more than a transaction's own work.
-pub(crate) fn keep_memory_ready(memory: Weak<Memory>, bytes: usize) {
-    let run = move || {
-        Memory::give_way();
-        while let Some(memory) = memory.upgrade() {
-            if !memory.fault_ahead(bytes) {
-                drop(memory);
-                std::thread::sleep(LOOK_EVERY);
-            }
-        }
-    };
-    // Without the thread the same happens, only later.
-    let _ = std::thread::Builder::new().name("memory-ahead".into()).spawn(run);
 }
 
 /// The thread that takes checkpoints.

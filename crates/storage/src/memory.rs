@@ -10,13 +10,16 @@
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use thiserror::Error;
 
 const CHUNK: usize = 2 << 20;
 /// Chunks are taken from the system in regions of this many bytes.
 const REGION: usize = 32 << 20;
+/// How often it is looked whether enough memory is ready.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 const FINE_LIMIT: usize = 1024;
 const FINE_STEP: usize = 32;
 /// Fine classes, then four to each doubling up to 64 KiB.
@@ -137,7 +140,7 @@ impl Memory {
 
     /// Faults chunks in until a number of bytes is ready, ahead of whoever will need them; gives way to other threads.
     /// Stops short of the limit. Returns whether there was anything to do.
-    pub fn fault_ahead(&self, bytes: usize) -> bool {
+    fn fault_ahead(&self, bytes: usize) -> bool {
         if self.ready_bytes() >= bytes || self.is_exhausted() {
             return false;
         }
@@ -157,8 +160,25 @@ impl Memory {
         self.used_bytes() + REGION > self.limit_bytes && self.shared().free_chunks.is_empty()
     }
 
+    /// Keeps memory ready, in a thread of its own, until nobody holds it any more: the first touch of a page costs more than
+    /// a transaction's own work.
+    pub fn keep_ready(self: &Arc<Self>, bytes: usize) {
+        let memory = Arc::downgrade(self);
+        let run = move || {
+            Self::give_way();
+            while let Some(memory) = memory.upgrade() {
+                if !memory.fault_ahead(bytes) {
+                    drop(memory);
+                    std::thread::sleep(LOOK_EVERY);
+                }
+            }
+        };
+        // Without the thread the same happens, only later.
+        let _ = std::thread::Builder::new().name("memory-ahead".into()).spawn(run);
+    }
+
     /// Lets the calling thread run only when no other one wants its core.
-    pub fn give_way() {
+    fn give_way() {
         #[cfg(target_os = "linux")]
         // SAFETY: a system call on the calling thread's own priority; a refusal only costs speed.
         unsafe {

@@ -98,12 +98,27 @@ pub fn read<'a>(reader: &mut Reader<'a>) -> Result<(CommitOrder, Record<'a>), De
     if checksum != crc32c::crc32c(body.get(4..).ok_or(DecodeError)?) {
         return Err(DecodeError);
     }
+    parse(&mut reader)
+}
+
+/// Reads a record that was read before: its checksum is known to hold.
+///
+/// # Errors
+/// Bytes that no record begins with.
+pub fn read_again<'a>(reader: &mut Reader<'a>) -> Result<(CommitOrder, Record<'a>), DecodeError> {
+    let length = u32::from_le_bytes(reader.array()?) as usize;
+    let mut reader = Reader::new(reader.take(length)?);
+    reader.array::<4>()?;
+    parse(&mut reader)
+}
+
+fn parse<'a>(reader: &mut Reader<'a>) -> Result<(CommitOrder, Record<'a>), DecodeError> {
     let [kind] = reader.array()?;
     let order = CommitOrder(u64::from_le_bytes(reader.array()?));
     let record = match kind {
-        KIND_CALL => Record::Call(CallRecord::read(&mut reader)?),
-        KIND_STATEMENT => Record::Statement(StatementRecord::read(&mut reader)?),
-        KIND_WRITES => Record::Writes(WritesRecord::read(&mut reader)?),
+        KIND_CALL => Record::Call(CallRecord::read(reader)?),
+        KIND_STATEMENT => Record::Statement(StatementRecord::read(reader)?),
+        KIND_WRITES => Record::Writes(WritesRecord::read(reader)?),
         _ => return Err(DecodeError),
     };
     Ok((order, record))

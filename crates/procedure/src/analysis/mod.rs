@@ -13,6 +13,7 @@ mod pieces;
 mod program;
 mod replay_form;
 mod rounds;
+mod weight;
 mod witness;
 
 pub use explain::{ReplaySummary, describe};
@@ -21,6 +22,7 @@ pub use partition::PartitionValue;
 pub use pieces::{Piece, Pieces, ValueBlock};
 pub use program::Program;
 pub use rounds::Rounds;
+pub use weight::Weight;
 pub use witness::witnesses;
 
 use crate::{OperationId, Procedure};

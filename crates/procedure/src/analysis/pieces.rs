@@ -5,6 +5,7 @@ use super::need::Need;
 use super::partition::{PartitionValue, Position, Rounded, has_exact_equality, in_all_unique, positions};
 use super::program::Program;
 use super::rounds::{Rounds, only_loop, rounds};
+use super::weight::Weight;
 use super::{Analysis, Slice};
 use crate::visit::Role;
 use crate::{Code, OperationId, Part, Register, Statement};
@@ -18,19 +19,29 @@ pub struct Piece {
     pub block: usize,
     /// For each parameter that takes a value, the register that this piece wants it in.
     pub inputs: Vec<Option<Register>>,
-    /// What tells its partition; nothing where the block has one only.
+    /// What tells the partition of a whole piece; nothing where its block has one only.
     pub partition: Vec<PartitionValue>,
+    /// What tells the partition of a piece, or of each of its rounds, where blocks are cut by rounds.
+    pub round_partition: Vec<PartitionValue>,
     /// The operations of other pieces whose results it receives.
     pub receives: Vec<OperationId>,
     /// The operations whose results it sends.
     pub sends: Vec<OperationId>,
     /// The operations that it runs.
     pub executes: Vec<OperationId>,
-    /// The rounds that replay can run on their own, each in its partition.
+    /// The rounds that replay can run on their own, each in its partition, where blocks are cut by rounds.
     pub rounds: Option<Rounds>,
+    /// How many operations it runs.
+    pub weight: Weight,
     parts: Vec<Part>,
     whole: Lookups,
     round: Lookups,
+}
+
+/// The columns by which a block falls into partitions: by whole pieces, and by rounds where these make them more.
+struct BlockPositions {
+    whole: Vec<Position>,
+    in_rounds: Vec<Position>,
 }
 
 /// Statements, and what to look up ahead of them.
@@ -49,8 +60,10 @@ pub struct Pieces {
     pub pieces: Vec<Vec<Piece>>,
     /// For each block those that must run before it, directly.
     pub before: Vec<Vec<usize>>,
-    /// For each block whether it falls into partitions.
+    /// For each block whether whole pieces of it fall into partitions.
     pub partitioned: Vec<bool>,
+    /// For each block whether rounds of its pieces fall into more.
+    pub in_rounds: Vec<bool>,
     /// Where writes by value go.
     by_value: BTreeMap<TableId, ValueBlock>,
     /// For each program and operation, the registers that are sent.
@@ -62,8 +75,10 @@ pub struct Pieces {
 pub struct ValueBlock {
     /// The block that the table is of.
     pub block: usize,
-    /// The columns that tell a row's partition; of the primary key.
+    /// The columns that tell a row's partition, where whole pieces have theirs; of the primary key.
     pub columns: Vec<usize>,
+    /// The same, where rounds have theirs.
+    pub round_columns: Vec<usize>,
 }
 
 /// A slice with its block, what it needs, and the rounds that this may fall into.
@@ -113,8 +128,8 @@ impl Pieces {
                 needed.push(Needed { block, slice, need, rounds });
             }
         }
-        let positions: Vec<Vec<Position>> =
-            (0..global.blocks.len()).map(|block| analysis.partition(block, &mut needed)).collect();
+        let positions: Vec<BlockPositions> =
+            (0..global.blocks.len()).map(|block| analysis.partition(block, &needed)).collect();
         let (mut sent, mut pieces) = (Vec::new(), Vec::new());
         for (place, program) in programs.iter().enumerate() {
             let own: Vec<&Needed<'_>> = needed.iter().filter(|own| own.slice.program == place).collect();
@@ -123,9 +138,12 @@ impl Pieces {
                 let others = own.iter().filter(|other| other.block != one.block);
                 let wanted: BTreeSet<OperationId> =
                     others.flat_map(|other| other.need.sources.iter().copied()).collect();
-                let rounded: Rounded<'_> = (one.slice, one.rounds.as_ref());
-                let partition = positions[one.block].iter().map(|own| own.of_slice(program, rounded));
-                piece(program, one, &wanted, partition.collect())
+                let BlockPositions { whole, in_rounds } = &positions[one.block];
+                let values = |positions: &[Position], rounds| {
+                    positions.iter().map(|own| own.of_slice(program, (one.slice, rounds))).collect()
+                };
+                let partitions = (values(whole, None), values(in_rounds, one.rounds.as_ref()));
+                piece(program, one, &wanted, partitions)
             };
             pieces.push(own.iter().map(make).collect());
         }
@@ -137,7 +155,8 @@ impl Pieces {
             programs: programs.clone(),
             pieces,
             before: (0..global.blocks.len()).map(before_block).collect(),
-            partitioned: positions.iter().map(|positions| !positions.is_empty()).collect(),
+            partitioned: positions.iter().map(|positions| !positions.whole.is_empty()).collect(),
+            in_rounds: positions.iter().map(|positions| !positions.in_rounds.is_empty()).collect(),
             by_value: BTreeMap::new(),
             sent,
         };
@@ -146,21 +165,29 @@ impl Pieces {
     }
 
     /// Finds the block of every table that is written by value; one that no slice touches gets a block of its own.
-    fn place_writes_by_value(&mut self, analysis: &Analysis, positions: &[Vec<Position>]) {
+    fn place_writes_by_value(&mut self, analysis: &Analysis, positions: &[BlockPositions]) {
         for (id, table) in &analysis.written_by_value {
             let of_slices = analysis.global.blocks.iter().position(|block| block.tables.contains(id));
-            let columns: Vec<usize> = match of_slices {
-                Some(block) => positions[block].iter().map(|position| position.column_of(*id)).collect(),
-                None => (0..table.columns.len())
-                    .filter(|column| in_all_unique(table, *column) && has_exact_equality(table, *column))
-                    .collect(),
+            let columns_of = |positions: &[Position]| -> Vec<usize> {
+                positions.iter().map(|position| position.column_of(*id)).collect()
+            };
+            let (columns, round_columns) = match of_slices {
+                Some(block) => (columns_of(&positions[block].whole), columns_of(&positions[block].in_rounds)),
+                None => {
+                    let all = 0..table.columns.len();
+                    let tells = |column: &usize| {
+                        in_all_unique(table, *column) && has_exact_equality(table, *column)
+                    };
+                    (all.filter(tells).collect(), Vec::new())
+                }
             };
             let block = of_slices.unwrap_or(self.before.len());
             if of_slices.is_none() {
                 self.before.push(Vec::new());
                 self.partitioned.push(!columns.is_empty());
+                self.in_rounds.push(false);
             }
-            self.by_value.insert(*id, ValueBlock { block, columns });
+            self.by_value.insert(*id, ValueBlock { block, columns, round_columns });
         }
     }
 
@@ -171,20 +198,19 @@ impl Pieces {
 }
 
 impl Analysis {
-    /// The columns by which a block falls into partitions. Slices keep their rounds where these make them more.
-    fn partition(&self, block: usize, needed: &mut [Needed<'_>]) -> Vec<Position> {
-        let by = |needed: &[Needed<'_>], in_rounds: bool| {
+    /// The columns by which a block falls into partitions.
+    fn partition(&self, block: usize, needed: &[Needed<'_>]) -> BlockPositions {
+        let by = |in_rounds: bool| {
             let own = needed.iter().filter(|own| own.block == block);
             let slices: Vec<Rounded<'_>> =
                 own.map(|own| (own.slice, own.rounds.as_ref().filter(|_| in_rounds))).collect();
             positions(&self.programs, &slices, &self.written_by_value)
         };
-        let (whole, in_rounds) = (by(needed, false), by(needed, true));
-        if in_rounds.len() > whole.len() {
-            return in_rounds;
+        let (whole, mut in_rounds) = (by(false), by(true));
+        if in_rounds.len() <= whole.len() {
+            in_rounds.clear();
         }
-        needed.iter_mut().filter(|own| own.block == block).for_each(|own| own.rounds = None);
-        whole
+        BlockPositions { whole, in_rounds }
     }
 
     /// What a slice needs of its program.
@@ -221,7 +247,7 @@ fn piece(
     program: &Program,
     Needed { block, need, rounds, .. }: &Needed<'_>,
     wanted: &BTreeSet<OperationId>,
-    partition: Vec<PartitionValue>,
+    (partition, round_partition): (Vec<PartitionValue>, Vec<PartitionValue>),
 ) -> Piece {
     let part = |id: OperationId| {
         if need.sources.contains(&id) {
@@ -255,8 +281,10 @@ fn piece(
         receives: with(Part::Receive),
         sends: with(Part::Send),
         executes: need.executed.iter().copied().collect(),
+        weight: Weight::of(program, need),
+        rounds: rounds.clone().filter(|_| !round_partition.is_empty()),
         partition,
-        rounds: rounds.clone(),
+        round_partition,
         parts,
         whole,
         round,

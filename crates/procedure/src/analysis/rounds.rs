@@ -7,7 +7,7 @@
 use super::need::Need;
 use super::program::Program;
 use crate::visit::Role;
-use crate::{Expression, Label, OperationId, Register, Statement};
+use crate::{Expression, Label, Machine, OperationId, Register, Statement};
 use catalog::Datum;
 use std::collections::BTreeSet;
 
@@ -26,6 +26,32 @@ pub struct Rounds {
     pub variable: Register,
     /// What is executed of one round, with its value in the variable's register.
     pub(super) body: Vec<Statement>,
+}
+
+impl Rounds {
+    /// The variable's value in a round, of a call whose arguments are in the registers.
+    pub fn value(&self, round: u32, machine: &mut Machine) -> Datum {
+        match (self.from.evaluate(machine), self.step.evaluate(machine)) {
+            (Ok(Datum::Int(from)), Ok(Datum::Int(step))) => {
+                let distance = i64::from(round).wrapping_mul(if self.reverse { -step } else { step });
+                Datum::Int(from.wrapping_add(distance))
+            }
+            _ => Datum::Null,
+        }
+    }
+
+    /// How many rounds there are. A loop whose bounds can't be computed never ran.
+    pub fn count(&self, machine: &mut Machine) -> u32 {
+        let mut bound = |expression: &Expression| match expression.evaluate(machine) {
+            Ok(Datum::Int(value)) => Some(i128::from(value)),
+            _ => None,
+        };
+        let (Some(from), Some(to), Some(step)) = (bound(&self.from), bound(&self.to), bound(&self.step)) else {
+            return 0;
+        };
+        let distance = if self.reverse { from - to } else { to - from };
+        if step <= 0 || distance < 0 { 0 } else { u32::try_from(distance / step + 1).unwrap_or(u32::MAX) }
+    }
 }
 
 /// The rounds of a slice, when it falls into independent ones.

@@ -43,6 +43,7 @@ pub fn recovered_digest_on(disk: &Arc<dyn Disk>, folder: &Path) -> Digest {
         (ReplayMode::Pipelined, 8),
         (ReplayMode::Synchronous, 3),
         (ReplayMode::Static, 2),
+        (ReplayMode::Chopping, 2),
     ] {
         let digest = digest_by(disk, folder, Method::ClrP, mode, threads);
         assert_eq!(digest, reference, "clr-p ({mode}, {threads} threads) against clr");
@@ -66,6 +67,7 @@ fn digest_by(
         batch: 16,
         workers: config.workers,
         memory_bytes: config.memory_bytes,
+        memory_ahead_bytes: 0,
     };
     let recovered = recover(disk, folder, &settings, &Progress::default());
     let recovered =

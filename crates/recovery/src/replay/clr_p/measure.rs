@@ -101,12 +101,14 @@ struct Granule {
 }
 
 /// Counters of a segment, by block and partition.
+#[derive(Default)]
 pub(super) struct Measures(Vec<Vec<Granule>>);
 
 impl Measures {
-    pub(super) fn new(partitions: &[usize]) -> Self {
-        let granules = |count: &usize| std::iter::repeat_with(Granule::default).take(*count).collect();
-        Self(partitions.iter().map(granules).collect())
+    /// For so many partitions of each block.
+    pub(super) fn new(partitions: impl Iterator<Item = usize>) -> Self {
+        let granules = |count| std::iter::repeat_with(Granule::default).take(count).collect();
+        Self(partitions.map(granules).collect())
     }
 
     /// Counts units that were planned.
@@ -121,7 +123,7 @@ impl Measures {
         self.0[block][partition].nanoseconds.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    pub(super) fn report(&self, analysis: &Analysis, partitions: &[usize]) -> Vec<BlockMeasures> {
+    pub(super) fn report(&self, analysis: &Analysis) -> Vec<BlockMeasures> {
         let names = analysis.block_names();
         let report = |(place, granules): (usize, &Vec<Granule>)| {
             let sum = |of: fn(&Granule) -> &AtomicU64| -> u64 {
@@ -132,7 +134,7 @@ impl Measures {
             };
             BlockMeasures {
                 slices: names[place].clone(),
-                partitions: partitions[place],
+                partitions: granules.len(),
                 units: sum(|granule| &granule.units),
                 operations: sum(|granule| &granule.operations),
                 hottest_operations: most(|granule| &granule.operations),

@@ -10,6 +10,7 @@ mod access;
 mod measure;
 mod plan;
 mod run;
+mod sample;
 mod schedule;
 mod tape;
 
@@ -77,6 +78,14 @@ impl How {
     }
 }
 
+/// How a block is cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Partitions {
+    count: usize,
+    /// Whether pieces that fall into rounds run round by round.
+    in_rounds: bool,
+}
+
 /// The piece of a program in a block, as it is replayed.
 struct PieceFacts<'s> {
     piece: &'s Piece,
@@ -88,8 +97,8 @@ struct PieceFacts<'s> {
     receives: Vec<Source>,
     /// What it receives from the call's record.
     witnesses: Vec<WitnessSource>,
-    /// Operations that it runs.
-    operations: u64,
+    /// Operations that a unit of it runs, on average.
+    operations: f64,
 }
 
 /// Where the results of an operation come from.
@@ -121,8 +130,8 @@ struct Segment<'s, 'l> {
     procedures: Vec<&'s Procedure>,
     /// By program and block.
     facts: Vec<Vec<Option<PieceFacts<'s>>>>,
-    /// Of each block, how many.
-    partitions: Vec<usize>,
+    /// Of each block.
+    partitions: Vec<Partitions>,
     /// For each program and operation: the block whose pieces send it, and the number of the tape there.
     tapes: TapeNumbers,
     /// Tapes of a piece-set, by block.
@@ -236,13 +245,13 @@ fn replay_transactions(
     let witnessed = keys.iter().map(|(.., witnessed)| *witnessed);
     let analysis = Analysis::for_replay(procedures.iter().copied().zip(witnessed), facts, decomposition);
     let pieces = Pieces::of(&analysis);
-    let segment = Segment::new(log, range.clone(), (keys, procedures), tables, &pieces, how);
+    let segment = Segment::new(log, range.clone(), (keys, procedures), tables, &pieces, how)?;
     breakdown.analysis_s += begun.elapsed().as_secs_f64();
 
     let schedule = Schedule::new(Shape {
         batches: segment.batches.len(),
         before: pieces.before.clone(),
-        partitions: segment.partitions.clone(),
+        partitions: segment.partitions.iter().map(|own| own.count).collect(),
         window: how.window(),
     });
     let finished = AtomicU64::new(range.start as u64);
@@ -265,7 +274,7 @@ fn replay_transactions(
     for (sum, times) in breakdown.threads.iter_mut().zip(results) {
         sum.add(times?);
     }
-    breakdown.add_blocks(segment.measures.report(&analysis, &segment.partitions));
+    breakdown.add_blocks(segment.measures.report(&analysis));
     let (last, _) = log.record(range.end - 1);
     tables.epochs.advance_to(last.epoch());
     Ok(())
@@ -295,10 +304,10 @@ impl<'s, 'l> Segment<'s, 'l> {
         tables: &'s Tables,
         pieces: &'s Pieces,
         how: How,
-    ) -> Self {
+    ) -> Result<Self, RecoveryError> {
         let most = how.most_partitions();
-        let partitions: Vec<usize> =
-            pieces.partitioned.iter().map(|partitioned| if *partitioned { most } else { 1 }).collect();
+        let whole = |partitioned: &bool| Partitions { count: if *partitioned { most } else { 1 }, in_rounds: false };
+        let partitions: Vec<Partitions> = pieces.partitioned.iter().map(whole).collect();
         let (tapes, tape_counts) = number_tapes(pieces);
         let batches = range.len().div_ceil(how.batch);
         let mut segment = Self {
@@ -310,21 +319,25 @@ impl<'s, 'l> Segment<'s, 'l> {
             programs: keys.into_iter().enumerate().map(|(place, key)| (key, place)).collect(),
             procedures,
             facts: Vec::new(),
-            measures: Measures::new(&partitions),
+            measures: Measures::default(),
             partitions,
             tapes,
             tape_counts,
             batches: (0..batches).map(|_| Mutex::new(None)).collect(),
         };
-        segment.facts = (0..pieces.programs.len()).map(|program| segment.facts_of(program)).collect();
-        segment
+        let weights = segment.sample(how)?;
+        let facts = (0..pieces.programs.len()).map(|program| segment.facts_of(program, &weights[program]));
+        segment.facts = facts.collect();
+        segment.measures = Measures::new(segment.partitions.iter().map(|own| own.count));
+        Ok(segment)
     }
 
-    fn facts_of(&self, program: usize) -> Vec<Option<PieceFacts<'s>>> {
+    /// `weights` has the operations of a whole piece, by block.
+    fn facts_of(&self, program: usize, weights: &[f64]) -> Vec<Option<PieceFacts<'s>>> {
         let mut facts: Vec<_> = self.partitions.iter().map(|_| None).collect();
         let witnesses = &self.pieces.programs[program].witnesses;
         for piece in &self.pieces.pieces[program] {
-            let rounds = piece.rounds.as_ref().filter(|_| self.partitions[piece.block] > 1);
+            let rounds = piece.rounds.as_ref().filter(|_| self.partitions[piece.block].in_rounds);
             let source = |id: &OperationId| {
                 let (block, tape) = self.tapes[program][id.0 as usize]?;
                 Some(Source { operation: *id, block, tape })
@@ -339,7 +352,7 @@ impl<'s, 'l> Segment<'s, 'l> {
                 announces: !piece.looks_up_in_loops(rounds.is_some()),
                 receives: piece.receives.iter().filter_map(source).collect(),
                 witnesses: piece.receives.iter().filter_map(witness).collect(),
-                operations: piece.executes.len() as u64,
+                operations: if rounds.is_some() { piece.executes.len() as f64 } else { weights[piece.block] },
             });
         }
         facts

@@ -1,13 +1,13 @@
 //! What a batch comes to before it runs: which part of which transaction belongs to which partition of which block.
 //! Paper: PACMAN §4.2 (piece-sets), §4.3.1 (key spaces).
 
-use super::Segment;
 use super::tape::Tape;
+use super::{Partitions, Segment};
 use crate::RecoveryError;
 use crate::replay::{diverged, undefined, unfit};
 use catalog::{Arena, CommitOrder, Datum, Reader, decode_value, skip_value};
 use logging::content::{CallRecord, Record, WritesRecord};
-use procedure::analysis::{PartitionValue, Rounds};
+use procedure::analysis::{PartitionValue, Piece, Rounds};
 use procedure::{Machine, Register, WitnessValues};
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -82,8 +82,8 @@ impl<'l> Segment<'_, 'l> {
         let sends = |block: usize| self.tape_counts[block] > 0;
         let mut planned = Batch {
             transactions: Vec::with_capacity(count),
-            units: self.partitions.iter().map(|partitions| vec![Vec::new(); *partitions]).collect(),
-            sent: self.partitions.iter().map(|count| (0..*count).map(|_| OnceLock::new()).collect()).collect(),
+            units: self.partitions.iter().map(|own| vec![Vec::new(); own.count]).collect(),
+            sent: self.partitions.iter().map(|own| (0..own.count).map(|_| OnceLock::new()).collect()).collect(),
             partitions: Vec::new(),
             parts: (0..self.partitions.len())
                 .map(|block| if sends(block) { vec![0..0; count] } else { Vec::new() })
@@ -117,10 +117,11 @@ impl<'l> Segment<'_, 'l> {
                 let operations = units.iter().map(|unit| {
                     match planned.transactions[unit.transaction as usize].logged {
                         Logged::Call { program, .. } => self.part_of(program, block).operations,
-                        Logged::Writes(_) => 1,
+                        Logged::Writes(_) => 1.0,
                     }
                 });
-                self.measures.planned(block, partition, units.len() as u64, operations.sum());
+                let operations: f64 = operations.sum();
+                self.measures.planned(block, partition, units.len() as u64, operations as u64);
             }
         }
     }
@@ -133,10 +134,8 @@ impl<'l> Segment<'_, 'l> {
     ) -> Result<(), RecoveryError> {
         let transaction = planned.transactions.len() as u32;
         let own = &self.pieces.pieces[program];
-        if own.iter().any(|piece| self.partitions[piece.block] > 1) {
-            let inputs = &self.pieces.programs[program].inputs;
-            let Planner { machine, witnesses, .. } = planner;
-            self.load_inputs((order, program, call), inputs, false, machine, witnesses)?;
+        if own.iter().any(|piece| self.partitions[piece.block].count > 1) {
+            self.load_for_planning((order, program, call), planner)?;
         }
         for piece in own {
             let block = piece.block;
@@ -145,14 +144,14 @@ impl<'l> Segment<'_, 'l> {
                 planned.units[block][partition].push(Unit { transaction, part });
                 planned.partitions.push(partition as u8);
             };
-            match self.partitions[block] {
-                1 => place(0, 0),
-                count => match &piece.rounds {
-                    None => place(0, planner.partition_of(&piece.partition, count)),
-                    Some(rounds) => planner.each_round(rounds, |planner, round| {
-                        place(round, planner.partition_of(&piece.partition, count));
-                    }),
-                },
+            let Partitions { count, in_rounds } = self.partitions[block];
+            let values = if in_rounds { &piece.round_partition } else { &piece.partition };
+            match piece.rounds.as_ref().filter(|_| in_rounds) {
+                None if count == 1 => place(0, 0),
+                None => place(0, planner.partition_of(values, count)),
+                Some(rounds) => planner.each_round(rounds, |planner, round| {
+                    place(round, planner.partition_of(values, count));
+                }),
             }
             match planned.parts[block].get_mut(transaction as usize) {
                 Some(parts) => *parts = start..planned.partitions.len() as u32,
@@ -160,6 +159,17 @@ impl<'l> Segment<'_, 'l> {
             }
         }
         Ok(())
+    }
+
+    /// Puts a call's arguments into the registers of the planner.
+    pub(super) fn load_for_planning(
+        &self,
+        (order, program, call): (CommitOrder, usize, &CallRecord<'_>),
+        planner: &mut Planner,
+    ) -> Result<(), RecoveryError> {
+        let inputs = &self.pieces.programs[program].inputs;
+        let Planner { machine, witnesses, .. } = planner;
+        self.load_inputs((order, program, call), inputs, false, machine, witnesses)
     }
 
     fn plan_writes(
@@ -172,7 +182,7 @@ impl<'l> Segment<'_, 'l> {
         let transaction = planned.transactions.len() as u32;
         for (at, write) in writes.writes() {
             let place = self.pieces.value_block(write.table).ok_or_else(|| unfit(order))?;
-            let count = self.partitions[place.block];
+            let Partitions { count, in_rounds } = self.partitions[place.block];
             let mut partition = 0;
             if count > 1 {
                 let table = self.tables.by_id(write.table).ok_or_else(|| unfit(order))?.definition();
@@ -180,7 +190,7 @@ impl<'l> Segment<'_, 'l> {
                 arena.clear();
                 key.clear();
                 write.decode(table, arena, row, changed).map_err(|_| unfit(order))?;
-                for column in &place.columns {
+                for column in if in_rounds { &place.round_columns } else { &place.columns } {
                     table.encode_key_column(*column, row[*column], arena, key);
                 }
                 partition = partition_of_key(key, count);
@@ -224,7 +234,7 @@ impl<'l> Segment<'_, 'l> {
 impl Planner {
     /// The partition of a piece, or of a round, whose arguments are in the registers. A key that can't be computed is of
     /// something that never ran, so any partition will do.
-    fn partition_of(&mut self, values: &[PartitionValue], count: usize) -> usize {
+    pub(super) fn partition_of(&mut self, values: &[PartitionValue], count: usize) -> usize {
         self.key.clear();
         for of in values {
             let Ok(value) = of.value.evaluate(&mut self.machine) else { return 0 };
@@ -233,11 +243,16 @@ impl Planner {
         partition_of_key(&self.key, count)
     }
 
+    /// How many operations a piece runs whose arguments are in the registers.
+    pub(super) fn weight_of(&mut self, piece: &Piece) -> u64 {
+        piece.weight.evaluate(&mut self.machine)
+    }
+
     /// Visits the rounds of a piece with their number in its register.
     fn each_round(&mut self, rounds: &Rounds, mut visit: impl FnMut(&mut Self, u32)) {
-        let values = RoundValues::of(rounds, &mut self.machine);
-        for (round, value) in (0..).zip(values) {
-            self.machine.set(rounds.variable, Datum::Int(value));
+        for round in 0..rounds.count(&mut self.machine) {
+            let value = rounds.value(round, &mut self.machine);
+            self.machine.set(rounds.variable, value);
             visit(self, round);
         }
     }
@@ -245,40 +260,4 @@ impl Planner {
 
 fn partition_of_key(key: &[u8], count: usize) -> usize {
     xxh3_64(key) as usize % count
-}
-
-/// The values of a loop's variable, round by round. A loop whose bounds can't be computed never ran.
-pub(super) struct RoundValues {
-    next: Option<i64>,
-    last: i64,
-    step: i64,
-}
-
-impl RoundValues {
-    pub(super) fn of(rounds: &Rounds, machine: &mut Machine) -> Self {
-        let mut bound = |expression: &procedure::Expression| match expression.evaluate(machine) {
-            Ok(Datum::Int(value)) => Some(value),
-            _ => None,
-        };
-        let (from, to, step) = (bound(&rounds.from), bound(&rounds.to), bound(&rounds.step));
-        let step = step.unwrap_or(0);
-        Self {
-            next: from.filter(|_| step > 0),
-            last: to.unwrap_or(if rounds.reverse { i64::MAX } else { i64::MIN }),
-            step: if rounds.reverse { -step } else { step },
-        }
-    }
-}
-
-impl Iterator for RoundValues {
-    type Item = i64;
-
-    fn next(&mut self) -> Option<i64> {
-        let value = self.next?;
-        if if self.step > 0 { value > self.last } else { value < self.last } {
-            return None;
-        }
-        self.next = value.checked_add(self.step);
-        Some(value)
-    }
 }

@@ -1,13 +1,13 @@
 //! Runs what is planned: the units of a partition, in commit order.
 
-use super::Segment;
 use super::access::Direct;
-use super::plan::{Batch, Logged, RoundValues, Unit};
+use super::plan::{Batch, Logged, Unit};
 use super::tape::{PieceTapes, Received, Tape};
+use super::{PieceFacts, Segment};
 use crate::RecoveryError;
 use crate::replay::values::ValueWriter;
 use crate::replay::{diverged, unfit};
-use catalog::{CommitOrder, Datum};
+use catalog::CommitOrder;
 use logging::content::{CallRecord, Write, WritesRecord};
 use procedure::{DataAccess as _, Machine, WitnessValues, announce_piece, execute_piece};
 use storage::Worker;
@@ -83,20 +83,27 @@ impl Segment<'_, '_> {
     ) -> Result<(), RecoveryError> {
         let Replayer { data, slots, writer } = replayer;
         data.expect_nothing();
-        for (unit, slot) in group.iter().zip(slots.iter_mut()) {
+        let mut slot = 0;
+        for (place, unit) in group.iter().enumerate() {
             let transaction = &running.batch.transactions[unit.transaction as usize];
             if let Logged::Call { program, call } = &transaction.logged {
-                self.prepare((transaction.order, *program, call), running.block, *unit, slot, data)?;
+                // Rounds of one call share its arguments: nothing else goes from one to the next.
+                let shares = place > 0 && group[place - 1].transaction == unit.transaction;
+                slot = if shares { slot } else { place };
+                let call = (transaction.order, *program, call);
+                self.prepare(call, running.block, *unit, shares, &mut slots[slot], data)?;
             }
         }
         data.load_expected();
-        let mut place = 0;
+        let (mut place, mut slot) = (0, 0);
         while let Some(unit) = group.get(place).copied() {
+            let shares = place > 0 && group[place - 1].transaction == unit.transaction;
+            slot = if shares { slot } else { place };
             let transaction = &running.batch.transactions[unit.transaction as usize];
             data.order = transaction.order;
             match &transaction.logged {
                 Logged::Call { program, .. } => {
-                    self.run_piece(running, (transaction.order, *program), unit, &mut slots[place], data)?;
+                    self.run_piece(running, (transaction.order, *program), unit, &mut slots[slot], data)?;
                     place += 1;
                 }
                 Logged::Writes(writes) => {
@@ -117,17 +124,17 @@ impl Segment<'_, '_> {
         call: (CommitOrder, usize, &CallRecord<'_>),
         block: usize,
         unit: Unit,
+        is_loaded: bool,
         slot: &mut Slot,
         data: &mut Direct,
     ) -> Result<(), RecoveryError> {
         let program = call.1;
         let own = self.part_of(program, block);
         let Slot { machine, witnesses } = slot;
-        self.load_inputs(call, &own.piece.inputs, !own.witnesses.is_empty(), machine, witnesses)?;
-        if let Some(rounds) = &own.rounds {
-            let value = RoundValues::of(rounds, machine).nth(unit.part as usize);
-            machine.set(rounds.variable, value.map_or(Datum::Null, Datum::Int));
+        if !is_loaded {
+            self.load_inputs(call, &own.piece.inputs, !own.witnesses.is_empty(), machine, witnesses)?;
         }
+        own.begin_round(unit, machine);
         if own.announces {
             announce_piece(self.pieces.code(program, own.piece, own.rounds.is_some()), machine, data);
         }
@@ -144,6 +151,7 @@ impl Segment<'_, '_> {
     ) -> Result<(), RecoveryError> {
         let Running { batch, block, sent, received } = running;
         let own = self.part_of(program, *block);
+        own.begin_round(unit, &mut slot.machine);
         received.resize_with(self.pieces.programs[program].operations.len(), || None);
         for source in &own.receives {
             let place = source.operation.0 as usize;
@@ -172,6 +180,16 @@ impl Segment<'_, '_> {
             return Err(diverged(order, self.procedures[program], &error));
         }
         Ok(())
+    }
+}
+
+impl PieceFacts<'_> {
+    /// Sets the variable of the loop whose round a unit is.
+    fn begin_round(&self, unit: Unit, machine: &mut Machine) {
+        if let Some(rounds) = self.rounds {
+            let value = rounds.value(unit.part, machine);
+            machine.set(rounds.variable, value);
+        }
     }
 }
 

@@ -1,0 +1,76 @@
+//! How much work a piece is, in operations, as far as its arguments tell.
+
+use super::need::Need;
+use super::program::Program;
+use crate::{Expression, Machine, OperationId, Statement};
+use catalog::Datum;
+
+/// A loop whose rounds the arguments do not tell counts as so many.
+const UNKNOWN_ROUNDS: u64 = 4;
+
+/// A number of operations, as a function of the arguments.
+#[derive(Clone, Debug, Default)]
+pub struct Weight {
+    /// Operations, each with the bounds (first, last) of the loops around it, over the parameters; of a loop that goes
+    /// over something else, none.
+    operations: Vec<Vec<Option<(Expression, Expression)>>>,
+}
+
+impl Weight {
+    pub(super) fn of(program: &Program, need: &Need) -> Self {
+        let mut weight = Self::default();
+        weight.add(program, need, &need.body, &mut Vec::new());
+        weight
+    }
+
+    fn add(
+        &mut self,
+        program: &Program,
+        need: &Need,
+        statements: &[Statement],
+        around: &mut Vec<Option<(Expression, Expression)>>,
+    ) {
+        let runs = |id: &OperationId| need.executed.contains(id);
+        for statement in statements {
+            let bounds = match statement {
+                Statement::Execute(id) if runs(id) => {
+                    self.operations.push(around.clone());
+                    continue;
+                }
+                Statement::ForRange { from, to, reverse, .. } => {
+                    let (least, most) = if *reverse { (to, from) } else { (from, to) };
+                    Some(program.resolved(least, None).zip(program.resolved(most, None)))
+                }
+                Statement::ForRows { operation, .. } => {
+                    if runs(operation) {
+                        self.operations.push(around.clone());
+                    }
+                    Some(None)
+                }
+                Statement::ForEach { .. } | Statement::While { .. } => Some(None),
+                _ => None,
+            };
+            let depth = around.len();
+            around.extend(bounds);
+            statement.bodies().into_iter().for_each(|body| self.add(program, need, body, around));
+            around.truncate(depth);
+        }
+    }
+
+    /// The number, of a call whose arguments are in the registers.
+    pub fn evaluate(&self, machine: &mut Machine) -> u64 {
+        let mut rounds = |bounds: &Option<(Expression, Expression)>| {
+            let (least, most) = bounds.as_ref()?;
+            match (least.evaluate(machine), most.evaluate(machine)) {
+                (Ok(Datum::Int(least)), Ok(Datum::Int(most))) => {
+                    u64::try_from(most.saturating_sub(least).saturating_add(1)).ok()
+                }
+                _ => Some(0),
+            }
+        };
+        let mut times = |around: &Vec<Option<(Expression, Expression)>>| {
+            around.iter().map(|bounds| rounds(bounds).unwrap_or(UNKNOWN_ROUNDS)).fold(1, u64::saturating_mul)
+        };
+        self.operations.iter().map(&mut times).fold(0, u64::saturating_add)
+    }
+}
