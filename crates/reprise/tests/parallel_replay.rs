@@ -238,11 +238,21 @@ fn write_steps(
     Ok(())
 }
 
-/// The procedures of a case, and its calls: procedure and arguments.
+/// One call.
+#[derive(Clone, Debug)]
+struct TestCall {
+    procedure: usize,
+    x: i32,
+    y: i32,
+    by_value: bool,
+}
+
+/// The procedures of a case, its calls, and whether witness values are recorded.
 #[derive(Clone)]
 struct Case {
     procedures: Vec<Vec<Step>>,
-    calls: Vec<(usize, i32, i32)>,
+    calls: Vec<TestCall>,
+    witnesses: bool,
 }
 
 impl Case {
@@ -259,19 +269,24 @@ impl fmt::Debug for Case {
             write_steps(f, steps, number, (&mut 0, 0))?;
             writeln!(f, "result := p;\nEND $$;")?;
         }
-        for (procedure, x, y) in &self.calls {
-            writeln!(f, "-- CALL p{procedure}({x}, {y});")?;
+        for TestCall { procedure, x, y, by_value } in &self.calls {
+            let how = if *by_value { " by value" } else { "" };
+            writeln!(f, "-- CALL p{procedure}({x}, {y});{how}")?;
         }
+        writeln!(f, "-- witnesses recorded: {}", self.witnesses)?;
         Ok(())
     }
 }
 
 fn case() -> impl Strategy<Value = Case> {
     let procedures = proptest::collection::vec(steps(2), 1..4);
-    procedures.prop_flat_map(|procedures| {
-        let call = (0..procedures.len(), 0..VALUES, 0..VALUES);
+    (procedures, any::<bool>(), 0..3u8).prop_flat_map(|(procedures, witnesses, by_value)| {
+        // None, some or all of the calls are logged by value.
+        let by_value = proptest::bool::weighted(f64::from(by_value) / 2.0);
+        let call = (0..procedures.len(), 0..VALUES, 0..VALUES, by_value);
+        let call = call.prop_map(|(procedure, x, y, by_value)| TestCall { procedure, x, y, by_value });
         let calls = proptest::collection::vec(call, 1..60);
-        calls.prop_map(move |calls| Case { procedures: procedures.clone(), calls })
+        calls.prop_map(move |calls| Case { procedures: procedures.clone(), calls, witnesses })
     })
 }
 
@@ -279,10 +294,13 @@ fn case() -> impl Strategy<Value = Case> {
 fn check(case: &Case) {
     let disk: Arc<dyn Disk> = Arc::new(CrashingDisk::default());
     let folder = Path::new("/data");
-    let db = Database::open(folder, on(Arc::clone(&disk))).unwrap();
+    let mut config = on(Arc::clone(&disk));
+    config.record_witnesses = case.witnesses;
+    let db = Database::open(folder, config).unwrap();
     let mut session = db.session().unwrap();
     session.execute_script(&case.script()).unwrap();
-    for (procedure, x, y) in &case.calls {
+    for TestCall { procedure, x, y, by_value } in &case.calls {
+        session.log_by_value(*by_value);
         let arguments = [Value::Int((*x).into()), Value::Int((*y).into())];
         match session.submit(&format!("p{procedure}"), &arguments) {
             Ok(_) | Err(Error::Sql(_)) => {}
