@@ -72,6 +72,27 @@ enum Step {
     Call(Int, Int, &'static str),
 }
 
+/// Steps whose rows are all reached by whole keys, so that more of them can be told apart.
+fn keyed(steps: Vec<Step>) -> Vec<Step> {
+    let key = |rows: Rows| match rows {
+        Rows::Key(a, b) | Rows::From(a, b) => Rows::Key(a, b),
+        Rows::First(a) | Rows::ByValue(a) => Rows::Key(a.clone(), a),
+    };
+    let step = |step: Step| match step {
+        Step::Read(t, rows, name) | Step::Count(t, rows, name) => Step::Read(t, key(rows), name),
+        Step::Update(t, rows, v, into) => Step::Update(t, key(rows), v, into),
+        Step::Move(t, rows, b) => Step::Move(t, key(rows), b),
+        Step::Delete(t, rows, into) => Step::Delete(t, key(rows), into),
+        Step::IfFound(then) => Step::IfFound(keyed(then)),
+        Step::If(condition, then, other) => Step::If(condition, keyed(then), keyed(other)),
+        Step::Loop(name, to, body) => Step::Loop(name, to, keyed(body)),
+        Step::Each(t, rows, name, body) => Step::Each(t, key(rows), name, keyed(body)),
+        Step::While(name, body) => Step::Loop(name, Int::Constant(3), keyed(body)),
+        other => other,
+    };
+    steps.into_iter().map(step).collect()
+}
+
 const NAMES: [&str; 5] = ["x", "y", "p", "q", "r"];
 /// What is assigned to: not the parameters x and y.
 const VARIABLES: [&str; 3] = ["p", "q", "r"];
@@ -280,7 +301,11 @@ impl fmt::Debug for Case {
 
 fn case() -> impl Strategy<Value = Case> {
     let procedures = proptest::collection::vec(steps(2), 1..4);
-    (procedures, any::<bool>(), 0..3u8).prop_flat_map(|(procedures, witnesses, by_value)| {
+    let settings = (any::<bool>(), any::<bool>(), 0..3u8);
+    (procedures, settings).prop_flat_map(|(mut procedures, (is_keyed, witnesses, by_value))| {
+        if is_keyed {
+            procedures = procedures.into_iter().map(keyed).collect();
+        }
         // None, some or all of the calls are logged by value.
         let by_value = proptest::bool::weighted(f64::from(by_value) / 2.0);
         let call = (0..procedures.len(), 0..VALUES, 0..VALUES, by_value);

@@ -56,8 +56,8 @@ pub struct Analysis {
     pub local: Vec<LocalGraph>,
     /// The graph over all of them.
     pub global: GlobalGraph,
-    /// The tables that the log modifies.
-    modified: BTreeSet<TableId>,
+    /// The tables that the log modifies; those not among them are read freely. Unknown without a log.
+    modified: Option<BTreeSet<TableId>>,
     /// The tables that transactions logged by value write.
     written_by_value: BTreeMap<TableId, Arc<Table>>,
 }
@@ -87,7 +87,7 @@ impl Analysis {
         let is_free =
             |program: &Program, id| !modified.contains(&program.operations[as_place(id)].table().id);
         let mut analysis = Self::with(programs, facts.written_by_value, &is_free, decomposition);
-        analysis.modified = modified;
+        analysis.modified = Some(modified);
         analysis
     }
 
@@ -106,12 +106,13 @@ impl Analysis {
         };
         let local: Vec<LocalGraph> = programs.iter().enumerate().map(local_graph).collect();
         let global = GlobalGraph::of(&programs, &local);
-        Self { programs, local, global, modified: BTreeSet::new(), written_by_value }
+        Self { programs, local, global, modified: None, written_by_value }
     }
 
     /// Whether an operation may run in any piece that needs its results, as nothing ever changes what it reads.
     fn is_free(&self, program: &Program, id: OperationId) -> bool {
-        !self.modified.contains(&program.operations[as_place(id)].table().id)
+        let table = program.operations[as_place(id)].table().id;
+        self.modified.as_ref().is_some_and(|modified| !modified.contains(&table))
     }
 }
 

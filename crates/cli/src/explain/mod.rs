@@ -1,0 +1,195 @@
+//! `reprise explain`: what the static analysis finds in procedures.
+
+mod drawing;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use procedure::analysis::{Analysis, PartitionValue, Pieces, ReplaySummary, Slice, describe};
+use serde::Serialize;
+use sql::Schema;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::io::{ErrorKind, Write as _};
+use std::path::PathBuf;
+
+/// A form of what is found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Format {
+    /// Operations, slices, blocks and granules in words.
+    Text,
+    /// All graphs in the language of Graphviz.
+    Dot,
+    /// A picture of the global graph, or of one procedure's.
+    Svg,
+    /// Everything, for programs.
+    Json,
+}
+
+#[derive(Args)]
+pub struct Arguments {
+    /// A file of definitions: tables and procedures.
+    #[arg(required_unless_present = "workload")]
+    file: Option<PathBuf>,
+    /// The definitions of a workload instead: tpcc, smallbank.
+    #[arg(long, conflicts_with = "file")]
+    workload: Option<String>,
+    /// How to show it.
+    #[arg(long, default_value = "text")]
+    format: Format,
+    /// With --format svg: the local graph of this procedure instead of the global graph.
+    #[arg(long)]
+    procedure: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Explanation {
+    procedures: Vec<Procedure>,
+    blocks: Vec<Block>,
+    edges: BTreeSet<(usize, usize)>,
+}
+
+#[derive(Serialize)]
+struct Procedure {
+    name: String,
+    read_only: bool,
+    operations: usize,
+    replay_operations: usize,
+    replay_operations_with_witnesses: usize,
+    witnesses: Vec<Witness>,
+    replay_form: Vec<String>,
+    slices: Vec<Vec<usize>>,
+    edges: BTreeSet<(usize, usize)>,
+}
+
+#[derive(Serialize)]
+struct Witness {
+    operation: String,
+    values: usize,
+}
+
+#[derive(Serialize)]
+struct Block {
+    slices: Vec<String>,
+    granule: String,
+}
+
+/// In words, what tells the partition of a block's pieces.
+fn granule(pieces: &Pieces, block: usize) -> String {
+    let own = pieces.pieces.iter().flatten().find(|piece| piece.block == block);
+    let columns = |values: &[PartitionValue]| {
+        let name = |value: &PartitionValue| value.table.columns[value.column].name.clone();
+        values.iter().map(name).collect::<Vec<_>>().join(", ")
+    };
+    let Some(piece) = own else { return "whole tables".into() };
+    let whole = columns(&piece.partition);
+    let in_rounds = columns(&piece.round_partition);
+    match (whole.is_empty(), in_rounds.is_empty()) {
+        (true, true) => "whole tables".into(),
+        (false, true) => format!("by {whole}"),
+        (true, false) => format!("by {in_rounds} of each round"),
+        (false, false) => format!("by {whole}; by {in_rounds} of each round"),
+    }
+}
+
+fn explanation(analysis: &Analysis, summaries: &[ReplaySummary]) -> Explanation {
+    let pieces = Pieces::of(analysis);
+    let places = |slice: &Slice| slice.operations.iter().map(|id| id.0 as usize).collect();
+    let procedure = |summary: &ReplaySummary| {
+        let program = analysis.programs.iter().position(|program| program.name == summary.name);
+        let local = program.map(|place| &analysis.local[place]);
+        let operations = program.map(|place| &analysis.programs[place].operations);
+        Procedure {
+            name: summary.name.clone(),
+            read_only: summary.read_only,
+            operations: summary.operations,
+            replay_operations: summary.kept,
+            replay_operations_with_witnesses: summary.kept_with_witnesses,
+            witnesses: summary
+                .witnesses
+                .iter()
+                .map(|(operation, values)| Witness { operation: operation.clone(), values: *values })
+                .collect(),
+            replay_form: operations.into_iter().flatten().map(describe).collect(),
+            slices: local.into_iter().flat_map(|graph| graph.slices.iter().map(places)).collect(),
+            edges: local.map(|graph| graph.edges.clone()).unwrap_or_default(),
+        }
+    };
+    let names = analysis.block_names().into_iter().enumerate();
+    Explanation {
+        procedures: summaries.iter().map(procedure).collect(),
+        blocks: names.map(|(place, slices)| Block { slices, granule: granule(&pieces, place) }).collect(),
+        edges: analysis.global.edges.clone(),
+    }
+}
+
+fn text(analysis: &Analysis, summaries: &[ReplaySummary]) -> Result<String> {
+    let mut text = String::new();
+    for summary in summaries {
+        writeln!(text, "{summary}")?;
+    }
+    write!(text, "{analysis}")?;
+    let pieces = Pieces::of(analysis);
+    writeln!(text, "granules")?;
+    for block in 0..analysis.global.blocks.len() {
+        writeln!(text, "  block {}: {}", block + 1, granule(&pieces, block))?;
+    }
+    Ok(text)
+}
+
+fn svg(analysis: &Analysis, procedure: Option<&str>) -> Result<String> {
+    let mut graphs = drawing::graphs(analysis);
+    let wanted = procedure.map(|name| format!("procedure {name}"));
+    let wanted = wanted.as_deref().unwrap_or("global graph");
+    let Some(place) = graphs.iter().position(|graph| graph.title == wanted) else {
+        bail!("there is no {wanted} that writes");
+    };
+    Ok(drawing::svg(&graphs.swap_remove(place)))
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    if arguments.procedure.is_some() && arguments.format != Format::Svg {
+        bail!("--procedure goes with --format svg: the other forms show all procedures");
+    }
+    let mut schema = Schema::default();
+    for (name, script) in scripts(arguments)? {
+        for (statement, line, _) in Schema::split(&script)? {
+            schema = match schema.apply(&statement) {
+                Ok((changed, _)) => changed,
+                Err(error) => {
+                    let line = line + error.line - 1;
+                    bail!("{name}, line {line}, column {}: {}", error.column, error.error)
+                }
+            };
+        }
+    }
+    let mut procedures: Vec<_> = schema.procedures().collect();
+    procedures.sort_by_key(|procedure| procedure.id);
+    let summaries: Vec<_> = procedures.iter().map(|procedure| ReplaySummary::of(procedure)).collect();
+    let analysis = Analysis::of(procedures.into_iter().map(|procedure| &**procedure));
+    let shown = match arguments.format {
+        Format::Text => text(&analysis, &summaries)?,
+        Format::Dot => drawing::dot(&drawing::graphs(&analysis)),
+        Format::Svg => svg(&analysis, arguments.procedure.as_deref())?,
+        Format::Json => serde_json::to_string_pretty(&explanation(&analysis, &summaries))? + "\n",
+    };
+    match std::io::stdout().write_all(shown.as_bytes()) {
+        // Whoever reads, like `head`, may have enough.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => Ok(written?),
+    }
+}
+
+/// What to explain, by name.
+fn scripts(arguments: &Arguments) -> Result<Vec<(String, String)>> {
+    if let Some(file) = &arguments.file {
+        let script =
+            std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+        return Ok(vec![(file.display().to_string(), script)]);
+    }
+    let name = arguments.workload.as_deref().unwrap_or_default();
+    let workload = match workload::by_name(name, 1, "full") {
+        Ok(workload) => workload,
+        Err(message) => bail!(message),
+    };
+    Ok(workload.definitions().iter().map(|script| (name.to_owned(), (*script).to_owned())).collect())
+}
