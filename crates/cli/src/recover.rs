@@ -3,31 +3,36 @@
 use crate::progress;
 use anyhow::{Result, bail};
 use clap::Args;
+use comfy_table::Table;
 use reprise::rooms::recovery::{self, BlockMeasures, RecoveryConfig, ReplayBreakdown, ThreadTimes};
 use reprise::{Config, Digest, Method, RecoveryReport, ReplayMode};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 #[derive(Args)]
 pub struct Arguments {
     /// The data folder.
     folder: PathBuf,
-    /// How the log is replayed: clr, clr-p.
-    #[arg(long, default_value = "clr")]
+    /// How the log is replayed: auto, clr, clr-p.
+    #[arg(long, default_value = "auto")]
     method: Method,
     /// How much clr-p does at a time: chopping, static, synchronous, pipelined.
     #[arg(long, default_value = "pipelined")]
     mode: ReplayMode,
-    /// Threads that load the checkpoint, and replay the log where the method can.
-    #[arg(long, default_value_t = 1)]
-    threads: usize,
+    /// Threads that load the checkpoint, and replay the log where the method can. [default: one a core]
+    #[arg(long)]
+    threads: Option<usize>,
     /// Gibibytes that rows and indexes may take.
     #[arg(long, default_value_t = 64)]
     memory_gib: usize,
     /// Make the cut durable and take a checkpoint, as opening the database does.
     #[arg(long)]
     write: bool,
+    /// Show where the work of a parallel replay was expected and where it was.
+    #[arg(long, conflicts_with = "json")]
+    explain: bool,
     /// Print one JSON object on standard output.
     #[arg(long)]
     json: bool,
@@ -112,6 +117,64 @@ impl Breakdown {
     }
 }
 
+impl fmt::Display for Breakdown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut table = Table::new();
+        table.set_header([
+            "block",
+            "slices",
+            "partitions",
+            "pieces",
+            "operations",
+            "of the hottest partition",
+            "seconds",
+            "of the slowest partition",
+        ]);
+        for (place, block) in self.blocks.iter().enumerate() {
+            table.add_row([
+                (place + 1).to_string(),
+                block.slices.join("\n"),
+                block.partitions.to_string(),
+                block.units.to_string(),
+                block.operations.to_string(),
+                block.hottest_operations.to_string(),
+                format!("{:.3}", block.execution_s),
+                format!("{:.3}", block.hottest_s),
+            ]);
+        }
+        writeln!(f, "{table}")?;
+        let hottest = self.blocks.iter().enumerate().max_by_key(|(_, block)| block.hottest_operations);
+        let slowest =
+            self.blocks.iter().enumerate().max_by(|(_, a), (_, b)| a.hottest_s.total_cmp(&b.hottest_s));
+        let (Some((hottest, hot)), Some((slowest, slow))) = (hottest, slowest) else {
+            return writeln!(f, "nothing was replayed");
+        };
+        writeln!(
+            f,
+            "predicted: critical path of {} operations, in block {}; parallelism {:.1}",
+            hot.hottest_operations,
+            hottest + 1,
+            self.predicted_parallelism
+        )?;
+        writeln!(
+            f,
+            "measured:  critical path of {:.3} s, in block {}; parallelism {:.1}",
+            slow.hottest_s,
+            slowest + 1,
+            self.measured_parallelism
+        )?;
+        for (number, times) in self.threads.iter().enumerate() {
+            let Times { planning_s, execution_s, waiting_s } = times;
+            writeln!(
+                f,
+                "thread {}: executing {execution_s:.3} s, planning {planning_s:.3} s, waiting {waiting_s:.3} s",
+                number + 1
+            )?;
+        }
+        Ok(())
+    }
+}
+
 /// One table of a digest.
 #[derive(Serialize)]
 pub struct TableReport {
@@ -174,12 +237,22 @@ pub fn recover(
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     let how = (arguments.method, arguments.mode);
-    let report = recover(&arguments.folder, how, arguments.threads, arguments.memory_gib)?;
+    let threads = arguments.threads.unwrap_or(Config::default().checkpoint_threads);
+    let report = recover(&arguments.folder, how, threads, arguments.memory_gib)?;
     if arguments.write {
         let mut config = Config::default();
         (config.method, config.mode) = how;
         config.memory_bytes = arguments.memory_gib << 30;
         reprise::Database::open(&arguments.folder, config)?.checkpoint()?;
+    }
+    if arguments.explain {
+        match &report.breakdown {
+            Some(breakdown) => print!("{breakdown}"),
+            None => bail!(
+                "{} replays one transaction after the other: there is nothing to explain",
+                report.method
+            ),
+        }
     }
     if arguments.json {
         println!("{}", serde_json::to_string(&report)?);

@@ -1,6 +1,6 @@
 //! The whole way back: checkpoint, logs, replay, and a report of it.
 
-use crate::replay::{self, How, Method, ReplayBreakdown, ReplayMode};
+use crate::replay::{self, How, Method, ReplayBreakdown, ReplayMode, ThreadTimes};
 use crate::{Progress, RecoveryError, Stage, load_logs};
 use catalog::{CommitOrder, Epoch};
 use checkpoint::Manifest;
@@ -86,7 +86,19 @@ impl fmt::Display for RecoveryReport {
             None => f.write_str("no checkpoint, ")?,
         }
         write!(f, "{} transactions replayed by {} ", self.transactions, self.method)?;
-        write!(f, "({:.0} a second), log cut after epoch {}", self.replay_tps(), self.cut)?;
+        write!(f, "({:.0} a second", self.replay_tps())?;
+        if let Some(breakdown) = &self.breakdown {
+            let ThreadTimes { planning_s, execution_s, waiting_s } = breakdown.sum();
+            let all = (planning_s + execution_s + waiting_s).max(f64::MIN_POSITIVE) / 100.0;
+            let percent = [execution_s, planning_s, waiting_s].map(|seconds| seconds / all);
+            let threads = breakdown.threads.len();
+            let [executing, planning, waiting] = percent;
+            write!(
+                f,
+                "; {threads} threads: {executing:.0} % executing, {planning:.0} % planning, {waiting:.0} % waiting"
+            )?;
+        }
+        write!(f, "), log cut after epoch {}", self.cut)?;
         for (file, offset) in &self.torn {
             write!(f, ", torn at byte {offset} of {}", file.display())?;
         }
@@ -130,8 +142,8 @@ pub fn recover(
     progress: &Progress,
 ) -> Result<Recovered, RecoveryError> {
     let begun = Instant::now();
-    let mut report =
-        RecoveryReport { method: config.method, threads: config.threads, ..RecoveryReport::default() };
+    let method = config.method.chosen();
+    let mut report = RecoveryReport { method, threads: config.threads, ..RecoveryReport::default() };
     let found = PepochFile::read(disk, folder)?;
     let is_new = found.is_none();
     let mut pepoch = found.unwrap_or_default();
@@ -168,9 +180,9 @@ pub fn recover(
     report.torn = log.torn();
 
     let replaying = Instant::now();
-    (schema, tables) = match config.method {
+    (schema, tables) = match method {
         Method::Clr => replay::clr(&log, schema, tables, &mut statements, progress)?,
-        Method::ClrP => {
+        Method::ClrP | Method::Auto => {
             let how = How { mode: config.mode, threads: config.threads.max(1), batch: config.batch.max(1) };
             let replayed = replay::clr_p(&log, schema, tables, &mut statements, how, progress)?;
             report.breakdown = Some(replayed.2);

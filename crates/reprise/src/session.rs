@@ -418,20 +418,21 @@ impl Session {
             }
             let call = Call { procedure, timestamp_us, seed };
             let arguments = self.arguments.iter().copied();
-            let outcome = match execute(call, arguments, &mut self.machine, &mut self.occ, &mut self.witnesses) {
-                Ok(()) => {
-                    self.complete_record()?;
-                    self.commit()
-                }
-                Err(Failure::Error(error)) => match self.occ.rollback_after_error() {
-                    Ok(()) => Err(Failure::Error(error)),
-                    Err(conflict) => Err(Failure::Conflict(conflict)),
-                },
-                Err(failure) => {
-                    self.occ.rollback();
-                    Err(failure)
-                }
-            };
+            let outcome =
+                match execute(call, arguments, &mut self.machine, &mut self.occ, &mut self.witnesses) {
+                    Ok(()) => {
+                        self.complete_record()?;
+                        self.commit()
+                    }
+                    Err(Failure::Error(error)) => match self.occ.rollback_after_error() {
+                        Ok(()) => Err(Failure::Error(error)),
+                        Err(conflict) => Err(Failure::Conflict(conflict)),
+                    },
+                    Err(failure) => {
+                        self.occ.rollback();
+                        Err(failure)
+                    }
+                };
             match outcome {
                 Ok(epoch) => return epoch.map(Some),
                 Err(Failure::Error(error)) => {

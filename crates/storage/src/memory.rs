@@ -10,9 +10,9 @@
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use thiserror::Error;
 
 const CHUNK: usize = 2 << 20;

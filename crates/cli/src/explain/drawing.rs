@@ -32,14 +32,14 @@ const MARGIN: f64 = 8.0;
 pub fn graphs(analysis: &Analysis) -> Vec<Graph> {
     let slice_lines = |slice: &Slice| -> Vec<String> {
         let operations = &analysis.programs[slice.program].operations;
-        let line = |id: &procedure::OperationId| {
-            format!("{} {}", id.0 + 1, describe(&operations[id.0 as usize]))
-        };
+        let line =
+            |id: &procedure::OperationId| format!("{} {}", id.0 + 1, describe(&operations[id.0 as usize]));
         slice.operations.iter().map(line).collect()
     };
     let mut graphs = Vec::new();
     for (program, local) in analysis.programs.iter().zip(&analysis.local) {
-        let nodes = local.slices.iter().map(|slice| vec![vec![analysis.slice_name(slice)], slice_lines(slice)]);
+        let nodes =
+            local.slices.iter().map(|slice| vec![vec![analysis.slice_name(slice)], slice_lines(slice)]);
         let title = format!("procedure {}", program.name);
         graphs.push(Graph { title, nodes: nodes.collect(), edges: local.edges.clone() });
     }
@@ -76,9 +76,8 @@ pub fn dot(graphs: &[Graph]) -> String {
     for (number, graph) in graphs.iter().enumerate() {
         let _ = writeln!(text, "  subgraph cluster_{number} {{\n    label=\"{}\";", escape(&graph.title));
         for (place, compartments) in graph.nodes.iter().enumerate() {
-            let lines = |lines: &Vec<String>| {
-                lines.iter().map(|line| escape(line) + "\\l").collect::<String>()
-            };
+            let lines =
+                |lines: &Vec<String>| lines.iter().map(|line| escape(line) + "\\l").collect::<String>();
             let label: Vec<String> = compartments.iter().map(lines).collect();
             let _ = writeln!(text, "    n{number}_{place} [label=\"{{{}}}\"];", label.join("|"));
         }

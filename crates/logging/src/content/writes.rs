@@ -6,7 +6,9 @@
 //! order, and an update the changed columns then, each its place (varint) and value.
 
 use super::{KIND_WRITES, begin};
-use catalog::{Arena, Datum, DecodeError, Reader, RowChange, Table, TableId, decode_value, encode_value, put_varint};
+use catalog::{
+    Arena, Datum, DecodeError, Reader, RowChange, Table, TableId, decode_value, encode_value, put_varint,
+};
 
 const INSERT: u8 = 1;
 const UPDATE: u8 = 2;

@@ -17,7 +17,9 @@ impl LocalGraph {
             program.operation_ids().filter(|id| program.whole || program.is_sliced(*id, free)).collect();
         let operation = |id: &OperationId| &program.operations[id.0 as usize];
         let conflicts = |own: &Operation, others: &Program| {
-            program.whole || others.whole || others.operations.iter().any(|other| own.is_data_dependent(other))
+            program.whole
+                || others.whole
+                || others.operations.iter().any(|other| own.is_data_dependent(other))
         };
         // Nodes: the other transactions, then the operations of this one.
         let mut connected = UnionFind::<usize>::new(programs.len() + ids.len());

@@ -109,9 +109,11 @@ impl Analysis {
 
     /// The slices of each block by name; then, of each table that only transactions logged by value touch, its name.
     pub fn block_names(&self) -> Vec<Vec<String>> {
-        let of_slices = self.global.blocks.iter().map(|block| {
-            block.slices.iter().map(|slice| self.slice_name(slice)).collect()
-        });
+        let of_slices = self
+            .global
+            .blocks
+            .iter()
+            .map(|block| block.slices.iter().map(|slice| self.slice_name(slice)).collect());
         let is_alone = |id: &TableId| !self.global.blocks.iter().any(|block| block.tables.contains(id));
         let alone = self.written_by_value.iter().filter(|(id, _)| is_alone(id));
         of_slices.chain(alone.map(|(_, table)| vec![format!("table {}", table.name)])).collect()

@@ -84,7 +84,8 @@ impl Need {
         };
         let operations = &program.operations;
         let witnesses = program.witnesses.keys().copied().collect();
-        let mut slicer = Slicer { operations, witnesses, expand, trims, need, loops: BTreeSet::new(), grown: true };
+        let mut slicer =
+            Slicer { operations, witnesses, expand, trims, need, loops: BTreeSet::new(), grown: true };
         while std::mem::take(&mut slicer.grown) {
             slicer.need.body = slicer.list(&program.body, &mut Behind::default(), &mut Vec::new());
         }

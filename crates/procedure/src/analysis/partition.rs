@@ -67,7 +67,8 @@ fn bound_columns(
     let mut bound = BTreeMap::new();
     let mut bind = |table: &Table, column: usize, value: &Expression| {
         if has_exact_equality(table, column)
-            && let Some(resolved) = program.resolved(value, variable) {
+            && let Some(resolved) = program.resolved(value, variable)
+        {
             bound.insert(column, resolved);
         }
     };
@@ -127,7 +128,8 @@ pub(super) fn positions(
         if let Some(columns) = tables.get_mut(&operation.table().id) {
             columns.retain(|column| {
                 let by_value = by_value.contains_key(&operation.table().id);
-                keeps_keys_apart(operation, *column) && (!by_value || in_all_unique(operation.table(), *column))
+                keeps_keys_apart(operation, *column)
+                    && (!by_value || in_all_unique(operation.table(), *column))
             });
         }
     }
@@ -225,6 +227,8 @@ impl Program {
         for register in uses.into_iter().filter(|register| Some(*register) != known) {
             match self.definitions_of(register).as_slice() {
                 [] if self.inputs.contains(&Some(register)) => {}
+                // Nothing ever sets it.
+                [] => substitute(&mut result, register, &Expression::NULL),
                 [Some(value)] if !self.unset.contains(&register) && depth > 0 => {
                     let value = self.resolved_within(value, known, depth - 1)?;
                     substitute(&mut result, register, &value);

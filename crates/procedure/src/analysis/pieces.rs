@@ -175,9 +175,8 @@ impl Pieces {
                 Some(block) => (columns_of(&positions[block].whole), columns_of(&positions[block].in_rounds)),
                 None => {
                     let all = 0..table.columns.len();
-                    let tells = |column: &usize| {
-                        in_all_unique(table, *column) && has_exact_equality(table, *column)
-                    };
+                    let tells =
+                        |column: &usize| in_all_unique(table, *column) && has_exact_equality(table, *column);
                     (all.filter(tells).collect(), Vec::new())
                 }
             };
@@ -231,9 +230,8 @@ fn sent_registers(program: &Program, needed: &[&Needed<'_>]) -> Vec<Vec<Register
         }
         let mut sent = Vec::new();
         program.operations[id.0 as usize].clone().visit_registers(&mut |role, register| {
-            let wanted = |own: &&Needed<'_>| {
-                own.need.sources.contains(&id) && own.need.registers.contains(register)
-            };
+            let wanted =
+                |own: &&Needed<'_>| own.need.sources.contains(&id) && own.need.registers.contains(register);
             if role == Role::Define && needed.iter().any(wanted) && !sent.contains(register) {
                 sent.push(*register);
             }
@@ -290,4 +288,3 @@ fn piece(
         round,
     }
 }
-

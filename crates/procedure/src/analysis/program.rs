@@ -144,8 +144,7 @@ fn highest_label(statements: &[Statement]) -> u32 {
 impl Program {
     /// Prepares a procedure, for calls with recorded witness values or without.
     pub fn new(procedure: &Procedure, witnessed: bool) -> Self {
-        let mut inliner =
-            Inliner { registers: 0, labels: 0, operations: Vec::new(), origins: Vec::new() };
+        let mut inliner = Inliner { registers: 0, labels: 0, operations: Vec::new(), origins: Vec::new() };
         let (_, block) = inliner.body(procedure);
         let mut program = Self {
             procedure: procedure.id,

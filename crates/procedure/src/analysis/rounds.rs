@@ -46,7 +46,8 @@ impl Rounds {
             Ok(Datum::Int(value)) => Some(i128::from(value)),
             _ => None,
         };
-        let (Some(from), Some(to), Some(step)) = (bound(&self.from), bound(&self.to), bound(&self.step)) else {
+        let (Some(from), Some(to), Some(step)) = (bound(&self.from), bound(&self.to), bound(&self.step))
+        else {
             return 0;
         };
         let distance = if self.reverse { from - to } else { to - from };
@@ -58,7 +59,8 @@ impl Rounds {
 pub(super) fn rounds(program: &Program, need: &Need) -> Option<Rounds> {
     let mut body = need.body.clone();
     let rounds = {
-        let Statement::ForRange { label, variable, from, to, step, reverse, ahead, body } = only_loop(&mut body)?
+        let Statement::ForRange { label, variable, from, to, step, reverse, ahead, body } =
+            only_loop(&mut body)?
         else {
             return None;
         };
@@ -85,17 +87,27 @@ pub(super) fn rounds(program: &Program, need: &Need) -> Option<Rounds> {
     Some(Rounds { body, ..rounds })
 }
 
-/// The loop that statements are nothing but, assignments before it aside.
+/// The loop that statements are nothing but, computations before it and conditions around it aside.
 pub(super) fn only_loop(statements: &mut [Statement]) -> Option<&mut Statement> {
     let (last, before) = statements.split_last_mut()?;
-    if !before.iter().all(|statement| matches!(statement, Statement::Assign { .. })) {
+    if before.iter().any(accesses_data) {
         return None;
     }
     match last {
         Statement::Block { body, .. } => only_loop(body),
+        Statement::If { then, otherwise, .. } => match (then.is_empty(), otherwise.is_empty()) {
+            (false, true) => only_loop(then),
+            (true, false) => only_loop(otherwise),
+            _ => None,
+        },
         Statement::ForRange { .. } => Some(last),
         _ => None,
     }
+}
+
+fn accesses_data(statement: &Statement) -> bool {
+    matches!(statement, Statement::Execute(_) | Statement::ForRows { .. })
+        || statement.bodies().into_iter().flatten().any(accesses_data)
 }
 
 /// Whether statements jump anywhere but to the next round of the loop that they are the body of, or inside of themselves.
@@ -211,7 +223,8 @@ impl Inside<'_> {
 
     /// Whether every round receives an operation's results exactly once.
     fn is_aligned(&self, id: OperationId, body: &[Statement]) -> bool {
-        let before = body.iter().position(|statement| matches!(statement, Statement::Execute(own) if *own == id));
+        let before =
+            body.iter().position(|statement| matches!(statement, Statement::Execute(own) if *own == id));
         let is_witness = self.program.witnesses.contains_key(&id);
         is_witness && before.is_some_and(|place| !body[..place].iter().any(|s| self.continues(s)))
     }

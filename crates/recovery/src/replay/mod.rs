@@ -5,8 +5,8 @@ mod clr_p;
 mod values;
 
 pub(crate) use clr::replay as clr;
-pub(crate) use clr_p::{How, replay as clr_p};
 pub use clr_p::{BlockMeasures, ReplayBreakdown, ReplayMode, ThreadTimes};
+pub(crate) use clr_p::{How, replay as clr_p};
 
 use crate::RecoveryError;
 use catalog::{CommitOrder, ProcedureId};
@@ -21,11 +21,20 @@ use transaction::Tables;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Method {
-    /// Serial re-execution of commands, in commit order: the reference for every other method.
+    /// The fastest that replays what the folder holds.
     #[default]
+    Auto,
+    /// Serial re-execution of commands, in commit order: the reference for every other method.
     Clr,
     /// Parallel re-execution of commands, by analysis of the procedures (PACMAN).
     ClrP,
+}
+
+impl Method {
+    /// The method that it stands for. Logs hold calls, statements and writes by value, all of which `clr-p` replays.
+    pub(crate) fn chosen(self) -> Self {
+        if self == Self::Auto { Self::ClrP } else { self }
+    }
 }
 
 impl FromStr for Method {
@@ -33,9 +42,10 @@ impl FromStr for Method {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
+            "auto" => Ok(Self::Auto),
             "clr" => Ok(Self::Clr),
             "clr-p" => Ok(Self::ClrP),
-            _ => Err(format!("unknown recovery method \"{text}\"; known are: clr, clr-p")),
+            _ => Err(format!("unknown recovery method \"{text}\"; known are: auto, clr, clr-p")),
         }
     }
 }
@@ -49,7 +59,9 @@ impl FromStr for ReplayMode {
             "static" => Ok(Self::Static),
             "synchronous" => Ok(Self::Synchronous),
             "pipelined" => Ok(Self::Pipelined),
-            _ => Err(format!("unknown replay mode \"{text}\"; known are: chopping, static, synchronous, pipelined")),
+            _ => Err(format!(
+                "unknown replay mode \"{text}\"; known are: chopping, static, synchronous, pipelined"
+            )),
         }
     }
 }
@@ -68,6 +80,7 @@ impl fmt::Display for ReplayMode {
 impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Auto => "auto",
             Self::Clr => "clr",
             Self::ClrP => "clr-p",
         })

@@ -112,6 +112,8 @@ impl ValueWriter {
             table.encode_key_column(*column, self.row[*column], &self.arena, &mut self.key);
         }
         let found = data.find(table, &self.key)?;
-        found.ok_or_else(|| SqlError::new("XX001", format!("{} lacks a row that was written", table.name)).into())
+        found.ok_or_else(|| {
+            SqlError::new("XX001", format!("{} lacks a row that was written", table.name)).into()
+        })
     }
 }

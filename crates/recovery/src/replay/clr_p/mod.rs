@@ -306,7 +306,8 @@ impl<'s, 'l> Segment<'s, 'l> {
         how: How,
     ) -> Result<Self, RecoveryError> {
         let most = how.most_partitions();
-        let whole = |partitioned: &bool| Partitions { count: if *partitioned { most } else { 1 }, in_rounds: false };
+        let whole =
+            |partitioned: &bool| Partitions { count: if *partitioned { most } else { 1 }, in_rounds: false };
         let partitions: Vec<Partitions> = pieces.partitioned.iter().map(whole).collect();
         let (tapes, tape_counts) = number_tapes(pieces);
         let batches = range.len().div_ceil(how.batch);

@@ -83,7 +83,11 @@ impl<'l> Segment<'_, 'l> {
         let mut planned = Batch {
             transactions: Vec::with_capacity(count),
             units: self.partitions.iter().map(|own| vec![Vec::new(); own.count]).collect(),
-            sent: self.partitions.iter().map(|own| (0..own.count).map(|_| OnceLock::new()).collect()).collect(),
+            sent: self
+                .partitions
+                .iter()
+                .map(|own| (0..own.count).map(|_| OnceLock::new()).collect())
+                .collect(),
             partitions: Vec::new(),
             parts: (0..self.partitions.len())
                 .map(|block| if sends(block) { vec![0..0; count] } else { Vec::new() })
@@ -114,12 +118,11 @@ impl<'l> Segment<'_, 'l> {
     fn count(&self, planned: &Batch<'_>) {
         for (block, partitions) in planned.units.iter().enumerate() {
             for (partition, units) in partitions.iter().enumerate() {
-                let operations = units.iter().map(|unit| {
-                    match planned.transactions[unit.transaction as usize].logged {
+                let operations =
+                    units.iter().map(|unit| match planned.transactions[unit.transaction as usize].logged {
                         Logged::Call { program, .. } => self.part_of(program, block).operations,
                         Logged::Writes(_) => 1.0,
-                    }
-                });
+                    });
                 let operations: f64 = operations.sum();
                 self.measures.planned(block, partition, units.len() as u64, operations as u64);
             }
