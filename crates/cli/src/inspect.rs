@@ -4,10 +4,11 @@ use anyhow::{Result, bail};
 use clap::Args;
 use comfy_table::Table;
 use reprise::Config;
-use reprise::rooms::catalog::Reader;
+use reprise::rooms::catalog::{Reader, RowChange};
 use reprise::rooms::checkpoint::Manifest;
 use reprise::rooms::logging::content::{self, Record};
 use reprise::rooms::logging::{LogTail, PepochFile, read_device};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 #[derive(Args)]
@@ -81,12 +82,26 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 fn dump(order: reprise::CommitOrder, record: &Record<'_>) {
     match record {
         Record::Call(call) => println!(
-            "{order} call of procedure {} version {}, {} bytes of arguments",
+            "{order} call of procedure {} version {}, {} bytes of arguments{}",
             call.procedure.0,
             call.version,
-            call.arguments.len()
+            call.arguments.len(),
+            if call.witnessed { " and witness values" } else { "" }
         ),
         Record::Statement(statement) => println!("{order} {}", statement.text),
+        Record::Writes(writes) => {
+            let mut counts: BTreeMap<(&str, u32), usize> = BTreeMap::new();
+            for (_, write) in writes.writes() {
+                let what = match write.change {
+                    RowChange::Insert => "inserts into",
+                    RowChange::Update => "updates of",
+                    RowChange::Delete => "deletes from",
+                };
+                *counts.entry((what, write.table.0)).or_default() += 1;
+            }
+            let parts = counts.iter().map(|((what, table), count)| format!("{count} {what} table {table}"));
+            println!("{order} by value: {}", parts.collect::<Vec<_>>().join(", "));
+        }
         _ => println!("{order} a record of another kind"),
     }
 }

@@ -246,6 +246,10 @@ fn print_outcome(outcome: &Outcome) {
         ]);
     }
     println!("{table}");
+    if let [clr, .., parallel] = outcome.recoveries.as_slice() {
+        let (name, times) = (&parallel.method, parallel.replay_tps / clr.replay_tps);
+        println!("{name} replays:                {times:.1} times as fast as {}", clr.method);
+    }
     println!("acknowledged before the kill: {}", outcome.acknowledged);
     println!("looked for afterwards:        {} rows, {} missing", outcome.checked, outcome.missing);
     println!("states of the recoveries:     {}", if outcome.identical { "identical" } else { "DIFFERENT" });

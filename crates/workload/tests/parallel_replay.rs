@@ -1,0 +1,89 @@
+//! The workloads, run by two sessions at a time, with none, some and all of the transactions logged by value: every recovery
+//! comes to the state that the database had.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use reprise::rooms::recovery::{REPLAY_BATCH, RecoveryConfig, recover};
+use reprise::{Config, Database, Digest, Error, Method, Progress, ReplayMode};
+use std::path::Path;
+use workload::{Request, Workload, by_name};
+
+const SESSIONS: usize = 2;
+const CALLS: usize = 3_000;
+
+fn run(db: &Database, workload: &dyn Workload, ad_hoc_percent: usize, seed: u64) {
+    std::thread::scope(|scope| {
+        for number in 0..SESSIONS {
+            scope.spawn(move || {
+                let mut session = db.session().unwrap();
+                let mut client = workload.client(number, SESSIONS, seed);
+                let mut request = Request::default();
+                let mut last = None;
+                for call in 0..CALLS {
+                    client.next(&mut request);
+                    session.log_by_value(call * 37 % 100 < ad_hoc_percent);
+                    match session.submit(request.procedure, &request.arguments) {
+                        Ok(ticket) => last = Some(ticket),
+                        Err(Error::Sql(_)) => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+                last.unwrap().wait().unwrap();
+            });
+        }
+    });
+}
+
+fn digest(folder: &Path, method: Method, mode: ReplayMode, threads: usize) -> Digest {
+    let config = Config::default();
+    let settings = RecoveryConfig {
+        method,
+        mode,
+        threads,
+        batch: REPLAY_BATCH / 4,
+        workers: config.workers,
+        memory_bytes: config.memory_bytes,
+        memory_ahead_bytes: 0,
+    };
+    let recovered = recover(&config.disk, folder, &settings, &Progress::default()).unwrap();
+    recovered.tables.digest().unwrap()
+}
+
+fn check(name: &str, mix: &str) {
+    let workload = by_name(name, 1, mix).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = Config::default();
+    config.memory_ahead_bytes = 0;
+    let db = Database::open(folder.path(), config).unwrap();
+    let mut session = db.session().unwrap();
+    for script in workload.definitions() {
+        session.execute_script(script).unwrap();
+    }
+    workload.load(&db, 42, &|_, _| {}).unwrap();
+    db.checkpoint().unwrap();
+    drop(session);
+    for (seed, ad_hoc_percent) in [0, 10, 50, 100].into_iter().enumerate() {
+        run(&db, &*workload, ad_hoc_percent, seed as u64);
+        let live = db.digest().unwrap();
+        let recovered = |method, mode, threads| digest(folder.path(), method, mode, threads);
+        let after = format!("after a part with {ad_hoc_percent} % logged by value");
+        assert_eq!(recovered(Method::Clr, ReplayMode::default(), 1), live, "clr {after}");
+        assert_eq!(recovered(Method::ClrP, ReplayMode::Pipelined, 2), live, "clr-p {after}");
+        assert_eq!(recovered(Method::ClrP, ReplayMode::Pipelined, 8), live, "clr-p, 8 threads, {after}");
+    }
+    // The last part alone: all of it by value.
+    db.checkpoint().unwrap();
+    run(&db, &*workload, 100, 9);
+    let live = db.digest().unwrap();
+    assert_eq!(digest(folder.path(), Method::Clr, ReplayMode::default(), 1), live);
+    assert_eq!(digest(folder.path(), Method::ClrP, ReplayMode::Pipelined, 3), live);
+}
+
+#[test]
+fn tpcc() {
+    check("tpcc", "full");
+}
+
+#[test]
+fn smallbank() {
+    check("smallbank", "full");
+}
