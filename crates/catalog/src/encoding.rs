@@ -53,7 +53,23 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// The bytes end, or the number has more than 64 bits.
+    #[inline]
     pub fn varint(&mut self) -> Result<u64, DecodeError> {
+        // Most numbers are small.
+        match self.bytes {
+            [first, rest @ ..] if *first < 0x80 => {
+                self.bytes = rest;
+                Ok(u64::from(*first))
+            }
+            [first, second, rest @ ..] if *second < 0x80 => {
+                self.bytes = rest;
+                Ok(u64::from(*first & 0x7f) | u64::from(*second) << 7)
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    fn long_varint(&mut self) -> Result<u64, DecodeError> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let [byte] = self.array()?;
@@ -131,6 +147,17 @@ fn is_integral(ty: Type) -> bool {
         && (scalar.is_machine_numeric() || !matches!(scalar, ScalarType::Numeric { .. } | ScalarType::AnyNumeric)))
 }
 
+/// What follows the head of an integer, or of what is held as one.
+#[inline]
+fn decode_integral(head: u64, reader: &mut Reader<'_>) -> Result<Datum, DecodeError> {
+    match head {
+        1 => Ok(Datum::Null),
+        3 => Ok(Datum::Int(i64::from_le_bytes(reader.array()?))),
+        odd if odd & 1 == 1 => Err(DecodeError),
+        even => Ok(Datum::Int(unzigzag(even >> 1))),
+    }
+}
+
 /// Reads a datum of a type.
 ///
 /// # Errors
@@ -138,12 +165,7 @@ fn is_integral(ty: Type) -> bool {
 pub fn decode_value(ty: Type, reader: &mut Reader<'_>, arena: &mut Arena) -> Result<Datum, DecodeError> {
     let head = reader.varint()?;
     if is_integral(ty) {
-        return match head {
-            1 => Ok(Datum::Null),
-            3 => Ok(Datum::Int(i64::from_le_bytes(reader.array()?))),
-            odd if odd & 1 == 1 => Err(DecodeError),
-            even => Ok(Datum::Int(unzigzag(even >> 1))),
-        };
+        return decode_integral(head, reader);
     }
     let Some(length) = head.checked_sub(1) else { return Ok(Datum::Null) };
     let Type::Scalar(scalar) = ty else {
@@ -153,6 +175,13 @@ pub fn decode_value(ty: Type, reader: &mut Reader<'_>, arena: &mut Arena) -> Res
         }
         // Elements are scalars, so nothing else is added to the arena's elements in between.
         let start = arena.begin_array();
+        if is_integral(ty.element().into()) {
+            for _ in 0..length {
+                let head = reader.varint()?;
+                arena.push_element(decode_integral(head, reader)?);
+            }
+            return Ok(arena.end_array(start));
+        }
         for _ in 0..length {
             let element = decode_value(ty.element().into(), reader, arena)?;
             arena.push_element(element);

@@ -175,11 +175,7 @@ impl RowLayout {
             (Datum::Bytes(span), _) => {
                 let bytes = arena.bytes(span);
                 words[word] = (words.len() * 8) as u64 | (bytes.len() as u64) << 32;
-                for chunk in bytes.chunks(8) {
-                    let mut padded = [0; 8];
-                    padded[..chunk.len()].copy_from_slice(chunk);
-                    words.push(u64::from_le_bytes(padded));
-                }
+                words.extend(words_of(bytes));
             }
             (Datum::Wide(_) | Datum::Array(_), _) => unreachable!("not a column's value: {datum:?}"),
         }
@@ -211,6 +207,18 @@ impl RowLayout {
             _ => Datum::Int(slot.extract(word)),
         }
     }
+}
+
+/// Bytes as little-endian words, the last one filled up with zeros.
+#[inline]
+pub fn words_of(bytes: &[u8]) -> impl Iterator<Item = u64> {
+    let (whole, rest) = bytes.as_chunks::<8>();
+    let last = (!rest.is_empty()).then(|| {
+        let mut padded = [0; 8];
+        padded[..rest.len()].copy_from_slice(rest);
+        u64::from_le_bytes(padded)
+    });
+    whole.iter().map(|word| u64::from_le_bytes(*word)).chain(last)
 }
 
 #[cfg(test)]

@@ -42,6 +42,8 @@ pub struct Arguments {
 #[derive(Serialize)]
 pub struct Report {
     pub method: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
     pub threads: usize,
     pub checkpoint_load_s: f64,
     pub log_load_s: f64,
@@ -189,6 +191,7 @@ impl Report {
         });
         Self {
             method: report.method.to_string(),
+            mode: report.mode.map(|mode| mode.to_string()),
             threads: report.threads,
             checkpoint_load_s: report.checkpoint_load_s,
             log_load_s: report.log_load_s,

@@ -226,6 +226,19 @@ impl Expression {
         }
     }
 
+    /// The register and the number, when it is `register = number`.
+    #[inline]
+    pub(crate) fn compared_to_constant(&self) -> Option<(Register, i64)> {
+        let Self::Compare { operator: CompareOperator::Equal, class: CompareClass::Int, operands } = self
+        else {
+            return None;
+        };
+        match &**operands {
+            [Self::Register(register), Self::Constant(Datum::Int(constant))] => Some((*register, *constant)),
+            _ => None,
+        }
+    }
+
     /// Whether it reads no register and no function of the call, so that it always has one value.
     pub fn is_constant(&self) -> bool {
         let mut constant = true;

@@ -100,7 +100,12 @@ fn read_choice<D: DataAccess>(
 ) -> Result<(), Failure> {
     let mut column = choice.otherwise;
     for (condition, chosen) in &choice.branches {
-        if condition.evaluate(machine)?.is_true() {
+        let holds = match condition.compared_to_constant() {
+            // What most choices are: a number against one after the other.
+            Some((register, constant)) => machine.get(register) == Datum::Int(constant),
+            None => condition.evaluate(machine)?.is_true(),
+        };
+        if holds {
             column = *chosen;
             break;
         }

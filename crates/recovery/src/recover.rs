@@ -41,6 +41,8 @@ pub struct RecoveryConfig {
 pub struct RecoveryReport {
     /// Which method replayed.
     pub method: Method,
+    /// How much a parallel one did at a time.
+    pub mode: Option<ReplayMode>,
     /// Threads that loaded the checkpoint and replayed the log.
     pub threads: usize,
     /// The bound of the checkpoint, when there was one.
@@ -186,6 +188,7 @@ pub fn recover(
             let how = How { mode: config.mode, threads: config.threads.max(1), batch: config.batch.max(1) };
             let replayed = replay::clr_p(&log, schema, tables, &mut statements, how, progress)?;
             report.breakdown = Some(replayed.2);
+            report.mode = Some(config.mode);
             (replayed.0, replayed.1)
         }
     };

@@ -388,10 +388,8 @@ fn write_in_place(row: RowWords<'_>, slot: ColumnSlot, datum: Datum, arena: &Are
                 return false;
             }
             row.store(word, old & 0xffff_ffff | (bytes.len() as u64) << 32);
-            for (index, chunk) in bytes.chunks(8).enumerate() {
-                let mut padded = [0; 8];
-                padded[..chunk.len()].copy_from_slice(chunk);
-                row.store(start + index, u64::from_le_bytes(padded));
+            for (index, word) in catalog::words_of(bytes).enumerate() {
+                row.store(start + index, word);
             }
         }
         Datum::Double(value) => row.store(word, value.to_bits()),

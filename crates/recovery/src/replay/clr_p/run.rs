@@ -64,10 +64,12 @@ impl Segment<'_, '_> {
         let mut rest = units.as_slice();
         while !rest.is_empty() {
             replayer.data.enter();
-            for _ in 0..RECLAIM_EVERY {
+            let mut groups = 0;
+            while !rest.is_empty() && groups < RECLAIM_EVERY {
                 let (group, behind) = rest.split_at(running.group_length(rest));
                 self.run_group(&mut running, group, replayer)?;
                 rest = behind;
+                groups += 1;
             }
             replayer.data.exit();
         }
