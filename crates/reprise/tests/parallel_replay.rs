@@ -22,6 +22,19 @@ const TABLES: [&str; 4] = [
     "CREATE TABLE t2 (a INT, b INT, v INT, w TEXT, PRIMARY KEY (b, a)); CREATE UNIQUE INDEX t2_v ON t2 (a, v);",
     "CREATE TABLE t3 (a INT PRIMARY KEY, b INT, v NUMERIC(8,2), w TEXT);",
 ];
+/// Rows that no case looks for make indexes more than one leaf, so that rows are looked up ahead. What follows is of another
+/// segment of the log, as definitions follow.
+const FILL: &str = "
+    CREATE PROCEDURE fill(n INT) LANGUAGE plpgsql AS $$
+    BEGIN
+        FOR i IN 1000..1000 + n LOOP
+            INSERT INTO t0 VALUES (i, i, 99, NULL);
+            INSERT INTO t1 VALUES (i, i, 99, NULL);
+            INSERT INTO t2 VALUES (i, i, 99, NULL);
+            INSERT INTO t3 VALUES (i, i, 99, NULL);
+        END LOOP;
+    END $$;
+    CALL fill(70);";
 /// Keys are drawn from so few values that rows meet often.
 const VALUES: i32 = 5;
 
@@ -305,7 +318,7 @@ struct Case {
 
 impl Case {
     fn script(&self) -> String {
-        format!("{}\n{self:?}", TABLES.join("\n"))
+        format!("{}\n{FILL}\n{self:?}", TABLES.join("\n"))
     }
 }
 
