@@ -1,0 +1,98 @@
+//! The program as people call it: `explain` in every form, and a log that is recovered by every method.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn reprise(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_reprise")).args(arguments).output().unwrap()
+}
+
+/// What a command that succeeds prints.
+fn printed(arguments: &[&str]) -> String {
+    let output = reprise(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn bank() -> String {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/bank.sql");
+    file.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn explain_shows_the_bank_in_every_form() {
+    let bank = bank();
+    let text = printed(&["explain", &bank]);
+    assert!(text.contains("block 2: transfer.2, deposit.1 after 1"), "{text}");
+    assert!(text.contains("block 4: by nation"), "{text}");
+
+    let json: Value = serde_json::from_str(&printed(&["explain", &bank, "--format", "json"])).unwrap();
+    assert_eq!(json["blocks"].as_array().unwrap().len(), 4);
+    assert_eq!(json["edges"], serde_json::json!([[0, 1], [1, 2], [1, 3]]));
+
+    let dot = printed(&["explain", &bank, "--format", "dot"]);
+    assert_eq!(dot.matches("subgraph").count(), 3, "two procedures and the global graph: {dot}");
+
+    let svg = printed(&["explain", &bank, "--format", "svg"]);
+    for name in ["block 4", "transfer.3", "deposit.3"] {
+        assert!(svg.contains(name), "{name} is in the picture");
+    }
+    assert_eq!(svg.matches("marker-end").count(), 3, "three arrows");
+    let one = printed(&["explain", &bank, "--format", "svg", "--procedure", "deposit"]);
+    assert!(one.contains("deposit.2") && !one.contains("transfer"), "one procedure alone");
+}
+
+#[test]
+fn explain_says_what_is_wrong() {
+    let refused = |arguments: &[&str]| {
+        let output = reprise(arguments);
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(refused(&["explain", "no-such-file.sql"]).contains("no-such-file.sql"));
+    let bank = bank();
+    let unknown = refused(&["explain", &bank, "--format", "svg", "--procedure", "withdraw"]);
+    assert!(unknown.contains("withdraw"), "{unknown}");
+}
+
+#[test]
+fn a_crashed_log_is_recovered_by_every_method() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let data = data.to_str().unwrap();
+    let bench = ["bench", "tpcc", "--transactions", "3000", "--workers", "2", "--ad-hoc", "30"];
+    // It ends by SIGKILL, so its status says nothing.
+    let output = reprise(&[&bench[..], &["--data", data, "--crash", "--json"]].concat());
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report["committed"].as_u64().unwrap() > 2_500, "{report}");
+
+    let mut digests = Vec::new();
+    for (method, mode, threads) in [
+        ("clr", "pipelined", "1"),
+        ("clr-p", "chopping", "2"),
+        ("clr-p", "static", "2"),
+        ("clr-p", "synchronous", "2"),
+        ("clr-p", "pipelined", "2"),
+        ("auto", "pipelined", "3"),
+    ] {
+        let how = ["recover", data, "--method", method, "--mode", mode, "--threads", threads, "--json"];
+        let report: Value = serde_json::from_str(&printed(&how)).unwrap();
+        let expected = if method == "auto" { "clr-p" } else { method };
+        assert_eq!(report["method"], expected);
+        if expected == "clr-p" {
+            let breakdown = &report["breakdown"];
+            assert_eq!(breakdown["threads"].as_array().unwrap().len().to_string(), threads);
+            assert!(breakdown["predicted_parallelism"].as_f64().unwrap() >= 1.0);
+        }
+        digests.push(report["digest"].as_str().unwrap().to_owned());
+    }
+    digests.dedup();
+    assert_eq!(digests.len(), 1, "one state by all methods");
+
+    let explained = printed(&["recover", data, "--explain", "--threads", "2"]);
+    for part in ["predicted: critical path", "measured:  critical path", "payment.1", "thread 2:"] {
+        assert!(explained.contains(part), "{part}: {explained}");
+    }
+}
