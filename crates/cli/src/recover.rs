@@ -223,15 +223,8 @@ pub fn recover(
         bail!("{} holds no database", folder.display());
     }
     let config = Config::default();
-    let settings = RecoveryConfig {
-        method,
-        mode,
-        threads,
-        batch: recovery::REPLAY_BATCH,
-        workers: config.workers,
-        memory_bytes: memory_gib << 30,
-        memory_ahead_bytes: config.memory_ahead_bytes,
-    };
+    let settings =
+        RecoveryConfig { method, mode, threads, memory_bytes: memory_gib << 30, ..RecoveryConfig::default() };
     let recovered = progress::watch(|progress| recovery::recover(&config.disk, folder, &settings, progress))?;
     let Some(digest) = recovered.tables.digest() else { bail!("all worker slots are taken") };
     eprintln!("{}", recovered.report);

@@ -36,6 +36,20 @@ pub struct RecoveryConfig {
     pub memory_ahead_bytes: usize,
 }
 
+impl Default for RecoveryConfig {
+    fn default() -> Self {
+        Self {
+            method: Method::default(),
+            mode: ReplayMode::default(),
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            batch: REPLAY_BATCH,
+            workers: 256,
+            memory_bytes: 64 << 30,
+            memory_ahead_bytes: 256 << 20,
+        }
+    }
+}
+
 /// What was recovered, from where, in how long, and where the log was cut.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct RecoveryReport {

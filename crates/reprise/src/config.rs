@@ -2,7 +2,7 @@
 
 use logging::disk::{RealDisk, SharedDisk};
 use logging::{Content, Sequencing};
-use recovery::{Method, ReplayMode};
+use recovery::{Method, RecoveryConfig, ReplayMode};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let recovery = RecoveryConfig::default();
         Self {
             content: Content::default(),
             record_witnesses: true,
@@ -53,12 +53,12 @@ impl Default for Config {
             log_file_bytes: 64 << 20,
             flush_floor: Duration::ZERO,
             checkpoint_every: None,
-            checkpoint_threads: threads,
+            checkpoint_threads: recovery.threads,
             method: Method::default(),
             mode: ReplayMode::default(),
-            workers: 256,
-            memory_bytes: 64 << 30,
-            memory_ahead_bytes: 256 << 20,
+            workers: recovery.workers,
+            memory_bytes: recovery.memory_bytes,
+            memory_ahead_bytes: recovery.memory_ahead_bytes,
             disk: Arc::new(RealDisk),
         }
     }

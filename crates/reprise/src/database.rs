@@ -98,11 +98,11 @@ impl Database {
         let recovery = RecoveryConfig {
             method: config.method,
             mode: config.mode,
-            batch: recovery::REPLAY_BATCH,
             threads: config.checkpoint_threads,
             workers: config.workers,
             memory_bytes: config.memory_bytes,
             memory_ahead_bytes: config.memory_ahead_bytes,
+            ..RecoveryConfig::default()
         };
         let recovered = recovery::recover(&disk, folder, &recovery, progress).map_err(Error::Recovery)?;
         let (recovered, incarnation) = begin_incarnation(recovered, &config, folder)?;

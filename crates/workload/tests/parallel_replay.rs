@@ -40,9 +40,8 @@ fn digest(folder: &Path, method: Method, mode: ReplayMode, threads: usize) -> Di
         mode,
         threads,
         batch: REPLAY_BATCH / 4,
-        workers: config.workers,
-        memory_bytes: config.memory_bytes,
         memory_ahead_bytes: 0,
+        ..RecoveryConfig::default()
     };
     let recovered = recover(&config.disk, folder, &settings, &Progress::default()).unwrap();
     recovered.tables.digest().unwrap()

@@ -6,7 +6,7 @@
 
 use postgres::{Client as Postgres, NoTls, SimpleQueryMessage};
 use reprise::rooms::catalog::{Arena, CommitOrder, value_from_datum};
-use reprise::rooms::recovery::{REPLAY_BATCH, Recovered, RecoveryConfig, recover};
+use reprise::rooms::recovery::{Recovered, RecoveryConfig, recover};
 use reprise::rooms::storage::{Cursor, Direction, TableStore, Worker};
 use reprise::{Config, Database, Error, Progress, Value};
 use std::fmt::Write as _;
@@ -83,14 +83,7 @@ impl Drop for Server {
 
 fn recovered(folder: &Path) -> Recovered {
     let config = Config::default();
-    let settings = RecoveryConfig {
-        method: config.method,
-        mode: config.mode,
-        batch: REPLAY_BATCH,
-        threads: 2,
-        workers: config.workers,
-        memory_bytes: config.memory_bytes,
-    };
+    let settings = RecoveryConfig { threads: 2, memory_ahead_bytes: 0, ..RecoveryConfig::default() };
     recover(&config.disk, folder, &settings, &Progress::default()).unwrap()
 }
 

@@ -58,16 +58,15 @@ fn digest_by(
     mode: ReplayMode,
     threads: usize,
 ) -> Digest {
-    let config = small();
     let settings = RecoveryConfig {
         method,
         mode,
         threads,
         // Small, so that short histories have several.
         batch: 16,
-        workers: config.workers,
-        memory_bytes: config.memory_bytes,
+        memory_bytes: small().memory_bytes,
         memory_ahead_bytes: 0,
+        ..RecoveryConfig::default()
     };
     let recovered = recover(disk, folder, &settings, &Progress::default());
     let recovered =
