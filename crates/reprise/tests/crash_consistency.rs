@@ -15,13 +15,16 @@ use std::sync::Arc;
 const SCHEMA: &str = "
 CREATE TABLE debits (id INT PRIMARY KEY, amount INT NOT NULL);
 CREATE TABLE credits (id INT PRIMARY KEY, amount INT NOT NULL);
-CREATE TABLE sums (name TEXT PRIMARY KEY, n INT NOT NULL, total BIGINT NOT NULL);
-INSERT INTO sums VALUES ('all', 0, 0);
+CREATE TABLE sums (name TEXT PRIMARY KEY, n INT NOT NULL, total BIGINT NOT NULL, seen BIGINT NOT NULL);
+INSERT INTO sums VALUES ('all', 0, 0, 0);
 CREATE PROCEDURE book(p_id INT, p_amount INT) LANGUAGE plpgsql AS $$
+DECLARE
+    v_seen BIGINT;
 BEGIN
+    SELECT count(*) INTO v_seen FROM debits WHERE id < p_id;
     INSERT INTO debits VALUES (p_id, p_amount);
     INSERT INTO credits VALUES (p_id, -p_amount);
-    UPDATE sums SET n = n + 1, total = total + p_amount WHERE name = 'all';
+    UPDATE sums SET n = n + 1, total = total + p_amount, seen = v_seen WHERE name = 'all';
 END $$;
 CREATE PROCEDURE has(p_id INT, OUT d INT, OUT c INT) LANGUAGE plpgsql AS $$
 BEGIN
@@ -68,7 +71,9 @@ fn work(
     let middle = (ids.start + ids.end) / 2;
     for id in ids {
         ledger.tried.insert(id);
-        sessions[id as usize % 2].call("book", params![id, id * 10])?;
+        let session = &mut sessions[id as usize % 2];
+        session.log_by_value(id % 3 == 0);
+        session.call("book", params![id, id * 10])?;
         ledger.acknowledged.insert(id);
         if id == middle {
             // A checkpoint that fails harms nothing; only a log that fails ends the work.
@@ -183,6 +188,7 @@ fn closed() -> (CrashingDisk, PathBuf, u64, usize, Ledger) {
     session.execute_script(SCHEMA).unwrap();
     ledger.has_schema = true;
     for id in 0..6 {
+        session.log_by_value(id % 2 == 1);
         session.call("book", params![id, id]).unwrap();
         ledger.tried.insert(id);
         ledger.acknowledged.insert(id);
