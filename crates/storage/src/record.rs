@@ -188,7 +188,7 @@ impl Record {
     /// without this the others would wait for it.
     #[inline]
     pub fn prefetch(self) {
-        for line in 0..4 {
+        for line in 0..6 {
             crate::index::node::prefetch(self.0 + line * 64);
         }
     }
