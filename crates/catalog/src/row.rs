@@ -152,7 +152,13 @@ impl RowLayout {
         words.clear();
         words.resize(self.fixed_words, 0);
         for (slot, datum) in self.slots.iter().zip(row) {
-            self.encode_column(*slot, *datum, arena, words);
+            match datum {
+                Datum::Int(value) if slot.kind != ColumnKind::Wide => {
+                    let word = &mut words[slot.word()];
+                    *word = slot.deposit(*word, *value);
+                }
+                _ => self.encode_column(*slot, *datum, arena, words),
+            }
         }
     }
 
@@ -170,14 +176,16 @@ impl RowLayout {
                 words[word + 1] = (mantissa >> 64) as u64;
                 words[word + 2] = scale.into();
             }
-            (Datum::Int(value), _) => words[word] = slot.deposit(words[word], value),
             (Datum::Double(value), _) => words[word] = value.to_bits(),
             (Datum::Bytes(span), _) => {
                 let bytes = arena.bytes(span);
                 words[word] = (words.len() * 8) as u64 | (bytes.len() as u64) << 32;
                 words.extend(words_of(bytes));
             }
-            (Datum::Wide(_) | Datum::Array(_), _) => unreachable!("not a column's value: {datum:?}"),
+            // Other integers are written by `encode`.
+            (Datum::Int(_) | Datum::Wide(_) | Datum::Array(_), _) => {
+                unreachable!("not a column's value: {datum:?}")
+            }
         }
     }
 

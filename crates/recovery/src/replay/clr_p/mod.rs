@@ -63,6 +63,15 @@ pub(crate) struct How {
 }
 
 impl How {
+    /// One thread has nothing to run beside a piece, and pieces that are larger hand less on to each other.
+    fn decomposition(self) -> Decomposition {
+        if self.mode == ReplayMode::Chopping || self.threads == 1 {
+            Decomposition::Chopping
+        } else {
+            Decomposition::Slices
+        }
+    }
+
     /// Partitions of a block that can be cut.
     fn most_partitions(self) -> usize {
         match self.mode {
@@ -239,8 +248,7 @@ fn replay_transactions(
     // A call of one that is not defined is found when its batch is planned.
     let known = occurring.programs.iter().filter_map(|key| Some((*key, defined(key)?)));
     let (keys, procedures): (Vec<ProgramKey>, Vec<&Procedure>) = known.unzip();
-    let decomposition =
-        if how.mode == ReplayMode::Chopping { Decomposition::Chopping } else { Decomposition::Slices };
+    let decomposition = how.decomposition();
     let facts = LogFacts { written_by_value: occurring.written_by_value };
     let witnessed = keys.iter().map(|(.., witnessed)| *witnessed);
     let analysis = Analysis::for_replay(procedures.iter().copied().zip(witnessed), facts, decomposition);
