@@ -11,8 +11,8 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use reprise::{Config, Database, params};
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
 
 const FOLDER: &str = "REPRISE_RECOVERING_FOLDER";
 const CHECKPOINT: &str = "REPRISE_RECOVERING_CHECKPOINT";
@@ -80,6 +80,18 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
+/// A process that recovers a folder, and takes a checkpoint then or not.
+fn recovering(folder: &Path, checkpoint: bool) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "recovering_process", "--nocapture"])
+        .env(FOLDER, folder)
+        .env(CHECKPOINT, if checkpoint { "1" } else { "0" })
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
 #[test]
 fn an_interrupted_recovery_begins_again() {
     let cycles: u32 = std::env::var(CYCLES).ok().and_then(|cycles| cycles.parse().ok()).unwrap_or(20);
@@ -87,11 +99,11 @@ fn an_interrupted_recovery_begins_again() {
     let original = folder.path().join("original");
     fill(&original);
     let expected = common::recovered_digest(&original);
+    let whole = folder.path().join("whole");
+    copy(&original, &whole);
     let begun = Instant::now();
-    let first = folder.path().join("first");
-    copy(&original, &first);
-    drop(Database::open(&first, config()).unwrap());
-    let longest = begun.elapsed() * 2 + Duration::from_millis(30);
+    assert!(recovering(&whole, false).wait().unwrap().success());
+    let longest = begun.elapsed();
     let mut random = SmallRng::seed_from_u64(11);
     let mut finished = 0;
     for cycle in 0..cycles {
@@ -101,14 +113,7 @@ fn an_interrupted_recovery_begins_again() {
             copy(&original, &killed);
         }
         let is_last = cycle % KILLS_A_FOLDER == KILLS_A_FOLDER - 1 || cycle == cycles - 1;
-        let mut process = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "recovering_process", "--nocapture"])
-            .env(FOLDER, &killed)
-            .env(CHECKPOINT, if is_last { "1" } else { "0" })
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut process = recovering(&killed, is_last);
         std::thread::sleep(longest.mul_f64(random.random::<f64>()));
         finished += u32::from(process.try_wait().unwrap().is_some());
         process.kill().unwrap();
