@@ -10,6 +10,8 @@ use logging::content::Record;
 
 /// So many transactions are looked at.
 const SAMPLED: usize = 512;
+/// Pieces of more operations on average are not replayed round by round: planning each round would take too much memory.
+const MOST_ROUNDS: u64 = 256;
 
 impl Segment<'_, '_> {
     /// Decides which blocks are replayed round by round: those of which one partition has more than a thread's share of the
@@ -28,7 +30,8 @@ impl Segment<'_, '_> {
             self.load_for_planning((order, program, &call), &mut planner)?;
             for piece in &self.pieces.pieces[program] {
                 let (block, count) = (piece.block, self.partitions[piece.block].count);
-                let operations = planner.weight_of(piece);
+                // Bounds of loops may say anything; no sum of these overflows.
+                let operations = planner.weight_of(piece).min(1 << 32);
                 sums[program][block] += operations;
                 work[block][planner.partition_of(&piece.partition, count)] += operations;
             }
@@ -37,7 +40,8 @@ impl Segment<'_, '_> {
         for (block, own) in self.partitions.iter_mut().enumerate() {
             let hottest = work[block].iter().copied().max().unwrap_or(0);
             let is_too_much = hottest * how.threads as u64 > all;
-            if how.most_partitions() > 1 && is_too_much && self.pieces.in_rounds[block] {
+            let are_few = sums.iter().zip(&counts).all(|(sums, count)| sums[block] <= MOST_ROUNDS * count);
+            if how.most_partitions() > 1 && is_too_much && are_few && self.pieces.in_rounds[block] {
                 (own.count, own.in_rounds) = (how.most_partitions(), true);
             }
         }
