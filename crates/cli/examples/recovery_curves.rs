@@ -60,7 +60,12 @@ fn draw_replay(runs: &[Run], file: &Path) -> Result<(), Box<dyn Error>> {
             .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 18, y)], color));
         chart.draw_series(points.into_iter().map(|point| Circle::new(point, 3, color.filled())))?;
     }
-    chart.configure_series_labels().background_style(WHITE).border_style(BLACK).draw()?;
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::LowerLeft)
+        .background_style(WHITE)
+        .border_style(BLACK)
+        .draw()?;
     root.present()?;
     Ok(())
 }
@@ -76,12 +81,15 @@ fn draw_breakdown(runs: &[Run], file: &Path) -> Result<(), Box<dyn Error>> {
         .margin(12)
         .x_label_area_size(36)
         .y_label_area_size(56)
-        .build_cartesian_2d(0.0..shown.len() as f64, 0.0..100.0)?;
-    let label = |at: &f64| shown.get(*at as usize).map_or(String::new(), |run| run.threads.to_string());
+        .build_cartesian_2d(-0.5..shown.len() as f64 - 0.5, 0.0..100.0)?;
+    let label = |at: &f64| match shown.get(at.round() as usize) {
+        Some(run) if (at - at.round()).abs() < 0.01 => run.threads.to_string(),
+        _ => String::new(),
+    };
     chart
         .configure_mesh()
         .disable_x_mesh()
-        .x_labels(shown.len() + 1)
+        .x_labels(2 * shown.len() + 1)
         .x_label_formatter(&label)
         .x_desc("threads")
         .y_desc("% of the threads' time")
@@ -92,14 +100,19 @@ fn draw_breakdown(runs: &[Run], file: &Path) -> Result<(), Box<dyn Error>> {
             let all: f64 = run.parts.iter().sum();
             let until = |parts: &[f64]| parts.iter().sum::<f64>() / all * 100.0;
             let (below, above) = (until(&run.parts[..part]), until(&run.parts[..=part]));
-            Rectangle::new([(place as f64 + 0.2, below), (place as f64 + 0.8, above)], color)
+            Rectangle::new([(place as f64 - 0.3, below), (place as f64 + 0.3, above)], color)
         };
         chart
             .draw_series(shown.iter().enumerate().map(bar))?
             .label(name)
             .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], color));
     }
-    chart.configure_series_labels().background_style(WHITE).border_style(BLACK).draw()?;
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::LowerLeft)
+        .background_style(WHITE)
+        .border_style(BLACK)
+        .draw()?;
     root.present()?;
     Ok(())
 }
