@@ -514,3 +514,27 @@ fn rows_that_come_back_are_found() {
     let others = (10..600).map(|k| ("come", vec![Value::Int(k)]));
     check_calls(script, others.chain(calls).chain(last), |_| false);
 }
+
+/// A piece that touches the rows of two keys runs after everything that touched either before it. What is done to a row is
+/// not the same in another order.
+#[test]
+fn pieces_of_several_keys_stay_with_all_of_them() {
+    let script = "
+        CREATE TABLE item (a INT PRIMARY KEY, v INT NOT NULL);
+        CREATE PROCEDURE pass(p INT, q INT) LANGUAGE plpgsql AS $$
+        BEGIN
+            UPDATE item SET v = (v * 3 + q) % 1009 WHERE a = p;
+            UPDATE item SET v = (v * 5 + p) % 1009 WHERE a = q;
+        END $$;
+        CREATE PROCEDURE turn(p INT, q INT) LANGUAGE plpgsql AS $$
+        BEGIN
+            UPDATE item SET v = (v * 7 + 1) % 1009 WHERE a = p;
+        END $$;";
+    let rows = (0..40).map(|a| format!("INSERT INTO item VALUES ({a}, {a});"));
+    let script = script.to_owned() + &rows.collect::<String>();
+    let calls = (0..3000).map(|n| {
+        let procedure = if n % 3 == 0 { "pass" } else { "turn" };
+        (procedure, vec![Value::Int(n * 7 % 40), Value::Int(n * 11 % 40)])
+    });
+    check_calls(&script, calls, |number| number % 5 == 0);
+}

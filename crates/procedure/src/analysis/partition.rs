@@ -5,6 +5,9 @@
 //! (and the number of the round, where rounds are replayed on their own), and all operations of one slice to the same.
 //! Pieces with different values then touch no row in common, ranges included, so their partitions may run at the same time;
 //! within a partition pieces run in commit order.
+//!
+//! Where operations of one slice bind the columns to several things, as those of a transfer do, its pieces belong to
+//! several keys. Of a batch, the keys that no piece connects may then be replayed at the same time (`key_columns`).
 
 use super::Slice;
 use super::program::Program;
@@ -104,18 +107,57 @@ pub(super) fn positions(
     slices: &[Rounded<'_>],
     by_value: &BTreeMap<TableId, Arc<Table>>,
 ) -> Vec<Position> {
-    if slices.iter().any(|(slice, _)| programs[slice.program].whole) {
-        return Vec::new();
+    let bound = bound_by(programs, slices);
+    let tables = common_columns(programs, slices, by_value, &bound).into_iter().collect::<Vec<_>>();
+    let mut found: Vec<Position> = Vec::new();
+    extend(&tables, &mut BTreeMap::new(), &bound, &mut found);
+    found
+}
+
+/// The columns of each table of a block that tell which rows an operation may touch, where every operation binds some:
+/// pieces that bind several of their values may touch the rows of several keys, and no others.
+pub(super) fn key_columns(
+    programs: &[Program],
+    slices: &[Slice],
+    by_value: &BTreeMap<TableId, Arc<Table>>,
+) -> BTreeMap<TableId, Vec<usize>> {
+    let slices: Vec<Rounded<'_>> = slices.iter().map(|slice| (slice, None)).collect();
+    let common = common_columns(programs, &slices, by_value, &bound_by(programs, &slices));
+    if common.values().any(BTreeSet::is_empty) {
+        return BTreeMap::new();
     }
-    let bound: Vec<Bound> = slices
-        .iter()
-        .map(|(slice, rounds)| {
-            let program = &programs[slice.program];
-            let operations = slice.operations.iter().map(|id| &program.operations[id.0 as usize]);
-            let bound = |own: &Operation| (own.table().id, bound_columns(program, own, *rounds));
-            operations.map(bound).collect()
-        })
-        .collect();
+    common.into_iter().map(|(table, columns)| (table, columns.into_iter().collect())).collect()
+}
+
+/// The values that an operation binds columns to.
+pub(super) fn key_of(program: &Program, operation: &Operation, columns: &[usize]) -> Vec<PartitionValue> {
+    let bound = bound_columns(program, operation, None);
+    let value = |column: &usize| PartitionValue {
+        value: bound[column].clone(),
+        table: Arc::clone(operation.table()),
+        column: *column,
+    };
+    columns.iter().map(value).collect()
+}
+
+/// What the operations of slices bind.
+fn bound_by(programs: &[Program], slices: &[Rounded<'_>]) -> Vec<Bound> {
+    let of_slice = |(slice, rounds): &Rounded<'_>| {
+        let program = &programs[slice.program];
+        let operations = slice.operations.iter().map(|id| &program.operations[id.0 as usize]);
+        let bound = |own: &Operation| (own.table().id, bound_columns(program, own, *rounds));
+        operations.map(bound).collect()
+    };
+    slices.iter().map(of_slice).collect()
+}
+
+/// For each table of a block the columns that all operations bind, and that keep rows apart.
+fn common_columns(
+    programs: &[Program],
+    slices: &[Rounded<'_>],
+    by_value: &BTreeMap<TableId, Arc<Table>>,
+    bound: &[Bound],
+) -> BTreeMap<TableId, BTreeSet<usize>> {
     let mut tables: BTreeMap<TableId, BTreeSet<usize>> = BTreeMap::new();
     for (table, columns) in bound.iter().flatten() {
         let columns: BTreeSet<usize> = columns.keys().copied().collect();
@@ -133,10 +175,10 @@ pub(super) fn positions(
             });
         }
     }
-    let tables: Vec<(TableId, BTreeSet<usize>)> = tables.into_iter().collect();
-    let mut found: Vec<Position> = Vec::new();
-    extend(&tables, &mut BTreeMap::new(), &bound, &mut found);
-    found
+    if slices.iter().any(|(slice, _)| programs[slice.program].whole) {
+        tables.values_mut().for_each(BTreeSet::clear);
+    }
+    tables
 }
 
 /// Whether rows with different values of a column never meet under one key of a unique index, whatever an operation does: a

@@ -2,7 +2,9 @@
 //! Paper: PACMAN §4.2 (pieces and piece-sets).
 
 use super::need::Need;
-use super::partition::{PartitionValue, Position, Rounded, has_exact_equality, in_all_unique, positions};
+use super::partition::{
+    PartitionValue, Position, Rounded, has_exact_equality, in_all_unique, key_columns, key_of, positions,
+};
 use super::program::Program;
 use super::rounds::{Rounds, only_loop, rounds};
 use super::weight::Weight;
@@ -23,6 +25,8 @@ pub struct Piece {
     pub partition: Vec<PartitionValue>,
     /// What tells the partition of a piece, or of each of its rounds, where blocks are cut by rounds.
     pub round_partition: Vec<PartitionValue>,
+    /// The keys whose rows it may touch, where blocks are cut by connected keys.
+    pub keys: Vec<Vec<PartitionValue>>,
     /// The operations of other pieces whose results it receives.
     pub receives: Vec<OperationId>,
     /// The operations whose results it sends.
@@ -38,10 +42,19 @@ pub struct Piece {
     round: Lookups,
 }
 
+/// What tells the partition of a piece, in each way in which its block may be cut.
+struct Partition {
+    whole: Vec<PartitionValue>,
+    in_rounds: Vec<PartitionValue>,
+    keys: Vec<Vec<PartitionValue>>,
+}
+
 /// The columns by which a block falls into partitions: by whole pieces, and by rounds where these make them more.
 struct BlockPositions {
     whole: Vec<Position>,
     in_rounds: Vec<Position>,
+    /// The columns of keys that pieces may connect.
+    keys: BTreeMap<TableId, Vec<usize>>,
 }
 
 /// Statements, and what to look up ahead of them.
@@ -64,6 +77,8 @@ pub struct Pieces {
     pub partitioned: Vec<bool>,
     /// For each block whether rounds of its pieces fall into more.
     pub in_rounds: Vec<bool>,
+    /// For each block whether its pieces belong to keys, one or several.
+    pub keyed: Vec<bool>,
     /// Where writes by value go.
     by_value: BTreeMap<TableId, ValueBlock>,
     /// For each program and operation, the registers that are sent.
@@ -79,6 +94,8 @@ pub struct ValueBlock {
     pub columns: Vec<usize>,
     /// The same, where rounds have theirs.
     pub round_columns: Vec<usize>,
+    /// The columns of its key, where blocks are cut by connected keys.
+    pub key_columns: Vec<usize>,
 }
 
 /// A slice with its block, what it needs, and the rounds that this may fall into.
@@ -138,12 +155,24 @@ impl Pieces {
                 let others = own.iter().filter(|other| other.block != one.block);
                 let wanted: BTreeSet<OperationId> =
                     others.flat_map(|other| other.need.sources.iter().copied()).collect();
-                let BlockPositions { whole, in_rounds } = &positions[one.block];
+                let BlockPositions { whole, in_rounds, keys } = &positions[one.block];
                 let values = |positions: &[Position], rounds| {
                     positions.iter().map(|own| own.of_slice(program, (one.slice, rounds))).collect()
                 };
-                let partitions = (values(whole, None), values(in_rounds, one.rounds.as_ref()));
-                piece(program, one, &wanted, partitions)
+                let keys_of = |id: &OperationId| {
+                    let operation = &program.operations[id.0 as usize];
+                    Some(key_of(program, operation, keys.get(&operation.table().id)?))
+                };
+                piece(
+                    program,
+                    one,
+                    &wanted,
+                    Partition {
+                        whole: values(whole, None),
+                        in_rounds: values(in_rounds, one.rounds.as_ref()),
+                        keys: one.slice.operations.iter().filter_map(keys_of).collect(),
+                    },
+                )
             };
             pieces.push(own.iter().map(make).collect());
         }
@@ -157,6 +186,7 @@ impl Pieces {
             before: (0..global.blocks.len()).map(before_block).collect(),
             partitioned: positions.iter().map(|positions| !positions.whole.is_empty()).collect(),
             in_rounds: positions.iter().map(|positions| !positions.in_rounds.is_empty()).collect(),
+            keyed: positions.iter().map(|positions| !positions.keys.is_empty()).collect(),
             by_value: BTreeMap::new(),
             sent,
         };
@@ -171,13 +201,16 @@ impl Pieces {
             let columns_of = |positions: &[Position]| -> Vec<usize> {
                 positions.iter().map(|position| position.column_of(*id)).collect()
             };
-            let (columns, round_columns) = match of_slices {
-                Some(block) => (columns_of(&positions[block].whole), columns_of(&positions[block].in_rounds)),
+            let (columns, round_columns, key_columns) = match of_slices {
+                Some(block) => {
+                    let BlockPositions { whole, in_rounds, keys } = &positions[block];
+                    (columns_of(whole), columns_of(in_rounds), keys.get(id).cloned().unwrap_or_default())
+                }
                 None => {
                     let all = 0..table.columns.len();
                     let tells =
                         |column: &usize| in_all_unique(table, *column) && has_exact_equality(table, *column);
-                    (all.filter(tells).collect(), Vec::new())
+                    (all.filter(tells).collect(), Vec::new(), Vec::new())
                 }
             };
             let block = of_slices.unwrap_or(self.before.len());
@@ -185,8 +218,9 @@ impl Pieces {
                 self.before.push(Vec::new());
                 self.partitioned.push(!columns.is_empty());
                 self.in_rounds.push(false);
+                self.keyed.push(false);
             }
-            self.by_value.insert(*id, ValueBlock { block, columns, round_columns });
+            self.by_value.insert(*id, ValueBlock { block, columns, round_columns, key_columns });
         }
     }
 
@@ -209,7 +243,8 @@ impl Analysis {
         if in_rounds.len() <= whole.len() {
             in_rounds.clear();
         }
-        BlockPositions { whole, in_rounds }
+        let slices = &self.global.blocks[block].slices;
+        BlockPositions { whole, in_rounds, keys: key_columns(&self.programs, slices, &self.written_by_value) }
     }
 
     /// What a slice needs of its program.
@@ -245,7 +280,7 @@ fn piece(
     program: &Program,
     Needed { block, need, rounds, .. }: &Needed<'_>,
     wanted: &BTreeSet<OperationId>,
-    (partition, round_partition): (Vec<PartitionValue>, Vec<PartitionValue>),
+    partition: Partition,
 ) -> Piece {
     let part = |id: OperationId| {
         if need.sources.contains(&id) {
@@ -280,9 +315,10 @@ fn piece(
         sends: with(Part::Send),
         executes: need.executed.iter().copied().collect(),
         weight: Weight::of(program, need),
-        rounds: rounds.clone().filter(|_| !round_partition.is_empty()),
-        partition,
-        round_partition,
+        rounds: rounds.clone().filter(|_| !partition.in_rounds.is_empty()),
+        partition: partition.whole,
+        round_partition: partition.in_rounds,
+        keys: partition.keys,
         parts,
         whole,
         round,

@@ -91,8 +91,18 @@ impl How {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Partitions {
     count: usize,
-    /// Whether pieces that fall into rounds run round by round.
-    in_rounds: bool,
+    cut: Cut,
+}
+
+/// What belongs to a partition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Cut {
+    /// Whole pieces, by columns.
+    Pieces,
+    /// Rounds of the pieces that fall into rounds, by columns.
+    Rounds,
+    /// Whole pieces that share keys, directly or over others of the batch.
+    Keys,
 }
 
 /// The piece of a program in a block, as it is replayed.
@@ -260,6 +270,8 @@ fn replay_transactions(
         batches: segment.batches.len(),
         before: pieces.before.clone(),
         partitions: segment.partitions.iter().map(|own| own.count).collect(),
+        // Which key is of which partition is another thing in every batch.
+        whole_batches: segment.partitions.iter().map(|own| own.cut == Cut::Keys).collect(),
         window: how.window(),
     });
     let finished = AtomicU64::new(range.start as u64);
@@ -315,7 +327,7 @@ impl<'s, 'l> Segment<'s, 'l> {
     ) -> Result<Self, RecoveryError> {
         let most = how.most_partitions();
         let whole =
-            |partitioned: &bool| Partitions { count: if *partitioned { most } else { 1 }, in_rounds: false };
+            |partitioned: &bool| Partitions { count: if *partitioned { most } else { 1 }, cut: Cut::Pieces };
         let partitions: Vec<Partitions> = pieces.partitioned.iter().map(whole).collect();
         let (tapes, tape_counts) = number_tapes(pieces);
         let batches = range.len().div_ceil(how.batch);
@@ -346,7 +358,7 @@ impl<'s, 'l> Segment<'s, 'l> {
         let mut facts: Vec<_> = self.partitions.iter().map(|_| None).collect();
         let witnesses = &self.pieces.programs[program].witnesses;
         for piece in &self.pieces.pieces[program] {
-            let rounds = piece.rounds.as_ref().filter(|_| self.partitions[piece.block].in_rounds);
+            let rounds = piece.rounds.as_ref().filter(|_| self.partitions[piece.block].cut == Cut::Rounds);
             let source = |id: &OperationId| {
                 let (block, tape) = self.tapes[program][id.0 as usize]?;
                 Some(Source { operation: *id, block, tape })

@@ -2,13 +2,15 @@
 //! Paper: PACMAN §4.2 (piece-sets), §4.3.1 (key spaces).
 
 use super::tape::Tape;
-use super::{Partitions, Segment};
+use super::{Cut, Partitions, Segment};
 use crate::RecoveryError;
 use crate::replay::{diverged, undefined, unfit};
-use catalog::{Arena, CommitOrder, Datum, Reader, decode_value, skip_value};
+use catalog::{Arena, CommitOrder, Datum, Reader, Table, decode_value, skip_value};
 use logging::content::{CallRecord, Record, WritesRecord};
+use petgraph::unionfind::UnionFind;
 use procedure::analysis::{PartitionValue, Piece, Rounds};
 use procedure::{Machine, Register, WitnessValues};
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::OnceLock;
 use xxhash_rust::xxh3::xxh3_64;
@@ -68,6 +70,9 @@ pub(super) struct Planner {
     machine: Machine,
     witnesses: WitnessValues,
     key: Vec<u8>,
+    hashes: Vec<u64>,
+    /// By block, of the batch that is planned.
+    connected: BTreeMap<usize, Connected>,
     arena: Arena,
     row: Vec<Datum>,
     changed: Vec<usize>,
@@ -110,8 +115,26 @@ impl<'l> Segment<'_, 'l> {
             };
             planned.transactions.push(Transaction { order, logged });
         }
+        self.place_connected(&mut planned, planner);
         self.count(&planned);
         Ok(planned)
+    }
+
+    /// Gives units that share keys, directly or over others, one partition.
+    fn place_connected(&self, planned: &mut Batch<'_>, planner: &mut Planner) {
+        for (block, connected) in &mut planner.connected {
+            let count = self.partitions[*block].count;
+            for (unit, node) in std::mem::take(&mut connected.units) {
+                let partition = node.map_or(0, |node| connected.sets.find_mut(node) % count);
+                planned.units[*block][partition].push(unit);
+                if let Some(parts) = planned.parts[*block].get_mut(unit.transaction as usize) {
+                    let start = planned.partitions.len() as u32;
+                    planned.partitions.push(partition as u8);
+                    *parts = start..start + 1;
+                }
+            }
+            *connected = Connected::default();
+        }
     }
 
     /// Counts what is planned, by block and partition.
@@ -147,13 +170,17 @@ impl<'l> Segment<'_, 'l> {
                 planned.units[block][partition].push(Unit { transaction, part });
                 planned.partitions.push(partition as u8);
             };
-            let Partitions { count, in_rounds } = self.partitions[block];
-            let values = if in_rounds { &piece.round_partition } else { &piece.partition };
-            match piece.rounds.as_ref().filter(|_| in_rounds) {
-                None if count == 1 => place(0, 0),
-                None => place(0, planner.partition_of(values, count)),
-                Some(rounds) => planner.each_round(rounds, |planner, round| {
-                    place(round, planner.partition_of(values, count));
+            let Partitions { count, cut } = self.partitions[block];
+            match (cut, &piece.rounds) {
+                (Cut::Keys, _) => {
+                    planner.connect(block, Unit { transaction, part: 0 }, &piece.keys);
+                    continue;
+                }
+                (Cut::Pieces, _) if count == 1 => place(0, 0),
+                (Cut::Pieces, _) => place(0, planner.partition_of(&piece.partition, count)),
+                (Cut::Rounds, None) => place(0, planner.partition_of(&piece.round_partition, count)),
+                (Cut::Rounds, Some(rounds)) => planner.each_round(rounds, |planner, round| {
+                    place(round, planner.partition_of(&piece.round_partition, count));
                 }),
             }
             match planned.parts[block].get_mut(transaction as usize) {
@@ -185,7 +212,8 @@ impl<'l> Segment<'_, 'l> {
         let transaction = planned.transactions.len() as u32;
         for (at, write) in writes.writes() {
             let place = self.pieces.value_block(write.table).ok_or_else(|| unfit(order))?;
-            let Partitions { count, in_rounds } = self.partitions[place.block];
+            let Partitions { count, cut } = self.partitions[place.block];
+            let unit = Unit { transaction, part: at as u32 };
             let mut partition = 0;
             if count > 1 {
                 let table = self.tables.by_id(write.table).ok_or_else(|| unfit(order))?.definition();
@@ -193,12 +221,23 @@ impl<'l> Segment<'_, 'l> {
                 arena.clear();
                 key.clear();
                 write.decode(table, arena, row, changed).map_err(|_| unfit(order))?;
-                for column in if in_rounds { &place.round_columns } else { &place.columns } {
+                let columns = match cut {
+                    Cut::Pieces => &place.columns,
+                    Cut::Rounds => &place.round_columns,
+                    Cut::Keys => &place.key_columns,
+                };
+                begin_key(cut, table, key);
+                for column in columns {
                     table.encode_key_column(*column, row[*column], arena, key);
+                }
+                if cut == Cut::Keys {
+                    let hash = xxh3_64(key);
+                    planner.connected.entry(place.block).or_default().add(unit, &[hash]);
+                    continue;
                 }
                 partition = partition_of_key(key, count);
             }
-            planned.units[place.block][partition].push(Unit { transaction, part: at as u32 });
+            planned.units[place.block][partition].push(unit);
         }
         Ok(())
     }
@@ -234,7 +273,65 @@ impl<'l> Segment<'_, 'l> {
     }
 }
 
+/// Units of a block, and the keys that they share.
+#[derive(Default)]
+struct Connected {
+    /// The place of each key among the sets.
+    nodes: HashMap<u64, usize>,
+    /// Keys that are connected.
+    sets: UnionFind<usize>,
+    /// In commit order, each with one of its keys.
+    units: Vec<(Unit, Option<usize>)>,
+}
+
+impl Connected {
+    /// Adds a unit with the hashes of its keys.
+    fn add(&mut self, unit: Unit, keys: &[u64]) {
+        let Self { nodes, sets, .. } = self;
+        let mut first = None;
+        for key in keys {
+            let node = *nodes.entry(*key).or_insert_with(|| sets.new_set());
+            match first {
+                None => first = Some(node),
+                Some(first) => {
+                    sets.union(first, node);
+                }
+            }
+        }
+        self.units.push((unit, first));
+    }
+}
+
+/// Begins a key: keys that may be connected with those of other tables name theirs.
+fn begin_key(cut: Cut, table: &Table, key: &mut Vec<u8>) {
+    key.clear();
+    if cut == Cut::Keys {
+        key.extend_from_slice(&table.id.0.to_le_bytes());
+    }
+}
+
 impl Planner {
+    /// Connects the keys of a piece whose arguments are in the registers. A key that can't be computed is of something that
+    /// never ran.
+    fn connect(&mut self, block: usize, unit: Unit, keys: &[Vec<PartitionValue>]) {
+        self.hashes.clear();
+        for values in keys {
+            let Some(first) = values.first() else { continue };
+            begin_key(Cut::Keys, &first.table, &mut self.key);
+            let computed = values.iter().all(|of| match of.value.evaluate(&mut self.machine) {
+                Ok(value) => {
+                    of.table.encode_key_column(of.column, value, &self.machine.arena, &mut self.key);
+                    true
+                }
+                Err(_) => false,
+            });
+            if computed {
+                self.hashes.push(xxh3_64(&self.key));
+            }
+        }
+        self.connected.entry(block).or_default().add(unit, &self.hashes);
+    }
+
     /// The partition of a piece, or of a round, whose arguments are in the registers. A key that can't be computed is of
     /// something that never ran, so any partition will do.
     pub(super) fn partition_of(&mut self, values: &[PartitionValue], count: usize) -> usize {

@@ -4,7 +4,7 @@
 //! whatever is ready, so what matters is that no partition has more work than a thread's share.
 
 use super::plan::Planner;
-use super::{How, Segment};
+use super::{Cut, How, Partitions, Segment};
 use crate::RecoveryError;
 use logging::content::Record;
 
@@ -42,7 +42,9 @@ impl Segment<'_, '_> {
             let is_too_much = hottest * how.threads as u64 > all;
             let are_few = sums.iter().zip(&counts).all(|(sums, count)| sums[block] <= MOST_ROUNDS * count);
             if how.most_partitions() > 1 && is_too_much && are_few && self.pieces.in_rounds[block] {
-                (own.count, own.in_rounds) = (how.most_partitions(), true);
+                *own = Partitions { count: how.most_partitions(), cut: Cut::Rounds };
+            } else if how.most_partitions() > 1 && is_too_much && self.pieces.keyed[block] {
+                *own = Partitions { count: how.most_partitions(), cut: Cut::Keys };
             }
         }
         let averages = sums.iter().zip(&counts).map(|(sums, count)| {

@@ -4,7 +4,7 @@
 //! (§4.3.1) that are scheduled like piece-sets.
 //!
 //! A task is the plan of a batch, or one partition of one block's pieces of a batch. A partition runs once the blocks before
-//! its own are done with the batch, and the same partition is done with the batch before.
+//! its own are done with the batch, and the same partition is done with the batch before (of some blocks: all partitions).
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -26,6 +26,8 @@ pub(super) struct Shape {
     pub(super) before: Vec<Vec<usize>>,
     /// For each block its number of partitions.
     pub(super) partitions: Vec<usize>,
+    /// For each block whether all of it must be done with a batch before any of it begins the next.
+    pub(super) whole_batches: Vec<bool>,
     /// Batches that may be under way at a time; one is planned ahead of them.
     pub(super) window: usize,
 }
@@ -124,9 +126,13 @@ impl Schedule {
                 if !self.shape.before[block].iter().all(|before| batch.is_block_done(*before)) {
                     continue;
                 }
+                let earlier = place.checked_sub(1).map(|place| &inner.batches[place]);
+                if self.shape.whole_batches[block] && earlier.is_some_and(|batch| !batch.is_block_done(block))
+                {
+                    continue;
+                }
                 for (partition, state) in partitions.iter().enumerate() {
-                    let earlier =
-                        place.checked_sub(1).map(|place| inner.batches[place].tasks[block][partition]);
+                    let earlier = earlier.map(|batch| batch.tasks[block][partition]);
                     if *state == State::Waiting && earlier.is_none_or(|state| state == State::Done) {
                         return Some(Task::Run { batch: inner.first + place, block, partition });
                     }
@@ -172,6 +178,7 @@ mod tests {
             batches: 6,
             before: vec![vec![], vec![0], vec![0]],
             partitions: vec![2, 3, 1],
+            whole_batches: vec![false, true, false],
             window: 3,
         };
         let schedule = Schedule::new(shape.clone());
@@ -189,6 +196,11 @@ mod tests {
                     }
                     if batch > 0 {
                         assert!(finished.contains(&Task::Run { batch: batch - 1, block, partition }));
+                    }
+                    if batch > 0 && shape.whole_batches[block] {
+                        for partition in 0..shape.partitions[block] {
+                            assert!(finished.contains(&Task::Run { batch: batch - 1, block, partition }));
+                        }
                     }
                     assert!(finished.contains(&Task::Plan { batch }));
                 }
