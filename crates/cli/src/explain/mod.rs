@@ -83,7 +83,9 @@ fn granule(pieces: &Pieces, block: usize) -> String {
     let Some(piece) = own else { return "whole tables".into() };
     let whole = columns(&piece.partition);
     let in_rounds = columns(&piece.round_partition);
+    let keys = piece.keys.first().map(|key| columns(key)).unwrap_or_default();
     match (whole.is_empty(), in_rounds.is_empty()) {
+        (true, true) if !keys.is_empty() => format!("by {keys} of several rows"),
         (true, true) => "whole tables".into(),
         (false, true) => format!("by {whole}"),
         (true, false) => format!("by {in_rounds} of each round"),
