@@ -26,7 +26,7 @@ fn explain_shows_the_bank_in_every_form() {
     let bank = bank();
     let text = printed(&["explain", &bank]);
     assert!(text.contains("block 2: transfer.2, deposit.1 after 1"), "{text}");
-    assert!(text.contains("block 2: by name of several rows"), "{text}");
+    assert!(text.contains("block 2: whole tables"), "{text}");
     assert!(text.contains("block 4: by nation"), "{text}");
 
     let json: Value = serde_json::from_str(&printed(&["explain", &bank, "--format", "json"])).unwrap();
