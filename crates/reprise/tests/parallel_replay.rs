@@ -538,3 +538,29 @@ fn pieces_of_several_keys_stay_with_all_of_them() {
     });
     check_calls(&script, calls, |number| number % 5 == 0);
 }
+
+/// A table that calls only read is read at their place in the order, where transactions logged by value write it.
+#[test]
+fn tables_that_are_written_by_value_are_read_in_order() {
+    let script = "
+        CREATE TABLE rate (id INT PRIMARY KEY, v INT NOT NULL);
+        CREATE TABLE item (a INT PRIMARY KEY, v BIGINT NOT NULL);
+        INSERT INTO rate VALUES (1, 0);
+        CREATE PROCEDURE set_rate(k INT, n INT) LANGUAGE plpgsql AS $$
+        BEGIN
+            UPDATE rate SET v = n WHERE id = 1;
+        END $$;
+        CREATE PROCEDURE charge(k INT, n INT) LANGUAGE plpgsql AS $$
+        DECLARE r INT;
+        BEGIN
+            SELECT v INTO r FROM rate WHERE id = 1;
+            UPDATE item SET v = v + r WHERE a = k;
+        END $$;";
+    let rows = (0..20).map(|a| format!("INSERT INTO item VALUES ({a}, 0);"));
+    let script = script.to_owned() + &rows.collect::<String>();
+    let calls = (0..1000).map(|n| {
+        let procedure = if n % 4 == 0 { "set_rate" } else { "charge" };
+        (procedure, vec![Value::Int(n % 20), Value::Int(n)])
+    });
+    check_calls(&script, calls, |number| number % 4 == 0);
+}
