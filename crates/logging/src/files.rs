@@ -114,16 +114,19 @@ pub(crate) struct ReadyFile {
     pub(crate) length: u64,
 }
 
-/// Zeroes a file, durably. `rest` runs between parts, so that others who write to the device get their turn. The parts
+/// Zeroes a file, durably. `rest` runs between parts, so that others who write to the device get their turn; it says whether
+/// to go on. The parts
 /// are not made durable one by one: every such commit of the file system's journal would hold up whoever writes to a log.
-fn zero(file: &dyn DiskFile, length: u64, rest: impl Fn()) -> std::io::Result<()> {
+fn zero(file: &dyn DiskFile, length: u64, rest: impl Fn() -> bool) -> std::io::Result<()> {
     let mut offset = 0;
     while offset < length {
         let part = (length - offset).min(ZEROS.len() as u64);
         file.write_at(offset, &ZEROS[..part as usize])?;
         file.begin_writing(offset, part);
         offset += part;
-        rest();
+        if !rest() {
+            return Err(std::io::ErrorKind::Interrupted.into());
+        }
     }
     file.sync()
 }
@@ -158,7 +161,7 @@ impl FileMaker {
 
     /// Makes zeroed room for the next file, out of a spare one where there is one. What takes time is done here, at leisure
     /// when the file is for later.
-    pub(crate) fn prepare(&self, rest: impl Fn()) -> Result<Box<dyn DiskFile>, LogError> {
+    pub(crate) fn prepare(&self, rest: impl Fn() -> bool) -> Result<Box<dyn DiskFile>, LogError> {
         let path = self.next();
         let reused = self.disk.rename(&self.spare(), &path).and_then(|()| self.disk.open(&path)).ok();
         let file = match reused {

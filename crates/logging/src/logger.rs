@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How long making a file for later rests after every part of it.
@@ -89,6 +90,47 @@ impl Shared {
 
 type Prepared = Result<Box<dyn DiskFile>, LogError>;
 
+/// The thread that makes files ahead of their use.
+struct Preparer {
+    request: SyncSender<()>,
+    ahead: Receiver<Prepared>,
+    stopping: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Preparer {
+    fn start(maker: FileMaker) -> Result<Self, LogError> {
+        let (request, requests) = sync_channel::<()>(1);
+        let (done, ahead) = sync_channel::<Prepared>(1);
+        let stopping = Arc::new(AtomicBool::new(false));
+        let (stopped, folder) = (Arc::clone(&stopping), maker.folder.clone());
+        let run = move || {
+            let rest = || {
+                std::thread::sleep(PREPARE_REST);
+                !stopped.load(Ordering::Relaxed)
+            };
+            while requests.recv().is_ok() {
+                if done.send(maker.prepare(rest)).is_err() {
+                    break;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("log-files".into())
+            .spawn(run)
+            .map_err(|error| LogError::io("start a thread for", &folder, error))?;
+        Ok(Self { request, ahead, stopping, thread })
+    }
+
+    /// Ends the thread and waits for it: whoever opens the folder next makes a file of the same name.
+    fn stop(self) {
+        let Self { request, ahead, stopping, thread } = self;
+        stopping.store(true, Ordering::Relaxed);
+        drop((request, ahead));
+        let _ = thread.join();
+    }
+}
+
 /// Writes batches into files.
 pub(crate) struct BatchWriter {
     maker: FileMaker,
@@ -97,8 +139,7 @@ pub(crate) struct BatchWriter {
     id: FileId,
     offset: u64,
     next_batch: u64,
-    ahead: Receiver<Prepared>,
-    request: SyncSender<()>,
+    preparer: Option<Preparer>,
     packed: Vec<u8>,
     /// No record of the file is past this epoch.
     last_epoch: Epoch,
@@ -108,20 +149,8 @@ impl BatchWriter {
     /// Makes the first file of an incarnation, and a thread that makes the next ones ahead of their use.
     pub(crate) fn new(maker: FileMaker, incarnation: u64, shared: Arc<Shared>) -> Result<Self, LogError> {
         let id = FileId { incarnation, sequence: 1 };
-        let file = maker.finish(maker.prepare(|| {})?, id, 1)?;
-        let (request, requests) = sync_channel::<()>(1);
-        let (done, ahead) = sync_channel::<Prepared>(1);
-        let preparer = maker.clone();
-        std::thread::Builder::new()
-            .name(format!("log-files-{}", maker.logger))
-            .spawn(move || {
-                while requests.recv().is_ok() {
-                    if done.send(preparer.prepare(|| std::thread::sleep(PREPARE_REST))).is_err() {
-                        break;
-                    }
-                }
-            })
-            .map_err(|error| LogError::io("start a thread for", &maker.folder, error))?;
+        let file = maker.finish(maker.prepare(|| true)?, id, 1)?;
+        let preparer = Some(Preparer::start(maker.clone())?);
         let mut writer = Self {
             maker,
             shared,
@@ -129,8 +158,7 @@ impl BatchWriter {
             id,
             offset: PAGE as u64,
             next_batch: 1,
-            ahead,
-            request,
+            preparer,
             packed: Vec::new(),
             last_epoch: Epoch(0),
         };
@@ -139,8 +167,10 @@ impl BatchWriter {
     }
 
     fn prepare_next(&mut self) {
-        // A full channel means that one is being made already.
-        let _ = self.request.try_send(());
+        if let Some(preparer) = &self.preparer {
+            // A full channel means that one is being made already.
+            let _ = preparer.request.try_send(());
+        }
     }
 
     /// Makes records, none of them past the epoch `last`, durable, and with them that an epoch is complete. A file must
@@ -180,9 +210,9 @@ impl BatchWriter {
 
     /// Goes on in the next file.
     fn next_file(&mut self) -> Result<(), LogError> {
-        let prepared = match self.ahead.recv() {
-            Ok(prepared) => prepared?,
-            Err(_) => self.maker.prepare(|| {})?,
+        let prepared = match self.preparer.as_ref().map(|preparer| preparer.ahead.recv()) {
+            Some(Ok(prepared)) => prepared?,
+            _ => self.maker.prepare(|| true)?,
         };
         self.id.sequence += 1;
         let next = self.maker.finish(prepared, self.id, self.next_batch)?;
@@ -191,6 +221,14 @@ impl BatchWriter {
         self.offset = PAGE as u64;
         self.prepare_next();
         Ok(())
+    }
+}
+
+impl Drop for BatchWriter {
+    fn drop(&mut self) {
+        if let Some(preparer) = self.preparer.take() {
+            preparer.stop();
+        }
     }
 }
 
