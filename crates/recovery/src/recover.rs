@@ -103,7 +103,7 @@ impl fmt::Display for RecoveryReport {
         }
         write!(f, "{} transactions replayed by {} ", self.transactions, self.method)?;
         write!(f, "({:.0} a second", self.replay_tps())?;
-        if let Some(breakdown) = &self.breakdown {
+        if let Some(breakdown) = self.breakdown.as_ref().filter(|own| !own.threads.is_empty()) {
             let ThreadTimes { planning_s, execution_s, waiting_s } = breakdown.sum();
             let all = (planning_s + execution_s + waiting_s).max(f64::MIN_POSITIVE) / 100.0;
             let percent = [execution_s, planning_s, waiting_s].map(|seconds| seconds / all);
