@@ -168,7 +168,9 @@ pub fn recover(
     if config.memory_ahead_bytes > 0 {
         memory.keep_ready(config.memory_ahead_bytes);
     }
-    let mut tables = Tables::new(epochs, memory);
+    // Each thread that loads or replays, and the one that applies definitions.
+    memory.allow_beyond_limit(2 * config.threads + 1);
+    let mut tables = Tables::new(epochs, Arc::clone(&memory));
     let mut schema = Schema::default();
     let mut statements = Vec::new();
     let manifest = if is_new { None } else { Manifest::read(disk, folder)? };
@@ -206,6 +208,7 @@ pub fn recover(
             (replayed.0, replayed.1)
         }
     };
+    memory.allow_beyond_limit(0);
     report.replay_s = replaying.elapsed().as_secs_f64();
     report.transactions = log.len() as u64;
 

@@ -38,6 +38,8 @@ pub struct OutOfMemory {
 #[derive(Debug)]
 pub struct Memory {
     limit_bytes: usize,
+    /// What may be taken beyond the limit for now.
+    allowance_bytes: AtomicUsize,
     /// What commits that can't fail any more have taken beyond the limit.
     excess_bytes: AtomicUsize,
     used_bytes: AtomicUsize,
@@ -93,6 +95,7 @@ impl Memory {
     pub fn new(limit_bytes: usize) -> Self {
         Self {
             limit_bytes,
+            allowance_bytes: AtomicUsize::new(0),
             excess_bytes: AtomicUsize::new(0),
             used_bytes: AtomicUsize::new(0),
             shared: Mutex::default(),
@@ -110,7 +113,8 @@ impl Memory {
 
     fn charge(&self, bytes: usize) -> Result<(), OutOfMemory> {
         let before = self.used_bytes.fetch_add(bytes, Ordering::Relaxed);
-        if before + bytes > self.limit_bytes + self.excess_bytes.load(Ordering::Relaxed) {
+        let beyond = self.excess_bytes.load(Ordering::Relaxed) + self.allowance_bytes.load(Ordering::Relaxed);
+        if before + bytes > self.limit_bytes + beyond {
             self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
             return Err(OutOfMemory { limit_bytes: self.limit_bytes });
         }
@@ -121,6 +125,13 @@ impl Memory {
     pub(crate) fn beyond_limit<R>(&self, allocate: impl FnOnce(&Self) -> R) -> R {
         self.excess_bytes.fetch_add(REGION, Ordering::Relaxed);
         allocate(self)
+    }
+
+    /// Lets so many workers take a chunk each beyond the limit, until it is called with 0: recovery may cut the same rows out
+    /// of more chunks than those who wrote them, and must succeed under the same limit.
+    pub fn allow_beyond_limit(&self, workers: usize) {
+        let bytes = (workers * CHUNK).next_multiple_of(REGION);
+        self.allowance_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Whether the limit is reached.
