@@ -115,8 +115,8 @@ pub(crate) struct ReadyFile {
 }
 
 /// Zeroes a file, durably. `rest` runs between parts, so that others who write to the device get their turn; it says whether
-/// to go on. The parts
-/// are not made durable one by one: every such commit of the file system's journal would hold up whoever writes to a log.
+/// to go on. The parts are not made durable one by one: every such commit of the file system's journal would hold up whoever
+/// writes to a log.
 fn zero(file: &dyn DiskFile, length: u64, rest: impl Fn() -> bool) -> std::io::Result<()> {
     let mut offset = 0;
     while offset < length {

@@ -104,6 +104,7 @@ impl Preparer {
         let (done, ahead) = sync_channel::<Prepared>(1);
         let stopping = Arc::new(AtomicBool::new(false));
         let (stopped, folder) = (Arc::clone(&stopping), maker.folder.clone());
+        let name = format!("log-files-{}", maker.logger);
         let run = move || {
             let rest = || {
                 std::thread::sleep(PREPARE_REST);
@@ -116,7 +117,7 @@ impl Preparer {
             }
         };
         let thread = std::thread::Builder::new()
-            .name("log-files".into())
+            .name(name)
             .spawn(run)
             .map_err(|error| LogError::io("start a thread for", &folder, error))?;
         Ok(Self { request, ahead, stopping, thread })

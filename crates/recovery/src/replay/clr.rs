@@ -2,7 +2,7 @@
 //! Paper: PACMAN §2.3 (CLR); command logging §III. The reference for every other method.
 
 use super::values::ValueWriter;
-use super::{define, diverged, undefined, unknown_record};
+use super::{define, diverged, undefined, unknown_record, writes_diverged};
 use crate::{LogContents, Progress, RecoveryError, Stage};
 use catalog::{CommitOrder, Datum, Epoch, ProcedureId, Reader, decode_value};
 use logging::content::{CallRecord, Record, StatementRecord, WritesRecord};
@@ -106,10 +106,7 @@ impl Replay<'_> {
         self.occ.begin();
         let writes: Vec<_> = record.writes().map(|(_, write)| write).collect();
         self.writer.write(order, &writes, &self.tables, &mut self.occ)?;
-        self.occ.commit_at(order).map_err(|conflict| {
-            let what = "a transaction logged by value".into();
-            RecoveryError::Diverged { order, what, error: conflict.to_string() }
-        })
+        self.occ.commit_at(order).map_err(|conflict| writes_diverged(order, &conflict))
     }
 
     fn statement(&mut self, order: CommitOrder, record: &StatementRecord<'_>) -> Result<(), RecoveryError> {

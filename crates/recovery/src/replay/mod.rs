@@ -107,8 +107,13 @@ fn unknown_record(order: CommitOrder) -> RecoveryError {
 
 /// A transaction that was logged by value does not fit the tables.
 fn unfit(order: CommitOrder) -> RecoveryError {
-    let error = "what it wrote does not fit the tables that are there".into();
-    RecoveryError::Diverged { order, what: "a transaction logged by value".into(), error }
+    writes_diverged(order, &"what it wrote does not fit the tables that are there")
+}
+
+/// A transaction that was logged by value can't write what it wrote.
+fn writes_diverged(order: CommitOrder, error: &dyn fmt::Display) -> RecoveryError {
+    let what = "a transaction logged by value".into();
+    RecoveryError::Diverged { order, what, error: error.to_string() }
 }
 
 /// Changes tables as a definition says.

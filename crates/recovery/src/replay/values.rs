@@ -2,7 +2,7 @@
 //! Paper: PACMAN §4.5. The writes go through the same access as those of procedures, so each method has them under its own
 //! rules.
 
-use super::unfit;
+use super::{unfit, writes_diverged};
 use crate::RecoveryError;
 use catalog::{Arena, CommitOrder, Datum, DecodeError, RowChange, Table};
 use logging::content::Write;
@@ -43,10 +43,7 @@ impl ValueWriter {
         if writes.iter().any(|write| tables.by_id(write.table).is_none()) {
             return Err(unfit(order));
         }
-        self.write_all(writes, tables, data).map_err(|failure| {
-            let what = "a transaction logged by value".into();
-            RecoveryError::Diverged { order, what, error: failure.to_string() }
-        })
+        self.write_all(writes, tables, data).map_err(|failure| writes_diverged(order, &failure))
     }
 
     fn write_all<D: DataAccess>(

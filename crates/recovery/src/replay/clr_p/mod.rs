@@ -14,7 +14,7 @@ mod sample;
 mod schedule;
 mod tape;
 
-use super::{define, diverged, unfit};
+use super::{define, diverged, unfit, unknown_record};
 use crate::{LogContents, Progress, RecoveryError, Stage};
 use catalog::{CommitOrder, ProcedureId, Table, TableId};
 use logging::content::{Record, StatementRecord};
@@ -204,7 +204,8 @@ pub(crate) fn replay(
                         occurring.written_by_value.entry(write.table).or_insert_with(table);
                     }
                 }
-                _ => break,
+                (_, Record::Statement(_)) => break,
+                (order, _) => return Err(unknown_record(order)),
             }
             place += 1;
         }

@@ -318,14 +318,7 @@ impl Planner {
         for values in keys {
             let Some(first) = values.first() else { continue };
             begin_key(Cut::Keys, &first.table, &mut self.key);
-            let computed = values.iter().all(|of| match of.value.evaluate(&mut self.machine) {
-                Ok(value) => {
-                    of.table.encode_key_column(of.column, value, &self.machine.arena, &mut self.key);
-                    true
-                }
-                Err(_) => false,
-            });
-            if computed {
+            if self.write_key(values) {
                 self.hashes.push(xxh3_64(&self.key));
             }
         }
@@ -336,11 +329,19 @@ impl Planner {
     /// something that never ran, so any partition will do.
     pub(super) fn partition_of(&mut self, values: &[PartitionValue], count: usize) -> usize {
         self.key.clear();
-        for of in values {
-            let Ok(value) = of.value.evaluate(&mut self.machine) else { return 0 };
-            of.table.encode_key_column(of.column, value, &self.machine.arena, &mut self.key);
-        }
-        partition_of_key(&self.key, count)
+        if self.write_key(values) { partition_of_key(&self.key, count) } else { 0 }
+    }
+
+    /// Appends values to the key; false when one can't be computed.
+    fn write_key(&mut self, values: &[PartitionValue]) -> bool {
+        let Self { machine, key, .. } = self;
+        values.iter().all(|of| {
+            let value = of.value.evaluate(machine);
+            value.is_ok_and(|value| {
+                of.table.encode_key_column(of.column, value, &machine.arena, key);
+                true
+            })
+        })
     }
 
     /// How many operations a piece runs whose arguments are in the registers.

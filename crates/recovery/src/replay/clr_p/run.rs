@@ -50,18 +50,17 @@ impl Replayer {
 }
 
 impl Segment<'_, '_> {
-    /// Runs the units of a partition; returns how many.
+    /// Runs the units of a partition.
     pub(super) fn run(
         &self,
         batch: &Batch<'_>,
         block: usize,
         partition: usize,
         replayer: &mut Replayer,
-    ) -> Result<usize, RecoveryError> {
+    ) -> Result<(), RecoveryError> {
         let sent = std::iter::repeat_with(Tape::default).take(self.tape_counts[block]).collect();
         let mut running = Running { batch, block, sent, received: Vec::new() };
-        let units = &batch.units[block][partition];
-        let mut rest = units.as_slice();
+        let mut rest = batch.units[block][partition].as_slice();
         while !rest.is_empty() {
             replayer.data.enter();
             let mut groups = 0;
@@ -74,7 +73,7 @@ impl Segment<'_, '_> {
             replayer.data.exit();
         }
         let _ = batch.sent[block][partition].set(running.sent);
-        Ok(units.len())
+        Ok(())
     }
 
     fn run_group(
