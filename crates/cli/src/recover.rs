@@ -4,7 +4,7 @@ use crate::progress;
 use anyhow::{Result, bail};
 use clap::Args;
 use comfy_table::Table;
-use reprise::rooms::recovery::{self, BlockMeasures, RecoveryConfig, ReplayBreakdown, ThreadTimes};
+use reprise::rooms::recovery::{self, RecoveryConfig, ReplayBreakdown, ThreadTimes};
 use reprise::{Config, Digest, Method, RecoveryReport, ReplayMode};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -63,56 +63,19 @@ pub struct Report {
     pub tables: BTreeMap<String, TableReport>,
 }
 
-/// Where the time of a parallel replay went.
+/// Where the time of a parallel replay went, and what follows from it.
 #[derive(Serialize)]
 pub struct Breakdown {
-    pub analysis_s: f64,
-    pub threads: Vec<Times>,
-    pub blocks: Vec<Block>,
-    pub predicted_parallelism: f64,
-    pub measured_parallelism: f64,
+    #[serde(flatten)]
+    of: ReplayBreakdown,
+    predicted_parallelism: f64,
+    measured_parallelism: f64,
 }
 
-/// Where the time of one thread went.
-#[derive(Serialize)]
-pub struct Times {
-    pub planning_s: f64,
-    pub execution_s: f64,
-    pub waiting_s: f64,
-}
-
-/// What was expected of a block of the global graph, and what it took.
-#[derive(Serialize)]
-pub struct Block {
-    pub slices: Vec<String>,
-    pub partitions: usize,
-    pub units: u64,
-    pub operations: u64,
-    pub hottest_operations: u64,
-    pub execution_s: f64,
-    pub hottest_s: f64,
-}
-
-impl Breakdown {
-    fn new(of: &ReplayBreakdown) -> Self {
-        let times = |own: &ThreadTimes| Times {
-            planning_s: own.planning_s,
-            execution_s: own.execution_s,
-            waiting_s: own.waiting_s,
-        };
-        let block = |own: &BlockMeasures| Block {
-            slices: own.slices.clone(),
-            partitions: own.partitions,
-            units: own.units,
-            operations: own.operations,
-            hottest_operations: own.hottest_operations,
-            execution_s: own.execution_s,
-            hottest_s: own.hottest_s,
-        };
+impl From<&ReplayBreakdown> for Breakdown {
+    fn from(of: &ReplayBreakdown) -> Self {
         Self {
-            analysis_s: of.analysis_s,
-            threads: of.threads.iter().map(times).collect(),
-            blocks: of.blocks.iter().map(block).collect(),
+            of: of.clone(),
             predicted_parallelism: of.predicted_parallelism(),
             measured_parallelism: of.measured_parallelism(),
         }
@@ -132,7 +95,7 @@ impl fmt::Display for Breakdown {
             "seconds",
             "of the slowest partition",
         ]);
-        for (place, block) in self.blocks.iter().enumerate() {
+        for (place, block) in self.of.blocks.iter().enumerate() {
             table.add_row([
                 (place + 1).to_string(),
                 block.slices.join("\n"),
@@ -145,9 +108,9 @@ impl fmt::Display for Breakdown {
             ]);
         }
         writeln!(f, "{table}")?;
-        let hottest = self.blocks.iter().enumerate().max_by_key(|(_, block)| block.hottest_operations);
+        let hottest = self.of.blocks.iter().enumerate().max_by_key(|(_, block)| block.hottest_operations);
         let slowest =
-            self.blocks.iter().enumerate().max_by(|(_, a), (_, b)| a.hottest_s.total_cmp(&b.hottest_s));
+            self.of.blocks.iter().enumerate().max_by(|(_, a), (_, b)| a.hottest_s.total_cmp(&b.hottest_s));
         let (Some((hottest, hot)), Some((slowest, slow))) = (hottest, slowest) else {
             return writeln!(f, "nothing was replayed");
         };
@@ -165,8 +128,8 @@ impl fmt::Display for Breakdown {
             slowest + 1,
             self.measured_parallelism
         )?;
-        for (number, times) in self.threads.iter().enumerate() {
-            let Times { planning_s, execution_s, waiting_s } = times;
+        for (number, times) in self.of.threads.iter().enumerate() {
+            let ThreadTimes { planning_s, execution_s, waiting_s } = times;
             writeln!(
                 f,
                 "thread {}: executing {execution_s:.3} s, planning {planning_s:.3} s, waiting {waiting_s:.3} s",
@@ -199,7 +162,7 @@ impl Report {
             total_s: report.total_s,
             transactions: report.transactions,
             replay_tps: report.replay_tps(),
-            breakdown: report.breakdown.as_ref().map(Breakdown::new),
+            breakdown: report.breakdown.as_ref().map(Breakdown::from),
             discarded: report.discarded,
             cut: report.cut.0,
             torn: report.torn.clone(),

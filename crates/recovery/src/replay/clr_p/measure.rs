@@ -2,11 +2,12 @@
 //! Paper: PACMAN §6.3.3 (time breakdown).
 
 use procedure::analysis::Analysis;
+use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Where the time of one thread went.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct ThreadTimes {
     /// Seconds of sorting transactions into piece-sets.
     pub planning_s: f64,
@@ -25,7 +26,7 @@ impl ThreadTimes {
 }
 
 /// One block of the global graph: what was expected of it, and what it took.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct BlockMeasures {
     /// Its slices, by procedure and number; the tables of a block of writes by value alone.
     pub slices: Vec<String>,
@@ -44,7 +45,7 @@ pub struct BlockMeasures {
 }
 
 /// Where the time of a parallel replay went.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct ReplayBreakdown {
     /// Seconds of analysing procedures.
     pub analysis_s: f64,
