@@ -170,6 +170,26 @@ impl Arena {
         Datum::Wide(index)
     }
 
+    /// Brings a value over from another arena.
+    #[inline]
+    pub fn adopt(&mut self, datum: Datum, from: &Self) -> Datum {
+        match datum {
+            Datum::Bytes(span) => self.push_bytes(from.bytes(span)),
+            Datum::Wide(index) => self.push_decimal(from.decimals[index as usize]),
+            Datum::Array(span) => {
+                let elements: Vec<Datum> =
+                    from.elements(span).iter().map(|element| self.adopt(*element, from)).collect();
+                self.push_array(&elements)
+            }
+            plain => plain,
+        }
+    }
+
+    /// The words that a column's value takes in a row's variable part.
+    pub fn words_of(&self, datum: Datum) -> usize {
+        self.datum_bytes(datum).len().div_ceil(8)
+    }
+
     /// The decimal that a datum holds; `scale` is the static one of scaled integers.
     pub fn decimal(&self, datum: Datum, scale: u8) -> Option<Decimal> {
         match datum {

@@ -146,6 +146,16 @@ impl RowLayout {
         self.fixed_words
     }
 
+    /// The words that a row takes whose words `load` returns.
+    pub fn used_words(&self, load: impl Fn(usize) -> u64) -> usize {
+        let end = |slot: &ColumnSlot| {
+            let variable = load(slot.word());
+            (variable as u32 as usize + (variable >> 32) as usize).div_ceil(8)
+        };
+        let variable = self.slots.iter().filter(|slot| slot.kind == ColumnKind::Variable);
+        variable.map(end).max().unwrap_or(0).max(self.fixed_words)
+    }
+
     /// Writes a row image of one datum a column into `words` (emptied first).
     pub fn encode(&self, row: &[Datum], arena: &Arena, words: &mut Vec<u64>) {
         debug_assert_eq!(row.len(), self.slots.len());
@@ -158,6 +168,20 @@ impl RowLayout {
                     *word = slot.deposit(*word, *value);
                 }
                 _ => self.encode_column(*slot, *datum, arena, words),
+            }
+        }
+    }
+
+    /// Writes an image of a row of which only some columns are known; the others hold nothing that means anything.
+    pub fn encode_columns(&self, columns: &[usize], row: &[Datum], arena: &Arena, words: &mut Vec<u64>) {
+        words.clear();
+        words.resize(self.fixed_words, 0);
+        for column in columns {
+            match (self.slots[*column], row[*column]) {
+                (slot, Datum::Int(value)) if slot.kind != ColumnKind::Wide => {
+                    words[slot.word()] = slot.deposit(words[slot.word()], value);
+                }
+                (slot, datum) => self.encode_column(slot, datum, arena, words),
             }
         }
     }

@@ -12,6 +12,7 @@ mod part;
 mod writer;
 
 pub use error::CheckpointError;
-pub use loader::load;
+pub use loader::{AllIndexes, PrimaryIndex, Rows, load};
 pub use manifest::{Manifest, Part};
+pub use part::PartRow;
 pub use writer::{CheckpointSummary, write};

@@ -1,50 +1,107 @@
 //! Loading a checkpoint: parts in parallel, every index built as rows come.
 
-use crate::part::read_part;
+use crate::part::{PartRow, read_part};
 use crate::{CheckpointError, Manifest};
-use catalog::{Arena, CommitOrder};
+use catalog::CommitOrder;
 use logging::disk::SharedDisk;
 use logging::{CorruptionKind, LogError};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use storage::Worker;
+use storage::{Linker, OutOfMemory, TableStore, Worker};
 use transaction::Tables;
+
+/// Where the rows of a checkpoint go.
+pub trait Rows: Sync {
+    /// What one thread works with.
+    type Scratch: Default;
+
+    /// Adds a row that was committed at an order; false when another one is where it belongs. The worker is active, and stays
+    /// so while `scratch` is used.
+    ///
+    /// # Errors
+    /// Out of memory.
+    fn add(
+        &self,
+        store: &TableStore,
+        row: PartRow<'_>,
+        order: CommitOrder,
+        scratch: &mut Self::Scratch,
+        worker: &mut Worker,
+    ) -> Result<bool, OutOfMemory>;
+}
+
+/// Rows go into all indexes of their table.
+#[derive(Clone, Copy, Debug)]
+pub struct AllIndexes;
+
+/// Rows go into the primary index of their table, as the others are filled later.
+#[derive(Clone, Copy, Debug)]
+pub struct PrimaryIndex;
+
+impl Rows for AllIndexes {
+    type Scratch = Linker;
+
+    fn add(
+        &self,
+        store: &TableStore,
+        row: PartRow<'_>,
+        order: CommitOrder,
+        linker: &mut Linker,
+        worker: &mut Worker,
+    ) -> Result<bool, OutOfMemory> {
+        store.load(row.words, order, store.definition().indexes.len(), linker, worker)
+    }
+}
+
+impl Rows for PrimaryIndex {
+    type Scratch = Linker;
+
+    fn add(
+        &self,
+        store: &TableStore,
+        row: PartRow<'_>,
+        order: CommitOrder,
+        linker: &mut Linker,
+        worker: &mut Worker,
+    ) -> Result<bool, OutOfMemory> {
+        store.load(row.words, order, 1, linker, worker)
+    }
+}
 
 /// Loads the rows of a data folder's checkpoint into tables that its definitions made. `progress` is raised by the bytes read.
 ///
 /// # Errors
 /// The disk fails; a part is damaged; the rows do not fit the memory.
-pub fn load(
+pub fn load<R: Rows>(
     disk: &SharedDisk,
     folder: &Path,
     manifest: &Manifest,
-    tables: &Tables,
+    (tables, rows): (&Tables, &R),
     threads: usize,
     progress: &AtomicU64,
 ) -> Result<(), CheckpointError> {
     let next = AtomicUsize::new(0);
     let order = CommitOrder(manifest.bound.0 - 1);
     let run = |mut worker: Worker| -> Result<(), CheckpointError> {
-        let (mut arena, mut key) = (Arena::default(), Vec::new());
         while let Some(part) = manifest.parts.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let path = folder.join(&part.path);
+            let path = part.path_in(folder);
             let corrupt = |what| LogError::corrupt(&path, 0, CorruptionKind::Malformed(what));
             let store = tables.by_id(part.table).ok_or_else(|| corrupt("its table is not defined"))?;
-            let mut rows = 0;
+            let (mut count, mut scratch) = (0, R::Scratch::default());
             worker.enter();
-            let read = read_part(disk, &path, part.table, part.bytes, |words| {
-                rows += 1;
-                if words.len() < store.definition().layout.fixed_words() {
+            let read = read_part(disk, &path, part.table, part.bytes, |row| {
+                count += 1;
+                if row.words.len() < store.definition().layout.fixed_words() {
                     return Err(corrupt("a row is shorter than its table's").into());
                 }
-                match store.load(words, order, &mut worker, &mut arena, &mut key)? {
+                match rows.add(store, row, order, &mut scratch, &mut worker)? {
                     true => Ok(()),
                     false => Err(corrupt("a key is there twice").into()),
                 }
             });
             worker.exit();
             read?;
-            if rows != part.rows {
+            if count != part.rows {
                 return Err(corrupt("rows are missing").into());
             }
             progress.fetch_add(part.bytes, Ordering::Relaxed);

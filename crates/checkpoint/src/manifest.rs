@@ -23,8 +23,18 @@ pub struct Part {
     pub rows: u64,
     /// Length of the file.
     pub bytes: u64,
-    /// Where it is.
+    /// Where it is, seen from the data folder.
     pub path: PathBuf,
+}
+
+impl Part {
+    /// Where it is.
+    pub(crate) fn path_in(&self, folder: &Path) -> PathBuf {
+        match (self.path.strip_prefix(".."), folder.parent()) {
+            (Ok(rest), Some(parent)) => parent.join(rest),
+            _ => folder.join(&self.path),
+        }
+    }
 }
 
 /// A checkpoint.
@@ -41,6 +51,12 @@ pub struct Manifest {
 }
 
 impl Manifest {
+    /// The same checkpoint for a data folder inside this one.
+    pub(crate) fn as_seen_from_inside(&self) -> Self {
+        let outer = |part: &Part| Part { path: Path::new("..").join(&part.path), ..part.clone() };
+        Self { parts: self.parts.iter().map(outer).collect(), ..self.clone() }
+    }
+
     fn encode(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&VERSION.to_le_bytes());

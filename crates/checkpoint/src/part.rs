@@ -1,8 +1,8 @@
 //! Part files: rows of one table, in blocks.
 //!
-//! Layout: magic (8 bytes), format version (u32), table (u32), then blocks: length of the rows (u32), their CRC-32C
-//! (u32), the rows. A row is its length in words (u32) and its words, little-endian, as `catalog::RowLayout` lays
-//! them out. This is the only description of that layout.
+//! Layout: magic (8 bytes), format version (u32: 1, or 2 where rows have slots), table (u32), then blocks: length of the
+//! rows (u32), their CRC-32C (u32), the rows. A row is its length in words (u32), its slot where rows have them (u32), and
+//! its words, little-endian, as `catalog::RowLayout` lays them out. This is the only description of that layout.
 
 use crate::CheckpointError;
 use catalog::TableId;
@@ -12,31 +12,52 @@ use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 8] = b"RPRSPRT\n";
 const VERSION: u32 = 1;
+const VERSION_WITH_SLOTS: u32 = 2;
 const HEADER: usize = 16;
 const BLOCK_HEADER: usize = 8;
 /// A block is written once it has this many bytes.
 const BLOCK: usize = 1 << 20;
 
+/// A row of a part.
+#[derive(Clone, Copy, Debug)]
+pub struct PartRow<'a> {
+    /// The slot that it had.
+    pub slot: Option<u32>,
+    /// Its words.
+    pub words: &'a [u64],
+}
+
 pub(crate) struct PartWriter {
     file: Box<dyn DiskFile>,
     path: PathBuf,
     block: Vec<u8>,
+    has_slots: bool,
     pub(crate) bytes: u64,
     pub(crate) rows: u64,
 }
 
 impl PartWriter {
-    pub(crate) fn create(disk: &SharedDisk, path: PathBuf, table: TableId) -> Result<Self, LogError> {
+    pub(crate) fn create(
+        disk: &SharedDisk,
+        path: PathBuf,
+        table: TableId,
+        has_slots: bool,
+    ) -> Result<Self, LogError> {
         let file = disk.create(&path).map_err(|error| LogError::io("create", &path, error))?;
         let mut header = MAGIC.to_vec();
-        header.extend_from_slice(&VERSION.to_le_bytes());
+        let version = if has_slots { VERSION_WITH_SLOTS } else { VERSION };
+        header.extend_from_slice(&version.to_le_bytes());
         header.extend_from_slice(&table.0.to_le_bytes());
         file.write_at(0, &header).map_err(|error| LogError::io("write", &path, error))?;
-        Ok(Self { file, path, block: vec![0; BLOCK_HEADER], bytes: HEADER as u64, rows: 0 })
+        Ok(Self { file, path, block: vec![0; BLOCK_HEADER], has_slots, bytes: HEADER as u64, rows: 0 })
     }
 
-    pub(crate) fn add(&mut self, words: &[u64]) -> Result<(), LogError> {
+    pub(crate) fn add(&mut self, PartRow { slot, words }: PartRow<'_>) -> Result<(), LogError> {
         self.block.extend_from_slice(&(words.len() as u32).to_le_bytes());
+        if self.has_slots {
+            let slot = slot.expect("each record of a table with slots has one");
+            self.block.extend_from_slice(&slot.to_le_bytes());
+        }
         for word in words {
             self.block.extend_from_slice(&word.to_le_bytes());
         }
@@ -66,13 +87,13 @@ impl PartWriter {
     }
 }
 
-/// Runs `row` on the words of every row of a part.
+/// Runs `row` on every row of a part.
 pub(crate) fn read_part(
     disk: &SharedDisk,
     path: &Path,
     table: TableId,
     bytes: u64,
-    mut row: impl FnMut(&[u64]) -> Result<(), CheckpointError>,
+    mut row: impl FnMut(PartRow<'_>) -> Result<(), CheckpointError>,
 ) -> Result<(), CheckpointError> {
     let corrupt = |offset: u64, kind| CheckpointError::from(LogError::corrupt(path, offset, kind));
     let io = |error| LogError::io("read", path, error);
@@ -86,8 +107,9 @@ pub(crate) fn read_part(
     }
     let mut header = [0; HEADER];
     file.read_at(0, &mut header).map_err(io)?;
+    let has_slots = header[8..12] == VERSION_WITH_SLOTS.to_le_bytes();
     if header[..8] != *MAGIC
-        || header[8..12] != VERSION.to_le_bytes()
+        || !has_slots && header[8..12] != VERSION.to_le_bytes()
         || header[12..] != table.0.to_le_bytes()
     {
         return Err(corrupt(0, CorruptionKind::Malformed("this is no part of this checkpoint")));
@@ -109,14 +131,20 @@ pub(crate) fn read_part(
         }
         let mut rest = block.as_slice();
         while let Some((count, tail)) = rest.split_first_chunk::<4>() {
+            let too_long = || corrupt(offset, CorruptionKind::Malformed("a row is longer than its block"));
             let count = u32::from_le_bytes(*count) as usize * 8;
-            let Some((row_bytes, tail)) = tail.split_at_checked(count) else {
-                return Err(corrupt(offset, CorruptionKind::Malformed("a row is longer than its block")));
+            let (slot, tail) = match has_slots {
+                true => {
+                    let (slot, tail) = tail.split_first_chunk::<4>().ok_or_else(too_long)?;
+                    (Some(u32::from_le_bytes(*slot)), tail)
+                }
+                false => (None, tail),
             };
+            let (row_bytes, tail) = tail.split_at_checked(count).ok_or_else(too_long)?;
             words.clear();
             let chunks = row_bytes.chunks_exact(8);
             words.extend(chunks.map(|chunk| u64::from_le_bytes(chunk.try_into().expect("eight bytes"))));
-            row(&words)?;
+            row(PartRow { slot, words: &words })?;
             rest = tail;
         }
         offset = end;

@@ -4,7 +4,7 @@
 //! all of those are durable in the log, so it never holds what a crash of the log would take back.
 //! Held by: `crates/reprise/tests/checkpoints.rs`.
 
-use crate::part::PartWriter;
+use crate::part::{PartRow, PartWriter};
 use crate::{CheckpointError, Manifest, Part};
 use catalog::{CommitOrder, Epoch};
 use logging::LogError;
@@ -39,13 +39,14 @@ struct Range<'a> {
 }
 
 /// Writes and publishes a checkpoint of all tables. `folders` are where parts go, in turn; `complete` returns once an
-/// epoch is durable in the log. The definitions must not change meanwhile.
+/// epoch is durable in the log; `shadows` are folders inside the data folder that hold other logs of the same transactions:
+/// it is published there too. The definitions must not change meanwhile.
 ///
 /// # Errors
 /// A device is full, or fails; the checkpoint before is then still the newest.
 pub fn write(
     disk: &SharedDisk,
-    folder: &Path,
+    (folder, shadows): (&Path, &[PathBuf]),
     folders: &[PathBuf],
     statements: Vec<String>,
     tables: &Tables,
@@ -66,8 +67,11 @@ pub fn write(
     }
     // Paths inside the data folder are kept relative to it, so that the folder can be moved.
     let relative = |path: PathBuf| path.strip_prefix(folder).map(Path::to_path_buf).unwrap_or(path);
-    let parts = parts.into_iter().map(|part| Part { path: relative(part.path), ..part }).collect();
+    let parts: Vec<Part> = parts.into_iter().map(|part| Part { path: relative(part.path), ..part }).collect();
     let manifest = Manifest { bound, number, statements, parts };
+    for shadow in shadows {
+        manifest.as_seen_from_inside().publish(disk, shadow)?;
+    }
     manifest.publish(disk, folder)?;
     remove_others(disk, folders, number)?;
     let sum = |of: fn(&Part) -> u64| manifest.parts.iter().map(of).sum();
@@ -125,7 +129,7 @@ fn write_parts(
             let table = range.store.definition().id;
             let folder = part_folder(&folders[place % folders.len()], number);
             let path = folder.join(format!("part-{place:06}"));
-            let mut writer = PartWriter::create(disk, path.clone(), table)?;
+            let mut writer = PartWriter::create(disk, path.clone(), table, range.store.has_slots())?;
             write_range(range, bound, &mut writer, &mut worker)?;
             writer.finish()?;
             let part = Part { table, rows: writer.rows, bytes: writer.bytes, path };
@@ -180,7 +184,7 @@ fn write_range(
                 image.extend((0..words.capacity()).map(|word| words.load(word)));
             });
             if present.is_some() && result.is_ok() {
-                result = writer.add(&image);
+                result = writer.add(PartRow { slot: record.slot(), words: &image });
             }
         }
         worker.exit();

@@ -49,7 +49,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             for batch in &log.batches {
                 let mut reader = Reader::new(&batch.records);
                 while reader.remaining() > 0 {
-                    let Ok((order, record)) = content::read(&mut reader) else {
+                    let Ok((order, _, record)) = content::read(&mut reader) else {
                         bail!("{} holds a record that makes no sense", batch.file.display());
                     };
                     records += 1;
@@ -88,7 +88,9 @@ fn dump(order: reprise::CommitOrder, record: &Record<'_>) {
             call.arguments.len(),
             if call.witnessed { " and witness values" } else { "" }
         ),
-        Record::Statement(statement) => println!("{order} {}", statement.text),
+        Record::Statement(statement) | Record::Definition(statement) => {
+            println!("{order} {}", statement.text)
+        }
         Record::Writes(writes) => {
             let mut counts: BTreeMap<(&str, u32), usize> = BTreeMap::new();
             for (_, write) in writes.writes() {

@@ -20,7 +20,9 @@ pub(crate) const PAGE: usize = 4096;
 pub(crate) const BATCH_HEADER: usize = 24;
 pub(crate) const BATCH_MAGIC: u32 = 0x4854_4142;
 const MAGIC: &[u8; 8] = b"RPRSLOG\n";
-const VERSION: u32 = 1;
+/// Version 1 had fewer kinds of records.
+const VERSION: u32 = 2;
+const OLDEST_VERSION: u32 = 1;
 static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
 
 /// Which file of a logger.
@@ -90,7 +92,7 @@ impl Header {
             return Err(corrupt(CorruptionKind::Malformed("this is no log file")));
         }
         let version = u32::from_le_bytes(reader.array().map_err(malformed)?);
-        if version != VERSION {
+        if !(OLDEST_VERSION..=VERSION).contains(&version) {
             return Err(corrupt(CorruptionKind::UnknownVersion(version)));
         }
         let logger = u32::from_le_bytes(reader.array().map_err(malformed)?);

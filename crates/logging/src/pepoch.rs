@@ -2,7 +2,8 @@
 //! Paper: PACMAN §2.1, SiloR (the persistent epoch). Differs: the durable epoch of a running log stands in its batches, so
 //! that one fdatasync makes a commit durable; this file holds the cuts that recoveries made (DESIGN §6.3, last trap).
 //!
-//! Text, so that an operator can read it: a version line, a line an incarnation, the devices, a checksum line.
+//! Text, so that an operator can read it: a version line, a line an incarnation, the devices, the companions, a checksum
+//! line.
 //! It is replaced in one step, before the database opens.
 
 use crate::disk::{SharedDisk, read_whole, replace};
@@ -30,6 +31,9 @@ pub struct PepochFile {
     pub incarnations: Vec<Incarnation>,
     /// Folders of the log devices, as they were configured.
     pub devices: Vec<PathBuf>,
+    /// Data folders, seen from this one, whose logs record the same transactions in the last incarnation: what one of them
+    /// lacks does not count in any.
+    pub companions: Vec<PathBuf>,
 }
 
 impl PepochFile {
@@ -65,6 +69,10 @@ impl PepochFile {
                 file.devices.push(device.into());
                 continue;
             }
+            if let Some(companion) = line.strip_prefix("companion ") {
+                file.companions.push(companion.into());
+                continue;
+            }
             let words: Vec<&str> = line.split(' ').collect();
             let number = |word: &str| word.parse::<u64>().map_err(|_| malformed("a number is none"));
             let incarnation = match words.as_slice() {
@@ -93,6 +101,9 @@ impl PepochFile {
         }
         for device in &self.devices {
             let _ = writeln!(text, "device {}", device.display());
+        }
+        for companion in &self.companions {
+            let _ = writeln!(text, "companion {}", companion.display());
         }
         let checksum = crc32c::crc32c(text.as_bytes());
         let _ = writeln!(text, "checksum {checksum:08x}");

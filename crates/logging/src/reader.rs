@@ -62,6 +62,17 @@ pub struct LoggerLog {
 }
 
 impl LoggerLog {
+    fn new(header: &Header) -> Self {
+        Self {
+            incarnation: header.id.incarnation,
+            logger: (header.logger, header.loggers),
+            batches: Vec::new(),
+            tail: LogTail::Clean,
+            files: Vec::new(),
+            bytes_read: 0,
+        }
+    }
+
     /// The last epoch that is complete in it.
     pub fn completed(&self) -> Epoch {
         self.batches.last().map_or(Epoch(0), |batch| batch.completed)
@@ -94,14 +105,7 @@ pub fn read_device(disk: &SharedDisk, folder: &Path) -> Result<Vec<LoggerLog>, L
         }
         if logs.last().is_none_or(|log| log.incarnation != id.incarnation) {
             expected = None;
-            logs.push(LoggerLog {
-                incarnation: id.incarnation,
-                logger: (header.logger, header.loggers),
-                batches: Vec::new(),
-                tail: LogTail::Clean,
-                files: Vec::new(),
-                bytes_read: 0,
-            });
+            logs.push(LoggerLog::new(&header));
         }
         let Some(log) = logs.last_mut() else { continue };
         if let LogTail::Torn { file, offset } = &log.tail {
@@ -119,6 +123,28 @@ pub fn read_device(disk: &SharedDisk, folder: &Path) -> Result<Vec<LoggerLog>, L
         log.files.push(path);
     }
     Ok(logs)
+}
+
+/// The last epoch that one logger completed in an incarnation, as its last batch says.
+///
+/// # Errors
+/// The disk fails; a file is damaged.
+pub fn read_completed(disk: &SharedDisk, folder: &Path, incarnation: u64) -> Result<Epoch, LogError> {
+    let listed = disk.list(folder).map_err(|error| LogError::io("list", folder, error))?;
+    let mut files: Vec<(FileId, PathBuf)> =
+        listed.into_iter().filter_map(|path| Some((FileId::of(&path)?, path))).collect();
+    files.retain(|(id, _)| id.incarnation == incarnation);
+    files.sort();
+    for (_, path) in files.into_iter().rev() {
+        let bytes = read_whole(&**disk, &path).map_err(|error| LogError::io("read", &path, error))?;
+        let Some(header) = Header::read(&path, &bytes)? else { continue };
+        let mut log = LoggerLog::new(&header);
+        read_file(&path, &bytes, &header, &mut log)?;
+        if !log.batches.is_empty() {
+            return Ok(log.completed());
+        }
+    }
+    Ok(Epoch(0))
 }
 
 /// Reads the batches of a file; returns the number of the batch that would be next.

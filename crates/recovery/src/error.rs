@@ -3,6 +3,7 @@
 use catalog::CommitOrder;
 use checkpoint::CheckpointError;
 use logging::LogError;
+use logging::content::RecordKind;
 use sql::StatementError;
 use thiserror::Error;
 
@@ -41,7 +42,44 @@ pub enum RecoveryError {
         /// What ended it.
         error: String,
     },
+    /// The method does not replay what the log holds.
+    #[error("this method does not replay logs that hold {holds}; {replays} does")]
+    WrongMethod {
+        /// What the log holds.
+        holds: &'static str,
+        /// Which method would.
+        replays: &'static str,
+    },
+    /// The method takes the newest write of a row alone, and the log has columns.
+    #[error(
+        "this method takes the newest write of each row alone, but the log holds only the columns that changed (--differential on); llr-p replays it"
+    )]
+    ColumnsOnly,
+    /// Two rows of a physical log have one key.
+    #[error("two slots of {table} hold rows with one key: the log does not fit the checkpoint")]
+    SlotsDisagree {
+        /// Which table.
+        table: String,
+    },
+    /// Rows and indexes do not fit the configured memory.
+    #[error(transparent)]
+    OutOfMemory(storage::OutOfMemory),
     /// All worker slots are taken.
     #[error("all worker slots are taken: raise the configured number of workers")]
     NoWorker,
+}
+
+impl RecoveryError {
+    /// The log holds records that the method does not replay.
+    pub(crate) fn holds(kind: RecordKind) -> Self {
+        let (holds, replays) = match kind {
+            RecordKind::Call | RecordKind::Statement => ("commands", "clr-p"),
+            RecordKind::Writes | RecordKind::Definition => ("logical records", "llr-p"),
+            RecordKind::Slots => ("physical records", "plr"),
+            RecordKind::Operation | RecordKind::Compensation | RecordKind::Outcome => {
+                ("physiological records", "aries")
+            }
+        };
+        Self::WrongMethod { holds, replays }
+    }
 }

@@ -5,18 +5,20 @@
 
 use crate::RecoveryError;
 use catalog::{CommitOrder, Epoch, Reader};
+use logging::content::{self, Record, RecordKind};
 use logging::disk::SharedDisk;
-use logging::{CorruptionKind, LogError, LogTail, LoggerLog, PepochFile, content, read_device};
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use logging::{CorruptionKind, LogError, LogTail, LoggerLog, PepochFile, read_completed, read_device};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
-/// Where a record is: log, batch, byte in it.
+/// Where a record is: log, batch, byte in it; and what it is.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     order: CommitOrder,
     log: u32,
     batch: u32,
     offset: u32,
+    kind: RecordKind,
 }
 
 /// All logs of a database.
@@ -34,18 +36,23 @@ pub struct LogContents {
     pub bytes: u64,
     /// Log files by device, with the last epoch that each may hold.
     pub files: Vec<Vec<(PathBuf, Epoch)>>,
+    /// What the records are.
+    pub kinds: BTreeSet<RecordKind>,
+    /// Transactions that committed.
+    pub transactions: u64,
 }
 
-/// Reads the logs in all device folders. Transactions before `from` are left out.
+/// Reads the logs of a data folder. Transactions before `from` are left out.
 ///
 /// # Errors
 /// The disk fails; a file is damaged; a device is missing.
 pub fn load_logs(
     disk: &SharedDisk,
-    folders: &[PathBuf],
+    folder: &Path,
     pepoch: &PepochFile,
     from: CommitOrder,
 ) -> Result<LogContents, RecoveryError> {
+    let folders: Vec<PathBuf> = pepoch.devices.iter().map(|device| folder.join(device)).collect();
     let by_device: Vec<Result<Vec<LoggerLog>, LogError>> = std::thread::scope(|scope| {
         let reading: Vec<_> =
             folders.iter().map(|folder| scope.spawn(move || read_device(disk, folder))).collect();
@@ -59,6 +66,8 @@ pub fn load_logs(
         discarded: 0,
         bytes: 0,
         files: Vec::new(),
+        kinds: BTreeSet::new(),
+        transactions: 0,
     };
     let mut logs_of_device = Vec::new();
     for device in by_device {
@@ -66,7 +75,7 @@ pub fn load_logs(
         logs_of_device.push(device.len());
         contents.logs.extend(device);
     }
-    contents.find_cuts(pepoch)?;
+    contents.find_cuts(pepoch, |incarnation| completed_in_companions(disk, folder, pepoch, incarnation))?;
     let last_epochs = contents.index_records(from)?;
     contents.last_epoch = last_epochs.iter().copied().max().unwrap_or(Epoch(0));
     let mut logs = contents.logs.iter().zip(last_epochs);
@@ -78,8 +87,48 @@ pub fn load_logs(
     Ok(contents)
 }
 
+/// The last epoch of an incarnation that is complete in the logs of all companions that there are.
+fn completed_in_companions(
+    disk: &SharedDisk,
+    folder: &Path,
+    pepoch: &PepochFile,
+    incarnation: u64,
+) -> Result<Option<Epoch>, LogError> {
+    let mut least = None;
+    for companion in &pepoch.companions {
+        let folder = match (companion.strip_prefix(".."), folder.parent()) {
+            (Ok(rest), Some(parent)) => parent.join(rest),
+            _ => folder.join(companion),
+        };
+        // One that is gone, or of another incarnation, lacks nothing that counts here.
+        let Some(other) = PepochFile::read(disk, &folder)? else { continue };
+        let Some(own) = other.incarnations.iter().find(|own| own.number == incarnation) else { continue };
+        for device in &other.devices {
+            let completed = match own.cut {
+                Some(cut) => cut,
+                None => read_completed(disk, &folder.join(device), incarnation)?,
+            };
+            least = Some(least.map_or(completed, |least: Epoch| least.min(completed)));
+        }
+    }
+    Ok(least)
+}
+
+/// Whether a record says that a transaction committed.
+fn is_a_commit(record: &Record<'_>) -> bool {
+    match record {
+        Record::Outcome(outcome) => outcome.committed,
+        Record::Operation(_) | Record::Compensation(_) => false,
+        _ => true,
+    }
+}
+
 impl LogContents {
-    fn find_cuts(&mut self, pepoch: &PepochFile) -> Result<(), RecoveryError> {
+    fn find_cuts(
+        &mut self,
+        pepoch: &PepochFile,
+        in_companions: impl Fn(u64) -> Result<Option<Epoch>, LogError>,
+    ) -> Result<(), RecoveryError> {
         let mut incarnations: BTreeMap<u64, Vec<&LoggerLog>> = BTreeMap::new();
         for log in &self.logs {
             incarnations.entry(log.incarnation).or_default().push(log);
@@ -96,7 +145,11 @@ impl LogContents {
             }
             let least = logs.iter().map(|log| log.completed()).min().unwrap_or(Epoch(0));
             let computed = if found < loggers { Epoch(0) } else { least };
-            self.cuts.insert(incarnation, known.unwrap_or(computed));
+            let cut = match known {
+                Some(cut) => cut,
+                None => in_companions(incarnation)?.map_or(computed, |least| least.min(computed)),
+            };
+            self.cuts.insert(incarnation, cut);
         }
         Ok(())
     }
@@ -112,22 +165,25 @@ impl LogContents {
                 last = last.max(batch.completed);
                 while reader.remaining() > 0 {
                     let offset = batch.records.len() - reader.remaining();
-                    let (order, _) = content::read(&mut reader).map_err(|_| {
+                    let (order, kind, record) = content::read(&mut reader).map_err(|_| {
                         let kind = CorruptionKind::Malformed("a record of this batch makes no sense");
                         LogError::corrupt(&batch.file, batch.offset, kind)
                     })?;
                     last = last.max(order.epoch());
                     if order.epoch() > cut {
                         self.discarded += 1;
-                    } else if order >= from {
+                    } else if order >= from || kind == RecordKind::Operation {
+                        // An operation is logged before its transaction draws the order that it commits at.
                         let (log, batch) = (log_place as u32, batch_place as u32);
-                        self.places.push(Place { order, log, batch, offset: offset as u32 });
+                        self.kinds.insert(kind);
+                        self.transactions += u64::from(is_a_commit(&record));
+                        self.places.push(Place { order, log, batch, offset: offset as u32, kind });
                     }
                 }
             }
             last_epochs.push(last);
         }
-        self.places.sort_unstable_by_key(|place| place.order);
+        self.places.sort_unstable_by_key(|place| (place.order, place.log, place.batch, place.offset));
         Ok(last_epochs)
     }
 
@@ -152,6 +208,22 @@ impl LogContents {
         let batch = &self.logs[place.log as usize].batches[place.batch as usize];
         content::read_again(&mut Reader::new(&batch.records[place.offset as usize..]))
             .expect("what was read once while it was indexed is read again")
+    }
+
+    /// The order of the last record; the first of all orders when there is none.
+    pub fn last_order(&self) -> CommitOrder {
+        self.places.last().map(|place| place.order).unwrap_or_default()
+    }
+
+    /// What the record at a place is.
+    pub fn kind(&self, place: usize) -> RecordKind {
+        self.places[place].kind
+    }
+
+    /// The places of definitions, and of statements that may be some.
+    pub fn statements(&self) -> impl Iterator<Item = usize> {
+        let is_one = |place: &Place| matches!(place.kind, RecordKind::Definition | RecordKind::Statement);
+        self.places.iter().enumerate().filter(move |(_, own)| is_one(own)).map(|(place, _)| place)
     }
 
     /// The logs, one an incarnation and device.

@@ -1,12 +1,14 @@
 //! The whole way back: checkpoint, logs, replay, and a report of it.
 
-use crate::replay::{self, How, Method, ReplayBreakdown, ReplayMode, ThreadTimes};
+use crate::replay::{self, Latches, Method, ReplayBreakdown, ReplayMode, State, ThreadTimes, Undone};
 use crate::{Progress, RecoveryError, Stage, load_logs};
 use catalog::{CommitOrder, Epoch};
 use checkpoint::Manifest;
 use logging::PepochFile;
+use logging::content::RecordKind;
 use logging::disk::SharedDisk;
 use sql::Schema;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,6 +30,8 @@ pub struct RecoveryConfig {
     pub threads: usize,
     /// Transactions that a parallel replay plans at a time.
     pub batch: usize,
+    /// Whether `llr` and `plr` latch rows. Off only measures what latches cost: the state may be wrong.
+    pub latches: Latches,
     /// Worker slots of the database.
     pub workers: usize,
     /// Bytes that rows and indexes may take.
@@ -43,6 +47,7 @@ impl Default for RecoveryConfig {
             mode: ReplayMode::default(),
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             batch: REPLAY_BATCH,
+            latches: Latches::On,
             workers: 256,
             memory_bytes: 64 << 30,
             memory_ahead_bytes: 256 << 20,
@@ -71,6 +76,8 @@ pub struct RecoveryReport {
     pub transactions: u64,
     /// Transactions past the cut, never acknowledged.
     pub discarded: u64,
+    /// Transactions whose operations were in the log and that were undone, as they had not committed.
+    pub undone: u64,
     /// The last epoch that counts.
     pub cut: Epoch,
     /// Where the crash tore the log: file and offset.
@@ -121,6 +128,9 @@ impl fmt::Display for RecoveryReport {
         if self.discarded > 0 {
             write!(f, ", {} never acknowledged transactions left out", self.discarded)?;
         }
+        if self.undone > 0 {
+            write!(f, ", {} uncommitted transactions undone", self.undone)?;
+        }
         f.write_str("; nothing acknowledged is missing")
     }
 }
@@ -138,16 +148,22 @@ pub struct Recovered {
     pub pepoch: PepochFile,
     /// Log files by device, with the last epoch that each may hold.
     pub log_files: Vec<Vec<(PathBuf, Epoch)>>,
+    /// What the records were that were replayed.
+    pub kinds: BTreeSet<RecordKind>,
+    /// What was undone, to be logged before anything else is.
+    pub undone: Vec<Undone>,
     /// How it went.
     pub report: RecoveryReport,
 }
 
-/// A device folder as configured, resolved against the data folder.
-fn resolve(folder: &Path, device: &Path) -> PathBuf {
-    folder.join(device)
+impl Recovered {
+    /// Whether there was anything.
+    pub fn holds_anything(&self) -> bool {
+        self.report.checkpoint.is_some() || !self.kinds.is_empty()
+    }
 }
 
-/// Recovers a data folder; reads only. `devices` are used for a folder that holds nothing yet.
+/// Recovers a data folder; reads only.
 ///
 /// # Errors
 /// The disk fails; a file is damaged; a device is missing; memory is short. Nothing was changed.
@@ -158,11 +174,11 @@ pub fn recover(
     progress: &Progress,
 ) -> Result<Recovered, RecoveryError> {
     let begun = Instant::now();
-    let method = config.method.chosen();
-    let mut report = RecoveryReport { method, threads: config.threads, ..RecoveryReport::default() };
+    let mut report = RecoveryReport { threads: config.threads, ..RecoveryReport::default() };
     let found = PepochFile::read(disk, folder)?;
-    let is_new = found.is_none();
+    let manifest = if found.is_none() { None } else { Manifest::read(disk, folder)? };
     let mut pepoch = found.unwrap_or_default();
+    let from = manifest.as_ref().map(|manifest| manifest.bound).unwrap_or_default();
     let epochs = Arc::new(Epochs::new(Epoch(1), config.workers));
     let memory = Arc::new(Memory::new(config.memory_bytes));
     if config.memory_ahead_bytes > 0 {
@@ -170,47 +186,40 @@ pub fn recover(
     }
     // Each thread that loads or replays, and the one that applies definitions.
     memory.allow_beyond_limit(2 * config.threads + 1);
-    let mut tables = Tables::new(epochs, Arc::clone(&memory));
-    let mut schema = Schema::default();
-    let mut statements = Vec::new();
-    let manifest = if is_new { None } else { Manifest::read(disk, folder)? };
-    let mut from = CommitOrder(0);
-    if let Some(manifest) = manifest {
-        progress.begin(Stage::Checkpoint, manifest.parts.iter().map(|part| part.bytes).sum());
-        (schema, tables) = define(&manifest.statements, tables)?;
-        checkpoint::load(disk, folder, &manifest, &tables, config.threads, progress.counter())?;
-        from = manifest.bound;
-        report.checkpoint = Some(manifest.bound);
-        report.checkpoint_rows = manifest.parts.iter().map(|part| part.rows).sum();
-        report.checkpoint_bytes = manifest.parts.iter().map(|part| part.bytes).sum();
-        statements = manifest.statements;
-        tables.epochs.advance_to(manifest.bound.epoch());
-    }
-    report.checkpoint_load_s = begun.elapsed().as_secs_f64();
 
     progress.begin(Stage::Log, 0);
     let reading = Instant::now();
-    let folders: Vec<PathBuf> = pepoch.devices.iter().map(|device| resolve(folder, device)).collect();
-    let log = load_logs(disk, &folders, &pepoch, from)?;
+    let log = load_logs(disk, folder, &pepoch, from)?;
     report.log_load_s = reading.elapsed().as_secs_f64();
     report.log_bytes = log.bytes;
     report.discarded = log.discarded;
     report.torn = log.torn();
+    report.transactions = log.transactions;
+    let method = config.method.chosen(&log.kinds)?;
+    report.method = method;
+
+    let loading = Instant::now();
+    let mut state = State::new(method, Tables::new(epochs, Arc::clone(&memory)));
+    if let Some(manifest) = manifest {
+        progress.begin(Stage::Checkpoint, manifest.parts.iter().map(|part| part.bytes).sum());
+        (state.schema, state.tables) = define(&manifest.statements, state.tables)?;
+        state.load(method, (disk, folder), &manifest, config.threads, progress)?;
+        report.checkpoint = Some(manifest.bound);
+        report.checkpoint_rows = manifest.parts.iter().map(|part| part.rows).sum();
+        report.checkpoint_bytes = manifest.parts.iter().map(|part| part.bytes).sum();
+        state.statements = manifest.statements;
+        state.tables.epochs.advance_to(from.epoch());
+    }
+    report.checkpoint_load_s = loading.elapsed().as_secs_f64();
 
     let replaying = Instant::now();
-    (schema, tables) = match method {
-        Method::Clr => replay::clr(&log, schema, tables, &mut statements, progress)?,
-        Method::ClrP | Method::Auto => {
-            let how = How { mode: config.mode, threads: config.threads.max(1), batch: config.batch.max(1) };
-            let replayed = replay::clr_p(&log, schema, tables, &mut statements, how, progress)?;
-            report.breakdown = Some(replayed.2);
-            report.mode = Some(config.mode);
-            (replayed.0, replayed.1)
-        }
-    };
+    let (state, replayed) = state.replay(method, (&log, from), config, progress)?;
     memory.allow_beyond_limit(0);
     report.replay_s = replaying.elapsed().as_secs_f64();
-    report.transactions = log.len() as u64;
+    report.breakdown = replayed.breakdown;
+    report.mode = replayed.mode;
+    report.undone = replayed.undone.len() as u64;
+    let State { schema, tables, statements, .. } = state;
 
     for incarnation in &mut pepoch.incarnations {
         let cut = log.cuts.get(&incarnation.number).copied();
@@ -222,7 +231,8 @@ pub fn recover(
     tables.epochs.advance_to(Epoch(log.last_epoch.max(from.epoch()).0 + 1));
     progress.begin(Stage::Done, 0);
     report.total_s = begun.elapsed().as_secs_f64();
-    Ok(Recovered { schema, statements, tables, pepoch, log_files: log.files, report })
+    let (log_files, kinds, undone) = (log.files, log.kinds, replayed.undone);
+    Ok(Recovered { schema, statements, tables, pepoch, log_files, kinds, undone, report })
 }
 
 /// Applies the definitions of a checkpoint.

@@ -1,5 +1,6 @@
 //! How a database is opened.
 
+use logging::content::Images;
 use logging::disk::{RealDisk, SharedDisk};
 use logging::{Content, Sequencing};
 use recovery::{Method, RecoveryConfig, ReplayMode};
@@ -13,6 +14,13 @@ use std::time::Duration;
 pub struct Config {
     /// What is logged.
     pub content: Content,
+    /// What logs by value hold of updated rows; `None` takes what suits the content.
+    pub images: Option<Images>,
+    /// Whether physiological logs hold what undo needs. Without it a transaction's operations are logged when it commits,
+    /// after images only.
+    pub undo: bool,
+    /// Logs beside the database's own that record the same transactions as something else, to compare them.
+    pub shadow_logs: Vec<Content>,
     /// Whether calls are logged with witness values: few results of reads, which replay then need not do again.
     pub record_witnesses: bool,
     /// In which order the log is durable.
@@ -47,6 +55,9 @@ impl Default for Config {
         let recovery = RecoveryConfig::default();
         Self {
             content: Content::default(),
+            images: None,
+            undo: true,
+            shadow_logs: Vec::new(),
             record_witnesses: true,
             sequencing: Sequencing::default(),
             log_devices: None,

@@ -1,11 +1,13 @@
 //! The database: opened, recovered, and handed out in sessions.
 
 use crate::definitions::{Definitions, Version};
+use crate::logs::{self, Logs, Recorded};
 use crate::maintenance::Checkpointer;
 use crate::{Config, Error, Loader, Session};
 use catalog::Epoch;
+use logging::content::{RecordKind, seal};
 use logging::{Content, EpochLog, Incarnation, LogConfig, LogError, LogStatistics, PepochFile};
-use recovery::{Progress, Recovered, RecoveryConfig, RecoveryReport};
+use recovery::{Progress, Recovered, RecoveryConfig, RecoveryReport, Undone};
 use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,7 +34,7 @@ pub(crate) struct Inner {
     pub(crate) folder: PathBuf,
     pub(crate) config: Config,
     pub(crate) definitions: Definitions,
-    pub(crate) log: Option<EpochLog>,
+    pub(crate) logs: Arc<Logs>,
     pub(crate) devices: Vec<PathBuf>,
     /// Held by whoever opens the snapshot.
     pub(crate) maintenance: Mutex<()>,
@@ -60,17 +62,33 @@ impl std::fmt::Debug for Database {
 impl Inner {
     /// The last epoch whose commits are acknowledged.
     pub(crate) fn durable(&self, worker: &Worker) -> Epoch {
-        match &self.log {
-            Some(log) => log.durable(),
-            None => Epoch(worker.epochs().current().0 - 1),
-        }
+        self.logs.durable().unwrap_or_else(|| Epoch(worker.epochs().current().0 - 1))
     }
 
     pub(crate) fn wait(&self, epoch: Epoch) -> Result<(), LogError> {
-        match &self.log {
-            Some(log) => log.wait(epoch),
-            None => Ok(()),
+        self.logs.wait(epoch)
+    }
+
+    /// Logs what recovery undid, before anything else is logged, so that the next recovery does not undo it again. Each
+    /// transaction is durable before the next one, as ARIES undoes one after the other.
+    fn log_compensations(&self, undone: Vec<Undone>) -> Result<(), Error> {
+        let tables = self.definitions.current().tables.clone();
+        for Undone { mut records } in undone {
+            let worker = Worker::new(tables.epochs.clone(), tables.memory.clone())
+                .ok_or(Error::TooManySessions(self.config.workers))?;
+            let slot = worker.slot();
+            tables.epochs.begin_commit(slot);
+            let order = tables.epochs.draw();
+            for record in &mut records {
+                seal(order, record);
+            }
+            let log = self.logs.at(0);
+            let appended = records.iter().try_for_each(|record| log.append(slot, record, order.epoch()));
+            tables.epochs.end_commit(slot);
+            appended?;
+            self.logs.complete(order.epoch())?;
         }
+        Ok(())
     }
 }
 
@@ -88,6 +106,7 @@ impl Database {
     /// # Errors
     /// As `open`.
     pub fn open_with(folder: &Path, config: Config, progress: &Progress) -> Result<Self, Error> {
+        let recorded = Recorded::of(&config)?;
         let disk = Arc::clone(&config.disk);
         disk.create_folder(folder).map_err(|error| LogError::io("create", folder, error))?;
         let lock_path = folder.join("lock");
@@ -105,30 +124,24 @@ impl Database {
             ..RecoveryConfig::default()
         };
         let recovered = recovery::recover(&disk, folder, &recovery, progress).map_err(Error::Recovery)?;
-        let (recovered, incarnation) = begin_incarnation(recovered, &config, folder)?;
-        let devices: Vec<PathBuf> =
-            recovered.pepoch.devices.iter().map(|device| folder.join(device)).collect();
-        let epochs = Arc::clone(&recovered.tables.epochs);
-        let log = match config.content {
-            Content::Off => None,
-            _ => {
-                let log = LogConfig {
-                    devices: recovered.pepoch.devices.clone(),
-                    file_bytes: config.log_file_bytes,
-                    flush_floor: config.flush_floor,
-                };
-                let files = recovered.log_files;
-                Some(EpochLog::start(&log, &devices, &disk, incarnation, &epochs, files)?)
-            }
-        };
-        for device in &devices {
-            disk.create_folder(device).map_err(|error| LogError::io("create", device, error))?;
+        let (mut recovered, incarnation) = begin_incarnation(recovered, &config, folder)?;
+        let begins_anew = !recovered.holds_anything();
+        let mut needs_checkpoint = recovered.kinds.iter().any(|kind| !recorded.content.mixes_with(*kind));
+        needs_checkpoint |= !config.shadow_logs.is_empty();
+        let contents = std::iter::once(config.content).chain(config.shadow_logs.iter().copied());
+        if contents.into_iter().any(Content::needs_slots) && !recovered.tables.have_slots() {
+            needs_checkpoint = true;
+            let (epochs, memory) = (recovered.tables.epochs.clone(), recovered.tables.memory.clone());
+            let mut worker = Worker::new(epochs, memory).ok_or(Error::TooManySessions(config.workers))?;
+            recovered.tables = recovered.tables.with_slots(&mut worker);
         }
+        let (logs, devices) = start_logs(&recovered, recorded, incarnation, &config, folder)?;
+        let undone = std::mem::take(&mut recovered.undone);
         let version = Version::new(1, recovered.schema, recovered.tables, recovered.statements);
         let inner = Arc::new(Inner {
             folder: folder.into(),
             definitions: Definitions::new(version),
-            log,
+            logs: Arc::new(logs),
             devices,
             maintenance: Mutex::default(),
             committed: AtomicU64::new(0),
@@ -138,6 +151,13 @@ impl Database {
             config,
             _lock: lock,
         });
+        if recorded.content.mixes_with(RecordKind::Compensation) {
+            inner.log_compensations(undone)?;
+        }
+        if needs_checkpoint && !begins_anew {
+            inner.checkpoint()?;
+        }
+        inner.logs.publish_shadows(&inner.config, incarnation)?;
         let every = inner.config.checkpoint_every;
         let checkpointer = every.map(|every| Arc::new(Checkpointer::start(Arc::downgrade(&inner), every)));
         Ok(Self { inner, report: Arc::new(recovered.report), _checkpointer: checkpointer })
@@ -192,10 +212,12 @@ impl Database {
 
     /// The last epoch whose commits are acknowledged.
     pub fn durable_epoch(&self) -> Epoch {
-        match &self.inner.log {
-            Some(log) => log.durable(),
-            None => Epoch(u64::MAX),
-        }
+        self.inner.logs.durable().unwrap_or(Epoch(u64::MAX))
+    }
+
+    /// What was written to each log since the database was opened, its own first, then shadow logs.
+    pub fn log_statistics(&self) -> Vec<(Content, LogStatistics)> {
+        self.inner.logs.statistics().collect()
     }
 
     /// What happened since the database was opened, of sessions that have published it: each does so now and then,
@@ -206,9 +228,37 @@ impl Database {
             read: self.inner.read.load(Ordering::Relaxed),
             failed: self.inner.failed.load(Ordering::Relaxed),
             conflicts: self.inner.conflicts.load(Ordering::Relaxed),
-            log: self.inner.log.as_ref().map(EpochLog::statistics).unwrap_or_default(),
+            log: self.inner.logs.statistics().next().map(|(_, own)| own).unwrap_or_default(),
         }
     }
+}
+
+/// Starts the logs of an incarnation; returns them and the folders of the log devices.
+fn start_logs(
+    recovered: &Recovered,
+    recorded: Recorded,
+    incarnation: u64,
+    config: &Config,
+    folder: &Path,
+) -> Result<(Logs, Vec<PathBuf>), Error> {
+    let disk = &config.disk;
+    let devices: Vec<PathBuf> = recovered.pepoch.devices.iter().map(|device| folder.join(device)).collect();
+    let epochs = &recovered.tables.epochs;
+    logs::remove_shadows(config, folder)?;
+    let mut logs = Logs::start_shadows(config, folder, incarnation, epochs)?;
+    if config.content != Content::Off {
+        let log = LogConfig {
+            devices: recovered.pepoch.devices.clone(),
+            file_bytes: config.log_file_bytes,
+            flush_floor: config.flush_floor,
+        };
+        let files = recovered.log_files.clone();
+        logs.add_own(recorded, EpochLog::start(&log, &devices, disk, incarnation, epochs, files)?);
+    }
+    for device in &devices {
+        disk.create_folder(device).map_err(|error| LogError::io("create", device, error))?;
+    }
+    Ok((logs, devices))
 }
 
 /// Makes the cut durable before anything new can be logged (DESIGN §6.3, last trap).
@@ -234,6 +284,7 @@ fn begin_incarnation(
             })
         };
     pepoch.incarnations.retain(alive);
+    pepoch.companions = logs::companions(config);
     pepoch.incarnations.push(Incarnation { number, cut: None });
     pepoch.write(&config.disk, folder)?;
     Ok((recovered, number))

@@ -2,6 +2,7 @@
 
 use checkpoint::CheckpointError;
 use logging::LogError;
+use logging::content::InvalidContent;
 use procedure::SqlError;
 use recovery::RecoveryError;
 use sql::StatementError;
@@ -33,6 +34,9 @@ pub enum Error {
     /// All worker slots are taken.
     #[error("all {0} worker slots are taken: close sessions, or raise the configured number of workers")]
     TooManySessions(usize),
+    /// The log can't hold what it is asked to.
+    #[error(transparent)]
+    InvalidContent(InvalidContent),
     /// The folder was made with other log devices.
     #[error("the folder was made with the log devices {made:?}, not {asked:?}: open it with those")]
     OtherDevices {
@@ -52,6 +56,7 @@ impl Error {
             Self::Log(_) | Self::Checkpoint(_) => "58030",
             Self::Recovery(_) => "XX001",
             Self::InUse(_) | Self::OtherDevices { .. } => "55006",
+            Self::InvalidContent(_) => "22023",
             Self::TooManySessions(_) => "53300",
         }
     }
@@ -72,5 +77,11 @@ impl From<StatementError> for Error {
 impl From<LogError> for Error {
     fn from(error: LogError) -> Self {
         Self::Log(error)
+    }
+}
+
+impl From<InvalidContent> for Error {
+    fn from(error: InvalidContent) -> Self {
+        Self::InvalidContent(error)
     }
 }

@@ -30,7 +30,9 @@ mod database;
 mod definitions;
 mod error;
 mod load;
+mod logs;
 mod maintenance;
+mod recording;
 mod session;
 mod utilization;
 
@@ -40,6 +42,7 @@ pub use config::Config;
 pub use database::{Database, Statistics};
 pub use error::Error;
 pub use load::Loader;
+pub use logging::content::Images;
 pub use logging::{Content, LogStatistics, Sequencing, disk};
 pub use procedure::{Conflict, SqlError};
 pub use recovery::{Method, Progress, RecoveryReport, ReplayMode, Stage};

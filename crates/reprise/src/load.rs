@@ -6,7 +6,7 @@ use crate::definitions::Version;
 use catalog::{Arena, CommitOrder, Datum, Value, datum_from_value};
 use procedure::SqlError;
 use std::sync::Arc;
-use storage::Worker;
+use storage::{Linker, Worker};
 
 /// Loads rows. Several may work at once, each in its thread; sessions must not use the tables meanwhile.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub struct Loader {
     arena: Arena,
     row: Vec<Datum>,
     image: Vec<u64>,
-    key: Vec<u8>,
+    linker: Linker,
 }
 
 impl Loader {
@@ -33,7 +33,7 @@ impl Loader {
             arena: Arena::default(),
             row: Vec::new(),
             image: Vec::new(),
-            key: Vec::new(),
+            linker: Linker::default(),
         })
     }
 
@@ -62,7 +62,9 @@ impl Loader {
         table.layout.encode(&self.row, &self.arena, &mut self.image);
         let store = self.version.tables.store(table.id);
         self.worker.enter();
-        let loaded = store.load(&self.image, self.order, &mut self.worker, &mut self.arena, &mut self.key);
+        let indexes = table.indexes.len();
+        let loaded = store.load(&self.image, self.order, indexes, &mut self.linker, &mut self.worker);
+        self.linker.forget();
         self.worker.exit();
         match loaded {
             Ok(true) => Ok(()),

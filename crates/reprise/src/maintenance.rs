@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::database::Inner;
+use catalog::Epoch;
 use checkpoint::CheckpointSummary;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{PoisonError, Weak};
@@ -13,23 +14,19 @@ impl Inner {
     pub(crate) fn checkpoint(&self) -> Result<CheckpointSummary, Error> {
         let _alone = self.maintenance.lock().unwrap_or_else(PoisonError::into_inner);
         let version = self.definitions.current();
-        let complete = |epoch| match &self.log {
-            Some(log) => log.complete(epoch),
-            None => Ok(()),
-        };
+        // What a transaction logs before it draws its order may be of an earlier epoch, but not of one that is complete.
+        let incomplete = version.tables.epochs.completed(|_| true).0 + 1;
         let (_, summary) = checkpoint::write(
             &self.config.disk,
-            &self.folder,
+            (&self.folder, &self.logs.shadows),
             &self.devices,
             version.statements.clone(),
             &version.tables,
             self.config.checkpoint_threads,
-            complete,
+            |epoch| self.logs.complete(epoch),
         )
         .map_err(Error::Checkpoint)?;
-        if let Some(log) = &self.log {
-            log.release_before(summary.bound.epoch())?;
-        }
+        self.logs.release_before(summary.bound.epoch().min(Epoch(incomplete)))?;
         Ok(summary)
     }
 }

@@ -3,17 +3,18 @@
 use crate::Error;
 use crate::database::Inner;
 use crate::definitions::{Version, unknown_procedure};
+use crate::recording::Recording;
 use crate::utilization::Utilization;
 use catalog::{Datum, Epoch, Value, datum_from_value, encode_value, now_us, value_from_datum};
-use logging::content::{CallRecord, StatementRecord, WritesBuilder, seal};
-use procedure::{Call, Failure, Machine, Procedure, SqlError, WitnessRecorder, execute};
+use logging::content::{CallRecord, StatementRecord, seal};
+use procedure::{Call, Failure, Machine, Procedure, SqlError, execute};
 use sql::Schema;
 use std::collections::HashMap;
 use std::ops::Index;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use storage::Worker;
-use transaction::{Committed, Description, Occ};
+use transaction::{Committed, Occ};
 
 /// Sessions publish their counters after this many calls.
 const PUBLISH_EVERY: u64 = 256;
@@ -74,7 +75,7 @@ impl Ticket {
 
     /// Whether it is.
     pub fn is_durable(&self) -> bool {
-        self.inner.log.as_ref().is_none_or(|log| log.durable() >= self.epoch)
+        self.inner.logs.durable().is_none_or(|durable| durable >= self.epoch)
     }
 
     /// Returns once it is.
@@ -110,11 +111,7 @@ pub struct Session {
     occ: Occ,
     machine: Machine,
     arguments: Vec<Datum>,
-    record: Vec<u8>,
-    witnesses: WitnessRecorder,
-    by_value: bool,
-    writes: WritesBuilder,
-    description: Description,
+    recording: Recording,
     known: Arc<Known>,
     /// The procedure that was called last, by its place among those known then.
     last: Option<(Arc<Known>, usize)>,
@@ -139,6 +136,7 @@ impl Session {
         let (epochs, memory) = (version.tables.epochs.clone(), version.tables.memory.clone());
         let worker = Worker::new(epochs, memory).ok_or(Error::TooManySessions(inner.config.workers))?;
         let seeds = now_us() as u64 ^ (worker.slot().0 as u64) << 56;
+        let recording = Recording::new(Arc::clone(&inner.logs), worker.slot());
         let occ = Occ::new(version.tables.clone(), worker);
         Ok(Self {
             known: Known::new(&version),
@@ -147,11 +145,7 @@ impl Session {
             occ,
             machine: Machine::default(),
             arguments: Vec::new(),
-            record: Vec::new(),
-            witnesses: WitnessRecorder::default(),
-            by_value: false,
-            writes: WritesBuilder::default(),
-            description: Description::default(),
+            recording,
             last: None,
             seeds,
             committed: 0,
@@ -163,10 +157,11 @@ impl Session {
         })
     }
 
-    /// Says whether the transactions from now on are logged by value: what they wrote, instead of what was asked. Their
-    /// records are longer, and replay does not run their procedures again. PACMAN §4.5 (ad-hoc transactions).
+    /// Says whether the transactions from now on are logged by value where the log holds commands otherwise: what they wrote,
+    /// instead of what was asked. Their records are longer, and replay does not run their procedures again. PACMAN §4.5
+    /// (ad-hoc transactions).
     pub fn log_by_value(&mut self, by_value: bool) {
-        self.by_value = by_value;
+        self.recording.by_value = by_value;
     }
 
     /// Calls a procedure and returns its outputs once the call is durable.
@@ -247,36 +242,29 @@ impl Session {
     }
 
     fn check_log(&self) -> Result<(), Error> {
-        match &self.inner.log {
-            Some(log) => Ok(log.check()?),
-            None => Ok(()),
-        }
+        Ok(self.inner.logs.check()?)
     }
 
     fn run_statement(&mut self, statement: &str) -> Result<Epoch, Error> {
         self.check_log()?;
         self.seeds = self.seeds.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let (timestamp_us, seed) = (now_us(), self.seeds);
-        StatementRecord { timestamp_us, seed, text: statement }.write(&mut self.record);
-        if let Some(log) = &self.inner.log {
-            log.check_size(self.record.len())?;
-        }
+        let asked = StatementRecord { timestamp_us, seed, text: statement };
+        let mut record = Vec::new();
+        asked.write_definition(&mut record);
+        self.inner.logs.check_size(record.len())?;
         let inner = Arc::clone(&self.inner);
         let epochs = Arc::clone(&self.version.tables.epochs);
         let mut drawn = epochs.current();
         let run = {
             // Nobody opens a snapshot while definitions change.
             let _alone = inner.maintenance.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            let record = &mut self.record;
             inner.definitions.change(statement, self.occ.worker(), |slot| {
                 epochs.begin_commit(slot);
                 let order = epochs.draw();
                 drawn = order.epoch();
-                seal(order, record);
-                let logged = match &inner.log {
-                    Some(log) => log.append(slot, record, order.epoch()),
-                    None => Ok(()),
-                };
+                seal(order, &mut record);
+                let logged = inner.logs.append(slot, &record, order.epoch());
                 epochs.end_commit(slot);
                 logged
             })?
@@ -288,8 +276,8 @@ impl Session {
                 self.arguments.clear();
                 self.last = None;
                 let bind = |session: &mut Self, _: &Procedure| {
-                    session.witnesses.begin(&[]);
-                    StatementRecord { timestamp_us, seed, text: statement }.write(&mut session.record);
+                    session.recording.witnesses.begin(&[]);
+                    asked.write(&mut session.recording.asked);
                     Ok(())
                 };
                 match self.run(&procedure, timestamp_us, seed, bind)? {
@@ -319,8 +307,8 @@ impl Session {
     }
 
     fn run_call(&mut self, name: &str, arguments: &[Value]) -> Result<Epoch, Error> {
-        if let (Some(true), Some(log)) = (self.utilization.call_begins(), &self.inner.log) {
-            log.note_saturation();
+        if self.utilization.call_begins() == Some(true) {
+            self.inner.logs.note_saturation();
         }
         let epoch = self.run_named(name, arguments);
         self.utilization.call_ends();
@@ -374,11 +362,12 @@ impl Session {
             return Err(SqlError::new("42883", message).into());
         }
         let (id, version) = (procedure.id, procedure.version);
+        let recording = &mut self.recording;
         let witnessed =
-            self.inner.config.record_witnesses && !self.by_value && !procedure.witnesses.is_empty();
-        self.witnesses.begin(if witnessed { &procedure.witnesses } else { &[] });
+            self.inner.config.record_witnesses && !recording.by_value && !procedure.witnesses.is_empty();
+        recording.witnesses.begin(if witnessed { &procedure.witnesses } else { &[] });
         CallRecord { procedure: id, version, timestamp_us, seed, witnessed, arguments: &[] }
-            .write(&mut self.record);
+            .write(&mut recording.asked);
         for (place, (_, parameter)) in procedure.inputs().enumerate() {
             let Some(value) = arguments.get(place).or(parameter.default.as_ref()) else {
                 let message = format!(
@@ -393,7 +382,7 @@ impl Session {
                 let detail = format!("Parameter \"{}\" of {}.", parameter.name, procedure.name);
                 SqlError::from(error).with_detail(detail)
             })?;
-            encode_value(datum, parameter.ty, &self.machine.arena, &mut self.record);
+            encode_value(datum, parameter.ty, &self.machine.arena, &mut recording.asked);
             self.arguments.push(datum);
         }
         Ok(())
@@ -418,21 +407,24 @@ impl Session {
             }
             let call = Call { procedure, timestamp_us, seed };
             let arguments = self.arguments.iter().copied();
-            let outcome =
-                match execute(call, arguments, &mut self.machine, &mut self.occ, &mut self.witnesses) {
-                    Ok(()) => {
-                        self.complete_record()?;
-                        self.commit()
-                    }
-                    Err(Failure::Error(error)) => match self.occ.rollback_after_error() {
-                        Ok(()) => Err(Failure::Error(error)),
-                        Err(conflict) => Err(Failure::Conflict(conflict)),
-                    },
-                    Err(failure) => {
+            let tapes = &mut self.recording.witnesses;
+            let outcome = match execute(call, arguments, &mut self.machine, &mut self.occ, tapes) {
+                Ok(()) => {
+                    if let Err(error) = self.recording.prepare(&self.occ) {
                         self.occ.rollback();
-                        Err(failure)
+                        return Err(error.into());
                     }
-                };
+                    self.commit()
+                }
+                Err(Failure::Error(error)) => match self.occ.rollback_after_error() {
+                    Ok(()) => Err(Failure::Error(error)),
+                    Err(conflict) => Err(Failure::Conflict(conflict)),
+                },
+                Err(failure) => {
+                    self.occ.rollback();
+                    Err(failure)
+                }
+            };
             match outcome {
                 Ok(epoch) => return epoch.map(Some),
                 Err(Failure::Error(error)) => {
@@ -449,49 +441,30 @@ impl Session {
         }
     }
 
-    /// Completes the record of a transaction that has run and is not committed yet; gives it up when the record is too
-    /// large.
-    #[inline]
-    fn complete_record(&mut self) -> Result<(), Error> {
-        let Self { inner, occ, record, writes, description, .. } = self;
-        let Some(log) = &inner.log else { return Ok(()) };
-        if self.by_value {
-            WritesBuilder::begin(record);
-            occ.describe_writes(description, |change, table, row, changed| {
-                writes.push(record, change, table, row, changed);
-            });
-        } else {
-            self.witnesses.append_to(record);
-        }
-        log.check_size(record.len()).map_err(|error| {
-            occ.rollback();
-            error.into()
-        })
-    }
-
+    /// The outer result is whether it committed, the inner one whether it is in the log.
     #[inline]
     fn commit(&mut self) -> Result<Result<Epoch, Error>, Failure> {
-        let Self { occ, record, inner, .. } = self;
-        let slot = occ.worker().slot();
-        let mut logged = Ok(());
-        let committed = occ.commit(|order| {
-            if let Some(log) = &inner.log {
-                seal(order, record);
-                logged = log.append(slot, record, order.epoch());
-            }
-        })?;
+        let committed = self.occ.commit(&mut self.recording);
+        let logged = self.recording.take_result().map_err(Error::from);
         let epoch = match committed {
-            Committed::Wrote(order) => {
+            Ok(Committed::Wrote(order)) => {
                 self.committed += 1;
                 order.epoch()
             }
-            Committed::Read(epoch) => {
+            Ok(Committed::Read(epoch)) => {
                 self.read += 1;
                 epoch
             }
+            Err(conflict) => {
+                return match logged {
+                    // Trying again would come to the same.
+                    Err(error) => Ok(Err(error)),
+                    Ok(()) => Err(conflict.into()),
+                };
+            }
         };
         self.after_call();
-        Ok(logged.map(|()| epoch).map_err(Error::from))
+        Ok(logged.map(|()| epoch))
     }
 
     #[inline]
@@ -513,7 +486,7 @@ impl Session {
         add(&self.inner.read, &mut self.read);
         add(&self.inner.failed, &mut self.failed);
         add(&self.inner.conflicts, &mut self.conflicts);
-        if self.inner.log.is_none() {
+        if self.inner.logs.durable().is_none() {
             // Without a logger nobody else ends epochs, and memory is reclaimed by epochs.
             let epochs = self.occ.worker().epochs();
             epochs.advance_from(epochs.current());

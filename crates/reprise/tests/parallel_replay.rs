@@ -6,7 +6,7 @@
 
 mod common;
 
-use common::{on, recovered_digest_on};
+use common::{SHADOWS, on, recovered_digest_on};
 use proptest::prelude::*;
 use reprise::disk::{CrashingDisk, Disk};
 use reprise::{Database, Error, Value};
@@ -364,6 +364,7 @@ fn check(case: &Case) {
     let folder = Path::new("/data");
     let mut config = on(Arc::clone(&disk));
     config.record_witnesses = case.witnesses;
+    config.shadow_logs = SHADOWS.to_vec();
     let db = Database::open(folder, config).unwrap();
     let mut session = db.session().unwrap();
     session.execute_script(&case.script()).unwrap();

@@ -20,6 +20,8 @@ mod memory;
 #[cfg(not(loom))]
 mod record;
 #[cfg(not(loom))]
+mod slots;
+#[cfg(not(loom))]
 mod snapshot;
 #[cfg(not(loom))]
 mod table;
@@ -35,7 +37,8 @@ pub use self::{
     index::{Approach, Cursor, Direction, Finger, Index, InsertOutcome, LeafChange, LeafObservation},
     memory::{Memory, OutOfMemory},
     record::{Change, Record, RecordState, RowWords},
+    slots::Slots,
     snapshot::SnapshotBound,
-    table::{DuplicateKey, TableStore},
+    table::{DuplicateKey, Linker, TableStore},
     worker::Worker,
 };

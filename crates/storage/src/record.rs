@@ -2,7 +2,8 @@
 //! Paper: Silo §4.4 (version word with lock and absence flags, validated reads, in-place writes).
 //!
 //! Layout in words: state, older version, address of the row buffer, then the record's own row buffer. A row
-//! buffer is its capacity followed by that many words; a row that outgrows its buffer moves to a new one.
+//! buffer is its capacity (in the low half of a word) followed by that many words; a row that outgrows its buffer moves to
+//! a new one. The high half of the own buffer's first word is the record's slot plus one, 0 where it has none.
 //! An older version is its state followed by a row buffer.
 //!
 //! Invariants: 1. row words, row address and older version change only under the lock, and the state changes before
@@ -24,6 +25,8 @@ const QUEUED: u64 = 1 << 60;
 const _: () = assert!(CommitOrder::BITS == 60);
 
 const HEADER_WORDS: usize = 3;
+const CAPACITY: u64 = u32::MAX as u64;
+const SLOT_SHIFT: u32 = 32;
 
 /// A record's version: the order of the transaction that wrote it, and whether there is a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,10 +99,16 @@ pub struct Change {
 #[derive(Clone, Copy, Debug)]
 pub struct RowWords<'a>(&'a [AtomicU64]);
 
-impl RowWords<'_> {
+impl<'a> RowWords<'a> {
     /// The words of the row's memory (the row itself may be shorter).
     pub fn capacity(self) -> usize {
         self.0.len()
+    }
+
+    /// The words that the row takes, without room to grow. To be asked while nobody writes.
+    pub fn used(self, layout: &RowLayout) -> impl ExactSizeIterator<Item = u64> + use<'a> {
+        let words = layout.used_words(|word| self.load(word)).min(self.0.len());
+        self.0[..words].iter().map(|word| word.load(Ordering::Relaxed))
     }
 
     /// One word.
@@ -168,9 +177,22 @@ impl Record {
         let pointer = std::ptr::with_exposed_provenance::<AtomicU64>(address as usize);
         // SAFETY: the address of a row buffer: a capacity, never changed, and that many words; kept alive by epochs.
         unsafe {
-            let capacity = (*pointer).load(Ordering::Relaxed) as usize;
+            let capacity = ((*pointer).load(Ordering::Relaxed) & CAPACITY) as usize;
             RowWords(std::slice::from_raw_parts(pointer.add(1), capacity))
         }
+    }
+
+    /// The place that the record has among its table's, where places are given.
+    #[inline]
+    pub fn slot(self) -> Option<u32> {
+        (self.word(HEADER_WORDS).load(Ordering::Relaxed) >> SLOT_SHIFT).checked_sub(1).map(|slot| slot as u32)
+    }
+
+    /// Gives the record its place among its table's. It is not shared yet, or nobody else is at work.
+    pub(crate) fn set_slot(self, slot: u32) {
+        let word = self.word(HEADER_WORDS);
+        let capacity = word.load(Ordering::Relaxed) & CAPACITY;
+        word.store(capacity | (u64::from(slot) + 1) << SLOT_SHIFT, Ordering::Relaxed);
     }
 
     fn own_buffer(self) -> u64 {
@@ -419,11 +441,7 @@ fn rebuilt_image(
         .slots()
         .iter()
         .map(|slot| match changes.clone().filter(|change| change.slot == *slot).last() {
-            Some(change) => match change.datum {
-                Datum::Bytes(span) => merged.push_bytes(arena.bytes(span)),
-                Datum::Wide(_) => merged.push_decimal(arena.decimal(change.datum, 0).expect("a decimal")),
-                other => other,
-            },
+            Some(change) => merged.adopt(change.datum, arena),
             None => row.column(*slot, &mut merged),
         })
         .collect();

@@ -4,9 +4,11 @@
 //! that its current row has; other entries may be there for a while and are told apart by the row itself.
 
 use crate::{
-    Finger, Index, InsertOutcome, LeafChange, Memory, OutOfMemory, Record, RecordState, RowWords, Worker,
+    Cursor, Direction, Finger, Index, InsertOutcome, LeafChange, Memory, OutOfMemory, Record, RecordState,
+    RowWords, Slots, Worker,
 };
 use catalog::{Arena, CommitOrder, Datum, Table};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A table's data.
@@ -17,17 +19,61 @@ pub struct TableStore {
     indexes: Vec<Arc<Index>>,
     /// The columns of each index's keys.
     key_columns: Vec<Vec<usize>>,
+    /// Where records have them.
+    slots: Option<Arc<Slots>>,
     /// Keeps what the indexes point to alive.
     memory: Arc<Memory>,
 }
 
+/// Adds many records to indexes, one after the other. To be used with one table, while its worker stays active.
+#[derive(Default, Debug)]
+pub struct Linker {
+    fingers: Vec<Finger>,
+    arena: Arena,
+    key: Vec<u8>,
+}
+
+impl Linker {
+    /// Forgets where the last inserts were, as the worker leaves.
+    pub fn forget(&mut self) {
+        self.fingers.clear();
+    }
+
+    /// Adds a record to some of a table's indexes, by the key of its row. Returns the place of an index, if there is one, that
+    /// has another record under that key already.
+    ///
+    /// # Errors
+    /// Out of memory.
+    pub fn link(
+        &mut self,
+        store: &TableStore,
+        places: Range<usize>,
+        record: Record,
+        worker: &mut Worker,
+    ) -> Result<Option<usize>, OutOfMemory> {
+        let Self { fingers, arena, key } = self;
+        fingers.resize_with(store.indexes.len(), Finger::default);
+        arena.clear();
+        for place in places {
+            store.key_of_row(place, record.row(), arena, key);
+            let index = &store.indexes[place];
+            let outcome = index.insert(key, record.address(), worker, &mut fingers[place], &mut |_| {})?;
+            if outcome != InsertOutcome::Inserted {
+                return Ok(Some(place));
+            }
+        }
+        Ok(None)
+    }
+}
+
 impl TableStore {
-    /// An empty table.
+    /// An empty table, whose records have slots or not.
     ///
     /// # Errors
     /// Out of memory.
     pub fn new(
         definition: Arc<Table>,
+        slots: Option<Slots>,
         memory: Arc<Memory>,
         worker: &mut Worker,
     ) -> Result<Self, OutOfMemory> {
@@ -37,7 +83,74 @@ impl TableStore {
             .map(|index| Ok(Arc::new(Index::new(definition.fixed_key_length(index), worker)?)))
             .collect::<Result<_, OutOfMemory>>()?;
         let key_columns = Self::columns_of(&definition);
-        Ok(Self { definition, indexes, key_columns, memory })
+        Ok(Self { definition, indexes, key_columns, slots: slots.map(Arc::new), memory })
+    }
+
+    /// A table of the same definition whose indexes are empty from a place on.
+    ///
+    /// # Errors
+    /// Out of memory.
+    pub fn with_empty_indexes(&self, from: usize, worker: &mut Worker) -> Result<Self, OutOfMemory> {
+        let mut empty = Self::new(Arc::clone(&self.definition), None, Arc::clone(&self.memory), worker)?;
+        empty.indexes[..from].clone_from_slice(&self.indexes[..from]);
+        Ok(Self { slots: self.slots.clone(), ..empty })
+    }
+
+    /// The slots, where records have them.
+    pub fn slots(&self) -> Option<&Slots> {
+        self.slots.as_deref()
+    }
+
+    /// Whether records have slots.
+    pub fn has_slots(&self) -> bool {
+        self.slots.is_some()
+    }
+
+    /// Gives every record a slot. Nobody else may be using the table; the worker is active.
+    pub fn with_slots(&self, worker: &Worker) -> Self {
+        debug_assert!(worker.is_active());
+        let slots = Slots::default();
+        let mut cursor = Cursor::default();
+        cursor.open(&[], None, Direction::Forward);
+        while cursor.read_leaf(&self.indexes[0]).is_some() {
+            while let Some(address) = cursor.next_buffered() {
+                Record::from_address(address).set_slot(slots.take());
+            }
+        }
+        let (definition, indexes) = (Arc::clone(&self.definition), self.indexes.clone());
+        let (key_columns, memory) = (self.key_columns.clone(), Arc::clone(&self.memory));
+        Self { definition, indexes, key_columns, slots: Some(Arc::new(slots)), memory }
+    }
+
+    /// Makes a record of this table that holds a row image but counts as absent until its transaction commits.
+    ///
+    /// # Errors
+    /// Out of memory.
+    #[inline]
+    pub fn create(&self, image: &[u64], worker: &mut Worker) -> Result<Record, OutOfMemory> {
+        let record = Record::create(image, worker)?;
+        if let Some(slots) = &self.slots {
+            record.set_slot(slots.take());
+        }
+        Ok(record)
+    }
+
+    /// Makes a record that has a slot already, as a log says.
+    ///
+    /// # Errors
+    /// Out of memory.
+    pub fn create_in(&self, slot: u32, image: &[u64], worker: &mut Worker) -> Result<Record, OutOfMemory> {
+        let record = Record::create(image, worker)?;
+        record.set_slot(slot);
+        Ok(record)
+    }
+
+    /// Frees a record that is in no index, once nobody can see it.
+    pub fn retire(&self, record: Record, worker: &mut Worker) {
+        if let (Some(slots), Some(slot)) = (&self.slots, record.slot()) {
+            slots.give_back(slot);
+        }
+        record.retire(worker);
     }
 
     /// The same data under a changed set of indexes: those that stay are kept, a new one is filled. Nobody else may
@@ -59,10 +172,11 @@ impl TableStore {
             });
         }
         let key_columns = Self::columns_of(&definition);
-        let table = Self { definition, indexes, key_columns, memory: Arc::clone(&self.memory) };
+        let (slots, memory) = (self.slots.clone(), Arc::clone(&self.memory));
+        let table = Self { definition, indexes, key_columns, slots, memory };
         for (place, index) in table.definition.indexes.iter().enumerate() {
             if !self.definition.indexes.iter().any(|old| old.id == index.id)
-                && let Err(duplicate) = table.fill(place, worker)?
+                && let Err(duplicate) = table.fill_new(place, worker)?
             {
                 return Ok(Err(duplicate));
             }
@@ -70,27 +184,39 @@ impl TableStore {
         Ok(Ok(table))
     }
 
-    fn fill(&self, place: usize, worker: &mut Worker) -> Result<Result<(), DuplicateKey>, OutOfMemory> {
-        let mut cursor = crate::Cursor::default();
-        cursor.open(&[], None, crate::Direction::Forward);
-        let (mut arena, mut key, mut previous) = (Arena::default(), Vec::new(), Vec::new());
-        let mut finger = Finger::default();
+    /// Adds the rows of a range of primary keys to some of the indexes. The worker is active.
+    ///
+    /// # Errors
+    /// Out of memory.
+    pub fn fill(
+        &self,
+        places: Range<usize>,
+        (lower, upper): (&[u8], Option<&[u8]>),
+        worker: &mut Worker,
+    ) -> Result<(), OutOfMemory> {
+        let mut cursor = Cursor::default();
+        cursor.open(lower, upper, Direction::Forward);
+        let mut linker = Linker::default();
         while cursor.read_leaf(&self.indexes[0]).is_some() {
             while let Some(address) = cursor.next_buffered() {
                 let record = Record::from_address(address);
-                if record.stable_state().is_absent() {
-                    continue;
+                if !record.stable_state().is_absent() {
+                    linker.link(self, places.clone(), record, worker)?;
                 }
-                arena.clear();
-                self.key_of_row(place, record.row(), &mut arena, &mut key);
-                self.indexes[place].insert(&key, address, worker, &mut finger, &mut |_| {})?;
             }
         }
+        Ok(())
+    }
+
+    fn fill_new(&self, place: usize, worker: &mut Worker) -> Result<Result<(), DuplicateKey>, OutOfMemory> {
+        self.fill(place..place + 1, (&[], None), worker)?;
+        let mut cursor = Cursor::default();
+        let (mut arena, mut key, mut previous) = (Arena::default(), Vec::new(), Vec::new());
         if !self.definition.indexes[place].unique {
             return Ok(Ok(()));
         }
         let own_columns = self.definition.indexes[place].columns.len();
-        cursor.open(&[], None, crate::Direction::Forward);
+        cursor.open(&[], None, Direction::Forward);
         while cursor.read_leaf(&self.indexes[place]).is_some() {
             while let Some(address) = cursor.next_buffered() {
                 arena.clear();
@@ -175,8 +301,8 @@ impl TableStore {
         has_null
     }
 
-    /// Adds a row image that is committed already, as loading does. False when its primary key is taken. The worker is
-    /// active; `arena` and `key` are emptied and used.
+    /// Adds a row image that is committed already, as loading does, to some of the indexes, the primary one among them. False
+    /// when its primary key is taken. The worker is active.
     ///
     /// # Errors
     /// Out of memory.
@@ -184,25 +310,14 @@ impl TableStore {
         &self,
         image: &[u64],
         order: CommitOrder,
+        indexes: usize,
+        linker: &mut Linker,
         worker: &mut Worker,
-        arena: &mut Arena,
-        key: &mut Vec<u8>,
     ) -> Result<bool, OutOfMemory> {
-        let record = Record::create(image, worker)?;
-        arena.clear();
-        for place in 0..self.indexes.len() {
-            self.key_of_row(place, record.row(), arena, key);
-            let outcome = self.indexes[place].insert(
-                key,
-                record.address(),
-                worker,
-                &mut Finger::default(),
-                &mut |_| {},
-            )?;
-            if place == 0 && outcome != InsertOutcome::Inserted {
-                record.retire(worker);
-                return Ok(false);
-            }
+        let record = self.create(image, worker)?;
+        if linker.link(self, 0..indexes, record, worker)? == Some(0) {
+            self.retire(record, worker);
+            return Ok(false);
         }
         record.unlock(RecordState::present(order));
         Ok(true)
@@ -240,7 +355,7 @@ impl TableStore {
             self.key_of_row(place, record.row(), arena, &mut key);
             self.indexes[place].remove(&key, worker);
         }
-        record.retire(worker);
+        self.retire(record, worker);
     }
 }
 

@@ -132,14 +132,7 @@ impl WriteSet {
 
     /// Appends a new column value to an entry.
     pub(crate) fn change(&mut self, entry: usize, slot: ColumnSlot, datum: Datum, from: &Arena) {
-        let datum = match datum {
-            Datum::Bytes(span) => self.arena.push_bytes(from.bytes(span)),
-            Datum::Wide(_) => match from.decimal(datum, 0) {
-                Some(decimal) => self.arena.push_decimal(decimal),
-                None => Datum::Null,
-            },
-            other => other,
-        };
+        let datum = self.arena.adopt(datum, from);
         let at = self.changes.len() as u32;
         self.changes.push((Change { slot, datum }, END));
         let entry = &mut self.entries[entry];
@@ -158,14 +151,7 @@ impl WriteSet {
     /// The last new value of a column, brought into another arena.
     pub(crate) fn latest(&self, entry: usize, slot: ColumnSlot, to: &mut Arena) -> Option<Datum> {
         let change = self.changes(entry).filter(|change| change.slot == slot).last()?;
-        Some(match change.datum {
-            Datum::Bytes(span) => to.push_bytes(self.arena.bytes(span)),
-            Datum::Wide(_) => match self.arena.decimal(change.datum, 0) {
-                Some(decimal) => to.push_decimal(decimal),
-                None => Datum::Null,
-            },
-            other => other,
-        })
+        Some(to.adopt(change.datum, &self.arena))
     }
 }
 

@@ -8,5 +8,5 @@ mod digest;
 mod garbage;
 mod tables;
 
-pub use concurrency::{Committed, Description, Expectations, Occ};
+pub use concurrency::{CommitLog, Committed, Described, Description, Expectations, Occ, Writing};
 pub use tables::Tables;

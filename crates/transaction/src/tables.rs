@@ -5,7 +5,7 @@ use catalog::{Table, TableId};
 use procedure::SqlError;
 use sql::Effect;
 use std::sync::{Arc, Mutex};
-use storage::{Epochs, Memory, SnapshotBound, TableStore, Worker};
+use storage::{Epochs, Memory, Slots, SnapshotBound, TableStore, Worker};
 
 /// The data of a database. Cheap to clone; a definition change makes a new one.
 #[derive(Clone, Debug)]
@@ -17,6 +17,8 @@ pub struct Tables {
     pub memory: Arc<Memory>,
     /// The open snapshot.
     pub snapshot: Arc<SnapshotBound>,
+    /// Whether records of new tables have slots.
+    slotted: bool,
     /// What workers that are gone have left to clean up.
     pub(crate) orphans: Arc<Mutex<Vec<Garbage>>>,
 }
@@ -24,7 +26,30 @@ pub struct Tables {
 impl Tables {
     /// No tables yet.
     pub fn new(epochs: Arc<Epochs>, memory: Arc<Memory>) -> Self {
-        Self { stores: Vec::new(), epochs, memory, snapshot: Arc::default(), orphans: Arc::default() }
+        let (snapshot, orphans) = (Arc::default(), Arc::default());
+        Self { stores: Vec::new(), epochs, memory, snapshot, slotted: false, orphans }
+    }
+
+    /// Says that records of tables made from now on have slots.
+    #[must_use]
+    pub fn slotted(self) -> Self {
+        Self { slotted: true, ..self }
+    }
+
+    /// Whether all records have slots.
+    pub fn have_slots(&self) -> bool {
+        self.slotted && self.iter().all(|store| store.has_slots())
+    }
+
+    /// Gives all records slots. Nobody else may be using the tables.
+    #[must_use]
+    pub fn with_slots(mut self, worker: &mut Worker) -> Self {
+        worker.enter();
+        for store in self.stores.iter_mut().flatten() {
+            *store = Arc::new(store.with_slots(worker));
+        }
+        worker.exit();
+        self.slotted()
     }
 
     /// The data of a table.
@@ -59,7 +84,8 @@ impl Tables {
             Effect::None | Effect::Run(_) => {}
             Effect::CreateTable(table) => {
                 let memory = Arc::clone(&self.memory);
-                self.set(TableStore::new(Arc::clone(table), memory, worker).map_err(out_of_memory)?);
+                let slots = self.slotted.then(Slots::default);
+                self.set(TableStore::new(Arc::clone(table), slots, memory, worker).map_err(out_of_memory)?);
             }
             Effect::ChangeIndexes(table) => {
                 let changed = self.store(table.id).with_definition(Arc::clone(table), worker);

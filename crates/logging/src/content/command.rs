@@ -5,9 +5,9 @@
 //! A call's payload: procedure (varint), version (varint), flags (u8: 1 = a time follows, 2 = a seed follows, 4 = witness
 //! values stand at the end), time (i64, microseconds since 2000), seed (u64), then the arguments as `catalog::encode_value`
 //! writes them, then the witness values: for each witness of the procedure the number of its values (varint) and they.
-//! A statement's payload: time (i64), seed (u64), its text.
+//! A statement's payload, and a definition's: time (i64), seed (u64), its text.
 
-use super::{KIND_CALL, KIND_STATEMENT, begin};
+use super::{RecordKind, begin};
 use catalog::{DecodeError, ProcedureId, Reader, put_varint};
 
 const HAS_TIMESTAMP: u8 = 1;
@@ -34,7 +34,7 @@ pub struct CallRecord<'a> {
 impl<'a> CallRecord<'a> {
     /// Writes the record; arguments and witness values may be appended until it is sealed.
     pub fn write(&self, buffer: &mut Vec<u8>) {
-        begin(KIND_CALL, buffer);
+        begin(RecordKind::Call, buffer);
         put_varint(self.procedure.0.into(), buffer);
         put_varint(self.version.into(), buffer);
         let has_timestamp = if self.timestamp_us == 0 { 0 } else { HAS_TIMESTAMP };
@@ -75,9 +75,18 @@ pub struct StatementRecord<'a> {
 }
 
 impl<'a> StatementRecord<'a> {
-    /// Writes the record.
+    /// Writes the record of a transaction of one statement.
     pub fn write(&self, buffer: &mut Vec<u8>) {
-        begin(KIND_STATEMENT, buffer);
+        self.write_as(RecordKind::Statement, buffer);
+    }
+
+    /// Writes the record of a definition.
+    pub fn write_definition(&self, buffer: &mut Vec<u8>) {
+        self.write_as(RecordKind::Definition, buffer);
+    }
+
+    fn write_as(&self, kind: RecordKind, buffer: &mut Vec<u8>) {
+        begin(kind, buffer);
         buffer.extend_from_slice(&self.timestamp_us.to_le_bytes());
         buffer.extend_from_slice(&self.seed.to_le_bytes());
         buffer.extend_from_slice(self.text.as_bytes());
@@ -110,8 +119,8 @@ mod tests {
         let mut bytes = Vec::new();
         call.write(&mut bytes);
         seal(CommitOrder(99), &mut bytes);
-        let (order, record) = read(&mut Reader::new(&bytes)).unwrap();
-        assert_eq!((order, record), (CommitOrder(99), Record::Call(call)));
+        let read_back = read(&mut Reader::new(&bytes)).unwrap();
+        assert_eq!(read_back, (CommitOrder(99), RecordKind::Call, Record::Call(call)));
         for at in 0..bytes.len() {
             for bit in 0..8 {
                 let mut damaged = bytes.clone();

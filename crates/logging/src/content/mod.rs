@@ -4,9 +4,13 @@
 //! which is the transaction's id too, then the payload of the kind. This is the only description of that layout.
 
 mod command;
+mod operations;
+mod slots;
 mod writes;
 
 pub use command::{CallRecord, StatementRecord};
+pub use operations::{Compensation, Operation, OperationsBuilder, Outcome, Side};
+pub use slots::{SlotWrite, SlotsBuilder, SlotsRecord};
 pub use writes::{Write, WritesBuilder, WritesRecord};
 
 use catalog::{CommitOrder, DecodeError, Reader};
@@ -22,11 +26,79 @@ pub enum Content {
     /// What was asked: procedure and arguments.
     #[default]
     Command,
+    /// What was asked or what it changed, of each transaction what a bound on recovery asks for.
+    Adaptive,
+    /// After images by table and primary key.
+    Logical,
+    /// After images by table and slot.
+    Physical,
+    /// Each operation with what was before and after it, and what became of its transaction.
+    Physiological,
+}
+
+/// What a log by value holds of a row that was updated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Images {
+    /// All of it.
+    Rows,
+    /// The columns that changed.
+    Columns,
+}
+
+/// What a log can't hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum InvalidContent {
+    /// Physical records are found by slot, in any order, so the last one must be the whole row.
+    #[error(
+        "physical records hold whole rows, as replay takes the newest of a slot alone: leave out --differential on"
+    )]
+    PhysicalColumns,
+    /// There is nothing to leave out.
+    #[error(
+        "only physiological logs can be written without what undo needs, not {0} ones: leave out --no-undo"
+    )]
+    NothingToUndo(Content),
+    /// A log beside another is for comparison.
+    #[error("a log of nothing can't be compared with: leave out --shadow-log {0}")]
+    EmptyShadow(Content),
 }
 
 impl Content {
     /// All of them, as the command line names them.
-    pub const NAMES: [(&str, Self); 2] = [("off", Self::Off), ("command", Self::Command)];
+    pub const NAMES: [(&str, Self); 6] = [
+        ("off", Self::Off),
+        ("command", Self::Command),
+        ("adaptive", Self::Adaptive),
+        ("logical", Self::Logical),
+        ("physical", Self::Physical),
+        ("physiological", Self::Physiological),
+    ];
+
+    /// What it holds of updated rows where nothing else is asked for.
+    pub fn images(self) -> Images {
+        match self {
+            Self::Logical | Self::Physical => Images::Rows,
+            _ => Images::Columns,
+        }
+    }
+
+    /// Whether rows must have slots.
+    pub fn needs_slots(self) -> bool {
+        self == Self::Physical
+    }
+
+    /// Whether one replay can go over records of both.
+    pub fn mixes_with(self, kind: RecordKind) -> bool {
+        match kind {
+            RecordKind::Definition => true,
+            RecordKind::Call | RecordKind::Statement => matches!(self, Self::Command | Self::Adaptive),
+            RecordKind::Writes => !matches!(self, Self::Physical),
+            RecordKind::Slots => self == Self::Physical,
+            RecordKind::Operation | RecordKind::Compensation | RecordKind::Outcome => {
+                self == Self::Physiological
+            }
+        }
+    }
 }
 
 impl FromStr for Content {
@@ -49,12 +121,48 @@ impl fmt::Display for Content {
     }
 }
 
-const KIND_CALL: u8 = 1;
-const KIND_STATEMENT: u8 = 2;
-const KIND_WRITES: u8 = 3;
 const LENGTH_BYTES: usize = 4;
 const CHECKED_FROM: usize = 8;
 const ORDER_AT: usize = 9;
+
+/// What a record is, by the byte that says so.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum RecordKind {
+    /// A call of a procedure.
+    Call = 1,
+    /// A transaction of one statement.
+    Statement = 2,
+    /// A transaction by what it wrote, by table and primary key.
+    Writes = 3,
+    /// A definition.
+    Definition = 4,
+    /// A transaction by what it wrote, by table and slot.
+    Slots = 5,
+    /// An operation of a transaction whose fate another record tells.
+    Operation = 6,
+    /// An operation that was undone.
+    Compensation = 7,
+    /// The fate of a transaction whose operations are logged.
+    Outcome = 8,
+}
+
+impl RecordKind {
+    const ALL: [Self; 8] = [
+        Self::Call,
+        Self::Statement,
+        Self::Writes,
+        Self::Definition,
+        Self::Slots,
+        Self::Operation,
+        Self::Compensation,
+        Self::Outcome,
+    ];
+
+    fn of(byte: u8) -> Result<Self, DecodeError> {
+        Self::ALL.into_iter().find(|kind| *kind as u8 == byte).ok_or(DecodeError)
+    }
+}
 
 /// A record as it was read.
 #[derive(Clone, PartialEq, Debug)]
@@ -62,18 +170,35 @@ const ORDER_AT: usize = 9;
 pub enum Record<'a> {
     /// A call of a procedure.
     Call(CallRecord<'a>),
-    /// A statement: a definition, or a transaction of one statement.
+    /// A transaction of one statement. Logs of format version 1 have definitions here too.
     Statement(StatementRecord<'a>),
-    /// A transaction by what it wrote.
+    /// A transaction by what it wrote, by table and primary key.
     Writes(WritesRecord<'a>),
+    /// A definition.
+    Definition(StatementRecord<'a>),
+    /// A transaction by what it wrote, by table and slot.
+    Slots(SlotsRecord<'a>),
+    /// An operation of a transaction whose fate another record tells. The record's order names the transaction.
+    Operation(Operation<'a>),
+    /// An operation that was undone.
+    Compensation(Compensation<'a>),
+    /// The fate of a transaction whose operations are logged.
+    Outcome(Outcome),
 }
 
-/// Begins a record in an empty buffer; the order is filled in by `seal`.
-fn begin(kind: u8, buffer: &mut Vec<u8>) {
-    buffer.clear();
+/// Begins a record at the end of a buffer, and returns where; the order is filled in by `seal`.
+fn append(kind: RecordKind, buffer: &mut Vec<u8>) -> usize {
+    let start = buffer.len();
     buffer.extend_from_slice(&[0; CHECKED_FROM]);
-    buffer.push(kind);
+    buffer.push(kind as u8);
     buffer.extend_from_slice(&[0; 8]);
+    start
+}
+
+/// Begins a record in a buffer, which is emptied.
+fn begin(kind: RecordKind, buffer: &mut Vec<u8>) {
+    buffer.clear();
+    append(kind, buffer);
 }
 
 /// Completes a record: its place in the serial order, length and checksum.
@@ -86,11 +211,11 @@ pub fn seal(order: CommitOrder, record: &mut [u8]) {
     record[LENGTH_BYTES..CHECKED_FROM].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// Reads the next record of a batch: its order and contents.
+/// Reads the next record of a batch: its order, kind and contents.
 ///
 /// # Errors
 /// Bytes that are no record.
-pub fn read<'a>(reader: &mut Reader<'a>) -> Result<(CommitOrder, Record<'a>), DecodeError> {
+pub fn read<'a>(reader: &mut Reader<'a>) -> Result<(CommitOrder, RecordKind, Record<'a>), DecodeError> {
     let length = u32::from_le_bytes(reader.array()?) as usize;
     let body = reader.take(length)?;
     let mut reader = Reader::new(body);
@@ -98,28 +223,33 @@ pub fn read<'a>(reader: &mut Reader<'a>) -> Result<(CommitOrder, Record<'a>), De
     if checksum != crc32c::crc32c(body.get(4..).ok_or(DecodeError)?) {
         return Err(DecodeError);
     }
-    parse(&mut reader)
+    read_body(&mut reader)
 }
 
-/// Reads a record that was read before: its checksum is known to hold.
+/// Reads a record that was read before, without checking it again.
 ///
 /// # Errors
-/// Bytes that no record begins with.
+/// Bytes that are no record.
 pub fn read_again<'a>(reader: &mut Reader<'a>) -> Result<(CommitOrder, Record<'a>), DecodeError> {
     let length = u32::from_le_bytes(reader.array()?) as usize;
-    let mut reader = Reader::new(reader.take(length)?);
-    reader.array::<4>()?;
-    parse(&mut reader)
+    let mut reader = Reader::new(reader.take(length)?.get(4..).ok_or(DecodeError)?);
+    let (order, _, record) = read_body(&mut reader)?;
+    Ok((order, record))
 }
 
-fn parse<'a>(reader: &mut Reader<'a>) -> Result<(CommitOrder, Record<'a>), DecodeError> {
+fn read_body<'a>(reader: &mut Reader<'a>) -> Result<(CommitOrder, RecordKind, Record<'a>), DecodeError> {
     let [kind] = reader.array()?;
     let order = CommitOrder(u64::from_le_bytes(reader.array()?));
+    let kind = RecordKind::of(kind)?;
     let record = match kind {
-        KIND_CALL => Record::Call(CallRecord::read(reader)?),
-        KIND_STATEMENT => Record::Statement(StatementRecord::read(reader)?),
-        KIND_WRITES => Record::Writes(WritesRecord::read(reader)?),
-        _ => return Err(DecodeError),
+        RecordKind::Call => Record::Call(CallRecord::read(reader)?),
+        RecordKind::Statement => Record::Statement(StatementRecord::read(reader)?),
+        RecordKind::Writes => Record::Writes(WritesRecord::read(reader)?),
+        RecordKind::Definition => Record::Definition(StatementRecord::read(reader)?),
+        RecordKind::Slots => Record::Slots(SlotsRecord::read(reader)?),
+        RecordKind::Operation => Record::Operation(Operation::read(reader)?),
+        RecordKind::Compensation => Record::Compensation(Compensation::read(reader)?),
+        RecordKind::Outcome => Record::Outcome(Outcome::read(reader)?),
     };
-    Ok((order, record))
+    Ok((order, kind, record))
 }

@@ -1,18 +1,25 @@
-//! Write-set records: what a transaction changed, by table and primary key; for transactions that are not logged as calls.
-//! Paper: PACMAN §4.5 (ad-hoc transactions).
+//! Write-set records: what a transaction changed, by table and primary key. A logical log consists of them; in other logs
+//! they stand for transactions that are not logged as calls.
+//! Paper: PACMAN §§2.2, 4.5 (logical logging, ad-hoc transactions); command logging §IV-A (differential logging).
 //!
-//! Payload: one write after the other. A write: kind (u8: 1 = insert, 2 = update, 3 = delete), table (varint), length of
-//! the rest (varint); an insert has all columns in order; an update and a delete have the primary key's columns in its
-//! order, and an update the changed columns then, each its place (varint) and value.
+//! Payload: one write after the other. A write: kind (u8: 1 = insert, 2 = update, 3 = delete, 4 = insert of an image, 5 =
+//! update to an image), table (varint), length of the rest (varint). An insert has all columns in order; an update and a
+//! delete have the primary key's columns in its order, and an update the changed columns then, each its place (varint) and
+//! value; an image is the row's words as `catalog::RowLayout` lays them out, little-endian.
 
-use super::{KIND_WRITES, begin};
+use super::{Images, RecordKind, begin};
 use catalog::{
-    Arena, Datum, DecodeError, Reader, RowChange, Table, TableId, decode_value, encode_value, put_varint,
+    Arena, Datum, DecodeError, Reader, RowChange, RowLayout, Table, TableId, decode_value, encode_value,
+    put_varint, skip_value,
 };
 
 const INSERT: u8 = 1;
 const UPDATE: u8 = 2;
 const DELETE: u8 = 3;
+const INSERT_IMAGE: u8 = 4;
+const UPDATE_IMAGE: u8 = 5;
+/// Bytes of kind, table and length.
+const WRITE_HEADER: usize = 11;
 
 /// A write set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +34,7 @@ pub struct Write<'a> {
     pub change: RowChange,
     /// To a row of which table.
     pub table: TableId,
+    images: Images,
     body: &'a [u8],
 }
 
@@ -36,10 +44,106 @@ pub struct WritesBuilder {
     body: Vec<u8>,
 }
 
+/// The bytes of a row's words.
+pub(super) fn put_words(words: impl Iterator<Item = u64>, out: &mut Vec<u8>) {
+    words.for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+}
+
+/// The words of an image.
+pub(super) fn words_of(image: &[u8]) -> impl ExactSizeIterator<Item = u64> {
+    image.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")))
+}
+
+/// Checks that bytes are an image of a row of a table, as far as can be told.
+pub(super) fn check_image(image: &[u8], table: &Table) -> Result<(), DecodeError> {
+    let whole = image.len().is_multiple_of(8) && image.len() / 8 >= table.layout.fixed_words();
+    if whole { Ok(()) } else { Err(DecodeError) }
+}
+
+/// Encodes the primary key of a row whose columns are read one after the other: all of them in order, or the key's first.
+pub(super) fn read_key(
+    reader: &mut Reader<'_>,
+    key_first: bool,
+    table: &Table,
+    (arena, row): (&mut Arena, &mut Vec<Datum>),
+    key: &mut Vec<u8>,
+) -> Result<(), DecodeError> {
+    let columns = &table.primary().columns;
+    let ty = |column: usize| table.columns[column].ty.into();
+    if key_first {
+        for column in columns {
+            let value = decode_value(ty(*column), reader, arena)?;
+            table.encode_key_column(*column, value, arena, key);
+        }
+        return Ok(());
+    }
+    row.clear();
+    let last = columns.iter().copied().max().unwrap_or(0);
+    for column in 0..=last {
+        row.push(if columns.contains(&column) {
+            decode_value(ty(column), reader, arena)?
+        } else {
+            skip_value(ty(column), reader)?;
+            Datum::Null
+        });
+    }
+    columns.iter().for_each(|column| table.encode_key_column(*column, row[*column], arena, key));
+    Ok(())
+}
+
+/// Encodes the primary key of an image.
+fn key_of_image(
+    image: &[u8],
+    table: &Table,
+    arena: &mut Arena,
+    key: &mut Vec<u8>,
+) -> Result<(), DecodeError> {
+    check_image(image, table)?;
+    let word = |at: usize| u64::from_le_bytes(image[at * 8..at * 8 + 8].try_into().expect("eight bytes"));
+    for column in &table.primary().columns {
+        let slot = table.layout.slots()[*column];
+        let value = RowLayout::decode(slot, image.len() / 8, word, arena);
+        table.encode_key_column(*column, value, arena, key);
+    }
+    Ok(())
+}
+
+/// Reads all columns of an image.
+pub(super) fn decode_image(
+    image: &[u8],
+    table: &Table,
+    arena: &mut Arena,
+    row: &mut Vec<Datum>,
+) -> Result<(), DecodeError> {
+    check_image(image, table)?;
+    let word = |at: usize| u64::from_le_bytes(image[at * 8..at * 8 + 8].try_into().expect("eight bytes"));
+    let columns = table.layout.slots().iter();
+    row.extend(columns.map(|slot| RowLayout::decode(*slot, image.len() / 8, word, arena)));
+    Ok(())
+}
+
 impl WritesBuilder {
     /// Begins a record in a buffer.
     pub fn begin(buffer: &mut Vec<u8>) {
-        begin(KIND_WRITES, buffer);
+        begin(RecordKind::Writes, buffer);
+    }
+
+    /// Bytes of a record without writes.
+    pub fn empty_bytes() -> usize {
+        let mut buffer = Vec::new();
+        Self::begin(&mut buffer);
+        buffer.len()
+    }
+
+    /// Most bytes of an image of so many words with what stands before it.
+    pub fn image_bytes(words: usize) -> usize {
+        WRITE_HEADER + words * 8
+    }
+
+    fn put(buffer: &mut Vec<u8>, kind: u8, table: TableId, length: usize) {
+        buffer.push(kind);
+        put_varint(table.0.into(), buffer);
+        put_varint(length as u64, buffer);
     }
 
     /// Appends a write. `row` has a datum for every column; of an update those in `changed` count, and the key's.
@@ -66,14 +170,25 @@ impl WritesBuilder {
                 put(*column, &mut self.body);
             }
         }
-        buffer.push(match change {
+        let kind = match change {
             RowChange::Insert => INSERT,
             RowChange::Update => UPDATE,
             RowChange::Delete => DELETE,
-        });
-        put_varint(table.id.0.into(), buffer);
-        put_varint(self.body.len() as u64, buffer);
+        };
+        Self::put(buffer, kind, table.id, self.body.len());
         buffer.extend_from_slice(&self.body);
+    }
+
+    /// Appends an insert of, or an update to, a row of these words.
+    pub fn push_image(
+        buffer: &mut Vec<u8>,
+        change: RowChange,
+        table: TableId,
+        words: impl ExactSizeIterator<Item = u64>,
+    ) {
+        let kind = if change == RowChange::Insert { INSERT_IMAGE } else { UPDATE_IMAGE };
+        Self::put(buffer, kind, table, words.len() * 8);
+        put_words(words, buffer);
     }
 }
 
@@ -104,21 +219,54 @@ impl<'a> WritesRecord<'a> {
 }
 
 impl<'a> Write<'a> {
-    fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+    pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let [kind] = reader.array()?;
-        let change = match kind {
-            INSERT => RowChange::Insert,
-            UPDATE => RowChange::Update,
-            DELETE => RowChange::Delete,
+        let (change, images) = match kind {
+            INSERT => (RowChange::Insert, Images::Columns),
+            UPDATE => (RowChange::Update, Images::Columns),
+            DELETE => (RowChange::Delete, Images::Columns),
+            INSERT_IMAGE => (RowChange::Insert, Images::Rows),
+            UPDATE_IMAGE => (RowChange::Update, Images::Rows),
             _ => return Err(DecodeError),
         };
         let table = TableId(u32::try_from(reader.varint()?).map_err(|_| DecodeError)?);
         let length = usize::try_from(reader.varint()?).map_err(|_| DecodeError)?;
-        Ok(Self { change, table, body: reader.take(length)? })
+        Ok(Self { change, table, images, body: reader.take(length)? })
     }
 
-    /// Reads its values: `row` gets a datum for every column, NULL where none is given; `changed` the changed columns of an
-    /// update.
+    /// The words of the row as it is afterwards, where the write has them.
+    ///
+    /// # Errors
+    /// They are too few for a row of the table.
+    pub fn image(
+        &self,
+        table: &Table,
+    ) -> Result<Option<impl ExactSizeIterator<Item = u64> + 'a>, DecodeError> {
+        if self.images == Images::Columns {
+            return Ok(None);
+        }
+        check_image(self.body, table)?;
+        Ok(Some(words_of(self.body)))
+    }
+
+    /// Appends the primary key of its row to `key`; `scratch` is worked with.
+    ///
+    /// # Errors
+    /// Bytes that no write to the table is written as.
+    pub fn key(
+        &self,
+        table: &Table,
+        scratch: (&mut Arena, &mut Vec<Datum>),
+        key: &mut Vec<u8>,
+    ) -> Result<(), DecodeError> {
+        if self.images == Images::Rows {
+            return key_of_image(self.body, table, scratch.0, key);
+        }
+        read_key(&mut Reader::new(self.body), self.change != RowChange::Insert, table, scratch, key)
+    }
+
+    /// Reads its values: `row` gets a datum for every column, NULL where none is given; `changed` the columns that an update
+    /// sets.
     ///
     /// # Errors
     /// Bytes that no write to the table is written as.
@@ -131,6 +279,14 @@ impl<'a> Write<'a> {
     ) -> Result<(), DecodeError> {
         row.clear();
         changed.clear();
+        if self.images == Images::Rows {
+            decode_image(self.body, table, arena, row)?;
+            if self.change == RowChange::Update {
+                let keys = &table.primary().columns;
+                changed.extend((0..row.len()).filter(|column| !keys.contains(column)));
+            }
+            return Ok(());
+        }
         let mut reader = Reader::new(self.body);
         if self.change == RowChange::Insert {
             for column in &table.columns {

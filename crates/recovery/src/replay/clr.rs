@@ -48,7 +48,9 @@ pub(crate) fn replay(
         replay.tables.epochs.advance_to(order.epoch());
         match record {
             Record::Call(call) => replay.call(order, &call)?,
-            Record::Statement(statement) => replay.statement(order, &statement)?,
+            Record::Definition(statement) | Record::Statement(statement) => {
+                replay.statement(order, &statement)?;
+            }
             Record::Writes(writes) => replay.writes(order, writes)?,
             _ => return Err(unknown_record(order)),
         }

@@ -1,18 +1,30 @@
 //! Methods of replay: one file a method.
 
+mod aries;
 mod clr;
 mod clr_p;
+mod llr;
+mod llr_p;
+mod plr;
+mod tuples;
 mod values;
 
-pub(crate) use clr::replay as clr;
+pub use aries::Undone;
 pub use clr_p::{BlockMeasures, ReplayBreakdown, ReplayMode, ThreadTimes};
-pub(crate) use clr_p::{How, replay as clr_p};
+pub use tuples::Latches;
 
-use crate::RecoveryError;
+use crate::{LogContents, Progress, RecoveryConfig, RecoveryError};
 use catalog::{CommitOrder, ProcedureId};
+use checkpoint::{AllIndexes, CheckpointError, Manifest, PrimaryIndex};
+use clr_p::How;
+use logging::content::RecordKind;
+use logging::disk::SharedDisk;
+use plr::SlotArrays;
 use procedure::Procedure;
-use sql::Effect;
+use sql::{Effect, Schema};
+use std::collections::BTreeSet;
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 use storage::Worker;
 use transaction::Tables;
@@ -28,12 +40,68 @@ pub enum Method {
     Clr,
     /// Parallel re-execution of commands, by analysis of the procedures (PACMAN).
     ClrP,
+    /// Logical records, newest first, under latches (SiloR).
+    Llr,
+    /// Logical records, shuffled by table and key, without latches (PACMAN).
+    LlrP,
+    /// Physical records into slots, newest first, under latches; indexes afterwards.
+    Plr,
+    /// Physiological records: analysis, redo, undo.
+    Aries,
 }
 
 impl Method {
-    /// The method that it stands for. Logs hold calls, statements and writes by value, all of which `clr-p` replays.
-    pub(crate) fn chosen(self) -> Self {
-        if self == Self::Auto { Self::ClrP } else { self }
+    /// All of them, as the command line names them.
+    pub const NAMES: [(&str, Self); 7] = [
+        ("auto", Self::Auto),
+        ("clr", Self::Clr),
+        ("clr-p", Self::ClrP),
+        ("llr", Self::Llr),
+        ("llr-p", Self::LlrP),
+        ("plr", Self::Plr),
+        ("aries", Self::Aries),
+    ];
+
+    /// Those that replay a log of a content, the reference or the paper's own first.
+    pub fn of(content: logging::Content) -> &'static [Self] {
+        match content {
+            logging::Content::Command | logging::Content::Adaptive => &[Self::Clr, Self::ClrP],
+            logging::Content::Logical => &[Self::Llr, Self::LlrP],
+            logging::Content::Physical => &[Self::Plr],
+            logging::Content::Physiological => &[Self::Aries],
+            _ => &[],
+        }
+    }
+
+    /// Whether it replays a kind of record.
+    fn replays(self, kind: RecordKind) -> bool {
+        match kind {
+            RecordKind::Definition => true,
+            RecordKind::Call | RecordKind::Statement => matches!(self, Self::Clr | Self::ClrP),
+            RecordKind::Writes => self != Self::Plr,
+            RecordKind::Slots => self == Self::Plr,
+            RecordKind::Operation | RecordKind::Compensation | RecordKind::Outcome => self == Self::Aries,
+        }
+    }
+
+    /// The method that it stands for, where the log holds these kinds of records.
+    ///
+    /// # Errors
+    /// It does not replay one of them.
+    pub(crate) fn chosen(self, kinds: &BTreeSet<RecordKind>) -> Result<Self, RecoveryError> {
+        let chosen = match self {
+            Self::Auto => {
+                let fastest = [Self::LlrP, Self::ClrP, Self::Plr, Self::Aries];
+                let fits = |method: &Self| kinds.iter().all(|kind| method.replays(*kind));
+                fastest.into_iter().find(fits).unwrap_or(Self::ClrP)
+            }
+            // Logs of format version 1 do not tell definitions from other statements, which these methods then find out.
+            own => own,
+        };
+        match kinds.iter().find(|kind| **kind != RecordKind::Statement && !chosen.replays(**kind)) {
+            Some(kind) => Err(RecoveryError::holds(*kind)),
+            None => Ok(chosen),
+        }
     }
 }
 
@@ -41,12 +109,99 @@ impl FromStr for Method {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            "clr" => Ok(Self::Clr),
-            "clr-p" => Ok(Self::ClrP),
-            _ => Err(format!("unknown recovery method \"{text}\"; known are: auto, clr, clr-p")),
+        let known = Self::NAMES.map(|(name, _)| name).join(", ");
+        let found = Self::NAMES.iter().find(|(name, _)| *name == text);
+        found
+            .map(|(_, method)| *method)
+            .ok_or_else(|| format!("unknown recovery method \"{text}\"; known are: {known}"))
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Self::NAMES.iter().find(|(_, method)| method == self).map_or("", |(name, _)| name))
+    }
+}
+
+/// The state that is replayed upon: definitions, rows, and where physical rows are.
+pub(crate) struct State {
+    pub(crate) schema: Schema,
+    pub(crate) tables: Tables,
+    pub(crate) statements: Vec<String>,
+    slots: SlotArrays,
+}
+
+/// What a replay tells of itself.
+#[derive(Default)]
+pub(crate) struct Replayed {
+    pub(crate) breakdown: Option<ReplayBreakdown>,
+    pub(crate) mode: Option<ReplayMode>,
+    pub(crate) undone: Vec<Undone>,
+}
+
+impl State {
+    /// Nothing yet.
+    pub(crate) fn new(method: Method, tables: Tables) -> Self {
+        let tables = if method == Method::Plr { tables.slotted() } else { tables };
+        Self { schema: Schema::default(), tables, statements: Vec::new(), slots: SlotArrays::default() }
+    }
+
+    /// Loads the rows of a checkpoint as the method wants them.
+    pub(crate) fn load(
+        &self,
+        method: Method,
+        (disk, folder): (&SharedDisk, &Path),
+        manifest: &Manifest,
+        threads: usize,
+        progress: &Progress,
+    ) -> Result<(), CheckpointError> {
+        let (tables, done) = (&self.tables, progress.counter());
+        match method {
+            Method::Clr | Method::ClrP | Method::Auto => {
+                checkpoint::load(disk, folder, manifest, (tables, &AllIndexes), threads, done)
+            }
+            Method::Llr | Method::LlrP | Method::Aries => {
+                checkpoint::load(disk, folder, manifest, (tables, &PrimaryIndex), threads, done)
+            }
+            Method::Plr => checkpoint::load(disk, folder, manifest, (tables, &self.slots), threads, done),
         }
+    }
+
+    /// Replays a log upon it. `from` is the bound of the checkpoint.
+    pub(crate) fn replay(
+        self,
+        method: Method,
+        (log, from): (&LogContents, CommitOrder),
+        config: &RecoveryConfig,
+        progress: &Progress,
+    ) -> Result<(Self, Replayed), RecoveryError> {
+        let Self { schema, tables, mut statements, slots } = self;
+        let threads = config.threads.max(1);
+        let mut replayed = Replayed::default();
+        let all = &mut statements;
+        let (schema, tables) = match method {
+            Method::Clr => clr::replay(log, schema, tables, all, progress)?,
+            Method::ClrP | Method::Auto => {
+                let how = How { mode: config.mode, threads, batch: config.batch.max(1) };
+                let (schema, tables, breakdown) = clr_p::replay(log, schema, tables, all, how, progress)?;
+                replayed.breakdown = Some(breakdown);
+                replayed.mode = Some(config.mode);
+                (schema, tables)
+            }
+            Method::Llr => llr::replay(log, schema, tables, all, (threads, config.latches), progress)?,
+            Method::LlrP => llr_p::replay(log, schema, tables, all, threads, progress)?,
+            Method::Plr => {
+                let on = (schema, tables, &slots);
+                plr::replay(log, on, all, (threads, config.latches), progress)?
+            }
+            Method::Aries => {
+                let on = (schema, tables);
+                let (schema, tables, undone) = aries::replay(log, from, on, all, threads, progress)?;
+                replayed.undone = undone;
+                (schema, tables)
+            }
+        };
+        Ok((Self { schema, tables, statements, slots }, replayed))
     }
 }
 
@@ -73,16 +228,6 @@ impl fmt::Display for ReplayMode {
             Self::Static => "static",
             Self::Synchronous => "synchronous",
             Self::Pipelined => "pipelined",
-        })
-    }
-}
-
-impl fmt::Display for Method {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Auto => "auto",
-            Self::Clr => "clr",
-            Self::ClrP => "clr-p",
         })
     }
 }

@@ -1,8 +1,11 @@
 //! What the tests of the database share.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+use reprise::rooms::catalog::Arena;
 use reprise::rooms::recovery::{RecoveryConfig, recover};
-use reprise::{Config, Database, Digest, Method, Progress, ReplayMode, disk::Disk};
+use reprise::rooms::storage::{Cursor, Direction, TableStore, Worker};
+use reprise::rooms::transaction::Tables;
+use reprise::{Config, Content, Database, Digest, Method, Progress, ReplayMode, disk::Disk};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -20,6 +23,9 @@ pub fn open(folder: &Path) -> Database {
     Database::open(folder, small()).expect("it opens")
 }
 
+/// One log of each content beside the database's own.
+pub const SHADOWS: [Content; 3] = [Content::Logical, Content::Physical, Content::Physiological];
+
 /// A small database on a disk of the tests.
 pub fn on(disk: Arc<dyn Disk>) -> Config {
     let mut config = small();
@@ -29,7 +35,7 @@ pub fn on(disk: Arc<dyn Disk>) -> Config {
     config
 }
 
-/// Recovers a folder without changing it, by every method; all must come to one digest.
+/// Recovers a folder without changing it, and the shadow logs in it, by every method; all must come to one digest.
 pub fn recovered_digest(folder: &Path) -> Digest {
     recovered_digest_on(&small().disk, folder)
 }
@@ -48,10 +54,21 @@ pub fn recovered_digest_on(disk: &Arc<dyn Disk>, folder: &Path) -> Digest {
         let digest = digest_by(disk, folder, Method::ClrP, mode, threads);
         assert_eq!(digest, reference, "clr-p ({mode}, {threads} threads) against clr");
     }
+    for (_, content) in Content::NAMES {
+        let shadow = folder.join(format!("shadow-{content}"));
+        if disk.list(&shadow).expect("the disk works").is_empty() {
+            continue;
+        }
+        for (method, threads) in Method::of(content).iter().flat_map(|own| [1, 2, 8].map(|n| (*own, n))) {
+            let digest = digest_by(disk, &shadow, method, ReplayMode::default(), threads);
+            assert_eq!(digest, reference, "{method} of the {content} log ({threads} threads) against clr");
+        }
+    }
     reference
 }
 
-fn digest_by(
+/// The digest of what a folder recovers to by one method.
+pub fn digest_by(
     disk: &Arc<dyn Disk>,
     folder: &Path,
     method: Method,
@@ -71,5 +88,37 @@ fn digest_by(
     let recovered = recover(disk, folder, &settings, &Progress::default());
     let recovered =
         recovered.unwrap_or_else(|error| panic!("{method} recovers ({mode}, {threads}): {error}"));
+    check_indexes(&recovered.tables);
     recovered.tables.digest().expect("a worker")
+}
+
+/// Every row is in every index of its table under its key.
+fn check_indexes(tables: &Tables) {
+    let mut worker = Worker::new(tables.epochs.clone(), tables.memory.clone()).expect("a worker");
+    worker.enter();
+    for store in tables.iter() {
+        let mut cursor = Cursor::default();
+        cursor.open(&[], None, Direction::Forward);
+        while cursor.read_leaf(store.index_at(0)).is_some() {
+            while let Some(address) = cursor.next_buffered() {
+                let record = TableStore::record(address);
+                if record.stable_state().is_absent() {
+                    continue;
+                }
+                for place in 0..store.definition().indexes.len() {
+                    let (mut arena, mut key) = (Arena::default(), Vec::new());
+                    store.key_of_row(place, record.row(), &mut arena, &mut key);
+                    let (found, _) = store.index_at(place).get(&key, &worker);
+                    let index = &store.definition().indexes[place].name;
+                    assert_eq!(
+                        found,
+                        Some(address),
+                        "a row of {} is not in {index}",
+                        store.definition().name
+                    );
+                }
+            }
+        }
+    }
+    worker.exit();
 }

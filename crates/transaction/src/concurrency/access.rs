@@ -156,11 +156,7 @@ impl Occ {
         }
         let mut new = old.clone();
         for (column, datum) in changes {
-            new[*column] = match datum {
-                Datum::Bytes(span) => merged.push_bytes(arena.bytes(*span)),
-                Datum::Wide(_) => arena.decimal(*datum, 0).map_or(Datum::Null, |d| merged.push_decimal(d)),
-                other => *other,
-            };
+            new[*column] = merged.adopt(*datum, arena);
         }
         let own = self.writes.find(record).is_some_and(|entry| self.writes.entries[entry].action.is_own());
         for index in touched {
@@ -360,17 +356,18 @@ impl DataAccess for Occ {
         let mut key = std::mem::take(&mut self.key);
         self.tables.store(table.id).key_of(0, row, arena, &mut key);
         table.layout.encode(row, arena, &mut self.image);
-        let record = Record::create(&self.image, &mut self.worker).map_err(out_of_memory)?;
+        let created = self.tables.store(table.id).create(&self.image, &mut self.worker);
+        let record = created.map_err(out_of_memory)?;
         let existing = self.link(table.id, 0, &key, record);
         self.key = key;
         match existing {
             Ok(None) => {}
             Ok(Some(existing)) => {
-                record.retire(&mut self.worker);
+                self.tables.store(table.id).retire(record, &mut self.worker);
                 return self.revive(table, existing, row, arena);
             }
             Err(failure) => {
-                record.retire(&mut self.worker);
+                self.tables.store(table.id).retire(record, &mut self.worker);
                 return Err(failure);
             }
         }

@@ -4,23 +4,45 @@ use super::Occ;
 use crate::changes::{Action, Entry};
 use catalog::{Arena, Datum, RowChange, Table};
 
+/// A row that is about to be written.
+#[derive(Debug)]
+pub struct Described<'a> {
+    /// What happens to it.
+    pub change: RowChange,
+    /// Its table.
+    pub table: &'a Table,
+    /// A datum for every column as it was; of what is inserted, and where images before were not asked for, nothing.
+    pub before: &'a [Datum],
+    /// A datum for every column as it will be, NULL where it is not known; of what is deleted the key.
+    pub after: &'a [Datum],
+    /// The places of the columns that change.
+    pub changed: &'a [usize],
+    /// Where the values of both are.
+    pub arena: &'a Arena,
+}
+
 /// Buffers of a description, kept from one to the next.
 #[derive(Default, Debug)]
 pub struct Description {
-    row: Vec<Datum>,
+    before: Vec<Datum>,
+    after: Vec<Datum>,
     changed: Vec<usize>,
     arena: Arena,
 }
 
 impl Occ {
     /// Tells what the running transaction is about to write, in the order in which it first touched each row: of an insert
-    /// all columns, of an update the key and the changed columns, of a delete the key. `visit` gets the row with a datum for
-    /// every column, and the places of the changed ones.
-    pub fn describe_writes(
-        &self,
-        description: &mut Description,
-        mut visit: impl FnMut(RowChange, &Table, (&[Datum], &Arena), &[usize]),
-    ) {
+    /// all columns, of an update the key and the changed columns, of a delete the key.
+    pub fn describe_writes(&self, description: &mut Description, visit: impl FnMut(Described<'_>)) {
+        self.describe(description, false, visit);
+    }
+
+    /// As `describe_writes`, with whole rows and what they were before. All rows are locked by this transaction.
+    pub(super) fn describe_locked(&self, description: &mut Description, visit: impl FnMut(Described<'_>)) {
+        self.describe(description, true, visit);
+    }
+
+    fn describe(&self, description: &mut Description, locked: bool, mut visit: impl FnMut(Described<'_>)) {
         for (place, entry) in self.writes.entries.iter().enumerate() {
             let table = &**self.tables.store(entry.table).definition();
             let change = match entry.action {
@@ -29,29 +51,49 @@ impl Occ {
                 Action::Update => RowChange::Update,
                 Action::Delete => RowChange::Delete,
             };
-            description.arena.clear();
-            description.row.clear();
-            description.row.resize(table.columns.len(), Datum::Null);
-            description.changed.clear();
+            let own = &mut *description;
+            own.arena.clear();
+            own.changed.clear();
+            own.before.clear();
+            own.after.clear();
+            own.after.resize(table.columns.len(), Datum::Null);
             match entry.action {
                 // Nobody else sees the record, so its row stands still.
-                Action::Insert => description.read_columns(entry, table, 0..table.columns.len()),
-                Action::Revive => description.collect_changes(self, place, table),
-                Action::Update => {
-                    description.read_key(entry, table);
-                    description.collect_changes(self, place, table);
+                Action::Insert => own.read_columns(entry, table, 0..table.columns.len()),
+                Action::Revive => own.collect_changes(self, place, table),
+                _ if locked => {
+                    own.read_columns(entry, table, 0..table.columns.len());
+                    own.before.extend_from_slice(&own.after);
+                    own.collect_changes(self, place, table);
                 }
-                _ => description.read_key(entry, table),
+                Action::Update => {
+                    own.read_key(entry, table);
+                    own.collect_changes(self, place, table);
+                }
+                _ => own.read_key(entry, table),
             }
-            visit(change, table, (&description.row, &description.arena), &description.changed);
+            let Description { before, after, changed, arena } = own;
+            visit(Described { change, table, before, after, changed, arena });
         }
+    }
+
+    /// Most words that the rows will take that the transaction is about to write. They may still grow before it locks them.
+    pub(super) fn row_words(&self) -> (usize, usize) {
+        let words = |place: usize| {
+            let entry = &self.writes.entries[place];
+            let layout = &self.tables.store(entry.table).definition().layout;
+            let changed = self.writes.changes(place).map(|change| self.writes.arena.words_of(change.datum));
+            entry.record.row().capacity().max(layout.fixed_words()) + changed.sum::<usize>()
+        };
+        let count = self.writes.entries.len();
+        (count, (0..count).map(words).sum())
     }
 }
 
 impl Description {
     fn read_columns(&mut self, entry: &Entry, table: &Table, columns: impl Iterator<Item = usize>) {
         let (row, slots) = (entry.record.row(), table.layout.slots());
-        columns.for_each(|column| self.row[column] = row.column(slots[column], &mut self.arena));
+        columns.for_each(|column| self.after[column] = row.column(slots[column], &mut self.arena));
     }
 
     /// The primary key, which never changes; but text lies where other columns' growth may move it, so what is read while
@@ -77,7 +119,7 @@ impl Description {
         }
         for column in &self.changed {
             let latest = occ.writes.latest(entry, table.layout.slots()[*column], &mut self.arena);
-            self.row[*column] = latest.expect("the column changes");
+            self.after[*column] = latest.expect("the column changes");
         }
     }
 }

@@ -3,8 +3,10 @@
 mod access;
 mod describe;
 mod expected;
+mod listen;
 mod occ;
 
-pub use describe::Description;
+pub use describe::{Described, Description};
 pub use expected::Expectations;
+pub use listen::{CommitLog, Writing};
 pub use occ::{Committed, Occ};

@@ -12,10 +12,11 @@
 
 use super::access::{LastInsert, Scan};
 use super::expected::Expectations;
+use super::listen::{CommitLog, Silence, Writing};
 use crate::Tables;
 use crate::changes::{Action, WriteSet};
 use crate::garbage::{Bin, Garbage};
-use catalog::{Arena, CommitOrder, Epoch};
+use catalog::{Arena, CommitOrder, Epoch, RowChange};
 use procedure::Conflict;
 use storage::{LeafChange, LeafObservation, Record, RecordState, Worker};
 
@@ -188,13 +189,12 @@ impl Occ {
         self.worker.reclaim();
     }
 
-    /// Commits. `log` is called with the order of a transaction that wrote, once it can't fail any more; the epoch of
-    /// that order is not complete before it returns.
+    /// Commits. `log` learns what is written when it wants to know, and that it is.
     ///
     /// # Errors
-    /// A conflict; the transaction is rolled back.
+    /// A conflict, or the log does not admit it; the transaction is rolled back.
     #[inline]
-    pub fn commit(&mut self, log: impl FnOnce(CommitOrder)) -> Result<Committed, Conflict> {
+    pub fn commit(&mut self, log: &mut impl CommitLog) -> Result<Committed, Conflict> {
         if self.writes.entries.is_empty() {
             return self.commit_reads();
         }
@@ -202,20 +202,40 @@ impl Occ {
             self.rollback();
             return Err(conflict);
         }
+        if log.wants_rows() {
+            let (rows, words) = self.row_words();
+            if !log.admits(rows, words) {
+                self.unlock_writes(self.order.len());
+                self.rollback();
+                return Err(Conflict::Write);
+            }
+        }
         let slot = self.worker.slot();
         self.tables.epochs.begin_commit(slot);
+        if log.wants_operations() && !log.writing(self.tables.epochs.draw(), Writing(self)) {
+            self.abandon();
+            return Err(Conflict::Write);
+        }
         let order = self.tables.epochs.draw();
         if let Err(conflict) = self.validate() {
-            self.tables.epochs.end_commit(slot);
-            self.unlock_writes(self.order.len());
-            self.rollback();
+            if log.wants_operations() {
+                log.aborted(order);
+            }
+            self.abandon();
             return Err(conflict);
         }
-        self.install(order);
-        log(order);
+        self.install(order, log);
+        log.committed(order);
         self.tables.epochs.end_commit(slot);
         self.worker.exit();
         Ok(Committed::Wrote(order))
+    }
+
+    /// Gives up a transaction whose rows are locked and whose order is drawn or was about to be.
+    fn abandon(&mut self) {
+        self.tables.epochs.end_commit(self.worker.slot());
+        self.unlock_writes(self.order.len());
+        self.rollback();
     }
 
     /// Commits in replay: at the order that the transaction once had, with nobody else at work.
@@ -227,7 +247,7 @@ impl Occ {
             self.rollback();
             return Err(conflict);
         }
-        self.install(order);
+        self.install(order, &mut Silence);
         self.worker.exit();
         Ok(())
     }
@@ -277,7 +297,7 @@ impl Occ {
         if self.leaves.iter().all(LeafObservation::is_valid) { Ok(()) } else { Err(Conflict::Phantom) }
     }
 
-    fn install(&mut self, order: CommitOrder) {
+    fn install(&mut self, order: CommitOrder, log: &mut impl CommitLog) {
         let bound = self.tables.snapshot.needed_by(order);
         if let Some(bound) = bound {
             for entry in self.writes.entries.iter().filter(|entry| entry.action != Action::Insert) {
@@ -295,6 +315,9 @@ impl Occ {
                 record.drop_older(&mut self.worker);
             }
             if entry.action.removes() {
+                if entry.action == Action::Delete && log.wants_rows() {
+                    log.wrote(RowChange::Delete, self.tables.store(entry.table).definition(), record);
+                }
                 if !before.is_queued() {
                     self.bin.add(Garbage { table: entry.table, record, epoch: order.epoch() });
                 }
@@ -304,6 +327,11 @@ impl Occ {
             if entry.action != Action::Insert {
                 let layout = &self.tables.store(entry.table).definition().layout;
                 record.apply(layout, self.writes.changes(place), &self.writes.arena, &mut self.worker);
+            }
+            if log.wants_rows() {
+                let change =
+                    if entry.action == Action::Update { RowChange::Update } else { RowChange::Insert };
+                log.wrote(change, self.tables.store(entry.table).definition(), record);
             }
             record.unlock(RecordState::present(order).queued_like(before));
         }

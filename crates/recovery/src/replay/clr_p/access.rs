@@ -149,7 +149,8 @@ impl DataAccess for Direct {
 
     fn insert(&mut self, table: &Table, row: &[Datum], arena: &Arena) -> Result<(), Failure> {
         table.layout.encode(row, arena, &mut self.image);
-        let record = Record::create(&self.image, &mut self.worker).map_err(out_of_memory)?;
+        let created = self.tables.store(table.id).create(&self.image, &mut self.worker);
+        let record = created.map_err(out_of_memory)?;
         record.unlock(RecordState::present(self.order));
         for index in 0..table.indexes.len() {
             self.tables.store(table.id).key_of(index, row, arena, &mut self.key);

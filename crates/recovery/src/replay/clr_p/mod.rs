@@ -186,7 +186,7 @@ pub(crate) fn replay(
     let mut breakdown = ReplayBreakdown::default();
     let mut place = 0;
     while place < log.len() {
-        if let (order, Record::Statement(statement)) = log.record(place) {
+        if let (order, Record::Definition(statement) | Record::Statement(statement)) = log.record(place) {
             (schema, tables) = run_statement(order, &statement, schema, tables, statements)?;
             place += 1;
             continue;
@@ -204,7 +204,7 @@ pub(crate) fn replay(
                         occurring.written_by_value.entry(write.table).or_insert_with(table);
                     }
                 }
-                (_, Record::Statement(_)) => break,
+                (_, Record::Definition(_) | Record::Statement(_)) => break,
                 (order, _) => return Err(unknown_record(order)),
             }
             place += 1;

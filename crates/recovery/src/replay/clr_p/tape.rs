@@ -28,20 +28,6 @@ impl Tape {
     }
 }
 
-/// A value brought from one arena into another.
-fn copied(datum: Datum, from: &Arena, to: &mut Arena) -> Datum {
-    match datum {
-        Datum::Bytes(span) => to.push_bytes(from.bytes(span)),
-        Datum::Wide(_) => from.decimal(datum, 0).map_or(Datum::Null, |decimal| to.push_decimal(decimal)),
-        Datum::Array(span) => {
-            let elements: Vec<Datum> =
-                from.elements(span).iter().map(|element| copied(*element, from, to)).collect();
-            to.push_array(&elements)
-        }
-        plain => plain,
-    }
-}
-
 /// Where a piece receives an operation's results from.
 pub(super) enum Received<'t> {
     /// The witness values of the call, from a place on.
@@ -84,7 +70,7 @@ impl<'t> Received<'t> {
                     && at < end
                 {
                     *at += 1;
-                    return Some(copied(of.values[*at - 1], &of.arena, arena));
+                    return Some(arena.adopt(of.values[*at - 1], &of.arena));
                 }
                 let (partition, rest) = parts.split_first()?;
                 let of = partitions[usize::from(*partition)].get()?.get(*tape)?;
@@ -124,7 +110,7 @@ impl Tapes for PieceTapes<'_, '_> {
         if tape.starts.last().is_none_or(|(last, _)| *last != key) {
             tape.starts.push((key, tape.values.len() as u32));
         }
-        let value = copied(value, arena, &mut tape.arena);
+        let value = tape.arena.adopt(value, arena);
         tape.values.push(value);
     }
 

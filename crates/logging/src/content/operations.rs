@@ -1,0 +1,266 @@
+//! Physiological records: each operation of a transaction with what was before and after it, and the transaction's fate.
+//! Paper: command logging §IV (Figure 2, differential logging). Differs: tuples have no pages, so there is no dirty page
+//! table; operations are logged while their rows are locked and before the transaction knows whether it commits, the first
+//! moment at which an optimistic transaction has a before image.
+//!
+//! An operation's payload (its order names the transaction): number in the transaction (varint), kind (u8: 1 = insert,
+//! 2 = update of columns, 3 = delete, 4 = update of the row), table (varint), then of an insert and a delete all columns in
+//! order; of an update of columns the primary key's columns, then for each changed column its place (varint), its value
+//! before and its value after; of an update of the row all columns before and all columns after.
+//! A compensation's payload: the transaction (u64), the number of the operation that is undone (varint), then what that
+//! wrote, as a write of a write-set record. An outcome's payload: the transaction (u64), whether it committed (u8).
+
+use super::writes::{Write, WritesBuilder, read_key};
+use super::{Images, RecordKind, append, begin, seal};
+use catalog::{
+    Arena, CommitOrder, Datum, DecodeError, Reader, RowChange, Table, TableId, decode_value, encode_value,
+    put_varint,
+};
+
+const INSERT: u8 = 1;
+const UPDATE: u8 = 2;
+const DELETE: u8 = 3;
+const UPDATE_ROW: u8 = 4;
+
+/// Which of an operation's images.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// What the operation did.
+    Redo,
+    /// What takes it back.
+    Undo,
+}
+
+/// An operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Operation<'a> {
+    /// Its number in its transaction.
+    pub number: u32,
+    /// On a row of which table.
+    pub table: TableId,
+    change: RowChange,
+    images: Images,
+    body: &'a [u8],
+}
+
+/// An operation that was undone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Compensation<'a> {
+    /// The transaction whose operation it was.
+    pub transaction: CommitOrder,
+    /// The number of the operation.
+    pub number: u32,
+    /// What was written to undo it.
+    pub write: Write<'a>,
+}
+
+/// The fate of a transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Outcome {
+    /// Which one.
+    pub transaction: CommitOrder,
+    /// Whether it committed; nothing remains of it otherwise.
+    pub committed: bool,
+}
+
+/// Writes the operations of a transaction, one record each, one after the other.
+#[derive(Default, Debug)]
+pub struct OperationsBuilder {
+    number: u32,
+}
+
+/// A row as it was, or is.
+pub type Image<'a> = (&'a [Datum], &'a Arena);
+
+fn put_columns(columns: impl Iterator<Item = usize>, table: &Table, image: Image<'_>, out: &mut Vec<u8>) {
+    let (row, arena) = image;
+    columns.for_each(|column| encode_value(row[column], table.columns[column].ty.into(), arena, out));
+}
+
+impl OperationsBuilder {
+    /// Begins with the first operation of a transaction.
+    pub fn begin(&mut self, buffer: &mut Vec<u8>) {
+        buffer.clear();
+        self.number = 0;
+    }
+
+    /// Appends the record of an operation. Images have a datum for every column; of an update of columns those in `changed`
+    /// count, and the key's.
+    pub fn push(
+        &mut self,
+        buffer: &mut Vec<u8>,
+        transaction: CommitOrder,
+        (change, images): (RowChange, Images),
+        table: &Table,
+        (before, after): (Image<'_>, Image<'_>),
+        changed: &[usize],
+    ) {
+        let start = append(RecordKind::Operation, buffer);
+        put_varint(self.number.into(), buffer);
+        self.number += 1;
+        buffer.push(match (change, images) {
+            (RowChange::Insert, _) => INSERT,
+            (RowChange::Delete, _) => DELETE,
+            (RowChange::Update, Images::Columns) => UPDATE,
+            (RowChange::Update, Images::Rows) => UPDATE_ROW,
+        });
+        put_varint(table.id.0.into(), buffer);
+        let all = 0..table.columns.len();
+        match (change, images) {
+            (RowChange::Insert, _) => put_columns(all, table, after, buffer),
+            (RowChange::Delete, _) => put_columns(all, table, before, buffer),
+            (RowChange::Update, Images::Columns) => {
+                put_columns(table.primary().columns.iter().copied(), table, after, buffer);
+                for column in changed.iter().copied() {
+                    put_varint(column as u64, buffer);
+                    put_columns(std::iter::once(column), table, before, buffer);
+                    put_columns(std::iter::once(column), table, after, buffer);
+                }
+            }
+            (RowChange::Update, Images::Rows) => {
+                put_columns(all.clone(), table, before, buffer);
+                put_columns(all, table, after, buffer);
+            }
+        }
+        seal(transaction, &mut buffer[start..]);
+    }
+}
+
+impl<'a> Operation<'a> {
+    pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let small = |number: u64| u32::try_from(number).map_err(|_| DecodeError);
+        let number = small(reader.varint()?)?;
+        let [kind] = reader.array()?;
+        let (change, images) = match kind {
+            INSERT => (RowChange::Insert, Images::Columns),
+            UPDATE => (RowChange::Update, Images::Columns),
+            DELETE => (RowChange::Delete, Images::Columns),
+            UPDATE_ROW => (RowChange::Update, Images::Rows),
+            _ => return Err(DecodeError),
+        };
+        let table = TableId(small(reader.varint()?)?);
+        Ok(Self { number, table, change, images, body: reader.take(reader.remaining())? })
+    }
+
+    /// What it did, or what takes it back.
+    pub fn change(&self, side: Side) -> RowChange {
+        match (self.change, side) {
+            (change, Side::Redo) => change,
+            (RowChange::Insert, Side::Undo) => RowChange::Delete,
+            (RowChange::Update, Side::Undo) => RowChange::Update,
+            (RowChange::Delete, Side::Undo) => RowChange::Insert,
+        }
+    }
+
+    /// Appends the primary key of its row to `key`; `scratch` is worked with.
+    ///
+    /// # Errors
+    /// Bytes that no operation on the table is written as.
+    pub fn key(
+        &self,
+        table: &Table,
+        scratch: (&mut Arena, &mut Vec<Datum>),
+        key: &mut Vec<u8>,
+    ) -> Result<(), DecodeError> {
+        let key_first = (self.change, self.images) == (RowChange::Update, Images::Columns);
+        read_key(&mut Reader::new(self.body), key_first, table, scratch, key)
+    }
+
+    /// Reads the values of one side: `row` gets a datum for every column, NULL where none is given; `changed` the columns
+    /// that an update sets.
+    ///
+    /// # Errors
+    /// Bytes that no operation on the table is written as.
+    pub fn decode(
+        &self,
+        side: Side,
+        table: &Table,
+        arena: &mut Arena,
+        row: &mut Vec<Datum>,
+        changed: &mut Vec<usize>,
+    ) -> Result<(), DecodeError> {
+        row.clear();
+        changed.clear();
+        let mut reader = Reader::new(self.body);
+        let mut value = |column: usize, arena: &mut Arena| {
+            let ty = table.columns.get(column).ok_or(DecodeError)?.ty;
+            decode_value(ty.into(), &mut reader, arena)
+        };
+        match (self.change, self.images) {
+            (RowChange::Update, Images::Columns) => {
+                row.resize(table.columns.len(), Datum::Null);
+                for column in &table.primary().columns {
+                    row[*column] = value(*column, arena)?;
+                }
+                while reader.remaining() > 0 {
+                    let column = usize::try_from(reader.varint()?).map_err(|_| DecodeError)?;
+                    let ty = table.columns.get(column).ok_or(DecodeError)?.ty;
+                    let before = decode_value(ty.into(), &mut reader, arena)?;
+                    let after = decode_value(ty.into(), &mut reader, arena)?;
+                    row[column] = if side == Side::Redo { after } else { before };
+                    changed.push(column);
+                }
+            }
+            (change, _) => {
+                for column in 0..table.columns.len() {
+                    row.push(value(column, arena)?);
+                }
+                if change == RowChange::Update {
+                    if side == Side::Redo {
+                        row.clear();
+                    }
+                    for column in 0..table.columns.len() {
+                        let after = value(column, arena)?;
+                        if side == Side::Redo {
+                            row.push(after);
+                        }
+                    }
+                    let keys = &table.primary().columns;
+                    changed.extend((0..row.len()).filter(|column| !keys.contains(column)));
+                }
+            }
+        }
+        if reader.remaining() > 0 { Err(DecodeError) } else { Ok(()) }
+    }
+}
+
+impl<'a> Compensation<'a> {
+    /// Writes the record of an operation that was undone, as `decode` gave it.
+    pub fn write(
+        (transaction, operation): (CommitOrder, &Operation<'_>),
+        table: &Table,
+        row: Image<'_>,
+        changed: &[usize],
+        buffer: &mut Vec<u8>,
+    ) {
+        begin(RecordKind::Compensation, buffer);
+        buffer.extend_from_slice(&transaction.0.to_le_bytes());
+        put_varint(operation.number.into(), buffer);
+        WritesBuilder::default().push(buffer, operation.change(Side::Undo), table, row, changed);
+    }
+
+    pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let transaction = CommitOrder(u64::from_le_bytes(reader.array()?));
+        let number = u32::try_from(reader.varint()?).map_err(|_| DecodeError)?;
+        let write = Write::read(reader)?;
+        if reader.remaining() > 0 { Err(DecodeError) } else { Ok(Self { transaction, number, write }) }
+    }
+}
+
+impl Outcome {
+    /// Writes the record.
+    pub fn write(self, buffer: &mut Vec<u8>) {
+        begin(RecordKind::Outcome, buffer);
+        buffer.extend_from_slice(&self.transaction.0.to_le_bytes());
+        buffer.push(self.committed.into());
+    }
+
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let transaction = CommitOrder(u64::from_le_bytes(reader.array()?));
+        let [committed] = reader.array()?;
+        if reader.remaining() > 0 || committed > 1 {
+            return Err(DecodeError);
+        }
+        Ok(Self { transaction, committed: committed == 1 })
+    }
+}

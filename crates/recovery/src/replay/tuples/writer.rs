@@ -1,0 +1,210 @@
+//! Rows written in place, at once and without latches: by the one thread that has them, in commit order.
+
+use super::TupleWrite;
+use crate::RecoveryError;
+use crate::replay::{unfit, writes_diverged};
+use catalog::{Arena, CommitOrder, Datum, RowChange, Table, TableId};
+use logging::content::{Compensation, Operation, Side};
+use storage::{Change, Finger, Record, RecordState, TableStore, Worker};
+use transaction::Tables;
+
+/// An operation to take back, and the transaction that it was of.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::replay) struct Undoing<'l> {
+    pub(in crate::replay) transaction: CommitOrder,
+    pub(in crate::replay) operation: Operation<'l>,
+}
+
+/// What one thread writes with.
+pub(in crate::replay) struct TupleWriter {
+    pub(in crate::replay) worker: Worker,
+    arena: Arena,
+    row: Vec<Datum>,
+    changed: Vec<usize>,
+    image: Vec<u64>,
+    inserted: Option<TableId>,
+    finger: Finger,
+    /// Rows that are gone, whose records are still there.
+    pub(super) tombstones: Vec<(TableId, Record)>,
+}
+
+impl TupleWriter {
+    pub(in crate::replay) fn new(tables: &Tables) -> Result<Self, RecoveryError> {
+        let worker = Worker::new(tables.epochs.clone(), tables.memory.clone());
+        Ok(Self {
+            worker: worker.ok_or(RecoveryError::NoWorker)?,
+            arena: Arena::default(),
+            row: Vec::new(),
+            changed: Vec::new(),
+            image: Vec::new(),
+            inserted: None,
+            finger: Finger::default(),
+            tombstones: Vec::new(),
+        })
+    }
+
+    /// Begins to write.
+    pub(in crate::replay) fn enter(&mut self) {
+        self.worker.enter();
+    }
+
+    /// Lets memory go that nobody sees any more.
+    pub(in crate::replay) fn exit(&mut self) {
+        self.inserted = None;
+        self.worker.exit();
+        self.worker.reclaim();
+    }
+
+    /// The rows that it has removed, and those that it was given as such.
+    pub(in crate::replay) fn take_tombstones(&mut self) -> Vec<(TableId, Record)> {
+        std::mem::take(&mut self.tombstones)
+    }
+
+    /// Does one write to the row with a primary key, whose record may be known already.
+    pub(in crate::replay) fn write(
+        &mut self,
+        order: CommitOrder,
+        write: &TupleWrite<'_>,
+        (store, key): (&TableStore, &[u8]),
+        found: Option<Record>,
+    ) -> Result<(), RecoveryError> {
+        let table = &**store.definition();
+        match write.change() {
+            RowChange::Delete => return self.delete(order, (store, key), found),
+            change => {
+                if write.image(table, &mut self.image).map_err(|_| unfit(order))? {
+                    return self.put_image(order, change, (store, key), found);
+                }
+            }
+        }
+        self.arena.clear();
+        let Self { arena, row, changed, .. } = self;
+        write.decode(table, arena, row, changed).map_err(|_| unfit(order))?;
+        self.put_decoded(order, write.change(), (store, key), found)
+    }
+
+    /// Takes one operation back; returns the record that says so, to be sealed.
+    pub(in crate::replay) fn undo(
+        &mut self,
+        undoing: &Undoing<'_>,
+        tables: &Tables,
+    ) -> Result<Vec<u8>, RecoveryError> {
+        let Undoing { transaction, operation } = undoing;
+        let order = *transaction;
+        let store = tables.by_id(operation.table).ok_or_else(|| unfit(order))?;
+        let table = &**store.definition();
+        let mut key = Vec::new();
+        self.arena.clear();
+        let Self { arena, row, changed, .. } = self;
+        operation.key(table, (arena, row), &mut key).map_err(|_| unfit(order))?;
+        operation.decode(Side::Undo, table, arena, row, changed).map_err(|_| unfit(order))?;
+        let mut record = Vec::new();
+        Compensation::write((order, operation), table, (row, arena), changed, &mut record);
+        match operation.change(Side::Undo) {
+            RowChange::Delete => self.delete(order, (store, &key), None)?,
+            change => self.put_decoded(order, change, (store, &key), None)?,
+        }
+        Ok(record)
+    }
+
+    fn find(
+        &self,
+        (store, key): (&TableStore, &[u8]),
+        found: Option<Record>,
+        order: CommitOrder,
+    ) -> Result<Record, RecoveryError> {
+        let record = found.or_else(|| store.find(key, &self.worker).0);
+        record.ok_or_else(|| {
+            writes_diverged(order, &format!("{} lacks a row that was written", store.definition().name))
+        })
+    }
+
+    fn delete(
+        &mut self,
+        order: CommitOrder,
+        at: (&TableStore, &[u8]),
+        found: Option<Record>,
+    ) -> Result<(), RecoveryError> {
+        let record = self.find(at, found, order)?;
+        record.unlock(RecordState::absent(order));
+        self.tombstones.push((at.0.definition().id, record));
+        Ok(())
+    }
+
+    /// Writes `self.image`.
+    fn put_image(
+        &mut self,
+        order: CommitOrder,
+        change: RowChange,
+        (store, key): (&TableStore, &[u8]),
+        found: Option<Record>,
+    ) -> Result<(), RecoveryError> {
+        let record = match (found, change) {
+            (Some(record), _) => record,
+            (None, RowChange::Insert) => match self.insert((store, key), order)? {
+                Some(record) => record,
+                None => return Ok(()),
+            },
+            (None, _) => self.find((store, key), None, order)?,
+        };
+        record.write_image(&self.image, &mut self.worker);
+        record.unlock(RecordState::present(order));
+        Ok(())
+    }
+
+    /// Writes the columns that are decoded.
+    fn put_decoded(
+        &mut self,
+        order: CommitOrder,
+        change: RowChange,
+        (store, key): (&TableStore, &[u8]),
+        found: Option<Record>,
+    ) -> Result<(), RecoveryError> {
+        let layout = &store.definition().layout;
+        if change == RowChange::Insert {
+            layout.encode(&self.row, &self.arena, &mut self.image);
+            return self.put_image(order, change, (store, key), found);
+        }
+        let record = self.find((store, key), found, order)?;
+        let slots = layout.slots();
+        let Self { arena, row, changed, worker, .. } = self;
+        let changes = changed.iter().map(|column| Change { slot: slots[*column], datum: row[*column] });
+        record.apply(layout, changes, arena, worker);
+        record.unlock(RecordState::present(order));
+        Ok(())
+    }
+
+    /// Adds a record of `self.image`; returns the one that is there already, if one is.
+    fn insert(
+        &mut self,
+        (store, key): (&TableStore, &[u8]),
+        order: CommitOrder,
+    ) -> Result<Option<Record>, RecoveryError> {
+        let failed = |error: storage::OutOfMemory| writes_diverged(order, &error);
+        let id = store.definition().id;
+        if self.inserted != Some(id) {
+            self.inserted = Some(id);
+            self.finger = Finger::default();
+        }
+        let Self { worker, finger, image, .. } = self;
+        let record = store.create(image, worker).map_err(failed)?;
+        let existing = store.link(0, key, record, worker, finger, &mut |_| {}).map_err(failed)?;
+        match existing {
+            Some(_) => store.retire(record, worker),
+            None => record.unlock(RecordState::present(order)),
+        }
+        Ok(existing)
+    }
+}
+
+/// The table of a write, for its key.
+pub(super) fn key_of(
+    write: &TupleWrite<'_>,
+    table: &Table,
+    scratch: (&mut Arena, &mut Vec<Datum>),
+    key: &mut Vec<u8>,
+    order: CommitOrder,
+) -> Result<(), RecoveryError> {
+    scratch.0.clear();
+    write.key(table, scratch, key).map_err(|_| unfit(order))
+}

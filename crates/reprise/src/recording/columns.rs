@@ -1,0 +1,29 @@
+//! Logical records of columns: of an insert the row, of an update what changed, by table and primary key.
+
+use super::{Ran, Recorder};
+use catalog::CommitOrder;
+use logging::content::{WritesBuilder, seal};
+use transaction::Description;
+
+#[derive(Default)]
+pub(super) struct ColumnsRecorder {
+    record: Vec<u8>,
+    writes: WritesBuilder,
+    description: Description,
+}
+
+impl Recorder for ColumnsRecorder {
+    fn prepare(&mut self, ran: &Ran<'_>) -> usize {
+        let Self { record, writes, description } = self;
+        WritesBuilder::begin(record);
+        ran.occ.describe_writes(description, |row| {
+            writes.push(record, row.change, row.table, (row.after, row.arena), row.changed);
+        });
+        record.len()
+    }
+
+    fn committed<'a>(&'a mut self, order: CommitOrder, _asked: &'a mut Vec<u8>) -> &'a [u8] {
+        seal(order, &mut self.record);
+        &self.record
+    }
+}

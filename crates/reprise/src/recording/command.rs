@@ -1,0 +1,29 @@
+//! Commands: what was asked; or, where the session says so, the columns that changed.
+
+use super::columns::ColumnsRecorder;
+use super::{Ran, Recorder};
+use catalog::CommitOrder;
+use logging::content::seal;
+
+#[derive(Default)]
+pub(super) struct CommandRecorder {
+    by_value: bool,
+    columns: ColumnsRecorder,
+}
+
+impl Recorder for CommandRecorder {
+    #[inline]
+    fn prepare(&mut self, ran: &Ran<'_>) -> usize {
+        self.by_value = ran.by_value;
+        if ran.by_value { self.columns.prepare(ran) } else { ran.asked.len() }
+    }
+
+    #[inline]
+    fn committed<'a>(&'a mut self, order: CommitOrder, asked: &'a mut Vec<u8>) -> &'a [u8] {
+        if self.by_value {
+            return self.columns.committed(order, asked);
+        }
+        seal(order, asked);
+        asked
+    }
+}

@@ -1,0 +1,202 @@
+//! What one session records of its transactions, in each log. One file a way.
+//!
+//! A transaction is recorded in all logs inside its commit (`transaction::CommitLog`): before its epoch can be complete, and
+//! with its rows locked where a log needs to see them so.
+
+mod columns;
+mod command;
+mod operations;
+mod rows;
+mod slots;
+
+use crate::logs::{Log, Logs};
+use catalog::{CommitOrder, RowChange, Table};
+use columns::ColumnsRecorder;
+use command::CommandRecorder;
+use logging::content::Images;
+use logging::{Content, LogError};
+use operations::OperationsRecorder;
+use procedure::WitnessRecorder;
+use rows::RowsRecorder;
+use slots::SlotsRecorder;
+use std::sync::Arc;
+use storage::{Record, Slot};
+use transaction::{CommitLog, Occ, Writing};
+
+/// A transaction that has run and is about to commit.
+pub(crate) struct Ran<'a> {
+    /// What was asked, as a record of a command log.
+    pub(crate) asked: &'a [u8],
+    /// Whether it is to be recorded by value.
+    pub(crate) by_value: bool,
+    pub(crate) occ: &'a Occ,
+}
+
+/// Records transactions in one log. `asked` is the record of what was asked, complete but for its order.
+pub(crate) trait Recorder: Send {
+    /// Whether the log is told of operations before the transaction's fate is known.
+    fn wants_operations(&self) -> bool {
+        false
+    }
+
+    /// Whether it is told of each row that is written.
+    fn wants_rows(&self) -> bool {
+        false
+    }
+
+    /// A transaction has run. Returns the bytes of its record, as far as it is known.
+    fn prepare(&mut self, ran: &Ran<'_>) -> usize;
+
+    /// Most bytes of the records of so many rows, of so many words together.
+    fn most_bytes(&self, _rows: usize, _words: usize) -> usize {
+        0
+    }
+
+    /// A transaction is about to do operations; returns the bytes of their records.
+    fn writing(&mut self, _order: CommitOrder, _writes: Writing<'_>) -> usize {
+        0
+    }
+
+    /// The records of these operations.
+    fn operations(&self) -> &[u8] {
+        &[]
+    }
+
+    /// A row is written.
+    fn wrote(&mut self, _change: RowChange, _table: &Table, _record: Record) {}
+
+    /// The transaction has committed; returns its record.
+    fn committed<'a>(&'a mut self, order: CommitOrder, asked: &'a mut Vec<u8>) -> &'a [u8];
+
+    /// The transaction whose operations were recorded has not committed; returns the record that says so.
+    fn aborted(&mut self, _order: CommitOrder) -> &[u8] {
+        &[]
+    }
+}
+
+fn recorder(log: &Log) -> Box<dyn Recorder> {
+    let recorded = log.recorded;
+    match (recorded.content, recorded.images) {
+        (Content::Physical, _) => Box::new(SlotsRecorder::default()),
+        (Content::Physiological, images) if recorded.undo => Box::new(OperationsRecorder::new(images)),
+        (Content::Logical | Content::Physiological, Images::Rows) => Box::new(RowsRecorder::default()),
+        (Content::Logical | Content::Physiological, Images::Columns) => Box::new(ColumnsRecorder::default()),
+        _ => Box::new(CommandRecorder::default()),
+    }
+}
+
+/// What a session records.
+pub(crate) struct Recording {
+    logs: Arc<Logs>,
+    recorders: Vec<Box<dyn Recorder>>,
+    slot: Slot,
+    wants_operations: bool,
+    wants_rows: bool,
+    /// The record of what is asked.
+    pub(crate) asked: Vec<u8>,
+    pub(crate) witnesses: WitnessRecorder,
+    /// Whether transactions are recorded by value where the log has a choice.
+    pub(crate) by_value: bool,
+    result: Result<(), LogError>,
+}
+
+impl Recording {
+    pub(crate) fn new(logs: Arc<Logs>, slot: Slot) -> Self {
+        let recorders: Vec<_> = logs.iter().map(recorder).collect();
+        Self {
+            wants_operations: recorders.iter().any(|own| own.wants_operations()),
+            wants_rows: recorders.iter().any(|own| own.wants_rows()),
+            logs,
+            recorders,
+            slot,
+            asked: Vec::new(),
+            witnesses: WitnessRecorder::default(),
+            by_value: false,
+            result: Ok(()),
+        }
+    }
+
+    /// A transaction has run and is about to commit.
+    ///
+    /// # Errors
+    /// Its record is too large.
+    #[inline]
+    pub(crate) fn prepare(&mut self, occ: &Occ) -> Result<(), LogError> {
+        self.result = Ok(());
+        if self.recorders.is_empty() {
+            return Ok(());
+        }
+        self.witnesses.append_to(&mut self.asked);
+        let ran = Ran { asked: &self.asked, by_value: self.by_value, occ };
+        self.recorders.iter_mut().try_for_each(|own| self.logs.check_size(own.prepare(&ran)))
+    }
+
+    /// What went wrong with the transaction's record, in an attempt to commit that has ended.
+    ///
+    /// # Errors
+    /// The log has failed; the record was too large.
+    #[inline]
+    pub(crate) fn take_result(&mut self) -> Result<(), LogError> {
+        std::mem::replace(&mut self.result, Ok(()))
+    }
+
+    /// Appends what each recorder makes to its log.
+    #[inline]
+    fn append(
+        &mut self,
+        order: CommitOrder,
+        mut make: impl for<'a> FnMut(&'a mut Box<dyn Recorder>, &'a mut Vec<u8>) -> &'a [u8],
+    ) {
+        let Self { logs, recorders, slot, asked, result, .. } = self;
+        for (place, own) in recorders.iter_mut().enumerate() {
+            let bytes = make(own, asked);
+            if bytes.is_empty() {
+                continue;
+            }
+            let appended = logs.at(place).append(*slot, bytes, order.epoch());
+            if result.is_ok() {
+                *result = appended;
+            }
+        }
+    }
+}
+
+impl CommitLog for Recording {
+    #[inline]
+    fn wants_operations(&self) -> bool {
+        self.wants_operations
+    }
+
+    #[inline]
+    fn wants_rows(&self) -> bool {
+        self.wants_rows
+    }
+
+    fn admits(&mut self, rows: usize, words: usize) -> bool {
+        let most = self.recorders.iter().map(|own| own.most_bytes(rows, words)).max().unwrap_or(0);
+        self.result = self.logs.check_size(most);
+        self.result.is_ok()
+    }
+
+    fn writing(&mut self, order: CommitOrder, writes: Writing<'_>) -> bool {
+        let Self { logs, recorders, .. } = self;
+        self.result = recorders.iter_mut().try_for_each(|own| logs.check_size(own.writing(order, writes)));
+        if self.result.is_ok() {
+            self.append(order, |own, _| own.operations());
+        }
+        self.result.is_ok()
+    }
+
+    fn wrote(&mut self, change: RowChange, table: &Table, record: Record) {
+        self.recorders.iter_mut().for_each(|own| own.wrote(change, table, record));
+    }
+
+    #[inline]
+    fn committed(&mut self, order: CommitOrder) {
+        self.append(order, |own, asked| own.committed(order, asked));
+    }
+
+    fn aborted(&mut self, order: CommitOrder) {
+        self.append(order, |own, _| own.aborted(order));
+    }
+}

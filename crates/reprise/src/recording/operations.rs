@@ -1,0 +1,66 @@
+//! Physiological records: each operation with its images as soon as the row is locked, then what became of the transaction.
+//! Paper: command logging §IV-A.
+
+use super::{Ran, Recorder};
+use catalog::CommitOrder;
+use logging::content::{Images, OperationsBuilder, Outcome, seal};
+use transaction::{Description, Writing};
+
+pub(super) struct OperationsRecorder {
+    images: Images,
+    transaction: CommitOrder,
+    records: Vec<u8>,
+    operations: OperationsBuilder,
+    description: Description,
+}
+
+impl OperationsRecorder {
+    pub(super) fn new(images: Images) -> Self {
+        Self {
+            images,
+            transaction: CommitOrder::default(),
+            records: Vec::new(),
+            operations: OperationsBuilder::default(),
+            description: Description::default(),
+        }
+    }
+
+    fn outcome(&mut self, order: CommitOrder, committed: bool) -> &[u8] {
+        Outcome { transaction: self.transaction, committed }.write(&mut self.records);
+        seal(order, &mut self.records);
+        &self.records
+    }
+}
+
+impl Recorder for OperationsRecorder {
+    fn wants_operations(&self) -> bool {
+        true
+    }
+
+    fn prepare(&mut self, _ran: &Ran<'_>) -> usize {
+        0
+    }
+
+    fn writing(&mut self, order: CommitOrder, writes: Writing<'_>) -> usize {
+        let Self { images, transaction, records, operations, description } = self;
+        *transaction = order;
+        operations.begin(records);
+        writes.describe(description, |row| {
+            let (before, after) = ((row.before, row.arena), (row.after, row.arena));
+            operations.push(records, order, (row.change, *images), row.table, (before, after), row.changed);
+        });
+        records.len()
+    }
+
+    fn operations(&self) -> &[u8] {
+        &self.records
+    }
+
+    fn committed<'a>(&'a mut self, order: CommitOrder, _asked: &'a mut Vec<u8>) -> &'a [u8] {
+        self.outcome(order, true)
+    }
+
+    fn aborted(&mut self, order: CommitOrder) -> &[u8] {
+        self.outcome(order, false)
+    }
+}

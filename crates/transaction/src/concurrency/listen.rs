@@ -1,0 +1,58 @@
+//! What listens to commits: logs, each of which has its own moment at which it must know what is written.
+
+use super::Occ;
+use super::describe::{Described, Description};
+use catalog::{CommitOrder, RowChange, Table};
+use storage::Record;
+
+/// Listens to the commits of one worker.
+pub trait CommitLog {
+    /// Whether `writing` is to be called.
+    fn wants_operations(&self) -> bool {
+        false
+    }
+
+    /// Whether `wrote` is to be called.
+    fn wants_rows(&self) -> bool {
+        false
+    }
+
+    /// All rows are locked that are about to be written: so many, of at most so many words together. False ends the attempt.
+    fn admits(&mut self, _rows: usize, _words: usize) -> bool {
+        true
+    }
+
+    /// The rows are locked, with an order that is before the transaction's own; whether it commits is not known yet. False
+    /// ends the attempt, and the log has not heard of it.
+    fn writing(&mut self, _order: CommitOrder, _writes: Writing<'_>) -> bool {
+        true
+    }
+
+    /// A row is written, its record still locked; or gone.
+    fn wrote(&mut self, _change: RowChange, _table: &Table, _record: Record) {}
+
+    /// The transaction has committed; its epoch is not complete before this returns.
+    fn committed(&mut self, order: CommitOrder);
+
+    /// The transaction that `writing` told of has not committed; its rows are still locked, and an order is drawn for this.
+    fn aborted(&mut self, _order: CommitOrder) {}
+}
+
+/// What a transaction is about to write, with its rows locked.
+#[derive(Clone, Copy, Debug)]
+pub struct Writing<'a>(pub(super) &'a Occ);
+
+impl Writing<'_> {
+    /// Tells each row as it was and as it will be.
+    pub fn describe(self, description: &mut Description, visit: impl FnMut(Described<'_>)) {
+        self.0.describe_locked(description, visit);
+    }
+}
+
+/// Nobody listens.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Silence;
+
+impl CommitLog for Silence {
+    fn committed(&mut self, _order: CommitOrder) {}
+}
