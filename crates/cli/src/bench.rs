@@ -8,6 +8,7 @@ use clap::Args;
 use hdrhistogram::Histogram;
 use reprise::Database;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 use workload::Workload;
@@ -81,8 +82,17 @@ struct Report {
     log_file_bytes: u64,
     log_batches: u64,
     log_flush_us: f64,
+    /// By content.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    shadow_logs: BTreeMap<String, ShadowReport>,
     commit_latency_us: Latency,
     load_s: f64,
+}
+
+#[derive(Serialize)]
+struct ShadowReport {
+    log_bytes: u64,
+    log_bytes_per_txn: f64,
 }
 
 fn latency(histogram: &Histogram<u64>) -> Latency {
@@ -123,7 +133,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         .with_context(|| format!("cannot load {} into {}", workload.name(), folder.display()))?;
     let load_s = loading.elapsed().as_secs_f64();
     db.wait_for_memory();
-    let before = db.statistics();
+    let (before, logs_before) = (db.statistics(), db.log_statistics());
     let until = match (arguments.seconds, arguments.transactions) {
         (_, Some(transactions)) => Until::Transactions(transactions),
         (seconds, None) => Until::Elapsed(Duration::from_secs_f64(seconds.unwrap_or(10.0))),
@@ -141,7 +151,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let log_bytes = after.log.record_bytes - before.log.record_bytes;
     let batches = after.log.batches - before.log.batches;
     let seconds = measured.elapsed.as_secs_f64();
+    let shadows = logs_before.iter().zip(db.log_statistics()).skip(1);
+    let shadow_logs = shadows.map(|((content, before), (_, after))| {
+        let log_bytes = after.record_bytes - before.record_bytes;
+        let report = ShadowReport { log_bytes, log_bytes_per_txn: log_bytes as f64 / writes as f64 };
+        (content.to_string(), report)
+    });
     let report = Report {
+        shadow_logs: shadow_logs.collect(),
         workload: arguments.workload.clone(),
         mix: arguments.mix.clone(),
         scale: arguments.scale,
@@ -188,6 +205,9 @@ fn print_report(report: &Report) {
         "log: {:.1} bytes a transaction that writes, {} batches of {:.0} us",
         report.log_bytes_per_txn, report.log_batches, report.log_flush_us
     );
+    for (content, shadow) in &report.shadow_logs {
+        println!("shadow log {content}: {:.1} bytes a transaction that writes", shadow.log_bytes_per_txn);
+    }
     println!("commit latency: p50 {} us, p99 {} us, p99.9 {} us", latency.p50, latency.p99, latency.p999);
 }
 

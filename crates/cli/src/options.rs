@@ -1,16 +1,26 @@
 //! Options that several commands share.
 
 use clap::Args;
-use reprise::{Config, Content, Sequencing};
+use reprise::{Config, Content, Images, Sequencing};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// How the database is opened.
 #[derive(Args, Clone, Debug)]
 pub struct DatabaseOptions {
-    /// What is logged: off, command.
+    /// What is logged: off, command, logical, physical, physiological.
     #[arg(long = "log", default_value = "command")]
     pub content: Content,
+    /// Whether logs by value hold the columns of an updated row that changed, or the whole row: on, off. [default: on
+    /// (physiological), off (logical, physical)]
+    #[arg(long, action = clap::ArgAction::Set, value_parser = on_or_off)]
+    pub differential: Option<bool>,
+    /// Leave out of a physiological log what undo needs: operations are logged at commit, after images only.
+    #[arg(long)]
+    pub no_undo: bool,
+    /// A log of another content beside the database's own, in the folder shadow-CONTENT, to compare them; repeatable.
+    #[arg(long = "shadow-log", value_name = "CONTENT")]
+    pub shadow_logs: Vec<Content>,
     /// Whether few results of reads are logged with a call, so that replay need not read again: on, off.
     #[arg(long, default_value = "on", action = clap::ArgAction::Set, value_parser = on_or_off)]
     pub witness: bool,
@@ -40,7 +50,7 @@ pub struct DatabaseOptions {
     pub memory_gib: usize,
 }
 
-fn on_or_off(text: &str) -> Result<bool, String> {
+pub fn on_or_off(text: &str) -> Result<bool, String> {
     match text {
         "on" => Ok(true),
         "off" => Ok(false),
@@ -53,6 +63,10 @@ impl DatabaseOptions {
     pub fn config(&self) -> Config {
         let mut config = Config::default();
         config.content = self.content;
+        config.images =
+            self.differential.map(|columns| if columns { Images::Columns } else { Images::Rows });
+        config.undo = !self.no_undo;
+        config.shadow_logs = self.shadow_logs.clone();
         config.record_witnesses = self.witness;
         config.sequencing = self.sequencing;
         if !self.log_devices.is_empty() {

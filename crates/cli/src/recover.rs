@@ -15,7 +15,7 @@ use std::path::PathBuf;
 pub struct Arguments {
     /// The data folder.
     folder: PathBuf,
-    /// How the log is replayed: auto, clr, clr-p.
+    /// How the log is replayed: auto; clr, clr-p (commands); llr, llr-p (logical); plr (physical); aries (physiological).
     #[arg(long, default_value = "auto")]
     method: Method,
     /// How much clr-p does at a time: chopping, static, synchronous, pipelined.
@@ -54,6 +54,7 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub breakdown: Option<Breakdown>,
     pub discarded: u64,
+    pub undone: u64,
     pub cut: u64,
     pub torn: Vec<(PathBuf, u64)>,
     pub checkpoint_rows: u64,
@@ -164,6 +165,7 @@ impl Report {
             replay_tps: report.replay_tps(),
             breakdown: report.breakdown.as_ref().map(Breakdown::from),
             discarded: report.discarded,
+            undone: report.undone,
             cut: report.cut.0,
             torn: report.torn.clone(),
             checkpoint_rows: report.checkpoint_rows,
