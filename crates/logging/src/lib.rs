@@ -20,5 +20,5 @@ pub use error::{CorruptionKind, LogError};
 pub use files::FileId;
 pub use logger::{LogConfig, LogStatistics};
 pub use pepoch::{Incarnation, PepochFile};
-pub use reader::{Batch, LogTail, LoggerLog, read_completed, read_device};
+pub use reader::{Batch, LogTail, LoggerLog, Records, read_completed, read_device};
 pub use sequencing::{EpochLog, Sequencing};

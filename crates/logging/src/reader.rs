@@ -15,7 +15,9 @@ use crate::error::{CorruptionKind, LogError};
 use crate::files::{BATCH_HEADER, BATCH_MAGIC, FileId, Header, PAGE};
 use crate::sectors::{self, CONTENTS, SECTOR, SectorState};
 use catalog::{Epoch, Reader};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// One batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,11 +25,40 @@ pub struct Batch {
     /// The logger had nothing more to write of this epoch and those before.
     pub completed: Epoch,
     /// Its records.
-    pub records: Vec<u8>,
+    pub records: Records,
     /// Which file it is in.
     pub file: PathBuf,
     /// Where it begins.
     pub offset: u64,
+}
+
+/// The records of a batch, inside what was read of its file.
+#[derive(Clone)]
+pub struct Records {
+    file: Arc<Vec<u8>>,
+    range: Range<usize>,
+}
+
+impl std::ops::Deref for Records {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.file[self.range.clone()]
+    }
+}
+
+impl PartialEq for Records {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Records {}
+
+impl std::fmt::Debug for Records {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes", self.range.len())
+    }
 }
 
 /// How a log ends.
@@ -80,7 +111,7 @@ impl LoggerLog {
 }
 
 enum Found {
-    Batch { number: u64, completed: Epoch, records: Vec<u8>, end: usize },
+    Batch { number: u64, completed: Epoch, records: Range<usize>, end: usize },
     End,
     Torn,
 }
@@ -118,8 +149,8 @@ pub fn read_device(disk: &SharedDisk, folder: &Path) -> Result<Vec<LoggerLog>, L
             let kind = CorruptionKind::Hole { expected, actual: header.first_batch };
             return Err(LogError::corrupt(&path, 0, kind));
         }
-        expected = Some(read_file(&path, &bytes, &header, log)?);
         log.bytes_read += bytes.len() as u64;
+        expected = Some(read_file(&path, bytes, &header, log)?);
         log.files.push(path);
     }
     Ok(logs)
@@ -139,7 +170,7 @@ pub fn read_completed(disk: &SharedDisk, folder: &Path, incarnation: u64) -> Res
         let bytes = read_whole(&**disk, &path).map_err(|error| LogError::io("read", &path, error))?;
         let Some(header) = Header::read(&path, &bytes)? else { continue };
         let mut log = LoggerLog::new(&header);
-        read_file(&path, &bytes, &header, &mut log)?;
+        read_file(&path, bytes, &header, &mut log)?;
         if !log.batches.is_empty() {
             return Ok(log.completed());
         }
@@ -147,34 +178,41 @@ pub fn read_completed(disk: &SharedDisk, folder: &Path, incarnation: u64) -> Res
     Ok(Epoch(0))
 }
 
-/// Reads the batches of a file; returns the number of the batch that would be next.
-fn read_file(path: &Path, bytes: &[u8], header: &Header, log: &mut LoggerLog) -> Result<u64, LogError> {
+/// Reads the batches of a file, where they are; returns the number of the batch that would be next.
+fn read_file(path: &Path, mut bytes: Vec<u8>, header: &Header, log: &mut LoggerLog) -> Result<u64, LogError> {
     let mut offset = PAGE;
     let mut expected = header.first_batch;
+    let mut found = Vec::new();
     while offset + SECTOR <= bytes.len() {
-        match read_batch(path, bytes, offset, header.salt)? {
+        match read_batch(path, &mut bytes, offset, header.salt)? {
             Found::Batch { number, completed, records, end } => {
                 if number != expected {
                     let kind = CorruptionKind::Hole { expected, actual: number };
                     return Err(LogError::corrupt(path, offset as u64, kind));
                 }
                 expected += 1;
-                log.batches.push(Batch { completed, records, file: path.into(), offset: offset as u64 });
+                found.push((completed, records, offset));
                 offset = end;
             }
-            found => {
-                refuse_later_batch(path, bytes, offset, header.salt, expected)?;
-                if let Found::Torn = found {
+            other => {
+                refuse_later_batch(path, &bytes, offset, header.salt, expected)?;
+                if let Found::Torn = other {
                     log.tail = LogTail::Torn { file: path.into(), offset: offset as u64 };
                 }
                 break;
             }
         }
     }
+    let file = Arc::new(bytes);
+    log.batches.extend(found.into_iter().map(|(completed, range, offset)| {
+        let records = Records { file: Arc::clone(&file), range };
+        Batch { completed, records, file: path.into(), offset: offset as u64 }
+    }));
     Ok(expected)
 }
 
-fn read_batch(path: &Path, bytes: &[u8], offset: usize, salt: u64) -> Result<Found, LogError> {
+/// Reads a batch, whose contents are then without gaps where they were.
+fn read_batch(path: &Path, bytes: &mut [u8], offset: usize, salt: u64) -> Result<Found, LogError> {
     let damaged = |at: usize| LogError::corrupt(path, at as u64, CorruptionKind::Checksum);
     let first = &bytes[offset..offset + SECTOR];
     match sectors::judge(first, salt, (offset / SECTOR) as u64) {
@@ -214,12 +252,10 @@ fn read_batch(path: &Path, bytes: &[u8], offset: usize, salt: u64) -> Result<Fou
         let kind = CorruptionKind::Malformed("a batch is longer than its file");
         return Err(LogError::corrupt(path, offset as u64, kind));
     }
-    let mut contents = Vec::with_capacity(end - offset);
     let mut torn = false;
     for at in (offset..end).step_by(SECTOR) {
-        let sector = &bytes[at..at + SECTOR];
-        match sectors::judge(sector, salt, (at / SECTOR) as u64) {
-            SectorState::Valid => contents.extend_from_slice(&sector[..CONTENTS]),
+        match sectors::judge(&bytes[at..at + SECTOR], salt, (at / SECTOR) as u64) {
+            SectorState::Valid => {}
             SectorState::Zero => torn = true,
             SectorState::Damaged => return Err(damaged(at)),
         }
@@ -227,9 +263,11 @@ fn read_batch(path: &Path, bytes: &[u8], offset: usize, salt: u64) -> Result<Fou
     if torn {
         return Ok(Found::Torn);
     }
-    contents.truncate(BATCH_HEADER + length);
-    contents.drain(..BATCH_HEADER);
-    Ok(Found::Batch { number, completed, records: contents, end: end.next_multiple_of(PAGE) })
+    for (place, at) in (offset..end).step_by(SECTOR).enumerate().skip(1) {
+        bytes.copy_within(at..at + CONTENTS, offset + place * CONTENTS);
+    }
+    let start = offset + BATCH_HEADER;
+    Ok(Found::Batch { number, completed, records: start..start + length, end: end.next_multiple_of(PAGE) })
 }
 
 /// After the end of the log nothing may follow: a batch with a later number shows that this one had been durable.

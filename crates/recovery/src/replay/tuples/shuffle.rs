@@ -18,7 +18,7 @@ use transaction::Tables;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Records that one thread sorts at a time.
-const CHUNK: usize = 1024;
+const CHUNK: usize = 32;
 /// Chunks of a round.
 const CHUNKS: usize = 64;
 /// Partitions.
