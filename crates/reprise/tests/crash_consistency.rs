@@ -7,7 +7,7 @@ mod common;
 use common::on;
 use reprise::disk::{CrashingDisk, Disk, FailingDisk, Fault};
 use reprise::rooms::logging;
-use reprise::{Config, Database, Error, Value, params};
+use reprise::{Config, Content, Database, Error, Images, Value, params};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,8 +40,23 @@ END $$;
 
 const FOLDER: &str = "/db";
 
-fn config(disk: &Arc<dyn Disk>, devices: usize) -> Config {
+/// What is logged: content, images where they are not the content's own, and what undo needs.
+type Log = (Content, Option<Images>, bool);
+
+const COMMAND: Log = (Content::Command, None, true);
+const LOGS: [Log; 7] = [
+    COMMAND,
+    (Content::Logical, None, true),
+    (Content::Logical, Some(Images::Columns), true),
+    (Content::Physical, None, true),
+    (Content::Physiological, None, true),
+    (Content::Physiological, Some(Images::Rows), true),
+    (Content::Physiological, None, false),
+];
+
+fn config(disk: &Arc<dyn Disk>, devices: usize, log: Log) -> Config {
     let mut config = on(Arc::clone(disk));
+    (config.content, config.images, config.undo) = log;
     config.log_devices = Some((0..devices).map(|device| PathBuf::from(format!("log{device}"))).collect());
     config
 }
@@ -57,11 +72,11 @@ struct Ledger {
 /// Opens, books some numbers and takes a checkpoint in between, until something fails.
 fn work(
     disk: &Arc<dyn Disk>,
-    devices: usize,
+    (devices, log): (usize, Log),
     ids: std::ops::Range<i32>,
     ledger: &mut Ledger,
 ) -> Result<(), Error> {
-    let db = Database::open(FOLDER, config(disk, devices))?;
+    let db = Database::open(FOLDER, config(disk, devices, log))?;
     // Two sessions, so that with two devices both loggers have records.
     let mut sessions = [db.session()?, db.session()?];
     if !ledger.has_schema {
@@ -84,8 +99,8 @@ fn work(
 }
 
 /// Opens what is there and compares it with what the client knows.
-fn check(disk: &Arc<dyn Disk>, devices: usize, ledger: &Ledger, context: &str) {
-    let db = Database::open(FOLDER, config(disk, devices)).unwrap_or_else(|e| panic!("{context}: {e}"));
+fn check(disk: &Arc<dyn Disk>, (devices, log): (usize, Log), ledger: &Ledger, context: &str) {
+    let db = Database::open(FOLDER, config(disk, devices, log)).unwrap_or_else(|e| panic!("{context}: {e}"));
     let mut session = db.session().unwrap();
     let Ok(totals) = session.call("totals", params![]) else {
         assert!(!ledger.has_schema, "{context}: the acknowledged schema is missing");
@@ -105,32 +120,58 @@ fn check(disk: &Arc<dyn Disk>, devices: usize, ledger: &Ledger, context: &str) {
 
 #[test]
 fn a_crash_at_every_call_loses_nothing() {
-    for devices in [1, 2] {
+    for (devices, log) in [1, 2].into_iter().flat_map(|devices| LOGS.map(|log| (devices, log))) {
         let whole = CrashingDisk::default();
         let shared: Arc<dyn Disk> = Arc::new(whole.clone());
         let mut ledger = Ledger::default();
-        work(&shared, devices, 0..12, &mut ledger).unwrap();
+        work(&shared, (devices, log), 0..12, &mut ledger).unwrap();
         let calls = whole.calls() + 2;
         for crash in 0..calls {
             let disk = CrashingDisk::default();
             disk.crash_after(crash);
             let shared: Arc<dyn Disk> = Arc::new(disk.clone());
             let mut ledger = Ledger::default();
-            let _ = work(&shared, devices, 0..12, &mut ledger);
+            let _ = work(&shared, (devices, log), 0..12, &mut ledger);
             for seed in 0..3 {
-                let context = format!("{devices} devices, crash after call {crash}, seed {seed}");
-                let after = disk.after_crash(seed);
-                let shared: Arc<dyn Disk> = Arc::new(after.clone());
-                check(&shared, devices, &ledger, &context);
-                // Recover, work, crash again: what the first recovery cut must not rise again.
-                let mut ledger = ledger.clone();
-                let session_open =
-                    Database::open(FOLDER, config(&shared, devices)).unwrap().session().unwrap();
-                ledger.has_schema |= has_schema(session_open);
-                work(&shared, devices, 100..106, &mut ledger).unwrap_or_else(|e| panic!("{context}: {e}"));
-                let again: Arc<dyn Disk> = Arc::new(after.after_crash(seed + 7));
-                check(&again, devices, &ledger, &format!("{context}, second crash"));
+                let context = format!("{log:?}, {devices} devices, crash after call {crash}, seed {seed}");
+                check_and_go_on(&disk, (devices, log, log), seed, &ledger, &context);
             }
+        }
+    }
+}
+
+/// Recovers, checks, works, crashes and checks again, as what the first recovery cut must not rise again. From then on the
+/// log may be of another content.
+fn check_and_go_on(
+    disk: &CrashingDisk,
+    (devices, log, next): (usize, Log, Log),
+    seed: u64,
+    ledger: &Ledger,
+    context: &str,
+) {
+    let after = disk.after_crash(seed);
+    let shared: Arc<dyn Disk> = Arc::new(after.clone());
+    check(&shared, (devices, log), ledger, context);
+    let mut ledger = ledger.clone();
+    let opened = Database::open(FOLDER, config(&shared, devices, next));
+    ledger.has_schema |= has_schema(opened.unwrap_or_else(|e| panic!("{context}: {e}")).session().unwrap());
+    work(&shared, (devices, next), 100..106, &mut ledger).unwrap_or_else(|e| panic!("{context}: {e}"));
+    let again: Arc<dyn Disk> = Arc::new(after.after_crash(seed + 7));
+    check(&again, (devices, log), &ledger, &format!("{context}, second crash"));
+}
+
+/// A folder may be opened with another content each time: what its log holds then is of another kind than before.
+#[test]
+fn every_content_follows_every_other() {
+    for (log, next) in LOGS.into_iter().flat_map(|log| LOGS.map(|next| (log, next))) {
+        for crash in (60..400).step_by(23) {
+            let disk = CrashingDisk::default();
+            disk.crash_after(crash);
+            let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+            let mut ledger = Ledger::default();
+            let _ = work(&shared, (1, log), 0..12, &mut ledger);
+            let context = format!("{next:?} after {log:?}, crash after call {crash}");
+            check_and_go_on(&disk, (1, log, next), crash, &ledger, &context);
         }
     }
 }
@@ -155,10 +196,14 @@ fn has_schema(mut session: reprise::Session) -> bool {
 
 #[test]
 fn a_failing_disk_loses_nothing() {
+    LOGS.into_iter().for_each(fail_at_every_call);
+}
+
+fn fail_at_every_call(log: Log) {
     let disk = CrashingDisk::default();
     let counting = Arc::new(FailingDisk::new(Arc::new(disk), Fault::Error, u64::MAX, false));
     let shared: Arc<dyn Disk> = Arc::clone(&counting) as Arc<dyn Disk>;
-    work(&shared, 1, 0..8, &mut Ledger::default()).unwrap();
+    work(&shared, (1, log), 0..8, &mut Ledger::default()).unwrap();
     for fault in [Fault::Error, Fault::Full, Fault::ShortWrite] {
         for for_good in [false, true] {
             for call in 0..counting.calls() {
@@ -166,24 +211,25 @@ fn a_failing_disk_loses_nothing() {
                 let inner: Arc<dyn Disk> = Arc::new(disk.clone());
                 let failing: Arc<dyn Disk> = Arc::new(FailingDisk::new(inner, fault, call, for_good));
                 let mut ledger = Ledger::default();
-                let result = work(&failing, 1, 0..8, &mut ledger);
+                let result = work(&failing, (1, log), 0..8, &mut ledger);
                 if let Err(error) = &result {
                     assert!(["58030", "XX001"].contains(&error.sqlstate()), "{error}");
                     assert!(error.to_string().contains("/db"), "the error names no file: {error}");
                 }
                 let after: Arc<dyn Disk> = Arc::new(disk.after_crash(call));
-                check(&after, 1, &ledger, &format!("{fault:?} at call {call}, for good: {for_good}"));
+                let context = format!("{log:?}, {fault:?} at call {call}, for good: {for_good}");
+                check(&after, (1, log), &ledger, &context);
             }
         }
     }
 }
 
 /// A database that was closed with everything durable: the disk, its log file, and where the last batch begins.
-fn closed() -> (CrashingDisk, PathBuf, u64, usize, Ledger) {
+fn closed(log: Log) -> (CrashingDisk, PathBuf, u64, usize, Ledger) {
     let disk = CrashingDisk::default();
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     let mut ledger = Ledger::default();
-    let db = Database::open(FOLDER, config(&shared, 1)).unwrap();
+    let db = Database::open(FOLDER, config(&shared, 1, log)).unwrap();
     let mut session = db.session().unwrap();
     session.execute_script(SCHEMA).unwrap();
     ledger.has_schema = true;
@@ -203,7 +249,11 @@ fn closed() -> (CrashingDisk, PathBuf, u64, usize, Ledger) {
 
 #[test]
 fn every_changed_byte_of_the_log_is_refused_or_harmless() {
-    let (disk, file, _, end, ledger) = closed();
+    LOGS.into_iter().for_each(change_every_byte);
+}
+
+fn change_every_byte(log: Log) {
+    let (disk, file, _, end, ledger) = closed(log);
     let mut refused = 0;
     for at in 0..end + 5_000 {
         // Beyond its sectors a page is padding that nobody reads; a sample of it will do.
@@ -213,7 +263,7 @@ fn every_changed_byte_of_the_log_is_refused_or_harmless() {
         let damaged = disk.after_crash(0);
         damaged.damage(&file, |bytes| bytes[at] ^= 1 << (at % 8));
         let shared: Arc<dyn Disk> = Arc::new(damaged.after_crash(0));
-        match Database::open(FOLDER, config(&shared, 1)) {
+        match Database::open(FOLDER, config(&shared, 1, log)) {
             Err(error) => {
                 let text = error.to_string();
                 assert!(text.contains(&*file.to_string_lossy()), "byte {at}: no file is named: {text}");
@@ -222,7 +272,7 @@ fn every_changed_byte_of_the_log_is_refused_or_harmless() {
             }
             Ok(db) => {
                 drop(db);
-                check(&shared, 1, &ledger, &format!("byte {at} changed"));
+                check(&shared, (1, log), &ledger, &format!("{log:?}, byte {at} changed"));
             }
         }
     }
@@ -231,12 +281,16 @@ fn every_changed_byte_of_the_log_is_refused_or_harmless() {
 
 #[test]
 fn a_log_cut_at_any_byte_is_refused() {
-    let (disk, file, begin, end, ledger) = closed();
+    LOGS.into_iter().for_each(cut_at_every_byte);
+}
+
+fn cut_at_every_byte(log: Log) {
+    let (disk, file, begin, end, ledger) = closed(log);
     for at in (0..PAGE).chain(begin as usize..end + 1) {
         let damaged = disk.after_crash(0);
         damaged.damage(&file, |bytes| bytes.truncate(at));
         let shared: Arc<dyn Disk> = Arc::new(damaged.after_crash(0));
-        let error = Database::open(FOLDER, config(&shared, 1)).expect_err("a shortened log");
+        let error = Database::open(FOLDER, config(&shared, 1, log)).expect_err("a shortened log");
         assert!(error.to_string().contains("is damaged at byte"), "cut at {at}: {error}");
     }
     // Lost sectors look like a crash before the batch was durable: its transactions go, all others stay.
@@ -244,7 +298,7 @@ fn a_log_cut_at_any_byte_is_refused() {
         let damaged = disk.after_crash(0);
         damaged.damage(&file, |bytes| bytes[at..].fill(0));
         let shared: Arc<dyn Disk> = Arc::new(damaged.after_crash(0));
-        match Database::open(FOLDER, config(&shared, 1)) {
+        match Database::open(FOLDER, config(&shared, 1, log)) {
             Err(error) => {
                 assert!(error.to_string().contains("is damaged at byte"), "zeroed from {at}: {error}")
             }
@@ -253,7 +307,7 @@ fn a_log_cut_at_any_byte_is_refused() {
                 assert_eq!(at, begin as usize, "half a sector is no torn write");
                 let mut ledger = ledger.clone();
                 ledger.acknowledged.remove(&5);
-                check(&shared, 1, &ledger, &format!("zeroed from {at}"));
+                check(&shared, (1, log), &ledger, &format!("{log:?}, zeroed from {at}"));
             }
         }
     }
@@ -276,7 +330,7 @@ fn a_second_process_is_refused() {
 fn a_closed_database_leaves_the_disk_alone() {
     let disk = CrashingDisk::default();
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-    let mut config = config(&shared, 2);
+    let mut config = config(&shared, 2, COMMAND);
     config.log_file_bytes = 64 << 20;
     let db = Database::open(FOLDER, config).unwrap();
     db.session().unwrap().execute_script(SCHEMA).unwrap();
