@@ -63,8 +63,7 @@ impl DatabaseOptions {
     pub fn config(&self) -> Config {
         let mut config = Config::default();
         config.content = self.content;
-        config.images =
-            self.differential.map(|columns| if columns { Images::Columns } else { Images::Rows });
+        config.images = self.differential.map(|columns| if columns { Images::Columns } else { Images::Rows });
         config.undo = !self.no_undo;
         config.shadow_logs = self.shadow_logs.clone();
         config.record_witnesses = self.witness;

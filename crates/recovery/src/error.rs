@@ -76,9 +76,7 @@ impl RecoveryError {
             RecordKind::Call | RecordKind::Statement => ("commands", "clr-p"),
             RecordKind::Writes | RecordKind::Definition => ("logical records", "llr-p"),
             RecordKind::Slots => ("physical records", "plr"),
-            RecordKind::Operation | RecordKind::Compensation | RecordKind::Outcome => {
-                ("physiological records", "aries")
-            }
+            RecordKind::Operation | RecordKind::Outcome => ("physiological records", "aries"),
         };
         Self::WrongMethod { holds, replays }
     }

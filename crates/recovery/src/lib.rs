@@ -22,4 +22,4 @@ pub use error::RecoveryError;
 pub use log::{LogContents, load_logs};
 pub use progress::{Progress, Stage};
 pub use recover::{REPLAY_BATCH, Recovered, RecoveryConfig, RecoveryReport, recover};
-pub use replay::{BlockMeasures, Latches, Method, ReplayBreakdown, ReplayMode, ThreadTimes, Undone};
+pub use replay::{BlockMeasures, Latches, Method, ReplayBreakdown, ReplayMode, ThreadTimes};

@@ -118,7 +118,7 @@ fn completed_in_companions(
 fn is_a_commit(record: &Record<'_>) -> bool {
     match record {
         Record::Outcome(outcome) => outcome.committed,
-        Record::Operation(_) | Record::Compensation(_) => false,
+        Record::Operation(_) => false,
         _ => true,
     }
 }

@@ -1,6 +1,6 @@
 //! The whole way back: checkpoint, logs, replay, and a report of it.
 
-use crate::replay::{self, Latches, Method, ReplayBreakdown, ReplayMode, State, ThreadTimes, Undone};
+use crate::replay::{self, Latches, Method, ReplayBreakdown, ReplayMode, State, ThreadTimes};
 use crate::{Progress, RecoveryError, Stage, load_logs};
 use catalog::{CommitOrder, Epoch};
 use checkpoint::Manifest;
@@ -150,8 +150,8 @@ pub struct Recovered {
     pub log_files: Vec<Vec<(PathBuf, Epoch)>>,
     /// What the records were that were replayed.
     pub kinds: BTreeSet<RecordKind>,
-    /// What was undone, to be logged before anything else is.
-    pub undone: Vec<Undone>,
+    /// Transactions that were undone, in the order in which they were. That they are is to be logged before anything else.
+    pub undone: Vec<CommitOrder>,
     /// How it went.
     pub report: RecoveryReport,
 }

@@ -4,10 +4,10 @@ use crate::definitions::{Definitions, Version};
 use crate::logs::{self, Logs, Recorded};
 use crate::maintenance::Checkpointer;
 use crate::{Config, Error, Loader, Session};
-use catalog::Epoch;
-use logging::content::{RecordKind, seal};
+use catalog::{CommitOrder, Epoch};
+use logging::content::{Outcome, RecordKind, seal};
 use logging::{Content, EpochLog, Incarnation, LogConfig, LogError, LogStatistics, PepochFile};
-use recovery::{Progress, Recovered, RecoveryConfig, RecoveryReport, Undone};
+use recovery::{Progress, Recovered, RecoveryConfig, RecoveryReport};
 use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -69,24 +69,22 @@ impl Inner {
         self.logs.wait(epoch)
     }
 
-    /// Logs what recovery undid, before anything else is logged, so that the next recovery does not undo it again. Each
-    /// transaction is durable before the next one, as ARIES undoes one after the other.
-    fn log_compensations(&self, undone: Vec<Undone>) -> Result<(), Error> {
-        let tables = self.definitions.current().tables.clone();
-        for Undone { mut records } in undone {
+    /// Logs that recovery has undone transactions, before anything else is logged, so that no later recovery undoes what was
+    /// written since. Each is durable before the next one.
+    fn log_undone(&self, undone: Vec<CommitOrder>) -> Result<(), Error> {
+        let tables = &self.definitions.current().tables;
+        let (log, mut record) = (self.logs.at(0), Vec::new());
+        for transaction in undone {
             let worker = Worker::new(tables.epochs.clone(), tables.memory.clone())
                 .ok_or(Error::TooManySessions(self.config.workers))?;
-            let slot = worker.slot();
-            tables.epochs.begin_commit(slot);
+            Outcome { transaction, committed: false }.write(&mut record);
+            tables.epochs.begin_commit(worker.slot());
             let order = tables.epochs.draw();
-            for record in &mut records {
-                seal(order, record);
-            }
-            let log = self.logs.at(0);
-            let appended = records.iter().try_for_each(|record| log.append(slot, record, order.epoch()));
-            tables.epochs.end_commit(slot);
+            seal(order, &mut record);
+            let appended = log.append(worker.slot(), &record, order.epoch());
+            tables.epochs.end_commit(worker.slot());
             appended?;
-            self.logs.complete(order.epoch())?;
+            log.complete(order.epoch())?;
         }
         Ok(())
     }
@@ -151,8 +149,8 @@ impl Database {
             config,
             _lock: lock,
         });
-        if recorded.content.mixes_with(RecordKind::Compensation) {
-            inner.log_compensations(undone)?;
+        if recorded.content.mixes_with(RecordKind::Outcome) {
+            inner.log_undone(undone)?;
         }
         if needs_checkpoint && !begins_anew {
             inner.checkpoint()?;

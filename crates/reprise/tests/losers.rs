@@ -93,8 +93,7 @@ fn with_losers(images: Images) -> (CrashingDisk, Digest) {
     let last = Epoch(records.last().unwrap().0.epoch().0 + 1);
     let epochs = Arc::new(Epochs::new(last, 1));
     let settings = LogConfig { devices: vec![DEVICE.into()], file_bytes: 64 << 10, ..LogConfig::default() };
-    let log =
-        EpochLog::start(&settings, &[folder.join(DEVICE)], &shared, 1, &epochs, Vec::new()).unwrap();
+    let log = EpochLog::start(&settings, &[folder.join(DEVICE)], &shared, 1, &epochs, Vec::new()).unwrap();
     for (_, _, bytes) in &records {
         log.append(Slot(0), bytes, last).unwrap();
     }
@@ -105,7 +104,8 @@ fn with_losers(images: Images) -> (CrashingDisk, Digest) {
 
 /// What a folder recovers to, and how many transactions were undone.
 fn recovered(disk: &Arc<dyn Disk>) -> (Digest, u64) {
-    let settings = RecoveryConfig { memory_ahead_bytes: 0, memory_bytes: 1 << 30, ..RecoveryConfig::default() };
+    let settings =
+        RecoveryConfig { memory_ahead_bytes: 0, memory_bytes: 1 << 30, ..RecoveryConfig::default() };
     let recovered = recover(disk, Path::new(FOLDER), &settings, &Progress::default()).unwrap();
     (recovered.tables.digest().unwrap(), recovered.report.undone)
 }
@@ -157,5 +157,8 @@ fn undo_goes_on_where_it_was() {
             assert_eq!(recovered(&again), (live, 0), "{context}, after it has worked");
         }
     }
-    assert!(crashes >= 100 && in_the_middle >= 10, "{crashes} crashes, {in_the_middle} in the middle of undo");
+    assert!(
+        crashes >= 100 && in_the_middle >= 10,
+        "{crashes} crashes, {in_the_middle} in the middle of undo"
+    );
 }

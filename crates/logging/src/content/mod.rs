@@ -9,7 +9,7 @@ mod slots;
 mod writes;
 
 pub use command::{CallRecord, StatementRecord};
-pub use operations::{Compensation, Operation, OperationsBuilder, Outcome, Side};
+pub use operations::{Operation, OperationsBuilder, Outcome, Side};
 pub use slots::{SlotWrite, SlotsBuilder, SlotsRecord};
 pub use writes::{Write, WritesBuilder, WritesRecord};
 
@@ -94,9 +94,7 @@ impl Content {
             RecordKind::Call | RecordKind::Statement => matches!(self, Self::Command | Self::Adaptive),
             RecordKind::Writes => !matches!(self, Self::Physical),
             RecordKind::Slots => self == Self::Physical,
-            RecordKind::Operation | RecordKind::Compensation | RecordKind::Outcome => {
-                self == Self::Physiological
-            }
+            RecordKind::Operation | RecordKind::Outcome => self == Self::Physiological,
         }
     }
 }
@@ -141,21 +139,18 @@ pub enum RecordKind {
     Slots = 5,
     /// An operation of a transaction whose fate another record tells.
     Operation = 6,
-    /// An operation that was undone.
-    Compensation = 7,
     /// The fate of a transaction whose operations are logged.
-    Outcome = 8,
+    Outcome = 7,
 }
 
 impl RecordKind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 7] = [
         Self::Call,
         Self::Statement,
         Self::Writes,
         Self::Definition,
         Self::Slots,
         Self::Operation,
-        Self::Compensation,
         Self::Outcome,
     ];
 
@@ -180,8 +175,6 @@ pub enum Record<'a> {
     Slots(SlotsRecord<'a>),
     /// An operation of a transaction whose fate another record tells. The record's order names the transaction.
     Operation(Operation<'a>),
-    /// An operation that was undone.
-    Compensation(Compensation<'a>),
     /// The fate of a transaction whose operations are logged.
     Outcome(Outcome),
 }
@@ -248,7 +241,6 @@ fn read_body<'a>(reader: &mut Reader<'a>) -> Result<(CommitOrder, RecordKind, Re
         RecordKind::Definition => Record::Definition(StatementRecord::read(reader)?),
         RecordKind::Slots => Record::Slots(SlotsRecord::read(reader)?),
         RecordKind::Operation => Record::Operation(Operation::read(reader)?),
-        RecordKind::Compensation => Record::Compensation(Compensation::read(reader)?),
         RecordKind::Outcome => Record::Outcome(Outcome::read(reader)?),
     };
     Ok((order, kind, record))

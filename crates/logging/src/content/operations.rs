@@ -3,14 +3,13 @@
 //! table; operations are logged while their rows are locked and before the transaction knows whether it commits, the first
 //! moment at which an optimistic transaction has a before image.
 //!
-//! An operation's payload (its order names the transaction): number in the transaction (varint), kind (u8: 1 = insert,
-//! 2 = update of columns, 3 = delete, 4 = update of the row), table (varint), then of an insert and a delete all columns in
-//! order; of an update of columns the primary key's columns, then for each changed column its place (varint), its value
-//! before and its value after; of an update of the row all columns before and all columns after.
-//! A compensation's payload: the transaction (u64), the number of the operation that is undone (varint), then what that
-//! wrote, as a write of a write-set record. An outcome's payload: the transaction (u64), whether it committed (u8).
+//! An operation's payload (its order names the transaction): kind (u8: 1 = insert, 2 = update of columns, 3 = delete, 4 =
+//! update of the row), table (varint), then of an insert and a delete all columns in order; of an update of columns the
+//! primary key's columns, then for each changed column its place (varint), its value before and its value after; of an
+//! update of the row all columns before and all columns after. An outcome's payload: the transaction (u64), whether it
+//! committed (u8).
 
-use super::writes::{Write, WritesBuilder, read_key};
+use super::writes::read_key;
 use super::{Images, RecordKind, append, begin, seal};
 use catalog::{
     Arena, CommitOrder, Datum, DecodeError, Reader, RowChange, Table, TableId, decode_value, encode_value,
@@ -34,8 +33,6 @@ pub enum Side {
 /// An operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Operation<'a> {
-    /// Its number in its transaction.
-    pub number: u32,
     /// On a row of which table.
     pub table: TableId,
     change: RowChange,
@@ -43,31 +40,18 @@ pub struct Operation<'a> {
     body: &'a [u8],
 }
 
-/// An operation that was undone.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Compensation<'a> {
-    /// The transaction whose operation it was.
-    pub transaction: CommitOrder,
-    /// The number of the operation.
-    pub number: u32,
-    /// What was written to undo it.
-    pub write: Write<'a>,
-}
-
 /// The fate of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outcome {
     /// Which one.
     pub transaction: CommitOrder,
-    /// Whether it committed; nothing remains of it otherwise.
+    /// Whether it committed. Nothing remains of it otherwise, whether it was given up or recovery has undone it.
     pub committed: bool,
 }
 
 /// Writes the operations of a transaction, one record each, one after the other.
-#[derive(Default, Debug)]
-pub struct OperationsBuilder {
-    number: u32,
-}
+#[derive(Debug)]
+pub struct OperationsBuilder;
 
 /// A row as it was, or is.
 pub type Image<'a> = (&'a [Datum], &'a Arena);
@@ -78,16 +62,9 @@ fn put_columns(columns: impl Iterator<Item = usize>, table: &Table, image: Image
 }
 
 impl OperationsBuilder {
-    /// Begins with the first operation of a transaction.
-    pub fn begin(&mut self, buffer: &mut Vec<u8>) {
-        buffer.clear();
-        self.number = 0;
-    }
-
     /// Appends the record of an operation. Images have a datum for every column; of an update of columns those in `changed`
     /// count, and the key's.
     pub fn push(
-        &mut self,
         buffer: &mut Vec<u8>,
         transaction: CommitOrder,
         (change, images): (RowChange, Images),
@@ -96,8 +73,6 @@ impl OperationsBuilder {
         changed: &[usize],
     ) {
         let start = append(RecordKind::Operation, buffer);
-        put_varint(self.number.into(), buffer);
-        self.number += 1;
         buffer.push(match (change, images) {
             (RowChange::Insert, _) => INSERT,
             (RowChange::Delete, _) => DELETE,
@@ -128,8 +103,6 @@ impl OperationsBuilder {
 
 impl<'a> Operation<'a> {
     pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        let small = |number: u64| u32::try_from(number).map_err(|_| DecodeError);
-        let number = small(reader.varint()?)?;
         let [kind] = reader.array()?;
         let (change, images) = match kind {
             INSERT => (RowChange::Insert, Images::Columns),
@@ -138,8 +111,8 @@ impl<'a> Operation<'a> {
             UPDATE_ROW => (RowChange::Update, Images::Rows),
             _ => return Err(DecodeError),
         };
-        let table = TableId(small(reader.varint()?)?);
-        Ok(Self { number, table, change, images, body: reader.take(reader.remaining())? })
+        let table = TableId(u32::try_from(reader.varint()?).map_err(|_| DecodeError)?);
+        Ok(Self { table, change, images, body: reader.take(reader.remaining())? })
     }
 
     /// What it did, or what takes it back.
@@ -221,29 +194,6 @@ impl<'a> Operation<'a> {
             }
         }
         if reader.remaining() > 0 { Err(DecodeError) } else { Ok(()) }
-    }
-}
-
-impl<'a> Compensation<'a> {
-    /// Writes the record of an operation that was undone, as `decode` gave it.
-    pub fn write(
-        (transaction, operation): (CommitOrder, &Operation<'_>),
-        table: &Table,
-        row: Image<'_>,
-        changed: &[usize],
-        buffer: &mut Vec<u8>,
-    ) {
-        begin(RecordKind::Compensation, buffer);
-        buffer.extend_from_slice(&transaction.0.to_le_bytes());
-        put_varint(operation.number.into(), buffer);
-        WritesBuilder::default().push(buffer, operation.change(Side::Undo), table, row, changed);
-    }
-
-    pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        let transaction = CommitOrder(u64::from_le_bytes(reader.array()?));
-        let number = u32::try_from(reader.varint()?).map_err(|_| DecodeError)?;
-        let write = Write::read(reader)?;
-        if reader.remaining() > 0 { Err(DecodeError) } else { Ok(Self { transaction, number, write }) }
     }
 }
 

@@ -9,7 +9,6 @@ mod plr;
 mod tuples;
 mod values;
 
-pub use aries::Undone;
 pub use clr_p::{BlockMeasures, ReplayBreakdown, ReplayMode, ThreadTimes};
 pub use tuples::Latches;
 
@@ -80,7 +79,7 @@ impl Method {
             RecordKind::Call | RecordKind::Statement => matches!(self, Self::Clr | Self::ClrP),
             RecordKind::Writes => self != Self::Plr,
             RecordKind::Slots => self == Self::Plr,
-            RecordKind::Operation | RecordKind::Compensation | RecordKind::Outcome => self == Self::Aries,
+            RecordKind::Operation | RecordKind::Outcome => self == Self::Aries,
         }
     }
 
@@ -136,7 +135,8 @@ pub(crate) struct State {
 pub(crate) struct Replayed {
     pub(crate) breakdown: Option<ReplayBreakdown>,
     pub(crate) mode: Option<ReplayMode>,
-    pub(crate) undone: Vec<Undone>,
+    /// Transactions that had not committed.
+    pub(crate) undone: Vec<CommitOrder>,
 }
 
 impl State {

@@ -10,7 +10,6 @@ pub(super) struct OperationsRecorder {
     images: Images,
     transaction: CommitOrder,
     records: Vec<u8>,
-    operations: OperationsBuilder,
     description: Description,
 }
 
@@ -20,7 +19,6 @@ impl OperationsRecorder {
             images,
             transaction: CommitOrder::default(),
             records: Vec::new(),
-            operations: OperationsBuilder::default(),
             description: Description::default(),
         }
     }
@@ -42,12 +40,19 @@ impl Recorder for OperationsRecorder {
     }
 
     fn writing(&mut self, order: CommitOrder, writes: Writing<'_>) -> usize {
-        let Self { images, transaction, records, operations, description } = self;
+        let Self { images, transaction, records, description } = self;
         *transaction = order;
-        operations.begin(records);
+        records.clear();
         writes.describe(description, |row| {
             let (before, after) = ((row.before, row.arena), (row.after, row.arena));
-            operations.push(records, order, (row.change, *images), row.table, (before, after), row.changed);
+            OperationsBuilder::push(
+                records,
+                order,
+                (row.change, *images),
+                row.table,
+                (before, after),
+                row.changed,
+            );
         });
         records.len()
     }

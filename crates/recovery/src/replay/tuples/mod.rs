@@ -12,7 +12,7 @@ pub(super) use finish::{build_indexes, run_on, sweep};
 pub use latched::Latches;
 pub(super) use latched::{newest_first, rewrite};
 pub(super) use shuffle::{Select, Shuffle, Shuffled};
-pub(super) use writer::{TupleWriter, Undoing};
+pub(super) use writer::TupleWriter;
 
 use super::{define, unfit};
 use crate::{LogContents, Progress, RecoveryError, Stage};
@@ -26,7 +26,7 @@ use transaction::Tables;
 /// A write of one row, as logs by value have it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum TupleWrite<'l> {
-    /// Of a write-set record, or of a compensation.
+    /// Of a write-set record.
     Write(Write<'l>),
     /// An operation of a physiological log.
     Operation(Operation<'l>),

@@ -4,16 +4,9 @@ use super::TupleWrite;
 use crate::RecoveryError;
 use crate::replay::{unfit, writes_diverged};
 use catalog::{Arena, CommitOrder, Datum, RowChange, Table, TableId};
-use logging::content::{Compensation, Operation, Side};
+use logging::content::{Operation, Side};
 use storage::{Change, Finger, Record, RecordState, TableStore, Worker};
 use transaction::Tables;
-
-/// An operation to take back, and the transaction that it was of.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::replay) struct Undoing<'l> {
-    pub(in crate::replay) transaction: CommitOrder,
-    pub(in crate::replay) operation: Operation<'l>,
-}
 
 /// What one thread writes with.
 pub(in crate::replay) struct TupleWriter {
@@ -83,28 +76,25 @@ impl TupleWriter {
         self.put_decoded(order, write.change(), (store, key), found)
     }
 
-    /// Takes one operation back; returns the record that says so, to be sealed.
+    /// Takes an operation of a transaction back.
     pub(in crate::replay) fn undo(
         &mut self,
-        undoing: &Undoing<'_>,
+        transaction: CommitOrder,
+        operation: &Operation<'_>,
         tables: &Tables,
-    ) -> Result<Vec<u8>, RecoveryError> {
-        let Undoing { transaction, operation } = undoing;
-        let order = *transaction;
-        let store = tables.by_id(operation.table).ok_or_else(|| unfit(order))?;
+    ) -> Result<(), RecoveryError> {
+        let damaged = |_| unfit(transaction);
+        let store = tables.by_id(operation.table).ok_or_else(|| unfit(transaction))?;
         let table = &**store.definition();
         let mut key = Vec::new();
         self.arena.clear();
         let Self { arena, row, changed, .. } = self;
-        operation.key(table, (arena, row), &mut key).map_err(|_| unfit(order))?;
-        operation.decode(Side::Undo, table, arena, row, changed).map_err(|_| unfit(order))?;
-        let mut record = Vec::new();
-        Compensation::write((order, operation), table, (row, arena), changed, &mut record);
+        operation.key(table, (arena, row), &mut key).map_err(damaged)?;
+        operation.decode(Side::Undo, table, arena, row, changed).map_err(damaged)?;
         match operation.change(Side::Undo) {
-            RowChange::Delete => self.delete(order, (store, &key), None)?,
-            change => self.put_decoded(order, change, (store, &key), None)?,
+            RowChange::Delete => self.delete(transaction, (store, &key), None),
+            change => self.put_decoded(transaction, change, (store, &key), None),
         }
-        Ok(record)
     }
 
     fn find(
