@@ -1,12 +1,13 @@
-//! The workloads, run by two sessions at a time, with none, some and all of the transactions logged by value: every recovery
-//! comes to the state that the database had.
+//! The workloads, run by two sessions at a time, with none, some and all of the transactions logged by value, and logged as
+//! every other content beside: every recovery of every log comes to the state that the database had.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use reprise::rooms::recovery::{REPLAY_BATCH, RecoveryConfig, recover};
-use reprise::{Config, Database, Digest, Error, Method, Progress, ReplayMode};
+use reprise::{Config, Content, Database, Digest, Error, Method, Progress, ReplayMode};
 use std::path::Path;
 use workload::{Request, Workload, by_name};
 
+const SHADOWS: [Content; 3] = [Content::Logical, Content::Physical, Content::Physiological];
 const SESSIONS: usize = 2;
 const CALLS: usize = 3_000;
 
@@ -52,6 +53,7 @@ fn check(name: &str, mix: &str) {
     let folder = tempfile::tempdir().unwrap();
     let mut config = Config::default();
     config.memory_ahead_bytes = 0;
+    config.shadow_logs = SHADOWS.to_vec();
     let db = Database::open(folder.path(), config).unwrap();
     let mut session = db.session().unwrap();
     for script in workload.definitions() {
@@ -68,6 +70,14 @@ fn check(name: &str, mix: &str) {
         assert_eq!(recovered(Method::Clr, ReplayMode::default(), 1), live, "clr {after}");
         assert_eq!(recovered(Method::ClrP, ReplayMode::Pipelined, 2), live, "clr-p {after}");
         assert_eq!(recovered(Method::ClrP, ReplayMode::Pipelined, 8), live, "clr-p, 8 threads, {after}");
+    }
+    let live = db.digest().unwrap();
+    for content in SHADOWS {
+        let shadow = folder.path().join(format!("shadow-{content}"));
+        for (method, threads) in Method::of(content).iter().flat_map(|own| [1, 2, 8].map(|n| (*own, n))) {
+            let digest = digest(&shadow, method, ReplayMode::default(), threads);
+            assert_eq!(digest, live, "{method} of the {content} log, {threads} threads");
+        }
     }
     // The last part alone: all of it by value.
     db.checkpoint().unwrap();
