@@ -60,6 +60,7 @@ pub struct Report {
     pub checkpoint_rows: u64,
     pub checkpoint_bytes: u64,
     pub log_bytes: u64,
+    pub record_bytes: u64,
     pub digest: String,
     pub tables: BTreeMap<String, TableReport>,
 }
@@ -171,6 +172,7 @@ impl Report {
             checkpoint_rows: report.checkpoint_rows,
             checkpoint_bytes: report.checkpoint_bytes,
             log_bytes: report.log_bytes,
+            record_bytes: report.record_bytes,
             digest: digest.to_string(),
             tables: tables.collect(),
         }

@@ -30,7 +30,7 @@ pub struct LogContents {
     pub cuts: BTreeMap<u64, Epoch>,
     /// The greatest epoch that is mentioned anywhere.
     pub last_epoch: Epoch,
-    /// Records past a cut: they were never acknowledged, and they stay unheard.
+    /// Transactions past a cut: they were never acknowledged, and they stay unheard.
     pub discarded: u64,
     /// Bytes of all log files.
     pub bytes: u64,
@@ -40,6 +40,8 @@ pub struct LogContents {
     pub kinds: BTreeSet<RecordKind>,
     /// Transactions that committed.
     pub transactions: u64,
+    /// Bytes of the records.
+    pub record_bytes: u64,
 }
 
 /// Reads the logs of a data folder. Transactions before `from` are left out.
@@ -68,6 +70,7 @@ pub fn load_logs(
         files: Vec::new(),
         kinds: BTreeSet::new(),
         transactions: 0,
+        record_bytes: 0,
     };
     let mut logs_of_device = Vec::new();
     for device in by_device {
@@ -170,12 +173,14 @@ impl LogContents {
                         LogError::corrupt(&batch.file, batch.offset, kind)
                     })?;
                     last = last.max(order.epoch());
+                    let bytes = batch.records.len() - reader.remaining() - offset;
                     if order.epoch() > cut {
-                        self.discarded += 1;
+                        self.discarded += u64::from(is_a_commit(&record));
                     } else if order >= from || kind == RecordKind::Operation {
                         // An operation is logged before its transaction draws the order that it commits at.
                         let (log, batch) = (log_place as u32, batch_place as u32);
                         self.kinds.insert(kind);
+                        self.record_bytes += bytes as u64;
                         self.transactions += u64::from(is_a_commit(&record));
                         self.places.push(Place { order, log, batch, offset: offset as u32, kind });
                     }

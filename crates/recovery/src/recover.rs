@@ -72,6 +72,8 @@ pub struct RecoveryReport {
     pub checkpoint_bytes: u64,
     /// Bytes of the log files.
     pub log_bytes: u64,
+    /// Bytes of the records that were replayed.
+    pub record_bytes: u64,
     /// Transactions replayed.
     pub transactions: u64,
     /// Transactions past the cut, never acknowledged.
@@ -192,6 +194,7 @@ pub fn recover(
     let log = load_logs(disk, folder, &pepoch, from)?;
     report.log_load_s = reading.elapsed().as_secs_f64();
     report.log_bytes = log.bytes;
+    report.record_bytes = log.record_bytes;
     report.discarded = log.discarded;
     report.torn = log.torn();
     report.transactions = log.transactions;

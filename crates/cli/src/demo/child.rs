@@ -23,7 +23,9 @@ const FOREVER: Duration = Duration::from_secs(3600);
 
 /// Runs until the process is killed.
 pub fn run(folder: &Path, arguments: &Arguments, workload: &dyn Workload) -> Result<()> {
-    let db = Database::open(folder, super::config(arguments))?;
+    let mut config = super::config(arguments);
+    config.shadow_logs = super::SHADOWS.to_vec();
+    let db = Database::open(folder, config)?;
     eprintln!("{}", db.recovery_report());
     if db.recovery_report().checkpoint.is_none() {
         prepare(&db, workload, arguments.seed)?;

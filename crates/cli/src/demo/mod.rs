@@ -1,7 +1,8 @@
 //! `reprise demo`: a database is killed under load and comes back whole.
 //!
-//! A child process loads TPC-C and runs it with checkpoints on. This process writes down what the child acknowledges,
-//! kills it with SIGKILL in the middle, recovers, and looks for every acknowledged transaction.
+//! A child process loads TPC-C and runs it with checkpoints on, logged as every content at once. This process writes down
+//! what the child acknowledges, kills it with SIGKILL in the middle, recovers each log by each method, and looks for every
+//! acknowledged transaction.
 
 mod child;
 
@@ -9,7 +10,7 @@ use crate::options::DatabaseOptions;
 use crate::recover::{self, Report};
 use anyhow::{Context, Result, bail};
 use comfy_table::Table;
-use reprise::{Config, Database, Method, ReplayMode, Value};
+use reprise::{Config, Content, Database, Method, ReplayMode, Value};
 use serde::Serialize;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -46,16 +47,27 @@ pub struct Arguments {
 }
 
 #[derive(Serialize)]
+struct Recovered {
+    log: String,
+    #[serde(flatten)]
+    report: Report,
+}
+
+#[derive(Serialize)]
 struct Outcome {
     cycles: u32,
     acknowledged: u64,
     checked: u64,
     missing: u64,
-    recoveries: Vec<Report>,
+    /// Each of a log of a content.
+    recoveries: Vec<Recovered>,
     identical: bool,
     conditions: String,
     killed_after_s: f64,
 }
+
+/// What is logged beside the database's own log.
+const SHADOWS: [Content; 3] = [Content::Logical, Content::Physical, Content::Physiological];
 
 type Trace = (String, Vec<Value>);
 
@@ -204,12 +216,17 @@ fn recover_and_check(
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let memory_gib = arguments.database.memory_gib;
     outcome.recoveries.clear();
-    for method in [Method::Clr, Method::ClrP] {
-        let how = (method, ReplayMode::default());
-        outcome.recoveries.push(recover::recover(folder, how, threads, memory_gib)?);
+    for content in std::iter::once(arguments.database.content).chain(SHADOWS) {
+        let shadow = folder.join(format!("shadow-{content}"));
+        let folder = if SHADOWS.contains(&content) { &shadow } else { folder };
+        for method in Method::of(content) {
+            let how = (*method, ReplayMode::default());
+            let report = recover::recover(folder, how, threads, memory_gib)?;
+            outcome.recoveries.push(Recovered { log: content.to_string(), report });
+        }
     }
-    let first = &outcome.recoveries[0].digest;
-    outcome.identical = outcome.recoveries.iter().all(|recovery| recovery.digest == *first);
+    let first = &outcome.recoveries[0].report.digest;
+    outcome.identical = outcome.recoveries.iter().all(|recovery| recovery.report.digest == *first);
 
     let db = Database::open(folder, arguments.database.config())?;
     outcome.identical &= db.digest()?.to_string() == *first;
@@ -233,22 +250,33 @@ fn recover_and_check(
 
 fn print_outcome(outcome: &Outcome) {
     let mut table = Table::new();
-    table.set_header(["recovery", "checkpoint s", "log s", "replay s", "transactions", "a second", "digest"]);
-    for recovery in &outcome.recoveries {
+    table.set_header([
+        "log",
+        "bytes each",
+        "recovery",
+        "load s",
+        "replay s",
+        "transactions",
+        "a second",
+        "digest",
+    ]);
+    for Recovered { log, report } in &outcome.recoveries {
         table.add_row([
-            recovery.method.clone(),
-            format!("{:.2}", recovery.checkpoint_load_s),
-            format!("{:.2}", recovery.log_load_s),
-            format!("{:.2}", recovery.replay_s),
-            recovery.transactions.to_string(),
-            format!("{:.0}", recovery.replay_tps),
-            recovery.digest.clone(),
+            log.clone(),
+            format!("{:.0}", report.record_bytes as f64 / report.transactions.max(1) as f64),
+            report.method.clone(),
+            format!("{:.2}", report.checkpoint_load_s + report.log_load_s),
+            format!("{:.2}", report.replay_s),
+            report.transactions.to_string(),
+            format!("{:.0}", report.replay_tps),
+            report.digest.clone(),
         ]);
     }
     println!("{table}");
-    if let [clr, .., parallel] = outcome.recoveries.as_slice() {
-        let (name, times) = (&parallel.method, parallel.replay_tps / clr.replay_tps);
-        println!("{name} replays:                {times:.1} times as fast as {}", clr.method);
+    if let [clr, parallel, ..] = outcome.recoveries.as_slice() {
+        let (clr, parallel) = (&clr.report, &parallel.report);
+        let times = parallel.replay_tps / clr.replay_tps;
+        println!("{} replays:                {times:.1} times as fast as {}", parallel.method, clr.method);
     }
     println!("acknowledged before the kill: {}", outcome.acknowledged);
     println!("looked for afterwards:        {} rows, {} missing", outcome.checked, outcome.missing);

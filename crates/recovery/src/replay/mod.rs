@@ -89,6 +89,7 @@ impl Method {
     /// It does not replay one of them.
     pub(crate) fn chosen(self, kinds: &BTreeSet<RecordKind>) -> Result<Self, RecoveryError> {
         let chosen = match self {
+            Self::Auto if kinds.iter().all(|kind| *kind == RecordKind::Definition) => Self::ClrP,
             Self::Auto => {
                 let fastest = [Self::LlrP, Self::ClrP, Self::Plr, Self::Aries];
                 let fits = |method: &Self| kinds.iter().all(|kind| method.replays(*kind));

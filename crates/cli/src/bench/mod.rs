@@ -1,10 +1,12 @@
 //! `reprise bench`: runs a workload and measures it.
 
+mod recovery;
+
 use crate::clients::{self, Run, Until};
 use crate::options::DatabaseOptions;
 use crate::progress;
 use anyhow::{Context, Result, bail};
-use clap::Args;
+use clap::{Args, Subcommand};
 use hdrhistogram::Histogram;
 use reprise::Database;
 use serde::Serialize;
@@ -14,9 +16,13 @@ use std::time::Duration;
 use workload::Workload;
 
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Arguments {
+    #[command(subcommand)]
+    special: Option<Special>,
     /// The workload: tpcc, smallbank.
-    workload: String,
+    #[arg(required = true)]
+    workload: Option<String>,
     /// Client threads, each with a session.
     #[arg(long, default_value_t = 1)]
     workers: usize,
@@ -52,6 +58,12 @@ pub struct Arguments {
     json: bool,
     #[command(flatten)]
     database: DatabaseOptions,
+}
+
+#[derive(Subcommand)]
+enum Special {
+    /// Measure how long a recovery takes; reads only.
+    Recovery(recovery::Arguments),
 }
 
 #[derive(Serialize)]
@@ -121,7 +133,11 @@ pub fn prepare(db: &Database, workload: &dyn Workload, seed: u64) -> Result<()> 
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let workload = match workload::by_name(&arguments.workload, arguments.scale, &arguments.mix) {
+    if let Some(Special::Recovery(own)) = &arguments.special {
+        return recovery::run(own);
+    }
+    let name = arguments.workload.as_deref().context("no workload is named")?;
+    let workload = match workload::by_name(name, arguments.scale, &arguments.mix) {
         Ok(workload) => workload,
         Err(message) => bail!(message),
     };
@@ -159,7 +175,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     });
     let report = Report {
         shadow_logs: shadow_logs.collect(),
-        workload: arguments.workload.clone(),
+        workload: name.into(),
         mix: arguments.mix.clone(),
         scale: arguments.scale,
         workers: arguments.workers,

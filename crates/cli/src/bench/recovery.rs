@@ -1,0 +1,92 @@
+//! `reprise bench recovery`: how long a recovery takes; also of methods without the latches that make them right.
+//! Paper: PACMAN §6.2.2, Figure 15.
+
+use crate::options::on_or_off;
+use crate::progress;
+use anyhow::{Result, bail};
+use clap::Args;
+use reprise::rooms::recovery::{self, Latches, RecoveryConfig};
+use reprise::{Config, Method};
+use serde::Serialize;
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub struct Arguments {
+    /// The data folder; a shadow log's, shadow-CONTENT in it, is one too.
+    folder: PathBuf,
+    /// How the log is replayed.
+    #[arg(long, default_value = "auto")]
+    method: Method,
+    /// Threads. [default: one a core]
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Whether llr and plr latch rows. Off: what they come to may be wrong, and is thrown away.
+    #[arg(long, default_value = "on", action = clap::ArgAction::Set, value_parser = on_or_off)]
+    latches: bool,
+    /// Gibibytes that rows and indexes may take.
+    #[arg(long, default_value_t = 64)]
+    memory_gib: usize,
+    /// Print one JSON object on standard output.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    method: String,
+    threads: usize,
+    latches: bool,
+    checkpoint_load_s: f64,
+    log_load_s: f64,
+    replay_s: f64,
+    total_s: f64,
+    transactions: u64,
+    replay_tps: f64,
+    record_bytes: u64,
+    log_bytes: u64,
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    if !arguments.latches && !matches!(arguments.method, Method::Llr | Method::Plr) {
+        bail!("only llr and plr have latches to leave out, not {}", arguments.method);
+    }
+    let config = Config::default();
+    let settings = RecoveryConfig {
+        method: arguments.method,
+        threads: arguments.threads.unwrap_or(config.checkpoint_threads),
+        latches: if arguments.latches { Latches::On } else { Latches::Off },
+        memory_bytes: arguments.memory_gib << 30,
+        ..RecoveryConfig::default()
+    };
+    let folder = &arguments.folder;
+    let recovered = progress::watch(|progress| recovery::recover(&config.disk, folder, &settings, progress))?;
+    let of = &recovered.report;
+    let report = Report {
+        method: of.method.to_string(),
+        threads: of.threads,
+        latches: arguments.latches,
+        checkpoint_load_s: of.checkpoint_load_s,
+        log_load_s: of.log_load_s,
+        replay_s: of.replay_s,
+        total_s: of.total_s,
+        transactions: of.transactions,
+        replay_tps: of.replay_tps(),
+        record_bytes: of.record_bytes,
+        log_bytes: of.log_bytes,
+    };
+    if arguments.json {
+        println!("{}", serde_json::to_string(&report)?);
+        return Ok(());
+    }
+    println!(
+        "{}, {} threads{}: checkpoint {:.3} s, log {:.3} s, replay {:.3} s ({:.0} transactions a second)",
+        report.method,
+        report.threads,
+        if report.latches { "" } else { ", without latches" },
+        report.checkpoint_load_s,
+        report.log_load_s,
+        report.replay_s,
+        report.replay_tps
+    );
+    Ok(())
+}
