@@ -9,7 +9,7 @@
 //! After a crash: the header is written last when a file is made, so a file with a header has its full length, zeroed
 //! but for its batches; a file without one was never used.
 
-use crate::disk::{DiskFile, SharedDisk};
+use crate::disk::{DiskFile, SharedDisk, ZEROS};
 use crate::error::{CorruptionKind, LogError};
 use crate::sectors::{self, SECTOR, SectorState};
 use catalog::{Epoch, Reader};
@@ -23,7 +23,6 @@ const MAGIC: &[u8; 8] = b"RPRSLOG\n";
 /// Version 1 had fewer kinds of records.
 const VERSION: u32 = 2;
 const OLDEST_VERSION: u32 = 1;
-static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
 
 /// Which file of a logger.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -116,21 +115,42 @@ pub(crate) struct ReadyFile {
     pub(crate) length: u64,
 }
 
-/// Zeroes a file, durably. `rest` runs between parts, so that others who write to the device get their turn; it says whether
-/// to go on. The parts are not made durable one by one: every such commit of the file system's journal would hold up whoever
-/// writes to a log.
-fn zero(file: &dyn DiskFile, length: u64, rest: impl Fn() -> bool) -> std::io::Result<()> {
+/// How the making of a file goes on after each part of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pace {
+    /// With the next part.
+    Steady,
+    /// At once to the end: somebody waits for it.
+    Hurry,
+    /// Not at all.
+    Stop,
+}
+
+/// Zeroes a file, durably. `rest` runs between parts, so that others who write to the device get their turn. The parts are
+/// not made durable one by one: every such commit of the file system's journal would hold up whoever writes to a log.
+///
+/// What is in a hurry is only allocated. Batches take longer into such room; but a logger that fills files faster than they
+/// are written twice has large batches, to which that means little.
+fn zero(file: &dyn DiskFile, length: u64, rest: impl Fn() -> Pace) -> std::io::Result<()> {
     let mut offset = 0;
+    let mut pace = Pace::Steady;
     while offset < length {
         let part = (length - offset).min(ZEROS.len() as u64);
-        file.write_at(offset, &ZEROS[..part as usize])?;
-        file.begin_writing(offset, part);
-        offset += part;
-        if !rest() {
-            return Err(std::io::ErrorKind::Interrupted.into());
+        match pace {
+            Pace::Steady => {
+                file.write_at(offset, &ZEROS[..part as usize])?;
+                file.begin_writing(offset, part);
+                offset += part;
+                pace = rest();
+            }
+            Pace::Hurry => {
+                file.allocate_zeros(offset, length - offset)?;
+                break;
+            }
+            Pace::Stop => return Err(std::io::ErrorKind::Interrupted.into()),
         }
     }
-    file.sync()
+    if pace == Pace::Stop { Err(std::io::ErrorKind::Interrupted.into()) } else { file.sync() }
 }
 
 /// What one logger needs to make its files.
@@ -163,7 +183,7 @@ impl FileMaker {
 
     /// Makes zeroed room for the next file, out of a spare one where there is one. What takes time is done here, at leisure
     /// when the file is for later.
-    pub(crate) fn prepare(&self, rest: impl Fn() -> bool) -> Result<Box<dyn DiskFile>, LogError> {
+    pub(crate) fn prepare(&self, rest: impl Fn() -> Pace) -> Result<Box<dyn DiskFile>, LogError> {
         let path = self.next();
         let reused = self.disk.rename(&self.spare(), &path).and_then(|()| self.disk.open(&path)).ok();
         let file = match reused {

@@ -7,16 +7,20 @@
 use crate::buffer::LogBuffer;
 use crate::disk::DiskFile;
 use crate::error::LogError;
-use crate::files::{BATCH_HEADER, BATCH_MAGIC, FileId, FileMaker, PAGE, ReadyFile, RetiredFile};
+use crate::files::{BATCH_HEADER, BATCH_MAGIC, FileId, FileMaker, PAGE, Pace, ReadyFile, RetiredFile};
 use crate::sectors::{self, SECTOR};
 use catalog::Epoch;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+/// What the maker of files is asked for.
+const STEADY: u8 = 0;
+const HURRY: u8 = 1;
+const STOP: u8 = 2;
 /// How long making a file for later rests after every part of it.
 const PREPARE_REST: Duration = Duration::from_millis(2);
 
@@ -94,7 +98,7 @@ type Prepared = Result<Box<dyn DiskFile>, LogError>;
 struct Preparer {
     request: SyncSender<()>,
     ahead: Receiver<Prepared>,
-    stopping: Arc<AtomicBool>,
+    pace: Arc<AtomicU8>,
     thread: JoinHandle<()>,
 }
 
@@ -102,13 +106,19 @@ impl Preparer {
     fn start(maker: FileMaker) -> Result<Self, LogError> {
         let (request, requests) = sync_channel::<()>(1);
         let (done, ahead) = sync_channel::<Prepared>(1);
-        let stopping = Arc::new(AtomicBool::new(false));
-        let (stopped, folder) = (Arc::clone(&stopping), maker.folder.clone());
+        let pace = Arc::new(AtomicU8::new(STEADY));
+        let (asked, folder) = (Arc::clone(&pace), maker.folder.clone());
         let name = format!("log-files-{}", maker.logger);
         let run = move || {
             let rest = || {
-                std::thread::sleep(PREPARE_REST);
-                !stopped.load(Ordering::Relaxed)
+                if asked.load(Ordering::Relaxed) == STEADY {
+                    std::thread::park_timeout(PREPARE_REST);
+                }
+                match asked.load(Ordering::Relaxed) {
+                    STEADY => Pace::Steady,
+                    HURRY => Pace::Hurry,
+                    _ => Pace::Stop,
+                }
             };
             while requests.recv().is_ok() {
                 if done.send(maker.prepare(rest)).is_err() {
@@ -120,13 +130,26 @@ impl Preparer {
             .name(name)
             .spawn(run)
             .map_err(|error| LogError::io("start a thread for", &folder, error))?;
-        Ok(Self { request, ahead, stopping, thread })
+        Ok(Self { request, ahead, pace, thread })
+    }
+
+    /// The file that is asked for, as soon as can be.
+    fn take(&self) -> Option<Prepared> {
+        if let Ok(ready) = self.ahead.try_recv() {
+            return Some(ready);
+        }
+        self.pace.store(HURRY, Ordering::Relaxed);
+        self.thread.thread().unpark();
+        let prepared = self.ahead.recv().ok();
+        self.pace.store(STEADY, Ordering::Relaxed);
+        prepared
     }
 
     /// Ends the thread and waits for it: whoever opens the folder next makes a file of the same name.
     fn stop(self) {
-        let Self { request, ahead, stopping, thread } = self;
-        stopping.store(true, Ordering::Relaxed);
+        let Self { request, ahead, pace, thread } = self;
+        pace.store(STOP, Ordering::Relaxed);
+        thread.thread().unpark();
         drop((request, ahead));
         let _ = thread.join();
     }
@@ -150,7 +173,7 @@ impl BatchWriter {
     /// Makes the first file of an incarnation, and a thread that makes the next ones ahead of their use.
     pub(crate) fn new(maker: FileMaker, incarnation: u64, shared: Arc<Shared>) -> Result<Self, LogError> {
         let id = FileId { incarnation, sequence: 1 };
-        let file = maker.finish(maker.prepare(|| true)?, id, 1)?;
+        let file = maker.finish(maker.prepare(|| Pace::Steady)?, id, 1)?;
         let preparer = Some(Preparer::start(maker.clone())?);
         let mut writer = Self {
             maker,
@@ -211,9 +234,9 @@ impl BatchWriter {
 
     /// Goes on in the next file.
     fn next_file(&mut self) -> Result<(), LogError> {
-        let prepared = match self.preparer.as_ref().map(|preparer| preparer.ahead.recv()) {
-            Some(Ok(prepared)) => prepared?,
-            _ => self.maker.prepare(|| true)?,
+        let prepared = match self.preparer.as_ref().and_then(Preparer::take) {
+            Some(prepared) => prepared?,
+            None => self.maker.prepare(|| Pace::Steady)?,
         };
         self.id.sequence += 1;
         let next = self.maker.finish(prepared, self.id, self.next_batch)?;

@@ -13,6 +13,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Zeros to write.
+pub(crate) static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
+
 /// A file that is open.
 pub trait DiskFile: Send + Sync {
     /// Writes all bytes at an offset; the file grows where needed.
@@ -38,11 +41,29 @@ pub trait DiskFile: Send + Sync {
         let _ = (offset, length);
     }
 
+    /// Makes room for a range, which reads as zeros from then on; without writing them where the file system can.
+    ///
+    /// # Errors
+    /// The disk is full, or fails.
+    fn allocate_zeros(&self, offset: u64, length: u64) -> io::Result<()> {
+        write_zeros(self, offset, length)
+    }
+
     /// Bytes.
     ///
     /// # Errors
     /// The disk fails.
     fn length(&self) -> io::Result<u64>;
+}
+
+fn write_zeros(file: &(impl DiskFile + ?Sized), offset: u64, length: u64) -> io::Result<()> {
+    let (mut offset, end) = (offset, offset + length);
+    while offset < end {
+        let part = (end - offset).min(ZEROS.len() as u64);
+        file.write_at(offset, &ZEROS[..part as usize])?;
+        offset += part;
+    }
+    Ok(())
 }
 
 /// A disk: files by path.

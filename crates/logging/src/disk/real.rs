@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use super::{Disk, DiskFile};
+use super::{Disk, DiskFile, write_zeros};
 use std::any::Any;
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -42,6 +42,21 @@ impl DiskFile for File {
         let flags = libc::SYNC_FILE_RANGE_WRITE;
         // SAFETY: the descriptor is open as long as `self` is. A failure shows up again in `sync`.
         unsafe { libc::sync_file_range(self.as_raw_fd(), offset as i64, length as i64, flags) };
+    }
+
+    #[cfg(target_os = "linux")]
+    fn allocate_zeros(&self, offset: u64, length: u64) -> io::Result<()> {
+        // SAFETY: the descriptor is open as long as `self` is.
+        let result = unsafe {
+            libc::fallocate(self.as_raw_fd(), libc::FALLOC_FL_ZERO_RANGE, offset as i64, length as i64)
+        };
+        if result == 0 {
+            return Ok(());
+        }
+        match io::Error::last_os_error() {
+            error if error.raw_os_error() == Some(libc::EOPNOTSUPP) => write_zeros(self, offset, length),
+            error => Err(error),
+        }
     }
 
     fn length(&self) -> io::Result<u64> {
