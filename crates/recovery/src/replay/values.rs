@@ -46,6 +46,24 @@ impl ValueWriter {
         self.write_all(writes, tables, data).map_err(|failure| writes_diverged(order, &failure))
     }
 
+    /// Announces the row that a write is about, unless it is new. `None` when the write does not fit its table.
+    pub(super) fn announce<D: DataAccess>(
+        &mut self,
+        write: &Write<'_>,
+        tables: &Tables,
+        data: &mut D,
+    ) -> Option<()> {
+        if write.change == RowChange::Insert {
+            return Some(());
+        }
+        let table = tables.by_id(write.table)?.definition();
+        self.arena.clear();
+        self.key.clear();
+        write.key(table, (&mut self.arena, &mut self.row), &mut self.key).ok()?;
+        data.expect(table, &self.key);
+        Some(())
+    }
+
     fn write_all<D: DataAccess>(
         &mut self,
         writes: &[Write<'_>],
@@ -56,8 +74,13 @@ impl ValueWriter {
         self.moved.clear();
         for (place, write) in writes.iter().enumerate() {
             let table = tables.store(write.table).definition();
-            let moves = |changed: &[usize]| {
-                let mut unique = table.indexes.iter().skip(1).filter(|index| index.unique);
+            let mut unique = table.indexes.iter().skip(1).filter(|index| index.unique).peekable();
+            let may_leave = write.change == RowChange::Delete
+                || write.change == RowChange::Update && unique.peek().is_some();
+            if !may_leave {
+                continue;
+            }
+            let mut moves = |changed: &[usize]| {
                 unique.any(|index| index.columns.iter().any(|column| changed.contains(column)))
             };
             self.decode(write, table)?;

@@ -87,12 +87,19 @@ impl Segment<'_, '_> {
         let mut slot = 0;
         for (place, unit) in group.iter().enumerate() {
             let transaction = &running.batch.transactions[unit.transaction as usize];
-            if let Logged::Call { program, call } = &transaction.logged {
-                // Rounds of one call share its arguments: nothing else goes from one to the next.
-                let shares = place > 0 && group[place - 1].transaction == unit.transaction;
-                slot = if shares { slot } else { place };
-                let call = (transaction.order, *program, call);
-                self.prepare(call, running.block, *unit, shares, &mut slots[slot], data)?;
+            match &transaction.logged {
+                Logged::Call { program, call } => {
+                    // Rounds of one call share its arguments: nothing else goes from one to the next.
+                    let shares = place > 0 && group[place - 1].transaction == unit.transaction;
+                    slot = if shares { slot } else { place };
+                    let call = (transaction.order, *program, call);
+                    self.prepare(call, running.block, *unit, shares, &mut slots[slot], data)?;
+                }
+                Logged::Writes(writes) => {
+                    let write = writes.write_at(unit.part as usize);
+                    let announced = write.and_then(|write| writer.announce(&write, self.tables, data));
+                    announced.ok_or_else(|| unfit(transaction.order))?;
+                }
             }
         }
         data.load_expected();
