@@ -8,7 +8,7 @@ use std::time::Duration;
 /// How the database is opened.
 #[derive(Args, Clone, Debug)]
 pub struct DatabaseOptions {
-    /// What is logged: off, command, logical, physical, physiological.
+    /// What is logged: off, command, adaptive, logical, physical, physiological.
     #[arg(long = "log", default_value = "command")]
     pub content: Content,
     /// Whether logs by value hold the columns of an updated row that changed, or the whole row: on, off. [default: on
@@ -33,6 +33,9 @@ pub struct DatabaseOptions {
     /// A folder for a log of its own; repeatable. [default: log, in the data folder]
     #[arg(long = "log-device")]
     pub log_devices: Vec<PathBuf>,
+    /// With --log adaptive: seconds that a recovery may take.
+    #[arg(long, default_value_t = 10.0)]
+    pub recovery_target: f64,
     /// Seconds between two checkpoints; without it none are taken.
     #[arg(long)]
     pub checkpoint_every: Option<f64>,
@@ -72,6 +75,7 @@ impl DatabaseOptions {
             let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
             config.log_devices = Some(self.log_devices.iter().map(absolute).collect());
         }
+        config.recovery_target = Duration::from_secs_f64(self.recovery_target);
         config.checkpoint_every = self.checkpoint_every.map(Duration::from_secs_f64);
         config.flush_floor = Duration::from_micros(self.flush_floor_us);
         config.log_file_bytes = self.log_file_mib << 20;

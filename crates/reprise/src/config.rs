@@ -32,6 +32,8 @@ pub struct Config {
     pub log_file_bytes: u64,
     /// Least time between two batches of a logger: zero writes whenever there is something.
     pub flush_floor: Duration,
+    /// With adaptive logs: how long a recovery may take. What is logged by value, and when a checkpoint is taken, follows.
+    pub recovery_target: Duration,
     /// How often a checkpoint is taken; `None` takes them only when asked.
     pub checkpoint_every: Option<Duration>,
     /// Threads that write and load checkpoints, and replay the log where the method can.
@@ -63,6 +65,7 @@ impl Default for Config {
             log_devices: None,
             log_file_bytes: 64 << 20,
             flush_floor: Duration::ZERO,
+            recovery_target: Duration::from_secs(10),
             checkpoint_every: None,
             checkpoint_threads: recovery.threads,
             method: Method::default(),

@@ -1,5 +1,6 @@
 //! The database: opened, recovered, and handed out in sessions.
 
+use crate::adaptive::Adaptive;
 use crate::definitions::{Definitions, Version};
 use crate::logs::{self, Logs, Recorded};
 use crate::maintenance::Checkpointer;
@@ -35,6 +36,7 @@ pub(crate) struct Inner {
     pub(crate) config: Config,
     pub(crate) definitions: Definitions,
     pub(crate) logs: Arc<Logs>,
+    pub(crate) adaptive: Arc<Adaptive>,
     pub(crate) devices: Vec<PathBuf>,
     /// Held by whoever opens the snapshot.
     pub(crate) maintenance: Mutex<()>,
@@ -140,6 +142,7 @@ impl Database {
             folder: folder.into(),
             definitions: Definitions::new(version),
             logs: Arc::new(logs),
+            adaptive: Arc::new(Adaptive::new(config.recovery_target, &recovered.report)),
             devices,
             maintenance: Mutex::default(),
             committed: AtomicU64::new(0),
@@ -156,8 +159,7 @@ impl Database {
             inner.checkpoint()?;
         }
         inner.logs.publish_shadows(&inner.config, incarnation)?;
-        let every = inner.config.checkpoint_every;
-        let checkpointer = every.map(|every| Arc::new(Checkpointer::start(Arc::downgrade(&inner), every)));
+        let checkpointer = Checkpointer::start(&inner).map(Arc::new);
         Ok(Self { inner, report: Arc::new(recovered.report), _checkpointer: checkpointer })
     }
 

@@ -25,6 +25,7 @@
 //!
 //! This crate puts the rooms together; each room is described in its own crate and in ARCHITECTURE.md.
 
+mod adaptive;
 mod config;
 mod database;
 mod definitions;

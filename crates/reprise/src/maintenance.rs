@@ -1,19 +1,25 @@
 //! What runs beside transactions: checkpoints, now and then or when asked.
 
 use crate::Error;
+use crate::adaptive::Adaptive;
 use crate::database::Inner;
 use catalog::Epoch;
 use checkpoint::CheckpointSummary;
+use logging::Content;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{PoisonError, Weak};
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How often it is looked whether an adaptive log needs a checkpoint.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 impl Inner {
     /// Takes a checkpoint and recycles the log behind it.
     pub(crate) fn checkpoint(&self) -> Result<CheckpointSummary, Error> {
         let _alone = self.maintenance.lock().unwrap_or_else(PoisonError::into_inner);
         let version = self.definitions.current();
+        let logged_ns = self.adaptive.logged_ns();
         // What a transaction logs before it draws its order may be of an earlier epoch, but not of one that is complete.
         let incomplete = version.tables.epochs.completed(|_| true).0 + 1;
         let (_, summary) = checkpoint::write(
@@ -26,6 +32,7 @@ impl Inner {
             |epoch| self.logs.complete(epoch),
         )
         .map_err(Error::Checkpoint)?;
+        self.adaptive.checkpoint_taken(logged_ns, &summary);
         self.logs.release_before(summary.bound.epoch().min(Epoch(incomplete)))?;
         Ok(summary)
     }
@@ -38,19 +45,75 @@ pub(crate) struct Checkpointer {
 }
 
 impl Checkpointer {
-    pub(crate) fn start(inner: Weak<Inner>, every: Duration) -> Self {
+    /// Starts the thread, when the configuration asks for checkpoints.
+    pub(crate) fn start(inner: &Arc<Inner>) -> Option<Self> {
+        let every = inner.config.checkpoint_every;
+        let is_adaptive = inner.config.content == Content::Adaptive;
+        if every.is_none() && !is_adaptive {
+            return None;
+        }
         let (stop, stopped) = channel();
+        let inner = Arc::downgrade(inner);
         let run = move || {
-            while stopped.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+            let mut due = Due { every, is_adaptive, ..Due::default() };
+            while stopped.recv_timeout(due.look_after()) == Err(RecvTimeoutError::Timeout) {
                 let Some(inner) = inner.upgrade() else { return };
+                if !due.is_now(&inner.adaptive) {
+                    continue;
+                }
                 if let Err(error) = inner.checkpoint() {
                     // The log still has everything: the next attempt may succeed.
                     eprintln!("warning: {error}");
                 }
+                due.checkpoint_taken(&inner.adaptive);
             }
         };
         let thread = std::thread::Builder::new().name("checkpointer".into()).spawn(run).ok();
-        Self { stop: Some(stop), thread }
+        Some(Self { stop: Some(stop), thread })
+    }
+}
+
+/// When the next checkpoint is due.
+struct Due {
+    every: Option<Duration>,
+    is_adaptive: bool,
+    last: Instant,
+    /// What an adaptive log held when it was looked at last, and when that was.
+    looked: (u64, Instant),
+    has_warned: bool,
+}
+
+impl Default for Due {
+    fn default() -> Self {
+        let now = Instant::now();
+        Self { every: None, is_adaptive: false, last: now, looked: (0, now), has_warned: false }
+    }
+}
+
+impl Due {
+    fn look_after(&self) -> Duration {
+        let rest = self.every.map_or(Duration::MAX, |every| every.saturating_sub(self.last.elapsed()));
+        if self.is_adaptive { rest.min(LOOK_EVERY) } else { rest }
+    }
+
+    fn is_now(&mut self, adaptive: &Adaptive) -> bool {
+        let is_time = self.every.is_some_and(|every| self.last.elapsed() >= every);
+        if !self.is_adaptive {
+            return is_time;
+        }
+        let (before, then) = std::mem::replace(&mut self.looked, (adaptive.logged_ns(), Instant::now()));
+        let rate = adaptive.rate(self.looked.0 - before, self.looked.1 - then);
+        is_time || adaptive.needs_checkpoint(rate)
+    }
+
+    fn checkpoint_taken(&mut self, adaptive: &Adaptive) {
+        self.last = Instant::now();
+        if let (Some(load_s), true, false) = (adaptive.is_out_of_reach(), self.is_adaptive, self.has_warned) {
+            self.has_warned = true;
+            eprintln!(
+                "warning: recovery will take longer than asked for: loading the checkpoint alone takes {load_s:.1} s"
+            );
+        }
     }
 }
 

@@ -136,7 +136,7 @@ impl Session {
         let (epochs, memory) = (version.tables.epochs.clone(), version.tables.memory.clone());
         let worker = Worker::new(epochs, memory).ok_or(Error::TooManySessions(inner.config.workers))?;
         let seeds = now_us() as u64 ^ (worker.slot().0 as u64) << 56;
-        let recording = Recording::new(Arc::clone(&inner.logs), worker.slot());
+        let recording = Recording::new(Arc::clone(&inner.logs), &inner.adaptive, worker.slot());
         let occ = Occ::new(version.tables.clone(), worker);
         Ok(Self {
             known: Known::new(&version),
@@ -407,10 +407,11 @@ impl Session {
             }
             let call = Call { procedure, timestamp_us, seed };
             let arguments = self.arguments.iter().copied();
+            self.recording.begin();
             let tapes = &mut self.recording.witnesses;
             let outcome = match execute(call, arguments, &mut self.machine, &mut self.occ, tapes) {
                 Ok(()) => {
-                    if let Err(error) = self.recording.prepare(&self.occ) {
+                    if let Err(error) = self.recording.prepare(procedure, &self.occ) {
                         self.occ.rollback();
                         return Err(error.into());
                     }

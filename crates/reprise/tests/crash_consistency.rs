@@ -44,8 +44,9 @@ const FOLDER: &str = "/db";
 type Log = (Content, Option<Images>, bool);
 
 const COMMAND: Log = (Content::Command, None, true);
-const LOGS: [Log; 7] = [
+const LOGS: [Log; 8] = [
     COMMAND,
+    (Content::Adaptive, None, true),
     (Content::Logical, None, true),
     (Content::Logical, Some(Images::Columns), true),
     (Content::Physical, None, true),

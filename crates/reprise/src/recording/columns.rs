@@ -10,13 +10,23 @@ pub(super) struct ColumnsRecorder {
     record: Vec<u8>,
     writes: WritesBuilder,
     description: Description,
+    count: usize,
+}
+
+impl ColumnsRecorder {
+    /// Rows that the prepared record is of.
+    pub(super) fn writes(&self) -> usize {
+        self.count
+    }
 }
 
 impl Recorder for ColumnsRecorder {
     fn prepare(&mut self, ran: &Ran<'_>) -> usize {
-        let Self { record, writes, description } = self;
+        let Self { record, writes, description, count } = self;
         WritesBuilder::begin(record);
+        *count = 0;
         ran.occ.describe_writes(description, |row| {
+            *count += 1;
             writes.push(record, row.change, row.table, (row.after, row.arena), row.changed);
         });
         record.len()

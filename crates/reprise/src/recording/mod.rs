@@ -3,28 +3,39 @@
 //! A transaction is recorded in all logs inside its commit (`transaction::CommitLog`): before its epoch can be complete, and
 //! with its rows locked where a log needs to see them so.
 
+mod adaptive;
 mod columns;
 mod command;
 mod operations;
 mod rows;
 mod slots;
 
+use crate::adaptive::Adaptive;
 use crate::logs::{Log, Logs};
+use adaptive::AdaptiveRecorder;
 use catalog::{CommitOrder, RowChange, Table};
 use columns::ColumnsRecorder;
 use command::CommandRecorder;
 use logging::content::Images;
 use logging::{Content, LogError};
 use operations::OperationsRecorder;
-use procedure::WitnessRecorder;
+use procedure::{Procedure, WitnessRecorder};
 use rows::RowsRecorder;
 use slots::SlotsRecorder;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use storage::{Record, Slot};
 use transaction::{CommitLog, Occ, Writing};
 
+/// One in so many transactions is timed.
+const TIMED_EVERY: u8 = 8;
+
 /// A transaction that has run and is about to commit.
+#[derive(Clone, Copy)]
 pub(crate) struct Ran<'a> {
+    pub(crate) procedure: &'a Procedure,
+    /// How long it ran, where a recorder wants to know.
+    pub(crate) execution: Option<Duration>,
     /// What was asked, as a record of a command log.
     pub(crate) asked: &'a [u8],
     /// Whether it is to be recorded by value.
@@ -41,6 +52,11 @@ pub(crate) trait Recorder: Send {
 
     /// Whether it is told of each row that is written.
     fn wants_rows(&self) -> bool {
+        false
+    }
+
+    /// Whether it is told how long transactions run.
+    fn wants_times(&self) -> bool {
         false
     }
 
@@ -74,9 +90,10 @@ pub(crate) trait Recorder: Send {
     }
 }
 
-fn recorder(log: &Log) -> Box<dyn Recorder> {
+fn recorder(log: &Log, adaptive: &Arc<Adaptive>) -> Box<dyn Recorder> {
     let recorded = log.recorded;
     match (recorded.content, recorded.images) {
+        (Content::Adaptive, _) => Box::new(AdaptiveRecorder::new(Arc::clone(adaptive))),
         (Content::Physical, _) => Box::new(SlotsRecorder::default()),
         (Content::Physiological, images) if recorded.undo => Box::new(OperationsRecorder::new(images)),
         (Content::Logical | Content::Physiological, Images::Rows) => Box::new(RowsRecorder::default()),
@@ -92,6 +109,10 @@ pub(crate) struct Recording {
     slot: Slot,
     wants_operations: bool,
     wants_rows: bool,
+    wants_times: bool,
+    /// Transactions until the next one that is timed.
+    until_timed: u8,
+    begun: Option<Instant>,
     /// The record of what is asked.
     pub(crate) asked: Vec<u8>,
     pub(crate) witnesses: WitnessRecorder,
@@ -101,11 +122,14 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
-    pub(crate) fn new(logs: Arc<Logs>, slot: Slot) -> Self {
-        let recorders: Vec<_> = logs.iter().map(recorder).collect();
+    pub(crate) fn new(logs: Arc<Logs>, adaptive: &Arc<Adaptive>, slot: Slot) -> Self {
+        let recorders: Vec<_> = logs.iter().map(|log| recorder(log, adaptive)).collect();
         Self {
             wants_operations: recorders.iter().any(|own| own.wants_operations()),
             wants_rows: recorders.iter().any(|own| own.wants_rows()),
+            wants_times: recorders.iter().any(|own| own.wants_times()),
+            until_timed: 0,
+            begun: None,
             logs,
             recorders,
             slot,
@@ -116,18 +140,29 @@ impl Recording {
         }
     }
 
+    /// A transaction begins to run.
+    #[inline]
+    pub(crate) fn begin(&mut self) {
+        if !self.wants_times {
+            return;
+        }
+        self.begun = (self.until_timed == 0).then(Instant::now);
+        self.until_timed = self.until_timed.checked_sub(1).unwrap_or(TIMED_EVERY - 1);
+    }
+
     /// A transaction has run and is about to commit.
     ///
     /// # Errors
     /// Its record is too large.
     #[inline]
-    pub(crate) fn prepare(&mut self, occ: &Occ) -> Result<(), LogError> {
+    pub(crate) fn prepare(&mut self, procedure: &Procedure, occ: &Occ) -> Result<(), LogError> {
         self.result = Ok(());
         if self.recorders.is_empty() {
             return Ok(());
         }
         self.witnesses.append_to(&mut self.asked);
-        let ran = Ran { asked: &self.asked, by_value: self.by_value, occ };
+        let execution = self.begun.map(|begun| begun.elapsed());
+        let ran = Ran { procedure, execution, asked: &self.asked, by_value: self.by_value, occ };
         self.recorders.iter_mut().try_for_each(|own| self.logs.check_size(own.prepare(&ran)))
     }
 
