@@ -187,7 +187,12 @@ impl FileMaker {
         let path = self.next();
         let reused = self.disk.rename(&self.spare(), &path).and_then(|()| self.disk.open(&path)).ok();
         let file = match reused {
-            Some(file) if file.length().is_ok_and(|length| length == self.length) => file,
+            Some(file) if file.length().is_ok_and(|length| length == self.length) => {
+                // The name that it had as a log goes for good before its contents do: a crash must not bring it back half empty.
+                let folder = &self.folder;
+                self.disk.sync_folder(folder).map_err(|error| LogError::io("sync", folder, error))?;
+                file
+            }
             _ => self.disk.create(&path).map_err(|error| LogError::io("create", &path, error))?,
         };
         zero(&*file, self.length, rest).map_err(|error| LogError::io("write", &path, error))?;
@@ -228,4 +233,32 @@ impl FileMaker {
 pub(crate) struct RetiredFile {
     pub(crate) path: PathBuf,
     pub(crate) last_epoch: Epoch,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::CrashingDisk;
+    use crate::reader::read_device;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_recycled_file_loses_its_name_before_its_contents() {
+        let crashing = CrashingDisk::default();
+        let disk: SharedDisk = Arc::new(crashing.clone());
+        let folder = PathBuf::from("/log");
+        let maker = FileMaker { disk, folder: folder.clone(), logger: 0, loggers: 1, length: 64 << 10 };
+        let file = maker.prepare(|| Pace::Steady).unwrap();
+        let ready = maker.finish(file, FileId { incarnation: 1, sequence: 1 }, 1).unwrap();
+        let mut sector = Vec::new();
+        sectors::pack(&[b"a batch that a checkpoint holds"], ready.salt, (PAGE / SECTOR) as u64, &mut sector);
+        ready.file.write_at(PAGE as u64, &sector).unwrap();
+        ready.file.sync().unwrap();
+        maker.recycle(&ready.path).unwrap();
+        assert!(maker.prepare(|| Pace::Stop).is_err(), "it is stopped before it is durable");
+        for seed in 0..64 {
+            let after: SharedDisk = Arc::new(crashing.after_crash(seed));
+            read_device(&after, &folder).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        }
+    }
 }
