@@ -41,6 +41,30 @@ pub struct Measured {
     pub aborted: u64,
     pub elapsed: Duration,
     pub latency_us: Histogram<u64>,
+    pub timeline: Timeline,
+}
+
+/// What was acknowledged in each second of a run.
+#[derive(Clone, Default)]
+pub struct Timeline(pub Vec<Second>);
+
+/// One second of a run.
+#[derive(Clone, Copy, Default)]
+pub struct Second {
+    /// Transactions.
+    pub committed: u64,
+    /// The sum of their latencies.
+    pub latency_us: u64,
+}
+
+impl Timeline {
+    fn add(&mut self, second: usize, own: Second) {
+        if self.0.len() <= second {
+            self.0.resize(second + 1, Second::default());
+        }
+        self.0[second].committed += own.committed;
+        self.0[second].latency_us += own.latency_us;
+    }
 }
 
 struct Shared {
@@ -76,12 +100,16 @@ pub fn run(
         running.into_iter().map(|thread| thread.join().expect("a client does not panic")).collect()
     });
     let elapsed = begun.elapsed();
-    let mut measured = Measured { committed: 0, aborted: 0, elapsed, latency_us: histogram() };
+    let timeline = Timeline::default();
+    let mut measured = Measured { committed: 0, aborted: 0, elapsed, latency_us: histogram(), timeline };
     for result in results {
-        let (committed, aborted, latency_us) = result?;
-        measured.committed += committed;
-        measured.aborted += aborted;
-        let _ = measured.latency_us.add(latency_us);
+        let own = result?;
+        measured.committed += own.committed;
+        measured.aborted += own.aborted;
+        let _ = measured.latency_us.add(own.latency_us);
+        for (second, own) in own.timeline.0.into_iter().enumerate() {
+            measured.timeline.add(second, own);
+        }
     }
     Ok(measured)
 }
@@ -90,8 +118,12 @@ fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST_US, 3).expect("valid bounds")
 }
 
-/// Committed, aborted, latencies.
-type ClientResult = (u64, u64, Histogram<u64>);
+struct ClientResult {
+    committed: u64,
+    aborted: u64,
+    latency_us: Histogram<u64>,
+    timeline: Timeline,
+}
 
 struct InFlight {
     epoch: Epoch,
@@ -111,12 +143,14 @@ fn client(
     let mut session = db.session()?;
     let mut inputs = workload.client(number, run.clients, run.seed);
     let mut lots = SmallRng::seed_from_u64(run.seed ^ number as u64);
-    let (mut committed, mut aborted, mut latency_us) = (0, 0, histogram());
+    let mut result =
+        ClientResult { committed: 0, aborted: 0, latency_us: histogram(), timeline: Timeline::default() };
+    let started = Instant::now();
     let mut pending: VecDeque<InFlight> = VecDeque::new();
     let mut request = Request::default();
     let interval = run.rate.map(|rate| Duration::from_secs_f64(run.clients as f64 / rate));
     let mut due = Instant::now();
-    let mut settle = |pending: &mut VecDeque<InFlight>| {
+    let settle = |pending: &mut VecDeque<InFlight>, result: &mut ClientResult| {
         let durable = db.durable_epoch();
         if pending.front().is_none_or(|first| first.epoch > durable) {
             return;
@@ -124,8 +158,10 @@ fn client(
         let now = Instant::now();
         while pending.front().is_some_and(|first| first.epoch <= durable) {
             let Some(done) = pending.pop_front() else { break };
-            committed += 1;
-            let _ = latency_us.record((now - done.begun).as_micros() as u64);
+            result.committed += 1;
+            let latency_us = (now - done.begun).as_micros() as u64;
+            let _ = result.latency_us.record(latency_us);
+            result.timeline.add((now - started).as_secs() as usize, Second { committed: 1, latency_us });
             if let Some((request, row)) = done.trace {
                 acknowledged(number, &request, &row);
             }
@@ -141,7 +177,7 @@ fn client(
         }
         if let Some(interval) = interval {
             while Instant::now() < due {
-                settle(&mut pending);
+                settle(&mut pending, &mut result);
                 std::hint::spin_loop();
             }
             due += interval;
@@ -156,10 +192,10 @@ fn client(
                 let trace = traced.then(|| (request.clone(), session.row()));
                 pending.push_back(InFlight { epoch, begun, trace });
             }
-            Err(Error::Sql(_)) => aborted += 1,
+            Err(Error::Sql(_)) => result.aborted += 1,
             Err(error) => return Err(error),
         }
-        settle(&mut pending);
+        settle(&mut pending, &mut result);
         if pending.len() >= IN_FLIGHT {
             session.wait_for(pending[0].epoch)?;
         }
@@ -167,6 +203,6 @@ fn client(
     if let Some(last) = pending.iter().map(|waiting| waiting.epoch).max() {
         session.wait_for(last)?;
     }
-    settle(&mut pending);
-    Ok((committed, aborted, latency_us))
+    settle(&mut pending, &mut result);
+    Ok(result)
 }

@@ -72,6 +72,13 @@ struct Latency {
     p99: u64,
     p999: u64,
     max: u64,
+    mean: u64,
+}
+
+impl From<&clients::Second> for Second {
+    fn from(of: &clients::Second) -> Self {
+        Self { committed: of.committed, mean_latency_us: of.latency_us / of.committed.max(1) }
+    }
 }
 
 #[derive(Serialize)]
@@ -98,7 +105,15 @@ struct Report {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     shadow_logs: BTreeMap<String, ShadowReport>,
     commit_latency_us: Latency,
+    /// One entry a second.
+    timeline: Vec<Second>,
     load_s: f64,
+}
+
+#[derive(Serialize)]
+struct Second {
+    committed: u64,
+    mean_latency_us: u64,
 }
 
 #[derive(Serialize)]
@@ -113,6 +128,7 @@ fn latency(histogram: &Histogram<u64>) -> Latency {
         p99: histogram.value_at_quantile(0.99),
         p999: histogram.value_at_quantile(0.999),
         max: histogram.max(),
+        mean: histogram.mean() as u64,
     }
 }
 
@@ -194,6 +210,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         log_batches: batches,
         log_flush_us: (after.log.flush_us - before.log.flush_us) as f64 / batches.max(1) as f64,
         commit_latency_us: latency(&measured.latency_us),
+        timeline: measured.timeline.0.iter().map(Second::from).collect(),
         load_s,
     };
     if arguments.json {
