@@ -96,7 +96,10 @@ pub fn load<R: Rows>(
                 }
                 match rows.add(store, row, order, &mut scratch, &mut worker)? {
                     true => Ok(()),
-                    false => Err(corrupt("a key is there twice").into()),
+                    false => {
+                        Err(corrupt("a row is there twice, or lacks the slot that a physical log needs")
+                            .into())
+                    }
                 }
             });
             worker.exit();

@@ -6,7 +6,7 @@ use comfy_table::Table;
 use reprise::Config;
 use reprise::rooms::catalog::{Reader, RowChange};
 use reprise::rooms::checkpoint::Manifest;
-use reprise::rooms::logging::content::{self, Record};
+use reprise::rooms::logging::content::{self, Outcome, Record, Side};
 use reprise::rooms::logging::{LogTail, PepochFile, read_device};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -79,6 +79,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
+fn change_of(change: RowChange) -> &'static str {
+    match change {
+        RowChange::Insert => "insert into",
+        RowChange::Update => "update of",
+        RowChange::Delete => "delete from",
+    }
+}
+
 fn dump(order: reprise::CommitOrder, record: &Record<'_>) {
     match record {
         Record::Call(call) => println!(
@@ -94,15 +102,17 @@ fn dump(order: reprise::CommitOrder, record: &Record<'_>) {
         Record::Writes(writes) => {
             let mut counts: BTreeMap<(&str, u32), usize> = BTreeMap::new();
             for (_, write) in writes.writes() {
-                let what = match write.change {
-                    RowChange::Insert => "inserts into",
-                    RowChange::Update => "updates of",
-                    RowChange::Delete => "deletes from",
-                };
-                *counts.entry((what, write.table.0)).or_default() += 1;
+                *counts.entry((change_of(write.change), write.table.0)).or_default() += 1;
             }
             let parts = counts.iter().map(|((what, table), count)| format!("{count} {what} table {table}"));
             println!("{order} by value: {}", parts.collect::<Vec<_>>().join(", "));
+        }
+        Record::Slots(writes) => println!("{order} by slot: {} rows", writes.writes().count()),
+        Record::Operation(operation) => {
+            println!("{order} {} table {}", change_of(operation.change(Side::Redo)), operation.table.0);
+        }
+        Record::Outcome(Outcome { transaction, committed }) => {
+            println!("{order} {transaction} {}", if *committed { "committed" } else { "came to nothing" });
         }
         _ => println!("{order} a record of another kind"),
     }

@@ -211,10 +211,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if arguments.explain {
         match &report.breakdown {
             Some(breakdown) => print!("{breakdown}"),
-            None => bail!(
-                "{} replays one transaction after the other: there is nothing to explain",
-                report.method
-            ),
+            None => bail!("only clr-p has anything to explain, not {}", report.method),
         }
     }
     if arguments.json {

@@ -84,6 +84,14 @@ impl LogBuffer {
         true
     }
 
+    /// Whether a record would find room now, or the segment is just being changed.
+    #[inline]
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        let segment = &self.segments[self.current.load(Ordering::Relaxed)];
+        let state = segment.state.load(Ordering::Relaxed);
+        state & CLOSED != 0 || state as usize + bytes <= segment.bytes.len()
+    }
+
     /// Whether there is anything to write.
     pub(crate) fn is_empty(&self) -> bool {
         let segment = &self.segments[self.current.load(Ordering::Relaxed)];

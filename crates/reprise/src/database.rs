@@ -2,13 +2,14 @@
 
 use crate::adaptive::Adaptive;
 use crate::definitions::{Definitions, Version};
-use crate::logs::{self, Logs, Recorded};
+use crate::logs::{Logs, Recorded};
 use crate::maintenance::Checkpointer;
+use crate::opening;
 use crate::{Config, Error, Loader, Session};
 use catalog::{CommitOrder, Epoch};
-use logging::content::{Outcome, RecordKind, seal};
-use logging::{Content, EpochLog, Incarnation, LogConfig, LogError, LogStatistics, PepochFile};
-use recovery::{Progress, Recovered, RecoveryConfig, RecoveryReport};
+use logging::content::{Outcome, seal};
+use logging::{Content, LogError, LogStatistics};
+use recovery::{Progress, RecoveryConfig, RecoveryReport};
 use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -72,10 +73,12 @@ impl Inner {
     }
 
     /// Logs that recovery has undone transactions, before anything else is logged, so that no later recovery undoes what was
-    /// written since. Each is durable before the next one.
+    /// written since. Each is durable before the next one. A log of another content goes on from a checkpoint instead.
     fn log_undone(&self, undone: Vec<CommitOrder>) -> Result<(), Error> {
         let tables = &self.definitions.current().tables;
-        let (log, mut record) = (self.logs.at(0), Vec::new());
+        let own = self.logs.iter().next().filter(|own| own.recorded.content == Content::Physiological);
+        let Some(log) = own.map(|own| &own.epochs) else { return Ok(()) };
+        let mut record = Vec::new();
         for transaction in undone {
             let worker = Worker::new(tables.epochs.clone(), tables.memory.clone())
                 .ok_or(Error::TooManySessions(self.config.workers))?;
@@ -108,12 +111,7 @@ impl Database {
     pub fn open_with(folder: &Path, config: Config, progress: &Progress) -> Result<Self, Error> {
         let recorded = Recorded::of(&config)?;
         let disk = Arc::clone(&config.disk);
-        disk.create_folder(folder).map_err(|error| LogError::io("create", folder, error))?;
-        let lock_path = folder.join("lock");
-        let lock = disk.lock(&lock_path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::WouldBlock => Error::InUse(folder.into()),
-            _ => LogError::io("lock", &lock_path, error).into(),
-        })?;
+        let lock = opening::lock(&disk, folder)?;
         let recovery = RecoveryConfig {
             method: config.method,
             mode: config.mode,
@@ -124,18 +122,9 @@ impl Database {
             ..RecoveryConfig::default()
         };
         let recovered = recovery::recover(&disk, folder, &recovery, progress).map_err(Error::Recovery)?;
-        let (mut recovered, incarnation) = begin_incarnation(recovered, &config, folder)?;
-        let begins_anew = !recovered.holds_anything();
-        let mut needs_checkpoint = recovered.kinds.iter().any(|kind| !recorded.content.mixes_with(*kind));
-        needs_checkpoint |= !config.shadow_logs.is_empty();
-        let contents = std::iter::once(config.content).chain(config.shadow_logs.iter().copied());
-        if contents.into_iter().any(Content::needs_slots) && !recovered.tables.have_slots() {
-            needs_checkpoint = true;
-            let (epochs, memory) = (recovered.tables.epochs.clone(), recovered.tables.memory.clone());
-            let mut worker = Worker::new(epochs, memory).ok_or(Error::TooManySessions(config.workers))?;
-            recovered.tables = recovered.tables.with_slots(&mut worker);
-        }
-        let (logs, devices) = start_logs(&recovered, recorded, incarnation, &config, folder)?;
+        let (recovered, incarnation) = opening::begin_incarnation(recovered, &config, folder)?;
+        let (mut recovered, needs_checkpoint) = opening::suit(recovered, recorded, &config)?;
+        let (logs, devices) = opening::start_logs(&recovered, recorded, incarnation, &config, folder)?;
         let undone = std::mem::take(&mut recovered.undone);
         let version = Version::new(1, recovered.schema, recovered.tables, recovered.statements);
         let inner = Arc::new(Inner {
@@ -152,10 +141,8 @@ impl Database {
             config,
             _lock: lock,
         });
-        if recorded.content.mixes_with(RecordKind::Outcome) {
-            inner.log_undone(undone)?;
-        }
-        if needs_checkpoint && !begins_anew {
+        inner.log_undone(undone)?;
+        if needs_checkpoint {
             inner.checkpoint()?;
         }
         inner.logs.publish_shadows(&inner.config, incarnation)?;
@@ -231,61 +218,4 @@ impl Database {
             log: self.inner.logs.statistics().next().map(|(_, own)| own).unwrap_or_default(),
         }
     }
-}
-
-/// Starts the logs of an incarnation; returns them and the folders of the log devices.
-fn start_logs(
-    recovered: &Recovered,
-    recorded: Recorded,
-    incarnation: u64,
-    config: &Config,
-    folder: &Path,
-) -> Result<(Logs, Vec<PathBuf>), Error> {
-    let disk = &config.disk;
-    let devices: Vec<PathBuf> = recovered.pepoch.devices.iter().map(|device| folder.join(device)).collect();
-    let epochs = &recovered.tables.epochs;
-    logs::remove_shadows(config, folder)?;
-    let mut logs = Logs::start_shadows(config, folder, incarnation, epochs)?;
-    if config.content != Content::Off {
-        let log = LogConfig {
-            devices: recovered.pepoch.devices.clone(),
-            file_bytes: config.log_file_bytes,
-            flush_floor: config.flush_floor,
-        };
-        let files = recovered.log_files.clone();
-        logs.add_own(recorded, EpochLog::start(&log, &devices, disk, incarnation, epochs, files)?);
-    }
-    for device in &devices {
-        disk.create_folder(device).map_err(|error| LogError::io("create", device, error))?;
-    }
-    Ok((logs, devices))
-}
-
-/// Makes the cut durable before anything new can be logged (DESIGN §6.3, last trap).
-fn begin_incarnation(
-    mut recovered: Recovered,
-    config: &Config,
-    folder: &Path,
-) -> Result<(Recovered, u64), Error> {
-    let pepoch: &mut PepochFile = &mut recovered.pepoch;
-    if pepoch.devices.is_empty() {
-        pepoch.devices = config.log_devices.clone().unwrap_or_else(|| LogConfig::default().devices);
-    } else if let Some(asked) = &config.log_devices
-        && *asked != pepoch.devices
-    {
-        return Err(Error::OtherDevices { made: pepoch.devices.clone(), asked: asked.clone() });
-    }
-    let number = pepoch.next();
-    // Cuts of incarnations whose files are gone are not needed any more.
-    let alive =
-        |incarnation: &Incarnation| {
-            recovered.log_files.iter().flatten().any(|(file, _)| {
-                logging::FileId::of(file).is_some_and(|id| id.incarnation == incarnation.number)
-            })
-        };
-    pepoch.incarnations.retain(alive);
-    pepoch.companions = logs::companions(config);
-    pepoch.incarnations.push(Incarnation { number, cut: None });
-    pepoch.write(&config.disk, folder)?;
-    Ok((recovered, number))
 }

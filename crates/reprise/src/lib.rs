@@ -33,6 +33,7 @@ mod error;
 mod load;
 mod logs;
 mod maintenance;
+mod opening;
 mod recording;
 mod session;
 mod utilization;

@@ -363,8 +363,11 @@ impl Session {
         }
         let (id, version) = (procedure.id, procedure.version);
         let recording = &mut self.recording;
-        let witnessed =
-            self.inner.config.record_witnesses && !recording.by_value && !procedure.witnesses.is_empty();
+        let wants_asked = recording.wants_asked;
+        let witnessed = self.inner.config.record_witnesses
+            && wants_asked
+            && !recording.by_value
+            && !procedure.witnesses.is_empty();
         recording.witnesses.begin(if witnessed { &procedure.witnesses } else { &[] });
         CallRecord { procedure: id, version, timestamp_us, seed, witnessed, arguments: &[] }
             .write(&mut recording.asked);
@@ -382,7 +385,9 @@ impl Session {
                 let detail = format!("Parameter \"{}\" of {}.", parameter.name, procedure.name);
                 SqlError::from(error).with_detail(detail)
             })?;
-            encode_value(datum, parameter.ty, &self.machine.arena, &mut recording.asked);
+            if wants_asked {
+                encode_value(datum, parameter.ty, &self.machine.arena, &mut recording.asked);
+            }
             self.arguments.push(datum);
         }
         Ok(())

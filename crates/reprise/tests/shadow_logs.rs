@@ -89,7 +89,7 @@ fn what_a_log_cannot_hold_is_refused() {
         "physical records hold whole rows",
     );
     refused(&|config| config.undo = false, "not command ones");
-    refused(&|config| config.shadow_logs = vec![Content::Off], "a log of nothing");
+    refused(&|config| config.shadow_logs = vec![Content::Off], "a shadow log is there to be compared");
     Database::open(FOLDER, on(disk)).unwrap();
 }
 

@@ -59,7 +59,7 @@ pub enum InvalidContent {
     )]
     NothingToUndo(Content),
     /// A log beside another is for comparison.
-    #[error("a log of nothing can't be compared with: leave out --shadow-log {0}")]
+    #[error("a shadow log is there to be compared: neither it ({0}) nor the log beside it can be off")]
     EmptyShadow(Content),
 }
 
@@ -90,6 +90,8 @@ impl Content {
     /// Whether one replay can go over records of both.
     pub fn mixes_with(self, kind: RecordKind) -> bool {
         match kind {
+            // What logs nothing adds nothing that would not fit.
+            _ if self == Self::Off => true,
             RecordKind::Definition => true,
             RecordKind::Call | RecordKind::Statement => matches!(self, Self::Command | Self::Adaptive),
             RecordKind::Writes => !matches!(self, Self::Physical),

@@ -154,6 +154,21 @@ impl EpochLog {
         Ok(())
     }
 
+    /// Returns once the buffer of the worker's logger has room for a record, though another worker may take it.
+    ///
+    /// # Errors
+    /// The log has failed.
+    #[inline]
+    pub fn wait_for_room(&self, slot: Slot, bytes: usize) -> Result<(), LogError> {
+        let logger = &self.state.loggers[slot.0 % self.state.loggers.len()];
+        while !logger.buffer.has_room(bytes) {
+            self.state.poison.check()?;
+            logger.wake();
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+
     /// Whether commits are accepted.
     ///
     /// # Errors

@@ -18,40 +18,43 @@ use crate::{LogContents, Progress, RecoveryError};
 use catalog::CommitOrder;
 use logging::content::{Operation, Outcome, Record, RecordKind};
 use sql::Schema;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use transaction::Tables;
 
 /// What the log says of its transactions.
 struct Fates<'l> {
-    /// Of those whose fate is known: whether they committed.
-    ended: HashMap<CommitOrder, bool>,
-    /// Of the others that count: their operations.
+    /// By place in the log: whether it is an operation to redo. Its transaction committed, or is to be undone.
+    redone: Vec<bool>,
+    /// Of transactions that count and whose fate is not known: their operations.
     losers: BTreeMap<CommitOrder, Vec<Operation<'l>>>,
 }
 
 impl<'l> Fates<'l> {
     /// The pass of analysis. Operations of transactions that ended before `from` are in the checkpoint, or came to nothing.
     fn of(log: &'l LogContents, from: CommitOrder) -> Self {
-        let mut fates = Self { ended: HashMap::new(), losers: BTreeMap::new() };
         let places = |kind| (0..log.len()).filter(move |place| log.kind(*place) == kind);
-        for place in places(RecordKind::Outcome) {
-            let (_, Record::Outcome(Outcome { transaction, committed })) = log.record(place) else {
-                continue;
-            };
-            fates.ended.insert(transaction, committed);
-        }
+        let fate = |place| match log.record(place).1 {
+            Record::Outcome(Outcome { transaction, committed }) => Some((transaction, committed)),
+            _ => None,
+        };
+        let mut ended: Vec<(CommitOrder, bool)> = places(RecordKind::Outcome).filter_map(fate).collect();
+        ended.sort_unstable();
+        // Operations come in the order of their transactions too, so both are gone through side by side.
+        let mut ended = ended.into_iter().peekable();
+        let mut fates = Self { redone: vec![false; log.len()], losers: BTreeMap::new() };
         for place in places(RecordKind::Operation) {
             let (transaction, Record::Operation(operation)) = log.record(place) else { continue };
-            if transaction >= from && !fates.ended.contains_key(&transaction) {
+            while ended.next_if(|(other, _)| *other < transaction).is_some() {}
+            let fate = ended.peek().filter(|(other, _)| *other == transaction);
+            fates.redone[place] = match fate {
+                Some((_, committed)) => *committed,
+                None => transaction >= from,
+            };
+            if fate.is_none() && transaction >= from {
                 fates.losers.entry(transaction).or_default().push(operation);
             }
         }
         fates
-    }
-
-    /// Whether the operations of a transaction are to be redone: it committed, or is to be undone.
-    fn counts(&self, transaction: CommitOrder) -> bool {
-        self.ended.get(&transaction).copied().unwrap_or_else(|| self.losers.contains_key(&transaction))
     }
 }
 
@@ -59,6 +62,7 @@ impl<'l> Fates<'l> {
 impl Select for &Fates<'_> {
     fn select<'l>(
         &self,
+        place: usize,
         order: CommitOrder,
         record: Record<'l>,
         add: &mut dyn FnMut(CommitOrder, TupleWrite<'l>),
@@ -67,7 +71,7 @@ impl Select for &Fates<'_> {
             Record::Writes(writes) => {
                 writes.writes().for_each(|(_, write)| add(order, TupleWrite::Write(write)));
             }
-            Record::Operation(operation) if self.counts(order) => {
+            Record::Operation(operation) if self.redone[place] => {
                 add(order, TupleWrite::Operation(operation))
             }
             Record::Operation(_) | Record::Outcome(_) => {}

@@ -15,6 +15,7 @@ struct AllWrites;
 impl Select for AllWrites {
     fn select<'l>(
         &self,
+        _place: usize,
         order: CommitOrder,
         record: Record<'l>,
         add: &mut dyn FnMut(CommitOrder, TupleWrite<'l>),

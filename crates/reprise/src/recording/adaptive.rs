@@ -73,6 +73,10 @@ impl AdaptiveRecorder {
 }
 
 impl Recorder for AdaptiveRecorder {
+    fn wants_asked(&self) -> bool {
+        true
+    }
+
     fn wants_times(&self) -> bool {
         true
     }

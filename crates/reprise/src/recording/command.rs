@@ -12,6 +12,10 @@ pub(super) struct CommandRecorder {
 }
 
 impl Recorder for CommandRecorder {
+    fn wants_asked(&self) -> bool {
+        true
+    }
+
     #[inline]
     fn prepare(&mut self, ran: &Ran<'_>) -> usize {
         self.by_value = ran.by_value;

@@ -45,6 +45,11 @@ pub(crate) struct Ran<'a> {
 
 /// Records transactions in one log. `asked` is the record of what was asked, complete but for its order.
 pub(crate) trait Recorder: Send {
+    /// Whether what was asked is recorded.
+    fn wants_asked(&self) -> bool {
+        false
+    }
+
     /// Whether the log is told of operations before the transaction's fate is known.
     fn wants_operations(&self) -> bool {
         false
@@ -107,6 +112,8 @@ pub(crate) struct Recording {
     logs: Arc<Logs>,
     recorders: Vec<Box<dyn Recorder>>,
     slot: Slot,
+    /// Whether the record of what is asked is needed.
+    pub(crate) wants_asked: bool,
     wants_operations: bool,
     wants_rows: bool,
     wants_times: bool,
@@ -125,6 +132,7 @@ impl Recording {
     pub(crate) fn new(logs: Arc<Logs>, adaptive: &Arc<Adaptive>, slot: Slot) -> Self {
         let recorders: Vec<_> = logs.iter().map(|log| recorder(log, adaptive)).collect();
         Self {
+            wants_asked: recorders.iter().any(|own| own.wants_asked()),
             wants_operations: recorders.iter().any(|own| own.wants_operations()),
             wants_rows: recorders.iter().any(|own| own.wants_rows()),
             wants_times: recorders.iter().any(|own| own.wants_times()),
@@ -153,7 +161,7 @@ impl Recording {
     /// A transaction has run and is about to commit.
     ///
     /// # Errors
-    /// Its record is too large.
+    /// Its record is too large; the log has failed.
     #[inline]
     pub(crate) fn prepare(&mut self, procedure: &Procedure, occ: &Occ) -> Result<(), LogError> {
         self.result = Ok(());
@@ -163,7 +171,13 @@ impl Recording {
         self.witnesses.append_to(&mut self.asked);
         let execution = self.begun.map(|begun| begun.elapsed());
         let ran = Ran { procedure, execution, asked: &self.asked, by_value: self.by_value, occ };
-        self.recorders.iter_mut().try_for_each(|own| self.logs.check_size(own.prepare(&ran)))
+        for (place, own) in self.recorders.iter_mut().enumerate() {
+            let bytes = own.prepare(&ran);
+            self.logs.check_size(bytes)?;
+            // Whoever has to wait does so before it locks anything.
+            self.logs.at(place).wait_for_room(self.slot, bytes)?;
+        }
+        Ok(())
     }
 
     /// What went wrong with the transaction's record, in an attempt to commit that has ended.

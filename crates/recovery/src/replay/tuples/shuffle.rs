@@ -2,8 +2,9 @@
 //! Paper: PACMAN §4.5, §6.2 (LLR-P). Differs: keys that differ in their last byte alone stay together, as neighbours share
 //! index leaves.
 //!
-//! The log is taken in rounds. In the first half of a round threads sort chunks of its records into partitions; in the
-//! second half they take partitions, each of which is written in commit order, chunk after chunk.
+//! The log is taken in rounds, each of about as much log as a cache holds. While a round's chunks are sorted into
+//! partitions, the partitions of the one before are written, each in commit order, chunk after chunk; threads take whatever
+//! of both is left, and wait for each other once a round.
 
 use super::writer::key_of;
 use super::{TupleWrite, TupleWriter, table_of};
@@ -17,8 +18,10 @@ use storage::{Approach, Record as Row, TableStore};
 use transaction::Tables;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Records that one thread sorts at a time.
-const CHUNK: usize = 32;
+/// Bytes of log of a round, about.
+const ROUND_BYTES: u64 = 8 << 20;
+/// Most records that one thread sorts at a time.
+const MOST_OF_CHUNK: u64 = 1024;
 /// Chunks of a round.
 const CHUNKS: usize = 64;
 /// Partitions.
@@ -48,9 +51,10 @@ impl Default for Chunk<'_> {
 
 /// Which writes of a log count.
 pub(in crate::replay) trait Select: Sync {
-    /// Gives those of a record to `add`, each with the order at which it happened.
+    /// Gives those of the record at a place to `add`, each with the order at which it happened.
     fn select<'l>(
         &self,
+        place: usize,
         order: CommitOrder,
         record: Record<'l>,
         add: &mut dyn FnMut(CommitOrder, TupleWrite<'l>),
@@ -88,12 +92,15 @@ struct Rounds<'s, 'l, S> {
     shuffle: &'s Shuffle<'l, S>,
     range: Range<usize>,
     tables: &'s Tables,
-    chunks: Vec<RwLock<Chunk<'l>>>,
+    /// Records of a chunk.
+    chunk: usize,
+    /// Of the round that is sorted, and of the one that is written.
+    chunks: [Vec<RwLock<Chunk<'l>>>; 2],
     tombstones: &'s [Mutex<Vec<(TableId, Row)>>],
     barrier: Barrier,
-    /// The next chunk of the round to sort, and the next partition to write.
-    next_chunk: AtomicUsize,
-    next_partition: AtomicUsize,
+    /// What is taken next in a round: partitions of the round before, then chunks. The one after the next is made ready while
+    /// nobody uses it.
+    next: [AtomicUsize; 3],
     failed: AtomicBool,
     error: Mutex<Option<RecoveryError>>,
 }
@@ -114,15 +121,17 @@ impl<S: Select> Shuffle<'_, S> {
         let tombstones: Vec<_> =
             into.tombstones.iter_mut().map(|own| Mutex::new(std::mem::take(own))).collect();
         let last = range.end - 1;
+        let mean = (self.log.record_bytes / self.log.len().max(1) as u64).max(1);
+        let chunk = (ROUND_BYTES / mean / CHUNKS as u64).clamp(1, MOST_OF_CHUNK) as usize;
         let rounds = Rounds {
             shuffle: self,
             range,
             tables,
-            chunks: (0..CHUNKS).map(|_| RwLock::default()).collect(),
+            chunk,
+            chunks: [(); 2].map(|()| (0..CHUNKS).map(|_| RwLock::default()).collect()),
             tombstones: &tombstones,
             barrier: Barrier::new(self.threads),
-            next_chunk: AtomicUsize::new(0),
-            next_partition: AtomicUsize::new(0),
+            next: Default::default(),
             failed: AtomicBool::new(false),
             error: Mutex::default(),
         };
@@ -148,59 +157,47 @@ impl<S: Select> Shuffle<'_, S> {
 impl<'l, S: Select> Rounds<'_, 'l, S> {
     /// What one thread does, to the end.
     fn work(&self, mut writer: TupleWriter, leads: bool) {
-        let mut round = 0;
-        while self.range.start + round * CHUNK * CHUNKS < self.range.end && !self.has_failed() {
-            self.each(&self.next_chunk, CHUNKS, |chunk| self.sort(round, chunk));
-            self.barrier.wait();
-            self.each(&self.next_partition, PARTITIONS, |partition| self.write(partition, &mut writer));
-            self.barrier.wait();
+        let records = self.chunk * CHUNKS;
+        let rounds = self.range.len().div_ceil(records);
+        for round in 0..=rounds {
+            let next = &self.next[round % 3];
+            while !self.failed.load(Ordering::Acquire) {
+                let part = next.fetch_add(1, Ordering::Relaxed);
+                let done = match part.checked_sub(PARTITIONS) {
+                    None if round == 0 => Ok(()),
+                    None => self.write(round - 1, part, &mut writer),
+                    Some(chunk) if chunk < CHUNKS && round < rounds => self.sort(round, chunk),
+                    Some(_) => break,
+                };
+                if let Err(error) = done {
+                    lock(&self.error).get_or_insert(error);
+                    self.failed.store(true, Ordering::Release);
+                }
+            }
             if leads {
-                self.next_chunk.store(0, Ordering::Relaxed);
-                self.next_partition.store(0, Ordering::Relaxed);
-                let done = ((round + 1) * CHUNK * CHUNKS).min(self.range.len());
+                // Last used in the round before the last one, which all have left.
+                self.next[(round + 2) % 3].store(0, Ordering::Relaxed);
+                let done = (round * records).min(self.range.len());
                 self.shuffle.progress.set_done((self.range.start + done) as u64);
                 self.tables.epochs.advance_from(self.tables.epochs.current());
             }
             self.barrier.wait();
-            round += 1;
-        }
-    }
-
-    fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::Acquire)
-    }
-
-    /// Takes one part after the other until none are left.
-    fn each(
-        &self,
-        next: &AtomicUsize,
-        parts: usize,
-        mut work: impl FnMut(usize) -> Result<(), RecoveryError>,
-    ) {
-        loop {
-            let part = next.fetch_add(1, Ordering::Relaxed);
-            if part >= parts || self.has_failed() {
-                return;
-            }
-            if let Err(error) = work(part) {
-                lock(&self.error).get_or_insert(error);
-                self.failed.store(true, Ordering::Release);
-            }
         }
     }
 
     /// Sorts a chunk of the log into partitions.
     fn sort(&self, round: usize, number: usize) -> Result<(), RecoveryError> {
-        let mut chunk = self.chunks[number].write().unwrap_or_else(PoisonError::into_inner);
+        let chunk = &self.chunks[round % 2][number];
+        let mut chunk = chunk.write().unwrap_or_else(PoisonError::into_inner);
         let Chunk { partitions, keys } = &mut *chunk;
         partitions.iter_mut().for_each(Vec::clear);
         keys.clear();
-        let first = self.range.start + (round * CHUNKS + number) * CHUNK;
+        let first = self.range.start + (round * CHUNKS + number) * self.chunk;
         let (mut arena, mut row): (Arena, Vec<Datum>) = Default::default();
-        for place in first.min(self.range.end)..(first + CHUNK).min(self.range.end) {
+        for place in first.min(self.range.end)..(first + self.chunk).min(self.range.end) {
             let (order, record) = self.shuffle.log.record(place);
             let mut result = Ok(());
-            self.shuffle.select.select(order, record, &mut |order, write| {
+            self.shuffle.select.select(place, order, record, &mut |order, write| {
                 let start = keys.len() as u32;
                 let keyed = table_of(self.tables, write.table(), order)
                     .and_then(|table| key_of(&write, table, (&mut arena, &mut row), keys, order));
@@ -223,11 +220,11 @@ impl<'l, S: Select> Rounds<'_, 'l, S> {
     }
 
     /// Writes what belongs to a partition.
-    fn write(&self, partition: usize, writer: &mut TupleWriter) -> Result<(), RecoveryError> {
+    fn write(&self, round: usize, partition: usize, writer: &mut TupleWriter) -> Result<(), RecoveryError> {
         let mut tombstones = lock(&self.tombstones[partition]);
         std::mem::swap(&mut *tombstones, &mut writer.tombstones);
         writer.enter();
-        let result = self.chunks.iter().try_for_each(|chunk| {
+        let result = self.chunks[round % 2].iter().try_for_each(|chunk| {
             let chunk = chunk.read().unwrap_or_else(PoisonError::into_inner);
             chunk.partitions[partition]
                 .chunks(GROUP)
