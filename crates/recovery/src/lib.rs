@@ -5,7 +5,11 @@
 //! | no pepoch file | an empty database, whatever else is there |
 //! | a checkpoint | its definitions are applied, its rows are loaded in parallel |
 //! | logs of closed incarnations | records count up to the cut that the pepoch file gives |
-//! | the log of the last incarnation | records count up to the least epoch that all its loggers have completed |
+//! | the log of the last incarnation | records count up to the least epoch that all its loggers have completed, and those of its companions (shadow logs) |
+//! | commands and writes by value | `clr` and `clr-p` run the procedures again; writes alone `llr` and `llr-p` replay too |
+//! | physical records | `plr` writes slots |
+//! | operations and outcomes | `aries` redoes what counts, and undoes what had not committed |
+//! | records that the method asked for does not replay | an error that names the one that does |
 //! | a torn tail | it is cut there, and the report says so |
 //! | any other damage, a missing device | an error that names file and offset, and nothing is opened |
 //!

@@ -128,13 +128,6 @@ impl WritesBuilder {
         begin(RecordKind::Writes, buffer);
     }
 
-    /// Bytes of a record without writes.
-    pub fn empty_bytes() -> usize {
-        let mut buffer = Vec::new();
-        Self::begin(&mut buffer);
-        buffer.len()
-    }
-
     /// Most bytes of an image of so many words with what stands before it.
     pub fn image_bytes(words: usize) -> usize {
         WRITE_HEADER + words * 8

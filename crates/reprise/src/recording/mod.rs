@@ -165,7 +165,7 @@ impl Recording {
     #[inline]
     pub(crate) fn prepare(&mut self, procedure: &Procedure, occ: &Occ) -> Result<(), LogError> {
         self.result = Ok(());
-        if self.recorders.is_empty() {
+        if self.recorders.is_empty() || !occ.writes_anything() {
             return Ok(());
         }
         self.witnesses.append_to(&mut self.asked);

@@ -31,6 +31,12 @@ pub struct Description {
 }
 
 impl Occ {
+    /// Whether the running transaction is about to write anything.
+    #[inline]
+    pub fn writes_anything(&self) -> bool {
+        !self.writes.entries.is_empty()
+    }
+
     /// Tells what the running transaction is about to write, in the order in which it first touched each row: of an insert
     /// all columns, of an update the key and the changed columns, of a delete the key.
     pub fn describe_writes(&self, description: &mut Description, visit: impl FnMut(Described<'_>)) {
