@@ -21,6 +21,13 @@ fn bank() -> String {
     file.to_str().unwrap().to_owned()
 }
 
+/// What a command says that refuses.
+fn refused(arguments: &[&str]) -> String {
+    let output = reprise(arguments);
+    assert!(!output.status.success(), "{arguments:?} is not refused");
+    String::from_utf8(output.stderr).unwrap()
+}
+
 #[test]
 fn explain_shows_the_bank_in_every_form() {
     let bank = bank();
@@ -47,11 +54,6 @@ fn explain_shows_the_bank_in_every_form() {
 
 #[test]
 fn explain_says_what_is_wrong() {
-    let refused = |arguments: &[&str]| {
-        let output = reprise(arguments);
-        assert!(!output.status.success());
-        String::from_utf8(output.stderr).unwrap()
-    };
     assert!(refused(&["explain", "no-such-file.sql"]).contains("no-such-file.sql"));
     let bank = bank();
     let unknown = refused(&["explain", &bank, "--format", "svg", "--procedure", "withdraw"]);
@@ -96,4 +98,61 @@ fn a_crashed_log_is_recovered_by_every_method() {
     for part in ["predicted: critical path", "measured:  critical path", "payment.1", "thread 2:"] {
         assert!(explained.contains(part), "{part}: {explained}");
     }
+}
+
+#[test]
+fn every_log_of_a_run_is_recovered() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let data = data.to_str().unwrap();
+    let bench = ["bench", "smallbank", "--transactions", "3000", "--workers", "2", "--data", data];
+    let shadows = ["logical", "physical", "physiological"].map(|content| ["--shadow-log", content]).concat();
+    let output = reprise(&[&bench[..], &shadows[..], &["--crash", "--json"]].concat());
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["shadow_logs"].as_object().unwrap().len(), 3, "{report}");
+    assert!(!report["timeline"].as_array().unwrap().is_empty(), "{report}");
+
+    let shadow = |content: &str| format!("{data}/shadow-{content}");
+    let (logical, physical) = (shadow("logical"), shadow("physical"));
+    let physiological = shadow("physiological");
+    let mut digests = Vec::new();
+    for (log, method) in [
+        (data, "clr-p"),
+        (&logical, "llr"),
+        (&logical, "llr-p"),
+        (&physical, "plr"),
+        (&physiological, "aries"),
+    ] {
+        let report: Value =
+            serde_json::from_str(&printed(&["recover", log, "--method", method, "--json"])).unwrap();
+        assert_eq!(report["method"], method);
+        assert!(report["record_bytes"].as_u64().unwrap() > 0, "{report}");
+        digests.push(report["digest"].as_str().unwrap().to_owned());
+    }
+    digests.dedup();
+    assert_eq!(digests.len(), 1, "one state of all logs");
+    assert!(refused(&["recover", &physical, "--method", "clr"]).contains("plr does"));
+    assert!(printed(&["log", &physiological, "--dump"]).contains("committed"));
+    assert!(printed(&["log", &physical, "--dump"]).contains("by slot"));
+
+    // Without latches only how long it takes is told.
+    let unlatched = ["bench", "recovery", &logical, "--method", "llr", "--latches", "off", "--json"];
+    let report: Value = serde_json::from_str(&printed(&unlatched)).unwrap();
+    assert_eq!((&report["latches"], &report["digest"]), (&Value::Bool(false), &Value::Null));
+    assert!(
+        refused(&["bench", "recovery", data, "--method", "clr", "--latches", "off"]).contains("llr and plr")
+    );
+    assert!(refused(&["recover", &logical, "--latches", "off"]).contains("--latches"));
+}
+
+#[test]
+fn a_log_that_can_not_be_is_refused() {
+    fn run<'a>(log: &[&'a str]) -> Vec<&'a str> {
+        [&["bench", "smallbank", "--transactions", "10"], log].concat()
+    }
+    assert!(refused(&run(&["--log", "physical", "--differential", "on"])).contains("whole rows"));
+    assert!(refused(&run(&["--log", "command", "--no-undo"])).contains("not command ones"));
+    assert!(refused(&run(&["--log", "logistical"])).contains("known are: off, command"));
+    let adaptive = printed(&run(&["--log", "adaptive", "--recovery-target", "5"]));
+    assert!(adaptive.contains("log adaptive"), "{adaptive}");
 }
