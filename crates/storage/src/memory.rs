@@ -54,6 +54,8 @@ struct Shared {
     ready_chunks: Vec<usize>,
     /// What dropped workers left: blocks by class.
     free_blocks: Vec<(usize, usize)>,
+    /// And what they had not cut yet of their last chunks: from, to.
+    remainders: Vec<(usize, usize)>,
 }
 
 /// A pointer-sized free list per class, the block's first word being the next block.
@@ -309,11 +311,18 @@ impl Allocator {
                 shared.free_blocks.push((class, std::mem::take(list)));
             }
         }
+        if self.bump < self.end {
+            shared.remainders.push((self.bump, self.end));
+            self.bump = self.end;
+        }
     }
 
     /// Takes what an earlier worker left.
     pub(crate) fn inherit(&mut self, memory: &Memory) {
         let mut shared = memory.shared();
+        if let Some((bump, end)) = shared.remainders.pop() {
+            (self.bump, self.end) = (bump, end);
+        }
         shared.free_blocks.retain(|(class, list)| {
             let vacant = self.free[*class] == 0;
             if vacant {
@@ -335,6 +344,17 @@ mod tests {
             assert!(class < CLASSES, "{bytes}");
             assert!(class_size(class) >= bytes, "{bytes}");
             assert!(class == 0 || class_size(class - 1) < bytes, "{bytes} has a smaller class");
+        }
+    }
+
+    #[test]
+    fn workers_that_come_and_go_take_no_more() {
+        let memory = Memory::new(REGION);
+        for _ in 0..10 * REGION / CHUNK {
+            let mut allocator = Allocator::new();
+            allocator.inherit(&memory);
+            allocator.allocate(100, &memory).unwrap();
+            allocator.hand_over(&memory);
         }
     }
 
