@@ -17,6 +17,8 @@ use std::sync::Arc;
 
 const FOLDER: &str = "/db";
 const DEVICE: &str = "log";
+/// What a crash at one call to the disk can leave is looked at so often.
+const SEEDS: u64 = 24;
 /// Transactions without an outcome.
 const LOSERS: usize = 5;
 
@@ -135,7 +137,7 @@ fn undo_goes_on_where_it_was() {
         disk.crash_after(crash);
         let opening: Arc<dyn Disk> = Arc::new(disk.clone());
         let _ = Database::open(FOLDER, config(&opening, Images::Columns));
-        for seed in 0..4 {
+        for seed in 0..SEEDS {
             let after = disk.after_crash(seed);
             let shared: Arc<dyn Disk> = Arc::new(after.clone());
             let context = format!("crash after call {crash}, seed {seed}");
@@ -157,8 +159,6 @@ fn undo_goes_on_where_it_was() {
             assert_eq!(recovered(&again), (live, 0), "{context}, after it has worked");
         }
     }
-    assert!(
-        crashes >= 100 && in_the_middle >= 10,
-        "{crashes} crashes, {in_the_middle} in the middle of undo"
-    );
+    eprintln!("{crashes} crashes, {in_the_middle} of them in the middle of undo");
+    assert!(in_the_middle >= 100, "{in_the_middle} of {crashes} crashes were in the middle of undo");
 }
