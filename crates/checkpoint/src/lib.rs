@@ -12,7 +12,7 @@ mod part;
 mod writer;
 
 pub use error::CheckpointError;
-pub use loader::{AllIndexes, PrimaryIndex, Rows, load};
+pub use loader::{Indexes, Rows, load};
 pub use manifest::{Manifest, Part};
 pub use part::PartRow;
 pub use writer::{CheckpointSummary, write};

@@ -3,7 +3,7 @@
 use crate::part::{PartRow, read_part};
 use crate::{CheckpointError, Manifest};
 use catalog::CommitOrder;
-use logging::disk::SharedDisk;
+use logging::disk::{SharedDisk, seen_from};
 use logging::{CorruptionKind, LogError};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -30,30 +30,16 @@ pub trait Rows: Sync {
     ) -> Result<bool, OutOfMemory>;
 }
 
-/// Rows go into all indexes of their table.
-#[derive(Clone, Copy, Debug)]
-pub struct AllIndexes;
-
-/// Rows go into the primary index of their table, as the others are filled later.
-#[derive(Clone, Copy, Debug)]
-pub struct PrimaryIndex;
-
-impl Rows for AllIndexes {
-    type Scratch = Linker;
-
-    fn add(
-        &self,
-        store: &TableStore,
-        row: PartRow<'_>,
-        order: CommitOrder,
-        linker: &mut Linker,
-        worker: &mut Worker,
-    ) -> Result<bool, OutOfMemory> {
-        store.load(row.words, order, store.definition().indexes.len(), linker, worker)
-    }
+/// Rows go into indexes of their table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Indexes {
+    /// Into all of them.
+    All,
+    /// Into the primary one, as the others are filled later.
+    Primary,
 }
 
-impl Rows for PrimaryIndex {
+impl Rows for Indexes {
     type Scratch = Linker;
 
     fn add(
@@ -64,7 +50,8 @@ impl Rows for PrimaryIndex {
         linker: &mut Linker,
         worker: &mut Worker,
     ) -> Result<bool, OutOfMemory> {
-        store.load(row.words, order, 1, linker, worker)
+        let indexes = if *self == Self::All { store.definition().indexes.len() } else { 1 };
+        store.load(row.words, order, indexes, linker, worker)
     }
 }
 
@@ -84,7 +71,7 @@ pub fn load<R: Rows>(
     let order = CommitOrder(manifest.bound.0 - 1);
     let run = |mut worker: Worker| -> Result<(), CheckpointError> {
         while let Some(part) = manifest.parts.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let path = part.path_in(folder);
+            let path = seen_from(folder, &part.path);
             let corrupt = |what| LogError::corrupt(&path, 0, CorruptionKind::Malformed(what));
             let store = tables.by_id(part.table).ok_or_else(|| corrupt("its table is not defined"))?;
             let (mut count, mut scratch) = (0, R::Scratch::default());

@@ -27,16 +27,6 @@ pub struct Part {
     pub path: PathBuf,
 }
 
-impl Part {
-    /// Where it is.
-    pub(crate) fn path_in(&self, folder: &Path) -> PathBuf {
-        match (self.path.strip_prefix(".."), folder.parent()) {
-            (Ok(rest), Some(parent)) => parent.join(rest),
-            _ => folder.join(&self.path),
-        }
-    }
-}
-
 /// A checkpoint.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Manifest {

@@ -116,15 +116,20 @@ enum Found {
     Torn,
 }
 
+/// The log files of a folder, oldest first.
+fn log_files(disk: &SharedDisk, folder: &Path) -> Result<Vec<(FileId, PathBuf)>, LogError> {
+    let listed = disk.list(folder).map_err(|error| LogError::io("list", folder, error))?;
+    let mut files: Vec<_> = listed.into_iter().filter_map(|path| Some((FileId::of(&path)?, path))).collect();
+    files.sort();
+    Ok(files)
+}
+
 /// Reads all log files of a folder, one result an incarnation, oldest first.
 ///
 /// # Errors
 /// The disk fails; a file is damaged.
 pub fn read_device(disk: &SharedDisk, folder: &Path) -> Result<Vec<LoggerLog>, LogError> {
-    let listed = disk.list(folder).map_err(|error| LogError::io("list", folder, error))?;
-    let mut files: Vec<(FileId, PathBuf)> =
-        listed.into_iter().filter_map(|path| Some((FileId::of(&path)?, path))).collect();
-    files.sort();
+    let files = log_files(disk, folder)?;
     let mut logs: Vec<LoggerLog> = Vec::new();
     let mut expected = None;
     for (id, path) in files {
@@ -161,12 +166,8 @@ pub fn read_device(disk: &SharedDisk, folder: &Path) -> Result<Vec<LoggerLog>, L
 /// # Errors
 /// The disk fails; a file is damaged.
 pub fn read_completed(disk: &SharedDisk, folder: &Path, incarnation: u64) -> Result<Epoch, LogError> {
-    let listed = disk.list(folder).map_err(|error| LogError::io("list", folder, error))?;
-    let mut files: Vec<(FileId, PathBuf)> =
-        listed.into_iter().filter_map(|path| Some((FileId::of(&path)?, path))).collect();
-    files.retain(|(id, _)| id.incarnation == incarnation);
-    files.sort();
-    for (_, path) in files.into_iter().rev() {
+    let files = log_files(disk, folder)?;
+    for (_, path) in files.into_iter().rev().filter(|(id, _)| id.incarnation == incarnation) {
         let bytes = read_whole(&**disk, &path).map_err(|error| LogError::io("read", &path, error))?;
         let Some(header) = Header::read(&path, &bytes)? else { continue };
         let mut log = LoggerLog::new(&header);

@@ -6,7 +6,7 @@
 use crate::RecoveryError;
 use catalog::{CommitOrder, Epoch, Reader};
 use logging::content::{self, Record, RecordKind};
-use logging::disk::SharedDisk;
+use logging::disk::{SharedDisk, seen_from};
 use logging::{CorruptionKind, LogError, LogTail, LoggerLog, PepochFile, read_completed, read_device};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -99,10 +99,7 @@ fn completed_in_companions(
 ) -> Result<Option<Epoch>, LogError> {
     let mut least = None;
     for companion in &pepoch.companions {
-        let folder = match (companion.strip_prefix(".."), folder.parent()) {
-            (Ok(rest), Some(parent)) => parent.join(rest),
-            _ => folder.join(companion),
-        };
+        let folder = seen_from(folder, companion);
         // One that is gone, or of another incarnation, lacks nothing that counts here.
         let Some(other) = PepochFile::read(disk, &folder)? else { continue };
         let Some(own) = other.incarnations.iter().find(|own| own.number == incarnation) else { continue };

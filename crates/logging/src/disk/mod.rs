@@ -117,6 +117,15 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Any + Send + Sync>>;
 }
 
+/// A path seen from a folder; one that begins with `..` is seen from the folder above. By name alone, as not every disk here
+/// knows `..`.
+pub fn seen_from(folder: &Path, path: &Path) -> PathBuf {
+    match (path.strip_prefix(".."), folder.parent()) {
+        (Ok(rest), Some(parent)) => parent.join(rest),
+        _ => folder.join(path),
+    }
+}
+
 /// Reads a whole file.
 ///
 /// # Errors

@@ -4,7 +4,7 @@
 //! The last writer of a row wins, whenever it comes, so every write must be of a whole row.
 
 use super::tuples::{
-    Latches, TupleWrite, build_indexes, each_segment, newest_first, rewrite, sweep, table_of,
+    Latches, TupleWrite, build_indexes, each_segment, newest_first, rewrite, state_at, sweep, table_of,
 };
 use super::{unfit, unknown_record, writes_diverged};
 use crate::{LogContents, Progress, RecoveryError};
@@ -88,34 +88,36 @@ fn write_row(
     }
     let record = match store.find(key, worker).0 {
         Some(record) => record,
-        None => match add(order, (store, key), image, gone, worker)? {
-            Some(record) => record,
-            None => return Ok(gone.then(|| store.find(key, worker).0).flatten()),
-        },
+        None => {
+            let (record, is_added) = add(order, (store, key), image, gone, worker)?;
+            if is_added {
+                return Ok(gone.then_some(record));
+            }
+            record
+        }
     };
     let written = rewrite(record, order, (!gone).then_some(image), latches, worker);
     Ok((gone && written).then_some(record))
 }
 
-/// Adds a row, or the tombstone of one; the record that another thread has added meanwhile, if one has.
+/// Adds a row, or the tombstone of one; or finds the record that another thread has added meanwhile. Whether it was added.
 fn add(
     order: CommitOrder,
     (store, key): (&TableStore, &[u8]),
     image: &[u64],
     gone: bool,
     worker: &mut Worker,
-) -> Result<Option<Record>, RecoveryError> {
+) -> Result<(Record, bool), RecoveryError> {
     let failed = |error: storage::OutOfMemory| writes_diverged(order, &error);
     let record = store.create(image, worker).map_err(failed)?;
     // Whoever finds it waits until it has its order.
     record.try_lock().expect("nobody else knows of it yet");
     let existing = store.link(0, key, record, worker, &mut Finger::default(), &mut |_| {}).map_err(failed)?;
-    if existing.is_some() {
+    if let Some(existing) = existing {
         record.unlock_dead();
         store.retire(record, worker);
-        return Ok(existing);
+        return Ok((existing, false));
     }
-    let state = if gone { storage::RecordState::absent(order) } else { storage::RecordState::present(order) };
-    record.unlock(state);
-    Ok(None)
+    record.unlock(state_at(order, gone));
+    Ok((record, true))
 }

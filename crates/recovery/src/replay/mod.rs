@@ -14,7 +14,7 @@ pub use tuples::Latches;
 
 use crate::{LogContents, Progress, RecoveryConfig, RecoveryError};
 use catalog::{CommitOrder, ProcedureId};
-use checkpoint::{AllIndexes, CheckpointError, Manifest, PrimaryIndex};
+use checkpoint::{CheckpointError, Indexes, Manifest};
 use clr_p::How;
 use logging::content::RecordKind;
 use logging::disk::SharedDisk;
@@ -159,10 +159,10 @@ impl State {
         let (tables, done) = (&self.tables, progress.counter());
         match method {
             Method::Clr | Method::ClrP | Method::Auto => {
-                checkpoint::load(disk, folder, manifest, (tables, &AllIndexes), threads, done)
+                checkpoint::load(disk, folder, manifest, (tables, &Indexes::All), threads, done)
             }
             Method::Llr | Method::LlrP | Method::Aries => {
-                checkpoint::load(disk, folder, manifest, (tables, &PrimaryIndex), threads, done)
+                checkpoint::load(disk, folder, manifest, (tables, &Indexes::Primary), threads, done)
             }
             Method::Plr => checkpoint::load(disk, folder, manifest, (tables, &self.slots), threads, done),
         }

@@ -2,7 +2,7 @@
 //! are built at the end.
 //! Paper: PACMAN §6.2 (PLR).
 
-use super::tuples::{Latches, each_segment, newest_first, rewrite, run_on};
+use super::tuples::{Latches, each_segment, newest_first, rewrite, run_on, state_at};
 use super::{unfit, unknown_record, writes_diverged};
 use crate::{LogContents, Progress, RecoveryError};
 use catalog::{CommitOrder, TableId};
@@ -82,7 +82,7 @@ impl Rows for SlotArrays {
         worker: &mut Worker,
     ) -> Result<bool, OutOfMemory> {
         let array = array.get_or_insert_with(|| self.of(store.definition().id));
-        // A checkpoint without slots is refused before it is loaded.
+        // A checkpoint without slots is of another content.
         let Some(slot) = row.slot else { return Ok(false) };
         let record = store.create_in(slot, row.words, worker)?;
         record.unlock(RecordState::present(order));
@@ -135,8 +135,7 @@ fn write_slot(
         None => {
             let failed = |error: OutOfMemory| writes_diverged(order, &error);
             let record = store.create_in(write.slot, image, worker).map_err(failed)?;
-            record.try_lock().expect("nobody else knows of it yet");
-            record.unlock(if gone { RecordState::absent(order) } else { RecordState::present(order) });
+            record.unlock(state_at(order, gone));
             match array.set(write.slot, record) {
                 None => return Ok(()),
                 Some(other) => {

@@ -173,9 +173,10 @@ impl Recording {
         let ran = Ran { procedure, execution, asked: &self.asked, by_value: self.by_value, occ };
         for (place, own) in self.recorders.iter_mut().enumerate() {
             let bytes = own.prepare(&ran);
-            self.logs.check_size(bytes)?;
+            let log = self.logs.at(place);
+            log.check_size(bytes)?;
             // Whoever has to wait does so before it locks anything.
-            self.logs.at(place).wait_for_room(self.slot, bytes)?;
+            log.wait_for_room(self.slot, bytes)?;
         }
         Ok(())
     }

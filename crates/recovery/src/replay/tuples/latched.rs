@@ -52,6 +52,11 @@ pub(in crate::replay) fn newest_first<'l>(
     Ok(())
 }
 
+/// The state of a record that was written at an order, or is gone by that.
+pub(in crate::replay) fn state_at(order: CommitOrder, gone: bool) -> RecordState {
+    if gone { RecordState::absent(order) } else { RecordState::present(order) }
+}
+
 /// Gives a record what it is at an order, unless it is of a later one already; `None` when the row is gone. Returns whether
 /// it did.
 pub(in crate::replay) fn rewrite(
@@ -61,7 +66,7 @@ pub(in crate::replay) fn rewrite(
     latches: Latches,
     worker: &mut Worker,
 ) -> bool {
-    let state = if image.is_some() { RecordState::present(order) } else { RecordState::absent(order) };
+    let state = state_at(order, image.is_none());
     if latches == Latches::Off {
         // A row that outgrows its memory moves, which two threads can't do at a time.
         let fits = image.is_none_or(|image| image.len() <= record.row().capacity());

@@ -10,7 +10,7 @@ mod writer;
 
 pub(super) use finish::{build_indexes, run_on, sweep};
 pub use latched::Latches;
-pub(super) use latched::{newest_first, rewrite};
+pub(super) use latched::{newest_first, rewrite, state_at};
 pub(super) use shuffle::{Select, Shuffle, Shuffled};
 pub(super) use writer::TupleWriter;
 

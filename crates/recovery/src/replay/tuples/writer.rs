@@ -187,7 +187,7 @@ impl TupleWriter {
     }
 }
 
-/// The table of a write, for its key.
+/// Appends the primary key of a write's row.
 pub(super) fn key_of(
     write: &TupleWrite<'_>,
     table: &Table,
