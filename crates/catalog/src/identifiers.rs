@@ -34,12 +34,19 @@ pub struct CommitOrder(pub u64);
 impl CommitOrder {
     /// Bits that number the transactions inside one epoch.
     pub const SEQUENCE_BITS: u32 = 24;
+    /// Orders of one epoch are kept below half of what fits, so that concurrent draws never carry into the epoch.
+    pub const SEQUENCE_LIMIT: u64 = 1 << (Self::SEQUENCE_BITS - 1);
     /// Bits that a commit order uses in all; the four above are flags of a record's version word.
     pub const BITS: u32 = 60;
 
     /// The first place of an epoch.
     pub const fn first_of(epoch: Epoch) -> Self {
         Self(epoch.0 << Self::SEQUENCE_BITS)
+    }
+
+    /// The last place of an epoch.
+    pub const fn last_of(epoch: Epoch) -> Self {
+        Self(Self::first_of(Epoch(epoch.0 + 1)).0 - 1)
     }
 
     /// The epoch that this place lies in.
@@ -65,7 +72,7 @@ mod tests {
 
     #[test]
     fn epoch_is_a_prefix_of_the_order() {
-        let last_of_seven = CommitOrder(CommitOrder::first_of(Epoch(8)).0 - 1);
+        let last_of_seven = CommitOrder::last_of(Epoch(7));
         assert_eq!(last_of_seven.epoch(), Epoch(7));
         assert!(last_of_seven < CommitOrder::first_of(Epoch(8)));
         assert_eq!(last_of_seven.to_string(), "7.16777215");

@@ -6,7 +6,7 @@
 
 use crate::part::{PartRow, PartWriter};
 use crate::{CheckpointError, Manifest, Part};
-use catalog::{CommitOrder, Epoch};
+use catalog::CommitOrder;
 use logging::LogError;
 use logging::disk::SharedDisk;
 use std::path::{Path, PathBuf};
@@ -38,8 +38,8 @@ struct Range<'a> {
     upper: Option<Vec<u8>>,
 }
 
-/// Writes and publishes a checkpoint of all tables. `folders` are where parts go, in turn; `complete` returns once an
-/// epoch is durable in the log; `shadows` are folders inside the data folder that hold other logs of the same transactions:
+/// Writes and publishes a checkpoint of all tables. `folders` are where parts go, in turn; `complete` returns once
+/// everything up to a number is durable in the log; `shadows` are folders inside the data folder that hold other logs of the same transactions:
 /// it is published there too. The definitions must not change meanwhile.
 ///
 /// # Errors
@@ -51,7 +51,7 @@ pub fn write(
     statements: Vec<String>,
     tables: &Tables,
     threads: usize,
-    complete: impl FnOnce(Epoch) -> Result<(), LogError>,
+    complete: impl FnOnce(CommitOrder) -> Result<(), LogError>,
 ) -> Result<(Manifest, CheckpointSummary), CheckpointError> {
     let begun = Instant::now();
     let number = Manifest::read(disk, folder)?.map_or(1, |last| last.number + 1);
@@ -59,7 +59,7 @@ pub fn write(
     let written = write_parts(disk, folders, number, tables, bound, threads);
     tables.snapshot.close();
     let parts = written?;
-    complete(Epoch(bound.epoch().0 - 1))?;
+    complete(CommitOrder(bound.0 - 1))?;
     for folder in folders {
         let name = part_folder(folder, number);
         disk.sync_folder(&name).map_err(|error| LogError::io("sync", &name, error))?;

@@ -1,10 +1,9 @@
-//! Clients that run a workload: each a thread with a session, many calls in flight, acknowledged by epoch.
+//! Clients that run a workload: each a thread with a session, many calls in flight, acknowledged as they become durable.
 
 use hdrhistogram::Histogram;
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
-use reprise::{Database, Epoch, Error, Row};
-use std::collections::VecDeque;
+use reprise::{CommitQueue, Database, Error, Row};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use workload::{Request, Workload};
@@ -126,7 +125,6 @@ struct ClientResult {
 }
 
 struct InFlight {
-    epoch: Epoch,
     begun: Instant,
     trace: Option<(Request, Row)>,
 }
@@ -146,18 +144,14 @@ fn client(
     let mut result =
         ClientResult { committed: 0, aborted: 0, latency_us: histogram(), timeline: Timeline::default() };
     let started = Instant::now();
-    let mut pending: VecDeque<InFlight> = VecDeque::new();
+    let mut pending: CommitQueue<InFlight> = CommitQueue::default();
     let mut request = Request::default();
     let interval = run.rate.map(|rate| Duration::from_secs_f64(run.clients as f64 / rate));
     let mut due = Instant::now();
-    let settle = |pending: &mut VecDeque<InFlight>, result: &mut ClientResult| {
-        let durable = db.durable_epoch();
-        if pending.front().is_none_or(|first| first.epoch > durable) {
-            return;
-        }
-        let now = Instant::now();
-        while pending.front().is_some_and(|first| first.epoch <= durable) {
-            let Some(done) = pending.pop_front() else { break };
+    let settle = |pending: &mut CommitQueue<InFlight>, result: &mut ClientResult| {
+        let mut now = None;
+        while let Some(done) = pending.pop_durable(|commit| db.is_durable(commit)) {
+            let now = *now.get_or_insert_with(Instant::now);
             result.committed += 1;
             let latency_us = (now - done.begun).as_micros() as u64;
             let _ = result.latency_us.record(latency_us);
@@ -187,22 +181,22 @@ fn client(
             session.log_by_value(lots.random_range(0..100) < run.ad_hoc_percent);
         }
         let begun = Instant::now();
-        match session.submit_epoch(request.procedure, &request.arguments) {
-            Ok(epoch) => {
+        match session.submit_commit(request.procedure, &request.arguments) {
+            Ok(commit) => {
                 let trace = traced.then(|| (request.clone(), session.row()));
-                pending.push_back(InFlight { epoch, begun, trace });
+                pending.push(commit, InFlight { begun, trace });
             }
             Err(Error::Sql(_)) => result.aborted += 1,
             Err(error) => return Err(error),
         }
         settle(&mut pending, &mut result);
-        if pending.len() >= IN_FLIGHT {
-            session.wait_for(pending[0].epoch)?;
+        if let (true, Some(first)) = (pending.len() >= IN_FLIGHT, pending.first()) {
+            session.wait_for(first)?;
         }
     }
-    if let Some(last) = pending.iter().map(|waiting| waiting.epoch).max() {
-        session.wait_for(last)?;
+    while let Some(first) = pending.first() {
+        session.wait_for(first)?;
+        settle(&mut pending, &mut result);
     }
-    settle(&mut pending, &mut result);
     Ok(result)
 }

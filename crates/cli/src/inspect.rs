@@ -37,7 +37,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     for incarnation in &pepoch.incarnations {
         match incarnation.cut {
-            Some(cut) => println!("incarnation {}: counts up to epoch {cut}", incarnation.number),
+            Some(cut) => println!("incarnation {}: counts up to {cut}", incarnation.number),
             None => println!("incarnation {}: the last one", incarnation.number),
         }
     }
@@ -49,10 +49,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             for batch in &log.batches {
                 let mut reader = Reader::new(&batch.records);
                 while reader.remaining() > 0 {
-                    let Ok((order, _, record)) = content::read(&mut reader) else {
+                    let Ok((stamp, _, record)) = content::read(&mut reader) else {
                         bail!("{} holds a record that makes no sense", batch.file.display());
                     };
                     records += 1;
+                    let order = stamp.order;
                     let (first, _) = epochs.unwrap_or((order.epoch(), order.epoch()));
                     epochs = Some((first.min(order.epoch()), order.epoch()));
                     if arguments.dump {

@@ -24,7 +24,7 @@ pub struct DatabaseOptions {
     /// Whether few results of reads are logged with a call, so that replay need not read again: on, off.
     #[arg(long, default_value = "on", action = clap::ArgAction::Set, value_parser = on_or_off)]
     pub witness: bool,
-    /// In which order the log is durable: epoch.
+    /// In which order the log is durable: serial, epoch, ssn, gsn.
     #[arg(long, default_value = "epoch")]
     pub sequencing: Sequencing,
     /// How transactions are kept apart: occ.

@@ -1,52 +1,84 @@
-//! A logger's buffer: workers copy records into the open segment while the logger writes the other one.
-//! Paper: Poplar §4.3 (allocated and buffered bytes of a segment decide what may be flushed).
+//! A logger's buffer: workers take numbers and room under its latch and copy their records in outside of it; the logger
+//! closes a segment and writes it once all its bytes are there.
+//! Paper: Poplar §4.2, Algorithm 1 (number and room under one latch); §4.3, Algorithm 2 (segments; allocated and buffered
+//! bytes decide what may be flushed). Differs: there are two segments, and the logger closes the open one when the other is
+//! durable; the number of a segment is read under the latch that closes it (DESIGN §6.3, trap 2).
 //!
-//! Invariants: 1. a segment is open only while it is the current one, so a worker that looks late never puts a record
-//! where the logger does not expect it. 2. bytes below `allocated` belong to the workers that allocated them until
-//! `filled` has caught up, and to the logger from then until it opens the segment again.
-//! Held by: `concurrent_records_all_arrive_whole`.
+//! Invariants: 1. number, open segment and allocated bytes change under the latch only, so every record of a closed segment
+//! has at most the number at which it was closed, and every later one has more. 2. bytes below `allocated` belong to the
+//! workers that took them until `filled` has caught up, and to the logger from then until it empties the segment.
+//! Held by: `concurrent_records_all_arrive_whole`, and the models of `sequencing/model.rs` (loom).
 #![allow(unsafe_code)]
 
-use catalog::Epoch;
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering, spin_loop, yield_now};
+use catalog::CommitOrder;
+use crossbeam_utils::CachePadded;
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-
-const CLOSED: u64 = 1 << 63;
 
 /// Most bytes of a segment.
 pub(crate) const SEGMENT: usize = 4 << 20;
+/// Looks at the latch before others are let run.
+const PATIENCE: u32 = 64;
 
 struct Segment {
-    /// Allocated bytes, and whether the segment is closed.
-    state: AtomicU64,
+    /// Bytes that workers have taken.
+    allocated: AtomicU64,
+    /// Bytes that they have filled.
     filled: AtomicU64,
-    /// The last epoch of any record in it.
-    last_epoch: AtomicU64,
     bytes: Box<[UnsafeCell<u8>]>,
 }
 
+impl Segment {
+    fn new(capacity: usize) -> Self {
+        let bytes = std::iter::repeat_with(|| UnsafeCell::new(0)).take(capacity).collect();
+        Self { allocated: AtomicU64::new(0), filled: AtomicU64::new(0), bytes }
+    }
+}
+
 /// Two segments, one of them open.
-pub(crate) struct LogBuffer {
-    segments: [Segment; 2],
+pub struct LogBuffer {
+    latch: CachePadded<AtomicBool>,
+    /// The greatest number here so far.
+    number: AtomicU64,
+    /// A number that is drawn and whose record has no room yet; 0 when there is none.
+    drawn: AtomicU64,
     current: AtomicUsize,
+    segments: [Segment; 2],
 }
 
 // SAFETY: bytes are only touched by their owner of the moment (invariant 2).
 unsafe impl Sync for LogBuffer {}
 
-impl Segment {
-    fn new(capacity: usize, state: u64) -> Self {
-        let bytes = std::iter::repeat_with(|| UnsafeCell::new(0)).take(capacity).collect();
-        Self { state: AtomicU64::new(state), filled: AtomicU64::new(0), last_epoch: AtomicU64::new(0), bytes }
+impl std::fmt::Debug for LogBuffer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LogBuffer").field("number", &self.number()).finish_non_exhaustive()
     }
 }
 
+/// Room for a record, to be filled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use = "a segment is written only once all its room is filled"]
+pub struct Room {
+    segment: usize,
+    start: usize,
+    bytes: usize,
+}
+
+/// The buffer's latch, held.
+#[derive(Debug)]
+pub struct Latched<'a>(&'a LogBuffer);
+
 impl LogBuffer {
     /// A buffer whose segments, and so batches, are at most a number of bytes.
-    pub(crate) fn new(largest_batch: usize) -> Self {
+    pub(crate) fn new(largest_batch: usize, number: CommitOrder) -> Self {
         let capacity = SEGMENT.min(largest_batch);
-        let segments = [Segment::new(capacity, 0), Segment::new(capacity, CLOSED)];
-        Self { segments, current: AtomicUsize::new(0) }
+        Self {
+            latch: CachePadded::new(AtomicBool::new(false)),
+            number: AtomicU64::new(number.0),
+            drawn: AtomicU64::new(0),
+            current: AtomicUsize::new(0),
+            segments: [Segment::new(capacity), Segment::new(capacity)],
+        }
     }
 
     /// Bytes of the largest record.
@@ -54,77 +86,159 @@ impl LogBuffer {
         self.segments[0].bytes.len()
     }
 
-    /// Copies a record in; false while the segment is full or being changed, and the caller should try again.
+    /// The greatest number here so far.
+    pub fn number(&self) -> CommitOrder {
+        CommitOrder(self.number.load(Ordering::SeqCst))
+    }
+
+    /// Takes the latch.
     #[inline]
-    pub(crate) fn try_append(&self, record: &[u8], epoch: Epoch) -> bool {
-        let segment = &self.segments[self.current.load(Ordering::Acquire)];
-        let mut state = segment.state.load(Ordering::Relaxed);
-        loop {
-            if state & CLOSED != 0 || state as usize + record.len() > segment.bytes.len() {
-                return false;
+    pub fn latch(&self) -> Latched<'_> {
+        let mut looks = 0u32;
+        // ORDERING: Acquire pairs with the Release in `drop`: what was changed under the latch is seen.
+        while self.latch.swap(true, Ordering::Acquire) {
+            looks += 1;
+            if looks.is_multiple_of(PATIENCE) {
+                yield_now();
             }
-            // ORDERING: Acquire pairs with the Release that opened the segment: the logger is done with its bytes.
-            let next = state + record.len() as u64;
-            match segment.state.compare_exchange_weak(state, next, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => break,
-                Err(changed) => state = changed,
-            }
+            spin_loop();
         }
-        let start = state as usize;
-        let target = segment.bytes[start..start + record.len()].as_ptr();
-        // SAFETY: the exchange gave this range to this worker alone, and it lies inside the segment.
-        unsafe {
-            std::ptr::copy_nonoverlapping(record.as_ptr(), UnsafeCell::raw_get(target), record.len());
-        }
-        if segment.last_epoch.load(Ordering::Relaxed) < epoch.0 {
-            segment.last_epoch.fetch_max(epoch.0, Ordering::Relaxed);
-        }
-        // ORDERING: Release pairs with the Acquire in `take`: the logger sees the bytes and the epoch.
-        segment.filled.fetch_add(record.len() as u64, Ordering::Release);
+        Latched(self)
+    }
+
+    /// Copies a record into its room.
+    #[inline]
+    pub fn fill(&self, room: Room, record: &[u8]) {
+        assert_eq!(room.bytes, record.len(), "a record is as long as the room that was taken for it");
+        let segment = &self.segments[room.segment];
+        let target = segment.bytes[room.start..room.start + room.bytes].as_ptr();
+        // SAFETY: the latch gave this range to its taker alone, and it lies inside the segment.
+        unsafe { std::ptr::copy_nonoverlapping(record.as_ptr(), UnsafeCell::raw_get(target), room.bytes) };
+        // ORDERING: Release pairs with the Acquire in `take`: the logger sees the bytes.
+        segment.filled.fetch_add(room.bytes as u64, Ordering::Release);
+    }
+
+    /// Copies a record in whose number was drawn elsewhere; false while there is no room.
+    #[inline]
+    pub(crate) fn try_append(&self, record: &[u8], number: CommitOrder) -> bool {
+        let latched = self.latch();
+        let Some(room) = latched.take_room(record.len()) else { return false };
+        latched.raise(number);
+        latched.end_draw();
+        drop(latched);
+        self.fill(room, record);
         true
     }
 
-    /// Whether a record would find room now, or the segment is just being changed.
+    /// Whether a record would find room now.
     #[inline]
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         let segment = &self.segments[self.current.load(Ordering::Relaxed)];
-        let state = segment.state.load(Ordering::Relaxed);
-        state & CLOSED != 0 || state as usize + bytes <= segment.bytes.len()
+        segment.allocated.load(Ordering::Relaxed) as usize + bytes <= segment.bytes.len()
     }
 
     /// Whether there is anything to write.
     pub(crate) fn is_empty(&self) -> bool {
-        let segment = &self.segments[self.current.load(Ordering::Relaxed)];
-        segment.state.load(Ordering::Relaxed) & !CLOSED == 0
+        self.segments[self.current.load(Ordering::Relaxed)].allocated.load(Ordering::Relaxed) == 0
     }
 
-    /// Opens the other segment, waits until the records of this one are in, and runs `write` on them
-    /// and the last epoch among them. By the logger only.
-    pub(crate) fn take<R>(&self, write: impl FnOnce(&[u8], Epoch) -> R) -> R {
+    /// Closes the open segment, waits until its records are in, and runs `write` on them and the number at which it was
+    /// closed: at least `raise`, unless a number is drawn whose record is still to come. By one thread at a time; after a
+    /// failure never again.
+    pub(crate) fn take<E>(
+        &self,
+        raise: CommitOrder,
+        write: impl FnOnce(&[u8], CommitOrder) -> Result<(), E>,
+    ) -> Result<CommitOrder, E> {
+        let latched = self.latch();
+        latched.raise(raise);
+        let number = match self.drawn.load(Ordering::Relaxed) {
+            0 => self.number(),
+            drawn => CommitOrder(drawn - 1),
+        };
         let current = self.current.load(Ordering::Relaxed);
-        let (full, empty) = (&self.segments[current], &self.segments[1 - current]);
-        empty.state.store(0, Ordering::Release);
-        self.current.store(1 - current, Ordering::Release);
-        let allocated = full.state.fetch_or(CLOSED, Ordering::AcqRel);
-        let mut spins = 0u32;
+        self.current.store(1 - current, Ordering::Relaxed);
+        drop(latched);
+        let full = &self.segments[current];
+        let allocated = full.allocated.load(Ordering::Relaxed);
+        let mut looks = 0u32;
         while full.filled.load(Ordering::Acquire) != allocated {
-            spins += 1;
-            if spins.is_multiple_of(64) {
-                std::thread::yield_now();
+            looks += 1;
+            if looks.is_multiple_of(PATIENCE) {
+                yield_now();
             }
-            std::hint::spin_loop();
+            spin_loop();
         }
         let bytes = full.bytes[..allocated as usize].as_ptr();
         // SAFETY: the segment is closed and all its allocated bytes are filled: they are the logger's now.
         let bytes = unsafe { std::slice::from_raw_parts(UnsafeCell::raw_get(bytes), allocated as usize) };
-        let result = write(bytes, Epoch(full.last_epoch.swap(0, Ordering::Relaxed)));
+        write(bytes, number)?;
         full.filled.store(0, Ordering::Relaxed);
-        full.state.store(CLOSED, Ordering::Release);
-        result
+        // ORDERING: Release pairs with the Acquire in `is_settled`: what was written before is durable.
+        full.allocated.store(0, Ordering::Release);
+        Ok(number)
     }
 }
 
-#[cfg(test)]
+impl Latched<'_> {
+    /// The greatest number here so far.
+    #[inline]
+    pub fn number(&self) -> CommitOrder {
+        self.0.number()
+    }
+
+    /// Makes all later numbers greater than one. Returns the greatest number here so far.
+    #[inline]
+    pub fn raise(&self, number: CommitOrder) -> CommitOrder {
+        let raised = self.number().max(number);
+        self.0.number.store(raised.0, Ordering::SeqCst);
+        raised
+    }
+
+    /// Whether there is room for a record.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        self.0.has_room(bytes)
+    }
+
+    /// Takes room for a record; `None` while the segment is full.
+    #[inline]
+    pub fn take_room(&self, bytes: usize) -> Option<Room> {
+        let place = self.0.current.load(Ordering::Relaxed);
+        let segment = &self.0.segments[place];
+        let start = segment.allocated.load(Ordering::Relaxed) as usize;
+        if start + bytes > segment.bytes.len() {
+            return None;
+        }
+        segment.allocated.store((start + bytes) as u64, Ordering::Relaxed);
+        Some(Room { segment: place, start, bytes })
+    }
+
+    /// Says that a number is drawn here whose record takes its room later. One at a time: a worker has its buffer alone.
+    pub fn begin_draw(&self, number: CommitOrder) {
+        debug_assert_eq!(self.0.drawn.load(Ordering::Relaxed), 0);
+        self.0.drawn.store(number.0, Ordering::Relaxed);
+    }
+
+    /// Says that the record of the number that was drawn has its room, or will never come.
+    pub fn end_draw(&self) {
+        self.0.drawn.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether all that was numbered here is durable.
+    pub(crate) fn is_settled(&self) -> bool {
+        let allocated = |segment: &Segment| segment.allocated.load(Ordering::Acquire);
+        self.0.drawn.load(Ordering::Relaxed) == 0 && self.0.segments.iter().all(|own| allocated(own) == 0)
+    }
+}
+
+impl Drop for Latched<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.latch.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicBool;
@@ -132,7 +246,7 @@ mod tests {
     #[test]
     fn concurrent_records_all_arrive_whole() {
         const RECORDS: u64 = 20_000;
-        let buffer = LogBuffer::new(SEGMENT);
+        let buffer = LogBuffer::new(SEGMENT, CommitOrder(0));
         let done = AtomicBool::new(false);
         let mut seen = vec![0u64; 3];
         std::thread::scope(|scope| {
@@ -144,7 +258,7 @@ mod tests {
                             let length = 16 + (number % 50) as usize * 8;
                             let mut record = vec![worker as u8; length];
                             record[..8].copy_from_slice(&(length as u64).to_le_bytes());
-                            while !buffer.try_append(&record, Epoch(1)) {
+                            while !buffer.try_append(&record, CommitOrder(number)) {
                                 std::thread::yield_now();
                             }
                         }
@@ -155,7 +269,7 @@ mod tests {
             let logger = scope.spawn(move || {
                 loop {
                     let last = done.load(Ordering::Acquire);
-                    buffer.take(|mut bytes, _| {
+                    let write = |mut bytes: &[u8], _| {
                         while !bytes.is_empty() {
                             let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
                             let worker = bytes[8];
@@ -163,7 +277,9 @@ mod tests {
                             seen[worker as usize] += 1;
                             bytes = &bytes[length..];
                         }
-                    });
+                        Ok::<(), ()>(())
+                    };
+                    buffer.take(CommitOrder(0), write).unwrap();
                     if last {
                         break;
                     }

@@ -1,10 +1,12 @@
 //! Log files: names, headers, preallocation and recycling.
 //!
-//! A logger writes files `log-<incarnation>-<sequence>.rlog` in its device's folder. The first 4,096 bytes are the
-//! header: one sector (see `sectors`) of magic (8 bytes), format version (u32), logger (u32), loggers (u32), incarnation
-//! (u64), sequence (u64), length of the file (u64), salt (u64), number of the first batch (u64). Batches follow, each
-//! beginning at a multiple of 4,096: magic (u32), length of the records (u32), number (u64), the last epoch that is
-//! complete with it (u64), then the records. This is the only description of that layout.
+//! A logger writes files `log-<incarnation>-<sequence>.rlog` in its device's folder; where several write into one folder,
+//! `log-<incarnation>-<sequence>-w<logger>.rlog`. The first 4,096 bytes are the header: one sector (see `sectors`) of magic
+//! (8 bytes), format version (u32), logger (u32), loggers (u32), incarnation (u64), sequence (u64), length of the file
+//! (u64), salt (u64), number of the first batch (u64). Batches follow, each beginning at a multiple of 4,096: magic (u32),
+//! length of the records (u32), number (u64), then two commit orders: up to the first all that this logger has is in this
+//! batch or before (u64), up to the second all that any logger has is durable with it (u64); then the records. This is the
+//! only description of that layout. Before version 3 an epoch stood in place of the first and nothing in place of the second.
 //!
 //! After a crash: the header is written last when a file is made, so a file with a header has its full length, zeroed
 //! but for its batches; a file without one was never used.
@@ -12,16 +14,18 @@
 use crate::disk::{DiskFile, SharedDisk, ZEROS};
 use crate::error::{CorruptionKind, LogError};
 use crate::sectors::{self, SECTOR, SectorState};
-use catalog::{Epoch, Reader};
+use catalog::{CommitOrder, Reader};
 use std::path::{Path, PathBuf};
 
 /// Alignment of batches and length of the header.
 pub(crate) const PAGE: usize = 4096;
-pub(crate) const BATCH_HEADER: usize = 24;
+pub(crate) const BATCH_HEADER: usize = 32;
+/// Before format version 3.
+pub(crate) const OLD_BATCH_HEADER: usize = 24;
 pub(crate) const BATCH_MAGIC: u32 = 0x4854_4142;
 const MAGIC: &[u8; 8] = b"RPRSLOG\n";
-/// Version 1 had fewer kinds of records.
-const VERSION: u32 = 2;
+/// Version 1 had fewer kinds of records, version 2 shorter headers of batches.
+const VERSION: u32 = 3;
 const OLDEST_VERSION: u32 = 1;
 
 /// Which file of a logger.
@@ -29,12 +33,15 @@ const OLDEST_VERSION: u32 = 1;
 pub struct FileId {
     /// Counts the openings of the database.
     pub incarnation: u64,
+    /// Which logger, where several write into one folder.
+    pub worker: Option<u32>,
     /// Counts the logger's files in one incarnation.
     pub sequence: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Header {
+    pub(crate) version: u32,
     pub(crate) logger: u32,
     pub(crate) loggers: u32,
     pub(crate) id: FileId,
@@ -45,21 +52,26 @@ pub(crate) struct Header {
 
 impl FileId {
     pub(crate) fn path(self, folder: &Path) -> PathBuf {
-        folder.join(format!("log-{:08}-{:08}.rlog", self.incarnation, self.sequence))
+        let worker = self.worker.map(|worker| format!("-w{worker:03}")).unwrap_or_default();
+        folder.join(format!("log-{:08}-{:08}{worker}.rlog", self.incarnation, self.sequence))
     }
 
     /// The file that a path names; `None` for other files.
     pub fn of(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?.strip_prefix("log-")?.strip_suffix(".rlog")?;
-        let (incarnation, sequence) = name.split_once('-')?;
-        Some(Self { incarnation: incarnation.parse().ok()?, sequence: sequence.parse().ok()? })
+        let (incarnation, rest) = name.split_once('-')?;
+        let (sequence, worker) = match rest.split_once("-w") {
+            Some((sequence, worker)) => (sequence, Some(worker.parse().ok()?)),
+            None => (rest, None),
+        };
+        Some(Self { incarnation: incarnation.parse().ok()?, worker, sequence: sequence.parse().ok()? })
     }
 }
 
 impl Header {
     fn write(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&self.version.to_le_bytes());
         bytes.extend_from_slice(&self.logger.to_le_bytes());
         bytes.extend_from_slice(&self.loggers.to_le_bytes());
         let numbers = [self.id.incarnation, self.id.sequence, self.length, self.salt, self.first_batch];
@@ -97,8 +109,10 @@ impl Header {
         let logger = u32::from_le_bytes(reader.array().map_err(malformed)?);
         let loggers = u32::from_le_bytes(reader.array().map_err(malformed)?);
         let mut number = || reader.array().map(u64::from_le_bytes).map_err(malformed);
-        let id = FileId { incarnation: number()?, sequence: number()? };
-        let header = Self { logger, loggers, id, length: number()?, salt: number()?, first_batch: number()? };
+        let worker = FileId::of(path).and_then(|id| id.worker);
+        let id = FileId { incarnation: number()?, worker, sequence: number()? };
+        let (length, salt, first_batch) = (number()?, number()?, number()?);
+        let header = Self { version, logger, loggers, id, length, salt, first_batch };
         if header.length != bytes.len() as u64 {
             let kind = CorruptionKind::Truncated { actual: bytes.len() as u64, expected: header.length };
             return Err(LogError::corrupt(path, bytes.len() as u64, kind));
@@ -160,19 +174,31 @@ pub(crate) struct FileMaker {
     pub(crate) folder: PathBuf,
     pub(crate) logger: u32,
     pub(crate) loggers: u32,
+    /// Whether others write into the folder too.
+    pub(crate) shares_folder: bool,
     pub(crate) length: u64,
 }
 
 impl FileMaker {
+    /// The number of this logger in names of files.
+    pub(crate) fn worker(&self) -> Option<u32> {
+        self.shares_folder.then_some(self.logger)
+    }
+
+    fn temporary(&self, name: &str) -> PathBuf {
+        let worker = self.worker().map(|worker| format!("-w{worker:03}")).unwrap_or_default();
+        self.folder.join(format!("{name}{worker}.tmp"))
+    }
+
     /// A file that is not needed any more. Checkpoints put it there, making a file takes it; by renaming only, so neither
     /// has to know of the other.
     fn spare(&self) -> PathBuf {
-        self.folder.join("spare.tmp")
+        self.temporary("spare")
     }
 
     /// The file that is being made.
     fn next(&self) -> PathBuf {
-        self.folder.join("next.tmp")
+        self.temporary("next")
     }
 
     /// Bytes of records in the largest batch that a file holds.
@@ -209,8 +235,8 @@ impl FileMaker {
         let path = id.path(&self.folder);
         let salt = (id.incarnation << 40 ^ id.sequence << 8 ^ u64::from(self.logger))
             .wrapping_mul(0xd134_2543_de82_ef95);
-        let header =
-            Header { logger: self.logger, loggers: self.loggers, id, length: self.length, salt, first_batch };
+        let (logger, loggers, length) = (self.logger, self.loggers, self.length);
+        let header = Header { version: VERSION, logger, loggers, id, length, salt, first_batch };
         let io = |action| {
             let path = path.clone();
             move |error| LogError::io(action, &path, error)
@@ -228,11 +254,11 @@ impl FileMaker {
     }
 }
 
-/// A file that is full, or of an earlier incarnation: it may go once a checkpoint holds all up to an epoch.
+/// A file that is full, or of an earlier incarnation: it may go once a checkpoint holds all that is numbered up to `last`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct RetiredFile {
     pub(crate) path: PathBuf,
-    pub(crate) last_epoch: Epoch,
+    pub(crate) last: CommitOrder,
 }
 
 #[cfg(test)]
@@ -247,9 +273,16 @@ mod tests {
         let crashing = CrashingDisk::default();
         let disk: SharedDisk = Arc::new(crashing.clone());
         let folder = PathBuf::from("/log");
-        let maker = FileMaker { disk, folder: folder.clone(), logger: 0, loggers: 1, length: 64 << 10 };
+        let maker = FileMaker {
+            disk,
+            folder: folder.clone(),
+            logger: 0,
+            loggers: 1,
+            shares_folder: false,
+            length: 64 << 10,
+        };
         let file = maker.prepare(|| Pace::Steady).unwrap();
-        let ready = maker.finish(file, FileId { incarnation: 1, sequence: 1 }, 1).unwrap();
+        let ready = maker.finish(file, FileId { incarnation: 1, worker: None, sequence: 1 }, 1).unwrap();
         let mut sector = Vec::new();
         sectors::pack(&[b"a batch that a checkpoint holds"], ready.salt, (PAGE / SECTOR) as u64, &mut sector);
         ready.file.write_at(PAGE as u64, &sector).unwrap();

@@ -14,11 +14,13 @@ mod pepoch;
 mod reader;
 mod sectors;
 mod sequencing;
+mod sync;
 
+pub use buffer::{Latched, LogBuffer, Room};
 pub use content::Content;
 pub use error::{CorruptionKind, LogError};
 pub use files::FileId;
 pub use logger::{LogConfig, LogStatistics};
 pub use pepoch::{Incarnation, PepochFile};
-pub use reader::{Batch, LogTail, LoggerLog, Records, read_completed, read_device};
-pub use sequencing::{EpochLog, Sequencing};
+pub use reader::{Batch, LogTail, LoggerLog, Records, durable_up_to, read_device, read_ends};
+pub use sequencing::{Commit, CommitQueue, InvalidSequencing, Log, LogStart, Numbering, Sequencing, start};

@@ -9,18 +9,21 @@ use crate::disk::DiskFile;
 use crate::error::LogError;
 use crate::files::{BATCH_HEADER, BATCH_MAGIC, FileId, FileMaker, PAGE, Pace, ReadyFile, RetiredFile};
 use crate::sectors::{self, SECTOR};
-use catalog::Epoch;
+use crate::sequencing::DurableBuffer;
+use catalog::CommitOrder;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What the maker of files is asked for.
 const STEADY: u8 = 0;
 const HURRY: u8 = 1;
 const STOP: u8 = 2;
+/// Bytes of the smallest log file.
+const LEAST_FILE: u64 = 32 << 10;
 /// How long making a file for later rests after every part of it.
 const PREPARE_REST: Duration = Duration::from_millis(2);
 
@@ -41,6 +44,16 @@ impl Default for LogConfig {
     }
 }
 
+impl LogConfig {
+    /// Refuses files that hold next to nothing.
+    pub(crate) fn check(&self) -> Result<(), LogError> {
+        if self.file_bytes < LEAST_FILE {
+            return Err(LogError::FilesTooSmall { bytes: self.file_bytes, least: LEAST_FILE });
+        }
+        Ok(())
+    }
+}
+
 /// What was written since the database was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LogStatistics {
@@ -56,9 +69,7 @@ pub struct LogStatistics {
 
 /// What workers and the logger's thread share.
 pub(crate) struct Shared {
-    pub(crate) buffer: LogBuffer,
-    /// The last epoch that this logger has made durable.
-    pub(crate) durable: AtomicU64,
+    pub(crate) lane: DurableBuffer,
     pub(crate) thread: OnceLock<std::thread::Thread>,
     pub(crate) retired: Mutex<Vec<RetiredFile>>,
     pub(crate) record_bytes: AtomicU64,
@@ -68,10 +79,9 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(largest_batch: usize) -> Self {
+    pub(crate) fn new(largest_batch: usize, start: CommitOrder) -> Self {
         Self {
-            buffer: LogBuffer::new(largest_batch),
-            durable: AtomicU64::new(0),
+            lane: DurableBuffer::new(LogBuffer::new(largest_batch, start)),
             thread: OnceLock::new(),
             retired: Mutex::default(),
             record_bytes: AtomicU64::new(0),
@@ -79,6 +89,21 @@ impl Shared {
             batches: AtomicU64::new(0),
             flush_us: AtomicU64::new(0),
         }
+    }
+
+    /// Recycles the files whose records a checkpoint holds, as all are numbered before its bound.
+    pub(crate) fn release_before(&self, bound: CommitOrder, maker: &FileMaker) -> Result<(), LogError> {
+        let mut retired = self.retired();
+        let (gone, kept): (Vec<_>, Vec<_>) = retired.drain(..).partition(|file| file.last < bound);
+        *retired = kept;
+        gone.iter().try_for_each(|file| maker.recycle(&file.path))
+    }
+
+    pub(crate) fn add_to(&self, sum: &mut LogStatistics) {
+        sum.record_bytes += self.record_bytes.load(Ordering::Relaxed);
+        sum.file_bytes += self.file_bytes.load(Ordering::Relaxed);
+        sum.batches += self.batches.load(Ordering::Relaxed);
+        sum.flush_us += self.flush_us.load(Ordering::Relaxed);
     }
 
     pub(crate) fn wake(&self) {
@@ -155,6 +180,17 @@ impl Preparer {
     }
 }
 
+/// What a batch completes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct BatchEnds {
+    /// Up to this number all that the logger has is in this batch or before.
+    pub(crate) completed: CommitOrder,
+    /// Up to this number all that any logger has is durable with this batch.
+    pub(crate) vouched: CommitOrder,
+    /// None of its records is past this.
+    pub(crate) last: CommitOrder,
+}
+
 /// Writes batches into files.
 pub(crate) struct BatchWriter {
     maker: FileMaker,
@@ -165,14 +201,14 @@ pub(crate) struct BatchWriter {
     next_batch: u64,
     preparer: Option<Preparer>,
     packed: Vec<u8>,
-    /// No record of the file is past this epoch.
-    last_epoch: Epoch,
+    /// No record of the file is past this.
+    last: CommitOrder,
 }
 
 impl BatchWriter {
     /// Makes the first file of an incarnation, and a thread that makes the next ones ahead of their use.
     pub(crate) fn new(maker: FileMaker, incarnation: u64, shared: Arc<Shared>) -> Result<Self, LogError> {
-        let id = FileId { incarnation, sequence: 1 };
+        let id = FileId { incarnation, worker: maker.worker(), sequence: 1 };
         let file = maker.finish(maker.prepare(|| Pace::Steady)?, id, 1)?;
         let preparer = Some(Preparer::start(maker.clone())?);
         let mut writer = Self {
@@ -184,7 +220,7 @@ impl BatchWriter {
             next_batch: 1,
             preparer,
             packed: Vec::new(),
-            last_epoch: Epoch(0),
+            last: CommitOrder(0),
         };
         writer.prepare_next();
         Ok(writer)
@@ -197,9 +233,9 @@ impl BatchWriter {
         }
     }
 
-    /// Makes records, none of them past the epoch `last`, durable, and with them that an epoch is complete. A file must
-    /// have room for them.
-    pub(crate) fn write(&mut self, records: &[u8], completed: Epoch, last: Epoch) -> Result<(), LogError> {
+    /// Makes records durable, and with them what they complete. A file must have room for them.
+    pub(crate) fn write(&mut self, records: &[u8], ends: BatchEnds) -> Result<(), LogError> {
+        let begun = Instant::now();
         let bytes = (sectors::count(BATCH_HEADER + records.len()) * SECTOR).next_multiple_of(PAGE) as u64;
         if self.offset + bytes > self.file.length {
             let limit = self.maker.largest_batch();
@@ -208,12 +244,13 @@ impl BatchWriter {
             }
             self.next_file()?;
         }
-        self.last_epoch = self.last_epoch.max(last).max(completed);
+        self.last = self.last.max(ends.last).max(ends.completed);
         let mut header = [0; BATCH_HEADER];
         header[..4].copy_from_slice(&BATCH_MAGIC.to_le_bytes());
         header[4..8].copy_from_slice(&(records.len() as u32).to_le_bytes());
         header[8..16].copy_from_slice(&self.next_batch.to_le_bytes());
-        header[16..].copy_from_slice(&completed.0.to_le_bytes());
+        header[16..24].copy_from_slice(&ends.completed.0.to_le_bytes());
+        header[24..].copy_from_slice(&ends.vouched.0.to_le_bytes());
         self.packed.clear();
         let first = self.offset / SECTOR as u64;
         sectors::pack(&[&header, records], self.file.salt, first, &mut self.packed);
@@ -229,6 +266,7 @@ impl BatchWriter {
         self.shared.record_bytes.fetch_add(records.len() as u64, Ordering::Relaxed);
         self.shared.file_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.shared.batches.fetch_add(1, Ordering::Relaxed);
+        self.shared.flush_us.fetch_add(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
         Ok(())
     }
 
@@ -241,7 +279,7 @@ impl BatchWriter {
         self.id.sequence += 1;
         let next = self.maker.finish(prepared, self.id, self.next_batch)?;
         let full = std::mem::replace(&mut self.file, next);
-        self.shared.retired().push(RetiredFile { path: full.path, last_epoch: self.last_epoch });
+        self.shared.retired().push(RetiredFile { path: full.path, last: self.last });
         self.offset = PAGE as u64;
         self.prepare_next();
         Ok(())

@@ -1,27 +1,30 @@
-//! The pepoch file: how often the database was opened, and up to which epoch each earlier log counts.
+//! The pepoch file: how often the database was opened, and up to which commit order each earlier log counts.
 //! Paper: PACMAN §2.1, SiloR (the persistent epoch). Differs: the durable epoch of a running log stands in its batches, so
 //! that one fdatasync makes a commit durable; this file holds the cuts that recoveries made (DESIGN §6.3, last trap).
 //!
 //! Text, so that an operator can read it: a version line, a line an incarnation, the devices, the companions, a checksum
-//! line.
+//! line. Cuts are commit orders, as `epoch.sequence`; in version 1 they were epochs.
 //! It is replaced in one step, before the database opens.
 
 use crate::disk::{SharedDisk, read_whole, replace};
 use crate::error::{CorruptionKind, LogError};
-use catalog::Epoch;
+use catalog::{CommitOrder, Epoch};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 const NAME: &str = "pepoch";
-const FIRST_LINE: &str = "reprise pepoch 1";
+const FIRST_LINE: &str = "reprise pepoch 2";
+const FIRST_LINE_OF_EPOCHS: &str = "reprise pepoch 1";
 
 /// One opening of the database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Incarnation {
     /// Counts from 1.
     pub number: u64,
-    /// What its log holds of later epochs does not count; not known while it runs.
-    pub cut: Option<Epoch>,
+    /// What its log holds past this does not count, unless it counts alone; not known while it runs.
+    pub cut: Option<CommitOrder>,
+    /// How many loggers it has at least, where workers have logs of their own: their number grows while it runs.
+    pub loggers: u32,
 }
 
 /// The file's contents.
@@ -60,9 +63,11 @@ impl PepochFile {
             return Err((contents.len() as u64, CorruptionKind::Checksum));
         }
         let mut lines = contents.lines();
-        if lines.next() != Some(FIRST_LINE) {
-            return Err(malformed("the format version is not known"));
-        }
+        let counts_epochs = match lines.next() {
+            Some(FIRST_LINE) => false,
+            Some(FIRST_LINE_OF_EPOCHS) => true,
+            _ => return Err(malformed("the format version is not known")),
+        };
         let mut file = Self::default();
         for line in lines {
             if let Some(device) = line.strip_prefix("device ") {
@@ -75,14 +80,28 @@ impl PepochFile {
             }
             let words: Vec<&str> = line.split(' ').collect();
             let number = |word: &str| word.parse::<u64>().map_err(|_| malformed("a number is none"));
-            let incarnation = match words.as_slice() {
-                ["incarnation", own, "cut", cut] => {
-                    Incarnation { number: number(own)?, cut: Some(Epoch(number(cut)?)) }
+            let order = |word: &str| match word.split_once('.') {
+                Some((epoch, sequence)) => {
+                    Ok(CommitOrder(CommitOrder::first_of(Epoch(number(epoch)?)).0 + number(sequence)?))
                 }
-                ["incarnation", own, "open"] => Incarnation { number: number(own)?, cut: None },
+                None if counts_epochs => Ok(CommitOrder::last_of(Epoch(number(word)?))),
+                None => Err(malformed("a cut is none")),
+            };
+            let (own, rest) = match words.as_slice() {
+                ["incarnation", own, rest @ ..] => (number(own)?, rest),
                 _ => return Err(malformed("a line is not known")),
             };
-            file.incarnations.push(incarnation);
+            let (cut, rest) = match rest {
+                ["cut", cut, rest @ ..] => (Some(order(cut)?), rest),
+                ["open", rest @ ..] => (None, rest),
+                _ => return Err(malformed("a line is not known")),
+            };
+            let loggers = match rest {
+                [] => 0,
+                ["loggers", count] => number(count)? as u32,
+                _ => return Err(malformed("a line is not known")),
+            };
+            file.incarnations.push(Incarnation { number: own, cut, loggers });
         }
         Ok(file)
     }
@@ -93,11 +112,10 @@ impl PepochFile {
     /// The disk is full, or fails; the old file is then still there.
     pub fn write(&self, disk: &SharedDisk, folder: &Path) -> Result<(), LogError> {
         let mut text = format!("{FIRST_LINE}\n");
-        for Incarnation { number, cut } in &self.incarnations {
-            let _ = match cut {
-                Some(cut) => writeln!(text, "incarnation {number} cut {cut}"),
-                None => writeln!(text, "incarnation {number} open"),
-            };
+        for Incarnation { number, cut, loggers } in &self.incarnations {
+            let state = cut.map_or("open".into(), |cut| format!("cut {cut}"));
+            let loggers = if *loggers > 0 { format!(" loggers {loggers}") } else { String::new() };
+            let _ = writeln!(text, "incarnation {number} {state}{loggers}");
         }
         for device in &self.devices {
             let _ = writeln!(text, "device {}", device.display());
@@ -112,8 +130,13 @@ impl PepochFile {
     }
 
     /// The cut of an incarnation, when it is known.
-    pub fn cut_of(&self, incarnation: u64) -> Option<Epoch> {
-        self.incarnations.iter().find(|known| known.number == incarnation)?.cut
+    pub fn cut_of(&self, incarnation: u64) -> Option<CommitOrder> {
+        self.of(incarnation)?.cut
+    }
+
+    /// What is known of an incarnation.
+    pub fn of(&self, incarnation: u64) -> Option<&Incarnation> {
+        self.incarnations.iter().find(|known| known.number == incarnation)
     }
 
     /// The number of the next incarnation.

@@ -12,9 +12,9 @@
 
 use crate::disk::{SharedDisk, read_whole};
 use crate::error::{CorruptionKind, LogError};
-use crate::files::{BATCH_HEADER, BATCH_MAGIC, FileId, Header, PAGE};
+use crate::files::{BATCH_HEADER, BATCH_MAGIC, FileId, Header, OLD_BATCH_HEADER, PAGE};
 use crate::sectors::{self, CONTENTS, SECTOR, SectorState};
-use catalog::{Epoch, Reader};
+use catalog::{CommitOrder, Epoch, Reader};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,8 +22,10 @@ use std::sync::Arc;
 /// One batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Batch {
-    /// The logger had nothing more to write of this epoch and those before.
-    pub completed: Epoch,
+    /// Up to this number all that the logger has is in this batch or before.
+    pub completed: CommitOrder,
+    /// Up to this number all that any logger has was durable with this batch.
+    pub vouched: CommitOrder,
     /// Its records.
     pub records: Records,
     /// Which file it is in.
@@ -104,16 +106,38 @@ impl LoggerLog {
         }
     }
 
-    /// The last epoch that is complete in it.
-    pub fn completed(&self) -> Epoch {
-        self.batches.last().map_or(Epoch(0), |batch| batch.completed)
+    /// Up to which number it is complete.
+    pub fn completed(&self) -> CommitOrder {
+        self.batches.last().map_or(CommitOrder(0), |batch| batch.completed)
+    }
+
+    fn vouched(&self) -> CommitOrder {
+        self.batches.iter().map(|batch| batch.vouched).max().unwrap_or_default()
     }
 }
 
+/// Up to which number everything is durable, as the logs of all loggers of an incarnation say: each is complete that far, or
+/// one of them vouches for the others. Paper: Poplar §5 (RSNe). Differs: vouching.
+pub fn durable_up_to<'l>(logs: impl IntoIterator<Item = &'l LoggerLog>) -> CommitOrder {
+    let (mut least, mut vouched) = (None, CommitOrder(0));
+    for log in logs {
+        least = Some(least.map_or(log.completed(), |least: CommitOrder| least.min(log.completed())));
+        vouched = vouched.max(log.vouched());
+    }
+    least.unwrap_or_default().max(vouched)
+}
+
 enum Found {
-    Batch { number: u64, completed: Epoch, records: Range<usize>, end: usize },
+    Batch { number: u64, batch: RawBatch, end: usize },
     End,
     Torn,
+}
+
+/// A batch as it is in its file.
+struct RawBatch {
+    completed: CommitOrder,
+    vouched: CommitOrder,
+    records: Range<usize>,
 }
 
 /// The log files of a folder, oldest first.
@@ -124,7 +148,7 @@ fn log_files(disk: &SharedDisk, folder: &Path) -> Result<Vec<(FileId, PathBuf)>,
     Ok(files)
 }
 
-/// Reads all log files of a folder, one result an incarnation, oldest first.
+/// Reads all log files of a folder, one result an incarnation and logger, oldest first.
 ///
 /// # Errors
 /// The disk fails; a file is damaged.
@@ -139,7 +163,8 @@ pub fn read_device(disk: &SharedDisk, folder: &Path) -> Result<Vec<LoggerLog>, L
             let kind = CorruptionKind::Malformed("the header is of another file");
             return Err(LogError::corrupt(&path, 0, kind));
         }
-        if logs.last().is_none_or(|log| log.incarnation != id.incarnation) {
+        let own = (header.id.incarnation, header.logger);
+        if logs.last().is_none_or(|log| (log.incarnation, log.logger.0) != own) {
             expected = None;
             logs.push(LoggerLog::new(&header));
         }
@@ -161,22 +186,25 @@ pub fn read_device(disk: &SharedDisk, folder: &Path) -> Result<Vec<LoggerLog>, L
     Ok(logs)
 }
 
-/// The last epoch that one logger completed in an incarnation, as its last batch says.
+/// How the logs of a folder end in an incarnation: each logger's last file that has batches.
 ///
 /// # Errors
 /// The disk fails; a file is damaged.
-pub fn read_completed(disk: &SharedDisk, folder: &Path, incarnation: u64) -> Result<Epoch, LogError> {
+pub fn read_ends(disk: &SharedDisk, folder: &Path, incarnation: u64) -> Result<Vec<LoggerLog>, LogError> {
     let files = log_files(disk, folder)?;
+    let mut ends: Vec<LoggerLog> = Vec::new();
     for (_, path) in files.into_iter().rev().filter(|(id, _)| id.incarnation == incarnation) {
         let bytes = read_whole(&**disk, &path).map_err(|error| LogError::io("read", &path, error))?;
         let Some(header) = Header::read(&path, &bytes)? else { continue };
-        let mut log = LoggerLog::new(&header);
-        read_file(&path, bytes, &header, &mut log)?;
-        if !log.batches.is_empty() {
-            return Ok(log.completed());
+        let place = ends.iter().position(|end| end.logger.0 == header.logger).unwrap_or_else(|| {
+            ends.push(LoggerLog::new(&header));
+            ends.len() - 1
+        });
+        if ends[place].batches.is_empty() {
+            read_file(&path, bytes, &header, &mut ends[place])?;
         }
     }
-    Ok(Epoch(0))
+    Ok(ends)
 }
 
 /// Reads the batches of a file, where they are; returns the number of the batch that would be next.
@@ -185,14 +213,14 @@ fn read_file(path: &Path, mut bytes: Vec<u8>, header: &Header, log: &mut LoggerL
     let mut expected = header.first_batch;
     let mut found = Vec::new();
     while offset + SECTOR <= bytes.len() {
-        match read_batch(path, &mut bytes, offset, header.salt)? {
-            Found::Batch { number, completed, records, end } => {
+        match read_batch(path, &mut bytes, offset, header)? {
+            Found::Batch { number, batch, end } => {
                 if number != expected {
                     let kind = CorruptionKind::Hole { expected, actual: number };
                     return Err(LogError::corrupt(path, offset as u64, kind));
                 }
                 expected += 1;
-                found.push((completed, records, offset));
+                found.push((batch, offset));
                 offset = end;
             }
             other => {
@@ -205,15 +233,16 @@ fn read_file(path: &Path, mut bytes: Vec<u8>, header: &Header, log: &mut LoggerL
         }
     }
     let file = Arc::new(bytes);
-    log.batches.extend(found.into_iter().map(|(completed, range, offset)| {
-        let records = Records { file: Arc::clone(&file), range };
-        Batch { completed, records, file: path.into(), offset: offset as u64 }
+    log.batches.extend(found.into_iter().map(|(RawBatch { completed, vouched, records }, offset)| {
+        let records = Records { file: Arc::clone(&file), range: records };
+        Batch { completed, vouched, records, file: path.into(), offset: offset as u64 }
     }));
     Ok(expected)
 }
 
 /// Reads a batch, whose contents are then without gaps where they were.
-fn read_batch(path: &Path, bytes: &mut [u8], offset: usize, salt: u64) -> Result<Found, LogError> {
+fn read_batch(path: &Path, bytes: &mut [u8], offset: usize, header: &Header) -> Result<Found, LogError> {
+    let salt = header.salt;
     let damaged = |at: usize| LogError::corrupt(path, at as u64, CorruptionKind::Checksum);
     let first = &bytes[offset..offset + SECTOR];
     match sectors::judge(first, salt, (offset / SECTOR) as u64) {
@@ -243,8 +272,12 @@ fn read_batch(path: &Path, bytes: &mut [u8], offset: usize, salt: u64) -> Result
     let magic = u32::from_le_bytes(reader.array().map_err(malformed)?);
     let length = u32::from_le_bytes(reader.array().map_err(malformed)?) as usize;
     let number = u64::from_le_bytes(reader.array().map_err(malformed)?);
-    let completed = Epoch(u64::from_le_bytes(reader.array().map_err(malformed)?));
-    let end = offset + sectors::count(BATCH_HEADER + length) * SECTOR;
+    let mut word = || reader.array().map(u64::from_le_bytes).map_err(malformed);
+    let (completed, vouched, header_bytes) = match header.version {
+        3.. => (CommitOrder(word()?), CommitOrder(word()?), BATCH_HEADER),
+        _ => (CommitOrder::last_of(Epoch(word()?)), CommitOrder(0), OLD_BATCH_HEADER),
+    };
+    let end = offset + sectors::count(header_bytes + length) * SECTOR;
     if magic != BATCH_MAGIC {
         // A sector of a batch that began earlier and whose beginning was lost.
         return Ok(Found::Torn);
@@ -267,8 +300,9 @@ fn read_batch(path: &Path, bytes: &mut [u8], offset: usize, salt: u64) -> Result
     for (place, at) in (offset..end).step_by(SECTOR).enumerate().skip(1) {
         bytes.copy_within(at..at + CONTENTS, offset + place * CONTENTS);
     }
-    let start = offset + BATCH_HEADER;
-    Ok(Found::Batch { number, completed, records: start..start + length, end: end.next_multiple_of(PAGE) })
+    let start = offset + header_bytes;
+    let batch = RawBatch { completed, vouched, records: start..start + length };
+    Ok(Found::Batch { number, batch, end: end.next_multiple_of(PAGE) })
 }
 
 /// After the end of the log nothing may follow: a batch with a later number shows that this one had been durable.

@@ -1,13 +1,16 @@
 //! The logs of all devices: read in parallel, cut, and merged by commit order.
 //!
-//! Invariant: what is returned is a prefix of the serial order of every incarnation that holds all acknowledged
-//! transactions, as a commit is acknowledged once all loggers have completed its epoch.
+//! Invariant: what is returned of every incarnation holds all acknowledged transactions, and with each all those whose writes
+//! it had read: a prefix of the serial order, or, where numbers follow no serial order, everything numbered up to the cut
+//! and what counts alone past it (`logging::content::Stamp`).
 
 use crate::RecoveryError;
-use catalog::{CommitOrder, Epoch, Reader};
+use catalog::{CommitOrder, Reader};
 use logging::content::{self, Record, RecordKind};
 use logging::disk::{SharedDisk, seen_from};
-use logging::{CorruptionKind, LogError, LogTail, LoggerLog, PepochFile, read_completed, read_device};
+use logging::{
+    CorruptionKind, LogError, LogTail, LoggerLog, PepochFile, durable_up_to, read_device, read_ends,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -27,15 +30,15 @@ pub struct LogContents {
     logs: Vec<LoggerLog>,
     places: Vec<Place>,
     /// The cut of every incarnation.
-    pub cuts: BTreeMap<u64, Epoch>,
-    /// The greatest epoch that is mentioned anywhere.
-    pub last_epoch: Epoch,
+    pub cuts: BTreeMap<u64, CommitOrder>,
+    /// The greatest order that is mentioned anywhere.
+    pub last: CommitOrder,
     /// Transactions past a cut: they were never acknowledged, and they stay unheard.
     pub discarded: u64,
     /// Bytes of all log files.
     pub bytes: u64,
-    /// Log files by device, with the last epoch that each may hold.
-    pub files: Vec<Vec<(PathBuf, Epoch)>>,
+    /// Log files by device, with the greatest order that each may hold.
+    pub files: Vec<Vec<(PathBuf, CommitOrder)>>,
     /// What the records are.
     pub kinds: BTreeSet<RecordKind>,
     /// Transactions that committed.
@@ -64,7 +67,7 @@ pub fn load_logs(
         logs: Vec::new(),
         places: Vec::new(),
         cuts: BTreeMap::new(),
-        last_epoch: Epoch(0),
+        last: CommitOrder(0),
         discarded: 0,
         bytes: 0,
         files: Vec::new(),
@@ -78,10 +81,10 @@ pub fn load_logs(
         logs_of_device.push(device.len());
         contents.logs.extend(device);
     }
-    contents.find_cuts(pepoch, |incarnation| completed_in_companions(disk, folder, pepoch, incarnation))?;
-    let last_epochs = contents.index_records(from)?;
-    contents.last_epoch = last_epochs.iter().copied().max().unwrap_or(Epoch(0));
-    let mut logs = contents.logs.iter().zip(last_epochs);
+    contents.find_cuts(pepoch, |incarnation| durable_in_companions(disk, folder, pepoch, incarnation))?;
+    let lasts = contents.index_records(from)?;
+    contents.last = lasts.iter().copied().max().unwrap_or_default();
+    let mut logs = contents.logs.iter().zip(lasts);
     for count in logs_of_device {
         let files = logs.by_ref().take(count);
         let files = files.flat_map(|(log, last)| log.files.iter().map(move |file| (file.clone(), last)));
@@ -90,26 +93,30 @@ pub fn load_logs(
     Ok(contents)
 }
 
-/// The last epoch of an incarnation that is complete in the logs of all companions that there are.
-fn completed_in_companions(
+/// Up to which order everything of an incarnation is durable in the logs of all companions that there are.
+fn durable_in_companions(
     disk: &SharedDisk,
     folder: &Path,
     pepoch: &PepochFile,
     incarnation: u64,
-) -> Result<Option<Epoch>, LogError> {
-    let mut least = None;
+) -> Result<Option<CommitOrder>, LogError> {
+    let mut least: Option<CommitOrder> = None;
     for companion in &pepoch.companions {
         let folder = seen_from(folder, companion);
         // One that is gone, or of another incarnation, lacks nothing that counts here.
         let Some(other) = PepochFile::read(disk, &folder)? else { continue };
         let Some(own) = other.incarnations.iter().find(|own| own.number == incarnation) else { continue };
-        for device in &other.devices {
-            let completed = match own.cut {
-                Some(cut) => cut,
-                None => read_completed(disk, &folder.join(device), incarnation)?,
-            };
-            least = Some(least.map_or(completed, |least: Epoch| least.min(completed)));
-        }
+        let durable = match own.cut {
+            Some(cut) => cut,
+            None => {
+                let mut ends = Vec::new();
+                for device in &other.devices {
+                    ends.extend(read_ends(disk, &folder.join(device), incarnation)?);
+                }
+                durable_up_to(&ends)
+            }
+        };
+        least = Some(least.map_or(durable, |least| least.min(durable)));
     }
     Ok(least)
 }
@@ -127,7 +134,7 @@ impl LogContents {
     fn find_cuts(
         &mut self,
         pepoch: &PepochFile,
-        in_companions: impl Fn(u64) -> Result<Option<Epoch>, LogError>,
+        in_companions: impl Fn(u64) -> Result<Option<CommitOrder>, LogError>,
     ) -> Result<(), RecoveryError> {
         let mut incarnations: BTreeMap<u64, Vec<&LoggerLog>> = BTreeMap::new();
         for log in &self.logs {
@@ -135,7 +142,8 @@ impl LogContents {
             self.bytes += log.bytes_read;
         }
         for (incarnation, logs) in incarnations {
-            let loggers = logs[0].logger.1;
+            let loggers = logs.iter().map(|log| log.logger.1).max().unwrap_or(0);
+            let loggers = loggers.max(pepoch.of(incarnation).map_or(0, |known| known.loggers));
             let found = logs.len() as u32;
             let written = logs.iter().any(|log| !log.batches.is_empty());
             let known = pepoch.cut_of(incarnation);
@@ -143,8 +151,7 @@ impl LogContents {
             if found < loggers && written && known.is_none() {
                 return Err(RecoveryError::MissingDevice { incarnation, loggers, found });
             }
-            let least = logs.iter().map(|log| log.completed()).min().unwrap_or(Epoch(0));
-            let computed = if found < loggers { Epoch(0) } else { least };
+            let computed = if found < loggers { CommitOrder(0) } else { durable_up_to(logs.iter().copied()) };
             let cut = match known {
                 Some(cut) => cut,
                 None => in_companions(incarnation)?.map_or(computed, |least| least.min(computed)),
@@ -154,24 +161,25 @@ impl LogContents {
         Ok(())
     }
 
-    /// Finds the records that count; returns the greatest epoch that each log mentions.
-    fn index_records(&mut self, from: CommitOrder) -> Result<Vec<Epoch>, RecoveryError> {
-        let mut last_epochs = Vec::new();
+    /// Finds the records that count; returns the greatest order that each log mentions.
+    fn index_records(&mut self, from: CommitOrder) -> Result<Vec<CommitOrder>, RecoveryError> {
+        let mut lasts = Vec::new();
         for (log_place, log) in self.logs.iter().enumerate() {
             let cut = self.cuts[&log.incarnation];
-            let mut last = Epoch(0);
+            let mut last = CommitOrder(0);
             for (batch_place, batch) in log.batches.iter().enumerate() {
                 let mut reader = Reader::new(&batch.records);
-                last = last.max(batch.completed);
+                last = last.max(batch.completed).max(batch.vouched);
                 while reader.remaining() > 0 {
                     let offset = batch.records.len() - reader.remaining();
-                    let (order, kind, record) = content::read(&mut reader).map_err(|_| {
+                    let (stamp, kind, record) = content::read(&mut reader).map_err(|_| {
                         let kind = CorruptionKind::Malformed("a record of this batch makes no sense");
                         LogError::corrupt(&batch.file, batch.offset, kind)
                     })?;
-                    last = last.max(order.epoch());
+                    let order = stamp.order;
+                    last = last.max(order);
                     let bytes = batch.records.len() - reader.remaining() - offset;
-                    if order.epoch() > cut {
+                    if order > cut && !stamp.alone {
                         self.discarded += u64::from(is_a_commit(&record));
                     } else if order >= from || kind == RecordKind::Operation {
                         // An operation is logged before its transaction draws the order that it commits at.
@@ -183,10 +191,10 @@ impl LogContents {
                     }
                 }
             }
-            last_epochs.push(last);
+            lasts.push(last);
         }
         self.places.sort_unstable_by_key(|place| (place.order, place.log, place.batch, place.offset));
-        Ok(last_epochs)
+        Ok(lasts)
     }
 
     /// Transactions to replay.

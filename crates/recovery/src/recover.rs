@@ -80,8 +80,8 @@ pub struct RecoveryReport {
     pub discarded: u64,
     /// Transactions whose operations were in the log and that were undone, as they had not committed.
     pub undone: u64,
-    /// The last epoch that counts.
-    pub cut: Epoch,
+    /// Everything up to this counts.
+    pub cut: CommitOrder,
     /// Where the crash tore the log: file and offset.
     pub torn: Vec<(PathBuf, u64)>,
     /// Seconds that loading the checkpoint took.
@@ -123,7 +123,7 @@ impl fmt::Display for RecoveryReport {
                 "; {threads} threads: {executing:.0} % executing, {planning:.0} % planning, {waiting:.0} % waiting"
             )?;
         }
-        write!(f, "), log cut after epoch {}", self.cut)?;
+        write!(f, "), log cut after {}", self.cut)?;
         for (file, offset) in &self.torn {
             write!(f, ", torn at byte {offset} of {}", file.display())?;
         }
@@ -148,8 +148,8 @@ pub struct Recovered {
     pub tables: Tables,
     /// The pepoch file as it was found, cuts of all incarnations filled in.
     pub pepoch: PepochFile,
-    /// Log files by device, with the last epoch that each may hold.
-    pub log_files: Vec<Vec<(PathBuf, Epoch)>>,
+    /// Log files by device, with the greatest order that each may hold.
+    pub log_files: Vec<Vec<(PathBuf, CommitOrder)>>,
     /// What the records were that were replayed.
     pub kinds: BTreeSet<RecordKind>,
     /// Transactions that were undone, in the order in which they were. That they are is to be logged before anything else.
@@ -226,12 +226,12 @@ pub fn recover(
 
     for incarnation in &mut pepoch.incarnations {
         let cut = log.cuts.get(&incarnation.number).copied();
-        incarnation.cut = incarnation.cut.or(cut).or(Some(Epoch(0)));
+        incarnation.cut = incarnation.cut.or(cut).or(Some(CommitOrder(0)));
     }
-    report.cut =
-        log.cuts.values().copied().max().unwrap_or(Epoch(0)).max(Epoch(from.epoch().0.saturating_sub(1)));
+    let in_checkpoint = CommitOrder(from.0.saturating_sub(1));
+    report.cut = log.cuts.values().copied().max().unwrap_or_default().max(in_checkpoint);
     // New epochs begin above everything that any file mentions, kept or cut.
-    tables.epochs.advance_to(Epoch(log.last_epoch.max(from.epoch()).0 + 1));
+    tables.epochs.advance_to(Epoch(log.last.max(from).epoch().0 + 1));
     progress.begin(Stage::Done, 0);
     report.total_s = begun.elapsed().as_secs_f64();
     let (log_files, kinds, undone) = (log.files, log.kinds, replayed.undone);

@@ -2,7 +2,7 @@
 
 use logging::content::Images;
 use logging::disk::{RealDisk, SharedDisk};
-use logging::{Content, Sequencing};
+use logging::{Content, LogConfig, Sequencing};
 use recovery::{Method, RecoveryConfig, ReplayMode};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -50,6 +50,13 @@ pub struct Config {
     pub memory_ahead_bytes: usize,
     /// Where files are.
     pub disk: SharedDisk,
+}
+
+impl Config {
+    /// How logs are written.
+    pub(crate) fn log(&self) -> LogConfig {
+        LogConfig { file_bytes: self.log_file_bytes, flush_floor: self.flush_floor, ..LogConfig::default() }
+    }
 }
 
 impl Default for Config {

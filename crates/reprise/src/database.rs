@@ -7,8 +7,9 @@ use crate::maintenance::Checkpointer;
 use crate::opening;
 use crate::{Config, Error, Loader, Session};
 use catalog::{CommitOrder, Epoch};
+use logging::Commit;
 use logging::content::{Outcome, seal};
-use logging::{Content, LogError, LogStatistics};
+use logging::{Content, LogStatistics};
 use recovery::{Progress, RecoveryConfig, RecoveryReport};
 use std::any::Any;
 use std::path::{Path, PathBuf};
@@ -63,13 +64,10 @@ impl std::fmt::Debug for Database {
 }
 
 impl Inner {
-    /// The last epoch whose commits are acknowledged.
-    pub(crate) fn durable(&self, worker: &Worker) -> Epoch {
-        self.logs.durable().unwrap_or_else(|| Epoch(worker.epochs().current().0 - 1))
-    }
-
-    pub(crate) fn wait(&self, epoch: Epoch) -> Result<(), LogError> {
-        self.logs.wait(epoch)
+    /// Up to which number everything is durable, or as good as that.
+    pub(crate) fn durable(&self, worker: &Worker) -> CommitOrder {
+        let of_ended_epochs = || CommitOrder::last_of(Epoch(worker.epochs().current().0 - 1));
+        self.logs.durable().unwrap_or_else(of_ended_epochs)
     }
 
     /// Logs that recovery has undone transactions, before anything else is logged, so that no later recovery undoes what was
@@ -77,7 +75,7 @@ impl Inner {
     fn log_undone(&self, undone: Vec<CommitOrder>) -> Result<(), Error> {
         let tables = &self.definitions.current().tables;
         let own = self.logs.iter().next().filter(|own| own.recorded.content == Content::Physiological);
-        let Some(log) = own.map(|own| &own.epochs) else { return Ok(()) };
+        let Some(log) = own.map(|own| &*own.log) else { return Ok(()) };
         let mut record = Vec::new();
         for transaction in undone {
             let worker = Worker::new(tables.epochs.clone(), tables.memory.clone())
@@ -86,10 +84,10 @@ impl Inner {
             tables.epochs.begin_commit(worker.slot());
             let order = tables.epochs.draw();
             seal(order, &mut record);
-            let appended = log.append(worker.slot(), &record, order.epoch());
+            let appended = log.append(worker.slot(), &record, order);
             tables.epochs.end_commit(worker.slot());
             appended?;
-            log.complete(order.epoch())?;
+            log.complete(order)?;
         }
         Ok(())
     }
@@ -197,9 +195,10 @@ impl Database {
         }
     }
 
-    /// The last epoch whose commits are acknowledged.
-    pub fn durable_epoch(&self) -> Epoch {
-        self.inner.logs.durable().unwrap_or(Epoch(u64::MAX))
+    /// Whether a commit is durable: its client may be told of it.
+    #[inline]
+    pub fn is_durable(&self, commit: Commit) -> bool {
+        self.inner.logs.is_durable(commit)
     }
 
     /// What was written to each log since the database was opened, its own first, then shadow logs.

@@ -1,8 +1,8 @@
 //! What a database can answer instead of a result.
 
 use checkpoint::CheckpointError;
-use logging::LogError;
 use logging::content::InvalidContent;
+use logging::{InvalidSequencing, LogError};
 use procedure::SqlError;
 use recovery::RecoveryError;
 use sql::StatementError;
@@ -37,6 +37,9 @@ pub enum Error {
     /// The log can't hold what it is asked to.
     #[error(transparent)]
     InvalidContent(InvalidContent),
+    /// The log can't be in the order that is asked for.
+    #[error(transparent)]
+    InvalidSequencing(InvalidSequencing),
     /// The folder was made with other log devices.
     #[error("the folder was made with the log devices {made:?}, not {asked:?}: open it with those")]
     OtherDevices {
@@ -56,7 +59,7 @@ impl Error {
             Self::Log(_) | Self::Checkpoint(_) => "58030",
             Self::Recovery(_) => "XX001",
             Self::InUse(_) | Self::OtherDevices { .. } => "55006",
-            Self::InvalidContent(_) => "22023",
+            Self::InvalidContent(_) | Self::InvalidSequencing(_) => "22023",
             Self::TooManySessions(_) => "53300",
         }
     }
@@ -77,6 +80,12 @@ impl From<StatementError> for Error {
 impl From<LogError> for Error {
     fn from(error: LogError) -> Self {
         Self::Log(error)
+    }
+}
+
+impl From<InvalidSequencing> for Error {
+    fn from(error: InvalidSequencing) -> Self {
+        Self::InvalidSequencing(error)
     }
 }
 

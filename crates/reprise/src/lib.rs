@@ -45,7 +45,7 @@ pub use database::{Database, Statistics};
 pub use error::Error;
 pub use load::Loader;
 pub use logging::content::Images;
-pub use logging::{Content, LogStatistics, Sequencing, disk};
+pub use logging::{Commit, CommitQueue, Content, LogStatistics, Sequencing, disk};
 pub use procedure::{Conflict, SqlError};
 pub use recovery::{Method, Progress, RecoveryReport, ReplayMode, Stage};
 pub use session::{Row, Session, Ticket};

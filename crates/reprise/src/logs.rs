@@ -8,11 +8,15 @@
 //! Held by: `a_crash_at_every_call_leaves_one_state` (crates/reprise/tests/shadow_logs.rs).
 
 use crate::{Config, Error};
-use catalog::Epoch;
-use logging::content::{Images, InvalidContent};
-use logging::{Content, EpochLog, Incarnation, LogConfig, LogError, LogStatistics, PepochFile};
+use catalog::CommitOrder;
+use logging::content::{Images, InvalidContent, Stamp, seal};
+use logging::{
+    Commit, Content, Incarnation, Log, LogConfig, LogError, LogStart, LogStatistics, Numbering, PepochFile,
+    Room, Sequencing,
+};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use storage::{Epochs, Slot};
 
 /// The log device of a shadow log.
@@ -31,19 +35,21 @@ impl Recorded {
     ///
     /// # Errors
     /// It asks for what there is not.
-    pub(crate) fn of(config: &Config) -> Result<Self, InvalidContent> {
+    pub(crate) fn of(config: &Config) -> Result<Self, Error> {
         let content = config.content;
         let images = config.images.unwrap_or(content.images());
         if content == Content::Physical && images == Images::Columns {
-            return Err(InvalidContent::PhysicalColumns);
+            return Err(InvalidContent::PhysicalColumns.into());
         }
         if !config.undo && content != Content::Physiological {
-            return Err(InvalidContent::NothingToUndo(content));
+            return Err(InvalidContent::NothingToUndo(content).into());
         }
+        config.sequencing.admits(content, images)?;
         for shadow in &config.shadow_logs {
             if *shadow == Content::Off || content == Content::Off {
-                return Err(InvalidContent::EmptyShadow(*shadow));
+                return Err(InvalidContent::EmptyShadow(*shadow).into());
             }
+            config.sequencing.admits(*shadow, shadow.images())?;
         }
         Ok(Self { content, images, undo: config.undo })
     }
@@ -53,18 +59,28 @@ impl Recorded {
     }
 }
 
-/// One log.
-pub(crate) struct Log {
+/// One log, and what it records.
+pub(crate) struct RecordedLog {
     pub(crate) recorded: Recorded,
-    pub(crate) epochs: EpochLog,
+    pub(crate) log: Box<dyn Log>,
+}
+
+/// A data folder's pepoch file, as it was last written.
+struct Published {
+    folder: PathBuf,
+    file: PepochFile,
 }
 
 /// All logs of an open database, its own first; none when nothing is logged.
-#[derive(Default)]
 pub(crate) struct Logs {
-    logs: Vec<Log>,
+    logs: Vec<RecordedLog>,
+    pub(crate) numbering: Numbering,
     /// The data folders of the shadow logs.
     pub(crate) shadows: Vec<PathBuf>,
+    /// The number of the last definition: whoever runs under it has observed it.
+    defined: AtomicU64,
+    /// Pepoch files that say how many logs there are, where workers have logs of their own.
+    published: Mutex<Vec<Published>>,
 }
 
 /// The data folder of a shadow log.
@@ -95,32 +111,50 @@ pub(crate) fn remove_shadows(config: &Config, folder: &Path) -> Result<(), LogEr
 }
 
 impl Logs {
-    /// Starts the shadow logs of an incarnation; its own follows.
-    pub(crate) fn start_shadows(
+    /// Starts the logs of an incarnation. `own` is where the database's own log begins, and what it records; `None` when
+    /// nothing is logged.
+    pub(crate) fn start(
         config: &Config,
-        folder: &Path,
+        (folder, pepoch): (&Path, &PepochFile),
         incarnation: u64,
         epochs: &Arc<Epochs>,
+        own: Option<(Recorded, LogStart<'_>)>,
     ) -> Result<Self, Error> {
-        let mut logs = Self::default();
-        let log = LogConfig {
-            devices: vec![SHADOW_DEVICE.into()],
-            file_bytes: config.log_file_bytes,
-            flush_floor: config.flush_floor,
+        let mut logs = Self {
+            logs: Vec::new(),
+            numbering: own.as_ref().map_or(Numbering::Clock, |_| config.sequencing.numbering()),
+            shadows: Vec::new(),
+            defined: AtomicU64::new(0),
+            published: Mutex::default(),
         };
+        let shadow_log = LogConfig { devices: vec![SHADOW_DEVICE.into()], ..config.log() };
         for content in &config.shadow_logs {
             let shadow = shadow_folder(folder, *content);
-            let device = shadow.join(SHADOW_DEVICE);
-            let started = EpochLog::start(&log, &[device], &config.disk, incarnation, epochs, Vec::new())?;
-            logs.logs.push(Log { recorded: Recorded::shadow(*content), epochs: started });
+            let start = LogStart {
+                config: &shadow_log,
+                folders: &[shadow.join(SHADOW_DEVICE)],
+                disk: &config.disk,
+                incarnation,
+                epochs,
+                retired: Vec::new(),
+            };
+            let log = logging::start(config.sequencing, start)?;
+            logs.logs.push(RecordedLog { recorded: Recorded::shadow(*content), log });
             logs.shadows.push(shadow);
+        }
+        if let Some((recorded, start)) = own {
+            let log = logging::start(config.sequencing, start)?;
+            logs.logs.insert(0, RecordedLog { recorded, log });
+            logs.remember(config.sequencing, folder, pepoch);
         }
         Ok(logs)
     }
 
-    /// Adds the database's own log.
-    pub(crate) fn add_own(&mut self, recorded: Recorded, epochs: EpochLog) {
-        self.logs.insert(0, Log { recorded, epochs });
+    fn remember(&self, sequencing: Sequencing, folder: &Path, file: &PepochFile) {
+        if sequencing == Sequencing::Gsn {
+            let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
+            published.push(Published { folder: folder.into(), file: file.clone() });
+        }
     }
 
     /// Makes the shadow logs' folders data folders, once what they begin with is durable.
@@ -129,43 +163,74 @@ impl Logs {
             let others = config.shadow_logs.iter().enumerate().filter(|(other, _)| *other != place);
             let siblings = others.map(|(_, content)| Path::new("..").join(shadow_name(*content)));
             let pepoch = PepochFile {
-                incarnations: vec![Incarnation { number: incarnation, cut: None }],
+                incarnations: vec![Incarnation { number: incarnation, cut: None, loggers: 0 }],
                 devices: vec![SHADOW_DEVICE.into()],
                 companions: std::iter::once("..".into()).chain(siblings).collect(),
             };
             pepoch.write(&config.disk, shadow)?;
+            self.remember(config.sequencing, shadow, &pepoch);
         }
         Ok(())
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Log> {
+    /// Prepares for the records of a worker, before its first.
+    ///
+    /// # Errors
+    /// A device is full, or fails.
+    pub(crate) fn add_worker(&self, worker: Slot, config: &Config) -> Result<(), LogError> {
+        let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut before, mut loggers) = (Vec::new(), Vec::new());
+        for own in &self.logs {
+            before.push(own.log.loggers());
+            own.log.add_worker(worker)?;
+            loggers.push(own.log.loggers());
+        }
+        if before == loggers {
+            return Ok(());
+        }
+        // Nothing is logged in a new log before the folder says that it is there: so a log that is lost is missed.
+        for (Published { folder, file }, loggers) in published.iter_mut().zip(loggers) {
+            let Some(last) = file.incarnations.last_mut() else { continue };
+            last.loggers = loggers;
+            file.write(&config.disk, folder)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &RecordedLog> {
         self.logs.iter()
     }
 
-    pub(crate) fn at(&self, place: usize) -> &EpochLog {
-        &self.logs[place].epochs
+    pub(crate) fn at(&self, place: usize) -> &dyn Log {
+        &*self.logs[place].log
     }
 
-    /// The last epoch whose commits are acknowledged; `None` when nothing is logged.
+    /// Up to which number everything is durable in all logs; `None` when nothing is logged.
     #[inline]
-    pub(crate) fn durable(&self) -> Option<Epoch> {
-        self.logs.iter().map(|log| log.epochs.durable()).min()
+    pub(crate) fn durable(&self) -> Option<CommitOrder> {
+        self.logs.iter().map(|own| own.log.durable()).min()
     }
 
-    /// Returns once an epoch is durable.
+    /// Whether a commit may be acknowledged.
+    #[inline]
+    pub(crate) fn is_durable(&self, commit: Commit) -> bool {
+        self.logs.iter().all(|own| own.log.is_durable(commit))
+    }
+
+    /// Returns once a commit may be acknowledged.
     ///
     /// # Errors
     /// A log has failed before that.
-    pub(crate) fn wait(&self, epoch: Epoch) -> Result<(), LogError> {
-        self.logs.iter().try_for_each(|log| log.epochs.wait(epoch))
+    pub(crate) fn wait(&self, commit: Commit) -> Result<(), LogError> {
+        self.logs.iter().try_for_each(|own| own.log.wait(commit))
     }
 
-    /// Returns once an epoch is complete and durable, whether or not anything was logged in it.
+    /// Returns once everything up to a number is durable, whether or not anything has it.
     ///
     /// # Errors
     /// A log has failed before that.
-    pub(crate) fn complete(&self, epoch: Epoch) -> Result<(), LogError> {
-        self.logs.iter().try_for_each(|log| log.epochs.complete(epoch))
+    pub(crate) fn complete(&self, number: CommitOrder) -> Result<(), LogError> {
+        self.logs.iter().try_for_each(|own| own.log.complete(number))
     }
 
     /// Whether commits are accepted.
@@ -174,7 +239,7 @@ impl Logs {
     /// A log has failed.
     #[inline]
     pub(crate) fn check(&self) -> Result<(), LogError> {
-        self.logs.iter().try_for_each(|log| log.epochs.check())
+        self.logs.iter().try_for_each(|own| own.log.check())
     }
 
     /// Refuses a record that no buffer holds.
@@ -183,32 +248,129 @@ impl Logs {
     /// `RecordTooLarge`.
     #[inline]
     pub(crate) fn check_size(&self, bytes: usize) -> Result<(), LogError> {
-        self.logs.iter().try_for_each(|log| log.epochs.check_size(bytes))
+        self.logs.iter().try_for_each(|own| own.log.check_size(bytes))
     }
 
-    /// Appends a record to all logs.
+    /// Draws a worker's next number from the logs, above `floor`; its record follows, or `undraw`.
+    pub(crate) fn draw(&self, worker: Slot, floor: CommitOrder) -> CommitOrder {
+        let latched: Vec<_> = self.logs.iter().map(|own| own.log.buffer(worker).latch()).collect();
+        let greatest = latched.iter().map(|own| own.number()).max().unwrap_or_default();
+        let number = CommitOrder(greatest.max(floor).0 + 1);
+        for own in &latched {
+            own.raise(number);
+            own.begin_draw(number);
+        }
+        number
+    }
+
+    /// The record of the number that was drawn last will never come.
+    pub(crate) fn undraw(&self, worker: Slot) {
+        self.logs.iter().for_each(|own| own.log.buffer(worker).latch().end_draw());
+    }
+
+    /// Takes a worker's next number from the logs, above `observed` and `floor`, and with it room for the records; `bytes`
+    /// tells how long that of each log is. Paper: Poplar Algorithm 1, lines 5–12.
+    pub(crate) fn number(
+        &self,
+        worker: Slot,
+        (observed, floor): (CommitOrder, CommitOrder),
+        bytes: impl Fn(usize) -> usize,
+        rooms: &mut Vec<Room>,
+    ) -> (Stamp, Result<(), LogError>) {
+        // What is durable now is so in every recovery; with logs to compare all that counts must be in all of them.
+        let observed = observed.max(CommitOrder(self.defined.load(Ordering::Relaxed)));
+        let alone = self.logs.len() == 1 && self.logs[0].log.durable() >= observed;
+        let above = observed.max(floor);
+        loop {
+            rooms.clear();
+            let order = match &*self.logs {
+                [own] => {
+                    let latched = own.log.buffer(worker).latch();
+                    rooms.extend(latched.take_room(bytes(0)));
+                    latched.raise(CommitOrder(latched.number().max(above).0 + 1))
+                }
+                logs => {
+                    let latched: Vec<_> = logs.iter().map(|own| own.log.buffer(worker).latch()).collect();
+                    let greatest = latched.iter().map(|own| own.number()).max().unwrap_or_default();
+                    let order = CommitOrder(greatest.max(above).0 + 1);
+                    latched.iter().for_each(|own| {
+                        own.raise(order);
+                    });
+                    if latched.iter().enumerate().all(|(place, own)| own.has_room(bytes(place))) {
+                        let all = latched.iter().enumerate();
+                        rooms.extend(all.filter_map(|(place, own)| own.take_room(bytes(place))));
+                    }
+                    order
+                }
+            };
+            let stamp = Stamp { order, alone };
+            if rooms.len() == self.logs.len() {
+                return (stamp, Ok(()));
+            }
+            let made = self.logs.iter().try_for_each(|own| own.log.make_room(worker));
+            if made.is_err() {
+                rooms.clear();
+                return (stamp, made);
+            }
+        }
+    }
+
+    /// Copies a record into the room that was taken for it.
+    pub(crate) fn fill(&self, place: usize, worker: Slot, room: Room, record: &[u8]) {
+        self.logs[place].log.buffer(worker).fill(room, record);
+    }
+
+    /// A worker's transaction has ended, its rows are unlocked.
     ///
     /// # Errors
     /// A log has failed.
-    pub(crate) fn append(&self, slot: Slot, record: &[u8], epoch: Epoch) -> Result<(), LogError> {
-        self.logs.iter().try_for_each(|log| log.epochs.append(slot, record, epoch))
+    #[inline]
+    pub(crate) fn ended(&self, worker: Slot) -> Result<(), LogError> {
+        self.logs.iter().try_for_each(|own| own.log.ended(worker))
+    }
+
+    /// Appends the record of a definition to all logs, with a number above all earlier ones and below all later ones. Nobody
+    /// else is at work.
+    ///
+    /// # Errors
+    /// A log has failed.
+    pub(crate) fn define(
+        &self,
+        worker: Slot,
+        record: &mut [u8],
+        epochs: &Epochs,
+    ) -> (CommitOrder, Result<(), LogError>) {
+        epochs.advance_from(epochs.current());
+        epochs.begin_commit(worker);
+        let order = match self.numbering {
+            Numbering::Clock => epochs.draw(),
+            Numbering::Logs | Numbering::LogsAndReads => {
+                self.draw(worker, CommitOrder(epochs.next_order().0 - 1))
+            }
+        };
+        self.defined.fetch_max(order.0, Ordering::Relaxed);
+        seal(order, record);
+        let appended = self.logs.iter().try_for_each(|own| own.log.append(worker, record, order));
+        epochs.end_commit(worker);
+        epochs.advance_from(epochs.current());
+        (order, appended.and_then(|()| self.ended(worker)))
     }
 
     /// Tells that some session submits as fast as it can.
     pub(crate) fn note_saturation(&self) {
-        self.logs.iter().for_each(|log| log.epochs.note_saturation());
+        self.logs.iter().for_each(|own| own.log.note_saturation());
     }
 
-    /// Recycles the files whose records all belong to epochs before one, as a checkpoint holds them.
+    /// Recycles the files whose records a checkpoint holds, as all are numbered before its bound.
     ///
     /// # Errors
     /// A device fails.
-    pub(crate) fn release_before(&self, epoch: Epoch) -> Result<(), LogError> {
-        self.logs.iter().try_for_each(|log| log.epochs.release_before(epoch))
+    pub(crate) fn release_before(&self, bound: CommitOrder) -> Result<(), LogError> {
+        self.logs.iter().try_for_each(|own| own.log.release_before(bound))
     }
 
     /// What was written since the database was opened, by log.
     pub(crate) fn statistics(&self) -> impl Iterator<Item = (Content, LogStatistics)> {
-        self.logs.iter().map(|log| (log.recorded.content, log.epochs.statistics()))
+        self.logs.iter().map(|own| (own.recorded.content, own.log.statistics()))
     }
 }

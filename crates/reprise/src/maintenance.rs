@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::adaptive::Adaptive;
 use crate::database::Inner;
-use catalog::Epoch;
+use catalog::{CommitOrder, Epoch};
 use checkpoint::CheckpointSummary;
 use logging::Content;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -29,11 +29,11 @@ impl Inner {
             version.statements.clone(),
             &version.tables,
             self.config.checkpoint_threads,
-            |epoch| self.logs.complete(epoch),
+            |number| self.logs.complete(number),
         )
         .map_err(Error::Checkpoint)?;
         self.adaptive.checkpoint_taken(logged_ns, &summary);
-        self.logs.release_before(summary.bound.epoch().min(Epoch(incomplete)))?;
+        self.logs.release_before(summary.bound.min(CommitOrder::first_of(Epoch(incomplete))))?;
         Ok(summary)
     }
 }

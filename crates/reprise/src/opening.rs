@@ -3,7 +3,7 @@
 use crate::logs::{self, Logs, Recorded};
 use crate::{Config, Error};
 use logging::disk::SharedDisk;
-use logging::{Content, EpochLog, Incarnation, LogConfig, LogError, PepochFile};
+use logging::{Content, Incarnation, LogConfig, LogError, LogStart, Numbering, PepochFile};
 use recovery::Recovered;
 use std::any::Any;
 use std::path::{Path, PathBuf};
@@ -34,6 +34,9 @@ pub(crate) fn suit(
         recovered.tables = recovered.tables.with_slots(&mut worker);
     }
     let changes_content = recovered.kinds.iter().any(|kind| !recorded.content.mixes_with(*kind));
+    if config.sequencing.numbering() == Numbering::LogsAndReads {
+        recovered.tables = recovered.tables.with_read_numbers();
+    }
     let needs_checkpoint = lacks_slots || changes_content || !config.shadow_logs.is_empty();
     // An empty database is one for every log.
     let needs_checkpoint = needs_checkpoint && recovered.holds_anything();
@@ -52,16 +55,11 @@ pub(crate) fn start_logs(
     let devices: Vec<PathBuf> = recovered.pepoch.devices.iter().map(|device| folder.join(device)).collect();
     let epochs = &recovered.tables.epochs;
     logs::remove_shadows(config, folder)?;
-    let mut logs = Logs::start_shadows(config, folder, incarnation, epochs)?;
-    if config.content != Content::Off {
-        let log = LogConfig {
-            devices: recovered.pepoch.devices.clone(),
-            file_bytes: config.log_file_bytes,
-            flush_floor: config.flush_floor,
-        };
-        let files = recovered.log_files.clone();
-        logs.add_own(recorded, EpochLog::start(&log, &devices, disk, incarnation, epochs, files)?);
-    }
+    let log = config.log();
+    let retired = recovered.log_files.clone();
+    let start = LogStart { config: &log, folders: &devices, disk, incarnation, epochs, retired };
+    let own = (config.content != Content::Off).then_some((recorded, start));
+    let logs = Logs::start(config, (folder, &recovered.pepoch), incarnation, epochs, own)?;
     for device in &devices {
         disk.create_folder(device).map_err(|error| LogError::io("create", device, error))?;
     }
@@ -82,6 +80,7 @@ pub(crate) fn begin_incarnation(
     {
         return Err(Error::OtherDevices { made: pepoch.devices.clone(), asked: asked.clone() });
     }
+    config.sequencing.admits_devices(pepoch.devices.len())?;
     let number = pepoch.next();
     // Cuts of incarnations whose files are gone are not needed any more.
     let alive =
@@ -92,7 +91,7 @@ pub(crate) fn begin_incarnation(
         };
     pepoch.incarnations.retain(alive);
     pepoch.companions = logs::companions(config);
-    pepoch.incarnations.push(Incarnation { number, cut: None });
+    pepoch.incarnations.push(Incarnation { number, cut: None, loggers: 0 });
     pepoch.write(&config.disk, folder)?;
     Ok((recovered, number))
 }

@@ -5,8 +5,9 @@ use crate::database::Inner;
 use crate::definitions::{Version, unknown_procedure};
 use crate::recording::Recording;
 use crate::utilization::Utilization;
-use catalog::{Datum, Epoch, Value, datum_from_value, encode_value, now_us, value_from_datum};
-use logging::content::{CallRecord, StatementRecord, seal};
+use catalog::{Datum, Value, datum_from_value, encode_value, now_us, value_from_datum};
+use logging::Commit;
+use logging::content::{CallRecord, StatementRecord};
 use procedure::{Call, Failure, Machine, Procedure, SqlError, execute};
 use sql::Schema;
 use std::collections::HashMap;
@@ -58,24 +59,24 @@ impl Index<usize> for Row {
 #[derive(Clone)]
 pub struct Ticket {
     inner: Arc<Inner>,
-    epoch: Epoch,
+    commit: Commit,
 }
 
 impl std::fmt::Debug for Ticket {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ticket").field("epoch", &self.epoch).finish_non_exhaustive()
+        f.debug_struct("Ticket").field("commit", &self.commit).finish_non_exhaustive()
     }
 }
 
 impl Ticket {
-    /// The epoch that must be durable.
-    pub fn epoch(&self) -> Epoch {
-        self.epoch
+    /// What must be durable.
+    pub fn commit(&self) -> Commit {
+        self.commit
     }
 
     /// Whether it is.
     pub fn is_durable(&self) -> bool {
-        self.inner.logs.durable().is_none_or(|durable| durable >= self.epoch)
+        self.inner.logs.is_durable(self.commit)
     }
 
     /// Returns once it is.
@@ -83,7 +84,7 @@ impl Ticket {
     /// # Errors
     /// The log has failed before that.
     pub fn wait(&self) -> Result<(), Error> {
-        Ok(self.inner.wait(self.epoch)?)
+        Ok(self.inner.logs.wait(self.commit)?)
     }
 }
 
@@ -136,6 +137,7 @@ impl Session {
         let (epochs, memory) = (version.tables.epochs.clone(), version.tables.memory.clone());
         let worker = Worker::new(epochs, memory).ok_or(Error::TooManySessions(inner.config.workers))?;
         let seeds = now_us() as u64 ^ (worker.slot().0 as u64) << 56;
+        inner.logs.add_worker(worker.slot(), &inner.config)?;
         let recording = Recording::new(Arc::clone(&inner.logs), &inner.adaptive, worker.slot());
         let occ = Occ::new(version.tables.clone(), worker);
         Ok(Self {
@@ -169,8 +171,8 @@ impl Session {
     /// # Errors
     /// The procedure raised, a constraint was violated, the arguments are wrong: nothing happened. Or the log failed.
     pub fn call(&mut self, procedure: &str, arguments: &[Value]) -> Result<Row, Error> {
-        let epoch = self.run_call(procedure, arguments)?;
-        self.inner.wait(epoch)?;
+        let commit = self.run_call(procedure, arguments)?;
+        self.inner.logs.wait(commit)?;
         Ok(self.row())
     }
 
@@ -179,24 +181,24 @@ impl Session {
     /// # Errors
     /// As `call`.
     pub fn submit(&mut self, procedure: &str, arguments: &[Value]) -> Result<Ticket, Error> {
-        let epoch = self.run_call(procedure, arguments)?;
-        Ok(Ticket { inner: Arc::clone(&self.inner), epoch })
+        let commit = self.run_call(procedure, arguments)?;
+        Ok(Ticket { inner: Arc::clone(&self.inner), commit })
     }
 
-    /// As `submit`, for callers that compare the epoch with `Database::durable_epoch` themselves.
+    /// As `submit`, for callers that keep a `CommitQueue` and ask `Database::is_durable` themselves.
     ///
     /// # Errors
     /// As `call`.
-    pub fn submit_epoch(&mut self, procedure: &str, arguments: &[Value]) -> Result<Epoch, Error> {
+    pub fn submit_commit(&mut self, procedure: &str, arguments: &[Value]) -> Result<Commit, Error> {
         self.run_call(procedure, arguments)
     }
 
-    /// Returns once an epoch is durable, and with it all calls that were submitted in it.
+    /// Returns once a commit is durable.
     ///
     /// # Errors
     /// The log has failed before that.
-    pub fn wait_for(&self, epoch: Epoch) -> Result<(), Error> {
-        Ok(self.inner.wait(epoch)?)
+    pub fn wait_for(&self, commit: Commit) -> Result<(), Error> {
+        Ok(self.inner.logs.wait(commit)?)
     }
 
     /// The outputs of the last call.
@@ -223,7 +225,7 @@ impl Session {
     pub fn execute_script(&mut self, script: &str) -> Result<(), Error> {
         let mut last = None;
         for (statement, line, column) in Schema::split(script)? {
-            let epoch = self.run_statement(&statement).map_err(|error| match error {
+            let commit = self.run_statement(&statement).map_err(|error| match error {
                 Error::Statement(mut error) => {
                     if error.line == 1 {
                         error.column += column - 1;
@@ -233,10 +235,10 @@ impl Session {
                 }
                 other => other,
             })?;
-            last = Some(epoch);
+            last = Some(commit);
         }
         match last {
-            Some(epoch) => Ok(self.inner.wait(epoch)?),
+            Some(commit) => Ok(self.inner.logs.wait(commit)?),
             None => Ok(()),
         }
     }
@@ -245,7 +247,7 @@ impl Session {
         Ok(self.inner.logs.check()?)
     }
 
-    fn run_statement(&mut self, statement: &str) -> Result<Epoch, Error> {
+    fn run_statement(&mut self, statement: &str) -> Result<Commit, Error> {
         self.check_log()?;
         self.seeds = self.seeds.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let (timestamp_us, seed) = (now_us(), self.seeds);
@@ -255,23 +257,19 @@ impl Session {
         self.inner.logs.check_size(record.len())?;
         let inner = Arc::clone(&self.inner);
         let epochs = Arc::clone(&self.version.tables.epochs);
-        let mut drawn = epochs.current();
+        let mut drawn = epochs.next_order();
         let run = {
             // Nobody opens a snapshot while definitions change.
             let _alone = inner.maintenance.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             inner.definitions.change(statement, self.occ.worker(), |slot| {
-                epochs.begin_commit(slot);
-                let order = epochs.draw();
-                drawn = order.epoch();
-                seal(order, &mut record);
-                let logged = inner.logs.append(slot, &record, order.epoch());
-                epochs.end_commit(slot);
+                let (order, logged) = inner.logs.define(slot, &mut record, &epochs);
+                drawn = order;
                 logged
             })?
         };
         self.refresh();
         match run {
-            None => Ok(drawn),
+            None => Ok(Commit { number: drawn, worker: self.occ.worker().slot(), alone: false }),
             Some(procedure) => {
                 self.arguments.clear();
                 self.last = None;
@@ -281,7 +279,7 @@ impl Session {
                     Ok(())
                 };
                 match self.run(&procedure, timestamp_us, seed, bind)? {
-                    Some(epoch) => Ok(epoch),
+                    Some(commit) => Ok(commit),
                     None => self.run_statement(statement),
                 }
             }
@@ -306,16 +304,16 @@ impl Session {
         false
     }
 
-    fn run_call(&mut self, name: &str, arguments: &[Value]) -> Result<Epoch, Error> {
+    fn run_call(&mut self, name: &str, arguments: &[Value]) -> Result<Commit, Error> {
         if self.utilization.call_begins() == Some(true) {
             self.inner.logs.note_saturation();
         }
-        let epoch = self.run_named(name, arguments);
+        let commit = self.run_named(name, arguments);
         self.utilization.call_ends();
-        epoch
+        commit
     }
 
-    fn run_named(&mut self, name: &str, arguments: &[Value]) -> Result<Epoch, Error> {
+    fn run_named(&mut self, name: &str, arguments: &[Value]) -> Result<Commit, Error> {
         let Some(place) = self.known.places.get(name).copied() else {
             self.refresh();
             if self.known.places.contains_key(name) {
@@ -335,13 +333,13 @@ impl Session {
         } else {
             0
         };
-        let epoch = self.run(procedure, timestamp_us, seed, |session, procedure| {
+        let commit = self.run(procedure, timestamp_us, seed, |session, procedure| {
             session.bind(procedure, arguments, timestamp_us, seed)
         })?;
-        match epoch {
-            Some(epoch) => {
+        match commit {
+            Some(commit) => {
                 self.last = Some((known, place));
-                Ok(epoch)
+                Ok(commit)
             }
             None => self.run_named(name, arguments),
         }
@@ -402,7 +400,7 @@ impl Session {
         timestamp_us: i64,
         seed: u64,
         bind: impl Fn(&mut Self, &Procedure) -> Result<(), Error>,
-    ) -> Result<Option<Epoch>, Error> {
+    ) -> Result<Option<Commit>, Error> {
         let mut attempts = 0u32;
         loop {
             self.machine.reset(timestamp_us, seed);
@@ -432,7 +430,7 @@ impl Session {
                 }
             };
             match outcome {
-                Ok(epoch) => return epoch.map(Some),
+                Ok(commit) => return commit.map(Some),
                 Err(Failure::Error(error)) => {
                     self.failed += 1;
                     self.after_call();
@@ -449,17 +447,20 @@ impl Session {
 
     /// The outer result is whether it committed, the inner one whether it is in the log.
     #[inline]
-    fn commit(&mut self) -> Result<Result<Epoch, Error>, Failure> {
+    fn commit(&mut self) -> Result<Result<Commit, Error>, Failure> {
         let committed = self.occ.commit(&mut self.recording);
+        if let Ok(Committed::Wrote(_)) = committed {
+            self.recording.ended();
+        }
         let logged = self.recording.take_result().map_err(Error::from);
-        let epoch = match committed {
+        let number = match committed {
             Ok(Committed::Wrote(order)) => {
                 self.committed += 1;
-                order.epoch()
+                order
             }
-            Ok(Committed::Read(epoch)) => {
+            Ok(Committed::Read(order)) => {
                 self.read += 1;
-                epoch
+                order
             }
             Err(conflict) => {
                 return match logged {
@@ -470,7 +471,7 @@ impl Session {
             }
         };
         self.after_call();
-        Ok(logged.map(|()| epoch))
+        Ok(logged.map(|()| self.recording.commit_of(number)))
     }
 
     #[inline]

@@ -9,8 +9,7 @@ mod common;
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use reprise::{Config, Database, Epoch, Value, params};
-use std::collections::VecDeque;
+use reprise::{CommitQueue, Config, Database, Value, params};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -55,19 +54,18 @@ fn child(folder: &Path, devices: usize) {
             let db = &db;
             scope.spawn(move || {
                 let mut session = db.session().unwrap();
-                let mut pending: VecDeque<(Epoch, Value)> = VecDeque::new();
+                let mut pending: CommitQueue<Value> = CommitQueue::default();
                 loop {
-                    let epoch = session.submit_epoch("step", params![thread]).unwrap();
-                    pending.push_back((epoch, session.row()[0].clone()));
-                    if pending.len() > 500 {
-                        session.wait_for(pending[0].0).unwrap();
+                    let commit = session.submit_commit("step", params![thread]).unwrap();
+                    pending.push(commit, session.row()[0].clone());
+                    if let (true, Some(first)) = (pending.len() > 500, pending.first()) {
+                        session.wait_for(first).unwrap();
                     }
-                    let durable = db.durable_epoch();
                     let mut last = None;
-                    while pending.front().is_some_and(|(epoch, _)| *epoch <= durable) {
-                        last = pending.pop_front();
+                    while let Some(n) = pending.pop_durable(|commit| db.is_durable(commit)) {
+                        last = Some(n);
                     }
-                    if let Some((_, n)) = last {
+                    if let Some(n) = last {
                         let line = format!("ack {thread} {n}\n");
                         if std::io::stdout().lock().write_all(line.as_bytes()).is_err() {
                             std::process::exit(1);

@@ -8,10 +8,13 @@ use common::{digest_by, on};
 use reprise::disk::{CrashingDisk, Disk};
 use reprise::rooms::catalog::Reader;
 use reprise::rooms::logging::content::{self, Record};
-use reprise::rooms::logging::{EpochLog, LogConfig, PepochFile, read_device};
+use reprise::rooms::logging::{self, LogConfig, LogStart, PepochFile, read_device};
 use reprise::rooms::recovery::{RecoveryConfig, recover};
 use reprise::rooms::storage::{Epochs, Slot};
-use reprise::{Config, Content, Database, Digest, Epoch, Images, Method, Progress, ReplayMode, params};
+use reprise::{
+    CommitOrder, Config, Content, Database, Digest, Epoch, Images, Method, Progress, ReplayMode, Sequencing,
+    params,
+};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -84,22 +87,31 @@ fn with_losers(images: Images) -> (CrashingDisk, Digest) {
         let mut reader = Reader::new(&batch.records);
         while reader.remaining() > 0 {
             let start = batch.records.len() - reader.remaining();
-            let (order, _, record) = content::read(&mut reader).unwrap();
+            let (stamp, _, record) = content::read(&mut reader).unwrap();
             let bytes = batch.records[start..batch.records.len() - reader.remaining()].to_vec();
-            records.push((order, matches!(record, Record::Outcome(_)), bytes));
+            records.push((stamp.order, matches!(record, Record::Outcome(_)), bytes));
         }
     }
     let outcomes = records.iter().filter(|(_, is_outcome, _)| *is_outcome);
     let first_lost = outcomes.clone().nth(outcomes.count() - LOSERS).unwrap().0;
     records.retain(|(order, is_outcome, _)| !is_outcome || *order < first_lost);
-    let last = Epoch(records.last().unwrap().0.epoch().0 + 1);
-    let epochs = Arc::new(Epochs::new(last, 1));
+    let last = records.last().unwrap().0;
+    let epochs = Arc::new(Epochs::new(Epoch(last.epoch().0 + 1), 1));
     let settings = LogConfig { devices: vec![DEVICE.into()], file_bytes: 64 << 10, ..LogConfig::default() };
-    let log = EpochLog::start(&settings, &[folder.join(DEVICE)], &shared, 1, &epochs, Vec::new()).unwrap();
-    for (_, _, bytes) in &records {
-        log.append(Slot(0), bytes, last).unwrap();
+    let folders = [folder.join(DEVICE)];
+    let start = LogStart {
+        config: &settings,
+        folders: &folders,
+        disk: &shared,
+        incarnation: 1,
+        epochs: &epochs,
+        retired: Vec::new(),
+    };
+    let log = logging::start(Sequencing::Epoch, start).unwrap();
+    for (order, _, bytes) in &records {
+        log.append(Slot(0), bytes, *order).unwrap();
     }
-    log.complete(last).unwrap();
+    log.complete(CommitOrder::last_of(Epoch(last.epoch().0 + 1))).unwrap();
     drop(log);
     (disk, digest)
 }

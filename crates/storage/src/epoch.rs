@@ -2,8 +2,8 @@
 //! Paper: Silo's epochs; DESIGN §5 (order and epoch drawn from one word) and §6.3 (when an epoch is complete).
 //!
 //! Invariants:
-//! 1. Once `completed` has returned an epoch for a set of workers, none of them draws or still logs an order of
-//!    that epoch or an earlier one. Held by: `a_completed_epoch_is_never_joined` (loom).
+//! 1. Once `open_from` has returned an order for a set of workers, none of them draws or still logs an earlier one; so
+//!    `completed` epochs are complete. Held by: `a_completed_epoch_is_never_joined` (loom).
 //! 2. Memory retired in an epoch before `oldest_active` is seen by nobody. Held by:
 //!    `an_active_reader_keeps_what_it_sees` (loom).
 
@@ -12,9 +12,6 @@ use catalog::{CommitOrder, Epoch};
 use crossbeam_utils::CachePadded;
 
 const IDLE: u64 = u64::MAX;
-
-/// Orders of one epoch are kept below half of what fits, so that concurrent draws never carry into the epoch.
-const SEQUENCE_LIMIT: u64 = 1 << (CommitOrder::SEQUENCE_BITS - 1);
 
 /// A worker's place among the workers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,7 +22,7 @@ struct WorkerState {
     taken: AtomicBool,
     /// Epoch in which the worker began to look at shared memory.
     active: AtomicU64,
-    /// Lower bound of the epoch in which the worker may draw or still logs.
+    /// Lower bound of the orders that the worker may draw or still logs.
     committing: AtomicU64,
 }
 
@@ -116,10 +113,10 @@ impl Epochs {
     /// Announces that an order will be drawn.
     #[inline]
     pub fn begin_commit(&self, slot: Slot) {
-        let epoch = self.current().0;
-        // ORDERING: SeqCst, before the draw: either `completed` sees this, or the draw sees the clock that
-        // `completed` read before it looked here.
-        self.workers[slot.0].committing.store(epoch, Ordering::SeqCst);
+        let order = self.next_order().0;
+        // ORDERING: SeqCst, before the draw: either `open_from` sees this, or the draw sees the clock that
+        // `open_from` read before it looked here.
+        self.workers[slot.0].committing.store(order, Ordering::SeqCst);
     }
 
     /// Draws the next place in the serial order. Between `begin_commit` and `end_commit` only.
@@ -127,7 +124,7 @@ impl Epochs {
     pub fn draw(&self) -> CommitOrder {
         loop {
             let order = CommitOrder(self.clock.fetch_add(1, Ordering::SeqCst));
-            if order.sequence() < SEQUENCE_LIMIT {
+            if order.sequence() < CommitOrder::SEQUENCE_LIMIT {
                 return order;
             }
             // Millions of commits in one epoch: whoever finds it so ends it.
@@ -142,15 +139,20 @@ impl Epochs {
         self.workers[slot.0].committing.store(IDLE, Ordering::SeqCst);
     }
 
-    /// The last epoch that is complete for the workers that `serves` names: all their orders of it are drawn and logged.
-    pub fn completed(&self, serves: impl Fn(Slot) -> bool) -> Epoch {
-        let mut open = self.current().0;
+    /// The least order that one of the workers that `serves` names may still draw or log.
+    pub fn open_from(&self, serves: impl Fn(Slot) -> bool) -> CommitOrder {
+        let mut open = self.next_order().0;
         for (index, worker) in self.workers.iter().enumerate() {
             if serves(Slot(index)) {
                 open = open.min(worker.committing.load(Ordering::SeqCst));
             }
         }
-        Epoch(open - 1)
+        CommitOrder(open)
+    }
+
+    /// The last epoch that is complete for the workers that `serves` names: all their orders of it are drawn and logged.
+    pub fn completed(&self, serves: impl Fn(Slot) -> bool) -> Epoch {
+        Epoch(self.open_from(serves).epoch().0 - 1)
     }
 
     /// Whether no worker but one looks at shared memory. Who enters after this call sees what its caller wrote before.

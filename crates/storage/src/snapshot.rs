@@ -1,9 +1,10 @@
 //! The one open snapshot: everything below a commit order, kept readable while writers go on.
 //! Source: DESIGN §7, consistent checkpoints.
 //!
-//! A writer that overwrites a row keeps the old version when the snapshot needs it. It asks after it has drawn its
-//! order; that is early enough because the bound is announced while the clock is still below it.
-//! Invariant: a transaction whose order is at or above the bound sees the bound. Held by:
+//! A writer that overwrites a row while a snapshot is open keeps the old version when the snapshot may need it. It asks once
+//! its commit has begun, and may know its own order only later: the bound is announced, whoever began before that is
+//! waited for, and only then the clock passes the bound.
+//! Invariant: a transaction whose order is at or above the bound sees the bound before it writes. Held by:
 //! `the_bound_lies_ahead_of_every_drawn_order`, and by checkpoints taken under load (crates/reprise/tests).
 
 use crate::record::RowWords;
@@ -31,22 +32,25 @@ impl SnapshotBound {
     /// When a snapshot is open.
     pub fn open(&self, epochs: &Epochs) -> CommitOrder {
         assert_eq!(self.0.load(Ordering::SeqCst), CLOSED, "one snapshot at a time");
-        let bound = loop {
-            let bound = CommitOrder::first_of(Epoch(epochs.current().0 + 2));
-            self.0.store(bound.0, Ordering::SeqCst);
-            // ORDERING: SeqCst: a clock that is below the bound now passes it after the store, so whoever draws at or
-            // above the bound loads it from here.
-            if epochs.next_order() < bound {
-                break bound;
+        let pass = |bound: CommitOrder| {
+            while epochs.current() < bound.epoch() {
+                epochs.advance_from(epochs.current());
+            }
+            while epochs.open_from(|_| true) < bound {
+                std::thread::yield_now();
             }
         };
-        while epochs.current() < bound.epoch() {
-            epochs.advance_from(epochs.current());
+        loop {
+            let bound = CommitOrder::first_of(Epoch(epochs.current().0 + 3));
+            self.0.store(bound.0, Ordering::SeqCst);
+            // ORDERING: SeqCst: whoever begins to commit once the clock is past what it shows now loads the bound from here.
+            pass(CommitOrder::first_of(Epoch(epochs.current().0 + 1)));
+            // Others advance the clock too, and may have passed the bound before everybody saw it.
+            if epochs.next_order() < bound {
+                pass(bound);
+                return bound;
+            }
         }
-        while epochs.completed(|_| true).0 + 1 < bound.epoch().0 {
-            std::thread::yield_now();
-        }
-        bound
     }
 
     /// Ends the snapshot.
@@ -59,11 +63,11 @@ impl SnapshotBound {
         self.0.load(Ordering::SeqCst) != CLOSED
     }
 
-    /// The bound, when a transaction of this order must keep what it overwrites. Asked after the order is drawn.
+    /// The bound for which a transaction must keep what it overwrites. Asked once its commit has begun.
     #[inline]
-    pub fn needed_by(&self, order: CommitOrder) -> Option<CommitOrder> {
+    pub fn bound(&self) -> Option<CommitOrder> {
         let bound = self.0.load(Ordering::SeqCst);
-        (order.0 >= bound && bound != CLOSED).then_some(CommitOrder(bound))
+        (bound != CLOSED).then_some(CommitOrder(bound))
     }
 }
 
@@ -112,13 +116,12 @@ mod tests {
         epochs.begin_commit(slot);
         let before = epochs.draw();
         epochs.end_commit(slot);
-        assert_eq!(snapshot.needed_by(before), None);
+        assert_eq!(snapshot.bound(), None);
         let bound = snapshot.open(&epochs);
         assert!(before < bound);
-        let after = epochs.draw();
-        assert_eq!(snapshot.needed_by(after), Some(bound));
-        assert_eq!(snapshot.needed_by(before), None);
+        assert!(epochs.draw() >= bound);
+        assert_eq!(snapshot.bound(), Some(bound));
         snapshot.close();
-        assert_eq!(snapshot.needed_by(after), None);
+        assert_eq!(snapshot.bound(), None);
     }
 }

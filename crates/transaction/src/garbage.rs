@@ -7,16 +7,16 @@
 //! 2. a record leaves its indexes only while it is absent.
 
 use crate::Tables;
-use catalog::{Arena, Epoch, TableId};
+use catalog::{Arena, CommitOrder, TableId};
 use std::collections::VecDeque;
 use storage::{Record, Worker};
 
-/// A record to look at again once an epoch is durable.
+/// A record to look at again once everything up to a number is durable.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Garbage {
     pub(crate) table: TableId,
     pub(crate) record: Record,
-    pub(crate) epoch: Epoch,
+    pub(crate) order: CommitOrder,
 }
 
 /// What one worker has to clean up, oldest first.
@@ -36,24 +36,24 @@ impl Bin {
         self.pending.drain(..)
     }
 
-    /// Cleans up what belongs to epochs up to `until`. The worker is active.
-    pub(crate) fn collect(&mut self, until: Epoch, tables: &Tables, worker: &mut Worker) {
+    /// Cleans up what was deleted up to a number. The worker is active.
+    pub(crate) fn collect(&mut self, until: CommitOrder, tables: &Tables, worker: &mut Worker) {
         for _ in 0..self.pending.len() {
-            if self.pending.front().is_none_or(|garbage| garbage.epoch > until) {
+            if self.pending.front().is_none_or(|garbage| garbage.order > until) {
                 break;
             }
             let Some(Garbage { table, record, .. }) = self.pending.pop_front() else { break };
             let Some(store) = tables.by_id(table) else { continue };
             let Some(state) = record.try_lock() else {
-                let epoch = worker.epochs().current();
-                self.pending.push_back(Garbage { table, record, epoch });
+                let order = worker.epochs().next_order();
+                self.pending.push_back(Garbage { table, record, order });
                 continue;
             };
             if !state.is_absent() {
                 record.unlock(state.with_queued(false));
-            } else if state.order().epoch() > until {
+            } else if state.order() > until {
                 record.unlock(state);
-                self.pending.push_back(Garbage { table, record, epoch: state.order().epoch() });
+                self.pending.push_back(Garbage { table, record, order: state.order() });
             } else {
                 record.unlock_dead();
                 self.arena.clear();

@@ -6,6 +6,7 @@ mod changes;
 mod concurrency;
 mod digest;
 mod garbage;
+mod read_numbers;
 mod tables;
 
 pub use concurrency::{CommitLog, Committed, Described, Description, Expectations, Occ, Writing};

@@ -1,6 +1,7 @@
 //! All tables in memory, by number, with what is common to them.
 
 use crate::garbage::Garbage;
+use crate::read_numbers::ReadNumbers;
 use catalog::{Table, TableId};
 use procedure::SqlError;
 use sql::Effect;
@@ -19,6 +20,8 @@ pub struct Tables {
     pub snapshot: Arc<SnapshotBound>,
     /// Whether records of new tables have slots.
     slotted: bool,
+    /// Who has read what, where transactions are numbered by that.
+    pub(crate) read_numbers: Option<Arc<ReadNumbers>>,
     /// What workers that are gone have left to clean up.
     pub(crate) orphans: Arc<Mutex<Vec<Garbage>>>,
 }
@@ -27,7 +30,13 @@ impl Tables {
     /// No tables yet.
     pub fn new(epochs: Arc<Epochs>, memory: Arc<Memory>) -> Self {
         let (snapshot, orphans) = (Arc::default(), Arc::default());
-        Self { stores: Vec::new(), epochs, memory, snapshot, slotted: false, orphans }
+        Self { stores: Vec::new(), epochs, memory, snapshot, slotted: false, read_numbers: None, orphans }
+    }
+
+    /// Says that transactions are numbered by what others have read, too.
+    #[must_use]
+    pub fn with_read_numbers(self) -> Self {
+        Self { read_numbers: Some(Arc::new(ReadNumbers::new())), ..self }
     }
 
     /// Says that records of tables made from now on have slots.

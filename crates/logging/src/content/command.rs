@@ -120,7 +120,7 @@ mod tests {
         call.write(&mut bytes);
         seal(CommitOrder(99), &mut bytes);
         let read_back = read(&mut Reader::new(&bytes)).unwrap();
-        assert_eq!(read_back, (CommitOrder(99), RecordKind::Call, Record::Call(call)));
+        assert_eq!(read_back, (CommitOrder(99).into(), RecordKind::Call, Record::Call(call)));
         for at in 0..bytes.len() {
             for bit in 0..8 {
                 let mut damaged = bytes.clone();

@@ -1,7 +1,8 @@
 //! What is recorded of a transaction. One file a kind of content.
 //!
 //! A record, little-endian: length of what follows (u32), CRC-32C of the rest (u32), kind (u8), commit order (u64),
-//! which is the transaction's id too, then the payload of the kind. This is the only description of that layout.
+//! which is the transaction's id too and whose highest bit says that it counts alone (`Stamp`), then the payload of the
+//! kind. This is the only description of that layout.
 
 mod command;
 mod operations;
@@ -181,6 +182,35 @@ pub enum Record<'a> {
     Outcome(Outcome),
 }
 
+/// A record that counts alone has this bit in its order.
+const ALONE: u64 = 1 << 63;
+
+/// What a record is numbered with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stamp {
+    /// The transaction's number.
+    pub order: CommitOrder,
+    /// Whether it counts as soon as its own log is durable up to it: everything that it had read was durable when it
+    /// committed. Poplar §5 (write-only transactions), and more: what has read nothing is of this kind.
+    pub alone: bool,
+}
+
+impl From<CommitOrder> for Stamp {
+    fn from(order: CommitOrder) -> Self {
+        Self { order, alone: false }
+    }
+}
+
+impl Stamp {
+    fn of(word: u64) -> Self {
+        Self { order: CommitOrder(word & !ALONE), alone: word & ALONE != 0 }
+    }
+
+    fn word(self) -> u64 {
+        self.order.0 | if self.alone { ALONE } else { 0 }
+    }
+}
+
 /// Begins a record at the end of a buffer, and returns where; the order is filled in by `seal`.
 fn append(kind: RecordKind, buffer: &mut Vec<u8>) -> usize {
     let start = buffer.len();
@@ -196,21 +226,21 @@ fn begin(kind: RecordKind, buffer: &mut Vec<u8>) {
     append(kind, buffer);
 }
 
-/// Completes a record: its place in the serial order, length and checksum.
+/// Completes a record: its number, length and checksum.
 #[inline]
-pub fn seal(order: CommitOrder, record: &mut [u8]) {
-    record[ORDER_AT..ORDER_AT + 8].copy_from_slice(&order.0.to_le_bytes());
+pub fn seal(stamp: impl Into<Stamp>, record: &mut [u8]) {
+    record[ORDER_AT..ORDER_AT + 8].copy_from_slice(&stamp.into().word().to_le_bytes());
     let length = (record.len() - LENGTH_BYTES) as u32;
     record[..LENGTH_BYTES].copy_from_slice(&length.to_le_bytes());
     let checksum = crc32c::crc32c(&record[CHECKED_FROM..]);
     record[LENGTH_BYTES..CHECKED_FROM].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// Reads the next record of a batch: its order, kind and contents.
+/// Reads the next record of a batch: its number, kind and contents.
 ///
 /// # Errors
 /// Bytes that are no record.
-pub fn read<'a>(reader: &mut Reader<'a>) -> Result<(CommitOrder, RecordKind, Record<'a>), DecodeError> {
+pub fn read<'a>(reader: &mut Reader<'a>) -> Result<(Stamp, RecordKind, Record<'a>), DecodeError> {
     let length = u32::from_le_bytes(reader.array()?) as usize;
     let body = reader.take(length)?;
     let mut reader = Reader::new(body);
@@ -228,13 +258,13 @@ pub fn read<'a>(reader: &mut Reader<'a>) -> Result<(CommitOrder, RecordKind, Rec
 pub fn read_again<'a>(reader: &mut Reader<'a>) -> Result<(CommitOrder, Record<'a>), DecodeError> {
     let length = u32::from_le_bytes(reader.array()?) as usize;
     let mut reader = Reader::new(reader.take(length)?.get(4..).ok_or(DecodeError)?);
-    let (order, _, record) = read_body(&mut reader)?;
-    Ok((order, record))
+    let (stamp, _, record) = read_body(&mut reader)?;
+    Ok((stamp.order, record))
 }
 
-fn read_body<'a>(reader: &mut Reader<'a>) -> Result<(CommitOrder, RecordKind, Record<'a>), DecodeError> {
+fn read_body<'a>(reader: &mut Reader<'a>) -> Result<(Stamp, RecordKind, Record<'a>), DecodeError> {
     let [kind] = reader.array()?;
-    let order = CommitOrder(u64::from_le_bytes(reader.array()?));
+    let stamp = Stamp::of(u64::from_le_bytes(reader.array()?));
     let kind = RecordKind::of(kind)?;
     let record = match kind {
         RecordKind::Call => Record::Call(CallRecord::read(reader)?),
@@ -245,5 +275,5 @@ fn read_body<'a>(reader: &mut Reader<'a>) -> Result<(CommitOrder, RecordKind, Re
         RecordKind::Operation => Record::Operation(Operation::read(reader)?),
         RecordKind::Outcome => Record::Outcome(Outcome::read(reader)?),
     };
-    Ok((order, kind, record))
+    Ok((stamp, kind, record))
 }

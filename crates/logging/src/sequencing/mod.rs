@@ -1,36 +1,320 @@
 //! In which order records are durable, and when a commit may be acknowledged. One file a scheme.
+//! Paper: Poplar §3 (levels of constraint), §6.1 (CENTR, NVM-D, SILO, POPLAR).
+//!
+//! Every scheme numbers transactions so that whoever read or overwrote what another one wrote has the greater number, and
+//! every logger says in each batch up to which number it is complete. A transaction is acknowledged once everything up to
+//! its number is durable; under `ssn` those that have read nothing but what was durable wait for their own logger alone.
 
+mod durability;
 mod epoch;
+mod group;
+mod gsn;
+#[cfg(all(test, loom))]
+mod model;
+mod queue;
+mod serial;
+mod ssn;
 
-pub use epoch::EpochLog;
+pub use durability::Durability;
+pub(crate) use durability::DurableBuffer;
+pub use gsn::GsnLog;
+pub use queue::CommitQueue;
 
+use crate::buffer::LogBuffer;
+use crate::content::{Content, Images};
+use crate::disk::SharedDisk;
+use crate::error::LogError;
+use crate::logger::{LogConfig, LogStatistics};
+use catalog::CommitOrder;
+use group::LoggerGroup;
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
+use storage::{Epochs, Slot};
 
 /// Which sequencing a database uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Sequencing {
-    /// By epochs: a commit is acknowledged when every logger has made its epoch durable.
+    /// One order drawn from one clock, one buffer, one device: CENTR.
+    Serial,
+    /// By epochs: a commit is acknowledged when every logger has made its epoch durable: SiloR.
     #[default]
     Epoch,
+    /// By numbers that follow reads and writes of what others wrote, one buffer a device: Poplar.
+    Ssn,
+    /// By numbers that follow overwrites of what others read, too; one log a worker, which writes it itself: NVM-D.
+    Gsn,
+}
+
+/// Where the numbers of transactions come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Numbering {
+    /// A clock, before what was read is validated: a serial order.
+    Clock,
+    /// The logs, once it is known that the transaction commits: above all that it has read and overwrites.
+    Logs,
+    /// The logs, before what was read is validated, above what others have read of what it writes, too: a serial order.
+    LogsAndReads,
+}
+
+/// What a sequencing can't do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum InvalidSequencing {
+    /// Procedures are replayed in a serial order.
+    #[error(
+        "{0} records are replayed in a serial order, and ssn does not order who overwrites what another one has read: take serial, epoch or gsn, or log logical or physical records"
+    )]
+    SsnOrdersNoReads(Content),
+    /// Operations and outcomes of a transaction are drawn from one clock.
+    #[error("physiological records are numbered by one clock: take serial or epoch")]
+    GsnOfOperations,
+    /// What was overwritten may be missing.
+    #[error(
+        "under ssn the last writer of a row wins, so it must be logged whole: leave out --differential on"
+    )]
+    SsnOfColumns,
+    /// There is one buffer.
+    #[error("serial writes one log to one device, not to {0}: take another sequencing, or one --log-device")]
+    SerialDevices(usize),
+}
+
+impl Sequencing {
+    /// All of them, as the command line names them.
+    pub const NAMES: [(&str, Self); 4] =
+        [("serial", Self::Serial), ("epoch", Self::Epoch), ("ssn", Self::Ssn), ("gsn", Self::Gsn)];
+
+    /// Where the numbers of transactions come from.
+    pub fn numbering(self) -> Numbering {
+        match self {
+            Self::Serial | Self::Epoch => Numbering::Clock,
+            Self::Ssn => Numbering::Logs,
+            Self::Gsn => Numbering::LogsAndReads,
+        }
+    }
+
+    /// Whether a content can be logged in this order (DESIGN §5).
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn admits(self, content: Content, images: Images) -> Result<(), InvalidSequencing> {
+        match (self, content) {
+            (Self::Ssn, Content::Command | Content::Adaptive | Content::Physiological) => {
+                Err(InvalidSequencing::SsnOrdersNoReads(content))
+            }
+            (Self::Gsn, Content::Physiological) => Err(InvalidSequencing::GsnOfOperations),
+            (Self::Ssn, Content::Logical) if images == Images::Columns => {
+                Err(InvalidSequencing::SsnOfColumns)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether it can write to so many devices.
+    ///
+    /// # Errors
+    /// It can't.
+    pub fn admits_devices(self, devices: usize) -> Result<(), InvalidSequencing> {
+        if self == Self::Serial && devices > 1 {
+            return Err(InvalidSequencing::SerialDevices(devices));
+        }
+        Ok(())
+    }
 }
 
 impl FromStr for Sequencing {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "epoch" => Ok(Self::Epoch),
-            _ => Err(format!("unknown sequencing \"{text}\"; known are: epoch")),
-        }
+        let known = Self::NAMES.map(|(name, _)| name).join(", ");
+        let found = Self::NAMES.iter().find(|(name, _)| *name == text);
+        found
+            .map(|(_, sequencing)| *sequencing)
+            .ok_or_else(|| format!("unknown sequencing \"{text}\"; known are: {known}"))
     }
 }
 
 impl fmt::Display for Sequencing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Epoch => "epoch",
-        })
+        f.write_str(Self::NAMES.iter().find(|(_, own)| own == self).map_or("", |(name, _)| name))
     }
+}
+
+/// What must be durable before a transaction is acknowledged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Commit {
+    /// Everything up to this number.
+    pub number: CommitOrder,
+    /// Whose log it is in.
+    pub worker: Slot,
+    /// Whether only that log has to be durable up to the number, and not all of them.
+    pub alone: bool,
+}
+
+/// A log of an open database.
+pub trait Log: Send + Sync + fmt::Debug {
+    /// Prepares for the records of a worker, before its first.
+    ///
+    /// # Errors
+    /// A device is full, or fails.
+    fn add_worker(&self, _worker: Slot) -> Result<(), LogError> {
+        Ok(())
+    }
+
+    /// How many logs there are, where workers have logs of their own; 0 otherwise.
+    fn loggers(&self) -> u32 {
+        0
+    }
+
+    /// Where a worker's records go.
+    fn buffer(&self, worker: Slot) -> &LogBuffer;
+
+    /// Bytes of the largest record.
+    fn largest_record(&self) -> usize;
+
+    /// A worker finds its buffer full.
+    ///
+    /// # Errors
+    /// The log has failed.
+    fn make_room(&self, worker: Slot) -> Result<(), LogError>;
+
+    /// A worker's transaction has ended, its rows are unlocked: the moment to write its log, where workers do that.
+    ///
+    /// # Errors
+    /// The log has failed.
+    #[inline]
+    fn ended(&self, _worker: Slot) -> Result<(), LogError> {
+        Ok(())
+    }
+
+    /// What is durable in all loggers.
+    fn durability(&self) -> &Durability;
+
+    /// Up to which number the log of a worker is durable: Poplar's DSN.
+    fn durable_of(&self, worker: Slot) -> CommitOrder;
+
+    /// Returns once a commit may be acknowledged.
+    ///
+    /// # Errors
+    /// The log has failed before that.
+    fn wait(&self, commit: Commit) -> Result<(), LogError>;
+
+    /// Returns once everything up to a number is durable, whether or not anything has it; later numbers are greater.
+    ///
+    /// # Errors
+    /// The log has failed before that.
+    fn complete(&self, number: CommitOrder) -> Result<(), LogError>;
+
+    /// Recycles the files whose records a checkpoint holds, as all are numbered before its bound.
+    ///
+    /// # Errors
+    /// A device fails.
+    fn release_before(&self, bound: CommitOrder) -> Result<(), LogError>;
+
+    /// Tells that some session is saturated: it submits as fast as it can.
+    fn note_saturation(&self) {}
+
+    /// What was written since the database was opened, all loggers together.
+    fn statistics(&self) -> LogStatistics;
+}
+
+impl dyn Log + '_ {
+    /// Up to which number everything is durable: Poplar's CSN.
+    #[inline]
+    pub fn durable(&self) -> CommitOrder {
+        self.durability().number()
+    }
+
+    /// Whether commits are accepted.
+    ///
+    /// # Errors
+    /// The log has failed.
+    #[inline]
+    pub fn check(&self) -> Result<(), LogError> {
+        self.durability().poison.check()
+    }
+
+    /// Whether a commit may be acknowledged.
+    #[inline]
+    pub fn is_durable(&self, commit: Commit) -> bool {
+        self.durable() >= commit.number || commit.alone && self.durable_of(commit.worker) >= commit.number
+    }
+
+    /// Refuses a record that no buffer holds.
+    ///
+    /// # Errors
+    /// `RecordTooLarge`.
+    #[inline]
+    pub fn check_size(&self, bytes: usize) -> Result<(), LogError> {
+        let limit = self.largest_record();
+        if bytes > limit {
+            return Err(LogError::RecordTooLarge { bytes, limit });
+        }
+        Ok(())
+    }
+
+    /// Copies a sealed record into the worker's buffer, which already knows of its number or takes it over now. Waits only
+    /// while that is full.
+    ///
+    /// # Errors
+    /// The log has failed.
+    #[inline]
+    pub fn append(&self, worker: Slot, record: &[u8], number: CommitOrder) -> Result<(), LogError> {
+        let buffer = self.buffer(worker);
+        while !buffer.try_append(record, number) {
+            self.make_room(worker)?;
+        }
+        Ok(())
+    }
+
+    /// Returns once the worker's buffer has room for a record, though another worker may take it.
+    ///
+    /// # Errors
+    /// The log has failed.
+    #[inline]
+    pub fn wait_for_room(&self, worker: Slot, bytes: usize) -> Result<(), LogError> {
+        while !self.buffer(worker).has_room(bytes) {
+            self.make_room(worker)?;
+        }
+        Ok(())
+    }
+}
+
+/// Where the log of an incarnation begins.
+#[derive(Debug)]
+pub struct LogStart<'a> {
+    /// How it is written.
+    pub config: &'a LogConfig,
+    /// The folders of its devices.
+    pub folders: &'a [PathBuf],
+    /// Where they are.
+    pub disk: &'a SharedDisk,
+    /// Counts the openings of the database.
+    pub incarnation: u64,
+    /// The clock, which stands above everything that was ever logged.
+    pub epochs: &'a Arc<Epochs>,
+    /// The files of earlier incarnations, with the greatest number in each, by device.
+    pub retired: Vec<Vec<(PathBuf, CommitOrder)>>,
+}
+
+impl LogStart<'_> {
+    /// Everything before this is behind us.
+    fn number(&self) -> CommitOrder {
+        CommitOrder(CommitOrder::first_of(self.epochs.current()).0 - 1)
+    }
+}
+
+/// Starts the log of an incarnation.
+///
+/// # Errors
+/// A device is full, or fails; the files asked for are too small.
+pub fn start(sequencing: Sequencing, start: LogStart<'_>) -> Result<Box<dyn Log>, LogError> {
+    start.config.check()?;
+    Ok(match sequencing {
+        Sequencing::Serial => Box::new(LoggerGroup::start::<serial::Serial>(start)?),
+        Sequencing::Epoch => Box::new(LoggerGroup::start::<epoch::Epochwise>(start)?),
+        Sequencing::Ssn => Box::new(LoggerGroup::start::<ssn::Ssn>(start)?),
+        Sequencing::Gsn => Box::new(GsnLog::start(start)?),
+    })
 }

@@ -54,7 +54,7 @@ pub(crate) fn replay(
             Record::Writes(writes) => replay.writes(order, writes)?,
             _ => return Err(unknown_record(order)),
         }
-        replay.occ.collect_garbage(Epoch(order.epoch().0 - 1));
+        replay.occ.collect_garbage(CommitOrder::last_of(Epoch(order.epoch().0 - 1)));
         if done % REPORT_EVERY == 0 {
             progress.set_done(done);
         }

@@ -4,7 +4,8 @@ use super::columns::ColumnsRecorder;
 use super::command::CommandRecorder;
 use super::{Ran, Recorder};
 use crate::adaptive::{Adaptive, Costs, Observed};
-use catalog::{CommitOrder, ProcedureId};
+use catalog::ProcedureId;
+use logging::content::Stamp;
 use std::sync::Arc;
 
 /// One in so many transactions of a procedure is observed.
@@ -86,14 +87,14 @@ impl Recorder for AdaptiveRecorder {
         self.command.prepare(&Ran { by_value, ..*ran })
     }
 
-    fn committed<'a>(&'a mut self, order: CommitOrder, asked: &'a mut Vec<u8>) -> &'a [u8] {
+    fn committed<'a>(&'a mut self, stamp: Stamp, asked: &'a mut Vec<u8>) -> &'a [u8] {
         self.unpublished_ns += self.replay_ns;
         self.since_published += 1;
         if self.since_published >= PUBLISH_EVERY {
             self.since_published = 0;
             self.adaptive.add(std::mem::take(&mut self.unpublished_ns));
         }
-        self.command.committed(order, asked)
+        self.command.committed(stamp, asked)
     }
 }
 

@@ -1,8 +1,7 @@
 //! Logical records of columns: of an insert the row, of an update what changed, by table and primary key.
 
 use super::{Ran, Recorder};
-use catalog::CommitOrder;
-use logging::content::{WritesBuilder, seal};
+use logging::content::{Stamp, WritesBuilder, seal};
 use transaction::Description;
 
 #[derive(Default)]
@@ -32,8 +31,12 @@ impl Recorder for ColumnsRecorder {
         record.len()
     }
 
-    fn committed<'a>(&'a mut self, order: CommitOrder, _asked: &'a mut Vec<u8>) -> &'a [u8] {
-        seal(order, &mut self.record);
+    fn bytes(&self) -> usize {
+        self.record.len()
+    }
+
+    fn committed<'a>(&'a mut self, stamp: Stamp, _asked: &'a mut Vec<u8>) -> &'a [u8] {
+        seal(stamp, &mut self.record);
         &self.record
     }
 }

@@ -2,8 +2,7 @@
 
 use super::columns::ColumnsRecorder;
 use super::{Ran, Recorder};
-use catalog::CommitOrder;
-use logging::content::seal;
+use logging::content::{Stamp, seal};
 
 #[derive(Default)]
 pub(super) struct CommandRecorder {
@@ -23,11 +22,11 @@ impl Recorder for CommandRecorder {
     }
 
     #[inline]
-    fn committed<'a>(&'a mut self, order: CommitOrder, asked: &'a mut Vec<u8>) -> &'a [u8] {
+    fn committed<'a>(&'a mut self, stamp: Stamp, asked: &'a mut Vec<u8>) -> &'a [u8] {
         if self.by_value {
-            return self.columns.committed(order, asked);
+            return self.columns.committed(stamp, asked);
         }
-        seal(order, asked);
+        seal(stamp, asked);
         asked
     }
 }

@@ -11,13 +11,13 @@ mod rows;
 mod slots;
 
 use crate::adaptive::Adaptive;
-use crate::logs::{Log, Logs};
+use crate::logs::{Logs, RecordedLog};
 use adaptive::AdaptiveRecorder;
 use catalog::{CommitOrder, RowChange, Table};
 use columns::ColumnsRecorder;
 use command::CommandRecorder;
-use logging::content::Images;
-use logging::{Content, LogError};
+use logging::content::{Images, Stamp};
+use logging::{Commit, Content, LogError, Numbering, Room};
 use operations::OperationsRecorder;
 use procedure::{Procedure, WitnessRecorder};
 use rows::RowsRecorder;
@@ -86,8 +86,13 @@ pub(crate) trait Recorder: Send {
     /// A row is written.
     fn wrote(&mut self, _change: RowChange, _table: &Table, _record: Record) {}
 
+    /// Bytes of the record, once all rows are written. Asked where the number comes with room for the record.
+    fn bytes(&self) -> usize {
+        0
+    }
+
     /// The transaction has committed; returns its record.
-    fn committed<'a>(&'a mut self, order: CommitOrder, asked: &'a mut Vec<u8>) -> &'a [u8];
+    fn committed<'a>(&'a mut self, stamp: Stamp, asked: &'a mut Vec<u8>) -> &'a [u8];
 
     /// The transaction whose operations were recorded has not committed; returns the record that says so.
     fn aborted(&mut self, _order: CommitOrder) -> &[u8] {
@@ -95,7 +100,7 @@ pub(crate) trait Recorder: Send {
     }
 }
 
-fn recorder(log: &Log, adaptive: &Arc<Adaptive>) -> Box<dyn Recorder> {
+fn recorder(log: &RecordedLog, adaptive: &Arc<Adaptive>) -> Box<dyn Recorder> {
     let recorded = log.recorded;
     match (recorded.content, recorded.images) {
         (Content::Adaptive, _) => Box::new(AdaptiveRecorder::new(Arc::clone(adaptive))),
@@ -125,6 +130,9 @@ pub(crate) struct Recording {
     pub(crate) witnesses: WitnessRecorder,
     /// Whether transactions are recorded by value where the log has a choice.
     pub(crate) by_value: bool,
+    /// What the transaction in hand is numbered with, and room for its records, where numbers come with that.
+    stamp: Option<Stamp>,
+    rooms: Vec<Room>,
     result: Result<(), LogError>,
 }
 
@@ -144,6 +152,8 @@ impl Recording {
             asked: Vec::new(),
             witnesses: WitnessRecorder::default(),
             by_value: false,
+            stamp: None,
+            rooms: Vec::new(),
             result: Ok(()),
         }
     }
@@ -165,6 +175,7 @@ impl Recording {
     #[inline]
     pub(crate) fn prepare(&mut self, procedure: &Procedure, occ: &Occ) -> Result<(), LogError> {
         self.result = Ok(());
+        self.stamp = None;
         if self.recorders.is_empty() || !occ.writes_anything() {
             return Ok(());
         }
@@ -179,6 +190,21 @@ impl Recording {
             log.wait_for_room(self.slot, bytes)?;
         }
         Ok(())
+    }
+
+    /// What must be durable before the transaction in hand is acknowledged, of which this is the number.
+    #[inline]
+    pub(crate) fn commit_of(&self, number: CommitOrder) -> Commit {
+        let alone = self.stamp.is_some_and(|stamp| stamp.alone);
+        Commit { number, worker: self.slot, alone }
+    }
+
+    /// The transaction has ended, its rows are unlocked.
+    #[inline]
+    pub(crate) fn ended(&mut self) {
+        if self.result.is_ok() {
+            self.result = self.logs.ended(self.slot);
+        }
     }
 
     /// What went wrong with the transaction's record, in an attempt to commit that has ended.
@@ -203,7 +229,7 @@ impl Recording {
             if bytes.is_empty() {
                 continue;
             }
-            let appended = logs.at(place).append(*slot, bytes, order.epoch());
+            let appended = logs.at(place).append(*slot, bytes, order);
             if result.is_ok() {
                 *result = appended;
             }
@@ -212,6 +238,23 @@ impl Recording {
 }
 
 impl CommitLog for Recording {
+    #[inline]
+    fn numbering(&self) -> Numbering {
+        self.logs.numbering
+    }
+
+    fn draw(&mut self, floor: CommitOrder) -> CommitOrder {
+        self.logs.draw(self.slot, floor)
+    }
+
+    fn number(&mut self, observed: CommitOrder, floor: CommitOrder) -> CommitOrder {
+        let Self { logs, recorders, slot, rooms, .. } = self;
+        let (stamp, taken) = logs.number(*slot, (observed, floor), |place| recorders[place].bytes(), rooms);
+        self.result = taken;
+        self.stamp = Some(stamp);
+        stamp.order
+    }
+
     #[inline]
     fn wants_operations(&self) -> bool {
         self.wants_operations
@@ -243,10 +286,21 @@ impl CommitLog for Recording {
 
     #[inline]
     fn committed(&mut self, order: CommitOrder) {
-        self.append(order, |own, asked| own.committed(order, asked));
+        let Some(stamp) = self.stamp else {
+            return self.append(order, |own, asked| own.committed(order.into(), asked));
+        };
+        let Self { logs, recorders, slot, asked, rooms, .. } = self;
+        for (place, room) in rooms.iter().enumerate() {
+            logs.fill(place, *slot, *room, recorders[place].committed(stamp, asked));
+        }
     }
 
     fn aborted(&mut self, order: CommitOrder) {
-        self.append(order, |own, _| own.aborted(order));
+        if self.numbering() == Numbering::LogsAndReads {
+            self.logs.undraw(self.slot);
+        }
+        if self.wants_operations {
+            self.append(order, |own, _| own.aborted(order));
+        }
     }
 }

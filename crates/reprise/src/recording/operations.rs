@@ -3,7 +3,7 @@
 
 use super::{Ran, Recorder};
 use catalog::CommitOrder;
-use logging::content::{Images, OperationsBuilder, Outcome, seal};
+use logging::content::{Images, OperationsBuilder, Outcome, Stamp, seal};
 use transaction::{Description, Writing};
 
 pub(super) struct OperationsRecorder {
@@ -61,8 +61,8 @@ impl Recorder for OperationsRecorder {
         &self.records
     }
 
-    fn committed<'a>(&'a mut self, order: CommitOrder, _asked: &'a mut Vec<u8>) -> &'a [u8] {
-        self.outcome(order, true)
+    fn committed<'a>(&'a mut self, stamp: Stamp, _asked: &'a mut Vec<u8>) -> &'a [u8] {
+        self.outcome(stamp.order, true)
     }
 
     fn aborted(&mut self, order: CommitOrder) -> &[u8] {

@@ -2,8 +2,8 @@
 //! others may write the columns that the transaction does not.
 
 use super::{Ran, Recorder};
-use catalog::{Arena, CommitOrder, Datum, RowChange, Table};
-use logging::content::{WritesBuilder, seal};
+use catalog::{Arena, Datum, RowChange, Table};
+use logging::content::{Stamp, WritesBuilder, seal};
 use storage::Record;
 
 #[derive(Default)]
@@ -45,8 +45,12 @@ impl Recorder for RowsRecorder {
         writes.push(out, change, table, (key, arena), &[]);
     }
 
-    fn committed<'a>(&'a mut self, order: CommitOrder, _asked: &'a mut Vec<u8>) -> &'a [u8] {
-        seal(order, &mut self.record);
+    fn bytes(&self) -> usize {
+        self.record.len()
+    }
+
+    fn committed<'a>(&'a mut self, stamp: Stamp, _asked: &'a mut Vec<u8>) -> &'a [u8] {
+        seal(stamp, &mut self.record);
         &self.record
     }
 }

@@ -1,8 +1,8 @@
 //! Physical records: rows as they are afterwards, by table and slot.
 
 use super::{Ran, Recorder};
-use catalog::{CommitOrder, RowChange, Table};
-use logging::content::{SlotsBuilder, seal};
+use catalog::{RowChange, Table};
+use logging::content::{SlotsBuilder, Stamp, seal};
 use storage::Record;
 
 #[derive(Default)]
@@ -35,8 +35,12 @@ impl Recorder for SlotsRecorder {
         }
     }
 
-    fn committed<'a>(&'a mut self, order: CommitOrder, _asked: &'a mut Vec<u8>) -> &'a [u8] {
-        seal(order, &mut self.record);
+    fn bytes(&self) -> usize {
+        self.record.len()
+    }
+
+    fn committed<'a>(&'a mut self, stamp: Stamp, _asked: &'a mut Vec<u8>) -> &'a [u8] {
+        seal(stamp, &mut self.record);
         &self.record
     }
 }

@@ -262,7 +262,7 @@ impl DataAccess for Occ {
         let (record, leaf) = self.tables.store(table.id).find(key, &self.worker);
         match record {
             Some(record) => record.prefetch(),
-            None => self.observe(leaf),
+            None => self.observe(table.id, leaf),
         }
         Ok(record)
     }
@@ -302,7 +302,7 @@ impl DataAccess for Occ {
                 return Ok(Some(record));
             }
             match self.scan.cursor.read_leaf(self.tables.store(table).index_at(self.scan.index)) {
-                Some(leaf) => self.observe(leaf),
+                Some(leaf) => self.observe(table, leaf),
                 None => return Ok(None),
             }
         }

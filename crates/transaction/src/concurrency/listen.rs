@@ -3,6 +3,7 @@
 use super::Occ;
 use super::describe::{Described, Description};
 use catalog::{CommitOrder, RowChange, Table};
+use logging::Numbering;
 use storage::Record;
 
 /// Listens to the commits of one worker.
@@ -15,6 +16,23 @@ pub trait CommitLog {
     /// Whether `wrote` is to be called.
     fn wants_rows(&self) -> bool {
         false
+    }
+
+    /// Where numbers come from.
+    fn numbering(&self) -> Numbering {
+        Numbering::Clock
+    }
+
+    /// Draws the number of a transaction that is about to validate what it has read, where numbers come from the logs and
+    /// follow reads, too. It must be above `floor`.
+    fn draw(&mut self, floor: CommitOrder) -> CommitOrder {
+        CommitOrder(floor.0 + 1)
+    }
+
+    /// Gives a transaction that commits its number, where numbers come from the logs. Nothing that it has read or overwrites
+    /// is of a number above `observed`; its own must be above that and above `floor`. Its rows are written and locked.
+    fn number(&mut self, observed: CommitOrder, floor: CommitOrder) -> CommitOrder {
+        CommitOrder(observed.max(floor).0 + 1)
     }
 
     /// All rows are locked that are about to be written: so many, of at most so many words together. False ends the attempt.
@@ -34,7 +52,7 @@ pub trait CommitLog {
     /// The transaction has committed; its epoch is not complete before this returns.
     fn committed(&mut self, order: CommitOrder);
 
-    /// The transaction that `writing` told of has not committed; its rows are still locked, and an order is drawn for this.
+    /// The transaction of a number that was drawn has not committed; its rows are still locked.
     fn aborted(&mut self, _order: CommitOrder) {}
 }
 

@@ -1,13 +1,17 @@
 //! Optimistic concurrency control.
-//! Paper: Silo (Tu et al., SOSP 2013) §§4.4–4.6. Differs: the version of a record is the commit order of its writer,
-//! drawn from one clock at the serialization point, because a command log needs a total order that is a serial order,
-//! write-after-read included (DESIGN §5).
+//! Paper: Silo (Tu et al., SOSP 2013) §§4.4–4.6; Poplar §4.4 (OCC on SSN, early lock release). Differs: the version of a
+//! record is the number of its writer, which comes from one clock at the serialization point where a command log needs a
+//! total order that is a serial order, write-after-read included (DESIGN §5), and from the logs otherwise.
 //!
-//! Commit: lock the write set in address order; draw the order; validate what was read, records and leaves; install;
-//! unlock. Index entries are published when the statement runs, so before the draw.
-//! Invariants: 1. the commit order is a serial order. 2. nothing of an aborted attempt is ever seen. 3. outside a
-//! running transaction, a record is in each index exactly under the key of its row.
-//! Held by: `crates/reprise/tests/serializability.rs`, which re-executes in commit order and compares digests.
+//! Commit: lock the write set in address order; draw the number, where it must be a serial order; validate what was read,
+//! records and leaves; write the rows; take the number, where the logs give it; unlock. Index entries are published when the
+//! statement runs, so before the draw. Rows are unlocked before the commit is durable: whoever reads them has a greater
+//! number.
+//! Invariants: 1. numbers are a serial order, except those of `ssn`, which are greater than all that the transaction has read
+//! or overwrites. 2. nothing of an aborted attempt is ever seen. 3. outside a running transaction, a record is in each index
+//! exactly under the key of its row.
+//! Held by: `crates/reprise/tests/serializability.rs` and `sequencings.rs`, which re-execute in commit order and compare
+//! digests.
 //! Not here: how statements read and write (`access`).
 
 use super::access::{LastInsert, Scan};
@@ -16,7 +20,9 @@ use super::listen::{CommitLog, Silence, Writing};
 use crate::Tables;
 use crate::changes::{Action, WriteSet};
 use crate::garbage::{Bin, Garbage};
-use catalog::{Arena, CommitOrder, Epoch, RowChange};
+use crate::read_numbers::Readable;
+use catalog::{Arena, CommitOrder, RowChange, TableId};
+use logging::Numbering;
 use procedure::Conflict;
 use storage::{LeafChange, LeafObservation, Record, RecordState, Worker};
 
@@ -31,8 +37,8 @@ const COLLECT_EVERY: u32 = 32;
 pub enum Committed {
     /// It wrote, at this place of the serial order.
     Wrote(CommitOrder),
-    /// It only read; what it read is durable once this epoch is.
-    Read(Epoch),
+    /// It only read; what it read is durable once everything up to this is.
+    Read(CommitOrder),
 }
 
 /// The state of one worker's transactions under OCC.
@@ -41,6 +47,8 @@ pub struct Occ {
     pub(super) worker: Worker,
     pub(super) reads: Vec<(Record, RecordState)>,
     pub(super) leaves: Vec<LeafObservation>,
+    /// The tables of those leaves.
+    pub(super) absences: Vec<TableId>,
     pub(super) writes: WriteSet,
     pub(super) scan: Scan,
     pub(super) expected: Expectations,
@@ -67,6 +75,7 @@ impl Occ {
             worker,
             reads: Vec::new(),
             leaves: Vec::new(),
+            absences: Vec::new(),
             writes: WriteSet::default(),
             scan: Scan::default(),
             expected: Expectations::default(),
@@ -100,6 +109,7 @@ impl Occ {
     pub fn begin(&mut self) {
         self.reads.clear();
         self.leaves.clear();
+        self.absences.clear();
         self.writes.clear();
         self.expected.clear();
         self.inserted.forget();
@@ -166,9 +176,9 @@ impl Occ {
         }
     }
 
-    /// Cleans up behind earlier transactions. `durable` is the last epoch whose commits are acknowledged.
+    /// Cleans up behind earlier transactions. Everything up to `durable` is.
     #[inline]
-    pub fn collect_garbage(&mut self, durable: Epoch) {
+    pub fn collect_garbage(&mut self, durable: CommitOrder) {
         self.since_collect += 1;
         if self.since_collect >= COLLECT_EVERY {
             self.collect_garbage_now(durable);
@@ -176,7 +186,7 @@ impl Occ {
     }
 
     /// Cleans up behind earlier transactions, whenever the last time was.
-    pub fn collect_garbage_now(&mut self, durable: Epoch) {
+    pub fn collect_garbage_now(&mut self, durable: CommitOrder) {
         self.since_collect = 0;
         if let Ok(mut orphans) = self.tables.orphans.try_lock() {
             orphans.drain(..).for_each(|garbage| self.bin.add(garbage));
@@ -216,15 +226,26 @@ impl Occ {
             self.abandon();
             return Err(Conflict::Write);
         }
-        let order = self.tables.epochs.draw();
+        let drawn = match log.numbering() {
+            Numbering::Clock => Some(self.tables.epochs.draw()),
+            Numbering::LogsAndReads => Some(self.draw_above_reads(log)),
+            Numbering::Logs => None,
+        };
         if let Err(conflict) = self.validate() {
-            if log.wants_operations() {
+            if let Some(order) = drawn {
                 log.aborted(order);
             }
             self.abandon();
             return Err(conflict);
         }
-        self.install(order, log);
+        let observed = if drawn.is_none() { self.observed() } else { CommitOrder(0) };
+        self.write_rows(log);
+        let order = drawn.unwrap_or_else(|| log.number(observed, self.floor()));
+        if order.sequence() >= CommitOrder::SEQUENCE_LIMIT {
+            // The clock's epoch never falls behind that of numbers.
+            self.tables.epochs.advance_from(order.epoch());
+        }
+        self.publish(order);
         log.committed(order);
         self.tables.epochs.end_commit(slot);
         self.worker.exit();
@@ -247,7 +268,8 @@ impl Occ {
             self.rollback();
             return Err(conflict);
         }
-        self.install(order, &mut Silence);
+        self.write_rows(&mut Silence);
+        self.publish(order);
         self.worker.exit();
         Ok(())
     }
@@ -256,7 +278,7 @@ impl Occ {
         let result = self.reads_hold();
         self.worker.exit();
         let last = self.reads.iter().map(|(_, state)| state.order()).max().unwrap_or_default();
-        result.map(|()| Committed::Read(last.epoch()))
+        result.map(|()| Committed::Read(last))
     }
 
     fn lock_writes(&mut self) -> Result<(), Conflict> {
@@ -297,8 +319,36 @@ impl Occ {
         if self.leaves.iter().all(LeafObservation::is_valid) { Ok(()) } else { Err(Conflict::Phantom) }
     }
 
-    fn install(&mut self, order: CommitOrder, log: &mut impl CommitLog) {
-        let bound = self.tables.snapshot.needed_by(order);
+    /// Numbers that the logs give are above this: so a snapshot knows who comes after it.
+    fn floor(&self) -> CommitOrder {
+        CommitOrder(self.tables.epochs.next_order().0 - 1)
+    }
+
+    /// The greatest number of anything that was read or is overwritten. The rows are locked and not written yet.
+    /// Paper: Poplar Algorithm 1, lines 1–4.
+    fn observed(&self) -> CommitOrder {
+        let read = self.reads.iter().map(|(_, state)| state.order());
+        let overwritten = self.writes.entries.iter().map(|entry| entry.record.locked_state().order());
+        read.chain(overwritten).max().unwrap_or_default()
+    }
+
+    /// Draws a number above everything that was read or is overwritten, and above everybody who has read what is overwritten;
+    /// and says so of what was read. Paper: Poplar §3.3 (NVM-D).
+    fn draw_above_reads(&self, log: &mut impl CommitLog) -> CommitOrder {
+        let floor = self.observed().max(self.floor());
+        let Some(numbers) = &self.tables.read_numbers else { return log.draw(floor) };
+        let readers = self.writes.entries.iter().map(|entry| {
+            numbers.at(Readable::Row(entry.record)).max(numbers.at(Readable::Absence(entry.table)))
+        });
+        let order = log.draw(readers.max().unwrap_or_default().max(floor));
+        self.reads.iter().for_each(|(record, _)| numbers.raise(Readable::Row(*record), order));
+        self.absences.iter().for_each(|table| numbers.raise(Readable::Absence(*table), order));
+        order
+    }
+
+    /// Makes the rows what they will be. They stay locked.
+    fn write_rows(&mut self, log: &mut impl CommitLog) {
+        let bound = self.tables.snapshot.bound();
         if let Some(bound) = bound {
             for entry in self.writes.entries.iter().filter(|entry| entry.action != Action::Insert) {
                 entry.record.keep_older(bound, &mut self.worker);
@@ -310,7 +360,6 @@ impl Occ {
         for place in 0..self.writes.entries.len() {
             let entry = self.writes.entries[place];
             let record = entry.record;
-            let before = record.locked_state();
             if bound.is_none() && record.has_older() {
                 record.drop_older(&mut self.worker);
             }
@@ -318,10 +367,6 @@ impl Occ {
                 if entry.action == Action::Delete && log.wants_rows() {
                     log.wrote(RowChange::Delete, self.tables.store(entry.table).definition(), record);
                 }
-                if !before.is_queued() {
-                    self.bin.add(Garbage { table: entry.table, record, epoch: order.epoch() });
-                }
-                record.unlock(RecordState::absent(order).with_queued(true));
                 continue;
             }
             if entry.action != Action::Insert {
@@ -333,7 +378,22 @@ impl Occ {
                     if entry.action == Action::Update { RowChange::Update } else { RowChange::Insert };
                 log.wrote(change, self.tables.store(entry.table).definition(), record);
             }
-            record.unlock(RecordState::present(order).queued_like(before));
+        }
+    }
+
+    /// Gives the rows their number and unlocks them.
+    fn publish(&mut self, order: CommitOrder) {
+        for entry in &self.writes.entries {
+            let record = entry.record;
+            let before = record.locked_state();
+            if !entry.action.removes() {
+                record.unlock(RecordState::present(order).queued_like(before));
+                continue;
+            }
+            if !before.is_queued() {
+                self.bin.add(Garbage { table: entry.table, record, order });
+            }
+            record.unlock(RecordState::absent(order).with_queued(true));
         }
     }
 
@@ -349,7 +409,7 @@ impl Occ {
             let link = &writes.links[place];
             let store = tables.store(link.table);
             if last != Some(link.record) {
-                // The entry is applied now; applying it again in `install` changes nothing.
+                // The entry is applied now; applying it again in `write_rows` changes nothing.
                 last = Some(link.record);
                 let touched: Vec<usize> = (1..store.definition().indexes.len()).collect();
                 let keys: Vec<Vec<u8>> = touched
@@ -374,9 +434,12 @@ impl Occ {
         }
     }
 
-    pub(super) fn observe(&mut self, leaf: LeafObservation) {
+    pub(super) fn observe(&mut self, table: TableId, leaf: LeafObservation) {
         if self.leaves.last() != Some(&leaf) {
             self.leaves.push(leaf);
+        }
+        if self.tables.read_numbers.is_some() && !self.absences.contains(&table) {
+            self.absences.push(table);
         }
     }
 

@@ -1,0 +1,164 @@
+//! What is durable of a whole log, and who waits for it.
+//! Paper: Poplar §4.3 (CSN). Differs: a logger may vouch for others that have nothing to write (`vouch`), so that they need
+//! not write a batch to say so.
+
+use crate::buffer::LogBuffer;
+use crate::error::LogError;
+use crate::logger::{BatchEnds, Poison};
+use crate::sync::{AtomicU64, Ordering};
+use catalog::CommitOrder;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// After so long whoever waits looks again, whether or not it was woken.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// Up to which number everything is durable.
+#[derive(Default)]
+pub struct Durability {
+    number: AtomicU64,
+    pub(crate) poison: Poison,
+    waiters: AtomicU64,
+    lock: Mutex<()>,
+    advanced: Condvar,
+}
+
+impl std::fmt::Debug for Durability {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Durability").field(&self.number()).finish()
+    }
+}
+
+impl Durability {
+    pub(crate) fn from(start: CommitOrder) -> Self {
+        Self { number: AtomicU64::new(start.0), ..Self::default() }
+    }
+
+    /// Up to this number everything is durable, in the logs of all loggers.
+    #[inline]
+    pub fn number(&self) -> CommitOrder {
+        CommitOrder(self.number.load(Ordering::Acquire))
+    }
+
+    /// Says that everything up to a number is durable. It never falls (DESIGN §6.3, trap 2).
+    pub(crate) fn advance(&self, number: CommitOrder) {
+        self.number.fetch_max(number.0, Ordering::AcqRel);
+        self.announce();
+    }
+
+    /// Stops the log for good.
+    pub(crate) fn fail(&self, error: LogError) {
+        self.poison.set(error);
+        self.announce();
+    }
+
+    pub(crate) fn announce(&self) {
+        if self.has_waiters() {
+            let _guard = self.lock.lock();
+            self.advanced.notify_all();
+        }
+    }
+
+    pub(crate) fn has_waiters(&self) -> bool {
+        self.waiters.load(Ordering::SeqCst) > 0
+    }
+
+    /// Returns once something holds that becomes true as batches become durable. `wake` is run once this is known to wait.
+    ///
+    /// # Errors
+    /// The log has failed before that.
+    pub(crate) fn wait_until(&self, holds: impl Fn() -> bool, wake: impl FnOnce()) -> Result<(), LogError> {
+        if holds() {
+            return Ok(());
+        }
+        self.waiters.fetch_add(1, Ordering::SeqCst);
+        wake();
+        let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = loop {
+            if holds() {
+                break Ok(());
+            }
+            if let Err(error) = self.poison.check() {
+                break Err(error);
+            }
+            let waited = self.advanced.wait_timeout(guard, LOOK_AGAIN);
+            guard = waited.unwrap_or_else(PoisonError::into_inner).0;
+        };
+        drop(guard);
+        self.waiters.fetch_sub(1, Ordering::SeqCst);
+        result
+    }
+}
+
+/// A buffer, and up to which number all that ever was in it is durable.
+pub(crate) struct DurableBuffer {
+    pub(crate) buffer: LogBuffer,
+    durable: AtomicU64,
+}
+
+/// What is known before a segment is closed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Bounds {
+    /// The segment's number is at least this.
+    pub(crate) raise: CommitOrder,
+    /// Up to which orders this logger's records, and those of all loggers, are in their buffers, where a clock tells; where
+    /// none does, up to the number at which the segment is closed.
+    pub(crate) complete: Option<(CommitOrder, CommitOrder)>,
+}
+
+impl DurableBuffer {
+    pub(crate) fn new(buffer: LogBuffer) -> Self {
+        Self { durable: AtomicU64::new(buffer.number().0), buffer }
+    }
+
+    /// Poplar's DSN.
+    #[inline]
+    pub(crate) fn durable(&self) -> CommitOrder {
+        CommitOrder(self.durable.load(Ordering::Acquire))
+    }
+
+    /// Begins above a number: there is nothing in it yet.
+    pub(crate) fn begin_above(&self, number: CommitOrder) {
+        self.buffer.latch().raise(number);
+        self.durable.store(number.0, Ordering::Release);
+    }
+
+    /// Writes a batch of what is in the buffer, and says what is durable with it. `all` are the buffers of all loggers, this
+    /// one among them. Paper: Poplar Algorithm 2 (advancing DSN, advancing CSN).
+    pub(crate) fn flush<'b, I: Iterator<Item = &'b Self>>(
+        &self,
+        all: impl Fn() -> I,
+        bounds: Bounds,
+        durability: &Durability,
+        write: impl FnOnce(&[u8], BatchEnds) -> Result<(), LogError>,
+    ) -> Result<(), LogError> {
+        let mut ends =
+            BatchEnds { completed: self.durable(), vouched: durability.number(), last: CommitOrder(0) };
+        self.buffer.take(bounds.raise, |records, closed_at| {
+            let (own, of_all) = bounds.complete.unwrap_or((closed_at, closed_at));
+            ends.completed = ends.completed.max(own);
+            ends.vouched = ends.vouched.max(self.vouch(of_all, all()));
+            ends.last = closed_at;
+            write(records, ends)
+        })?;
+        self.durable.fetch_max(ends.completed.0, Ordering::AcqRel);
+        let least = all().map(Self::durable).min().unwrap_or_default();
+        durability.advance(least.max(ends.vouched));
+        Ok(())
+    }
+
+    /// Up to which number, `number` at most, this logger may say, as it is about to write, that everything is durable that
+    /// the others have. One that has nothing to write is kept above `number` from then on.
+    pub(crate) fn vouch<'b>(&self, number: CommitOrder, all: impl Iterator<Item = &'b Self>) -> CommitOrder {
+        all.filter(|other| !std::ptr::eq(*other, self)).fold(number, |least, other| {
+            // Outdated by the time that the latch is held, but only to the safe side.
+            let durable = other.durable();
+            let latched = other.buffer.latch();
+            if latched.is_settled() {
+                latched.raise(number);
+                return least;
+            }
+            least.min(durable)
+        })
+    }
+}

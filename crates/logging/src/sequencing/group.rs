@@ -1,0 +1,288 @@
+//! Loggers that serve workers: each a thread with one buffer and one device, which writes a batch as soon as the last one
+//! is durable. Up to where a batch is complete, the scheme says.
+//! Paper: SiloR §4.1 (loggers); Poplar §4.3, Algorithm 2; DESIGN §6.2 (continuous group commit).
+//!
+//! While nobody blocks for a commit and some session submits as fast as it can, batches begin a little apart: every batch
+//! costs that session time, and most of all when the device's interrupts arrive on its core.
+//!
+//! Invariant: the durable number is at most the least of the loggers', or what one of them vouched for; a logger with
+//! nothing to write still writes a batch when that number would stand still without it.
+//! Held by: `model.rs` (loom), and the crash tests of `crates/reprise`.
+
+use super::durability::{Bounds, Durability, DurableBuffer};
+use super::{Commit, Log, LogStart};
+use crate::buffer::LogBuffer;
+use crate::error::LogError;
+use crate::files::{FileMaker, RetiredFile};
+use crate::logger::{BatchWriter, LogStatistics, Shared};
+use catalog::CommitOrder;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use storage::{Epochs, Slot};
+
+/// How long an idle logger sleeps before it looks again.
+const IDLE: Duration = Duration::from_micros(200);
+/// Pauses between two looks at where the workers stand: about a microsecond.
+const LOOK_EVERY: u32 = 50;
+/// How long a logger waits for workers that are just committing.
+const LEAVE: Duration = Duration::from_micros(50);
+/// A worker that finds its buffer full lets others run after so many looks.
+const PATIENCE: u32 = 16;
+/// Least time between the beginnings of two batches while some session is saturated.
+const SATURATED_FLOOR: Duration = Duration::from_millis(2);
+/// For so long a session counts as saturated.
+const SATURATED_FOR: Duration = Duration::from_millis(50);
+
+/// Up to where a batch is complete.
+pub(super) trait Scheme: 'static {
+    /// Asked before each batch.
+    fn bounds(group: &Group, logger: usize) -> Bounds;
+}
+
+/// What workers and loggers share.
+pub(super) struct Group {
+    pub(super) epochs: Arc<Epochs>,
+    loggers: Vec<Arc<Shared>>,
+    durability: Durability,
+    /// The greatest number that some logger has, or is about to have, records of.
+    logged: AtomicU64,
+    stop: AtomicBool,
+    started: Instant,
+    /// Until when some session counts as saturated, in milliseconds since the start.
+    saturated_until_ms: AtomicU64,
+}
+
+impl Group {
+    fn is_saturated(&self) -> bool {
+        self.started.elapsed().as_millis() < self.saturated_until_ms.load(Ordering::Relaxed).into()
+    }
+
+    fn of(&self, worker: Slot) -> &Shared {
+        &self.loggers[worker.0 % self.loggers.len()]
+    }
+
+    /// The least order that a worker of one logger, or of any, may still draw or log.
+    pub(super) fn open_from(&self, logger: Option<usize>) -> CommitOrder {
+        let loggers = self.loggers.len();
+        self.epochs.open_from(|slot| logger.is_none_or(|logger| slot.0 % loggers == logger))
+    }
+
+    /// Waits a little for the workers of a logger that commit below an order.
+    pub(super) fn wait_for(&self, logger: usize, order: CommitOrder) {
+        let patience = Instant::now();
+        while self.open_from(Some(logger)) < order && patience.elapsed() < LEAVE {
+            // Looking takes the workers' cache lines away from them, so not too often.
+            (0..LOOK_EVERY).for_each(|_| std::hint::spin_loop());
+        }
+    }
+
+    /// The greatest number of any buffer, or that is waited for.
+    pub(super) fn greatest_number(&self) -> CommitOrder {
+        let numbers = self.loggers.iter().map(|logger| logger.lane.buffer.number());
+        numbers.max().unwrap_or_default().max(CommitOrder(self.logged.load(Ordering::SeqCst)))
+    }
+
+    fn lanes(&self) -> impl Iterator<Item = &DurableBuffer> {
+        self.loggers.iter().map(|logger| &logger.lane)
+    }
+
+    /// Whether what others have logged is not durable because this logger lags behind.
+    fn needs_a_mark(&self, logger: usize) -> bool {
+        let logged = CommitOrder(self.logged.load(Ordering::SeqCst));
+        self.durability.number() < logged && self.loggers[logger].lane.durable() < logged
+    }
+}
+
+/// The loggers of an open database.
+pub(super) struct LoggerGroup {
+    group: Arc<Group>,
+    makers: Vec<FileMaker>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl std::fmt::Debug for LoggerGroup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LoggerGroup").field("durability", &self.group.durability).finish_non_exhaustive()
+    }
+}
+
+impl LoggerGroup {
+    /// Starts a logger for each device.
+    pub(super) fn start<S: Scheme>(start: LogStart<'_>) -> Result<Self, LogError> {
+        let number = start.number();
+        let LogStart { config, folders, disk, incarnation, epochs, retired } = start;
+        let (mut makers, mut loggers, mut writers) = (Vec::new(), Vec::new(), Vec::new());
+        let mut retired = retired.into_iter();
+        for (logger, folder) in folders.iter().enumerate() {
+            disk.create_folder(folder).map_err(|error| LogError::io("create", folder, error))?;
+            let maker = FileMaker {
+                disk: Arc::clone(disk),
+                folder: folder.clone(),
+                logger: logger as u32,
+                loggers: folders.len() as u32,
+                shares_folder: false,
+                length: config.file_bytes,
+            };
+            let shared = Arc::new(Shared::new(maker.largest_batch(), number));
+            let old = retired.next().unwrap_or_default().into_iter();
+            shared.retired().extend(old.map(|(path, last)| RetiredFile { path, last }));
+            writers.push(BatchWriter::new(maker.clone(), incarnation, Arc::clone(&shared))?);
+            makers.push(maker);
+            loggers.push(shared);
+        }
+        let group = Arc::new(Group {
+            epochs: Arc::clone(epochs),
+            loggers,
+            durability: Durability::from(number),
+            logged: AtomicU64::new(number.0),
+            stop: AtomicBool::new(false),
+            started: Instant::now(),
+            saturated_until_ms: AtomicU64::new(0),
+        });
+        let mut threads = Vec::new();
+        for (number, writer) in writers.into_iter().enumerate() {
+            let logger = Logger { number, group: Arc::clone(&group), writer };
+            let floor = config.flush_floor;
+            let thread = std::thread::Builder::new()
+                .name(format!("logger-{number}"))
+                .spawn(move || logger.run::<S>(floor))
+                .map_err(|error| LogError::io("start a thread for", Path::new("the log"), error))?;
+            let _ = group.loggers[number].thread.set(thread.thread().clone());
+            threads.push(thread);
+        }
+        Ok(Self { group, makers, threads })
+    }
+
+    fn wake_all(&self) {
+        self.group.loggers.iter().for_each(|logger| logger.wake());
+    }
+}
+
+impl Log for LoggerGroup {
+    #[inline]
+    fn buffer(&self, worker: Slot) -> &LogBuffer {
+        &self.group.of(worker).lane.buffer
+    }
+
+    fn largest_record(&self) -> usize {
+        self.group.loggers[0].lane.buffer.capacity()
+    }
+
+    fn make_room(&self, worker: Slot) -> Result<(), LogError> {
+        self.group.durability.poison.check()?;
+        let logger = self.group.of(worker);
+        for _ in 0..PATIENCE {
+            if !logger.lane.buffer.is_empty() {
+                std::hint::spin_loop();
+            }
+        }
+        logger.wake();
+        std::thread::yield_now();
+        Ok(())
+    }
+
+    fn durability(&self) -> &Durability {
+        &self.group.durability
+    }
+
+    #[inline]
+    fn durable_of(&self, worker: Slot) -> CommitOrder {
+        self.group.of(worker).lane.durable()
+    }
+
+    fn wait(&self, commit: Commit) -> Result<(), LogError> {
+        let log: &dyn Log = self;
+        self.group.durability.wait_until(|| log.is_durable(commit), || self.wake_all())
+    }
+
+    fn complete(&self, number: CommitOrder) -> Result<(), LogError> {
+        self.group.logged.fetch_max(number.0, Ordering::SeqCst);
+        let durability = &self.group.durability;
+        durability.wait_until(|| durability.number() >= number, || self.wake_all())
+    }
+
+    fn release_before(&self, bound: CommitOrder) -> Result<(), LogError> {
+        let mut loggers = self.group.loggers.iter().zip(&self.makers);
+        loggers.try_for_each(|(logger, maker)| logger.release_before(bound, maker))
+    }
+
+    fn note_saturation(&self) {
+        let until = self.group.started.elapsed() + SATURATED_FOR;
+        self.group.saturated_until_ms.store(until.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    fn statistics(&self) -> LogStatistics {
+        let mut sum = LogStatistics::default();
+        self.group.loggers.iter().for_each(|logger| logger.add_to(&mut sum));
+        sum
+    }
+}
+
+impl Drop for LoggerGroup {
+    /// Makes everything durable that is in the buffers, and ends the loggers.
+    fn drop(&mut self) {
+        self.group.stop.store(true, Ordering::Release);
+        for thread in self.threads.drain(..) {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Logger {
+    number: usize,
+    group: Arc<Group>,
+    writer: BatchWriter,
+}
+
+impl Logger {
+    fn run<S: Scheme>(mut self, floor: Duration) {
+        let group = Arc::clone(&self.group);
+        let shared = &group.loggers[self.number];
+        loop {
+            let stopping = group.stop.load(Ordering::Acquire);
+            let begun = Instant::now();
+            if shared.lane.buffer.is_empty() && !group.needs_a_mark(self.number) {
+                if stopping {
+                    return;
+                }
+                std::thread::park_timeout(IDLE);
+                continue;
+            }
+            if let Err(error) = self.flush::<S>(shared) {
+                group.durability.fail(error);
+                return;
+            }
+            let floor = if group.is_saturated() { floor.max(SATURATED_FLOOR) } else { floor };
+            let rest = floor.saturating_sub(begun.elapsed());
+            // Whoever blocks for a commit ends the rest: it has given its core away.
+            if !rest.is_zero() && !stopping && !group.durability.has_waiters() {
+                std::thread::park_timeout(rest);
+            }
+        }
+    }
+
+    /// Writes a batch, and lets the others know if they hold it up.
+    fn flush<S: Scheme>(&mut self, shared: &Shared) -> Result<(), LogError> {
+        let Self { number, group, writer } = self;
+        let bounds = S::bounds(group, *number);
+        shared.lane.flush(
+            || group.lanes(),
+            bounds,
+            &group.durability,
+            |records, ends| {
+                if !records.is_empty() {
+                    group.logged.fetch_max(ends.last.0, Ordering::SeqCst);
+                }
+                writer.write(records, ends)
+            },
+        )?;
+        if group.durability.number().0 < group.logged.load(Ordering::SeqCst) {
+            group.loggers.iter().for_each(|logger| logger.wake());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,236 @@
+//! Sequencing by numbers that follow reads, too: each worker has a log of its own, which it writes itself as its transactions
+//! end.
+//! Paper: Poplar §3.3, §6.1 (NVM-D, after Wang and Johnson, VLDB 2014). Differs: a worker that writes its log vouches for
+//! those that have nothing to write, as they may never come back.
+//!
+//! A number is drawn before what was read is validated, and its record takes room only afterwards: in between the buffer is
+//! known to be complete up to just below it.
+//!
+//! Invariant: the durable number is at most what each log is complete to, or was vouched for while it was settled.
+//! Held by: `model.rs` (loom), and the crash tests of `crates/reprise`.
+
+use super::durability::{Bounds, Durability, DurableBuffer};
+use super::{Commit, Log, LogStart};
+use crate::buffer::LogBuffer;
+use crate::disk::SharedDisk;
+use crate::error::LogError;
+use crate::files::{FileMaker, RetiredFile};
+use crate::logger::{BatchWriter, LogStatistics, Shared};
+use catalog::CommitOrder;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+use storage::{Epochs, Slot};
+
+/// How long whoever waits for others' logs rests between two looks.
+const LOOK_AGAIN: Duration = Duration::from_micros(50);
+
+/// The log of a worker.
+struct WorkerLog {
+    shared: Arc<Shared>,
+    maker: FileMaker,
+    writer: Mutex<BatchWriter>,
+}
+
+/// The logs of all workers.
+pub struct GsnLog {
+    disk: SharedDisk,
+    folders: Vec<PathBuf>,
+    file_bytes: u64,
+    incarnation: u64,
+    epochs: Arc<Epochs>,
+    durability: Durability,
+    /// In the order in which they were made.
+    logs: Box<[OnceLock<WorkerLog>]>,
+    /// The place of each worker's log.
+    places: Box<[OnceLock<usize>]>,
+    /// How many there are; held while one is made.
+    made: Mutex<usize>,
+    /// Files of earlier incarnations.
+    retired: Mutex<Vec<RetiredFile>>,
+}
+
+impl std::fmt::Debug for GsnLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("GsnLog").field("durability", &self.durability).finish_non_exhaustive()
+    }
+}
+
+fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl GsnLog {
+    pub(super) fn start(start: LogStart<'_>) -> Result<Self, LogError> {
+        for folder in start.folders {
+            start.disk.create_folder(folder).map_err(|error| LogError::io("create", folder, error))?;
+        }
+        let retired = start.retired.iter().flatten();
+        let retired = retired.map(|(path, last)| RetiredFile { path: path.clone(), last: *last }).collect();
+        let workers = start.epochs.capacity();
+        Ok(Self {
+            disk: Arc::clone(start.disk),
+            folders: start.folders.to_vec(),
+            file_bytes: start.config.file_bytes,
+            incarnation: start.incarnation,
+            epochs: Arc::clone(start.epochs),
+            durability: Durability::from(start.number()),
+            logs: (0..workers).map(|_| OnceLock::new()).collect(),
+            places: (0..workers).map(|_| OnceLock::new()).collect(),
+            made: Mutex::new(0),
+            retired: Mutex::new(retired),
+        })
+    }
+
+    fn all(&self) -> impl Iterator<Item = &WorkerLog> {
+        self.logs.iter().map_while(OnceLock::get)
+    }
+
+    #[inline]
+    fn of(&self, worker: Slot) -> &WorkerLog {
+        let place = self.places[worker.0].get().expect("a worker's log is made before its first transaction");
+        self.logs[*place].get().expect("a place is given to a log that is made")
+    }
+
+    fn greatest_number(&self) -> CommitOrder {
+        let numbers = self.all().map(|log| log.shared.lane.buffer.number());
+        numbers.max().unwrap_or_default().max(self.durability.number())
+    }
+
+    fn lanes(&self) -> impl Iterator<Item = &DurableBuffer> {
+        self.all().map(|log| &log.shared.lane)
+    }
+
+    /// Writes what a log has, or an empty batch, and says up to where everything is durable with that: at least `raise` when
+    /// nobody else has anything to write.
+    fn flush(&self, own: &WorkerLog, raise: CommitOrder) -> Result<(), LogError> {
+        let mut writer = hold(&own.writer);
+        self.durability.poison.check()?;
+        self.epochs.advance_from(self.epochs.current());
+        let bounds = Bounds { raise: self.greatest_number().max(raise), complete: None };
+        let write = |records: &[u8], ends| writer.write(records, ends);
+        let flushed = own.shared.lane.flush(|| self.lanes(), bounds, &self.durability, write);
+        flushed.inspect_err(|error| self.durability.fail(error.clone()))
+    }
+
+    /// Writes empty batches into a log until everything up to a number is durable.
+    fn complete_by(&self, own: &WorkerLog, number: CommitOrder) -> Result<(), LogError> {
+        while self.durability.number() < number {
+            self.durability.poison.check()?;
+            if own.shared.lane.vouch(number, self.lanes()) < number {
+                // Somebody else is about to write what is missing.
+                std::thread::sleep(LOOK_AGAIN);
+                continue;
+            }
+            self.flush(own, number)?;
+        }
+        Ok(())
+    }
+}
+
+impl Log for GsnLog {
+    fn add_worker(&self, worker: Slot) -> Result<(), LogError> {
+        let mut made = hold(&self.made);
+        if self.places[worker.0].get().is_some() {
+            return Ok(());
+        }
+        let maker = FileMaker {
+            disk: Arc::clone(&self.disk),
+            folder: self.folders[*made % self.folders.len()].clone(),
+            logger: *made as u32,
+            loggers: *made as u32 + 1,
+            shares_folder: true,
+            length: self.file_bytes,
+        };
+        let shared = Arc::new(Shared::new(maker.largest_batch(), CommitOrder(0)));
+        let writer = Mutex::new(BatchWriter::new(maker.clone(), self.incarnation, Arc::clone(&shared))?);
+        let log = self.logs[*made].get_or_init(|| WorkerLog { shared, maker, writer });
+        // ORDERING: whoever vouches without having seen this log has raised its own number before (both SeqCst), so the
+        // numbers here begin above what it vouched for.
+        let start = self.greatest_number();
+        log.shared.lane.begin_above(start);
+        let _ = self.places[worker.0].set(*made);
+        *made += 1;
+        Ok(())
+    }
+
+    fn loggers(&self) -> u32 {
+        *hold(&self.made) as u32
+    }
+
+    #[inline]
+    fn buffer(&self, worker: Slot) -> &LogBuffer {
+        &self.of(worker).shared.lane.buffer
+    }
+
+    fn largest_record(&self) -> usize {
+        self.all().next().map_or(usize::MAX, |log| log.shared.lane.buffer.capacity())
+    }
+
+    fn make_room(&self, worker: Slot) -> Result<(), LogError> {
+        self.flush(self.of(worker), CommitOrder(0))
+    }
+
+    #[inline]
+    fn ended(&self, worker: Slot) -> Result<(), LogError> {
+        let own = self.of(worker);
+        if own.shared.lane.buffer.is_empty() {
+            return Ok(());
+        }
+        self.flush(own, CommitOrder(0))
+    }
+
+    fn durability(&self) -> &Durability {
+        &self.durability
+    }
+
+    fn durable_of(&self, worker: Slot) -> CommitOrder {
+        self.of(worker).shared.lane.durable()
+    }
+
+    fn wait(&self, commit: Commit) -> Result<(), LogError> {
+        let log: &dyn Log = self;
+        if log.is_durable(commit) {
+            return Ok(());
+        }
+        self.complete_by(self.of(commit.worker), commit.number)
+    }
+
+    fn complete(&self, number: CommitOrder) -> Result<(), LogError> {
+        match self.all().next() {
+            Some(first) => self.complete_by(first, number),
+            None => {
+                self.durability.advance(number);
+                Ok(())
+            }
+        }
+    }
+
+    fn release_before(&self, bound: CommitOrder) -> Result<(), LogError> {
+        let mut retired = hold(&self.retired);
+        let (gone, kept): (Vec<_>, Vec<_>) = retired.drain(..).partition(|file| file.last < bound);
+        *retired = kept;
+        for RetiredFile { path, .. } in gone {
+            self.disk.remove(&path).map_err(|error| LogError::io("remove", &path, error))?;
+        }
+        self.all().try_for_each(|log| log.shared.release_before(bound, &log.maker))
+    }
+
+    fn statistics(&self) -> LogStatistics {
+        let mut sum = LogStatistics::default();
+        self.all().for_each(|log| log.shared.add_to(&mut sum));
+        sum
+    }
+}
+
+impl Drop for GsnLog {
+    /// Makes everything durable that is in the buffers.
+    fn drop(&mut self) {
+        for log in self.all() {
+            if !log.shared.lane.buffer.is_empty() {
+                // Whoever waited for it has been told; nobody is left to tell.
+                let _ = self.flush(log, CommitOrder(0));
+            }
+        }
+    }
+}
