@@ -7,7 +7,7 @@ mod common;
 use common::on;
 use reprise::disk::{CrashingDisk, Disk, FailingDisk, Fault};
 use reprise::rooms::logging;
-use reprise::{Config, Content, Database, Error, Images, Value, params};
+use reprise::{Config, Content, Database, Error, Images, Sequencing, Value, params};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,26 +40,69 @@ END $$;
 
 const FOLDER: &str = "/db";
 
-/// What is logged: content, images where they are not the content's own, and what undo needs.
-type Log = (Content, Option<Images>, bool);
+/// What is logged: content, images where they are not the content's own, what undo needs, and in which order.
+type Log = (Content, Option<Images>, bool, Sequencing);
 
-const COMMAND: Log = (Content::Command, None, true);
-const LOGS: [Log; 8] = [
-    COMMAND,
-    (Content::Adaptive, None, true),
-    (Content::Logical, None, true),
-    (Content::Logical, Some(Images::Columns), true),
-    (Content::Physical, None, true),
-    (Content::Physiological, None, true),
-    (Content::Physiological, Some(Images::Rows), true),
-    (Content::Physiological, None, false),
-];
+const COMMAND: Log = (Content::Command, None, true, Sequencing::Epoch);
+
+/// Everything that is valid; see `invalid_combinations_are_refused` for the rest.
+fn logs() -> impl Iterator<Item = Log> {
+    let contents = [
+        (Content::Command, None, true),
+        (Content::Adaptive, None, true),
+        (Content::Logical, None, true),
+        (Content::Logical, Some(Images::Columns), true),
+        (Content::Physical, None, true),
+        (Content::Physiological, None, true),
+        (Content::Physiological, Some(Images::Rows), true),
+        (Content::Physiological, None, false),
+    ];
+    let all = contents.into_iter().flat_map(|(content, images, undo)| {
+        Sequencing::NAMES.map(|(_, sequencing)| (content, images, undo, sequencing))
+    });
+    all.filter(|(content, images, _, sequencing)| {
+        sequencing.admits(*content, images.unwrap_or(content.images())).is_ok()
+    })
+}
 
 fn config(disk: &Arc<dyn Disk>, devices: usize, log: Log) -> Config {
     let mut config = on(Arc::clone(disk));
-    (config.content, config.images, config.undo) = log;
+    (config.content, config.images, config.undo, config.sequencing) = log;
     config.log_devices = Some((0..devices).map(|device| PathBuf::from(format!("log{device}"))).collect());
     config
+}
+
+/// DESIGN §5, as a table.
+#[test]
+fn invalid_combinations_are_refused() {
+    let open = |content, images, sequencing, devices| {
+        let disk: Arc<dyn Disk> = Arc::new(CrashingDisk::default());
+        Database::open(FOLDER, config(&disk, devices, (content, images, true, sequencing)))
+    };
+    let refused = [
+        (Content::Command, None, Sequencing::Ssn, "command records are replayed in a serial order"),
+        (Content::Adaptive, None, Sequencing::Ssn, "adaptive records are replayed in a serial order"),
+        (
+            Content::Physiological,
+            None,
+            Sequencing::Ssn,
+            "physiological records are replayed in a serial order",
+        ),
+        (Content::Physiological, None, Sequencing::Gsn, "physiological records are numbered by one clock"),
+        (Content::Logical, Some(Images::Columns), Sequencing::Ssn, "it must be logged whole"),
+    ];
+    for (content, images, sequencing, why) in refused {
+        let error = open(content, images, sequencing, 1).expect_err("it is refused");
+        assert!(error.to_string().contains(why), "{error}");
+        assert_eq!(error.sqlstate(), "22023");
+    }
+    let error = open(Content::Command, None, Sequencing::Serial, 2).expect_err("it is refused");
+    assert!(error.to_string().contains("to one device, not to 2"), "{error}");
+    for (content, images, undo, sequencing) in logs() {
+        let disk: Arc<dyn Disk> = Arc::new(CrashingDisk::default());
+        Database::open(FOLDER, config(&disk, 1, (content, images, undo, sequencing))).unwrap();
+    }
+    assert_eq!(logs().count(), 23);
 }
 
 /// What a client knows.
@@ -121,7 +164,8 @@ fn check(disk: &Arc<dyn Disk>, (devices, log): (usize, Log), ledger: &Ledger, co
 
 #[test]
 fn a_crash_at_every_call_loses_nothing() {
-    for (devices, log) in [1, 2].into_iter().flat_map(|devices| LOGS.map(|log| (devices, log))) {
+    let all = [1, 2].into_iter().flat_map(|devices| logs().map(move |log| (devices, log)));
+    for (devices, log) in all.filter(|(devices, log)| log.3.admits_devices(*devices).is_ok()) {
         let whole = CrashingDisk::default();
         let shared: Arc<dyn Disk> = Arc::new(whole.clone());
         let mut ledger = Ledger::default();
@@ -164,8 +208,9 @@ fn check_and_go_on(
 /// A folder may be opened with another content each time: what its log holds then is of another kind than before.
 #[test]
 fn every_content_follows_every_other() {
-    for (log, next) in LOGS.into_iter().flat_map(|log| LOGS.map(|next| (log, next))) {
-        for crash in (60..400).step_by(23) {
+    let pairs = logs().flat_map(|log| logs().map(move |next| (log, next)));
+    for (place, (log, next)) in pairs.enumerate() {
+        for crash in (60 + place as u64 % 83..400).step_by(83) {
             let disk = CrashingDisk::default();
             disk.crash_after(crash);
             let shared: Arc<dyn Disk> = Arc::new(disk.clone());
@@ -197,7 +242,7 @@ fn has_schema(mut session: reprise::Session) -> bool {
 
 #[test]
 fn a_failing_disk_loses_nothing() {
-    LOGS.into_iter().for_each(fail_at_every_call);
+    logs().for_each(fail_at_every_call);
 }
 
 fn fail_at_every_call(log: Log) {
@@ -250,7 +295,7 @@ fn closed(log: Log) -> (CrashingDisk, PathBuf, u64, usize, Ledger) {
 
 #[test]
 fn every_changed_byte_of_the_log_is_refused_or_harmless() {
-    LOGS.into_iter().for_each(change_every_byte);
+    logs().for_each(change_every_byte);
 }
 
 fn change_every_byte(log: Log) {
@@ -282,7 +327,7 @@ fn change_every_byte(log: Log) {
 
 #[test]
 fn a_log_cut_at_any_byte_is_refused() {
-    LOGS.into_iter().for_each(cut_at_every_byte);
+    logs().for_each(cut_at_every_byte);
 }
 
 fn cut_at_every_byte(log: Log) {
