@@ -7,17 +7,17 @@
 //! Invariants: 1. number, open segment and allocated bytes change under the latch only, so every record of a closed segment
 //! has at most the number at which it was closed, and every later one has more. 2. bytes below `allocated` belong to the
 //! workers that took them until `filled` has caught up, and to the logger from then until it empties the segment.
-//! Held by: `concurrent_records_all_arrive_whole`, and the models of `sequencing/model.rs` (loom).
+//! Held by: `concurrent_records_all_arrive_whole`, and the models of `sequencing/model.rs` (loom, shuttle).
 #![allow(unsafe_code)]
 
-use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering, spin_loop, yield_now};
+use crate::sync::{AtomicU64, AtomicUsize, Latch, LatchGuard, Ordering, spin_loop, yield_now};
 use catalog::CommitOrder;
 use crossbeam_utils::CachePadded;
 use std::cell::UnsafeCell;
 
 /// Most bytes of a segment.
 pub(crate) const SEGMENT: usize = 4 << 20;
-/// Looks at the latch before others are let run.
+/// Looks at a segment before others are let run.
 const PATIENCE: u32 = 64;
 
 struct Segment {
@@ -37,7 +37,7 @@ impl Segment {
 
 /// Two segments, one of them open.
 pub struct LogBuffer {
-    latch: CachePadded<AtomicBool>,
+    latch: CachePadded<Latch>,
     /// The greatest number here so far.
     number: AtomicU64,
     /// A number that is drawn and whose record has no room yet; 0 when there is none.
@@ -66,14 +66,17 @@ pub struct Room {
 
 /// The buffer's latch, held.
 #[derive(Debug)]
-pub struct Latched<'a>(&'a LogBuffer);
+pub struct Latched<'a> {
+    buffer: &'a LogBuffer,
+    _guard: LatchGuard<'a>,
+}
 
 impl LogBuffer {
     /// A buffer whose segments, and so batches, are at most a number of bytes.
     pub(crate) fn new(largest_batch: usize, number: CommitOrder) -> Self {
         let capacity = SEGMENT.min(largest_batch);
         Self {
-            latch: CachePadded::new(AtomicBool::new(false)),
+            latch: CachePadded::default(),
             number: AtomicU64::new(number.0),
             drawn: AtomicU64::new(0),
             current: AtomicUsize::new(0),
@@ -94,16 +97,7 @@ impl LogBuffer {
     /// Takes the latch.
     #[inline]
     pub fn latch(&self) -> Latched<'_> {
-        let mut looks = 0u32;
-        // ORDERING: Acquire pairs with the Release in `drop`: what was changed under the latch is seen.
-        while self.latch.swap(true, Ordering::Acquire) {
-            looks += 1;
-            if looks.is_multiple_of(PATIENCE) {
-                yield_now();
-            }
-            spin_loop();
-        }
-        Latched(self)
+        Latched { buffer: self, _guard: self.latch.hold() }
     }
 
     /// Copies a record into its room.
@@ -184,27 +178,27 @@ impl Latched<'_> {
     /// The greatest number here so far.
     #[inline]
     pub fn number(&self) -> CommitOrder {
-        self.0.number()
+        self.buffer.number()
     }
 
     /// Makes all later numbers greater than one. Returns the greatest number here so far.
     #[inline]
     pub fn raise(&self, number: CommitOrder) -> CommitOrder {
         let raised = self.number().max(number);
-        self.0.number.store(raised.0, Ordering::SeqCst);
+        self.buffer.number.store(raised.0, Ordering::SeqCst);
         raised
     }
 
     /// Whether there is room for a record.
     pub fn has_room(&self, bytes: usize) -> bool {
-        self.0.has_room(bytes)
+        self.buffer.has_room(bytes)
     }
 
     /// Takes room for a record; `None` while the segment is full.
     #[inline]
     pub fn take_room(&self, bytes: usize) -> Option<Room> {
-        let place = self.0.current.load(Ordering::Relaxed);
-        let segment = &self.0.segments[place];
+        let place = self.buffer.current.load(Ordering::Relaxed);
+        let segment = &self.buffer.segments[place];
         let start = segment.allocated.load(Ordering::Relaxed) as usize;
         if start + bytes > segment.bytes.len() {
             return None;
@@ -215,30 +209,24 @@ impl Latched<'_> {
 
     /// Says that a number is drawn here whose record takes its room later. One at a time: a worker has its buffer alone.
     pub fn begin_draw(&self, number: CommitOrder) {
-        debug_assert_eq!(self.0.drawn.load(Ordering::Relaxed), 0);
-        self.0.drawn.store(number.0, Ordering::Relaxed);
+        debug_assert_eq!(self.buffer.drawn.load(Ordering::Relaxed), 0);
+        self.buffer.drawn.store(number.0, Ordering::Relaxed);
     }
 
     /// Says that the record of the number that was drawn has its room, or will never come.
     pub fn end_draw(&self) {
-        self.0.drawn.store(0, Ordering::Relaxed);
+        self.buffer.drawn.store(0, Ordering::Relaxed);
     }
 
     /// Whether all that was numbered here is durable.
     pub(crate) fn is_settled(&self) -> bool {
         let allocated = |segment: &Segment| segment.allocated.load(Ordering::Acquire);
-        self.0.drawn.load(Ordering::Relaxed) == 0 && self.0.segments.iter().all(|own| allocated(own) == 0)
+        self.buffer.drawn.load(Ordering::Relaxed) == 0
+            && self.buffer.segments.iter().all(|own| allocated(own) == 0)
     }
 }
 
-impl Drop for Latched<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        self.0.latch.store(false, Ordering::Release);
-    }
-}
-
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicBool;

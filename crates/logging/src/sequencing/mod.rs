@@ -9,7 +9,7 @@ mod durability;
 mod epoch;
 mod group;
 mod gsn;
-#[cfg(all(test, loom))]
+#[cfg(all(test, any(loom, shuttle)))]
 mod model;
 mod queue;
 mod serial;
