@@ -81,6 +81,7 @@ pub fn load<R: Rows>(
                 if row.words.len() < store.definition().layout.fixed_words() {
                     return Err(corrupt("a row is shorter than its table's").into());
                 }
+                let order = row.order.unwrap_or(order);
                 match rows.add(store, row, order, &mut scratch, &mut worker)? {
                     true => Ok(()),
                     false => {

@@ -1,7 +1,7 @@
 //! The manifest: which parts make up the newest checkpoint, and the definitions at its time.
 //!
-//! Layout: magic (8 bytes), format version (u32), then varints: commit order bound, number of the checkpoint,
-//! statements (count, then length and text of each), parts (count, then table, rows, bytes, length and path of each),
+//! Layout: magic (8 bytes), format version (u32), then varints: commit order bound, number of the checkpoint, since version 2
+//! its consistency (0 consistent, 1 fuzzy), statements (count, then length and text of each), parts (count, then table, rows, bytes, length and path of each),
 //! and the CRC-32C of everything before (u32). This is the only description of that layout.
 
 use crate::CheckpointError;
@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 
 const NAME: &str = "checkpoint";
 const MAGIC: &[u8; 8] = b"RPRSCKP\n";
-const VERSION: u32 = 1;
+/// Version 1 knew consistent checkpoints only.
+const VERSION: u32 = 2;
+const OLDEST_VERSION: u32 = 1;
 
 /// One file of rows of one table.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -27,10 +29,23 @@ pub struct Part {
     pub path: PathBuf,
 }
 
+/// Of which moment the rows of a checkpoint are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Consistency {
+    /// All of one: the checkpoint holds exactly the transactions ordered before its bound.
+    #[default]
+    Consistent,
+    /// Each of its own, with its number: the checkpoint holds everything numbered before its bound, and some of what came
+    /// later; replay lets the last writer of each row win.
+    Fuzzy,
+}
+
 /// A checkpoint.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Manifest {
-    /// It holds the transactions ordered before this.
+    /// Of which moment its rows are.
+    pub consistency: Consistency,
+    /// It holds the transactions ordered before this; replay begins here.
     pub bound: CommitOrder,
     /// Counts checkpoints.
     pub number: u64,
@@ -56,6 +71,7 @@ impl Manifest {
         };
         put_varint(self.bound.0, &mut bytes);
         put_varint(self.number, &mut bytes);
+        put_varint((self.consistency == Consistency::Fuzzy).into(), &mut bytes);
         put_varint(self.statements.len() as u64, &mut bytes);
         for statement in &self.statements {
             text(statement, &mut bytes);
@@ -72,7 +88,7 @@ impl Manifest {
         bytes
     }
 
-    fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+    fn decode(bytes: &[u8], version: u32) -> Result<Self, DecodeError> {
         fn text(reader: &mut Reader<'_>) -> Result<String, DecodeError> {
             let length = usize::try_from(reader.varint()?).map_err(|_| DecodeError)?;
             String::from_utf8(reader.take(length)?.to_vec()).map_err(|_| DecodeError)
@@ -80,6 +96,14 @@ impl Manifest {
         let mut reader = Reader::new(bytes);
         let bound = CommitOrder(reader.varint()?);
         let number = reader.varint()?;
+        let consistency = match version {
+            1 => Consistency::Consistent,
+            _ => match reader.varint()? {
+                0 => Consistency::Consistent,
+                1 => Consistency::Fuzzy,
+                _ => return Err(DecodeError),
+            },
+        };
         let statements = (0..reader.varint()?).map(|_| text(&mut reader)).collect::<Result<_, _>>()?;
         let parts = (0..reader.varint()?)
             .map(|_| {
@@ -91,7 +115,7 @@ impl Manifest {
                 })
             })
             .collect::<Result<_, _>>()?;
-        Ok(Self { bound, number, statements, parts })
+        Ok(Self { consistency, bound, number, statements, parts })
     }
 
     /// Reads the manifest of a data folder; `None` when no checkpoint was published yet.
@@ -116,10 +140,10 @@ impl Manifest {
         let mut reader = Reader::new(rest);
         let malformed = |_| corrupt(CorruptionKind::Malformed("the manifest ends early"));
         let version = u32::from_le_bytes(reader.array().map_err(malformed)?);
-        if version != VERSION {
+        if !(OLDEST_VERSION..=VERSION).contains(&version) {
             return Err(corrupt(CorruptionKind::UnknownVersion(version)));
         }
-        Self::decode(&rest[4..]).map(Some).map_err(malformed)
+        Self::decode(&rest[4..], version).map(Some).map_err(malformed)
     }
 
     /// Publishes the checkpoint. Its parts are durable.

@@ -1,18 +1,17 @@
 //! Part files: rows of one table, in blocks.
 //!
-//! Layout: magic (8 bytes), format version (u32: 1, or 2 where rows have slots), table (u32), then blocks: length of the
-//! rows (u32), their CRC-32C (u32), the rows. A row is its length in words (u32), its slot where rows have them (u32), and
-//! its words, little-endian, as `catalog::RowLayout` lays them out. This is the only description of that layout.
+//! Layout: magic (8 bytes), format version (u32: 1, 2 where rows have slots, 3 where they have numbers, 4 with both), table
+//! (u32), then blocks: length of the rows (u32), their CRC-32C (u32), the rows. A row is its length in words (u32), its slot
+//! where rows have them (u32), its number where rows have them (u64), and its words, little-endian, as `catalog::RowLayout`
+//! lays them out. This is the only description of that layout.
 
 use crate::CheckpointError;
-use catalog::TableId;
+use catalog::{CommitOrder, TableId};
 use logging::disk::{DiskFile, SharedDisk};
 use logging::{CorruptionKind, LogError};
 use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 8] = b"RPRSPRT\n";
-const VERSION: u32 = 1;
-const VERSION_WITH_SLOTS: u32 = 2;
 const HEADER: usize = 16;
 const BLOCK_HEADER: usize = 8;
 /// A block is written once it has this many bytes.
@@ -23,15 +22,35 @@ const BLOCK: usize = 1 << 20;
 pub struct PartRow<'a> {
     /// The slot that it had.
     pub slot: Option<u32>,
+    /// The number of its last writer, where rows are of different moments.
+    pub order: Option<CommitOrder>,
     /// Its words.
     pub words: &'a [u64],
+}
+
+/// What rows have beside their words.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Form {
+    pub(crate) has_slots: bool,
+    pub(crate) has_orders: bool,
+}
+
+impl Form {
+    fn version(self) -> u32 {
+        1 + u32::from(self.has_slots) + 2 * u32::from(self.has_orders)
+    }
+
+    fn of_version(version: u32) -> Option<Self> {
+        let flags = version.checked_sub(1).filter(|flags| *flags < 4)?;
+        Some(Self { has_slots: flags & 1 != 0, has_orders: flags & 2 != 0 })
+    }
 }
 
 pub(crate) struct PartWriter {
     file: Box<dyn DiskFile>,
     path: PathBuf,
     block: Vec<u8>,
-    has_slots: bool,
+    form: Form,
     pub(crate) bytes: u64,
     pub(crate) rows: u64,
 }
@@ -41,22 +60,24 @@ impl PartWriter {
         disk: &SharedDisk,
         path: PathBuf,
         table: TableId,
-        has_slots: bool,
+        form: Form,
     ) -> Result<Self, LogError> {
         let file = disk.create(&path).map_err(|error| LogError::io("create", &path, error))?;
         let mut header = MAGIC.to_vec();
-        let version = if has_slots { VERSION_WITH_SLOTS } else { VERSION };
-        header.extend_from_slice(&version.to_le_bytes());
+        header.extend_from_slice(&form.version().to_le_bytes());
         header.extend_from_slice(&table.0.to_le_bytes());
         file.write_at(0, &header).map_err(|error| LogError::io("write", &path, error))?;
-        Ok(Self { file, path, block: vec![0; BLOCK_HEADER], has_slots, bytes: HEADER as u64, rows: 0 })
+        Ok(Self { file, path, block: vec![0; BLOCK_HEADER], form, bytes: HEADER as u64, rows: 0 })
     }
 
-    pub(crate) fn add(&mut self, PartRow { slot, words }: PartRow<'_>) -> Result<(), LogError> {
+    pub(crate) fn add(&mut self, PartRow { slot, order, words }: PartRow<'_>) -> Result<(), LogError> {
         self.block.extend_from_slice(&(words.len() as u32).to_le_bytes());
-        if self.has_slots {
+        if self.form.has_slots {
             let slot = slot.expect("each record of a table with slots has one");
             self.block.extend_from_slice(&slot.to_le_bytes());
+        }
+        if self.form.has_orders {
+            self.block.extend_from_slice(&order.unwrap_or_default().0.to_le_bytes());
         }
         for word in words {
             self.block.extend_from_slice(&word.to_le_bytes());
@@ -107,13 +128,10 @@ pub(crate) fn read_part(
     }
     let mut header = [0; HEADER];
     file.read_at(0, &mut header).map_err(io)?;
-    let has_slots = header[8..12] == VERSION_WITH_SLOTS.to_le_bytes();
-    if header[..8] != *MAGIC
-        || !has_slots && header[8..12] != VERSION.to_le_bytes()
-        || header[12..] != table.0.to_le_bytes()
-    {
+    let form = Form::of_version(u32::from_le_bytes([header[8], header[9], header[10], header[11]]));
+    let (Some(form), true) = (form, header[..8] == *MAGIC && header[12..] == table.0.to_le_bytes()) else {
         return Err(corrupt(0, CorruptionKind::Malformed("this is no part of this checkpoint")));
-    }
+    };
     let mut offset = HEADER as u64;
     let (mut block, mut words) = (Vec::new(), Vec::new());
     while offset < bytes {
@@ -133,10 +151,17 @@ pub(crate) fn read_part(
         while let Some((count, tail)) = rest.split_first_chunk::<4>() {
             let too_long = || corrupt(offset, CorruptionKind::Malformed("a row is longer than its block"));
             let count = u32::from_le_bytes(*count) as usize * 8;
-            let (slot, tail) = match has_slots {
+            let (slot, tail) = match form.has_slots {
                 true => {
                     let (slot, tail) = tail.split_first_chunk::<4>().ok_or_else(too_long)?;
                     (Some(u32::from_le_bytes(*slot)), tail)
+                }
+                false => (None, tail),
+            };
+            let (order, tail) = match form.has_orders {
+                true => {
+                    let (order, tail) = tail.split_first_chunk::<8>().ok_or_else(too_long)?;
+                    (Some(CommitOrder(u64::from_le_bytes(*order))), tail)
                 }
                 false => (None, tail),
             };
@@ -144,7 +169,7 @@ pub(crate) fn read_part(
             words.clear();
             let chunks = row_bytes.chunks_exact(8);
             words.extend(chunks.map(|chunk| u64::from_le_bytes(chunk.try_into().expect("eight bytes"))));
-            row(PartRow { slot, words: &words })?;
+            row(PartRow { slot, order, words: &words })?;
             rest = tail;
         }
         offset = end;

@@ -1,11 +1,14 @@
-//! Writing a checkpoint: the snapshot is opened, threads walk ranges of the tables, the manifest is replaced.
+//! Writing a checkpoint: threads walk ranges of the tables, the manifest is replaced. A consistent one opens the snapshot
+//! before that; a fuzzy one takes rows as they come, waiting for locked ones.
+//! Paper: Poplar §5 (fuzzy checkpoints). Differs: rows that are gone count, too, among the numbers that must be durable.
 //!
-//! Invariants: 1. the checkpoint holds exactly the transactions ordered before its bound. 2. it is published only once
-//! all of those are durable in the log, so it never holds what a crash of the log would take back.
-//! Held by: `crates/reprise/tests/checkpoints.rs`.
+//! Invariants: 1. a consistent checkpoint holds exactly the transactions ordered before its bound; a fuzzy one holds all of
+//! them, as they were durable, and so done, before its rows were read. 2. it is published only once everything that it holds
+//! is durable in the log, so it never holds what a crash of the log would take back.
+//! Held by: `crates/reprise/tests/checkpoints.rs`, `fuzzy_checkpoints.rs`.
 
-use crate::part::{PartRow, PartWriter};
-use crate::{CheckpointError, Manifest, Part};
+use crate::part::{Form, PartRow, PartWriter};
+use crate::{CheckpointError, Consistency, Manifest, Part};
 use catalog::CommitOrder;
 use logging::LogError;
 use logging::disk::SharedDisk;
@@ -13,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use storage::{Cursor, Direction, TableStore, Worker};
+use storage::{Cursor, Direction, RowWords, TableStore, Worker};
 use transaction::Tables;
 
 /// Rows of a part file, about.
@@ -22,7 +25,7 @@ const ROWS_PER_RANGE: usize = 50_000;
 /// What was written.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CheckpointSummary {
-    /// It holds the transactions ordered before this.
+    /// It holds the transactions ordered before this; replay begins here.
     pub bound: CommitOrder,
     /// Rows.
     pub rows: u64,
@@ -38,42 +41,73 @@ struct Range<'a> {
     upper: Option<Vec<u8>>,
 }
 
-/// Writes and publishes a checkpoint of all tables. `folders` are where parts go, in turn; `complete` returns once
-/// everything up to a number is durable in the log; `shadows` are folders inside the data folder that hold other logs of the same transactions:
-/// it is published there too. The definitions must not change meanwhile.
+/// Where a checkpoint goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Destination<'a> {
+    /// The disk.
+    pub disk: &'a SharedDisk,
+    /// The data folder.
+    pub folder: &'a Path,
+    /// Folders inside the data folder that hold other logs of the same transactions: it is published there, too.
+    pub shadows: &'a [PathBuf],
+    /// Where parts go, in turn.
+    pub devices: &'a [PathBuf],
+}
+
+/// The rows of which moment are written.
+#[derive(Clone, Copy, Debug)]
+enum Moment {
+    /// Those just below a bound.
+    Before(CommitOrder),
+    /// Whatever there is when each is read.
+    Any,
+}
+
+/// Writes and publishes a checkpoint of all tables. `durable` tells up to which number everything is durable in the log, and
+/// `complete` returns once everything up to a number is. The definitions must not change meanwhile.
 ///
 /// # Errors
 /// A device is full, or fails; the checkpoint before is then still the newest.
 pub fn write(
-    disk: &SharedDisk,
-    (folder, shadows): (&Path, &[PathBuf]),
-    folders: &[PathBuf],
+    to: Destination<'_>,
+    consistency: Consistency,
     statements: Vec<String>,
     tables: &Tables,
     threads: usize,
+    durable: impl FnOnce() -> CommitOrder,
     complete: impl FnOnce(CommitOrder) -> Result<(), LogError>,
 ) -> Result<(Manifest, CheckpointSummary), CheckpointError> {
+    let Destination { disk, folder, shadows, devices } = to;
     let begun = Instant::now();
     let number = Manifest::read(disk, folder)?.map_or(1, |last| last.number + 1);
-    let bound = tables.snapshot.open(&tables.epochs);
-    let written = write_parts(disk, folders, number, tables, bound, threads);
-    tables.snapshot.close();
-    let parts = written?;
-    complete(CommitOrder(bound.0 - 1))?;
-    for folder in folders {
-        let name = part_folder(folder, number);
+    let (bound, (parts, last)) = match consistency {
+        Consistency::Consistent => {
+            let bound = tables.snapshot.open(&tables.epochs);
+            let written = write_parts((disk, devices), number, tables, Moment::Before(bound), threads);
+            tables.snapshot.close();
+            (bound, written?)
+        }
+        Consistency::Fuzzy => {
+            // Before any row is read: what is numbered up to here is done, and so in them (DESIGN §7).
+            let bound = CommitOrder(durable().0 + 1);
+            (bound, write_parts((disk, devices), number, tables, Moment::Any, threads)?)
+        }
+    };
+    complete(last.max(CommitOrder(bound.0 - 1)))?;
+    for device in devices {
+        let name = part_folder(device, number);
         disk.sync_folder(&name).map_err(|error| LogError::io("sync", &name, error))?;
-        disk.sync_folder(folder).map_err(|error| LogError::io("sync", folder, error))?;
+        disk.sync_folder(device).map_err(|error| LogError::io("sync", device, error))?;
     }
     // Paths inside the data folder are kept relative to it, so that the folder can be moved.
     let relative = |path: PathBuf| path.strip_prefix(folder).map(Path::to_path_buf).unwrap_or(path);
     let parts: Vec<Part> = parts.into_iter().map(|part| Part { path: relative(part.path), ..part }).collect();
-    let manifest = Manifest { bound, number, statements, parts };
+    let manifest = Manifest { consistency, bound, number, statements, parts };
     for shadow in shadows {
         manifest.as_seen_from_inside().publish(disk, shadow)?;
     }
     manifest.publish(disk, folder)?;
-    remove_others(disk, folders, number)?;
+    remove_others(disk, devices, number)?;
     let sum = |of: fn(&Part) -> u64| manifest.parts.iter().map(of).sum();
     let summary = CheckpointSummary {
         bound,
@@ -102,14 +136,14 @@ fn remove_others(disk: &SharedDisk, folders: &[PathBuf], number: u64) -> Result<
     Ok(())
 }
 
+/// Writes the rows; returns the parts, and the greatest number of any row.
 fn write_parts(
-    disk: &SharedDisk,
-    folders: &[PathBuf],
+    (disk, folders): (&SharedDisk, &[PathBuf]),
     number: u64,
     tables: &Tables,
-    bound: CommitOrder,
+    moment: Moment,
     threads: usize,
-) -> Result<Vec<Part>, CheckpointError> {
+) -> Result<(Vec<Part>, CommitOrder), CheckpointError> {
     for folder in folders {
         let name = part_folder(folder, number);
         disk.create_folder(&name).map_err(|error| LogError::io("create", &name, error))?;
@@ -122,27 +156,32 @@ fn write_parts(
     }
     let ranges = ranges(tables, &mut workers[0]);
     let (next, parts) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let run = |mut worker: Worker| -> Result<(), CheckpointError> {
+    let run = |mut worker: Worker| -> Result<CommitOrder, CheckpointError> {
+        let mut last = CommitOrder(0);
         loop {
             let place = next.fetch_add(1, Ordering::Relaxed);
-            let Some(range) = ranges.get(place) else { return Ok(()) };
+            let Some(range) = ranges.get(place) else { return Ok(last) };
             let table = range.store.definition().id;
             let folder = part_folder(&folders[place % folders.len()], number);
             let path = folder.join(format!("part-{place:06}"));
-            let mut writer = PartWriter::create(disk, path.clone(), table, range.store.has_slots())?;
-            write_range(range, bound, &mut writer, &mut worker)?;
+            let has_orders = matches!(moment, Moment::Any);
+            let form = Form { has_slots: range.store.has_slots(), has_orders };
+            let mut writer = PartWriter::create(disk, path.clone(), table, form)?;
+            last = last.max(write_range(range, moment, &mut writer, &mut worker)?);
             writer.finish()?;
             let part = Part { table, rows: writer.rows, bytes: writer.bytes, path };
             parts.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(part);
         }
     };
-    std::thread::scope(|scope| {
+    let last = std::thread::scope(|scope| {
         let running: Vec<_> = workers.into_iter().map(|worker| scope.spawn(|| run(worker))).collect();
-        running.into_iter().try_for_each(|thread| thread.join().expect("a checkpoint thread does not panic"))
+        running.into_iter().try_fold(CommitOrder(0), |last, thread| {
+            Ok::<_, CheckpointError>(last.max(thread.join().expect("a checkpoint thread does not panic")?))
+        })
     })?;
     let mut parts = parts.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     parts.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(parts)
+    Ok((parts, last))
 }
 
 /// Cuts all tables into ranges.
@@ -163,15 +202,16 @@ fn ranges<'a>(tables: &'a Tables, worker: &mut Worker) -> Vec<Range<'a>> {
     ranges
 }
 
+/// Writes the rows of a range; returns the greatest number of any.
 fn write_range(
     range: &Range<'_>,
-    bound: CommitOrder,
+    moment: Moment,
     writer: &mut PartWriter,
     worker: &mut Worker,
-) -> Result<(), CheckpointError> {
+) -> Result<CommitOrder, CheckpointError> {
     let mut cursor = Cursor::default();
     cursor.open(&range.lower, range.upper.as_deref(), Direction::Forward);
-    let mut image: Vec<u64> = Vec::new();
+    let (mut image, mut last): (Vec<u64>, _) = (Vec::new(), CommitOrder(0));
     loop {
         // Records stay valid only while the worker is active, so a leaf is done before it leaves.
         worker.enter();
@@ -179,18 +219,26 @@ fn write_range(
         let mut result = Ok(());
         while let Some(address) = cursor.next_buffered() {
             let record = TableStore::record(address);
-            let present = record.read_at(bound, |words| {
+            let copy = |words: RowWords<'_>| {
                 image.clear();
                 image.extend((0..words.capacity()).map(|word| words.load(word)));
-            });
-            if present.is_some() && result.is_ok() {
-                result = writer.add(PartRow { slot: record.slot(), words: &image });
+            };
+            let (is_present, order) = match moment {
+                Moment::Before(bound) => (record.read_at(bound, copy).is_some(), None),
+                Moment::Any => {
+                    let (state, row) = record.read_now(copy);
+                    last = last.max(state.order());
+                    (row.is_some(), Some(state.order()))
+                }
+            };
+            if is_present && result.is_ok() {
+                result = writer.add(PartRow { slot: record.slot(), order, words: &image });
             }
         }
         worker.exit();
         result?;
         if !more {
-            return Ok(());
+            return Ok(last);
         }
     }
 }

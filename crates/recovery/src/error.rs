@@ -1,5 +1,6 @@
 //! Why a database could not be recovered.
 
+use crate::Method;
 use catalog::CommitOrder;
 use checkpoint::CheckpointError;
 use logging::LogError;
@@ -55,6 +56,11 @@ pub enum RecoveryError {
         "this method takes the newest write of each row alone, but the log holds only the columns that changed (--differential on); llr-p replays it"
     )]
     ColumnsOnly,
+    /// The rows of the checkpoint are of different moments.
+    #[error(
+        "the checkpoint is a fuzzy one, upon which the last writer of each row wins: poplar, llr and plr replay that, {0} does not"
+    )]
+    FuzzyCheckpoint(Method),
     /// Two rows of a physical log have one key.
     #[error("two slots of {table} hold rows with one key: the log does not fit the checkpoint")]
     SlotsDisagree {

@@ -193,8 +193,22 @@ impl LogContents {
             }
             lasts.push(last);
         }
-        self.places.sort_unstable_by_key(|place| (place.order, place.log, place.batch, place.offset));
         Ok(lasts)
+    }
+
+    /// Puts the records in commit order; or, between definitions, as they lie on their devices.
+    pub(crate) fn arrange(&mut self, by_device: bool) {
+        let is_definition = |place: &&Place| place.kind == RecordKind::Definition;
+        let mut definitions: Vec<_> = self.places.iter().filter(is_definition).map(|own| own.order).collect();
+        if !by_device {
+            self.places.sort_unstable_by_key(|place| (place.order, place.log, place.batch, place.offset));
+        } else if !definitions.is_empty() {
+            definitions.sort_unstable();
+            // How many definitions come before it; each of those is between two segments.
+            let segment = |place: &Place| 2 * definitions.partition_point(|order| *order < place.order);
+            self.places
+                .sort_by_key(|place| segment(place) + usize::from(place.kind == RecordKind::Definition));
+        }
     }
 
     /// Transactions to replay.
@@ -207,12 +221,12 @@ impl LogContents {
         self.places.is_empty()
     }
 
-    /// The records, in commit order.
+    /// The records, as they are arranged: in commit order where nothing else is said.
     pub fn records(&self) -> impl Iterator<Item = (CommitOrder, content::Record<'_>)> {
         (0..self.len()).map(|place| self.record(place))
     }
 
-    /// The record at a place in commit order.
+    /// The record at a place.
     pub fn record(&self, place: usize) -> (CommitOrder, content::Record<'_>) {
         let place = self.places[place];
         let batch = &self.logs[place.log as usize].batches[place.batch as usize];
@@ -222,7 +236,12 @@ impl LogContents {
 
     /// The order of the last record; the first of all orders when there is none.
     pub fn last_order(&self) -> CommitOrder {
-        self.places.last().map(|place| place.order).unwrap_or_default()
+        self.places.iter().map(|place| place.order).max().unwrap_or_default()
+    }
+
+    /// The order of the record at a place.
+    pub fn order(&self, place: usize) -> CommitOrder {
+        self.places[place].order
     }
 
     /// What the record at a place is.

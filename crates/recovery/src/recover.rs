@@ -3,7 +3,7 @@
 use crate::replay::{self, Latches, Method, ReplayBreakdown, ReplayMode, State, ThreadTimes};
 use crate::{Progress, RecoveryError, Stage, load_logs};
 use catalog::{CommitOrder, Epoch};
-use checkpoint::Manifest;
+use checkpoint::{Consistency, Manifest};
 use logging::PepochFile;
 use logging::content::RecordKind;
 use logging::disk::SharedDisk;
@@ -152,6 +152,8 @@ pub struct Recovered {
     pub log_files: Vec<Vec<(PathBuf, CommitOrder)>>,
     /// What the records were that were replayed.
     pub kinds: BTreeSet<RecordKind>,
+    /// Of which moment the checkpoint was.
+    pub consistency: Consistency,
     /// Transactions that were undone, in the order in which they were. That they are is to be logged before anything else.
     pub undone: Vec<CommitOrder>,
     /// How it went.
@@ -191,14 +193,16 @@ pub fn recover(
 
     progress.begin(Stage::Log, 0);
     let reading = Instant::now();
-    let log = load_logs(disk, folder, &pepoch, from)?;
+    let mut log = load_logs(disk, folder, &pepoch, from)?;
     report.log_load_s = reading.elapsed().as_secs_f64();
     report.log_bytes = log.bytes;
     report.record_bytes = log.record_bytes;
     report.discarded = log.discarded;
     report.torn = log.torn();
     report.transactions = log.transactions;
-    let method = config.method.chosen(&log.kinds)?;
+    let consistency = manifest.as_ref().map(|manifest| manifest.consistency).unwrap_or_default();
+    let method = config.method.chosen(&log.kinds, consistency)?;
+    log.arrange(method == Method::Poplar);
     report.method = method;
 
     let loading = Instant::now();
@@ -235,7 +239,7 @@ pub fn recover(
     progress.begin(Stage::Done, 0);
     report.total_s = begun.elapsed().as_secs_f64();
     let (log_files, kinds, undone) = (log.files, log.kinds, replayed.undone);
-    Ok(Recovered { schema, statements, tables, pepoch, log_files, kinds, undone, report })
+    Ok(Recovered { schema, statements, tables, pepoch, log_files, kinds, consistency, undone, report })
 }
 
 /// Applies the definitions of a checkpoint.

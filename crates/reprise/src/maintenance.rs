@@ -4,8 +4,8 @@ use crate::Error;
 use crate::adaptive::Adaptive;
 use crate::database::Inner;
 use catalog::{CommitOrder, Epoch};
-use checkpoint::CheckpointSummary;
-use logging::Content;
+use checkpoint::{CheckpointSummary, Consistency, Destination};
+use logging::{Content, Numbering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
@@ -22,13 +22,24 @@ impl Inner {
         let logged_ns = self.adaptive.logged_ns();
         // What a transaction logs before it draws its order may be of an earlier epoch, but not of one that is complete.
         let incomplete = version.tables.epochs.completed(|_| true).0 + 1;
+        let to = Destination {
+            disk: &self.config.disk,
+            folder: &self.folder,
+            shadows: &self.logs.shadows,
+            devices: &self.devices,
+        };
+        // Where the last writer of a row wins anyway, nobody needs to keep old rows for the checkpoint.
+        let consistency = match self.logs.numbering {
+            Numbering::Logs => Consistency::Fuzzy,
+            Numbering::Clock | Numbering::LogsAndReads => Consistency::Consistent,
+        };
         let (_, summary) = checkpoint::write(
-            &self.config.disk,
-            (&self.folder, &self.logs.shadows),
-            &self.devices,
+            to,
+            consistency,
             version.statements.clone(),
             &version.tables,
             self.config.checkpoint_threads,
+            || self.logs.durable().unwrap_or_default(),
             |number| self.logs.complete(number),
         )
         .map_err(Error::Checkpoint)?;

@@ -2,6 +2,7 @@
 
 use crate::logs::{self, Logs, Recorded};
 use crate::{Config, Error};
+use checkpoint::Consistency;
 use logging::disk::SharedDisk;
 use logging::{Content, Incarnation, LogConfig, LogError, LogStart, Numbering, PepochFile};
 use recovery::Recovered;
@@ -37,7 +38,9 @@ pub(crate) fn suit(
     if config.sequencing.numbering() == Numbering::LogsAndReads {
         recovered.tables = recovered.tables.with_read_numbers();
     }
-    let needs_checkpoint = lacks_slots || changes_content || !config.shadow_logs.is_empty();
+    let is_fuzzy = recovered.consistency == Consistency::Fuzzy;
+    let needs_snapshot = is_fuzzy && config.sequencing.numbering() != Numbering::Logs;
+    let needs_checkpoint = lacks_slots || changes_content || needs_snapshot || !config.shadow_logs.is_empty();
     // An empty database is one for every log.
     let needs_checkpoint = needs_checkpoint && recovered.holds_anything();
     Ok((recovered, needs_checkpoint))

@@ -7,7 +7,7 @@
 //! Invariant: a transaction whose order is at or above the bound sees the bound before it writes. Held by:
 //! `the_bound_lies_ahead_of_every_drawn_order`, and by checkpoints taken under load (crates/reprise/tests).
 
-use crate::record::RowWords;
+use crate::record::{RecordState, RowWords};
 use crate::{Epochs, Record};
 use catalog::{CommitOrder, Epoch};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -81,6 +81,18 @@ pub(crate) enum SnapshotRow<'a> {
 }
 
 impl Record {
+    /// Runs `read` on the row that this record has, once nobody holds its lock; returns its state, and what `read` made of the
+    /// row, if there is one. `read` may run more than once: it is repeated when a writer came between.
+    pub fn read_now<R>(self, mut read: impl FnMut(RowWords<'_>) -> R) -> (RecordState, Option<R>) {
+        loop {
+            let state = self.stable_state();
+            let result = (!state.is_absent()).then(|| read(self.row()));
+            if self.is_state(state) {
+                return (state, result);
+            }
+        }
+    }
+
     /// Runs `read` on the row that this record had just below `bound`; `None` when it had none. `read` may run more
     /// than once: it is repeated when a writer came between.
     pub fn read_at<R>(self, bound: CommitOrder, mut read: impl FnMut(RowWords<'_>) -> R) -> Option<R> {

@@ -6,6 +6,7 @@ mod clr_p;
 mod llr;
 mod llr_p;
 mod plr;
+mod poplar;
 mod tuples;
 mod values;
 
@@ -14,7 +15,7 @@ pub use tuples::Latches;
 
 use crate::{LogContents, Progress, RecoveryConfig, RecoveryError};
 use catalog::{CommitOrder, ProcedureId};
-use checkpoint::{CheckpointError, Indexes, Manifest};
+use checkpoint::{CheckpointError, Consistency, Indexes, Manifest};
 use clr_p::How;
 use logging::content::RecordKind;
 use logging::disk::SharedDisk;
@@ -47,11 +48,13 @@ pub enum Method {
     Plr,
     /// Physiological records: analysis, redo, undo.
     Aries,
+    /// Logical records, as they lie on their devices, under latches (Poplar).
+    Poplar,
 }
 
 impl Method {
     /// All of them, as the command line names them.
-    pub const NAMES: [(&str, Self); 7] = [
+    pub const NAMES: [(&str, Self); 8] = [
         ("auto", Self::Auto),
         ("clr", Self::Clr),
         ("clr-p", Self::ClrP),
@@ -59,13 +62,14 @@ impl Method {
         ("llr-p", Self::LlrP),
         ("plr", Self::Plr),
         ("aries", Self::Aries),
+        ("poplar", Self::Poplar),
     ];
 
     /// Those that replay a log of a content, the reference or the paper's own first.
     pub fn of(content: logging::Content) -> &'static [Self] {
         match content {
             logging::Content::Command | logging::Content::Adaptive => &[Self::Clr, Self::ClrP],
-            logging::Content::Logical => &[Self::Llr, Self::LlrP],
+            logging::Content::Logical => &[Self::Llr, Self::LlrP, Self::Poplar],
             logging::Content::Physical => &[Self::Plr],
             logging::Content::Physiological => &[Self::Aries],
             _ => &[],
@@ -87,17 +91,30 @@ impl Method {
     ///
     /// # Errors
     /// It does not replay one of them.
-    pub(crate) fn chosen(self, kinds: &BTreeSet<RecordKind>) -> Result<Self, RecoveryError> {
+    pub(crate) fn chosen(
+        self,
+        kinds: &BTreeSet<RecordKind>,
+        consistency: Consistency,
+    ) -> Result<Self, RecoveryError> {
+        // Nothing is replayed upon it where there are only definitions.
+        let is_fuzzy =
+            consistency == Consistency::Fuzzy && kinds.iter().any(|own| *own != RecordKind::Definition);
         let chosen = match self {
             Self::Auto if kinds.iter().all(|kind| *kind == RecordKind::Definition) => Self::ClrP,
             Self::Auto => {
-                let fastest = [Self::LlrP, Self::ClrP, Self::Plr, Self::Aries];
+                let fastest = match is_fuzzy {
+                    true => [Self::Poplar, Self::ClrP, Self::Plr, Self::Aries],
+                    false => [Self::LlrP, Self::ClrP, Self::Plr, Self::Aries],
+                };
                 let fits = |method: &Self| kinds.iter().all(|kind| method.replays(*kind));
                 fastest.into_iter().find(fits).unwrap_or(Self::ClrP)
             }
             // Logs of format version 1 do not tell definitions from other statements, which these methods then find out.
             own => own,
         };
+        if is_fuzzy && !matches!(chosen, Self::Poplar | Self::Llr | Self::Plr) {
+            return Err(RecoveryError::FuzzyCheckpoint(chosen));
+        }
         match kinds.iter().find(|kind| **kind != RecordKind::Statement && !chosen.replays(**kind)) {
             Some(kind) => Err(RecoveryError::holds(*kind)),
             None => Ok(chosen),
@@ -161,7 +178,7 @@ impl State {
             Method::Clr | Method::ClrP | Method::Auto => {
                 checkpoint::load(disk, folder, manifest, (tables, &Indexes::All), threads, done)
             }
-            Method::Llr | Method::LlrP | Method::Aries => {
+            Method::Llr | Method::LlrP | Method::Aries | Method::Poplar => {
                 checkpoint::load(disk, folder, manifest, (tables, &Indexes::Primary), threads, done)
             }
             Method::Plr => checkpoint::load(disk, folder, manifest, (tables, &self.slots), threads, done),
@@ -190,6 +207,7 @@ impl State {
                 (schema, tables)
             }
             Method::Llr => llr::replay(log, schema, tables, all, (threads, config.latches), progress)?,
+            Method::Poplar => poplar::replay(log, schema, tables, all, (threads, config.latches), progress)?,
             Method::LlrP => llr_p::replay(log, schema, tables, all, threads, progress)?,
             Method::Plr => {
                 let on = (schema, tables, &slots);

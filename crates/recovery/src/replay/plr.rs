@@ -86,7 +86,13 @@ impl Rows for SlotArrays {
         let Some(slot) = row.slot else { return Ok(false) };
         let record = store.create_in(slot, row.words, worker)?;
         record.unlock(RecordState::present(order));
-        Ok(array.set(slot, record).is_none())
+        let Some(other) = array.set(slot, record) else { return Ok(true) };
+        record.retire(worker);
+        // A fuzzy checkpoint may hold a row and one that came into its slot later.
+        row.order.inspect(|order| {
+            rewrite(other, *order, Some(row.words), Latches::On, worker);
+        });
+        Ok(row.order.is_some())
     }
 }
 

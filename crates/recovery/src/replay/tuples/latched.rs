@@ -48,7 +48,8 @@ pub(in crate::replay) fn newest_first<'l>(
         progress.set_done(done.fetch_add(count, Ordering::Relaxed) + count);
         result
     })?;
-    tables.epochs.advance_to(log.record(range.end - 1).0.epoch());
+    let last = range.map(|place| log.order(place)).max().unwrap_or_default();
+    tables.epochs.advance_to(last.epoch());
     Ok(())
 }
 
