@@ -4,10 +4,10 @@
 
 mod common;
 
-use common::{open, recovered_digest};
+use common::{open, recovered_digest_of, small};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use reprise::{Error, Value, params};
+use reprise::{Content, Database, Error, Sequencing, Value, params};
 
 const SCHEMA: &str = "
 CREATE TABLE items (id INT PRIMARY KEY, owner INT NOT NULL, rank INT NOT NULL, note TEXT);
@@ -82,47 +82,75 @@ fn request(random: &mut SmallRng) -> (&'static str, Vec<Value>) {
     }
 }
 
+/// A log, and the logs beside it.
+type Logged = (Sequencing, Content, &'static [Content]);
+
+/// Where there is a command log, it is re-executed.
+const LOGGED: [Logged; 9] = [
+    (Sequencing::Epoch, Content::Command, &[]),
+    (Sequencing::Serial, Content::Command, &[Content::Logical]),
+    (Sequencing::Gsn, Content::Command, &[]),
+    (Sequencing::Gsn, Content::Logical, &[Content::Command]),
+    (Sequencing::Serial, Content::Physiological, &[Content::Command]),
+    (Sequencing::Ssn, Content::Logical, &[]),
+    (Sequencing::Ssn, Content::Physical, &[]),
+    (Sequencing::Ssn, Content::Logical, &[Content::Physical]),
+    (Sequencing::Epoch, Content::Logical, &[Content::Command, Content::Physical]),
+];
+
 #[test]
 fn concurrent_transactions_equal_their_serial_re_execution() {
-    for seed in 0..6u64 {
-        let folder = tempfile::tempdir().unwrap();
-        let db = open(folder.path());
-        let mut session = db.session().unwrap();
-        session.execute_script(SCHEMA).unwrap();
-        for id in 0..5 {
-            let script = format!(
-                "INSERT INTO owners VALUES ({id}, 0, NULL, ''); INSERT INTO counters VALUES ({id}, {id});"
-            );
-            session.execute_script(&script).unwrap();
+    for (place, logged) in LOGGED.into_iter().enumerate() {
+        for seed in 0..3 {
+            run_and_recover(logged, place as u64 * 10 + seed);
         }
-        std::thread::scope(|scope| {
-            for thread in 0..4u64 {
-                let mut session = db.session().unwrap();
-                scope.spawn(move || {
-                    let mut random = SmallRng::seed_from_u64(seed * 100 + thread);
-                    for _ in 0..4_000 {
-                        let (procedure, arguments) = request(&mut random);
-                        match session.submit(procedure, &arguments) {
-                            Ok(_) => {}
-                            Err(Error::Sql(error)) => {
-                                let known = ["23505", "P0001"].contains(&error.sqlstate.as_str());
-                                assert!(known, "{procedure}: {error:?}");
-                            }
-                            Err(error) => panic!("{procedure}: {error}"),
-                        }
-                    }
-                });
-            }
-            // A checkpoint under load must not change anything.
-            if seed % 2 == 1 {
-                db.checkpoint().unwrap();
-            }
-        });
-        let live = db.digest().unwrap();
-        drop(session);
-        drop(db);
-        assert_eq!(recovered_digest(folder.path()), live, "seed {seed}");
     }
+}
+
+fn run_and_recover((sequencing, content, shadows): Logged, seed: u64) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = small();
+    (config.sequencing, config.content) = (sequencing, content);
+    config.shadow_logs = shadows.to_vec();
+    let devices = if sequencing == Sequencing::Serial { 1 } else { 1 + seed as usize % 2 };
+    config.log_devices = Some((0..devices).map(|device| format!("log{device}").into()).collect());
+    let db = Database::open(folder.path(), config).unwrap();
+    let mut session = db.session().unwrap();
+    session.execute_script(SCHEMA).unwrap();
+    for id in 0..5 {
+        let script = format!(
+            "INSERT INTO owners VALUES ({id}, 0, NULL, ''); INSERT INTO counters VALUES ({id}, {id});"
+        );
+        session.execute_script(&script).unwrap();
+    }
+    std::thread::scope(|scope| {
+        for thread in 0..4u64 {
+            let mut session = db.session().unwrap();
+            scope.spawn(move || {
+                let mut random = SmallRng::seed_from_u64(seed * 100 + thread);
+                for _ in 0..2_000 {
+                    let (procedure, arguments) = request(&mut random);
+                    match session.submit(procedure, &arguments) {
+                        Ok(_) => {}
+                        Err(Error::Sql(error)) => {
+                            let known = ["23505", "P0001"].contains(&error.sqlstate.as_str());
+                            assert!(known, "{procedure}: {error:?}");
+                        }
+                        Err(error) => panic!("{procedure}: {error}"),
+                    }
+                }
+            });
+        }
+        // A checkpoint under load must not change anything.
+        for _ in 0..seed % 3 {
+            db.checkpoint().unwrap();
+        }
+    });
+    let live = db.digest().unwrap();
+    drop(session);
+    drop(db);
+    let recovered = recovered_digest_of(content, folder.path());
+    assert_eq!(recovered, live, "{sequencing} {content} beside {shadows:?}, seed {seed}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use reprise::rooms::catalog::Arena;
+use reprise::rooms::checkpoint::{Consistency, Manifest};
 use reprise::rooms::recovery::{RecoveryConfig, recover};
 use reprise::rooms::storage::{Cursor, Direction, TableStore, Worker};
 use reprise::rooms::transaction::Tables;
@@ -65,6 +66,29 @@ pub fn recovered_digest_on(disk: &Arc<dyn Disk>, folder: &Path) -> Digest {
         }
     }
     reference
+}
+
+/// Recovers a folder whose log holds one content by every method that there is for it, and the shadow logs in it; all must
+/// come to one digest.
+pub fn recovered_digest_of(content: Content, folder: &Path) -> Digest {
+    let disk = &small().disk;
+    if content == Content::Command {
+        return recovered_digest_on(disk, folder);
+    }
+    let shadows = Content::NAMES.map(|(name, content)| (content, folder.join(format!("shadow-{name}"))));
+    let logs = shadows.into_iter().filter(|(_, shadow)| shadow.exists());
+    let mut reference = None;
+    for (content, folder) in std::iter::once((content, folder.to_path_buf())).chain(logs) {
+        let manifest = Manifest::read(disk, &folder).expect("it can be read");
+        let is_fuzzy = manifest.is_some_and(|manifest| manifest.consistency == Consistency::Fuzzy);
+        let methods = Method::of(content).iter().filter(|own| !is_fuzzy || **own != Method::LlrP);
+        for (method, threads) in methods.flat_map(|own| [1, 2, 8].map(|threads| (*own, threads))) {
+            let digest = digest_by(disk, &folder, method, ReplayMode::default(), threads);
+            let reference = reference.get_or_insert_with(|| digest.clone());
+            assert_eq!(digest, *reference, "{method} of the {content} log with {threads} threads");
+        }
+    }
+    reference.expect("there is a method for every content")
 }
 
 /// The digest of what a folder recovers to by one method.
