@@ -57,7 +57,7 @@ impl Bin {
             } else {
                 record.unlock_dead();
                 self.arena.clear();
-                store.unlink(record, &mut self.arena, worker);
+                tables.unlink(store, record, &mut self.arena, worker);
             }
         }
     }

@@ -1,12 +1,12 @@
 //! All tables in memory, by number, with what is common to them.
 
 use crate::garbage::Garbage;
-use crate::read_numbers::ReadNumbers;
-use catalog::{Table, TableId};
+use crate::read_numbers::{ReadNumbers, Readable};
+use catalog::{Arena, Table, TableId};
 use procedure::SqlError;
 use sql::Effect;
 use std::sync::{Arc, Mutex};
-use storage::{Epochs, Memory, Slots, SnapshotBound, TableStore, Worker};
+use storage::{Epochs, Memory, Record, Slots, SnapshotBound, TableStore, Worker};
 
 /// The data of a database. Cheap to clone; a definition change makes a new one.
 #[derive(Clone, Debug)]
@@ -118,6 +118,16 @@ impl Tables {
             self.stores.resize(place + 1, None);
         }
         self.stores[place] = Some(Arc::new(store));
+    }
+
+    /// Takes a dead record out of all indexes of its table. Whoever has read that it is absent has then read the absence of
+    /// whatever comes in its place.
+    pub(crate) fn unlink(&self, store: &TableStore, record: Record, arena: &mut Arena, worker: &mut Worker) {
+        if let Some(numbers) = &self.read_numbers {
+            // Whoever reads it from now on finds it dead, and does not commit.
+            numbers.raise(Readable::Absence(store.definition().id), numbers.at(Readable::Row(record)));
+        }
+        store.unlink(record, arena, worker);
     }
 
     /// Forgets a table's data.

@@ -224,13 +224,12 @@ impl Log for GsnLog {
 }
 
 impl Drop for GsnLog {
-    /// Makes everything durable that is in the buffers.
+    /// Makes everything durable that is in the buffers, and says so. Nobody is left to be told of a failure.
     fn drop(&mut self) {
-        for log in self.all() {
-            if !log.shared.lane.buffer.is_empty() {
-                // Whoever waited for it has been told; nobody is left to tell.
-                let _ = self.flush(log, CommitOrder(0));
-            }
+        for log in self.all().filter(|log| !log.shared.lane.buffer.is_empty()) {
+            let _ = self.flush(log, CommitOrder(0));
         }
+        let last = self.all().next().filter(|_| self.durability.number() < self.greatest_number());
+        last.map(|log| self.flush(log, CommitOrder(0)));
     }
 }

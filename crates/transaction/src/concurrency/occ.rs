@@ -126,7 +126,8 @@ impl Occ {
                     std::hint::spin_loop();
                 }
                 entry.record.unlock_dead();
-                self.tables.store(entry.table).unlink(entry.record, &mut arena, &mut self.worker);
+                let Self { tables, worker, .. } = self;
+                tables.unlink(tables.store(entry.table), entry.record, &mut arena, worker);
             }
         }
         for place in 0..self.writes.links.len() {
