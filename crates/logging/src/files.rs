@@ -9,7 +9,7 @@
 //! only description of that layout. Before version 3 an epoch stood in place of the first and nothing in place of the second.
 //!
 //! After a crash: the header is written last when a file is made, so a file with a header has its full length, zeroed
-//! but for its batches; a file without one was never used.
+//! but for its batches; a file without one, or with a part of one and nothing else, was never used.
 
 use crate::disk::{DiskFile, SharedDisk, ZEROS};
 use crate::error::{CorruptionKind, LogError};
@@ -91,11 +91,10 @@ impl Header {
             return Err(LogError::corrupt(path, bytes.len() as u64, kind));
         }
         let sector = &bytes[..SECTOR];
-        if sector.iter().all(|byte| *byte == 0) && bytes.iter().all(|byte| *byte == 0) {
-            return Ok(None);
-        }
         if sectors::judge(sector, 0, 0) != SectorState::Valid {
-            return Err(corrupt(CorruptionKind::Checksum));
+            // Batches come after the header, so one that was written in part is of a file without any.
+            let has_batches = bytes[SECTOR..].iter().any(|byte| *byte != 0);
+            return if has_batches { Err(corrupt(CorruptionKind::Checksum)) } else { Ok(None) };
         }
         let malformed = |_| corrupt(CorruptionKind::Malformed("this is no header of a log file"));
         let mut reader = Reader::new(sector);

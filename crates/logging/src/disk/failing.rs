@@ -23,6 +23,8 @@ struct Plan {
     fault: Fault,
     at_call: u64,
     for_good: bool,
+    /// Where calls count; everywhere when `None`.
+    under: Option<PathBuf>,
     calls: AtomicU64,
 }
 
@@ -34,8 +36,12 @@ impl Plan {
         due.then_some(self.fault)
     }
 
-    fn check(&self) -> io::Result<()> {
-        match self.next() {
+    fn concerns(&self, path: &Path) -> bool {
+        self.under.as_ref().is_none_or(|folder| path.starts_with(folder))
+    }
+
+    fn check(&self, path: &Path) -> io::Result<()> {
+        match self.concerns(path).then(|| self.next()).flatten() {
             None => Ok(()),
             Some(fault) => Err(fault.error()),
         }
@@ -60,14 +66,26 @@ pub struct FailingDisk {
 
 struct FailingFile {
     inner: Box<dyn DiskFile>,
+    path: PathBuf,
     plan: Arc<Plan>,
 }
 
 impl FailingDisk {
     /// A disk whose call number `at_call` (from 0; reads are not counted) fails, and all after it when `for_good`.
     pub fn new(inner: SharedDisk, fault: Fault, at_call: u64, for_good: bool) -> Self {
-        let plan = Plan { fault, at_call, for_good, calls: AtomicU64::new(0) };
+        let plan = Plan { fault, at_call, for_good, under: None, calls: AtomicU64::new(0) };
         Self { inner, plan: Arc::new(plan) }
+    }
+
+    /// The same, but only calls count and fail that concern a folder: one of several devices.
+    ///
+    /// # Panics
+    /// When it is in use.
+    #[must_use]
+    pub fn under(self, folder: PathBuf) -> Self {
+        let mut plan = Arc::into_inner(self.plan).expect("nobody uses it yet");
+        plan.under = Some(folder);
+        Self { inner: self.inner, plan: Arc::new(plan) }
     }
 
     /// Calls so far that change something.
@@ -78,7 +96,7 @@ impl FailingDisk {
 
 impl DiskFile for FailingFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        match self.plan.next() {
+        match self.plan.concerns(&self.path).then(|| self.plan.next()).flatten() {
             None => self.inner.write_at(offset, bytes),
             Some(fault) => {
                 if fault == Fault::ShortWrite {
@@ -94,7 +112,7 @@ impl DiskFile for FailingFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.plan.check()?;
+        self.plan.check(&self.path)?;
         self.inner.sync()
     }
 
@@ -105,14 +123,14 @@ impl DiskFile for FailingFile {
 
 impl Disk for FailingDisk {
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        self.plan.check()?;
+        self.plan.check(path)?;
         let inner = self.inner.create(path)?;
-        Ok(Box::new(FailingFile { inner, plan: Arc::clone(&self.plan) }))
+        Ok(Box::new(FailingFile { inner, path: path.into(), plan: Arc::clone(&self.plan) }))
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         let inner = self.inner.open(path)?;
-        Ok(Box::new(FailingFile { inner, plan: Arc::clone(&self.plan) }))
+        Ok(Box::new(FailingFile { inner, path: path.into(), plan: Arc::clone(&self.plan) }))
     }
 
     fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
@@ -120,22 +138,22 @@ impl Disk for FailingDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.plan.check()?;
+        self.plan.check(to)?;
         self.inner.rename(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.plan.check()?;
+        self.plan.check(path)?;
         self.inner.remove(path)
     }
 
     fn create_folder(&self, folder: &Path) -> io::Result<()> {
-        self.plan.check()?;
+        self.plan.check(folder)?;
         self.inner.create_folder(folder)
     }
 
     fn sync_folder(&self, folder: &Path) -> io::Result<()> {
-        self.plan.check()?;
+        self.plan.check(folder)?;
         self.inner.sync_folder(folder)
     }
 
