@@ -14,6 +14,7 @@ CREATE TABLE items (id INT PRIMARY KEY, owner INT NOT NULL, rank INT NOT NULL, n
 CREATE INDEX items_by_owner ON items (owner, rank);
 CREATE TABLE owners (id INT PRIMARY KEY, items INT NOT NULL, best INT, log TEXT NOT NULL);
 CREATE TABLE tickets (id INT PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE notes (id BIGINT PRIMARY KEY, owner INT NOT NULL, items BIGINT NOT NULL);
 CREATE TABLE counters (id INT PRIMARY KEY, value BIGINT NOT NULL);
 
 -- Reads a range and writes what it found: a phantom changes the count.
@@ -32,6 +33,14 @@ BEGIN
     IF NOT FOUND THEN RETURN; END IF;
     SELECT count(*) INTO n FROM items WHERE owner = o;
     UPDATE owners SET items = n WHERE id = o;
+END $$;
+
+-- Only reads what others insert and delete: nothing but their order tells what it found.
+CREATE PROCEDURE note_items(p_note BIGINT, p_owner INT) LANGUAGE plpgsql AS $$
+DECLARE n BIGINT;
+BEGIN
+    SELECT count(*) INTO n FROM items WHERE owner = p_owner;
+    INSERT INTO notes VALUES (p_note, p_owner, n);
 END $$;
 
 -- Changes indexed columns, and reads the index backward.
@@ -72,7 +81,8 @@ END $$;
 fn request(random: &mut SmallRng) -> (&'static str, Vec<Value>) {
     let mut int = |range: std::ops::Range<i32>| Value::Int(random.random_range(range).into());
     let (id, owner, rank) = (int(0..60), int(0..5), int(0..30));
-    match random.random_range(0..12) {
+    match random.random_range(0..15) {
+        12.. => ("note_items", vec![Value::Int(random.random_range(0..i64::MAX)), owner]),
         0..3 => ("add_item", vec![id, owner, rank]),
         3..5 => ("drop_item", vec![id]),
         5..8 => ("give_item", vec![id, owner, rank]),
