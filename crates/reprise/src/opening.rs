@@ -35,9 +35,7 @@ pub(crate) fn suit(
         recovered.tables = recovered.tables.with_slots(&mut worker);
     }
     let changes_content = recovered.kinds.iter().any(|kind| !recorded.content.mixes_with(*kind));
-    if config.sequencing.numbering() == Numbering::LogsAndReads {
-        recovered.tables = recovered.tables.with_read_numbers();
-    }
+    recovered.tables = recovered.tables.numbered_by(config.sequencing.numbering());
     let is_fuzzy = recovered.consistency == Consistency::Fuzzy;
     let needs_snapshot = is_fuzzy && config.sequencing.numbering() != Numbering::Logs;
     let needs_checkpoint = lacks_slots || changes_content || needs_snapshot || !config.shadow_logs.is_empty();

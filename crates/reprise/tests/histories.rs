@@ -21,6 +21,11 @@ const ROWS: i64 = 4;
 const SCHEMA: &str = "
 CREATE TABLE rows (id INT PRIMARY KEY, writer INT NOT NULL);
 CREATE TABLE done (id INT PRIMARY KEY, read_from INT NOT NULL, wrote INT NOT NULL, over INT NOT NULL);
+CREATE TABLE places (id INT PRIMARY KEY, owner INT NOT NULL);
+CREATE INDEX places_by_owner ON places (owner);
+INSERT INTO places VALUES (0, 0), (1, 0), (2, 1), (3, 1);
+CREATE TABLE census (id INT PRIMARY KEY, owner INT NOT NULL, places BIGINT NOT NULL);
+CREATE TABLE moves (id INT PRIMARY KEY, place INT NOT NULL, owner INT NOT NULL);
 CREATE TABLE coming (id INT PRIMARY KEY, writer INT NOT NULL);
 INSERT INTO rows VALUES (0, 0), (1, 0), (2, 0), (3, 0);
 -- Reads one row, overwrites another one, and says what it found in both.
@@ -43,6 +48,23 @@ BEGIN
     END IF;
     INSERT INTO done VALUES (p_id, o, -1 - p_row, o);
 END $$;
+-- An entry of an index goes from one place to another.
+CREATE PROCEDURE move(p_id INT, p_place INT, p_owner INT) LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE places SET owner = p_owner WHERE id = p_place;
+    INSERT INTO moves VALUES (p_id, p_place, p_owner);
+END $$;
+-- Reads what is there, and what is not there any more.
+CREATE PROCEDURE count_places(p_id INT, p_owner INT) LANGUAGE plpgsql AS $$
+DECLARE n BIGINT;
+BEGIN
+    SELECT count(*) INTO n FROM places WHERE owner = p_owner;
+    INSERT INTO census VALUES (p_id, p_owner, n);
+END $$;
+CREATE PROCEDURE move_of(p_id INT, OUT p INT, OUT o INT) LANGUAGE plpgsql AS $$
+BEGIN SELECT place, owner INTO p, o FROM moves WHERE id = p_id; END $$;
+CREATE PROCEDURE census_of(p_id INT, OUT o INT, OUT n BIGINT) LANGUAGE plpgsql AS $$
+BEGIN SELECT owner, places INTO o, n FROM census WHERE id = p_id; END $$;
 CREATE PROCEDURE what(p_id INT, OUT r INT, OUT w INT, OUT o INT) LANGUAGE plpgsql AS $$
 BEGIN
     SELECT read_from, wrote, over INTO r, w, o FROM done WHERE id = p_id;
@@ -102,7 +124,9 @@ impl History {
             let (place, id) = (self.random.random_range(0..3), self.next_id);
             self.next_id += 1;
             let (read, write) = (self.random.random_range(0..ROWS), self.random.random_range(0..ROWS));
-            let commit = match self.random.random_range(0..4) {
+            let commit = match self.random.random_range(0..6) {
+                4 => sessions[place].submit_commit("move", params![id, read, write % 2])?,
+                5 => sessions[place].submit_commit("count_places", params![id, read % 2])?,
                 0 => sessions[place].submit_commit("come_or_go", params![id, read % 2])?,
                 _ => sessions[place].submit_commit("step", params![id, read, write])?,
             };
@@ -136,8 +160,23 @@ impl History {
                 found.insert(id, Found { read_from, wrote, over });
             }
         }
+        // What was counted must follow from the moves that are there.
+        let mut owners = [0i64, 0, 1, 1];
+        let mut others = BTreeSet::new();
+        for id in 1..self.next_id {
+            if let [Value::Int(place), Value::Int(owner)] = ask("move_of", id).values()[..] {
+                owners[place as usize] = owner;
+                others.insert(id);
+            }
+            if let [Value::Int(owner), Value::Int(counted)] = ask("census_of", id).values()[..] {
+                let there = owners.iter().filter(|own| **own == owner).count() as i64;
+                assert_eq!(counted, there, "{context}: {id} is there, and not what it had counted");
+                others.insert(id);
+            }
+        }
+        let is_there = |id: &i64| found.contains_key(id) || others.contains(id);
         for id in &self.acknowledged {
-            assert!(found.contains_key(id), "{context}: {id} was acknowledged and is lost");
+            assert!(is_there(id), "{context}: {id} was acknowledged and is lost");
         }
         for (id, own) in &found {
             let observed = [own.read_from, own.over];
@@ -145,7 +184,7 @@ impl History {
             assert_eq!(missing, None, "{context}: {id} is there, and not what it had read");
         }
         for (id, was_there) in &self.settled {
-            assert_eq!(found.contains_key(id), *was_there, "{context}: {id} was there before: {was_there}");
+            assert_eq!(is_there(id), *was_there, "{context}: {id} was there before: {was_there}");
         }
         // Transactions ran one after the other, so the last writer is the one with the greatest number.
         for row in 0..ROWS {
@@ -163,7 +202,7 @@ impl History {
             let expected = if present == 0 { Value::Null } else { Value::Int(present) };
             assert_eq!(ask("coming_of", row)[0], expected, "{context}: coming row {row}");
         }
-        self.settled = (1..self.next_id).map(|id| (id, found.contains_key(&id))).collect();
+        self.settled = (1..self.next_id).map(|id| (id, is_there(&id))).collect();
     }
 }
 

@@ -2,11 +2,11 @@
 //!
 //! Not here: what makes a commit durable (`logging`), how commits come back (`recovery`).
 
+mod access_numbers;
 mod changes;
 mod concurrency;
 mod digest;
 mod garbage;
-mod read_numbers;
 mod tables;
 
 pub use concurrency::{CommitLog, Committed, Described, Description, Expectations, Occ, Writing};

@@ -1,8 +1,9 @@
 //! All tables in memory, by number, with what is common to them.
 
+use crate::access_numbers::{AccessNumbers, Readable};
 use crate::garbage::Garbage;
-use crate::read_numbers::{ReadNumbers, Readable};
 use catalog::{Arena, Table, TableId};
+use logging::Numbering;
 use procedure::SqlError;
 use sql::Effect;
 use std::sync::{Arc, Mutex};
@@ -20,8 +21,8 @@ pub struct Tables {
     pub snapshot: Arc<SnapshotBound>,
     /// Whether records of new tables have slots.
     slotted: bool,
-    /// Who has read what, where transactions are numbered by that.
-    pub(crate) read_numbers: Option<Arc<ReadNumbers>>,
+    /// Who has read what and taken what away, where numbers come from the logs.
+    pub(crate) access_numbers: Option<Arc<AccessNumbers>>,
     /// What workers that are gone have left to clean up.
     pub(crate) orphans: Arc<Mutex<Vec<Garbage>>>,
 }
@@ -30,13 +31,13 @@ impl Tables {
     /// No tables yet.
     pub fn new(epochs: Arc<Epochs>, memory: Arc<Memory>) -> Self {
         let (snapshot, orphans) = (Arc::default(), Arc::default());
-        Self { stores: Vec::new(), epochs, memory, snapshot, slotted: false, read_numbers: None, orphans }
+        Self { stores: Vec::new(), epochs, memory, snapshot, slotted: false, access_numbers: None, orphans }
     }
 
-    /// Says that transactions are numbered by what others have read, too.
+    /// Says where the numbers of transactions come from.
     #[must_use]
-    pub fn with_read_numbers(self) -> Self {
-        Self { read_numbers: Some(Arc::new(ReadNumbers::new())), ..self }
+    pub fn numbered_by(self, numbering: Numbering) -> Self {
+        Self { access_numbers: AccessNumbers::new(numbering).map(Arc::new), ..self }
     }
 
     /// Says that records of tables made from now on have slots.
@@ -123,9 +124,10 @@ impl Tables {
     /// Takes a dead record out of all indexes of its table. Whoever has read that it is absent has then read the absence of
     /// whatever comes in its place.
     pub(crate) fn unlink(&self, store: &TableStore, record: Record, arena: &mut Arena, worker: &mut Worker) {
-        if let Some(numbers) = &self.read_numbers {
+        if let Some(numbers) = &self.access_numbers {
             // Whoever reads it from now on finds it dead, and does not commit.
-            numbers.raise(Readable::Absence(store.definition().id), numbers.at(Readable::Row(record)));
+            let readers = numbers.read_by(Readable::Row(record));
+            numbers.raise_read(Readable::Absence(store.definition().id), readers);
         }
         store.unlink(record, arena, worker);
     }

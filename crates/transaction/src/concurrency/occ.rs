@@ -18,9 +18,9 @@ use super::access::{LastInsert, Scan};
 use super::expected::Expectations;
 use super::listen::{CommitLog, Silence, Writing};
 use crate::Tables;
-use crate::changes::{Action, WriteSet};
+use crate::access_numbers::Readable;
+use crate::changes::{Action, Link, WriteSet};
 use crate::garbage::{Bin, Garbage};
-use crate::read_numbers::Readable;
 use catalog::{Arena, CommitOrder, RowChange, TableId};
 use logging::Numbering;
 use procedure::Conflict;
@@ -57,6 +57,8 @@ pub struct Occ {
     pub(super) key: Vec<u8>,
     pub(super) scratch: Arena,
     order: Vec<u32>,
+    /// Index entries of rows that are written, by keys that they do not have any more.
+    outdated: Vec<Link>,
     bin: Bin,
     since_collect: u32,
 }
@@ -84,6 +86,7 @@ impl Occ {
             key: Vec::new(),
             scratch: Arena::default(),
             order: Vec::new(),
+            outdated: Vec::new(),
             bin: Bin::default(),
             since_collect: 0,
         }
@@ -278,8 +281,7 @@ impl Occ {
     fn commit_reads(&mut self) -> Result<Committed, Conflict> {
         let result = self.reads_hold();
         self.worker.exit();
-        let last = self.reads.iter().map(|(_, state)| state.order()).max().unwrap_or_default();
-        result.map(|()| Committed::Read(last))
+        result.map(|()| Committed::Read(self.observed()))
     }
 
     fn lock_writes(&mut self) -> Result<(), Conflict> {
@@ -317,7 +319,15 @@ impl Occ {
                 return Err(Conflict::Read);
             }
         }
-        if self.leaves.iter().all(LeafObservation::is_valid) { Ok(()) } else { Err(Conflict::Phantom) }
+        if !self.leaves.iter().all(LeafObservation::is_valid) {
+            return Err(Conflict::Phantom);
+        }
+        // Another transaction may have added the same entry and taken it away again as it gave up.
+        let is_linked = |link: &Link| {
+            let index = self.tables.store(link.table).index_at(link.index);
+            index.get(&link.key, &self.worker).0 == Some(link.record.address())
+        };
+        if self.writes.links.iter().all(is_linked) { Ok(()) } else { Err(Conflict::Write) }
     }
 
     /// Numbers that the logs give are above this: so a snapshot knows who comes after it.
@@ -330,20 +340,22 @@ impl Occ {
     fn observed(&self) -> CommitOrder {
         let read = self.reads.iter().map(|(_, state)| state.order());
         let overwritten = self.writes.entries.iter().map(|entry| entry.record.locked_state().order());
-        read.chain(overwritten).max().unwrap_or_default()
+        let numbers = self.tables.access_numbers.iter();
+        let vacated = numbers.flat_map(|own| self.absences.iter().map(|table| own.vacated_by(*table)));
+        read.chain(overwritten).chain(vacated).max().unwrap_or_default()
     }
 
     /// Draws a number above everything that was read or is overwritten, and above everybody who has read what is overwritten;
     /// and says so of what was read. Paper: Poplar §3.3 (NVM-D).
     fn draw_above_reads(&self, log: &mut impl CommitLog) -> CommitOrder {
         let floor = self.observed().max(self.floor());
-        let Some(numbers) = &self.tables.read_numbers else { return log.draw(floor) };
+        let Some(numbers) = &self.tables.access_numbers else { return log.draw(floor) };
         let readers = self.writes.entries.iter().map(|entry| {
-            numbers.at(Readable::Row(entry.record)).max(numbers.at(Readable::Absence(entry.table)))
+            numbers.read_by(Readable::Row(entry.record)).max(numbers.read_by(Readable::Absence(entry.table)))
         });
         let order = log.draw(readers.max().unwrap_or_default().max(floor));
-        self.reads.iter().for_each(|(record, _)| numbers.raise(Readable::Row(*record), order));
-        self.absences.iter().for_each(|table| numbers.raise(Readable::Absence(*table), order));
+        self.reads.iter().for_each(|(record, _)| numbers.raise_read(Readable::Row(*record), order));
+        self.absences.iter().for_each(|table| numbers.raise_read(Readable::Absence(*table), order));
         order
     }
 
@@ -382,8 +394,16 @@ impl Occ {
         }
     }
 
-    /// Gives the rows their number and unlocks them.
+    /// Takes the index entries away that are outdated, gives the rows their number and unlocks them.
     fn publish(&mut self, order: CommitOrder) {
+        for Link { table, index, key, .. } in &self.outdated {
+            if let Some(numbers) = &self.tables.access_numbers {
+                // Whoever finds nothing there depends on this transaction.
+                numbers.raise_vacated(*table, order);
+            }
+            self.tables.store(*table).index_at(*index).remove(key, &mut self.worker);
+        }
+        self.outdated.clear();
         for entry in &self.writes.entries {
             let record = entry.record;
             let before = record.locked_state();
@@ -398,7 +418,7 @@ impl Occ {
         }
     }
 
-    /// Settles the secondary index entries of records whose indexed columns change: those of the old row go, those of
+    /// Settles the secondary index entries of records whose indexed columns change: those of the old row are to go, those of
     /// the new one stay. All records are locked.
     fn install_links(&mut self) {
         let mut arena = Arena::default();
@@ -406,7 +426,7 @@ impl Occ {
         for place in 0..self.writes.links.len() {
             let link = &self.writes.links[place];
             let Some(entry) = self.writes.find(link.record) else { continue };
-            let Self { tables, writes, worker, .. } = self;
+            let Self { tables, writes, worker, outdated, .. } = self;
             let link = &writes.links[place];
             let store = tables.store(link.table);
             if last != Some(link.record) {
@@ -427,7 +447,7 @@ impl Occ {
                 for (index, key) in touched.into_iter().zip(keys) {
                     store.key_of_row(index, link.record.row(), &mut arena, &mut old);
                     if old != key {
-                        store.index_at(index).remove(&key, worker);
+                        outdated.push(Link { record: link.record, table: link.table, index, key });
                     }
                 }
             }
@@ -439,7 +459,7 @@ impl Occ {
         if self.leaves.last() != Some(&leaf) {
             self.leaves.push(leaf);
         }
-        if self.tables.read_numbers.is_some() && !self.absences.contains(&table) {
+        if self.tables.access_numbers.is_some() && !self.absences.contains(&table) {
             self.absences.push(table);
         }
     }
