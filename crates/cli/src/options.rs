@@ -1,7 +1,7 @@
 //! Options that several commands share.
 
 use clap::Args;
-use reprise::{Config, Content, Images, Sequencing};
+use reprise::{Config, Content, DeviceOptions, Images, LogIo, Sequencing};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -33,6 +33,13 @@ pub struct DatabaseOptions {
     /// A folder for a log of its own; repeatable. [default: log, in the data folder]
     #[arg(long = "log-device")]
     pub log_devices: Vec<PathBuf>,
+    /// How the log files of devices are written: buffered, direct, memory:NANOSECONDS (emulated non-volatile memory, and how
+    /// long a write takes to persist).
+    #[arg(long, default_value = "buffered")]
+    pub log_io: LogIo,
+    /// Megabytes (of 1,000,000 bytes) a second that each device can write and read.
+    #[arg(long)]
+    pub device_rate: Option<f64>,
     /// With --log adaptive: seconds that a recovery may take.
     #[arg(long, default_value_t = 10.0)]
     pub recovery_target: f64,
@@ -61,6 +68,11 @@ pub fn on_or_off(text: &str) -> Result<bool, String> {
     }
 }
 
+/// Devices as options say.
+pub fn device(io: LogIo, megabytes_per_second: Option<f64>) -> DeviceOptions {
+    DeviceOptions { io, rate: megabytes_per_second.map(|rate| (rate * 1e6).max(1.0) as u64) }
+}
+
 impl DatabaseOptions {
     /// The configuration that they say.
     pub fn config(&self) -> Config {
@@ -75,6 +87,7 @@ impl DatabaseOptions {
             let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
             config.log_devices = Some(self.log_devices.iter().map(absolute).collect());
         }
+        config.device = device(self.log_io, self.device_rate);
         config.recovery_target = Duration::from_secs_f64(self.recovery_target);
         config.checkpoint_every = self.checkpoint_every.map(Duration::from_secs_f64);
         config.flush_floor = Duration::from_micros(self.flush_floor_us);

@@ -3,10 +3,12 @@
 //! A logger writes files `log-<incarnation>-<sequence>.rlog` in its device's folder; where several write into one folder,
 //! `log-<incarnation>-<sequence>-w<logger>.rlog`. The first 4,096 bytes are the header: one sector (see `sectors`) of magic
 //! (8 bytes), format version (u32), logger (u32), loggers (u32), incarnation (u64), sequence (u64), length of the file
-//! (u64), salt (u64), number of the first batch (u64). Batches follow, each beginning at a multiple of 4,096: magic (u32),
+//! (u64), salt (u64), number of the first batch (u64), alignment of batches (u32). Batches follow, each beginning at a
+//! multiple of that: magic (u32),
 //! length of the records (u32), number (u64), then two commit orders: up to the first all that this logger has is in this
 //! batch or before (u64), up to the second all that any logger has is durable with it (u64); then the records. This is the
-//! only description of that layout. Before version 3 an epoch stood in place of the first and nothing in place of the second.
+//! only description of that layout. Before version 3 an epoch stood in place of the first and
+//! nothing in place of the second, and the alignment was 4,096.
 //!
 //! After a crash: the header is written last when a file is made, so a file with a header has its full length, zeroed
 //! but for its batches; a file without one, or with a part of one and nothing else, was never used.
@@ -17,7 +19,7 @@ use crate::sectors::{self, SECTOR, SectorState};
 use catalog::{CommitOrder, Reader};
 use std::path::{Path, PathBuf};
 
-/// Alignment of batches and length of the header.
+/// Length of the header.
 pub(crate) const PAGE: usize = 4096;
 pub(crate) const BATCH_HEADER: usize = 32;
 /// Before format version 3.
@@ -48,6 +50,7 @@ pub(crate) struct Header {
     pub(crate) length: u64,
     pub(crate) salt: u64,
     pub(crate) first_batch: u64,
+    pub(crate) alignment: usize,
 }
 
 impl FileId {
@@ -78,6 +81,7 @@ impl Header {
         for number in numbers {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
+        bytes.extend_from_slice(&(self.alignment as u32).to_le_bytes());
         let mut sector = Vec::new();
         sectors::pack(&[&bytes], 0, 0, &mut sector);
         sector
@@ -111,7 +115,14 @@ impl Header {
         let worker = FileId::of(path).and_then(|id| id.worker);
         let id = FileId { incarnation: number()?, worker, sequence: number()? };
         let (length, salt, first_batch) = (number()?, number()?, number()?);
-        let header = Self { version, logger, loggers, id, length, salt, first_batch };
+        let alignment = match version {
+            3.. => u32::from_le_bytes(reader.array().map_err(malformed)?) as usize,
+            _ => PAGE,
+        };
+        if alignment == 0 || !alignment.is_multiple_of(SECTOR) {
+            return Err(corrupt(CorruptionKind::Malformed("its batches are aligned to no sectors")));
+        }
+        let header = Self { version, logger, loggers, id, length, salt, first_batch, alignment };
         if header.length != bytes.len() as u64 {
             let kind = CorruptionKind::Truncated { actual: bytes.len() as u64, expected: header.length };
             return Err(LogError::corrupt(path, bytes.len() as u64, kind));
@@ -126,6 +137,7 @@ pub(crate) struct ReadyFile {
     pub(crate) path: PathBuf,
     pub(crate) salt: u64,
     pub(crate) length: u64,
+    pub(crate) alignment: usize,
 }
 
 /// How the making of a file goes on after each part of it.
@@ -146,7 +158,7 @@ pub(crate) enum Pace {
 /// are written twice has large batches, to which that means little.
 fn zero(file: &dyn DiskFile, length: u64, rest: impl Fn() -> Pace) -> std::io::Result<()> {
     let mut offset = 0;
-    let mut pace = Pace::Steady;
+    let mut pace = if file.prefers_allocation() { Pace::Hurry } else { Pace::Steady };
     while offset < length {
         let part = (length - offset).min(ZEROS.len() as u64);
         match pace {
@@ -235,7 +247,8 @@ impl FileMaker {
         let salt = (id.incarnation << 40 ^ id.sequence << 8 ^ u64::from(self.logger))
             .wrapping_mul(0xd134_2543_de82_ef95);
         let (logger, loggers, length) = (self.logger, self.loggers, self.length);
-        let header = Header { version: VERSION, logger, loggers, id, length, salt, first_batch };
+        let alignment = file.alignment();
+        let header = Header { version: VERSION, logger, loggers, id, length, salt, first_batch, alignment };
         let io = |action| {
             let path = path.clone();
             move |error| LogError::io(action, &path, error)
@@ -244,7 +257,7 @@ impl FileMaker {
         file.write_at(0, &header.write()).map_err(io("write"))?;
         file.sync().map_err(io("sync"))?;
         self.disk.sync_folder(&self.folder).map_err(io("sync the folder of"))?;
-        Ok(ReadyFile { file, path, salt, length: self.length })
+        Ok(ReadyFile { file, path, salt, length: self.length, alignment })
     }
 
     /// Takes a file that is not needed any more as the spare one, in place of the one before.

@@ -236,7 +236,8 @@ impl BatchWriter {
     /// Makes records durable, and with them what they complete. A file must have room for them.
     pub(crate) fn write(&mut self, records: &[u8], ends: BatchEnds) -> Result<(), LogError> {
         let begun = Instant::now();
-        let bytes = (sectors::count(BATCH_HEADER + records.len()) * SECTOR).next_multiple_of(PAGE) as u64;
+        let bytes = sectors::count(BATCH_HEADER + records.len()) * SECTOR;
+        let bytes = bytes.next_multiple_of(self.file.alignment) as u64;
         if self.offset + bytes > self.file.length {
             let limit = self.maker.largest_batch();
             if records.len() > limit {
@@ -259,8 +260,7 @@ impl BatchWriter {
             let path = self.file.path.clone();
             move |error| LogError::io(action, &path, error)
         };
-        self.file.file.write_at(self.offset, &self.packed).map_err(io("write"))?;
-        self.file.file.sync().map_err(io("sync"))?;
+        self.file.file.write_durably(self.offset, &self.packed).map_err(io("write"))?;
         self.offset += bytes;
         self.next_batch += 1;
         self.shared.record_bytes.fetch_add(records.len() as u64, Ordering::Relaxed);

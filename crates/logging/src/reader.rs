@@ -224,7 +224,7 @@ fn read_file(path: &Path, mut bytes: Vec<u8>, header: &Header, log: &mut LoggerL
                 offset = end;
             }
             other => {
-                refuse_later_batch(path, &bytes, offset, header.salt, expected)?;
+                refuse_later_batch(path, &bytes, offset, header, expected)?;
                 if let Found::Torn = other {
                     log.tail = LogTail::Torn { file: path.into(), offset: offset as u64 };
                 }
@@ -255,7 +255,7 @@ fn read_batch(path: &Path, bytes: &mut [u8], offset: usize, header: &Header) -> 
                 match sectors::judge(sector, salt, (at / SECTOR) as u64) {
                     SectorState::Damaged => return Err(damaged(at)),
                     SectorState::Valid => torn = true,
-                    SectorState::Zero if (at - offset).is_multiple_of(PAGE) && !torn => break,
+                    SectorState::Zero if (at - offset).is_multiple_of(header.alignment) && !torn => break,
                     SectorState::Zero => {}
                 }
                 at += SECTOR;
@@ -302,7 +302,7 @@ fn read_batch(path: &Path, bytes: &mut [u8], offset: usize, header: &Header) -> 
     }
     let start = offset + header_bytes;
     let batch = RawBatch { completed, vouched, records: start..start + length };
-    Ok(Found::Batch { number, batch, end: end.next_multiple_of(PAGE) })
+    Ok(Found::Batch { number, batch, end: end.next_multiple_of(header.alignment) })
 }
 
 /// After the end of the log nothing may follow: a batch with a later number shows that this one had been durable.
@@ -310,12 +310,12 @@ fn refuse_later_batch(
     path: &Path,
     bytes: &[u8],
     offset: usize,
-    salt: u64,
+    header: &Header,
     expected: u64,
 ) -> Result<(), LogError> {
-    for at in (offset + PAGE..bytes.len().saturating_sub(SECTOR)).step_by(PAGE) {
+    for at in (offset + header.alignment..bytes.len().saturating_sub(SECTOR)).step_by(header.alignment) {
         let sector = &bytes[at..at + SECTOR];
-        if sectors::judge(sector, salt, (at / SECTOR) as u64) != SectorState::Valid {
+        if sectors::judge(sector, header.salt, (at / SECTOR) as u64) != SectorState::Valid {
             continue;
         }
         let word = |range: std::ops::Range<usize>| sector[range].try_into().ok();

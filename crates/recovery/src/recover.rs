@@ -6,7 +6,7 @@ use catalog::{CommitOrder, Epoch};
 use checkpoint::{Consistency, Manifest};
 use logging::PepochFile;
 use logging::content::RecordKind;
-use logging::disk::SharedDisk;
+use logging::disk::{DeviceOptions, SharedDisk};
 use sql::Schema;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -32,6 +32,8 @@ pub struct RecoveryConfig {
     pub batch: usize,
     /// Whether `llr` and `plr` latch rows. Off only measures what latches cost: the state may be wrong.
     pub latches: Latches,
+    /// What the log devices are like.
+    pub device: DeviceOptions,
     /// Worker slots of the database.
     pub workers: usize,
     /// Bytes that rows and indexes may take.
@@ -48,6 +50,7 @@ impl Default for RecoveryConfig {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             batch: REPLAY_BATCH,
             latches: Latches::On,
+            device: DeviceOptions::default(),
             workers: 256,
             memory_bytes: 64 << 30,
             memory_ahead_bytes: 256 << 20,
@@ -182,6 +185,8 @@ pub fn recover(
     let found = PepochFile::read(disk, folder)?;
     let manifest = if found.is_none() { None } else { Manifest::read(disk, folder)? };
     let mut pepoch = found.unwrap_or_default();
+    let folders: Vec<PathBuf> = pepoch.devices.iter().map(|device| folder.join(device)).collect();
+    let disk = &config.device.on(disk, &folders);
     let from = manifest.as_ref().map(|manifest| manifest.bound).unwrap_or_default();
     let epochs = Arc::new(Epochs::new(Epoch(1), config.workers));
     let memory = Arc::new(Memory::new(config.memory_bytes));
@@ -189,7 +194,7 @@ pub fn recover(
         memory.keep_ready(config.memory_ahead_bytes);
     }
     // Each thread that loads or replays, and the one that applies definitions.
-    memory.allow_beyond_limit(2 * config.threads + 1);
+    memory.allow_beyond_limit(2 * config.threads.max(folders.len()) + 1);
 
     progress.begin(Stage::Log, 0);
     let reading = Instant::now();
@@ -210,7 +215,9 @@ pub fn recover(
     if let Some(manifest) = manifest {
         progress.begin(Stage::Checkpoint, manifest.parts.iter().map(|part| part.bytes).sum());
         (state.schema, state.tables) = define(&manifest.statements, state.tables)?;
-        state.load(method, (disk, folder), &manifest, config.threads, progress)?;
+        // At least one a device, as each waits for its own.
+        let threads = config.threads.max(folders.len());
+        state.load(method, (disk, folder), &manifest, threads, progress)?;
         report.checkpoint = Some(manifest.bound);
         report.checkpoint_rows = manifest.parts.iter().map(|part| part.rows).sum();
         report.checkpoint_bytes = manifest.parts.iter().map(|part| part.bytes).sum();

@@ -1,7 +1,7 @@
 //! How a database is opened.
 
 use logging::content::Images;
-use logging::disk::{RealDisk, SharedDisk};
+use logging::disk::{DeviceOptions, RealDisk, SharedDisk};
 use logging::{Content, LogConfig, Sequencing};
 use recovery::{Method, RecoveryConfig, ReplayMode};
 use std::path::PathBuf;
@@ -48,6 +48,8 @@ pub struct Config {
     pub memory_bytes: usize,
     /// Bytes of memory that are kept faulted in ahead of use, because the first touch of a page is slow.
     pub memory_ahead_bytes: usize,
+    /// What the log devices are like.
+    pub device: DeviceOptions,
     /// Where files are.
     pub disk: SharedDisk,
 }
@@ -80,6 +82,7 @@ impl Default for Config {
             workers: recovery.workers,
             memory_bytes: recovery.memory_bytes,
             memory_ahead_bytes: recovery.memory_ahead_bytes,
+            device: DeviceOptions::default(),
             disk: Arc::new(RealDisk),
         }
     }

@@ -114,6 +114,7 @@ impl Database {
             method: config.method,
             mode: config.mode,
             threads: config.checkpoint_threads,
+            device: config.device,
             workers: config.workers,
             memory_bytes: config.memory_bytes,
             memory_ahead_bytes: config.memory_ahead_bytes,
@@ -121,8 +122,10 @@ impl Database {
         };
         let recovered = recovery::recover(&disk, folder, &recovery, progress).map_err(Error::Recovery)?;
         let (recovered, incarnation) = opening::begin_incarnation(recovered, &config, folder)?;
+        let devices = opening::devices(&recovered.pepoch, folder);
+        let config = Config { disk: config.device.on(&disk, &devices), ..config };
         let (mut recovered, needs_checkpoint) = opening::suit(recovered, recorded, &config)?;
-        let (logs, devices) = opening::start_logs(&recovered, recorded, incarnation, &config, folder)?;
+        let logs = opening::start_logs(&recovered, recorded, incarnation, &config, (folder, &devices))?;
         let undone = std::mem::take(&mut recovered.undone);
         let version = Version::new(1, recovered.schema, recovered.tables, recovered.statements);
         let inner = Arc::new(Inner {

@@ -45,6 +45,7 @@ pub use database::{Database, Statistics};
 pub use error::Error;
 pub use load::Loader;
 pub use logging::content::Images;
+pub use logging::disk::{DeviceOptions, LogIo};
 pub use logging::{Commit, CommitQueue, Content, LogStatistics, Sequencing, disk};
 pub use procedure::{Conflict, SqlError};
 pub use recovery::{Method, Progress, RecoveryReport, ReplayMode, Stage};

@@ -38,7 +38,8 @@ impl Inner {
             consistency,
             version.statements.clone(),
             &version.tables,
-            self.config.checkpoint_threads,
+            // At least one a device, as each waits for its own.
+            self.config.checkpoint_threads.max(self.devices.len()),
             || self.logs.durable().unwrap_or_default(),
             |number| self.logs.complete(number),
         )

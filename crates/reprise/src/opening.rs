@@ -44,27 +44,31 @@ pub(crate) fn suit(
     Ok((recovered, needs_checkpoint))
 }
 
-/// Starts the logs of an incarnation; returns them and the folders of the log devices.
+/// The folders of the log devices.
+pub(crate) fn devices(pepoch: &PepochFile, folder: &Path) -> Vec<PathBuf> {
+    pepoch.devices.iter().map(|device| folder.join(device)).collect()
+}
+
+/// Starts the logs of an incarnation.
 pub(crate) fn start_logs(
     recovered: &Recovered,
     recorded: Recorded,
     incarnation: u64,
     config: &Config,
-    folder: &Path,
-) -> Result<(Logs, Vec<PathBuf>), Error> {
+    (folder, devices): (&Path, &[PathBuf]),
+) -> Result<Logs, Error> {
     let disk = &config.disk;
-    let devices: Vec<PathBuf> = recovered.pepoch.devices.iter().map(|device| folder.join(device)).collect();
     let epochs = &recovered.tables.epochs;
     logs::remove_shadows(config, folder)?;
     let log = config.log();
     let retired = recovered.log_files.clone();
-    let start = LogStart { config: &log, folders: &devices, disk, incarnation, epochs, retired };
+    let start = LogStart { config: &log, folders: devices, disk, incarnation, epochs, retired };
     let own = (config.content != Content::Off).then_some((recorded, start));
     let logs = Logs::start(config, (folder, &recovered.pepoch), incarnation, epochs, own)?;
-    for device in &devices {
+    for device in devices {
         disk.create_folder(device).map_err(|error| LogError::io("create", device, error))?;
     }
-    Ok((logs, devices))
+    Ok(logs)
 }
 
 /// Makes the cut durable before anything new can be logged (DESIGN §6.3, last trap).

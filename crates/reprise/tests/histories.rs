@@ -192,10 +192,10 @@ impl History {
             assert_eq!(ask("row_of", row)[0], Value::Int(last), "{context}: row {row}");
         }
         for row in 0..2 {
-            let mut writers = found.iter().filter(|(_, own)| own.wrote == -1 - row).peekable();
+            let writers = found.iter().filter(|(_, own)| own.wrote == -1 - row);
             // Each that is there found the one before: a row that it took away, or none.
             let mut present = 0;
-            while let Some((id, own)) = writers.next() {
+            for (id, own) in writers {
                 assert_eq!(own.over, present, "{context}: {id} found another state of row {row}");
                 present = if own.over == 0 { *id } else { 0 };
             }

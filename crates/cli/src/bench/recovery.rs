@@ -1,12 +1,12 @@
 //! `reprise bench recovery`: how long a recovery takes; also of methods without the latches that make them right.
 //! Paper: PACMAN §6.2.2, Figure 15.
 
-use crate::options::on_or_off;
+use crate::options::{device, on_or_off};
 use crate::progress;
 use anyhow::{Result, bail};
 use clap::Args;
 use reprise::rooms::recovery::{self, Latches, RecoveryConfig};
-use reprise::{Config, Method};
+use reprise::{Config, LogIo, Method};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -23,6 +23,9 @@ pub struct Arguments {
     /// Whether llr and plr latch rows. Off: what they come to may be wrong, and is thrown away.
     #[arg(long, default_value = "on", action = clap::ArgAction::Set, value_parser = on_or_off)]
     latches: bool,
+    /// Megabytes (of 1,000,000 bytes) a second that each log device can read.
+    #[arg(long)]
+    device_rate: Option<f64>,
     /// Gibibytes that rows and indexes may take.
     #[arg(long, default_value_t = 64)]
     memory_gib: usize,
@@ -55,6 +58,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         method: arguments.method,
         threads: arguments.threads.unwrap_or(config.checkpoint_threads),
         latches: if arguments.latches { Latches::On } else { Latches::Off },
+        device: device(LogIo::Buffered, arguments.device_rate),
         memory_bytes: arguments.memory_gib << 30,
         ..RecoveryConfig::default()
     };

@@ -1,10 +1,15 @@
-//! All file I/O of the engine: one small trait, three back ends.
+//! All file I/O of the engine: one small trait; a real back end, one that fails, one that rebuilds what a crash can leave,
+//! and devices of other kinds upon them.
 
 mod crashing;
+mod devices;
+mod direct;
 mod failing;
+mod memory;
 mod real;
 
 pub use crashing::CrashingDisk;
+pub use devices::{DeviceOptions, LogIo};
 pub use failing::{FailingDisk, Fault};
 pub use real::RealDisk;
 
@@ -36,6 +41,15 @@ pub trait DiskFile: Send + Sync {
     /// The disk fails; nothing is known then of what was written since the last success.
     fn sync(&self) -> io::Result<()>;
 
+    /// Writes all bytes at an offset and returns once they are durable, and everything written before.
+    ///
+    /// # Errors
+    /// The disk is full, or fails; nothing is known then of what was written since the last success.
+    fn write_durably(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.write_at(offset, bytes)?;
+        self.sync()
+    }
+
     /// Begins to write a range to the disk, so that a later `sync` has less to do. A hint: it promises nothing.
     fn begin_writing(&self, offset: u64, length: u64) {
         let _ = (offset, length);
@@ -47,6 +61,16 @@ pub trait DiskFile: Send + Sync {
     /// The disk is full, or fails.
     fn allocate_zeros(&self, offset: u64, length: u64) -> io::Result<()> {
         write_zeros(self, offset, length)
+    }
+
+    /// Whether room is better made by `allocate_zeros` than by writing zeros.
+    fn prefers_allocation(&self) -> bool {
+        false
+    }
+
+    /// What batches of a log are aligned to: a multiple of 512 bytes.
+    fn alignment(&self) -> usize {
+        4096
     }
 
     /// Bytes.
