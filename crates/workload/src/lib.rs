@@ -2,6 +2,7 @@
 
 pub mod smallbank;
 pub mod tpcc;
+pub mod ycsb;
 
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
@@ -48,7 +49,7 @@ pub trait Workload: Send + Sync {
     fn conditions(&self) -> Vec<Request>;
 }
 
-/// A workload by name: `scale` is warehouses or hundreds of thousands of customers.
+/// A workload by name: `scale` is warehouses, or hundreds of thousands of customers or records.
 ///
 /// # Errors
 /// An unknown workload or mix; the message lists the known ones.
@@ -59,7 +60,8 @@ pub fn by_name(name: &str, scale: u32, mix: &str) -> Result<Box<dyn Workload>, S
             "full" => Ok(Box::new(smallbank::Smallbank::new(scale))),
             _ => Err(format!("unknown mix \"{mix}\" of smallbank; known are: full")),
         },
-        _ => Err(format!("unknown workload \"{name}\"; known are: tpcc, smallbank")),
+        "ycsb" => Ok(Box::new(ycsb::Ycsb::new(scale, mix.parse()?))),
+        _ => Err(format!("unknown workload \"{name}\"; known are: tpcc, smallbank, ycsb")),
     }
 }
 

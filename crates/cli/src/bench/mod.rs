@@ -20,7 +20,7 @@ use workload::Workload;
 pub struct Arguments {
     #[command(subcommand)]
     special: Option<Special>,
-    /// The workload: tpcc, smallbank.
+    /// The workload: tpcc, smallbank, ycsb.
     #[arg(required = true)]
     workload: Option<String>,
     /// Client threads, each with a session.
@@ -32,10 +32,11 @@ pub struct Arguments {
     /// How many transactions to run.
     #[arg(long)]
     transactions: Option<u64>,
-    /// Warehouses (tpcc), hundreds of thousands of customers (smallbank).
+    /// Warehouses (tpcc), hundreds of thousands of customers (smallbank) or records (ycsb).
     #[arg(long, default_value_t = 1)]
     scale: u32,
-    /// Which transactions; tpcc: full, write, new-order.
+    /// Which transactions; tpcc: full, write (or poplar), new-order; ycsb: a to f, write, hybrid, each with :LENGTH of scans
+    /// and @uniform or @zipfian, as in hybrid:10@zipfian.
     #[arg(long, default_value = "full")]
     mix: String,
     /// How many transactions of a hundred are logged by value, chosen at random.

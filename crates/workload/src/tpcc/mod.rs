@@ -17,7 +17,7 @@ pub(crate) const ITEMS: i32 = 100_000;
 pub enum Mix {
     /// 45 % New-Order, 43 % Payment, 4 % each of Order-Status, Delivery, Stock-Level.
     Full,
-    /// New-Order and Payment, half each.
+    /// New-Order and Payment, half each: Poplar's (§6.2).
     Write,
     /// New-Order only.
     NewOrder,
@@ -29,9 +29,11 @@ impl FromStr for Mix {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "full" => Ok(Self::Full),
-            "write" => Ok(Self::Write),
+            "write" | "poplar" => Ok(Self::Write),
             "new-order" => Ok(Self::NewOrder),
-            _ => Err(format!("unknown mix \"{text}\" of tpcc; known are: full, write, new-order")),
+            _ => {
+                Err(format!("unknown mix \"{text}\" of tpcc; known are: full, write (or poplar), new-order"))
+            }
         }
     }
 }
