@@ -156,3 +156,70 @@ fn a_log_that_can_not_be_is_refused() {
     let adaptive = printed(&run(&["--log", "adaptive", "--recovery-target", "5"]));
     assert!(adaptive.contains("log adaptive"), "{adaptive}");
 }
+
+/// A crash under each sequencing: the folder is recovered by the method of the log, and the log beside it to the same state.
+#[test]
+fn every_sequencing_recovers_from_a_crash() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = [
+        ("serial", "llr", Some("command")),
+        ("epoch", "llr-p", Some("command")),
+        ("gsn", "llr", Some("command")),
+        ("ssn", "poplar", None),
+        ("ssn", "llr", Some("physical")),
+    ];
+    for (place, (sequencing, method, shadow)) in runs.into_iter().enumerate() {
+        let path = |name: &str| folder.path().join(format!("{place}-{name}")).to_str().unwrap().to_owned();
+        let (data, devices) = (path("data"), [path("a"), path("b")]);
+        let mut bench = vec![
+            "bench",
+            "ycsb",
+            "--mix",
+            "f",
+            "--transactions",
+            "3000",
+            "--workers",
+            "2",
+            "--log",
+            "logical",
+        ];
+        bench.extend(["--sequencing", sequencing, "--data", &data, "--crash", "--json"]);
+        for device in &devices[..if sequencing == "serial" { 1 } else { 2 }] {
+            bench.extend(["--log-device", device]);
+        }
+        bench.extend(shadow.into_iter().flat_map(|content| ["--shadow-log", content]));
+        let output = reprise(&bench);
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+            panic!("{bench:?}: {error}: {}", String::from_utf8_lossy(&output.stderr))
+        });
+        assert_eq!(report["sequencing"], sequencing);
+        let recover = |folder: &str, method: &str| -> Value {
+            serde_json::from_str(&printed(&["recover", folder, "--method", method, "--json"])).unwrap()
+        };
+        let recovered = recover(&data, method);
+        assert_eq!(recovered["method"], method);
+        assert!(recovered["transactions"].as_u64().unwrap() > 1_000, "{recovered}");
+        if let Some(content) = shadow {
+            let beside = recover(&format!("{data}/shadow-{content}"), "auto");
+            assert_eq!(beside["digest"], recovered["digest"], "{sequencing}: {content} beside logical");
+        }
+    }
+}
+
+#[test]
+fn what_does_not_go_together_is_refused() {
+    let refused = |options: &[&str]| refused(&[&["bench", "ycsb", "--transactions", "10"], options].concat());
+    for (options, why) in [
+        (
+            ["--log", "command", "--sequencing", "ssn"],
+            "ssn does not order who overwrites what another one has read",
+        ),
+        (["--log", "physiological", "--sequencing", "gsn"], "numbered by one clock"),
+        (["--log", "logical", "--sequencing", "lsn"], "known are: serial, epoch, ssn, gsn"),
+        (["--log", "logical", "--log-io", "tape"], "known are: buffered, direct, memory:NANOSECONDS"),
+        (["--log", "logical", "--mix", "z"], "unknown mix \"z\" of ycsb"),
+    ] {
+        let text = refused(&options);
+        assert!(text.contains(why), "{options:?}: {text}");
+    }
+}

@@ -5,8 +5,9 @@
 //! | no pepoch file | an empty database, whatever else is there |
 //! | a checkpoint | its definitions are applied, its rows are loaded in parallel |
 //! | logs of closed incarnations | records count up to the cut that the pepoch file gives |
-//! | the log of the last incarnation | records count up to the least epoch that all its loggers have completed, and those of its companions (shadow logs) |
-//! | commands and writes by value | `clr` and `clr-p` run the procedures again; writes alone `llr` and `llr-p` replay too |
+//! | the log of the last incarnation | records count up to the number to which all its loggers are complete, or were vouched for, and those of its companions (shadow logs); past that, those that count alone |
+//! | a fuzzy checkpoint | its rows have their own numbers: `poplar`, `llr` and `plr` let the last writer win |
+//! | commands and writes by value | `clr` and `clr-p` run the procedures again; writes alone `llr`, `llr-p` and `poplar` replay too |
 //! | physical records | `plr` writes slots |
 //! | operations and outcomes | `aries` redoes what counts, and undoes what had not committed |
 //! | records that the method asked for does not replay | an error that names the one that does |

@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use reprise::rooms::recovery::{REPLAY_BATCH, RecoveryConfig, recover};
-use reprise::{Config, Content, Database, Digest, Error, Method, Progress, ReplayMode};
+use reprise::{Config, Content, Database, Digest, Error, Method, Progress, ReplayMode, Sequencing};
 use std::path::Path;
+use std::time::Duration;
 use workload::{Request, Workload, by_name};
 
 const SHADOWS: [Content; 3] = [Content::Logical, Content::Physical, Content::Physiological];
@@ -95,4 +96,47 @@ fn tpcc() {
 #[test]
 fn smallbank() {
     check("smallbank", "full");
+}
+
+#[test]
+fn ycsb() {
+    check("ycsb", "a");
+    check("ycsb", "d");
+    check("ycsb", "hybrid:20@zipfian");
+}
+
+/// Without a centre: each workload under `ssn`, with fuzzy checkpoints while it runs, on two devices.
+#[test]
+fn under_ssn() {
+    for (name, mix) in [("tpcc", "full"), ("smallbank", "full"), ("ycsb", "f"), ("ycsb", "write@zipfian")] {
+        let workload = by_name(name, 1, mix).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = Config::default();
+        config.memory_ahead_bytes = 0;
+        (config.sequencing, config.content) = (Sequencing::Ssn, Content::Logical);
+        config.shadow_logs = vec![Content::Physical];
+        config.log_devices = Some(vec!["log0".into(), "log1".into()]);
+        config.checkpoint_every = Some(Duration::from_millis(100));
+        let db = Database::open(folder.path(), config).unwrap();
+        let mut session = db.session().unwrap();
+        for script in workload.definitions() {
+            session.execute_script(script).unwrap();
+        }
+        workload.load(&db, 42, &|_, _| {}).unwrap();
+        db.checkpoint().unwrap();
+        drop(session);
+        run(&db, &*workload, 0, 3);
+        db.checkpoint().unwrap();
+        run(&db, &*workload, 0, 4);
+        let live = db.digest().unwrap();
+        drop(db);
+        for (method, threads) in
+            [Method::Poplar, Method::Llr].into_iter().flat_map(|own| [1, 2, 8].map(|n| (own, n)))
+        {
+            let digest = digest(folder.path(), method, ReplayMode::default(), threads);
+            assert_eq!(digest, live, "{name} {mix}: {method}, {threads} threads");
+        }
+        let shadow = folder.path().join("shadow-physical");
+        assert_eq!(digest(&shadow, Method::Plr, ReplayMode::default(), 2), live, "{name} {mix}: plr");
+    }
 }

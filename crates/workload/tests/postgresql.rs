@@ -233,3 +233,10 @@ fn tpcc_is_the_same_on_postgresql() {
 fn smallbank_is_the_same_on_postgresql() {
     compare(&*workload::by_name("smallbank", 1, "full").unwrap());
 }
+
+#[test]
+fn ycsb_is_the_same_on_postgresql() {
+    for mix in ["e", "f", "hybrid:10"] {
+        compare(&*workload::by_name("ycsb", 1, mix).unwrap());
+    }
+}
