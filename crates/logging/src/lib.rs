@@ -23,4 +23,6 @@ pub use files::FileId;
 pub use logger::{LogConfig, LogStatistics};
 pub use pepoch::{Incarnation, PepochFile};
 pub use reader::{Batch, LogTail, LoggerLog, Records, durable_up_to, read_device, read_ends};
-pub use sequencing::{Commit, CommitQueue, InvalidSequencing, Log, LogStart, Numbering, Sequencing, start};
+pub use sequencing::{
+    Commit, CommitQueue, InvalidSequencing, Log, LogStart, LoggerTag, Numbering, Sequencing, start,
+};

@@ -11,13 +11,14 @@ use crate::{Config, Error};
 use catalog::CommitOrder;
 use logging::content::{Images, InvalidContent, Stamp, seal};
 use logging::{
-    Commit, Content, Incarnation, Log, LogConfig, LogError, LogStart, LogStatistics, Numbering, PepochFile,
-    Room, Sequencing,
+    Commit, Content, Incarnation, Log, LogConfig, LogError, LogStart, LogStatistics, LoggerTag, Numbering,
+    PepochFile, Room, Sequencing,
 };
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use storage::{Epochs, Slot};
+use transaction::Observed;
 
 /// The log device of a shadow log.
 const SHADOW_DEVICE: &str = "log";
@@ -268,31 +269,43 @@ impl Logs {
         self.logs.iter().for_each(|own| own.log.buffer(worker).latch().end_draw());
     }
 
-    /// Takes a worker's next number from the logs, above `observed` and `floor`, and with it room for the records; `bytes`
-    /// tells how long that of each log is. Paper: Poplar Algorithm 1, lines 5–12.
+    /// The logger of a worker, where its numbers name it: where there is one log, as what counts must be in all of them.
+    pub(crate) fn tag(&self, worker: Slot) -> Option<LoggerTag> {
+        match &*self.logs {
+            [own] if self.numbering == Numbering::Logs => own.log.tag(worker),
+            _ => None,
+        }
+    }
+
+    /// Takes a worker's next number from the logs, above what was observed and above `floor`, and with it room for the records;
+    /// `bytes` tells how long that of each log is. Paper: Poplar Algorithm 1, lines 5–12.
     pub(crate) fn number(
         &self,
-        worker: Slot,
-        (observed, floor): (CommitOrder, CommitOrder),
+        (worker, tag): (Slot, Option<LoggerTag>),
+        (observed, floor): (Observed, CommitOrder),
         bytes: impl Fn(usize) -> usize,
         rooms: &mut Vec<Room>,
     ) -> (Stamp, Result<(), LogError>) {
         // What is durable now is so in every recovery; with logs to compare all that counts must be in all of them.
-        let observed = observed.max(CommitOrder(self.defined.load(Ordering::Relaxed)));
-        let alone = self.logs.len() == 1 && self.logs[0].log.durable() >= observed;
-        let above = observed.max(floor);
+        let defined = CommitOrder(self.defined.load(Ordering::Relaxed));
+        let alone = self.logs.len() == 1 && self.logs[0].log.durable() >= observed.foreign.max(defined);
+        let above = observed.last.max(defined).max(floor);
+        let next = |greatest: CommitOrder| match tag {
+            Some(tag) => tag.above(greatest.max(above), alone),
+            None => CommitOrder(greatest.max(above).0 + 1),
+        };
         loop {
             rooms.clear();
             let order = match &*self.logs {
                 [own] => {
                     let latched = own.log.buffer(worker).latch();
                     rooms.extend(latched.take_room(bytes(0)));
-                    latched.raise(CommitOrder(latched.number().max(above).0 + 1))
+                    latched.raise(next(latched.number()))
                 }
                 logs => {
                     let latched: Vec<_> = logs.iter().map(|own| own.log.buffer(worker).latch()).collect();
                     let greatest = latched.iter().map(|own| own.number()).max().unwrap_or_default();
-                    let order = CommitOrder(greatest.max(above).0 + 1);
+                    let order = next(greatest);
                     latched.iter().for_each(|own| {
                         own.raise(order);
                     });

@@ -9,5 +9,5 @@ mod digest;
 mod garbage;
 mod tables;
 
-pub use concurrency::{CommitLog, Committed, Described, Description, Expectations, Occ, Writing};
+pub use concurrency::{CommitLog, Committed, Described, Description, Expectations, Observed, Occ, Writing};
 pub use tables::Tables;

@@ -10,7 +10,7 @@
 //! Held by: `model.rs` (loom), and the crash tests of `crates/reprise`.
 
 use super::durability::{Bounds, Durability, DurableBuffer};
-use super::{Commit, Log, LogStart};
+use super::{Commit, Log, LogStart, LoggerTag};
 use crate::buffer::LogBuffer;
 use crate::error::LogError;
 use crate::files::{FileMaker, RetiredFile};
@@ -165,6 +165,10 @@ impl Log for LoggerGroup {
     #[inline]
     fn buffer(&self, worker: Slot) -> &LogBuffer {
         &self.group.of(worker).lane.buffer
+    }
+
+    fn tag(&self, worker: Slot) -> Option<LoggerTag> {
+        LoggerTag::of(worker.0 % self.group.loggers.len())
     }
 
     fn largest_record(&self) -> usize {

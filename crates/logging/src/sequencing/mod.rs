@@ -19,6 +19,7 @@ pub use durability::Durability;
 pub(crate) use durability::DurableBuffer;
 pub use gsn::GsnLog;
 pub use queue::CommitQueue;
+pub use ssn::LoggerTag;
 
 use crate::buffer::LogBuffer;
 use crate::content::{Content, Images};
@@ -169,6 +170,11 @@ pub trait Log: Send + Sync + fmt::Debug {
 
     /// Where a worker's records go.
     fn buffer(&self, worker: Slot) -> &LogBuffer;
+
+    /// The logger of a worker, as numbers name it.
+    fn tag(&self, _worker: Slot) -> Option<LoggerTag> {
+        None
+    }
 
     /// Bytes of the largest record.
     fn largest_record(&self) -> usize;

@@ -9,7 +9,7 @@
 //! The traps of DESIGN §6.3, put back by hand, make the tests fail that name them.
 
 use super::durability::{Bounds, Durability, DurableBuffer};
-use super::{Commit, CommitQueue};
+use super::{Commit, CommitQueue, LoggerTag};
 use crate::buffer::LogBuffer;
 use crate::logger::BatchEnds;
 use crate::sync::model::{Arc, Mutex, check, thread};
@@ -35,6 +35,8 @@ struct Device {
 
 /// Loggers with their devices, and one tuple that everybody uses.
 struct World {
+    /// Whether numbers carry their loggers.
+    is_tagged: bool,
     lanes: Vec<DurableBuffer>,
     devices: Vec<Mutex<Device>>,
     durability: Durability,
@@ -53,8 +55,13 @@ struct Committed {
 
 impl World {
     fn new(loggers: usize) -> Arc<Self> {
+        Self::with(loggers, true)
+    }
+
+    fn with(loggers: usize, is_tagged: bool) -> Arc<Self> {
         let lane = |_| DurableBuffer::new(LogBuffer::new(4 * RECORD, CommitOrder(0)));
         Arc::new(Self {
+            is_tagged,
             lanes: (0..loggers).map(lane).collect(),
             devices: (0..loggers).map(|_| Mutex::new(Device::default())).collect(),
             durability: Durability::from(CommitOrder(0)),
@@ -67,10 +74,13 @@ impl World {
     fn run(&self, logger: usize, uses_tuple: bool) -> Committed {
         let mut tuple = self.tuple.lock().unwrap();
         let observed = if uses_tuple { *tuple } else { CommitOrder(0) };
-        let alone = observed <= self.durability.number();
+        let tag = LoggerTag::of(logger).filter(|_| self.is_tagged);
+        let alone = observed <= self.durability.number() || tag.is_some_and(|tag| tag.has_alone(observed));
         let buffer = &self.lanes[logger].buffer;
         let latched = buffer.latch();
-        let number = latched.raise(CommitOrder(latched.number().max(observed).0 + 1));
+        let above = latched.number().max(observed);
+        let number = tag.map_or(CommitOrder(above.0 + 1), |tag| tag.above(above, alone));
+        let number = latched.raise(number);
         let room = latched.take_room(RECORD).expect("room for a few records");
         drop(latched);
         if uses_tuple {
@@ -232,7 +242,7 @@ fn what_is_recovered_is_closed_under_reads_from() {
 #[test]
 fn an_idle_buffer_does_not_hold_up_and_does_not_lie() {
     check(|| {
-        let world = World::new(2);
+        let world = World::with(2, false);
         // The second depends on what is not durable, so it waits for all buffers.
         let (first, second) = (world.run(0, true), world.run(0, true));
         let late = {
@@ -259,7 +269,7 @@ fn an_idle_buffer_does_not_hold_up_and_does_not_lie() {
 #[test]
 fn what_was_vouched_for_is_recovered() {
     check(|| {
-        let world = World::new(2);
+        let world = World::with(2, false);
         let (first, second) = (world.run(0, true), world.run(0, true));
         let logger = {
             let world = Arc::clone(&world);
@@ -290,6 +300,29 @@ fn only_what_has_read_nothing_undurable_counts_alone() {
         world.flush(1);
         world.check(&[second]);
         world.check(&[writer.join().unwrap(), second]);
+    });
+}
+
+/// What has read, beside what is durable, only what counts alone in its own log counts alone; what has read something that
+/// does not, does not either, though it is in the same log.
+#[test]
+fn what_depends_on_its_own_log_counts_alone_if_that_does() {
+    check(|| {
+        let world = World::new(2);
+        let writer = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || world.run(0, true))
+        };
+        let (first, second) = (world.run(1, true), world.run(1, true));
+        world.flush(1);
+        world.check(&[first, second]);
+        if first.commit.alone {
+            assert!(second.commit.alone || second.read_from != first.commit.number);
+        }
+        let all = [writer.join().unwrap(), first, second];
+        world.check(&all);
+        world.flush(0);
+        world.check(&all);
     });
 }
 

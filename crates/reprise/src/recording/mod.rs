@@ -17,7 +17,7 @@ use catalog::{CommitOrder, RowChange, Table};
 use columns::ColumnsRecorder;
 use command::CommandRecorder;
 use logging::content::{Images, Stamp};
-use logging::{Commit, Content, LogError, Numbering, Room};
+use logging::{Commit, Content, LogError, LoggerTag, Numbering, Room};
 use operations::OperationsRecorder;
 use procedure::{Procedure, WitnessRecorder};
 use rows::RowsRecorder;
@@ -25,7 +25,7 @@ use slots::SlotsRecorder;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use storage::{Record, Slot};
-use transaction::{CommitLog, Occ, Writing};
+use transaction::{CommitLog, Observed, Occ, Writing};
 
 /// One in so many transactions is timed.
 const TIMED_EVERY: u8 = 8;
@@ -117,6 +117,7 @@ pub(crate) struct Recording {
     logs: Arc<Logs>,
     recorders: Vec<Box<dyn Recorder>>,
     slot: Slot,
+    tag: Option<LoggerTag>,
     /// Whether the record of what is asked is needed.
     pub(crate) wants_asked: bool,
     wants_operations: bool,
@@ -146,6 +147,7 @@ impl Recording {
             wants_times: recorders.iter().any(|own| own.wants_times()),
             until_timed: 0,
             begun: None,
+            tag: logs.tag(slot),
             logs,
             recorders,
             slot,
@@ -247,9 +249,15 @@ impl CommitLog for Recording {
         self.logs.draw(self.slot, floor)
     }
 
-    fn number(&mut self, observed: CommitOrder, floor: CommitOrder) -> CommitOrder {
-        let Self { logs, recorders, slot, rooms, .. } = self;
-        let (stamp, taken) = logs.number(*slot, (observed, floor), |place| recorders[place].bytes(), rooms);
+    #[inline]
+    fn has_alone(&self, number: CommitOrder) -> bool {
+        self.tag.is_some_and(|tag| tag.has_alone(number))
+    }
+
+    fn number(&mut self, observed: Observed, floor: CommitOrder) -> CommitOrder {
+        let Self { logs, recorders, slot, tag, rooms, .. } = self;
+        let (stamp, taken) =
+            logs.number((*slot, *tag), (observed, floor), |place| recorders[place].bytes(), rooms);
         self.result = taken;
         self.stamp = Some(stamp);
         stamp.order

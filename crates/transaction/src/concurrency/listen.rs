@@ -29,10 +29,15 @@ pub trait CommitLog {
         CommitOrder(floor.0 + 1)
     }
 
-    /// Gives a transaction that commits its number, where numbers come from the logs. Nothing that it has read or overwrites
-    /// is of a number above `observed`; its own must be above that and above `floor`. Its rows are written and locked.
-    fn number(&mut self, observed: CommitOrder, floor: CommitOrder) -> CommitOrder {
-        CommitOrder(observed.max(floor).0 + 1)
+    /// Whether a number is of a transaction that this log surely has, if it has one of this worker that comes later.
+    fn has_alone(&self, _number: CommitOrder) -> bool {
+        false
+    }
+
+    /// Gives a transaction that commits its number, where numbers come from the logs: above all that was observed, and above
+    /// `floor`. Its rows are written and locked.
+    fn number(&mut self, observed: Observed, floor: CommitOrder) -> CommitOrder {
+        CommitOrder(observed.last.max(floor).0 + 1)
     }
 
     /// All rows are locked that are about to be written: so many, of at most so many words together. False ends the attempt.
@@ -54,6 +59,15 @@ pub trait CommitLog {
 
     /// The transaction of a number that was drawn has not committed; its rows are still locked.
     fn aborted(&mut self, _order: CommitOrder) {}
+}
+
+/// What a transaction has read or overwrites.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Observed {
+    /// The greatest number of it.
+    pub last: CommitOrder,
+    /// The greatest number of it that the worker's own log does not surely have (`CommitLog::has_alone`).
+    pub foreign: CommitOrder,
 }
 
 /// What a transaction is about to write, with its rows locked.

@@ -8,5 +8,5 @@ mod occ;
 
 pub use describe::{Described, Description};
 pub use expected::Expectations;
-pub use listen::{CommitLog, Writing};
+pub use listen::{CommitLog, Observed, Writing};
 pub use occ::{Committed, Occ};

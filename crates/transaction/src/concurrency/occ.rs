@@ -16,7 +16,7 @@
 
 use super::access::{LastInsert, Scan};
 use super::expected::Expectations;
-use super::listen::{CommitLog, Silence, Writing};
+use super::listen::{CommitLog, Observed, Silence, Writing};
 use crate::Tables;
 use crate::access_numbers::Readable;
 use crate::changes::{Action, Link, WriteSet};
@@ -242,9 +242,9 @@ impl Occ {
             self.abandon();
             return Err(conflict);
         }
-        let observed = if drawn.is_none() { self.observed() } else { CommitOrder(0) };
+        let observed = drawn.is_none().then(|| self.observed(|number| log.has_alone(number)));
         self.write_rows(log);
-        let order = drawn.unwrap_or_else(|| log.number(observed, self.floor()));
+        let order = drawn.unwrap_or_else(|| log.number(observed.unwrap_or_default(), self.floor()));
         if order.sequence() >= CommitOrder::SEQUENCE_LIMIT {
             // The clock's epoch never falls behind that of numbers.
             self.tables.epochs.advance_from(order.epoch());
@@ -281,7 +281,7 @@ impl Occ {
     fn commit_reads(&mut self) -> Result<Committed, Conflict> {
         let result = self.reads_hold();
         self.worker.exit();
-        result.map(|()| Committed::Read(self.observed()))
+        result.map(|()| Committed::Read(self.observed(|_| false).last))
     }
 
     fn lock_writes(&mut self) -> Result<(), Conflict> {
@@ -335,20 +335,29 @@ impl Occ {
         CommitOrder(self.tables.epochs.next_order().0 - 1)
     }
 
-    /// The greatest number of anything that was read or is overwritten. The rows are locked and not written yet.
-    /// Paper: Poplar Algorithm 1, lines 1–4.
-    fn observed(&self) -> CommitOrder {
+    /// What was read or is overwritten. The rows are locked and not written yet. Paper: Poplar Algorithm 1, lines 1–4.
+    fn observed(&self, is_own: impl Fn(CommitOrder) -> bool) -> Observed {
         let read = self.reads.iter().map(|(_, state)| state.order());
         let overwritten = self.writes.entries.iter().map(|entry| entry.record.locked_state().order());
+        let mut observed = Observed::default();
+        for order in read.chain(overwritten) {
+            observed.last = observed.last.max(order);
+            if !is_own(order) {
+                observed.foreign = observed.foreign.max(order);
+            }
+        }
         let numbers = self.tables.access_numbers.iter();
-        let vacated = numbers.flat_map(|own| self.absences.iter().map(|table| own.vacated_by(*table)));
-        read.chain(overwritten).chain(vacated).max().unwrap_or_default()
+        for vacated in numbers.flat_map(|own| self.absences.iter().map(|table| own.vacated_by(*table))) {
+            observed.last = observed.last.max(vacated);
+            observed.foreign = observed.foreign.max(vacated);
+        }
+        observed
     }
 
     /// Draws a number above everything that was read or is overwritten, and above everybody who has read what is overwritten;
     /// and says so of what was read. Paper: Poplar §3.3 (NVM-D).
     fn draw_above_reads(&self, log: &mut impl CommitLog) -> CommitOrder {
-        let floor = self.observed().max(self.floor());
+        let floor = self.observed(|_| false).last.max(self.floor());
         let Some(numbers) = &self.tables.access_numbers else { return log.draw(floor) };
         let readers = self.writes.entries.iter().map(|entry| {
             numbers.read_by(Readable::Row(entry.record)).max(numbers.read_by(Readable::Absence(entry.table)))
