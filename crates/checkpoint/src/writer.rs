@@ -180,7 +180,8 @@ fn write_parts(
         })
     })?;
     let mut parts = parts.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    parts.sort_by(|a, b| a.path.cmp(&b.path));
+    // By number, so that those that are read at the same time lie on different devices.
+    parts.sort_by(|a, b| a.path.file_name().cmp(&b.path.file_name()));
     Ok((parts, last))
 }
 

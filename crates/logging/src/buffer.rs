@@ -64,6 +64,13 @@ pub struct Room {
     bytes: usize,
 }
 
+impl Room {
+    /// How long the record is.
+    pub fn bytes(self) -> usize {
+        self.bytes
+    }
+}
+
 /// The buffer's latch, held.
 #[derive(Debug)]
 pub struct Latched<'a> {

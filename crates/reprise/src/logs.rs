@@ -180,20 +180,17 @@ impl Logs {
     /// A device is full, or fails.
     pub(crate) fn add_worker(&self, worker: Slot, config: &Config) -> Result<(), LogError> {
         let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut before, mut loggers) = (Vec::new(), Vec::new());
-        for own in &self.logs {
-            before.push(own.log.loggers());
-            own.log.add_worker(worker)?;
-            loggers.push(own.log.loggers());
-        }
-        if before == loggers {
-            return Ok(());
-        }
-        // Nothing is logged in a new log before the folder says that it is there: so a log that is lost is missed.
-        for (Published { folder, file }, loggers) in published.iter_mut().zip(loggers) {
-            let Some(last) = file.incarnations.last_mut() else { continue };
+        self.logs.iter().try_for_each(|own| own.log.add_worker(worker))?;
+        for (Published { folder, file }, own) in published.iter_mut().zip(&self.logs) {
+            let loggers = own.log.loggers();
+            let mut changed = file.clone();
+            let Some(last) = changed.incarnations.last_mut().filter(|last| last.loggers != loggers) else {
+                continue;
+            };
+            // Nothing is logged in a new log before the folder says that it is there: so a log that is lost is missed.
             last.loggers = loggers;
-            file.write(&config.disk, folder)?;
+            changed.write(&config.disk, folder)?;
+            *file = changed;
         }
         Ok(())
     }

@@ -261,10 +261,10 @@ impl Logger {
                 return;
             }
             let floor = if group.is_saturated() { floor.max(SATURATED_FLOOR) } else { floor };
-            let rest = floor.saturating_sub(begun.elapsed());
-            // Whoever blocks for a commit ends the rest: it has given its core away.
-            if !rest.is_zero() && !stopping && !group.durability.has_waiters() {
-                std::thread::park_timeout(rest);
+            // Whoever blocks for a commit ends the rest: it has given its core away. Another logger does not.
+            let is_left_alone = || !group.stop.load(Ordering::Acquire) && !group.durability.has_waiters();
+            while begun.elapsed() < floor && is_left_alone() {
+                std::thread::park_timeout(floor.saturating_sub(begun.elapsed()));
             }
         }
     }

@@ -27,6 +27,8 @@ use std::time::{Duration, Instant};
 use storage::{Record, Slot};
 use transaction::{CommitLog, Observed, Occ, Writing};
 
+/// What is usual is forgotten over so many transactions.
+const USUAL_OF: usize = 64;
 /// One in so many transactions is timed.
 const TIMED_EVERY: u8 = 8;
 
@@ -134,6 +136,8 @@ pub(crate) struct Recording {
     /// What the transaction in hand is numbered with, and room for its records, where numbers come with that.
     stamp: Option<Stamp>,
     rooms: Vec<Room>,
+    /// What records take that come with their numbers: more than most of late.
+    usual_bytes: usize,
     result: Result<(), LogError>,
 }
 
@@ -156,6 +160,7 @@ impl Recording {
             by_value: false,
             stamp: None,
             rooms: Vec::new(),
+            usual_bytes: 0,
             result: Ok(()),
         }
     }
@@ -188,8 +193,10 @@ impl Recording {
             let bytes = own.prepare(&ran);
             let log = self.logs.at(place);
             log.check_size(bytes)?;
-            // Whoever has to wait does so before it locks anything.
-            log.wait_for_room(self.slot, bytes)?;
+            // Whoever has to wait does so before it locks anything. How long the record will be is known now, or is guessed from
+            // the last ones.
+            let expected = bytes.max(own.bytes()).max(self.usual_bytes).min(log.largest_record() / 2);
+            log.wait_for_room(self.slot, expected)?;
         }
         Ok(())
     }
@@ -297,8 +304,9 @@ impl CommitLog for Recording {
         let Some(stamp) = self.stamp else {
             return self.append(order, |own, asked| own.committed(order.into(), asked));
         };
-        let Self { logs, recorders, slot, asked, rooms, .. } = self;
+        let Self { logs, recorders, slot, asked, rooms, usual_bytes, .. } = self;
         for (place, room) in rooms.iter().enumerate() {
+            *usual_bytes = (*usual_bytes - *usual_bytes / USUAL_OF).max(room.bytes() * 2);
             logs.fill(place, *slot, *room, recorders[place].committed(stamp, asked));
         }
     }
