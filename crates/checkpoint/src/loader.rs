@@ -1,10 +1,11 @@
 //! Loading a checkpoint: parts in parallel, every index built as rows come.
 
 use crate::part::{PartRow, read_part};
-use crate::{CheckpointError, Manifest};
+use crate::{CheckpointError, Manifest, Part};
 use catalog::CommitOrder;
 use logging::disk::{SharedDisk, seen_from};
 use logging::{CorruptionKind, LogError};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use storage::{Linker, OutOfMemory, TableStore, Worker};
@@ -55,6 +56,15 @@ impl Rows for Indexes {
     }
 }
 
+/// The parts by the folder that they lie in, and how many of them are taken.
+fn queues(manifest: &Manifest) -> Vec<(Vec<&Part>, AtomicUsize)> {
+    let mut folders: BTreeMap<_, Vec<&Part>> = BTreeMap::new();
+    for part in &manifest.parts {
+        folders.entry(part.path.parent()).or_default().push(part);
+    }
+    folders.into_values().map(|parts| (parts, AtomicUsize::new(0))).collect()
+}
+
 /// Loads the rows of a data folder's checkpoint into tables that its definitions made. `progress` is raised by the bytes read.
 ///
 /// # Errors
@@ -67,10 +77,14 @@ pub fn load<R: Rows>(
     threads: usize,
     progress: &AtomicU64,
 ) -> Result<(), CheckpointError> {
-    let next = AtomicUsize::new(0);
+    let queues = queues(manifest);
     let order = CommitOrder(manifest.bound.0 - 1);
-    let run = |mut worker: Worker| -> Result<(), CheckpointError> {
-        while let Some(part) = manifest.parts.get(next.fetch_add(1, Ordering::Relaxed)) {
+    let run = |thread: usize, mut worker: Worker| -> Result<(), CheckpointError> {
+        // Its own device first, so that all are read at the same time.
+        let own = (0..queues.len()).map(|place| &queues[(thread + place) % queues.len()]);
+        for part in own
+            .flat_map(|(parts, next)| std::iter::from_fn(|| parts.get(next.fetch_add(1, Ordering::Relaxed))))
+        {
             let path = seen_from(folder, &part.path);
             let corrupt = |what| LogError::corrupt(&path, 0, CorruptionKind::Malformed(what));
             let store = tables.by_id(part.table).ok_or_else(|| corrupt("its table is not defined"))?;
@@ -106,7 +120,9 @@ pub fn load<R: Rows>(
         );
     }
     std::thread::scope(|scope| {
-        let running: Vec<_> = workers.into_iter().map(|worker| scope.spawn(|| run(worker))).collect();
+        let (run, workers) = (&run, workers.into_iter().enumerate());
+        let running: Vec<_> =
+            workers.map(|(thread, worker)| scope.spawn(move || run(thread, worker))).collect();
         running.into_iter().try_for_each(|thread| thread.join().expect("a loading thread does not panic"))
     })
 }

@@ -136,6 +136,24 @@ fn remove_others(disk: &SharedDisk, folders: &[PathBuf], number: u64) -> Result<
     Ok(())
 }
 
+/// What each device has: parts that are being written, and bytes of those that are.
+struct Shares(Vec<(usize, u64)>);
+
+impl Shares {
+    /// The device for the next part: one that nobody is writing to, and that has the least.
+    fn begin(&mut self) -> usize {
+        let least =
+            self.0.iter().enumerate().min_by_key(|(_, share)| **share).map_or(0, |(device, _)| device);
+        self.0[least].0 += 1;
+        least
+    }
+
+    fn end(&mut self, device: usize, bytes: u64) {
+        self.0[device].0 -= 1;
+        self.0[device].1 += bytes;
+    }
+}
+
 /// Writes the rows; returns the parts, and the greatest number of any row.
 fn write_parts(
     (disk, folders): (&SharedDisk, &[PathBuf]),
@@ -156,19 +174,23 @@ fn write_parts(
     }
     let ranges = ranges(tables, &mut workers[0]);
     let (next, parts) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let shares = Mutex::new(Shares(vec![(0, 0); folders.len()]));
+    let shares = || shares.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let run = |mut worker: Worker| -> Result<CommitOrder, CheckpointError> {
         let mut last = CommitOrder(0);
         loop {
             let place = next.fetch_add(1, Ordering::Relaxed);
             let Some(range) = ranges.get(place) else { return Ok(last) };
             let table = range.store.definition().id;
-            let folder = part_folder(&folders[place % folders.len()], number);
+            let device = shares().begin();
+            let folder = part_folder(&folders[device], number);
             let path = folder.join(format!("part-{place:06}"));
             let has_orders = matches!(moment, Moment::Any);
             let form = Form { has_slots: range.store.has_slots(), has_orders };
             let mut writer = PartWriter::create(disk, path.clone(), table, form)?;
             last = last.max(write_range(range, moment, &mut writer, &mut worker)?);
             writer.finish()?;
+            shares().end(device, writer.bytes);
             let part = Part { table, rows: writer.rows, bytes: writer.bytes, path };
             parts.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(part);
         }

@@ -194,7 +194,7 @@ pub fn recover(
         memory.keep_ready(config.memory_ahead_bytes);
     }
     // Each thread that loads or replays, and the one that applies definitions.
-    memory.allow_beyond_limit(2 * config.threads.max(folders.len()) + 1);
+    memory.allow_beyond_limit(2 * config.threads.max(2 * folders.len()) + 1);
 
     progress.begin(Stage::Log, 0);
     let reading = Instant::now();
@@ -215,8 +215,8 @@ pub fn recover(
     if let Some(manifest) = manifest {
         progress.begin(Stage::Checkpoint, manifest.parts.iter().map(|part| part.bytes).sum());
         (state.schema, state.tables) = define(&manifest.statements, state.tables)?;
-        // At least one a device, as each waits for its own.
-        let threads = config.threads.max(folders.len());
+        // Two a device at least: one waits for it while the other one works.
+        let threads = config.threads.max(2 * folders.len());
         state.load(method, (disk, folder), &manifest, threads, progress)?;
         report.checkpoint = Some(manifest.bound);
         report.checkpoint_rows = manifest.parts.iter().map(|part| part.rows).sum();
