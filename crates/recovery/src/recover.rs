@@ -126,7 +126,12 @@ impl fmt::Display for RecoveryReport {
                 "; {threads} threads: {executing:.0} % executing, {planning:.0} % planning, {waiting:.0} % waiting"
             )?;
         }
-        write!(f, "), log cut after {}", self.cut)?;
+        match self.cut {
+            cut if cut == CommitOrder::last_of(cut.epoch()) => {
+                write!(f, "), log cut after epoch {}", cut.epoch())?;
+            }
+            cut => write!(f, "), log cut after {cut}")?,
+        }
         for (file, offset) in &self.torn {
             write!(f, ", torn at byte {offset} of {}", file.display())?;
         }
