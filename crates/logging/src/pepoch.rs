@@ -129,6 +129,11 @@ impl PepochFile {
         replace(&**disk, &path, text.as_bytes()).map_err(|error| LogError::io("write", &path, error))
     }
 
+    /// The folders of the log devices, seen from where the data folder is seen.
+    pub fn device_folders(&self, folder: &Path) -> Vec<PathBuf> {
+        self.devices.iter().map(|device| folder.join(device)).collect()
+    }
+
     /// The cut of an incarnation, when it is known.
     pub fn cut_of(&self, incarnation: u64) -> Option<CommitOrder> {
         self.of(incarnation)?.cut

@@ -57,7 +57,7 @@ pub fn load_logs(
     pepoch: &PepochFile,
     from: CommitOrder,
 ) -> Result<LogContents, RecoveryError> {
-    let folders: Vec<PathBuf> = pepoch.devices.iter().map(|device| folder.join(device)).collect();
+    let folders = pepoch.device_folders(folder);
     let by_device: Vec<Result<Vec<LoggerLog>, LogError>> = std::thread::scope(|scope| {
         let reading: Vec<_> =
             folders.iter().map(|folder| scope.spawn(move || read_device(disk, folder))).collect();
@@ -110,8 +110,8 @@ fn durable_in_companions(
             Some(cut) => cut,
             None => {
                 let mut ends = Vec::new();
-                for device in &other.devices {
-                    ends.extend(read_ends(disk, &folder.join(device), incarnation)?);
+                for device in other.device_folders(&folder) {
+                    ends.extend(read_ends(disk, &device, incarnation)?);
                 }
                 durable_up_to(&ends)
             }

@@ -190,7 +190,7 @@ pub fn recover(
     let found = PepochFile::read(disk, folder)?;
     let manifest = if found.is_none() { None } else { Manifest::read(disk, folder)? };
     let mut pepoch = found.unwrap_or_default();
-    let folders: Vec<PathBuf> = pepoch.devices.iter().map(|device| folder.join(device)).collect();
+    let folders = pepoch.device_folders(folder);
     let disk = &config.device.on(disk, &folders);
     let from = manifest.as_ref().map(|manifest| manifest.bound).unwrap_or_default();
     let epochs = Arc::new(Epochs::new(Epoch(1), config.workers));

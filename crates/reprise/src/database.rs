@@ -122,7 +122,7 @@ impl Database {
         };
         let recovered = recovery::recover(&disk, folder, &recovery, progress).map_err(Error::Recovery)?;
         let (recovered, incarnation) = opening::begin_incarnation(recovered, &config, folder)?;
-        let devices = opening::devices(&recovered.pepoch, folder);
+        let devices = recovered.pepoch.device_folders(folder);
         let config = Config { disk: config.device.on(&disk, &devices), ..config };
         let (mut recovered, needs_checkpoint) = opening::suit(recovered, recorded, &config)?;
         let logs = opening::start_logs(&recovered, recorded, incarnation, &config, (folder, &devices))?;

@@ -44,11 +44,6 @@ pub(crate) fn suit(
     Ok((recovered, needs_checkpoint))
 }
 
-/// The folders of the log devices.
-pub(crate) fn devices(pepoch: &PepochFile, folder: &Path) -> Vec<PathBuf> {
-    pepoch.devices.iter().map(|device| folder.join(device)).collect()
-}
-
 /// Starts the logs of an incarnation.
 pub(crate) fn start_logs(
     recovered: &Recovered,

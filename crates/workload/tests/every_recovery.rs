@@ -12,6 +12,16 @@ const SHADOWS: [Content; 3] = [Content::Logical, Content::Physical, Content::Phy
 const SESSIONS: usize = 2;
 const CALLS: usize = 3_000;
 
+/// Makes a workload's tables, procedures and rows, durably.
+fn load(db: &Database, workload: &dyn Workload) {
+    let mut session = db.session().unwrap();
+    for script in workload.definitions() {
+        session.execute_script(script).unwrap();
+    }
+    workload.load(db, 42, &|_, _| {}).unwrap();
+    db.checkpoint().unwrap();
+}
+
 fn run(db: &Database, workload: &dyn Workload, ad_hoc_percent: usize, seed: u64) {
     std::thread::scope(|scope| {
         for number in 0..SESSIONS {
@@ -56,13 +66,7 @@ fn check(name: &str, mix: &str) {
     config.memory_ahead_bytes = 0;
     config.shadow_logs = SHADOWS.to_vec();
     let db = Database::open(folder.path(), config).unwrap();
-    let mut session = db.session().unwrap();
-    for script in workload.definitions() {
-        session.execute_script(script).unwrap();
-    }
-    workload.load(&db, 42, &|_, _| {}).unwrap();
-    db.checkpoint().unwrap();
-    drop(session);
+    load(&db, &*workload);
     for (seed, ad_hoc_percent) in [0, 10, 50, 100].into_iter().enumerate() {
         run(&db, &*workload, ad_hoc_percent, seed as u64);
         let live = db.digest().unwrap();
@@ -118,13 +122,7 @@ fn under_ssn() {
         config.log_devices = Some(vec!["log0".into(), "log1".into()]);
         config.checkpoint_every = Some(Duration::from_millis(100));
         let db = Database::open(folder.path(), config).unwrap();
-        let mut session = db.session().unwrap();
-        for script in workload.definitions() {
-            session.execute_script(script).unwrap();
-        }
-        workload.load(&db, 42, &|_, _| {}).unwrap();
-        db.checkpoint().unwrap();
-        drop(session);
+        load(&db, &*workload);
         run(&db, &*workload, 0, 3);
         db.checkpoint().unwrap();
         run(&db, &*workload, 0, 4);
