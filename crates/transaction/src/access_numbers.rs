@@ -6,7 +6,7 @@
 //! Invariants: 1. whoever reads raises the cell before it validates what it has read, and whoever writes asks for it with the
 //! row locked, so that of two that are in conflict the later one sees the earlier. 2. whoever takes an entry away raises the
 //! table's number before that, and whoever has found nothing asks for it afterwards.
-//! Held by: `serializability.rs` and `histories.rs` (crates/reprise).
+//! Held by: the tests here; `serializability.rs` and `histories.rs` (crates/reprise).
 
 use catalog::{CommitOrder, TableId};
 use logging::Numbering;
@@ -81,5 +81,138 @@ impl AccessNumbers {
     /// No transaction with a greater number has taken index entries of a table away.
     pub(crate) fn vacated_by(&self, table: TableId) -> CommitOrder {
         CommitOrder(self.vacated[table.0 as usize % TABLES].load(Ordering::SeqCst))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{CommitLog, Committed, Occ, Tables};
+    use catalog::{Arena, CommitOrder, Datum, Epoch, Table};
+    use logging::Numbering;
+    use procedure::{DataAccess, ScanRange};
+    use sql::Schema;
+    use std::sync::Arc;
+    use storage::{Epochs, Memory, Record, Worker};
+
+    /// A log of its own, whose numbers know of no other log.
+    struct OwnLog(CommitOrder);
+
+    impl CommitLog for OwnLog {
+        fn numbering(&self) -> Numbering {
+            Numbering::LogsAndReads
+        }
+
+        fn draw(&mut self, floor: CommitOrder) -> CommitOrder {
+            self.0 = CommitOrder(self.0.max(floor).0 + 1);
+            self.0
+        }
+
+        fn committed(&mut self, _order: CommitOrder) {}
+    }
+
+    struct Client {
+        occ: Occ,
+        log: OwnLog,
+    }
+
+    impl Client {
+        fn run(&mut self, transaction: impl FnOnce(&mut Occ)) -> CommitOrder {
+            self.occ.begin();
+            transaction(&mut self.occ);
+            match self.occ.commit(&mut self.log) {
+                Ok(Committed::Wrote(order)) => order,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    /// A table of two columns, and two clients; the log of the first is far ahead.
+    fn two_clients() -> (Arc<Table>, [Client; 2]) {
+        let epochs = Arc::new(Epochs::new(Epoch(1), 4));
+        let memory = Arc::new(Memory::new(1 << 30));
+        let worker = || Worker::new(Arc::clone(&epochs), Arc::clone(&memory)).unwrap();
+        let tables = Tables::new(Arc::clone(&epochs), Arc::clone(&memory));
+        let mut tables = tables.numbered_by(Numbering::LogsAndReads);
+        let mut schema = Schema::default();
+        for statement in ["CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL)", "CREATE INDEX t_v ON t (v)"]
+        {
+            let (changed, effect) = schema.apply(statement).unwrap();
+            tables.apply(&effect, &mut worker()).unwrap();
+            schema = changed;
+        }
+        let table = tables.iter().next().unwrap().definition();
+        let first = epochs.next_order();
+        let client = |ahead| Client {
+            occ: Occ::new(tables.clone(), worker()),
+            log: OwnLog(CommitOrder(first.0 + ahead)),
+        };
+        (Arc::clone(table), [client(1_000), client(0)])
+    }
+
+    fn key(table: &Table, id: i64) -> Vec<u8> {
+        let mut key = Vec::new();
+        table.encode_key_column(0, Datum::Int(id), &Arena::default(), &mut key);
+        key
+    }
+
+    /// Finds and reads a row.
+    fn read(occ: &mut Occ, table: &Table, id: i64) -> Record {
+        let row = occ.find(table, &key(table, id)).unwrap().unwrap();
+        let column = &table.layout.slots()[1..];
+        assert!(occ.read(row, column, &mut Arena::default(), &mut [Datum::Null]).unwrap());
+        row
+    }
+
+    fn update(table: &Table, id: i64) -> impl FnOnce(&mut Occ) {
+        move |occ| {
+            let row = read(occ, table, id);
+            occ.update(table, row, &[(1, Datum::Int(1))], &Arena::default()).unwrap();
+        }
+    }
+
+    fn insert(table: &Table, id: i64) -> impl FnOnce(&mut Occ) {
+        move |occ| occ.insert(table, &[Datum::Int(id), Datum::Int(0)], &Arena::default()).unwrap()
+    }
+
+    #[test]
+    fn who_inserts_a_row_comes_after_who_found_none() {
+        let (table, [mut ahead, mut behind]) = two_clients();
+        let looked = ahead.run(|occ| {
+            assert!(occ.find(&table, &key(&table, 1)).unwrap().is_none());
+            insert(&table, 2)(occ);
+        });
+        assert!(behind.run(insert(&table, 1)) > looked);
+    }
+
+    #[test]
+    fn who_overwrites_a_row_comes_after_who_read_it() {
+        let (table, [mut ahead, mut behind]) = two_clients();
+        behind.run(insert(&table, 1));
+        let looked = ahead.run(|occ| {
+            read(occ, &table, 1);
+            insert(&table, 2)(occ);
+        });
+        assert!(behind.run(update(&table, 1)) > looked);
+    }
+
+    #[test]
+    fn who_finds_none_comes_after_who_moved_the_row_away() {
+        let (table, [mut ahead, mut behind]) = two_clients();
+        for id in [1, 2] {
+            behind.run(insert(&table, id));
+        }
+        let moved = ahead.run(update(&table, 1));
+        let looked = behind.run(|occ| {
+            let mut lower = Vec::new();
+            table.encode_key_column(1, Datum::Int(0), &Arena::default(), &mut lower);
+            let mut upper = lower.clone();
+            catalog::successor(&mut upper);
+            let range = ScanRange { index: 1, lower: &lower, upper: Some(&upper), backward: false };
+            occ.open_scan(&table, range).unwrap();
+            let found = std::iter::from_fn(|| occ.next_row().unwrap()).count();
+            assert_eq!(found, 1, "row 2 is still there, the entry of row 1 is gone");
+            update(&table, 2)(occ);
+        });
+        assert!(looked > moved);
     }
 }
