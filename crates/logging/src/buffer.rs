@@ -4,8 +4,8 @@
 //! bytes decide what may be flushed). Differs: there are two segments, and the logger closes the open one when the other is
 //! durable; the number of a segment is read under the latch that closes it (DESIGN §6.3, trap 2).
 //!
-//! Invariants: 1. number, open segment and allocated bytes change under the latch only, so every record of a closed segment
-//! has at most the number at which it was closed, and every later one has more. 2. bytes below `allocated` belong to the
+//! Invariants: 1. number, open segment and allocated bytes change under the latch only. So where numbers are taken here, every
+//! record of a closed segment has at most the number at which it was closed, and every later one has more. 2. bytes below `allocated` belong to the
 //! workers that took them until `filled` has caught up, and to the logger from then until it empties the segment.
 //! Held by: `concurrent_records_all_arrive_whole`, and the models of `sequencing/model.rs` (loom, shuttle).
 #![allow(unsafe_code)]
