@@ -55,6 +55,14 @@ pub struct Arena {
     decimals: Vec<Decimal>,
 }
 
+/// How full an arena is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mark {
+    bytes: usize,
+    elements: usize,
+    decimals: usize,
+}
+
 fn position(length: usize) -> u32 {
     u32::try_from(length).expect("an arena stays below 4 GiB")
 }
@@ -65,6 +73,27 @@ impl Arena {
         self.bytes.clear();
         self.elements.clear();
         self.decimals.clear();
+    }
+
+    /// How full it is now.
+    #[inline]
+    pub fn mark(&self) -> Mark {
+        Mark { bytes: self.bytes.len(), elements: self.elements.len(), decimals: self.decimals.len() }
+    }
+
+    /// Forgets what has come since a mark. No datum that was made since may be read any more.
+    #[inline]
+    pub fn release(&mut self, mark: Mark) {
+        self.bytes.truncate(mark.bytes);
+        self.elements.truncate(mark.elements);
+        self.decimals.truncate(mark.decimals);
+    }
+
+    /// Bytes that its contents take.
+    pub fn bytes_used(&self) -> usize {
+        self.bytes.len()
+            + self.elements.len() * size_of::<Datum>()
+            + self.decimals.len() * size_of::<Decimal>()
     }
 
     /// Copies bytes in.

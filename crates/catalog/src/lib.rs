@@ -16,7 +16,7 @@ mod types;
 mod value;
 
 pub use change::RowChange;
-pub use datum::{Arena, Datum, Span};
+pub use datum::{Arena, Datum, Mark, Span};
 pub use decimal::{Decimal, DecimalError};
 pub use encoding::{DecodeError, Reader, decode_value, encode_value, put_varint, skip_value};
 pub use identifiers::{CommitOrder, Epoch, IndexId, ProcedureId, TableId};

@@ -89,6 +89,16 @@ impl ScalarType {
         }
     }
 
+    /// The type without a limit of its length or precision.
+    #[must_use]
+    pub fn unlimited(self) -> Self {
+        match self {
+            Self::Varchar(_) | Self::Char(_) => Self::Text,
+            Self::Numeric { .. } => Self::AnyNumeric,
+            other => other,
+        }
+    }
+
     /// Whether a decimal of this type always fits a machine integer (scaled).
     pub fn is_machine_numeric(self) -> bool {
         matches!(self, Self::Numeric { precision, .. } if precision <= Self::MACHINE_DIGITS)

@@ -21,6 +21,18 @@ pub trait DataAccess {
     /// A row that was found.
     type Row: Copy;
 
+    /// Where a row is, as a number.
+    fn address_of(row: Self::Row) -> u64;
+
+    /// The row at an address, which `address_of` gave in this transaction.
+    fn row_at(address: u64) -> Self::Row;
+
+    /// Lays the scan in progress aside, so that another one can be opened.
+    fn enter_scan(&mut self);
+
+    /// Takes up the scan again that was laid aside last.
+    fn leave_scan(&mut self);
+
     /// Forgets what was expected.
     fn expect_nothing(&mut self) {}
 

@@ -1,8 +1,11 @@
 //! Aggregates over the rows of a SELECT.
+//!
+//! An accumulator keeps what it needs of the rows in memory of its own, as rows come and go.
 
-use crate::expression::compare;
+use crate::expression::compare_across;
+use crate::query::{Buffer, compare_keys, write_distinct};
 use crate::{Aggregate, AggregateFunction, Failure, Machine};
-use catalog::{Datum, Decimal};
+use catalog::{Arena, Datum, Decimal};
 use std::collections::HashSet;
 
 /// A running aggregate.
@@ -11,22 +14,40 @@ pub(crate) struct Accumulator {
     sum: Decimal,
     double: f64,
     best: Datum,
+    /// What `best` lies in.
+    arena: Arena,
     seen: HashSet<Vec<u8>>,
+    /// Values, and what they are sorted by, where all are needed.
+    rows: Option<Box<Buffer>>,
 }
 
 impl Accumulator {
     pub(crate) fn new() -> Self {
-        Self { count: 0, sum: Decimal::from_int(0), double: 0.0, best: Datum::Null, seen: HashSet::new() }
+        Self {
+            count: 0,
+            sum: Decimal::from_int(0),
+            double: 0.0,
+            best: Datum::Null,
+            arena: Arena::default(),
+            seen: HashSet::new(),
+            rows: None,
+        }
     }
 
     /// Takes the row that the registers hold.
     pub(crate) fn add(&mut self, aggregate: &Aggregate, machine: &mut Machine) -> Result<(), Failure> {
+        if let Some(filter) = &aggregate.filter
+            && !filter.evaluate(machine)?.is_true()
+        {
+            return Ok(());
+        }
         let Some(argument) = &aggregate.argument else {
             self.count += 1;
             return Ok(());
         };
         let value = argument.evaluate(machine)?;
-        if value.is_null() || aggregate.distinct && !self.is_new(value, aggregate.scale, machine) {
+        let takes_null = aggregate.function == AggregateFunction::ArrayAgg;
+        if value.is_null() && !takes_null || aggregate.distinct && !self.is_new(value, machine) {
             return Ok(());
         }
         self.count += 1;
@@ -34,12 +55,31 @@ impl Accumulator {
             (AggregateFunction::Count, _) => {}
             (AggregateFunction::Min | AggregateFunction::Max, _) => {
                 let replaces = self.best.is_null() || {
-                    let order = compare(aggregate.class, value, self.best, machine);
+                    let best = (self.best, &self.arena);
+                    let order = compare_across(aggregate.class, (value, &machine.arena), best);
                     if aggregate.function == AggregateFunction::Min { order.is_lt() } else { order.is_gt() }
                 };
                 if replaces {
-                    self.best = value;
+                    self.arena.clear();
+                    self.best = self.arena.adopt(value, &machine.arena);
                 }
+            }
+            (AggregateFunction::BoolAnd, _) => {
+                self.best = Datum::boolean(value.is_true() && self.best != Datum::Int(0));
+            }
+            (AggregateFunction::BoolOr, _) => {
+                self.best = Datum::boolean(value.is_true() || self.best.is_true());
+            }
+            (AggregateFunction::StringAgg | AggregateFunction::ArrayAgg, _) => {
+                let mut row = vec![value];
+                if let Some(separator) = &aggregate.separator {
+                    row.push(separator.evaluate(machine)?);
+                }
+                for key in &aggregate.order {
+                    row.push(key.value.evaluate(machine)?);
+                }
+                let rows = self.rows.get_or_insert_with(|| Box::new(Buffer::new(row.len())));
+                rows.push(row, &machine.arena)?;
             }
             (_, Datum::Double(value)) => self.double += value,
             _ => {
@@ -51,16 +91,9 @@ impl Accumulator {
         Ok(())
     }
 
-    fn is_new(&mut self, value: Datum, scale: u8, machine: &Machine) -> bool {
-        let bytes = match value {
-            Datum::Int(value) => value.to_le_bytes().to_vec(),
-            Datum::Double(value) => value.to_bits().to_le_bytes().to_vec(),
-            Datum::Wide(_) => {
-                let text = machine.arena.decimal(value, scale).map(|d| d.to_string()).unwrap_or_default();
-                text.trim_end_matches('0').trim_end_matches('.').as_bytes().to_vec()
-            }
-            other => machine.arena.datum_bytes(other).to_vec(),
-        };
+    fn is_new(&mut self, value: Datum, machine: &Machine) -> bool {
+        let mut bytes = Vec::new();
+        write_distinct(value, &machine.arena, &mut bytes);
         self.seen.insert(bytes)
     }
 
@@ -81,7 +114,32 @@ impl Accumulator {
                 let mean = self.sum.over(Decimal::from_int(self.count))?;
                 machine.arena.push_decimal(mean)
             }
-            AggregateFunction::Min | AggregateFunction::Max | AggregateFunction::Count => self.best,
+            AggregateFunction::StringAgg | AggregateFunction::ArrayAgg => self.list(aggregate, machine),
+            _ => machine.arena.adopt(self.best, &self.arena),
+        })
+    }
+
+    /// All values, in order.
+    fn list(&self, aggregate: &Aggregate, machine: &mut Machine) -> Datum {
+        let Some(rows) = &self.rows else { return Datum::Null };
+        let mut order: Vec<usize> = (0..rows.len()).collect();
+        let keys = 1 + usize::from(aggregate.separator.is_some());
+        order.sort_by(|a, b| {
+            compare_keys(&aggregate.order, &rows.row(*a)[keys..], &rows.row(*b)[keys..], rows)
+        });
+        if aggregate.function == AggregateFunction::ArrayAgg {
+            let adopt = |row: usize| machine.arena.adopt(rows.row(row)[0], &rows.arena);
+            let elements: Vec<Datum> = order.into_iter().map(adopt).collect();
+            return machine.arena.push_array(&elements);
+        }
+        machine.arena.build_bytes(|out| {
+            for (place, row) in order.into_iter().enumerate() {
+                let row = rows.row(row);
+                if place > 0 && aggregate.separator.is_some() {
+                    out.extend_from_slice(rows.arena.datum_bytes(row[1]));
+                }
+                out.extend_from_slice(rows.arena.datum_bytes(row[0]));
+            }
         })
     }
 }

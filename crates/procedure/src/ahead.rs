@@ -56,7 +56,7 @@ pub(crate) fn point_key(operation: &Operation) -> Option<&[Expression]> {
     let access = match &operation.kind {
         OperationKind::Select(select) => &select.access,
         OperationKind::Update { access, .. } | OperationKind::Delete { access, .. } => access,
-        OperationKind::Insert { .. } => return None,
+        OperationKind::Insert { .. } | OperationKind::Query(_) => return None,
     };
     match &access.path {
         Path::Point { key } => Some(key),
@@ -135,6 +135,7 @@ fn collect_outputs(operation: &Operation, set: &mut HashSet<Register>) {
         OperationKind::Insert { returning, .. }
         | OperationKind::Update { returning, .. }
         | OperationKind::Delete { returning, .. } => returning,
+        OperationKind::Query(own) => &own.outputs,
     };
     set.extend(outputs.iter().map(|(register, _)| *register));
 }

@@ -1,11 +1,13 @@
 //! The executor: runs a procedure's statements over a `DataAccess`.
 
 use crate::ahead::point_key;
+use crate::machine::Output;
+use crate::query::{Buffer, run_query};
 use crate::rows::{Flow, for_each_row, select_rows, write_key};
 use crate::tape::{Part, Tapes, Whole};
 use crate::{
     Cast, Check, Conflict, DataAccess, Expression, Failure, Label, Machine, Operation, OperationId,
-    OperationKind, Procedure, Raise, Register, Select, Severity, SqlError, Statement,
+    OperationKind, Procedure, QueryOperation, Raise, Register, Select, Severity, SqlError, Statement,
 };
 use catalog::{Datum, Table};
 
@@ -62,7 +64,6 @@ struct Execution<'a, D, T> {
     code: Code<'a>,
     data: &'a mut D,
     tapes: &'a mut T,
-    depth: usize,
 }
 
 /// Runs a call with its input arguments, in order; afterwards the machine's registers hold the outputs, and `tapes` what it
@@ -81,7 +82,7 @@ pub fn execute<D: DataAccess, T: Tapes>(
     for ((place, _), value) in call.procedure.inputs().zip(arguments) {
         machine.set(Register(place as u32), value);
     }
-    Execution { code: call.procedure.into(), data, tapes, depth: 0 }.run_body(machine)
+    Execution { code: call.procedure.into(), data, tapes }.run_body(machine)
 }
 
 /// Runs a piece of a procedure. The registers are as the caller made them with `Machine::begin_piece`; rows may have been
@@ -95,12 +96,12 @@ pub fn execute_piece<D: DataAccess, T: Tapes>(
     data: &mut D,
     tapes: &mut T,
 ) -> Result<(), Failure> {
-    Execution { code, data, tapes, depth: 0 }.run(code.body, machine).map(|_| ())
+    Execution { code, data, tapes }.run(code.body, machine).map(|_| ())
 }
 
 /// Announces the rows that a piece will look for, as far as they are known before it runs.
 pub fn announce_piece<D: DataAccess>(code: Code<'_>, machine: &mut Machine, data: &mut D) {
-    Execution { code, data, tapes: &mut Whole, depth: 0 }.expect(code.ahead, machine);
+    Execution { code, data, tapes: &mut Whole }.expect(code.ahead, machine);
 }
 
 impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
@@ -201,7 +202,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
             Statement::Exit(label) => Ok(Ended::Exit(*label)),
             Statement::Continue(label) => Ok(Ended::Continue(*label)),
             Statement::Call { procedure, arguments, outputs } => {
-                self.call(procedure, arguments, outputs, machine)?;
+                call(procedure, arguments, outputs, machine, self.data)?;
                 Ok(Ended::Here)
             }
             Statement::Raise(raise) => {
@@ -279,7 +280,11 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         machine: &mut Machine,
     ) -> Result<Ended, Failure> {
         let operation = &self.code.operations[id.0 as usize];
-        let OperationKind::Select(select) = &operation.kind else { unreachable!("a loop over rows reads") };
+        let select = match &operation.kind {
+            OperationKind::Select(select) => select,
+            OperationKind::Query(own) => return self.for_rows_of_query(label, operation, own, body, machine),
+            _ => unreachable!("a loop over rows reads"),
+        };
         let start = machine.rows.len();
         let count = match self.tapes.part(id) {
             Part::Receive => self.receive_rows(id, select.outputs.len(), machine),
@@ -305,38 +310,6 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         machine.rows.truncate(start);
         machine.set(operation.found, Datum::boolean(count > 0));
         Ok(ended)
-    }
-
-    fn call(
-        &mut self,
-        procedure: &Procedure,
-        arguments: &[Expression],
-        outputs: &[(Register, Cast)],
-        machine: &mut Machine,
-    ) -> Result<(), Failure> {
-        if self.depth >= MAX_DEPTH {
-            return Err(SqlError::new("54001", "stack depth limit exceeded").into());
-        }
-        let first = machine.rows.len();
-        for argument in arguments {
-            let value = argument.evaluate(machine)?;
-            machine.rows.push(value);
-        }
-        let caller = machine.enter(procedure.registers.len());
-        for (place, (register, _)) in procedure.inputs().enumerate() {
-            let value = machine.rows[first + place];
-            machine.set(Register(register as u32), value);
-        }
-        machine.rows.truncate(first);
-        // Operations are numbered in each procedure anew, so what the caller sends says nothing of the called one's.
-        let (data, depth) = (&mut *self.data, self.depth + 1);
-        Execution { code: procedure.into(), data, tapes: &mut Whole, depth }.run_body(machine)?;
-        for ((_, from, _), (to, cast)) in procedure.outputs().zip(outputs) {
-            let value = cast.apply(machine.get(from), &mut machine.arena).map_err(Failure::from)?;
-            machine.set_in(caller, *to, value);
-        }
-        machine.leave(caller);
-        Ok(())
     }
 
     /// Receives the rows of a loop; returns their number.
@@ -416,7 +389,15 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
                 settle_returning(returning, count, machine)?;
                 count
             }
+            OperationKind::Query(own) => {
+                let count = self.query(own, machine)?;
+                machine.set(operation.found, Datum::boolean(count > 0));
+                return Ok(());
+            }
         };
+        if operation.writes() {
+            machine.affected += count as u64;
+        }
         machine.set(operation.found, Datum::boolean(count > 0));
         Ok(())
     }
@@ -459,17 +440,83 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         Ok(found.len())
     }
 
+    /// Runs a query: for its effect, for the client, or for its first row. Returns how many rows it came to.
+    fn query(&mut self, own: &QueryOperation, machine: &mut Machine) -> Result<usize, Failure> {
+        let QueryOperation { query, outputs, strict, to_client } = own;
+        let mut count = 0;
+        if *to_client {
+            let mut output = machine.output.take();
+            let result = run_query(query, machine, self.data, &mut |machine, _| {
+                count += 1;
+                if let Some(Output { sink, row }) = &mut output {
+                    row.clear();
+                    row.extend(query.columns.iter().map(|column| machine.get(column.register)));
+                    sink.row(row, &machine.arena)?;
+                }
+                Ok(Flow::Continue)
+            });
+            machine.output = output;
+            result?;
+            machine.affected += count as u64;
+            return Ok(count);
+        }
+        let writes = query.plan.writes();
+        let mut first = Buffer::new(outputs.len());
+        run_query(query, machine, self.data, &mut |machine, _| {
+            count += 1;
+            if count == 1 {
+                let row = outputs.iter().map(|(_, value)| value.evaluate(machine));
+                let row = row.collect::<Result<Vec<_>, _>>()?;
+                first.push(row, &machine.arena)?;
+            }
+            let enough = !writes && count > usize::from(*strict);
+            Ok(if enough { Flow::Stop } else { Flow::Continue })
+        })?;
+        if *strict && count != 1 {
+            return Err(not_one_row(count).into());
+        }
+        let targets: Vec<_> = outputs.iter().map(|(target, _)| *target).collect();
+        match first.len() {
+            0 => targets.iter().for_each(|target| machine.set(*target, Datum::Null)),
+            _ => first.load(0, &targets, machine),
+        }
+        Ok(count)
+    }
+
+    fn for_rows_of_query(
+        &mut self,
+        label: Label,
+        operation: &Operation,
+        own: &QueryOperation,
+        body: &[Statement],
+        machine: &mut Machine,
+    ) -> Result<Ended, Failure> {
+        let mut rows = Buffer::new(own.outputs.len());
+        run_query(&own.query, machine, self.data, &mut |machine, _| {
+            let row = own.outputs.iter().map(|(_, value)| value.evaluate(machine));
+            let row = row.collect::<Result<Vec<_>, _>>()?;
+            rows.push(row, &machine.arena)?;
+            Ok(Flow::Continue)
+        })?;
+        let targets: Vec<_> = own.outputs.iter().map(|(target, _)| *target).collect();
+        let mut ended = Ended::Here;
+        for row in 0..rows.len() {
+            rows.load(row, &targets, machine);
+            if let Some(end) = self.round(label, body, machine)? {
+                ended = end;
+                break;
+            }
+        }
+        machine.set(operation.found, Datum::boolean(rows.len() > 0));
+        Ok(ended)
+    }
+
     /// SELECT INTO: the first row; without one, NULLs.
     fn select_into(&mut self, select: &Select, machine: &mut Machine) -> Result<usize, Failure> {
         let start = machine.rows.len();
         let count = select_rows(select, if select.strict { 2 } else { 1 }, machine, self.data)?;
         if select.strict && count != 1 {
-            return Err(match count {
-                0 => SqlError::new("P0002", "query returned no rows"),
-                _ => SqlError::new("P0003", "query returned more than one row")
-                    .with_hint("Make sure the query returns a single row, or use LIMIT 1."),
-            }
-            .into());
+            return Err(not_one_row(count).into());
         }
         if count > 0 {
             load_outputs(select, start, machine);
@@ -480,6 +527,49 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         }
         machine.rows.truncate(start);
         Ok(count)
+    }
+}
+
+/// Calls a procedure or function, and brings what it returns into the caller's registers.
+pub(crate) fn call<D: DataAccess>(
+    procedure: &Procedure,
+    arguments: &[Expression],
+    outputs: &[(Register, Cast)],
+    machine: &mut Machine,
+    data: &mut D,
+) -> Result<(), Failure> {
+    if machine.depth >= MAX_DEPTH {
+        return Err(SqlError::new("54001", "stack depth limit exceeded").into());
+    }
+    let first = machine.rows.len();
+    for argument in arguments {
+        let value = argument.evaluate(machine)?;
+        machine.rows.push(value);
+    }
+    let caller = machine.enter(procedure.registers.len());
+    for (place, (register, _)) in procedure.inputs().enumerate() {
+        let value = machine.rows[first + place];
+        machine.set(Register(register as u32), value);
+    }
+    machine.rows.truncate(first);
+    machine.depth += 1;
+    // Operations are numbered in each procedure anew, so what the caller sends says nothing of the called one's.
+    Execution { code: procedure.into(), data, tapes: &mut Whole }.run_body(machine)?;
+    machine.depth -= 1;
+    for ((_, from, _), (to, cast)) in procedure.outputs().zip(outputs) {
+        let value = cast.apply(machine.get(from), &mut machine.arena).map_err(Failure::from)?;
+        machine.set_in(caller, *to, value);
+    }
+    machine.leave(caller);
+    Ok(())
+}
+
+/// What INTO STRICT says.
+fn not_one_row(count: usize) -> SqlError {
+    match count {
+        0 => SqlError::new("P0002", "query returned no rows"),
+        _ => SqlError::new("P0003", "query returned more than one row")
+            .with_hint("Make sure the query returns a single row, or use LIMIT 1."),
     }
 }
 
@@ -518,7 +608,7 @@ fn settle_returning(
 }
 
 #[inline]
-fn require_value(table: &Table, column: usize, value: Datum) -> Result<(), Failure> {
+pub(crate) fn require_value(table: &Table, column: usize, value: Datum) -> Result<(), Failure> {
     let definition = &table.columns[column];
     if value.is_null() && !definition.nullable {
         let message = format!(
@@ -530,7 +620,7 @@ fn require_value(table: &Table, column: usize, value: Datum) -> Result<(), Failu
     Ok(())
 }
 
-fn check(table: &Table, checks: &[Check], machine: &mut Machine) -> Result<(), Failure> {
+pub(crate) fn check(table: &Table, checks: &[Check], machine: &mut Machine) -> Result<(), Failure> {
     for Check { name, condition } in checks {
         if condition.evaluate(machine)? == Datum::Int(0) {
             let message =

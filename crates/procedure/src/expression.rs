@@ -4,7 +4,7 @@
 //! to know, so it never looks at a type. NULL operands give NULL, but for AND, OR, IS NULL, CASE and the like.
 
 use crate::{Cast, Function, Machine, SqlError};
-use catalog::{Datum, Decimal};
+use catalog::{Arena, Datum, Decimal};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ pub enum CompareOperator {
 }
 
 impl CompareOperator {
-    fn holds(self, order: Ordering) -> bool {
+    pub(crate) fn holds(self, order: Ordering) -> bool {
         match self {
             Self::Equal => order.is_eq(),
             Self::NotEqual => order.is_ne(),
@@ -302,7 +302,7 @@ impl Expression {
                 if left.is_null() || right.is_null() {
                     return Ok(Datum::Null);
                 }
-                Ok(Datum::boolean(operator.holds(compare(*class, left, right, machine))))
+                Ok(Datum::boolean(operator.holds(compare(*class, left, right, &machine.arena))))
             }
             _ => self.evaluate_rest(machine),
         }
@@ -324,7 +324,7 @@ impl Expression {
                 let right = operands[1].evaluate(machine)?;
                 Ok(Datum::boolean(match (left.is_null(), right.is_null()) {
                     (true, true) => false,
-                    (false, false) => compare(*class, left, right, machine).is_ne(),
+                    (false, false) => compare(*class, left, right, &machine.arena).is_ne(),
                     _ => true,
                 }))
             }
@@ -373,8 +373,9 @@ impl Expression {
                 if value.is_null() {
                     return Ok(Datum::Null);
                 }
-                let found =
-                    elements.iter().any(|e| !e.is_null() && compare(*class, value, *e, machine).is_eq());
+                let found = elements
+                    .iter()
+                    .any(|e| !e.is_null() && compare(*class, value, *e, &machine.arena).is_eq());
                 let unknown = !found && elements.iter().any(|element| element.is_null());
                 Ok(if unknown { Datum::Null } else { Datum::boolean(found) })
             }
@@ -383,20 +384,30 @@ impl Expression {
     }
 }
 
-/// Compares two values that are not NULL.
+/// Compares two values that are not NULL and lie in one arena.
 #[inline]
-pub(crate) fn compare(class: CompareClass, left: Datum, right: Datum, machine: &Machine) -> Ordering {
+pub(crate) fn compare(class: CompareClass, left: Datum, right: Datum, arena: &Arena) -> Ordering {
+    compare_across(class, (left, arena), (right, arena))
+}
+
+/// Compares two values that are not NULL, each with its arena.
+#[inline]
+pub(crate) fn compare_across(
+    class: CompareClass,
+    (left, left_arena): (Datum, &Arena),
+    (right, right_arena): (Datum, &Arena),
+) -> Ordering {
     match (class, left, right) {
         (CompareClass::Int, Datum::Int(a), Datum::Int(b)) => a.cmp(&b),
         (CompareClass::Bytes, Datum::Bytes(a), Datum::Bytes(b)) => {
-            machine.arena.bytes(a).cmp(machine.arena.bytes(b))
+            left_arena.bytes(a).cmp(right_arena.bytes(b))
         }
         (CompareClass::Double, Datum::Double(a), Datum::Double(b)) => {
             // NaN is equal to itself and above all others, as in PostgreSQL.
             a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
         }
         (CompareClass::Decimal { left_scale, right_scale }, a, b) => {
-            match (machine.arena.decimal(a, left_scale), machine.arena.decimal(b, right_scale)) {
+            match (left_arena.decimal(a, left_scale), right_arena.decimal(b, right_scale)) {
                 (Some(a), Some(b)) => a.compare(b),
                 _ => unreachable!("decimals are compared with decimals"),
             }

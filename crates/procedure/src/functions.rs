@@ -249,7 +249,7 @@ impl Function {
                     if matches!(self, Self::Greatest(_)) { Ordering::Greater } else { Ordering::Less };
                 let mut best = Datum::Null;
                 for value in values.iter().filter(|value| !value.is_null()) {
-                    if best.is_null() || compare(class, *value, best, machine) == wanted {
+                    if best.is_null() || compare(class, *value, best, &machine.arena) == wanted {
                         best = *value;
                     }
                 }

@@ -17,6 +17,7 @@ mod functions;
 mod machine;
 mod operation;
 mod program;
+pub mod query;
 mod rows;
 mod tape;
 mod visit;
@@ -30,10 +31,10 @@ pub use expression::{
     ArithmeticOperator, CompareClass, CompareOperator, Evaluated, Expression, NumberClass, Register,
 };
 pub use functions::Function;
-pub use machine::Machine;
+pub use machine::{Machine, RowSink};
 pub use operation::{
     Access, Aggregate, AggregateFunction, Bound, Check, Choice, Operation, OperationId, OperationKind, Path,
-    Select, SortKey,
+    QueryOperation, Select, SortKey,
 };
 pub use program::{Label, Mode, Parameter, Procedure, Raise, Statement};
 pub use tape::{Part, Tapes, Whole, WitnessRecorder, WitnessValues};

@@ -1,8 +1,11 @@
 //! The registers and scratch memory of an execution: kept from call to call, so that a warm call allocates nothing.
 
+use crate::query::Slots;
 use crate::{Register, SqlError};
 use catalog::{Arena, Datum};
 use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Registers, arena and scratch buffers of one session.
 #[derive(Default, Debug)]
@@ -24,8 +27,42 @@ pub struct Machine {
     pub(crate) random: u64,
     /// Rounds of loops so far, over all calls.
     pub(crate) rounds: u32,
+    /// What queries in progress keep.
+    pub(crate) slots: Slots,
+    /// Where rows go that a statement hands to its client.
+    pub(crate) output: Option<Output>,
+    /// How many calls are in progress.
+    pub(crate) depth: usize,
+    /// Rows that statements for the client came to.
+    pub affected: u64,
+    /// Raised by whoever wants the statement in progress to end.
+    pub(crate) cancelled: Option<Arc<AtomicBool>>,
     /// What RAISE NOTICE and its like said.
     pub notices: Vec<SqlError>,
+}
+
+/// Takes rows that a statement hands to its client.
+pub trait RowSink: Send {
+    /// An attempt begins: rows of earlier ones count no more.
+    fn begin(&mut self);
+
+    /// A row: values, and the arena that they lie in.
+    ///
+    /// # Errors
+    /// What ends the statement.
+    fn row(&mut self, values: &[Datum], arena: &Arena) -> Result<(), SqlError>;
+}
+
+/// A sink, and the row that is being made for it.
+pub(crate) struct Output {
+    pub(crate) sink: Box<dyn RowSink>,
+    pub(crate) row: Vec<Datum>,
+}
+
+impl std::fmt::Debug for Output {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Output").finish_non_exhaustive()
+    }
 }
 
 /// The rows that a DISTINCT has seen.
@@ -49,9 +86,34 @@ impl Machine {
         self.registers.clear();
         self.base = 0;
         self.rows.clear();
+        self.slots.clear();
         self.notices.clear();
+        self.affected = 0;
+        self.depth = 0;
+        if let Some(output) = &mut self.output {
+            output.sink.begin();
+        }
         self.timestamp_us = timestamp_us;
         self.random = seed;
+    }
+
+    /// Says where rows go that statements hand to their client. Without a sink they go nowhere.
+    pub fn send_rows_to(&mut self, sink: Option<Box<dyn RowSink>>) {
+        self.output = sink.map(|sink| Output { sink, row: Vec::new() });
+    }
+
+    /// Takes back what rows went to.
+    pub fn take_sink(&mut self) -> Option<Box<dyn RowSink>> {
+        self.output.take().map(|output| output.sink)
+    }
+
+    /// Says what ends the statement in progress when it is raised.
+    pub fn cancelled_by(&mut self, flag: Arc<AtomicBool>) {
+        self.cancelled = Some(flag);
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancelled.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 
     /// Begins a piece of a call, with so many registers, all of them NULL.

@@ -1,5 +1,6 @@
 //! Data accesses: the only statements that touch tables.
 
+use crate::query::Query;
 use crate::{Expression, Register};
 use catalog::{ColumnSlot, Table};
 use std::sync::Arc;
@@ -101,6 +102,14 @@ pub enum AggregateFunction {
     Min,
     /// Greatest value.
     Max,
+    /// Whether all are true.
+    BoolAnd,
+    /// Whether one is true.
+    BoolOr,
+    /// Texts one after the other.
+    StringAgg,
+    /// All values.
+    ArrayAgg,
 }
 
 /// One aggregate of a SELECT.
@@ -116,6 +125,12 @@ pub struct Aggregate {
     pub class: crate::CompareClass,
     /// Whether equal values count once.
     pub distinct: bool,
+    /// FILTER: which rows count.
+    pub filter: Option<Expression>,
+    /// What stands before each text but the first.
+    pub separator: Option<Expression>,
+    /// ORDER BY of the values, where it matters.
+    pub order: Vec<SortKey>,
     /// Where the result goes.
     pub target: Register,
 }
@@ -190,6 +205,21 @@ pub enum OperationKind {
         /// RETURNING … INTO.
         returning: Vec<(Register, Expression)>,
     },
+    /// Whatever else SQL can ask.
+    Query(Box<QueryOperation>),
+}
+
+/// A query of a procedure, and what becomes of its rows.
+#[derive(Clone, Debug)]
+pub struct QueryOperation {
+    /// The query.
+    pub query: Query,
+    /// What each row comes to: target register and value.
+    pub outputs: Vec<(Register, Expression)>,
+    /// INTO STRICT: exactly one row.
+    pub strict: bool,
+    /// Whether the rows go to the client.
+    pub to_client: bool,
 }
 
 /// One data access of a procedure.
@@ -204,13 +234,25 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// The table that it touches.
+    /// The table that it touches, when it is one operation on one table.
+    ///
+    /// # Panics
+    /// Of a query: those are not analysed.
     pub fn table(&self) -> &Arc<Table> {
         match &self.kind {
             OperationKind::Select(select) => &select.access.table,
             OperationKind::Insert { table, .. } => table,
             OperationKind::Update { access, .. } | OperationKind::Delete { access, .. } => &access.table,
+            OperationKind::Query(_) => unreachable!("a procedure with queries is not analysed"),
         }
+    }
+
+    /// The tables that it touches.
+    pub fn tables(&self) -> Vec<&Arc<Table>> {
+        let OperationKind::Query(own) = &self.kind else { return vec![self.table()] };
+        let mut tables = Vec::new();
+        own.query.plan.walk(&mut |node| tables.extend(node.own_table().map(|(table, _)| table)));
+        tables
     }
 
     /// Whether it and another operation may not change places: they touch one table, and one of them modifies it (PACMAN
@@ -219,8 +261,12 @@ impl Operation {
         self.table().id == other.table().id && (self.writes() || other.writes())
     }
 
-    /// Whether it changes its table.
+    /// Whether it changes a table.
     pub fn writes(&self) -> bool {
-        !matches!(self.kind, OperationKind::Select(_))
+        match &self.kind {
+            OperationKind::Select(_) => false,
+            OperationKind::Query(own) => own.query.plan.writes(),
+            _ => true,
+        }
     }
 }

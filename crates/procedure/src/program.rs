@@ -1,6 +1,7 @@
 //! Procedures and the statements they are made of.
 
-use crate::{Expression, Operation, OperationId, Register, Severity};
+use crate::query::{Explained, OutputColumn};
+use crate::{Expression, Operation, OperationId, OperationKind, Register, Severity};
 use catalog::{ProcedureId, Type, Value};
 use std::sync::Arc;
 
@@ -67,6 +68,8 @@ pub struct Procedure {
     pub uses_seed: bool,
     /// Whether neither it nor what it calls writes: such calls are not logged.
     pub read_only: bool,
+    /// Whether it, or what it calls, does what the analysis does not know: its calls are logged by value.
+    pub by_value: bool,
     /// For each operation, the registers whose values are recorded with a call each time it runs; of most, none.
     pub witnesses: Vec<Vec<Register>>,
     /// The statement that made it.
@@ -77,6 +80,30 @@ impl Procedure {
     /// Parameters that the caller passes, in order.
     pub fn inputs(&self) -> impl Iterator<Item = (usize, &Parameter)> {
         self.parameters.iter().enumerate().filter(|(_, parameter)| parameter.is_input())
+    }
+
+    /// The columns of the rows that it hands to its client.
+    pub fn client_columns(&self) -> &[OutputColumn] {
+        let to_client = self.operations.iter().find_map(|operation| match &operation.kind {
+            OperationKind::Query(own) if own.to_client => Some(&own.query.columns),
+            _ => None,
+        });
+        to_client.map_or(&[], Vec::as_slice)
+    }
+
+    /// How it comes to its rows, for EXPLAIN: a line a node.
+    pub fn explained(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for operation in &self.operations {
+            match &operation.kind {
+                OperationKind::Query(own) => {
+                    let text = Explained(&own.query.plan).to_string();
+                    lines.extend(text.lines().map(String::from));
+                }
+                _ => lines.push(crate::analysis::describe(operation)),
+            }
+        }
+        lines
     }
 
     /// What a call returns: name, register and type of each column.

@@ -2,6 +2,7 @@
 
 use crate::aggregate::Accumulator;
 use crate::expression::compare;
+use crate::query::write_distinct;
 use crate::{
     Access, Bound, Choice, DataAccess, Expression, Failure, Machine, Path, ScanRange, Select, SqlError,
 };
@@ -162,7 +163,10 @@ fn write_range(
     Ok(!empty)
 }
 
-fn count_of(expression: Option<&Expression>, machine: &mut Machine) -> Result<Option<usize>, Failure> {
+pub(crate) fn count_of(
+    expression: Option<&Expression>,
+    machine: &mut Machine,
+) -> Result<Option<usize>, Failure> {
     let Some(expression) = expression else { return Ok(None) };
     match expression.evaluate(machine)? {
         Datum::Int(count) => match usize::try_from(count) {
@@ -235,31 +239,7 @@ fn is_new_row(start: usize, machine: &mut Machine) -> bool {
         return machine.distinct.ints.insert(*value);
     }
     let mut bytes = Vec::new();
-    for datum in row {
-        match datum {
-            Datum::Null => bytes.push(0),
-            Datum::Int(value) => {
-                bytes.push(1);
-                bytes.extend_from_slice(&value.to_le_bytes());
-            }
-            Datum::Double(value) => {
-                bytes.push(2);
-                bytes.extend_from_slice(&value.to_bits().to_le_bytes());
-            }
-            Datum::Wide(_) => {
-                let text = machine.arena.decimal(*datum, 0).map(|d| d.to_string()).unwrap_or_default();
-                bytes.push(3);
-                bytes.extend_from_slice(text.as_bytes());
-                bytes.push(0);
-            }
-            other => {
-                let content = machine.arena.datum_bytes(*other);
-                bytes.push(4);
-                bytes.extend_from_slice(&(content.len() as u64).to_le_bytes());
-                bytes.extend_from_slice(content);
-            }
-        }
-    }
+    row.iter().for_each(|datum| write_distinct(*datum, &machine.arena, &mut bytes));
     machine.distinct.rows.insert(bytes)
 }
 
@@ -313,7 +293,7 @@ fn finish_rows(
                         }
                     }
                     (false, false) => {
-                        let order = compare(sort.class, a, b, machine);
+                        let order = compare(sort.class, a, b, &machine.arena);
                         if sort.descending { order.reverse() } else { order }
                     }
                 };

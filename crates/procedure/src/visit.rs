@@ -1,6 +1,6 @@
 //! Which registers the parts of a program use and define, in the order in which they do.
 
-use crate::{Access, Expression, Operation, OperationKind, Path, Register, Select, Statement};
+use crate::{Access, Aggregate, Expression, Operation, OperationKind, Path, Register, Select, Statement};
 
 /// What happens to a register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,7 +26,7 @@ impl Expression {
     }
 
     /// The expressions that it is made of, in the order in which they are evaluated.
-    pub(crate) fn operands_mut(&mut self) -> Vec<&mut Self> {
+    pub fn operands_mut(&mut self) -> Vec<&mut Self> {
         match self {
             Self::Register(_) | Self::Constant(_) | Self::Bytes(_) | Self::Decimal(_) => Vec::new(),
             Self::Arithmetic { operands, .. }
@@ -72,8 +72,12 @@ impl Select {
         ends.for_each(|count| count.visit_registers(visit));
         self.access.visit_registers(visit);
         for aggregate in &mut self.aggregates {
-            aggregate.argument.iter_mut().for_each(|argument| argument.visit_registers(visit));
-            visit(Role::Window, &mut aggregate.target);
+            let Aggregate { argument, filter, separator, order, target, .. } = aggregate;
+            let parts = argument.iter_mut().chain(filter).chain(separator);
+            parts
+                .chain(order.iter_mut().map(|key| &mut key.value))
+                .for_each(|own| own.visit_registers(visit));
+            visit(Role::Window, target);
         }
         self.outputs.iter_mut().for_each(|(_, value)| value.visit_registers(visit));
         self.order.iter_mut().for_each(|key| key.value.visit_registers(visit));
@@ -112,6 +116,7 @@ impl Operation {
                 access.visit_registers(visit);
                 visit_returning(returning, visit);
             }
+            OperationKind::Query(_) => unreachable!("a procedure with queries is not analysed"),
         }
         visit(Role::Define, &mut self.found);
     }
@@ -134,6 +139,7 @@ impl Operation {
                 windows.extend(assignments.iter().map(|(_, register, _)| (*register, 1)));
             }
             OperationKind::Delete { access, .. } => of_access(access, &mut windows),
+            OperationKind::Query(_) => unreachable!("a procedure with queries is not analysed"),
         }
         windows
     }

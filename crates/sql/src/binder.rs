@@ -1,11 +1,13 @@
 //! The state of binding one statement or routine: registers, names in scope, operations so far.
 
 use crate::error::StatementError;
+use crate::plan::Queries;
 use crate::schema::Schema;
 use crate::source::Source;
 use catalog::{ScalarType, Table, Type};
 use procedure::{Expression, Label, Operation, OperationId, OperationKind, Register, SqlError, Statement};
 use squawk_syntax::SyntaxNode;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -47,6 +49,8 @@ pub(crate) struct RowScope {
 pub(crate) enum Typed {
     Known(Expression, Type),
     Literal(String),
+    /// A parameter of a statement whose type is not known yet, by its place.
+    Parameter(usize),
     Null,
 }
 
@@ -80,9 +84,15 @@ pub(crate) struct Binder<'a> {
     pub(crate) lifted: Option<Vec<Statement>>,
     /// Aggregates of the SELECT in hand; `None` where they are not allowed.
     pub(crate) aggregates: Option<Vec<procedure::Aggregate>>,
+    /// Types of a statement's parameters, as far as they are known. The first registers hold their values.
+    pub(crate) parameters: RefCell<Vec<Option<Type>>>,
+    /// The queries in hand.
+    pub(crate) queries: Queries,
     pub(crate) uses_timestamp: bool,
     pub(crate) uses_seed: bool,
     pub(crate) writes: bool,
+    /// Whether there is something that the analysis does not know.
+    pub(crate) by_value: bool,
 }
 
 impl<'a> Binder<'a> {
@@ -103,9 +113,12 @@ impl<'a> Binder<'a> {
             result: None,
             lifted: None,
             aggregates: None,
+            parameters: RefCell::default(),
+            queries: Queries::default(),
             uses_timestamp: false,
             uses_seed: false,
             writes: false,
+            by_value: false,
         }
     }
 
@@ -155,6 +168,37 @@ impl<'a> Binder<'a> {
     pub(crate) fn new_register(&mut self, ty: impl std::convert::Into<Type>) -> Register {
         self.registers.push(ty.into());
         Register(self.registers.len() as u32 - 1)
+    }
+
+    /// Gives a statement its parameters, before anything of it is bound.
+    pub(crate) fn declare_parameters(&mut self, count: usize, types: &[Option<Type>]) {
+        let types = (0..count).map(|place| types.get(place).copied().flatten()).collect();
+        *self.parameters.borrow_mut() = types;
+        for _ in 0..count {
+            self.new_register(ScalarType::Text);
+        }
+    }
+
+    /// The types of a statement's parameters, once all of it is bound.
+    pub(crate) fn parameter_types(&self, node: &SyntaxNode) -> Result<Vec<Type>, StatementError> {
+        let parameters = self.parameters.borrow();
+        let known = |(place, ty): (usize, &Option<Type>)| {
+            ty.ok_or_else(|| {
+                let message = format!("could not determine data type of parameter ${}", place + 1);
+                self.error(node, SqlError::new("42P18", message))
+            })
+        };
+        parameters.iter().enumerate().map(known).collect()
+    }
+
+    /// A parameter of a statement as a value; it takes a type where it has none yet.
+    pub(crate) fn parameter_as(&self, place: usize, ty: Type) -> Typed {
+        let mut parameters = self.parameters.borrow_mut();
+        let own = parameters[place].get_or_insert(match ty {
+            Type::Scalar(scalar) => Type::Scalar(scalar.unlimited()),
+            Type::Array(scalar) => Type::Array(scalar.unlimited()),
+        });
+        Typed::Known(Expression::Register(Register(place as u32)), *own)
     }
 
     /// Registers for all columns of a table.

@@ -3,8 +3,11 @@
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
 use crate::operators::{compare_class, fold};
+use crate::plan::Applied;
 use catalog::{ScalarType, Type};
-use procedure::{Aggregate, AggregateFunction, Cast, Expression, Function, Procedure, SqlError, Statement};
+use procedure::{
+    Aggregate, AggregateFunction, Cast, Expression, Function, Procedure, Register, SqlError, Statement,
+};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
@@ -12,8 +15,12 @@ use std::sync::Arc;
 impl Binder<'_> {
     pub(crate) fn bind_call(&mut self, call: &ast::CallExpr) -> Result<Typed, StatementError> {
         let node = call.syntax();
-        if call.over_clause().is_some() || call.filter_clause().is_some() || call.within_clause().is_some() {
-            return Err(self.unsupported(node, "a window function or FILTER"));
+        if call.over_clause().is_some() || call.within_clause().is_some() {
+            return Err(self.unsupported(node, "a window function or an ordered-set aggregate"));
+        }
+        if let Some(exists) = call.exists_fn() {
+            let query = self.part(exists.select_variant(), node)?;
+            return self.bind_exists(&query, node);
         }
         if let Some(result) = self.bind_keyword_call(call)? {
             return Ok(result);
@@ -24,9 +31,12 @@ impl Binder<'_> {
         let name = name.text();
         let list = self.part(call.arg_list(), node)?;
         let arguments: Vec<ast::Expr> = list.args().filter_map(|argument| argument.expr()).collect();
-        let distinct = matches!(list.all_or_distinct(), Some(ast::AllOrDistinct::Distinct(_)));
-        if matches!(name.as_str(), "count" | "sum" | "avg" | "min" | "max") {
-            return self.bind_aggregate(&name, &arguments, distinct, node);
+        if is_aggregate(&name) {
+            return self.bind_aggregate(&name, &arguments, call, node);
+        }
+        if let Some(filter) = call.filter_clause() {
+            let message = format!("FILTER specified, but {name} is not an aggregate function");
+            return Err(self.error(filter.syntax(), SqlError::new("42809", message)));
         }
         let mut bound = Vec::new();
         for argument in &arguments {
@@ -247,51 +257,108 @@ impl Binder<'_> {
         &mut self,
         name: &str,
         arguments: &[ast::Expr],
-        distinct: bool,
+        call: &ast::CallExpr,
         node: &SyntaxNode,
     ) -> Result<Typed, StatementError> {
         let Some(outer) = self.aggregates.take() else {
             let message = format!("aggregate function {name} is not allowed here");
             return Err(self.error(node, SqlError::new("42803", message)));
         };
+        let bound = self.before_groups(|binder| binder.bind_aggregated(name, arguments, call, node));
+        self.aggregates = Some(outer);
+        let (mut aggregate, result) = bound?;
+        let target = self.new_register(result);
+        aggregate.target = target;
+        if let Some(aggregates) = &mut self.aggregates {
+            aggregates.push(aggregate);
+        }
+        Ok(Typed::Known(Expression::Register(target), result))
+    }
+
+    /// An aggregate, whose target is still to come, and its type.
+    fn bind_aggregated(
+        &mut self,
+        name: &str,
+        arguments: &[ast::Expr],
+        call: &ast::CallExpr,
+        node: &SyntaxNode,
+    ) -> Result<(Aggregate, Type), StatementError> {
+        let list = self.part(call.arg_list(), node)?;
+        let mut separator = None;
         let argument = match arguments {
             [] if name == "count" => None,
             [argument] => {
                 let bound = self.bind(argument)?;
                 Some(self.settle(bound, None, node)?)
             }
-            _ => return Err(self.error(node, SqlError::new("42883", format!("{name} takes one argument")))),
-        };
-        self.aggregates = Some(outer);
-        let ty = argument.as_ref().map(|(_, ty)| ty.element());
-        let (function, result) = match (name, ty) {
-            ("count", _) => (AggregateFunction::Count, ScalarType::BigInt),
-            ("min", Some(ty)) => (AggregateFunction::Min, ty),
-            ("max", Some(ty)) => (AggregateFunction::Max, ty),
-            ("sum", Some(ScalarType::SmallInt | ScalarType::Integer)) => {
-                (AggregateFunction::SumInt, ScalarType::BigInt)
+            [argument, between] if name == "string_agg" => {
+                let value = self.bind_as(argument, ScalarType::Text)?;
+                separator = Some(self.bind_as(between, ScalarType::Text)?);
+                Some((value, ScalarType::Text.into()))
             }
-            ("sum", Some(ScalarType::Double)) => (AggregateFunction::SumDouble, ScalarType::Double),
-            ("avg", Some(ScalarType::Double)) => (AggregateFunction::AverageDouble, ScalarType::Double),
-            ("sum", Some(ty)) if ty.is_exact() => (AggregateFunction::SumDecimal, ScalarType::AnyNumeric),
-            ("avg", Some(ty)) if ty.is_exact() => (AggregateFunction::AverageDecimal, ScalarType::AnyNumeric),
+            _ => {
+                let message = format!("function {name} with {} arguments does not exist", arguments.len());
+                return Err(self.error(node, SqlError::new("42883", message)));
+            }
+        };
+        let ty = argument.as_ref().map(|(_, ty)| ty.element());
+        let is_array = argument.as_ref().is_some_and(|(_, ty)| matches!(ty, Type::Array(_)));
+        let (function, result): (_, Type) = match (name, ty) {
+            ("count", _) => (AggregateFunction::Count, ScalarType::BigInt.into()),
+            _ if is_array => return Err(self.unsupported(node, "this aggregate of arrays")),
+            ("min", Some(ty)) => (AggregateFunction::Min, ty.into()),
+            ("max", Some(ty)) => (AggregateFunction::Max, ty.into()),
+            ("sum", Some(ScalarType::SmallInt | ScalarType::Integer)) => {
+                (AggregateFunction::SumInt, ScalarType::BigInt.into())
+            }
+            ("sum", Some(ScalarType::Double)) => (AggregateFunction::SumDouble, ScalarType::Double.into()),
+            ("avg", Some(ScalarType::Double)) => {
+                (AggregateFunction::AverageDouble, ScalarType::Double.into())
+            }
+            ("sum", Some(ty)) if ty.is_exact() => {
+                (AggregateFunction::SumDecimal, ScalarType::AnyNumeric.into())
+            }
+            ("avg", Some(ty)) if ty.is_exact() => {
+                (AggregateFunction::AverageDecimal, ScalarType::AnyNumeric.into())
+            }
+            ("bool_and" | "every", Some(ScalarType::Boolean)) => {
+                (AggregateFunction::BoolAnd, ScalarType::Boolean.into())
+            }
+            ("bool_or", Some(ScalarType::Boolean)) => (AggregateFunction::BoolOr, ScalarType::Boolean.into()),
+            ("string_agg", Some(_)) if separator.is_some() => {
+                (AggregateFunction::StringAgg, ScalarType::Text.into())
+            }
+            ("array_agg", Some(ty)) => (AggregateFunction::ArrayAgg, Type::Array(ty)),
             _ => {
                 let message = format!("aggregate function {name} does not take this type");
                 return Err(self.error(node, SqlError::new("42883", message)));
             }
         };
-        let target = self.new_register(result);
-        if let Some(aggregates) = &mut self.aggregates {
-            aggregates.push(Aggregate {
-                function,
-                scale: ty.and_then(ScalarType::fixed_scale).unwrap_or(0),
-                class: compare_class(ty.unwrap_or(ScalarType::BigInt)),
-                argument: argument.map(|(expression, _)| expression),
-                distinct,
-                target,
-            });
+        let filter = call.filter_clause().and_then(|clause| clause.expr());
+        let filter = filter.map(|condition| self.bind_condition(&condition)).transpose()?;
+        let mut order = Vec::new();
+        let clause = list.syntax().descendants().find_map(ast::OrderByClause::cast);
+        for sort in self.bind_sort_list(clause)? {
+            let typed = self.bind(&sort.expression)?;
+            let (value, ty) = self.settle(typed, None, node)?;
+            order.push(self.sort_key(value, ty, (sort.descending, sort.nulls_first)));
         }
-        Ok(Typed::Known(Expression::Register(target), result.into()))
+        let distinct = matches!(list.all_or_distinct(), Some(ast::AllOrDistinct::Distinct(_)));
+        if distinct && !order.is_empty() {
+            return Err(self.unsupported(node, "DISTINCT and ORDER BY in one aggregate"));
+        }
+        let aggregate = Aggregate {
+            function,
+            scale: ty.and_then(ScalarType::fixed_scale).unwrap_or(0),
+            class: compare_class(ty.unwrap_or(ScalarType::BigInt)),
+            argument: argument.map(|(expression, _)| expression),
+            distinct,
+            filter,
+            separator,
+            order,
+            target: Register(u32::MAX),
+        };
+        Ok((aggregate, result))
     }
 
     /// A call of a function of the schema becomes a statement before the one in hand, and its result a register.
@@ -301,6 +368,9 @@ impl Binder<'_> {
         arguments: Vec<Typed>,
         node: &SyntaxNode,
     ) -> Result<Typed, StatementError> {
+        if self.queries.applied.is_some() {
+            return self.apply_call(function, arguments, node);
+        }
         if self.lifted.is_none() {
             let what = format!("a call of {} inside a query or a loop's condition", function.name);
             return Err(self.unsupported(node, &what));
@@ -318,11 +388,31 @@ impl Binder<'_> {
         Ok(Typed::Known(Expression::Register(target), ty))
     }
 
+    /// In a query, a function is called for each row ahead of the expression.
+    fn apply_call(
+        &mut self,
+        function: &Arc<Procedure>,
+        arguments: Vec<Typed>,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        let arguments = self.call_arguments(function, arguments, node)?;
+        let Some((_, ty)) = function.result else {
+            return Err(self.unsupported(node, "a procedure in an expression"));
+        };
+        let target = self.new_register(ty);
+        self.note_call(function);
+        let procedure = Arc::clone(function);
+        let applied = self.queries.applied.get_or_insert_default();
+        applied.push(Applied::Call { procedure, arguments, target });
+        Ok(Typed::Known(Expression::Register(target), ty))
+    }
+
     /// What a call makes of its caller.
     pub(crate) fn note_call(&mut self, procedure: &Procedure) {
         self.uses_timestamp |= procedure.uses_timestamp;
         self.uses_seed |= procedure.uses_seed;
         self.writes |= !procedure.read_only;
+        self.by_value |= procedure.by_value;
     }
 
     /// Arguments for the parameters that take values, with defaults for those left out.
@@ -404,6 +494,23 @@ impl Binder<'_> {
 
 fn call(function: Function, arguments: Vec<Expression>, result: ScalarType) -> Typed {
     Typed::Known(fold(Expression::Function { function, arguments }), result.into())
+}
+
+/// Whether a function computes one value of many rows.
+pub(crate) fn is_aggregate(name: &str) -> bool {
+    matches!(
+        name,
+        "count"
+            | "sum"
+            | "avg"
+            | "min"
+            | "max"
+            | "bool_and"
+            | "every"
+            | "bool_or"
+            | "string_agg"
+            | "array_agg"
+    )
 }
 
 fn child_expressions(node: &SyntaxNode) -> Vec<ast::Expr> {

@@ -21,13 +21,18 @@ impl Binder<'_> {
 
     /// Binds a condition.
     pub(crate) fn bind_condition(&mut self, expression: &ast::Expr) -> Result<Expression, StatementError> {
-        match self.bind(expression)? {
+        let bound = self.bind(expression)?;
+        self.bind_condition_of(bound, expression.syntax())
+    }
+
+    fn bind_condition_of(&self, bound: Typed, node: &SyntaxNode) -> Result<Expression, StatementError> {
+        match bound {
             Typed::Known(bound, Type::Scalar(ScalarType::Boolean)) => Ok(bound),
             Typed::Known(_, ty) => {
                 let message = format!("argument of a condition must be type boolean, not type {ty}");
-                Err(self.error(expression.syntax(), SqlError::new("42804", message)))
+                Err(self.error(node, SqlError::new("42804", message)))
             }
-            literal => self.coerce(literal, ScalarType::Boolean.into(), false, expression.syntax()),
+            literal => self.coerce(literal, ScalarType::Boolean.into(), false, node),
         }
     }
 
@@ -38,9 +43,10 @@ impl Binder<'_> {
             ast::Expr::Literal(literal) => self.bind_literal(literal),
             ast::Expr::NameRef(name) => self.bind_name(name),
             ast::Expr::FieldExpr(field) => self.bind_field(field),
-            ast::Expr::ParenExpr(paren) => match paren.expr() {
-                Some(inner) => self.bind(&inner),
-                None => Err(self.unsupported(node, "a subquery")),
+            ast::Expr::ParenExpr(paren) => match (paren.expr(), Self::query_of(paren)) {
+                (Some(inner), _) => self.bind(&inner),
+                (None, Some(query)) => self.bind_scalar_query(&query, node),
+                (None, None) => Err(self.unsupported(node, "this kind of expression")),
             },
             ast::Expr::BinExpr(binary) => self.bind_binary(binary),
             ast::Expr::PrefixExpr(prefix) => self.bind_prefix(prefix),
@@ -67,8 +73,8 @@ impl Binder<'_> {
                 Ok(Typed::Known(Expression::Element(Box::new([array, place])), element.into()))
             }
             ast::Expr::ArrayExpr(array) => {
-                if array.select_variant().is_some() {
-                    return Err(self.unsupported(node, "ARRAY of a subquery"));
+                if let Some(query) = array.select_variant() {
+                    return self.bind_array_query(&query, node);
                 }
                 let items = array.exprs().map(|item| self.bind(&item)).collect::<Result<Vec<_>, _>>()?;
                 let (items, ty) = self.unify(items, node)?;
@@ -91,9 +97,16 @@ impl Binder<'_> {
             }
             ast::LitKind::PositionalParam(token) => {
                 let name = token.text().to_string();
-                match self.variable(&name) {
-                    Some(variable) => Typed::Known(Expression::Register(variable.register), variable.ty),
-                    None => return Err(self.undefined(&name, node)),
+                let place = name[1..].parse::<usize>().unwrap_or(0).wrapping_sub(1);
+                let parameter = self.parameters.borrow().get(place).copied();
+                match (self.variable(&name), parameter) {
+                    (Some(variable), _) => Typed::Known(Expression::Register(variable.register), variable.ty),
+                    (None, Some(Some(ty))) => self.parameter_as(place, ty),
+                    (None, Some(None)) => Typed::Parameter(place),
+                    (None, None) => {
+                        let error = SqlError::new("42P02", format!("there is no parameter {name}"));
+                        return Err(self.error(node, error));
+                    }
                 }
             }
             _ => match literal.string_value() {
@@ -127,6 +140,12 @@ impl Binder<'_> {
         self.error(node, SqlError::new("42703", format!("column or variable \"{name}\" does not exist")))
     }
 
+    fn ambiguous(&self, name: &str, node: &SyntaxNode) -> StatementError {
+        let message = format!("column reference \"{name}\" is ambiguous");
+        let hint = "It could refer to either a PL/pgSQL variable or a table column.";
+        self.error(node, SqlError::new("42702", message).with_hint(hint))
+    }
+
     fn bind_name(&mut self, name: &ast::NameRef) -> Result<Typed, StatementError> {
         let node = name.syntax();
         if name.current_timestamp_token().is_some() {
@@ -143,12 +162,16 @@ impl Binder<'_> {
         let text = name.text();
         let column = self.row.as_ref().and_then(|row| row.table.column(&text));
         let variable = self.name(&text).cloned();
+        if column.is_none()
+            && let Some(column) = self.find_column(None, &text, node)?
+        {
+            return match variable {
+                Some(_) => Err(self.ambiguous(&text, node)),
+                None => Ok(column),
+            };
+        }
         match (column, variable) {
-            (Some(_), Some(_)) => {
-                let message = format!("column reference \"{text}\" is ambiguous");
-                let hint = "It could refer to either a PL/pgSQL variable or a table column.";
-                Err(self.error(node, SqlError::new("42702", message).with_hint(hint)))
-            }
+            (Some(_), Some(_)) => Err(self.ambiguous(&text, node)),
             (Some(column), None) => Ok(self.column(column)),
             (None, Some(Name::Variable(variable))) => {
                 Ok(Typed::Known(Expression::Register(variable.register), variable.ty))
@@ -181,6 +204,12 @@ impl Binder<'_> {
             let column = self.column_of(&table, &name, node)?;
             return Ok(self.column(column));
         }
+        if self.names_relation(&base) {
+            return match self.find_column(Some(&base), &name, node)? {
+                Some(column) => Ok(column),
+                None => Err(self.undefined(&format!("{base}.{name}"), node)),
+            };
+        }
         let variable = match self.name(&base) {
             Some(Name::Record(Some(fields))) => {
                 fields.iter().find(|(field, _)| *field == name).map(|(_, variable)| *variable)
@@ -191,6 +220,11 @@ impl Binder<'_> {
             }
             _ => self.labelled_variable(&base, &name),
         };
+        let is_scope = self.scopes.iter().any(|(own, _)| own.as_deref() == Some(&base));
+        if variable.is_none() && self.name(&base).is_none() && !is_scope {
+            let message = format!("missing FROM-clause entry for table \"{base}\"");
+            return Err(self.error(node, SqlError::new("42P01", message)));
+        }
         match variable {
             Some(variable) => Ok(Typed::Known(Expression::Register(variable.register), variable.ty)),
             None => Err(self.undefined(&format!("{base}.{name}"), node)),
@@ -249,11 +283,20 @@ impl Binder<'_> {
         let (left, right) = (self.part(binary.lhs(), node)?, self.part(binary.rhs(), node)?);
         let operator = self.part(binary.op(), node)?;
         if let Some(operator) = comparison_operator(&operator) {
-            if let ast::Expr::CallExpr(call) = &right
-                && let Some(any) = call.any_fn()
-            {
-                let array = self.part(any.expr(), node)?;
-                return self.bind_any(operator, &left, &array, node);
+            if let ast::Expr::CallExpr(call) = &right {
+                let any = call.any_fn().map(|any| (any.expr(), any.select_variant(), false));
+                let any = any.or_else(|| call.some_fn().map(|any| (any.expr(), any.select_variant(), false)));
+                let any = any.or_else(|| call.all_fn().map(|own| (own.expr(), own.select_variant(), true)));
+                match any {
+                    Some((_, Some(query), all)) => {
+                        return self.bind_quantified(&left, (operator, all), &query, node);
+                    }
+                    Some((array, None, all)) => {
+                        let array = self.part(array, node)?;
+                        return self.bind_any((operator, all), &left, &array, node);
+                    }
+                    None => {}
+                }
             }
             let (left, right) = (self.bind(&left)?, self.bind(&right)?);
             return self.comparison(operator, left, right, node);
@@ -329,18 +372,26 @@ impl Binder<'_> {
 
     fn bind_any(
         &mut self,
-        operator: CompareOperator,
+        (operator, all): (CompareOperator, bool),
         left: &ast::Expr,
         array: &ast::Expr,
         node: &SyntaxNode,
     ) -> Result<Typed, StatementError> {
-        let Typed::Known(array, Type::Array(element)) = self.bind(array)? else {
-            return Err(self.unsupported(node, "ANY of anything but an array"));
-        };
-        if operator != CompareOperator::Equal {
-            return Err(self.unsupported(node, "ANY with another operator than ="));
+        if operator != CompareOperator::Equal || all {
+            return Err(self.unsupported(node, "ANY or ALL of an array with another operator than = ANY"));
         }
         let value = self.bind(left)?;
+        let array = match (self.bind(array)?, &value) {
+            // An array whose type is not known is one of values like the one that is looked for.
+            (literal @ (Typed::Parameter(_) | Typed::Literal(_)), Typed::Known(_, ty)) => {
+                let ty = Type::Array(ty.element().unlimited());
+                Typed::Known(self.coerce(literal, ty, false, node)?, ty)
+            }
+            (array, _) => array,
+        };
+        let Typed::Known(array, Type::Array(element)) = array else {
+            return Err(self.unsupported(node, "ANY of anything but an array"));
+        };
         let sample = Typed::Known(Expression::Constant(Datum::Int(0)), element.into());
         let (class, operands) = self.comparable(value, sample, node)?;
         let [value, sample] = *operands;
@@ -357,13 +408,20 @@ impl Binder<'_> {
         negated: bool,
         node: &SyntaxNode,
     ) -> Result<Typed, StatementError> {
+        if let ast::Expr::ParenExpr(paren) = list
+            && let Some(query) = Self::query_of(paren)
+        {
+            let any = self.bind_quantified(left, (CompareOperator::Equal, false), &query, node)?;
+            let any = self.bind_condition_of(any, node)?;
+            return Ok(boolean(if negated { Expression::Not(Box::new(any)) } else { any }));
+        }
         let items: Vec<ast::Expr> = match list {
             ast::Expr::ParenExpr(paren) => paren.expr().into_iter().collect(),
             ast::Expr::TupleExpr(tuple) => tuple.exprs().collect(),
             _ => Vec::new(),
         };
         if items.is_empty() {
-            return Err(self.unsupported(node, "IN with a subquery"));
+            return Err(self.unsupported(node, "this kind of IN"));
         }
         let value = self.bind(left)?;
         let mut any = None;

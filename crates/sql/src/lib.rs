@@ -13,6 +13,8 @@ mod expression;
 mod modify;
 mod operators;
 mod path;
+mod plan;
+mod prepare;
 mod query;
 mod raise;
 mod routine;
@@ -22,4 +24,5 @@ mod statement;
 mod types;
 
 pub use error::StatementError;
+pub use prepare::{Arguments, Kind, Prepared};
 pub use schema::{Effect, Schema};

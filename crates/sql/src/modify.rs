@@ -2,13 +2,69 @@
 
 use crate::binder::{Binder, RowScope, Typed};
 use crate::error::StatementError;
+use crate::plan::is_simple;
+use crate::query::SelectRows;
+use crate::schema::Schema;
 use crate::source::Source;
+use crate::types::last_name;
 use catalog::{Table, Type};
 use procedure::{Check, Expression, OperationKind, Register, SqlError, Statement};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::HashMap;
 use std::sync::Arc;
+
+/// Whether a statement that writes is no more than operations on one table, so that the analysis knows what it does.
+pub(crate) fn is_simple_write(statement: &ast::Stmt, schema: &Schema) -> bool {
+    let node = statement.syntax();
+    let is_query = |node: SyntaxNode| ast::SelectVariant::can_cast(node.kind());
+    let plain = |node: &SyntaxNode| !node.descendants().skip(1).any(is_query);
+    match statement {
+        ast::Stmt::Insert(insert) => {
+            let source = insert.insert_source();
+            let is_plain = match &source {
+                Some(ast::InsertSource::DefaultValues(_)) => true,
+                Some(ast::InsertSource::SelectVariant(ast::SelectVariant::Values(values))) => {
+                    values.tail_clauses().next().is_none() && plain(values.syntax())
+                }
+                Some(ast::InsertSource::SelectVariant(ast::SelectVariant::Select(select))) => {
+                    is_simple(select, |name| schema.catalog().table(name).is_ok())
+                }
+                _ => false,
+            };
+            is_plain
+                && insert.with_clause().is_none()
+                && insert.on_conflict_clause().is_none()
+                && insert.overriding_clause().is_none()
+                && insert.alias().is_none()
+                && insert.returning_clause().is_none_or(|clause| plain(clause.syntax()))
+        }
+        ast::Stmt::Update(update) => {
+            let path = update.relation_name().and_then(|name| name.relation_name_ref());
+            let name = path.and_then(|name| name.path_ref()).map(|path| last_name(&path));
+            let table = name.and_then(|name| schema.catalog().table(&name).ok());
+            let columns = update.set_clause().and_then(|clause| clause.set_column_list());
+            let is_plain_column = |column: ast::SetColumn| match column {
+                ast::SetColumn::SetSingleColumn(single) => {
+                    let name = single.column_target().and_then(|target| target.name());
+                    let name = name.map(|name| ast::normalize_name_node(name.syntax())).unwrap_or_default();
+                    let place = table.and_then(|table| table.column(&name));
+                    !place.zip(table).is_some_and(|(place, table)| table.primary().columns.contains(&place))
+                }
+                ast::SetColumn::SetMultipleColumns(_) => false,
+            };
+            let mut columns = columns.into_iter().flat_map(|list| list.set_columns());
+            columns.all(is_plain_column)
+                && plain(node)
+                && update.with_clause().is_none()
+                && update.from_clause().is_none()
+        }
+        ast::Stmt::Delete(delete) => {
+            plain(node) && delete.with_clause().is_none() && delete.using_clause().is_none()
+        }
+        _ => false,
+    }
+}
 
 /// Targets of RETURNING … INTO.
 pub(crate) type Targets = [(Register, Type)];
@@ -21,22 +77,18 @@ impl Binder<'_> {
         statements: &mut Vec<Statement>,
     ) -> Result<(), StatementError> {
         let node = insert.syntax();
-        for (present, what) in [
-            (insert.with_clause().is_some(), "WITH"),
-            (insert.on_conflict_clause().is_some(), "ON CONFLICT"),
-            (insert.overriding_clause().is_some(), "OVERRIDING"),
-        ] {
-            if present {
-                return Err(self.unsupported(node, what));
-            }
-        }
         let path = insert.relation_name_ref().and_then(|name| name.path_ref());
         let path = self.part(path, node)?;
-        let table = self.table(&crate::types::last_name(&path), path.syntax())?;
+        let table = self.table(&last_name(&path), path.syntax())?;
         let mut columns = Vec::new();
         for target in insert.column_target_list().into_iter().flat_map(|list| list.column_targets()) {
             let name = self.part(target.name(), target.syntax())?;
-            columns.push(self.column_of(&table, &ast::normalize_name_node(name.syntax()), name.syntax())?);
+            let column = self.column_of(&table, &ast::normalize_name_node(name.syntax()), name.syntax())?;
+            if columns.contains(&column) {
+                let message = format!("column \"{}\" specified more than once", table.columns[column].name);
+                return Err(self.error(name.syntax(), SqlError::new("42701", message)));
+            }
+            columns.push(column);
         }
         if columns.is_empty() {
             columns = (0..table.columns.len()).collect();
@@ -63,20 +115,21 @@ impl Binder<'_> {
                 Ok(())
             }
             ast::InsertSource::SelectVariant(ast::SelectVariant::Select(select)) => {
-                let bound = self.bind_select(&select)?;
-                let Some(mut rows) = bound.rows else {
+                let bound = self.bind_rows_of(&ast::SelectVariant::Select(select))?;
+                if let SelectRows::One = bound.rows {
                     let items: Vec<_> =
                         bound.items.into_iter().map(|(_, item, node)| (Some(item), node)).collect();
                     return self.insert_row(insert, &table, &columns, &items, into, statements);
-                };
-                let mut items = Vec::new();
+                }
+                let (mut items, mut outputs) = (Vec::new(), Vec::new());
                 for (_, item, item_node) in bound.items {
                     let (value, ty) = self.settle(item, None, &item_node)?;
                     let register = self.new_register(ty);
-                    rows.outputs.push((register, value));
+                    outputs.push((register, value));
                     items.push((Some(Typed::Known(Expression::Register(register), ty)), item_node));
                 }
-                let operation = self.operation(OperationKind::Select(rows), node);
+                let Some(kind) = bound.rows.operation(outputs, false) else { return Ok(()) };
+                let operation = self.operation(kind, node);
                 let mut body = Vec::new();
                 self.insert_row(insert, &table, &columns, &items, into, &mut body)?;
                 let label = self.new_label();
@@ -179,7 +232,7 @@ impl Binder<'_> {
     }
 
     /// The CHECK constraints that concern changed columns.
-    fn bind_checks(
+    pub(crate) fn bind_checks(
         &mut self,
         table: &Table,
         changed: impl Fn(usize) -> bool,
@@ -229,9 +282,6 @@ impl Binder<'_> {
         statements: &mut Vec<Statement>,
     ) -> Result<(), StatementError> {
         let node = update.syntax();
-        if update.with_clause().is_some() || update.from_clause().is_some() {
-            return Err(self.unsupported(node, "UPDATE with WITH or FROM"));
-        }
         let path = update.relation_name().and_then(|name| name.relation_name_ref());
         let alias = update.alias().and_then(|alias| alias.name());
         let alias = alias.map(|name| ast::normalize_name_node(name.syntax()));
@@ -307,9 +357,6 @@ impl Binder<'_> {
         statements: &mut Vec<Statement>,
     ) -> Result<(), StatementError> {
         let node = delete.syntax();
-        if delete.with_clause().is_some() || delete.using_clause().is_some() {
-            return Err(self.unsupported(node, "DELETE with WITH or USING"));
-        }
         let path = delete.relation_name().and_then(|name| name.relation_name_ref());
         let alias = delete.alias().and_then(|alias| alias.name());
         let alias = alias.map(|name| ast::normalize_name_node(name.syntax()));

@@ -93,6 +93,13 @@ impl Binder<'_> {
     ) -> Result<(Expression, Type), StatementError> {
         match typed {
             Typed::Known(expression, ty) => Ok((expression, ty)),
+            Typed::Parameter(place) => {
+                let ty = other.unwrap_or(ScalarType::Text.into());
+                match self.parameter_as(place, ty) {
+                    Typed::Known(expression, ty) => Ok((expression, ty)),
+                    _ => unreachable!("a parameter with a type is known"),
+                }
+            }
             literal => {
                 let ty = match other {
                     // A literal beside a text of limited length is not cut to that length.
@@ -120,6 +127,7 @@ impl Binder<'_> {
     ) -> Result<Expression, StatementError> {
         match typed {
             Typed::Null => Ok(Expression::NULL),
+            Typed::Parameter(place) => self.coerce(self.parameter_as(place, to), to, explicit, node),
             Typed::Literal(text) => {
                 let mut arena = Arena::default();
                 let value = match (to, explicit) {

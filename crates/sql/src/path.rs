@@ -14,11 +14,12 @@ use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
 
 /// `column operator value`.
-struct Candidate {
-    column: usize,
-    operator: CompareOperator,
-    value: Expression,
-    conjunct: usize,
+pub(crate) struct Candidate {
+    pub(crate) column: usize,
+    pub(crate) operator: CompareOperator,
+    pub(crate) value: Expression,
+    /// The part of the condition that says so.
+    pub(crate) conjunct: usize,
 }
 
 /// An order that a query wants: columns and whether they descend.
@@ -153,7 +154,7 @@ impl Binder<'_> {
     }
 
     /// A value as a key column of a type, when no rounding or overflow can change which rows are meant.
-    fn key_value(
+    pub(crate) fn key_value(
         &self,
         value: Typed,
         ty: ScalarType,
@@ -170,6 +171,9 @@ impl Binder<'_> {
                     _ => ScalarType::Text,
                 };
                 return self.coerce(value, wide.into(), false, node).map(Some);
+            }
+            Typed::Parameter(place) => {
+                return self.key_value(self.parameter_as(place, ty.into()), ty, operator, node);
             }
             literal => return self.coerce(literal, ty.into(), false, node).map(Some),
         };
@@ -218,11 +222,11 @@ impl Binder<'_> {
     }
 }
 
-fn is_any(expression: &ast::Expr) -> bool {
+pub(crate) fn is_any(expression: &ast::Expr) -> bool {
     matches!(expression, ast::Expr::CallExpr(call) if call.any_fn().is_some() || call.all_fn().is_some() || call.some_fn().is_some())
 }
 
-fn split(condition: ast::Expr, conjuncts: &mut Vec<ast::Expr>) {
+pub(crate) fn split(condition: ast::Expr, conjuncts: &mut Vec<ast::Expr>) {
     match &condition {
         ast::Expr::BinExpr(binary) if matches!(binary.op(), Some(ast::BinOp::And(_))) => {
             if let (Some(left), Some(right)) = (binary.lhs(), binary.rhs()) {
@@ -242,7 +246,7 @@ fn split(condition: ast::Expr, conjuncts: &mut Vec<ast::Expr>) {
     conjuncts.push(condition);
 }
 
-fn mirrored(operator: CompareOperator) -> CompareOperator {
+pub(crate) fn mirrored(operator: CompareOperator) -> CompareOperator {
     match operator {
         CompareOperator::Less => CompareOperator::Greater,
         CompareOperator::LessOrEqual => CompareOperator::GreaterOrEqual,
@@ -253,7 +257,7 @@ fn mirrored(operator: CompareOperator) -> CompareOperator {
 }
 
 /// The best path, the conjuncts that it makes superfluous, and whether it gives the wanted order.
-fn choose_path(
+pub(crate) fn choose_path(
     table: &Table,
     candidates: &[Candidate],
     wanted: Option<&WantedOrder>,

@@ -2,26 +2,49 @@
 
 use crate::binder::{Binder, RowScope, Typed};
 use crate::error::StatementError;
-use crate::operators::compare_class;
 use crate::path::WantedOrder;
+use crate::plan::is_simple;
+use crate::plan::select::Sort;
 use crate::types::last_name;
 use catalog::ScalarType;
-use procedure::{Expression, Register, Select, SortKey, SqlError};
+use procedure::query::{OutputColumn, Query};
+use procedure::{Expression, OperationKind, QueryOperation, Register, Select, SortKey, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode, HasSelectTail};
 use std::collections::HashMap;
 
-/// A bound SELECT: its columns by name, and the rows they come from, if any.
-pub(crate) struct BoundSelect {
-    pub(crate) items: Vec<(String, Typed, SyntaxNode)>,
-    /// Without FROM there is one row of expressions and no operation.
-    pub(crate) rows: Option<Select>,
+/// Where the rows of a SELECT come from.
+pub(crate) enum SelectRows {
+    /// There is one row of expressions, and no operation.
+    One,
+    /// One table.
+    Table(Select),
+    /// Anything else.
+    Query(Query),
 }
 
-struct Sort {
-    expression: ast::Expr,
-    descending: bool,
-    nulls_first: bool,
+/// A bound SELECT: its columns by name, and the rows they come from.
+pub(crate) struct BoundSelect {
+    pub(crate) items: Vec<(String, Typed, SyntaxNode)>,
+    pub(crate) rows: SelectRows,
+}
+
+impl SelectRows {
+    /// The operation that reads them; none of one row of expressions.
+    pub(crate) fn operation(
+        self,
+        outputs: Vec<(Register, Expression)>,
+        strict: bool,
+    ) -> Option<OperationKind> {
+        Some(match self {
+            Self::One => return None,
+            Self::Table(select) => OperationKind::Select(Select { outputs, strict, ..select }),
+            Self::Query(query) => {
+                let own = QueryOperation { query, outputs, strict, to_client: false };
+                OperationKind::Query(Box::new(own))
+            }
+        })
+    }
 }
 
 impl Binder<'_> {
@@ -48,30 +71,33 @@ impl Binder<'_> {
         Ok(())
     }
 
-    pub(crate) fn bind_select(&mut self, select: &ast::Select) -> Result<BoundSelect, StatementError> {
-        let node = select.syntax();
-        for (present, what) in [
-            (select.with_clause().is_some(), "WITH"),
-            (select.group_by_clause().is_some(), "GROUP BY"),
-            (select.having_clause().is_some(), "HAVING"),
-            (select.window_clause().is_some(), "WINDOW"),
-            (select.fetch_clause().is_some(), "FETCH FIRST (use LIMIT)"),
-        ] {
-            if present {
-                return Err(self.unsupported(node, what));
-            }
+    /// Binds any query of a procedure.
+    pub(crate) fn bind_rows_of(&mut self, query: &ast::SelectVariant) -> Result<BoundSelect, StatementError> {
+        if let ast::SelectVariant::Select(select) = query
+            && is_simple(select, |name| self.schema.catalog().table(name).is_ok())
+        {
+            return self.bind_select(select);
         }
-        let clause = self.part(select.select_clause(), node)?;
-        let distinct = match clause.select_quantifier() {
-            Some(ast::SelectQuantifier::DistinctClause(distinct)) if distinct.distinct_on().is_some() => {
-                return Err(self.unsupported(distinct.syntax(), "DISTINCT ON"));
-            }
-            Some(ast::SelectQuantifier::DistinctClause(_)) => true,
-            _ => false,
+        let bound = self.bind_query(|binder| binder.bind_variant(query))?;
+        Ok(Self::rows_of_query(bound, query.syntax()))
+    }
+
+    pub(crate) fn rows_of_query(query: Query, node: &SyntaxNode) -> BoundSelect {
+        let item = |column: &OutputColumn| {
+            let typed = Typed::Known(Expression::Register(column.register), column.ty);
+            (column.name.clone(), typed, node.clone())
         };
+        BoundSelect { items: query.columns.iter().map(item).collect(), rows: SelectRows::Query(query) }
+    }
+
+    /// Binds a SELECT that is no more than one operation on one table.
+    fn bind_select(&mut self, select: &ast::Select) -> Result<BoundSelect, StatementError> {
+        let node = select.syntax();
+        let clause = self.part(select.select_clause(), node)?;
+        let distinct = matches!(clause.select_quantifier(), Some(ast::SelectQuantifier::DistinctClause(_)));
         let Some(from) = select.from_clause() else {
             let items = self.bind_targets(clause.target_list(), node)?;
-            return Ok(BoundSelect { items, rows: None });
+            return Ok(BoundSelect { items, rows: SelectRows::One });
         };
         let offset = select.offset_clause().and_then(|clause| clause.expr());
         let limit = select.limit_clause().and_then(|clause| match clause.limit_value() {
@@ -112,7 +138,7 @@ impl Binder<'_> {
         limit: Option<Expression>,
     ) -> Result<BoundSelect, StatementError> {
         let node = select.syntax();
-        let sorts = self.sorts(select)?;
+        let sorts = self.bind_sort_list(select.order_by_clause())?;
         let wanted = self.wanted_order(&sorts);
         let condition = select.where_clause().and_then(|clause| clause.expr());
         let (mut access, ordered) = self.bind_access(condition, wanted.as_ref())?;
@@ -128,13 +154,10 @@ impl Binder<'_> {
         } else {
             self.refuse_plain_columns(&items)?;
         }
-        if distinct && !order.is_empty() {
-            return Err(self.unsupported(node, "DISTINCT with an ORDER BY that no index gives"));
-        }
         self.finish_access(&mut access);
         let rows =
             Select { access, aggregates, outputs: Vec::new(), distinct, order, offset, limit, strict: false };
-        Ok(BoundSelect { items, rows: Some(rows) })
+        Ok(BoundSelect { items, rows: SelectRows::Table(rows) })
     }
 
     /// Beside aggregates only what they give may stand, as there is no GROUP BY.
@@ -163,6 +186,20 @@ impl Binder<'_> {
     ) -> Result<Vec<(String, Typed, SyntaxNode)>, StatementError> {
         let mut items = Vec::new();
         for target in list.into_iter().flat_map(|list| list.targets()) {
+            if self.row.is_none() && !self.queries.levels.is_empty() {
+                let star = match target.expr() {
+                    None => Some(None),
+                    Some(ast::Expr::FieldExpr(field)) if field.star_token().is_some() => match field.base() {
+                        Some(ast::Expr::NameRef(base)) => Some(Some(base.text())),
+                        _ => return Err(self.unsupported(target.syntax(), "this kind of reference")),
+                    },
+                    _ => None,
+                };
+                if let Some(qualifier) = star {
+                    items.append(&mut self.star(qualifier.as_deref(), target.syntax())?);
+                    continue;
+                }
+            }
             let Some(expression) = target.expr() else {
                 let Some(table) = self.row.as_ref().map(|row| std::sync::Arc::clone(&row.table)) else {
                     return Err(self.syntax(target.syntax(), "SELECT * needs a FROM"));
@@ -188,29 +225,6 @@ impl Binder<'_> {
             items.push((name, bound, expression.syntax().clone()));
         }
         Ok(items)
-    }
-
-    fn sorts(&self, select: &ast::Select) -> Result<Vec<Sort>, StatementError> {
-        let list = select.order_by_clause().and_then(|clause| clause.sort_by_list());
-        list.into_iter()
-            .flat_map(|list| list.sort_bys())
-            .map(|sort| {
-                let descending = match sort.sort_order() {
-                    Some(ast::SortOrder::SortUsing(using)) => {
-                        return Err(self.unsupported(using.syntax(), "ORDER BY … USING"));
-                    }
-                    Some(ast::SortOrder::SortDesc(_)) => true,
-                    _ => false,
-                };
-                let nulls_first = match sort.nulls_order() {
-                    Some(ast::NullsOrder::NullsFirst(_)) => true,
-                    Some(ast::NullsOrder::NullsLast(_)) => false,
-                    None => descending,
-                };
-                let expression = self.part(sort.expr(), sort.syntax())?;
-                Ok(Sort { expression, descending, nulls_first })
-            })
-            .collect()
     }
 
     /// The order as columns, when it is one that an index could give.
@@ -256,8 +270,7 @@ impl Binder<'_> {
                 None => self.bind(&sort.expression)?,
             };
             let (value, ty) = self.settle(item, None, node)?;
-            let class = compare_class(ty.element());
-            keys.push(SortKey { value, class, descending: sort.descending, nulls_first: sort.nulls_first });
+            keys.push(self.sort_key(value, ty, (sort.descending, sort.nulls_first)));
         }
         Ok(keys)
     }

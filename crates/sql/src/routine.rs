@@ -2,6 +2,7 @@
 
 use crate::binder::{Binder, Name, Variable};
 use crate::error::StatementError;
+use crate::modify::is_simple_write;
 use crate::schema::Schema;
 use crate::source::Source;
 use catalog::{Datum, ProcedureId, ScalarType, Type, value_from_datum};
@@ -171,8 +172,10 @@ fn bind_parameter(binder: &mut Binder<'_>, parameter: &ast::Param) -> Result<Par
     let ty = binder.bind_function_type(&ty)?;
     // As in PostgreSQL, a parameter's type keeps no length or precision.
     let ty = match ty {
-        Type::Scalar(scalar) => Type::Scalar(unlimited(scalar)),
-        Type::Array(scalar) => Type::Array(unlimited(scalar)),
+        // But for CHAR, whose values keep their blanks apart.
+        Type::Scalar(scalar @ ScalarType::Char(_)) => Type::Scalar(scalar),
+        Type::Scalar(scalar) => Type::Scalar(scalar.unlimited()),
+        Type::Array(scalar) => Type::Array(scalar.unlimited()),
     };
     let default = match parameter.param_default().and_then(|default| default.expr()) {
         None => None,
@@ -188,14 +191,6 @@ fn bind_parameter(binder: &mut Binder<'_>, parameter: &ast::Param) -> Result<Par
     };
     let name = parameter.name().map(|name| ast::normalize_name_node(name.syntax())).unwrap_or_default();
     Ok(Parameter { name, ty, mode, default })
-}
-
-fn unlimited(ty: ScalarType) -> ScalarType {
-    match ty {
-        ScalarType::Varchar(_) => ScalarType::Text,
-        ScalarType::Numeric { .. } => ScalarType::AnyNumeric,
-        other => other,
-    }
 }
 
 struct Parts<'a> {
@@ -230,6 +225,7 @@ fn finish(
         uses_timestamp: binder.uses_timestamp,
         uses_seed: binder.uses_seed,
         read_only: !binder.writes,
+        by_value: binder.by_value,
         witnesses: Vec::new(),
         source: source.text_of(node).into(),
     };
@@ -237,7 +233,55 @@ fn finish(
     procedure
 }
 
-/// Compiles INSERT, UPDATE, DELETE or CALL as a procedure without a name or parameters.
+fn returns_rows(node: &SyntaxNode) -> bool {
+    node.children().any(|child| ast::ReturningClause::can_cast(child.kind()))
+}
+
+/// A statement of a client.
+pub(crate) struct Compiled {
+    pub(crate) procedure: Procedure,
+    pub(crate) parameters: Vec<Type>,
+}
+
+/// How many parameters a statement names.
+pub(crate) fn parameters_of(node: &SyntaxNode) -> usize {
+    let literals = node.descendants().filter_map(ast::Literal::cast);
+    let places = literals.filter_map(|literal| match literal.kind() {
+        Some(ast::LitKind::PositionalParam(token)) => token.text()[1..].parse::<u16>().ok(),
+        _ => None,
+    });
+    places.max().unwrap_or(0).into()
+}
+
+/// Compiles a query or a statement that writes, whose rows go to the client, as a procedure without a name. It is logged by
+/// value.
+pub(crate) fn compile_for_client(
+    statement: &ast::Stmt,
+    schema: &Schema,
+    source: &Source,
+    types: &[Option<Type>],
+) -> Result<Compiled, StatementError> {
+    let mut binder = Binder::new(schema, source);
+    let node = statement.syntax();
+    binder.declare_parameters(parameters_of(node), types);
+    binder.by_value = true;
+    binder.lifted = Some(Vec::new());
+    let mut body = Vec::new();
+    if is_simple_write(statement, schema) && !returns_rows(node) {
+        binder.bind_simple_write(statement, None, &mut body)?;
+    } else {
+        binder.bind_for_client(statement, &mut body)?;
+    }
+    let mut statements = binder.lifted.take().unwrap_or_default();
+    statements.append(&mut body);
+    let parameters = binder.parameter_types(node)?;
+    let parameter = |ty: &Type| Parameter { name: String::new(), ty: *ty, mode: Mode::In, default: None };
+    let own = parameters.iter().map(parameter).collect();
+    let parts = Parts { id: ProcedureId(u32::MAX), version: 0, name: "", parameters: own, result: None };
+    Ok(Compiled { procedure: finish(binder, statements, parts, source, node), parameters })
+}
+
+/// Compiles a query, INSERT, UPDATE, DELETE or CALL as a procedure without a name or parameters.
 pub(crate) fn compile_statement(
     statement: &ast::Stmt,
     schema: &Schema,
@@ -247,10 +291,17 @@ pub(crate) fn compile_statement(
     let node = statement.syntax();
     let mut body = Vec::new();
     binder.lifted = Some(Vec::new());
+    let is_query = ast::SelectVariant::can_cast(node.kind());
     match statement {
-        ast::Stmt::Insert(insert) => binder.bind_insert(insert, None, &mut body)?,
-        ast::Stmt::Update(update) => binder.bind_update(update, None, &mut body)?,
-        ast::Stmt::Delete(delete) => binder.bind_delete(delete, None, &mut body)?,
+        ast::Stmt::Insert(_) | ast::Stmt::Update(_) | ast::Stmt::Delete(_)
+            if is_simple_write(statement, schema) && !returns_rows(node) =>
+        {
+            binder.bind_simple_write(statement, None, &mut body)?;
+        }
+        ast::Stmt::Insert(_) | ast::Stmt::Update(_) | ast::Stmt::Delete(_) => {
+            binder.bind_for_client(statement, &mut body)?;
+        }
+        _ if is_query => binder.bind_for_client(statement, &mut body)?,
         ast::Stmt::Call(call) => {
             let path = binder.part(call.procedure_name_ref().and_then(|name| name.path_ref()), node)?;
             let name = crate::types::last_name(&path);

@@ -6,7 +6,7 @@
 
 use crate::StatementError;
 use crate::definition::{index_definition, table_definition};
-use crate::routine::{Routine, compile_statement};
+use crate::routine::Routine;
 use crate::source::Source;
 use catalog::{Catalog, CatalogError, ProcedureId, Table};
 use procedure::{Procedure, SqlError, Statement};
@@ -150,7 +150,10 @@ impl Schema {
                 Ok(Effect::None)
             }
             ast::Stmt::Insert(_) | ast::Stmt::Update(_) | ast::Stmt::Delete(_) | ast::Stmt::Call(_) => {
-                Ok(Effect::Run(Arc::new(compile_statement(statement, self, source)?)))
+                Ok(Effect::Run(self.script_statement(statement, source)?))
+            }
+            _ if ast::SelectVariant::can_cast(node.kind()) => {
+                Ok(Effect::Run(self.script_statement(statement, source)?))
             }
             _ => Err(unsupported(source, node, "this statement")),
         }
@@ -218,7 +221,8 @@ impl Schema {
 
     fn refuse_users(&self, table: &Table, source: &Source, node: &SyntaxNode) -> Result<(), StatementError> {
         let uses = |procedure: &&Arc<Procedure>| {
-            procedure.operations.iter().any(|operation| operation.table().id == table.id)
+            let mut tables = procedure.operations.iter().flat_map(|operation| operation.tables());
+            tables.any(|own| own.id == table.id)
         };
         match self.procedures.values().find(uses) {
             None => Ok(()),

@@ -2,11 +2,11 @@
 
 use crate::binder::{Binder, Name, Target, Typed, Variable};
 use crate::error::StatementError;
-use crate::modify::Targets;
+use crate::modify::{Targets, is_simple_write};
+use crate::plan::Bound;
+use crate::query::{BoundSelect, SelectRows};
 use catalog::{Datum, ScalarType, Type};
-use procedure::{
-    Cast, CompareOperator, Expression, Label, OperationKind, Raise, Register, Severity, SqlError, Statement,
-};
+use procedure::{Cast, CompareOperator, Expression, Label, Raise, Register, Severity, SqlError, Statement};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode, PlpgsqlStmt};
 use std::collections::HashMap;
@@ -93,9 +93,9 @@ impl Binder<'_> {
                 let Some(select) = perform.select() else {
                     return Err(self.unsupported(node, "this kind of PERFORM"));
                 };
-                let bound = self.bind_select(&select)?;
-                if let Some(rows) = bound.rows {
-                    let operation = self.operation(OperationKind::Select(rows), node);
+                let bound = self.bind_rows_of(&ast::SelectVariant::Select(select))?;
+                if let Some(kind) = bound.rows.operation(Vec::new(), false) {
+                    let operation = self.operation(kind, node);
                     out.push(Statement::Execute(operation));
                 }
             }
@@ -428,12 +428,14 @@ impl Binder<'_> {
         out: &mut Vec<Statement>,
     ) -> Result<(), StatementError> {
         let node = repeat.syntax();
-        let Some(ast::Stmt::Select(select)) = repeat.query() else {
-            return Err(self.unsupported(node, "a loop over anything but a SELECT"));
-        };
-        let bound = self.bind_select(&select)?;
-        let Some(mut rows) = bound.rows else {
-            return Err(self.unsupported(select.syntax(), "a loop over a SELECT without FROM"));
+        let query = self.part(repeat.query(), node)?;
+        let select = query.syntax().clone();
+        let bound = match ast::SelectVariant::cast(select.clone()) {
+            Some(query) => self.bind_rows_of(&query)?,
+            None => match self.bind_written_rows(&query)? {
+                Some(bound) => bound,
+                None => return Err(self.unsupported(node, "a loop over anything but a query")),
+            },
         };
         let variables: Vec<_> = repeat.vars().collect();
         let first = variables.first().and_then(|variable| variable.name());
@@ -451,8 +453,11 @@ impl Binder<'_> {
             }
             targets
         };
-        rows.outputs = self.outputs(bound.items, &targets, select.syntax())?;
-        let operation = self.operation(OperationKind::Select(rows), select.syntax());
+        let outputs = self.outputs(bound.items, &targets, &select)?;
+        let Some(kind) = bound.rows.operation(outputs, false) else {
+            return Err(self.unsupported(&select, "a loop over a SELECT without FROM"));
+        };
+        let operation = self.operation(kind, &select);
         let (label, body) = self.bind_loop(repeat.label(), repeat.body(), node)?;
         out.push(Statement::ForRows { label, operation, body });
         Ok(())
@@ -555,37 +560,75 @@ impl Binder<'_> {
         Ok(Some((targets, into.strict)))
     }
 
+    /// Binds a statement that writes as a query of what it returns.
+    fn bind_written_rows(&mut self, statement: &ast::Stmt) -> Result<Option<BoundSelect>, StatementError> {
+        let query = self.bind_query(|binder| match statement {
+            ast::Stmt::Insert(insert) => binder.bind_insert_plan(insert),
+            ast::Stmt::Update(update) => binder.bind_update_plan(update),
+            ast::Stmt::Delete(delete) => binder.bind_delete_plan(delete),
+            _ => Ok(Bound::default()),
+        })?;
+        let written = query.plan.writes();
+        Ok(written.then(|| Self::rows_of_query(query, statement.syntax())))
+    }
+
     fn bind_sql(&mut self, statement: &ast::Stmt, out: &mut Vec<Statement>) -> Result<(), StatementError> {
         let node = statement.syntax();
-        if let ast::Stmt::Select(select) = statement {
-            let bound = self.bind_select(select)?;
+        if let Some(query) = ast::SelectVariant::cast(node.clone()) {
+            let bound = self.bind_rows_of(&query)?;
             let Some((targets, strict)) = self.bind_targets_of_into(node, Some(&bound.items))? else {
                 let error = SqlError::new("42601", "query has no destination for result data");
                 let hint = "If you want to discard the results of a SELECT, use PERFORM instead.";
                 return Err(self.error(node, error.with_hint(hint)));
             };
             let outputs = self.outputs(bound.items, &targets, node)?;
+            let assign = |(target, value)| Statement::Assign { target, value };
             match bound.rows {
-                Some(mut rows) => {
-                    rows.outputs = outputs;
-                    rows.strict = strict;
-                    let operation = self.operation(OperationKind::Select(rows), node);
-                    out.push(Statement::Execute(operation));
-                }
-                None => {
-                    let assign = |(target, value)| Statement::Assign { target, value };
-                    out.extend(outputs.into_iter().map(assign));
+                SelectRows::One => out.extend(outputs.into_iter().map(assign)),
+                rows => {
+                    if let Some(kind) = rows.operation(outputs, strict) {
+                        let operation = self.operation(kind, node);
+                        out.push(Statement::Execute(operation));
+                    }
                 }
             }
             return Ok(());
         }
-        let targets = self.bind_targets_of_into(node, None)?.map(|(targets, _)| targets);
-        let targets: Option<&Targets> = targets.as_deref();
+        if is_simple_write(statement, self.schema) {
+            let targets = self.bind_targets_of_into(node, None)?.map(|(targets, _)| targets);
+            return self.bind_simple_write(statement, targets.as_deref(), out);
+        }
+        let Some(bound) = self.bind_written_rows(statement)? else {
+            return Err(self.unsupported(node, "this statement inside a procedure"));
+        };
+        let has_rows = !bound.items.is_empty();
+        let into = self.bind_targets_of_into(node, Some(&bound.items))?;
+        let (targets, strict) = match (into, has_rows) {
+            (Some(into), true) => into,
+            (None, false) => (Vec::new(), false),
+            (Some(_), false) => return Err(self.syntax(node, "INTO needs a RETURNING clause here")),
+            (None, true) => return Err(self.syntax(node, "RETURNING needs an INTO clause here")),
+        };
+        let outputs = self.outputs(bound.items, &targets, node)?;
+        if let Some(kind) = bound.rows.operation(outputs, strict) {
+            let operation = self.operation(kind, node);
+            out.push(Statement::Execute(operation));
+        }
+        Ok(())
+    }
+
+    /// Binds an INSERT, UPDATE or DELETE that is no more than operations on one table.
+    pub(crate) fn bind_simple_write(
+        &mut self,
+        statement: &ast::Stmt,
+        targets: Option<&Targets>,
+        out: &mut Vec<Statement>,
+    ) -> Result<(), StatementError> {
         match statement {
             ast::Stmt::Insert(insert) => self.bind_insert(insert, targets, out),
             ast::Stmt::Update(update) => self.bind_update(update, targets, out),
             ast::Stmt::Delete(delete) => self.bind_delete(delete, targets, out),
-            _ => Err(self.unsupported(node, "this statement inside a procedure")),
+            _ => Err(self.unsupported(statement.syntax(), "this statement inside a procedure")),
         }
     }
 }

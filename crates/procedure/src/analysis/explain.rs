@@ -36,6 +36,7 @@ pub fn describe(operation: &Operation) -> String {
             format!("update {} {} set {}", access.table.name, way(access), columns(&access.table, &set))
         }
         OperationKind::Delete { access, .. } => format!("delete from {} {}", access.table.name, way(access)),
+        OperationKind::Query(_) => "query".into(),
     }
 }
 

@@ -63,9 +63,10 @@ pub struct Analysis {
 }
 
 impl Analysis {
-    /// Analyses procedures. Those that only read leave nothing in the log and are left out.
+    /// Analyses procedures. Those that only read leave nothing in the log and are left out, and so are those whose calls are
+    /// logged by value.
     pub fn of<'p>(procedures: impl IntoIterator<Item = &'p Procedure>) -> Self {
-        let writing = procedures.into_iter().filter(|procedure| !procedure.read_only);
+        let writing = procedures.into_iter().filter(|own| !own.read_only && !own.by_value);
         let programs = writing.map(|procedure| Program::new(procedure, false).replay_form()).collect();
         Self::with(programs, BTreeMap::new(), &|_, _| false, Decomposition::Slices)
     }

@@ -80,6 +80,7 @@ fn bound_columns(
             values.iter().enumerate().for_each(|(column, value)| bind(table, column, value));
             return bound;
         }
+        OperationKind::Query(_) => return bound,
         OperationKind::Select(select) => &select.access,
         OperationKind::Update { access, .. } | OperationKind::Delete { access, .. } => access,
     };
@@ -188,6 +189,7 @@ fn keeps_keys_apart(operation: &Operation, column: usize) -> bool {
     let mut unique = unique_indexes(table);
     match &operation.kind {
         OperationKind::Select(_) => true,
+        OperationKind::Query(_) => false,
         OperationKind::Insert { .. } | OperationKind::Delete { .. } => in_all_unique(table, column),
         OperationKind::Update { assignments, .. } => unique.all(|index| {
             let moves = assignments.iter().any(|(changed, ..)| index.columns.contains(changed));

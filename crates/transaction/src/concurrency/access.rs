@@ -103,7 +103,16 @@ impl Occ {
         let mut upper = lower.clone();
         catalog::successor(&mut upper);
         let upper = (!upper.is_empty()).then_some(upper.as_slice());
-        self.open_scan(table, ScanRange { index, lower: &lower, upper, backward: false })?;
+        self.enter_scan();
+        let range = ScanRange { index, lower: &lower, upper, backward: false };
+        let found = self.finds_other(table, range, own);
+        self.leave_scan();
+        found
+    }
+
+    /// Whether there is a row in a range beside one.
+    fn finds_other(&mut self, table: &Table, range: ScanRange<'_>, own: Record) -> Result<bool, Failure> {
+        self.open_scan(table, range)?;
         let mut scratch = Arena::default();
         while let Some(found) = self.next_row()? {
             if found != own && self.read(found, &[], &mut scratch, &mut [])? {
@@ -122,14 +131,14 @@ impl Occ {
         arena.clear();
         let entry = self.writes.find(record);
         self.key.clear();
-        for column in store.key_columns(self.scan.index).iter().copied() {
+        for column in store.key_columns(self.scans.current.index).iter().copied() {
             let slot = table.layout.slots()[column];
             let datum = entry
                 .and_then(|entry| self.writes.latest(entry, slot, arena))
                 .unwrap_or_else(|| record.row().column(slot, arena));
             table.encode_key_column(column, datum, arena, &mut self.key);
         }
-        self.scan.cursor.last_is_under(&self.key)
+        self.scans.current.cursor.last_is_under(&self.key)
     }
 
     /// Publishes the index entries of an update that changes indexed columns.
@@ -239,8 +248,55 @@ impl Occ {
     }
 }
 
+/// The scans of a transaction: one in progress, and those that it interrupts.
+#[derive(Default)]
+pub(super) struct Scans {
+    pub(super) current: Scan,
+    outer: Vec<Scan>,
+    /// Scans whose buffers are used again.
+    spare: Vec<Scan>,
+}
+
+impl Scans {
+    fn enter(&mut self) {
+        let inner = self.spare.pop().unwrap_or_default();
+        self.outer.push(std::mem::replace(&mut self.current, inner));
+    }
+
+    fn leave(&mut self) {
+        if let Some(outer) = self.outer.pop() {
+            self.spare.push(std::mem::replace(&mut self.current, outer));
+        }
+    }
+
+    /// Ends all but one.
+    pub(super) fn reset(&mut self) {
+        while !self.outer.is_empty() {
+            self.leave();
+        }
+    }
+}
+
 impl DataAccess for Occ {
     type Row = Record;
+
+    #[inline]
+    fn address_of(row: Record) -> u64 {
+        row.address()
+    }
+
+    #[inline]
+    fn row_at(address: u64) -> Record {
+        TableStore::record(address)
+    }
+
+    fn enter_scan(&mut self) {
+        self.scans.enter();
+    }
+
+    fn leave_scan(&mut self) {
+        self.scans.leave();
+    }
 
     fn expect_nothing(&mut self) {
         self.expected.clear();
@@ -270,25 +326,25 @@ impl DataAccess for Occ {
     fn open_scan(&mut self, table: &Table, range: ScanRange<'_>) -> Result<(), Failure> {
         let direction = if range.backward { Direction::Backward } else { Direction::Forward };
         if range.index > 0 {
-            self.scan.cursor.open_with_keys(range.lower, range.upper, direction);
+            self.scans.current.cursor.open_with_keys(range.lower, range.upper, direction);
         } else {
-            self.scan.cursor.open(range.lower, range.upper, direction);
+            self.scans.current.cursor.open(range.lower, range.upper, direction);
         }
-        self.scan.table = Some(table.id);
-        self.scan.index = range.index;
+        self.scans.current.table = Some(table.id);
+        self.scans.current.index = range.index;
         Ok(())
     }
 
     #[inline]
     fn next_row(&mut self) -> Result<Option<Record>, Failure> {
-        let Some(table) = self.scan.table else { return Ok(None) };
+        let Some(table) = self.scans.current.table else { return Ok(None) };
         loop {
-            if let Some(address) = self.scan.cursor.next_buffered() {
-                if let Some(ahead) = self.scan.cursor.buffered().get(1) {
+            if let Some(address) = self.scans.current.cursor.next_buffered() {
+                if let Some(ahead) = self.scans.current.cursor.buffered().get(1) {
                     TableStore::record(*ahead).prefetch();
                 }
                 let record = TableStore::record(address);
-                if self.scan.index > 0 {
+                if self.scans.current.index > 0 {
                     // Whether the entry counts follows from the row, so the row's version is part of what is read.
                     let state = record.stable_state();
                     let counts = self.is_own_entry(record, table);
@@ -301,7 +357,12 @@ impl DataAccess for Occ {
                 }
                 return Ok(Some(record));
             }
-            match self.scan.cursor.read_leaf(self.tables.store(table).index_at(self.scan.index)) {
+            match self
+                .scans
+                .current
+                .cursor
+                .read_leaf(self.tables.store(table).index_at(self.scans.current.index))
+            {
                 Some(leaf) => self.observe(table, leaf),
                 None => return Ok(None),
             }

@@ -14,7 +14,7 @@
 //! digests.
 //! Not here: how statements read and write (`access`).
 
-use super::access::{LastInsert, Scan};
+use super::access::{LastInsert, Scans};
 use super::expected::Expectations;
 use super::listen::{CommitLog, Observed, Silence, Writing};
 use crate::Tables;
@@ -50,7 +50,7 @@ pub struct Occ {
     /// The tables of those leaves.
     pub(super) absences: Vec<TableId>,
     pub(super) writes: WriteSet,
-    pub(super) scan: Scan,
+    pub(super) scans: Scans,
     pub(super) expected: Expectations,
     pub(super) inserted: LastInsert,
     pub(super) image: Vec<u64>,
@@ -79,7 +79,7 @@ impl Occ {
             leaves: Vec::new(),
             absences: Vec::new(),
             writes: WriteSet::default(),
-            scan: Scan::default(),
+            scans: Scans::default(),
             expected: Expectations::default(),
             inserted: LastInsert::default(),
             image: Vec::new(),
@@ -116,6 +116,7 @@ impl Occ {
         self.writes.clear();
         self.expected.clear();
         self.inserted.forget();
+        self.scans.reset();
         self.worker.enter();
     }
 

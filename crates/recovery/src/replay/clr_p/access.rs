@@ -81,6 +81,20 @@ impl Direct {
 impl DataAccess for Direct {
     type Row = Record;
 
+    fn address_of(row: Record) -> u64 {
+        row.address()
+    }
+
+    fn row_at(address: u64) -> Record {
+        TableStore::record(address)
+    }
+
+    fn enter_scan(&mut self) {
+        unreachable!("pieces have one scan at a time: procedures with queries are logged by value")
+    }
+
+    fn leave_scan(&mut self) {}
+
     fn expect_nothing(&mut self) {
         self.expected.clear();
     }

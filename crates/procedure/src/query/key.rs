@@ -1,0 +1,80 @@
+//! Values as bytes that are equal when the values are: for groups, DISTINCT, hash joins and IN.
+
+use crate::CompareClass;
+use catalog::{Arena, Datum, Decimal};
+use std::collections::HashSet;
+
+/// Keys of rows, and whether one of them held a NULL.
+#[derive(Debug, Default)]
+pub(crate) struct KeySet {
+    pub(crate) keys: HashSet<Vec<u8>>,
+    pub(crate) has_null: bool,
+}
+
+fn write_decimal(decimal: Decimal, out: &mut Vec<u8>) {
+    let (mut mantissa, mut scale) = (decimal.mantissa, decimal.scale);
+    while scale > 0 && mantissa % 10 == 0 {
+        mantissa /= 10;
+        scale -= 1;
+    }
+    out.push(3);
+    out.push(scale);
+    out.extend_from_slice(&mantissa.to_le_bytes());
+}
+
+fn write_double(value: f64, out: &mut Vec<u8>) {
+    // Zeros are equal, and so are all that are no numbers.
+    let value = if value == 0.0 { 0.0 } else { value };
+    let bits = if value.is_nan() { f64::NAN.to_bits() } else { value.to_bits() };
+    out.push(2);
+    out.extend_from_slice(&bits.to_le_bytes());
+}
+
+/// Appends a value among values of its own type, where NULL is equal to NULL.
+pub(crate) fn write_distinct(datum: Datum, arena: &Arena, out: &mut Vec<u8>) {
+    match datum {
+        Datum::Null => out.push(0),
+        Datum::Int(value) => {
+            out.push(1);
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+        Datum::Double(value) => write_double(value, out),
+        Datum::Wide(_) => {
+            if let Some(decimal) = arena.decimal(datum, 0) {
+                write_decimal(decimal, out);
+            }
+        }
+        Datum::Bytes(span) => {
+            out.push(4);
+            out.extend_from_slice(&span.length.to_le_bytes());
+            out.extend_from_slice(arena.bytes(span));
+        }
+        Datum::Array(span) => {
+            out.push(5);
+            out.extend_from_slice(&span.length.to_le_bytes());
+            arena.elements(span).iter().for_each(|element| write_distinct(*element, arena, out));
+        }
+    }
+}
+
+/// Appends a value that is compared under a class: the left one, or the right one. False when it is NULL, which is equal to
+/// nothing.
+pub(super) fn write_equal(
+    datum: Datum,
+    class: CompareClass,
+    is_left: bool,
+    arena: &Arena,
+    out: &mut Vec<u8>,
+) -> bool {
+    match (class, datum) {
+        (_, Datum::Null) => return false,
+        (CompareClass::Decimal { left_scale, right_scale }, _) => {
+            let scale = if is_left { left_scale } else { right_scale };
+            if let Some(decimal) = arena.decimal(datum, scale) {
+                write_decimal(decimal, out);
+            }
+        }
+        _ => write_distinct(datum, arena, out),
+    }
+    true
+}

@@ -1,0 +1,471 @@
+//! Running a plan: each node pushes its rows into whoever asked for them.
+
+use super::buffer::{Buffer, Kept};
+use super::key::write_distinct;
+use super::{Combination, Plan, Query, TableFunction, join, subquery, write};
+use crate::aggregate::Accumulator;
+use crate::executor::call;
+use crate::expression::compare_across;
+use crate::rows::{Flow, count_of, for_each_row};
+use crate::{Access, Aggregate, Cast, DataAccess, Expression, Failure, Machine, Register, SortKey, SqlError};
+use catalog::Datum;
+use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// Takes a row, which is in the registers, and says whether more are wanted.
+pub(crate) type Sink<'s, D> = dyn FnMut(&mut Machine, &mut D) -> Result<Flow, Failure> + 's;
+
+/// How many rows pass between two looks at whether the query is cancelled.
+const ASK_EVERY: u32 = 1024;
+/// A sort for few rows throws the others away once it has so many.
+const SORT_AT_LEAST: usize = 1024;
+
+/// Runs a query; its rows are in the registers of its columns.
+pub(crate) fn run_query<D: DataAccess>(
+    query: &Query,
+    machine: &mut Machine,
+    data: &mut D,
+    sink: &mut Sink<'_, D>,
+) -> Result<(), Failure> {
+    let outer = machine.slots.enter(query.slots);
+    let result = run(&query.plan, machine, data, sink);
+    machine.slots.leave(outer);
+    result.map(|_| ())
+}
+
+/// Runs a node. `Stop` when its sink wants no more.
+pub(crate) fn run<D: DataAccess>(
+    plan: &Plan,
+    machine: &mut Machine,
+    data: &mut D,
+    sink: &mut Sink<'_, D>,
+) -> Result<Flow, Failure> {
+    match plan {
+        Plan::One => sink(machine, data),
+        Plan::Values { registers, rows } => {
+            for row in rows {
+                let mark = machine.arena.mark();
+                for (register, value) in registers.iter().zip(row) {
+                    let value = value.evaluate(machine)?;
+                    machine.set(*register, value);
+                }
+                let flow = sink(machine, data)?;
+                machine.arena.release(mark);
+                if flow == Flow::Stop {
+                    return Ok(Flow::Stop);
+                }
+            }
+            Ok(Flow::Continue)
+        }
+        Plan::Scan { access, handle } => scan(access, *handle, machine, data, sink),
+        Plan::Function { function, arguments, registers, ordinality } => {
+            table_function(*function, (arguments, registers, *ordinality), machine, data, sink)
+        }
+        Plan::Filter { input, condition } => run(input, machine, data, &mut |machine, data| {
+            if condition.evaluate(machine)?.is_true() { sink(machine, data) } else { Ok(Flow::Continue) }
+        }),
+        Plan::Compute { input, values } => run(input, machine, data, &mut |machine, data| {
+            for (register, value) in values {
+                let value = value.evaluate(machine)?;
+                machine.set(*register, value);
+            }
+            sink(machine, data)
+        }),
+        Plan::Apply { input, subquery } => run(input, machine, data, &mut |machine, data| {
+            subquery::answer(subquery, machine, data)?;
+            sink(machine, data)
+        }),
+        Plan::Call { input, procedure, arguments, target } => {
+            run(input, machine, data, &mut |machine, data| {
+                call(procedure, arguments, &[(*target, Cast::Same)], machine, data)?;
+                sink(machine, data)
+            })
+        }
+        Plan::Loop { .. } => join::run_loop(plan, machine, data, sink),
+        Plan::Hash { .. } => join::run_hash(plan, machine, data, sink),
+        Plan::Group { input, keys, aggregates } => group(input, keys, aggregates, machine, data, sink),
+        Plan::Distinct { input, values } => {
+            let mut seen: HashSet<Vec<u8>> = HashSet::new();
+            let mut key = Vec::new();
+            run(input, machine, data, &mut |machine, data| {
+                key.clear();
+                for value in values {
+                    let value = value.evaluate(machine)?;
+                    write_distinct(value, &machine.arena, &mut key);
+                }
+                if seen.contains(&key) {
+                    return Ok(Flow::Continue);
+                }
+                seen.insert(key.clone());
+                sink(machine, data)
+            })
+        }
+        Plan::Sort { input, keys, registers, wanted } => {
+            sort(input, (keys, registers, wanted), machine, data, sink)
+        }
+        Plan::Limit { input, offset, limit } => {
+            let offset = count_of(offset.as_ref(), machine)?.unwrap_or(0);
+            let limit = count_of(limit.as_ref(), machine)?.unwrap_or(usize::MAX);
+            if limit == 0 {
+                return Ok(Flow::Continue);
+            }
+            let (mut seen, mut outer) = (0usize, Flow::Continue);
+            run(input, machine, data, &mut |machine, data| {
+                seen += 1;
+                if seen <= offset {
+                    return Ok(Flow::Continue);
+                }
+                outer = sink(machine, data)?;
+                Ok(if seen - offset >= limit { Flow::Stop } else { outer })
+            })?;
+            Ok(outer)
+        }
+        Plan::Union { inputs } => {
+            for input in inputs {
+                if run(input, machine, data, sink)? == Flow::Stop {
+                    return Ok(Flow::Stop);
+                }
+            }
+            Ok(Flow::Continue)
+        }
+        Plan::Combine { combination, all, inputs, registers } => {
+            combine(*combination, *all, inputs, registers, machine, data, sink)
+        }
+        Plan::Keep { slot, input, registers } => {
+            let rows = match machine.slots.get(*slot) {
+                Kept::Rows(rows) => rows,
+                _ => {
+                    let rows = Arc::new(collect(input, registers, machine, data)?);
+                    machine.slots.set(*slot, Kept::Rows(Arc::clone(&rows)));
+                    rows
+                }
+            };
+            read(&rows, registers, machine, data, sink)
+        }
+        Plan::With { named, input } => {
+            for (slot, plan, registers) in named {
+                let rows = collect(plan, registers, machine, data)?;
+                machine.slots.set(*slot, Kept::Rows(Arc::new(rows)));
+            }
+            run(input, machine, data, sink)
+        }
+        Plan::Named { slot, name, registers } => match machine.slots.get(*slot) {
+            Kept::Rows(rows) => read(&rows, registers, machine, data, sink),
+            _ => unreachable!("{name} is run before the query that names it"),
+        },
+        Plan::Insert(insert) => write::insert(insert, machine, data, sink),
+        Plan::Update(update) => write::update(update, machine, data, sink),
+        Plan::Delete(delete) => write::delete(delete, machine, data, sink),
+    }
+}
+
+fn scan<D: DataAccess>(
+    access: &Access,
+    handle: Option<Register>,
+    machine: &mut Machine,
+    data: &mut D,
+    sink: &mut Sink<'_, D>,
+) -> Result<Flow, Failure> {
+    data.enter_scan();
+    let mut outer = Flow::Continue;
+    let mark = machine.arena.mark();
+    let result = for_each_row(access, machine, data, |row, machine, data| {
+        check_cancelled(machine)?;
+        if let Some(handle) = handle {
+            machine.set(handle, Datum::Int(D::address_of(row) as i64));
+        }
+        outer = sink(machine, data)?;
+        machine.arena.release(mark);
+        Ok(outer)
+    });
+    data.leave_scan();
+    result?;
+    machine.arena.release(mark);
+    Ok(outer)
+}
+
+/// An error when somebody has cancelled the query.
+pub(super) fn check_cancelled(machine: &mut Machine) -> Result<(), Failure> {
+    machine.rounds = machine.rounds.wrapping_add(1);
+    if machine.rounds.is_multiple_of(ASK_EVERY) && machine.is_cancelled() {
+        return Err(SqlError::new("57014", "canceling statement due to user request").into());
+    }
+    Ok(())
+}
+
+fn table_function<D: DataAccess>(
+    function: TableFunction,
+    (arguments, registers, ordinality): (&[Expression], &[Register], Option<Register>),
+    machine: &mut Machine,
+    data: &mut D,
+    sink: &mut Sink<'_, D>,
+) -> Result<Flow, Failure> {
+    let values = arguments.iter().map(|own| own.evaluate(machine)).collect::<Result<Vec<_>, _>>()?;
+    let mut number = 0;
+    let mut emit = |row: &[Datum], machine: &mut Machine, data: &mut D| {
+        check_cancelled(machine)?;
+        number += 1;
+        for (register, value) in registers.iter().zip(row) {
+            machine.set(*register, *value);
+        }
+        if let Some(ordinality) = ordinality {
+            machine.set(ordinality, Datum::Int(number));
+        }
+        let mark = machine.arena.mark();
+        let flow = sink(machine, data)?;
+        machine.arena.release(mark);
+        Ok::<Flow, Failure>(flow)
+    };
+    match function {
+        TableFunction::Unnest => {
+            let length = |value: &Datum| if let Datum::Array(span) = value { span.length } else { 0 };
+            let longest = values.iter().map(length).max().unwrap_or(0) as usize;
+            let mut row = vec![Datum::Null; values.len()];
+            for place in 0..longest {
+                for (value, array) in row.iter_mut().zip(&values) {
+                    *value = match array {
+                        Datum::Array(span) => {
+                            machine.arena.elements(*span).get(place).copied().unwrap_or(Datum::Null)
+                        }
+                        _ => Datum::Null,
+                    };
+                }
+                if emit(&row, machine, data)? == Flow::Stop {
+                    return Ok(Flow::Stop);
+                }
+            }
+        }
+        TableFunction::Series => {
+            let (Datum::Int(mut at), Datum::Int(end)) = (values[0], values[1]) else {
+                return Ok(Flow::Continue);
+            };
+            let step = match values.get(2) {
+                None => 1,
+                Some(Datum::Int(0)) => {
+                    return Err(SqlError::new("22023", "step size cannot equal zero").into());
+                }
+                Some(Datum::Int(step)) => *step,
+                Some(_) => return Ok(Flow::Continue),
+            };
+            while if step > 0 { at <= end } else { at >= end } {
+                if emit(&[Datum::Int(at)], machine, data)? == Flow::Stop {
+                    return Ok(Flow::Stop);
+                }
+                let Some(next) = at.checked_add(step) else { break };
+                at = next;
+            }
+        }
+    }
+    Ok(Flow::Continue)
+}
+
+/// Copies of all rows of a node.
+pub(super) fn collect<D: DataAccess>(
+    plan: &Plan,
+    registers: &[Register],
+    machine: &mut Machine,
+    data: &mut D,
+) -> Result<Buffer, Failure> {
+    let mut rows = Buffer::new(registers.len());
+    run(plan, machine, data, &mut |machine, _| {
+        rows.push_registers(registers, machine)?;
+        Ok(Flow::Continue)
+    })?;
+    Ok(rows)
+}
+
+/// Hands on the rows of a buffer.
+pub(super) fn read<D: DataAccess>(
+    rows: &Buffer,
+    registers: &[Register],
+    machine: &mut Machine,
+    data: &mut D,
+    sink: &mut Sink<'_, D>,
+) -> Result<Flow, Failure> {
+    read_in(rows, 0..rows.len(), registers, machine, data, sink)
+}
+
+fn read_in<D: DataAccess>(
+    rows: &Buffer,
+    order: impl Iterator<Item = usize>,
+    registers: &[Register],
+    machine: &mut Machine,
+    data: &mut D,
+    sink: &mut Sink<'_, D>,
+) -> Result<Flow, Failure> {
+    for row in order {
+        check_cancelled(machine)?;
+        let mark = machine.arena.mark();
+        rows.load(row, registers, machine);
+        let flow = sink(machine, data)?;
+        machine.arena.release(mark);
+        if flow == Flow::Stop {
+            return Ok(Flow::Stop);
+        }
+    }
+    Ok(Flow::Continue)
+}
+
+fn group<D: DataAccess>(
+    input: &Plan,
+    keys: &[(Register, Expression)],
+    aggregates: &[Aggregate],
+    machine: &mut Machine,
+    data: &mut D,
+    sink: &mut Sink<'_, D>,
+) -> Result<Flow, Failure> {
+    let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
+    let mut rows = Buffer::new(keys.len());
+    let mut running: Vec<Accumulator> = Vec::new();
+    let begin =
+        |running: &mut Vec<Accumulator>| running.extend(aggregates.iter().map(|_| Accumulator::new()));
+    if keys.is_empty() {
+        rows.push([], &machine.arena)?;
+        begin(&mut running);
+    }
+    let (mut key, mut values) = (Vec::new(), Vec::new());
+    run(input, machine, data, &mut |machine, _| {
+        let mut place = 0;
+        if !keys.is_empty() {
+            key.clear();
+            values.clear();
+            for (_, value) in keys {
+                let value = value.evaluate(machine)?;
+                write_distinct(value, &machine.arena, &mut key);
+                values.push(value);
+            }
+            place = match places.get(&key) {
+                Some(place) => *place,
+                None => {
+                    rows.push(values.iter().copied(), &machine.arena)?;
+                    begin(&mut running);
+                    places.insert(key.clone(), rows.len() - 1);
+                    rows.len() - 1
+                }
+            };
+        }
+        let own = &mut running[place * aggregates.len()..][..aggregates.len()];
+        for (accumulator, aggregate) in own.iter_mut().zip(aggregates) {
+            accumulator.add(aggregate, machine)?;
+        }
+        Ok(Flow::Continue)
+    })?;
+    drop(places);
+    let registers: Vec<_> = keys.iter().map(|(register, _)| *register).collect();
+    for row in 0..rows.len() {
+        check_cancelled(machine)?;
+        let mark = machine.arena.mark();
+        rows.load(row, &registers, machine);
+        let own = &mut running[row * aggregates.len()..][..aggregates.len()];
+        for (accumulator, aggregate) in own.iter_mut().zip(aggregates) {
+            let value = accumulator.finish(aggregate, machine)?;
+            machine.set(aggregate.target, value);
+        }
+        let flow = sink(machine, data)?;
+        machine.arena.release(mark);
+        if flow == Flow::Stop {
+            return Ok(Flow::Stop);
+        }
+    }
+    Ok(Flow::Continue)
+}
+
+/// Compares sort keys, which lie from a place on in rows of one buffer.
+pub(crate) fn compare_keys(keys: &[SortKey], a: &[Datum], b: &[Datum], rows: &Buffer) -> Ordering {
+    for ((key, a), b) in keys.iter().zip(a).zip(b) {
+        let order = match (a.is_null(), b.is_null()) {
+            (true, true) => Ordering::Equal,
+            (true, false) if key.nulls_first => Ordering::Less,
+            (true, false) => Ordering::Greater,
+            (false, true) if key.nulls_first => Ordering::Greater,
+            (false, true) => Ordering::Less,
+            (false, false) => {
+                let order = compare_across(key.class, (*a, &rows.arena), (*b, &rows.arena));
+                if key.descending { order.reverse() } else { order }
+            }
+        };
+        if order.is_ne() {
+            return order;
+        }
+    }
+    Ordering::Equal
+}
+
+fn sort<D: DataAccess>(
+    input: &Plan,
+    (keys, registers, wanted): (&[SortKey], &[Register], &[Option<Expression>; 2]),
+    machine: &mut Machine,
+    data: &mut D,
+    sink: &mut Sink<'_, D>,
+) -> Result<Flow, Failure> {
+    let counts = [count_of(wanted[0].as_ref(), machine)?, count_of(wanted[1].as_ref(), machine)?];
+    let enough = match (wanted, counts) {
+        ([_, Some(_)], [skipped, Some(limit)]) => skipped.unwrap_or(0).saturating_add(limit),
+        _ => usize::MAX,
+    };
+    let width = registers.len();
+    let mut rows = Buffer::new(width + keys.len());
+    let order_of = |rows: &Buffer| {
+        let mut order: Vec<u32> = (0..rows.len() as u32).collect();
+        let key = |row: u32| &rows.row(row as usize)[width..];
+        order.sort_by(|a, b| compare_keys(keys, key(*a), key(*b), rows));
+        order.truncate(enough);
+        order
+    };
+    run(input, machine, data, &mut |machine, _| {
+        let mark = machine.arena.mark();
+        let mut row: Vec<Datum> = registers.iter().map(|register| machine.get(*register)).collect();
+        for key in keys {
+            row.push(key.value.evaluate(machine)?);
+        }
+        rows.push(row, &machine.arena)?;
+        machine.arena.release(mark);
+        if rows.len() / 2 > enough.max(SORT_AT_LEAST) {
+            let mut best = Buffer::new(width + keys.len());
+            for row in order_of(&rows) {
+                best.push(rows.row(row as usize).iter().copied(), &rows.arena)?;
+            }
+            rows = best;
+        }
+        Ok(Flow::Continue)
+    })?;
+    let order = order_of(&rows);
+    read_in(&rows, order.into_iter().map(|row| row as usize), registers, machine, data, sink)
+}
+
+fn combine<D: DataAccess>(
+    combination: Combination,
+    all: bool,
+    inputs: &[Plan; 2],
+    registers: &[Register],
+    machine: &mut Machine,
+    data: &mut D,
+    sink: &mut Sink<'_, D>,
+) -> Result<Flow, Failure> {
+    let write = |machine: &Machine, key: &mut Vec<u8>| {
+        key.clear();
+        registers.iter().for_each(|own| write_distinct(machine.get(*own), &machine.arena, key));
+    };
+    let mut others: HashMap<Vec<u8>, usize> = HashMap::new();
+    let mut key = Vec::new();
+    run(&inputs[1], machine, data, &mut |machine, _| {
+        write(machine, &mut key);
+        *others.entry(key.clone()).or_default() += 1;
+        Ok(Flow::Continue)
+    })?;
+    let mut seen: HashSet<Vec<u8>> = HashSet::new();
+    run(&inputs[0], machine, data, &mut |machine, data| {
+        write(machine, &mut key);
+        let other = others.get_mut(&key).filter(|count| **count > 0);
+        let is_there = other.is_some();
+        if let (true, Some(count)) = (all, other) {
+            *count -= 1;
+        }
+        let wanted = is_there == (combination == Combination::Intersect);
+        if !wanted || !all && !seen.insert(key.clone()) {
+            return Ok(Flow::Continue);
+        }
+        sink(machine, data)
+    })
+}

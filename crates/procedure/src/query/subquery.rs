@@ -1,0 +1,150 @@
+//! Subqueries: what an expression asks of a query.
+
+use super::buffer::{Buffer, Kept};
+use super::key::{KeySet, write_equal};
+use super::run::run;
+use super::{Question, Subquery};
+use crate::expression::compare;
+use crate::rows::Flow;
+use crate::{CompareClass, CompareOperator, DataAccess, Expression, Failure, Machine, Register, SqlError};
+use catalog::Datum;
+use std::sync::Arc;
+
+/// Evaluates a subquery for the row in the registers.
+pub(super) fn answer<D: DataAccess>(
+    subquery: &Subquery,
+    machine: &mut Machine,
+    data: &mut D,
+) -> Result<(), Failure> {
+    match &subquery.question {
+        Question::Values { pairs } => {
+            let (from, to): (Vec<Register>, Vec<Register>) = pairs.iter().copied().unzip();
+            let rows = rows_of(subquery, &from, 2, machine, data)?;
+            match rows.len() {
+                0 => to.iter().for_each(|target| machine.set(*target, Datum::Null)),
+                1 => rows.load(0, &to, machine),
+                _ => {
+                    let message = "more than one row returned by a subquery used as an expression";
+                    return Err(SqlError::new("21000", message).into());
+                }
+            }
+        }
+        Question::Exists { target } => {
+            let mut found = matches!(kept(subquery, machine), Kept::Flag(true));
+            if !matches!(kept(subquery, machine), Kept::Flag(_)) {
+                run(&subquery.plan, machine, data, &mut |_, _| {
+                    found = true;
+                    Ok(Flow::Stop)
+                })?;
+                keep(subquery, Kept::Flag(found), machine);
+            }
+            machine.set(*target, Datum::boolean(found));
+        }
+        Question::Quantified { target, operator: CompareOperator::Equal, class, value, row, all: false }
+            if subquery.kept.is_some() =>
+        {
+            let keys = keys_of(subquery, *class, row, machine, data)?;
+            let value = value.evaluate(machine)?;
+            let mut key = Vec::new();
+            let answer = if keys.keys.is_empty() && !keys.has_null {
+                Datum::boolean(false)
+            } else if !write_equal(value, *class, true, &machine.arena, &mut key) {
+                Datum::Null
+            } else if keys.keys.contains(&key) {
+                Datum::boolean(true)
+            } else if keys.has_null {
+                Datum::Null
+            } else {
+                Datum::boolean(false)
+            };
+            machine.set(*target, answer);
+        }
+        Question::Quantified { target, operator, class, value, row, all } => {
+            let value = value.evaluate(machine)?;
+            // Of ANY: false until one is true; of ALL: true until one is false.
+            let mut answer = Datum::boolean(*all);
+            let decided = Datum::boolean(!*all);
+            run(&subquery.plan, machine, data, &mut |machine, _| {
+                let other = row.evaluate(machine)?;
+                if value.is_null() || other.is_null() {
+                    answer = Datum::Null;
+                    return Ok(Flow::Continue);
+                }
+                let holds = Datum::boolean(operator.holds(compare(*class, value, other, &machine.arena)));
+                if holds == decided {
+                    answer = decided;
+                    return Ok(Flow::Stop);
+                }
+                Ok(Flow::Continue)
+            })?;
+            machine.set(*target, answer);
+        }
+        Question::Array { value, target } => {
+            let rows = rows_of(subquery, &[*value], usize::MAX, machine, data)?;
+            let mut elements = Vec::with_capacity(rows.len());
+            for row in 0..rows.len() {
+                elements.push(machine.arena.adopt(rows.row(row)[0], &rows.arena));
+            }
+            let array = machine.arena.push_array(&elements);
+            machine.set(*target, array);
+        }
+    }
+    Ok(())
+}
+
+fn kept(subquery: &Subquery, machine: &Machine) -> Kept {
+    subquery.kept.map(|slot| machine.slots.get(slot)).unwrap_or_default()
+}
+
+fn keep(subquery: &Subquery, kept: Kept, machine: &mut Machine) {
+    if let Some(slot) = subquery.kept {
+        machine.slots.set(slot, kept);
+    }
+}
+
+/// The first rows of a subquery.
+fn rows_of<D: DataAccess>(
+    subquery: &Subquery,
+    registers: &[Register],
+    enough: usize,
+    machine: &mut Machine,
+    data: &mut D,
+) -> Result<Arc<Buffer>, Failure> {
+    if let Kept::Rows(rows) = kept(subquery, machine) {
+        return Ok(rows);
+    }
+    let mut rows = Buffer::new(registers.len());
+    run(&subquery.plan, machine, data, &mut |machine, _| {
+        rows.push_registers(registers, machine)?;
+        Ok(if rows.len() >= enough { Flow::Stop } else { Flow::Continue })
+    })?;
+    let rows = Arc::new(rows);
+    keep(subquery, Kept::Rows(Arc::clone(&rows)), machine);
+    Ok(rows)
+}
+
+fn keys_of<D: DataAccess>(
+    subquery: &Subquery,
+    class: CompareClass,
+    row: &Expression,
+    machine: &mut Machine,
+    data: &mut D,
+) -> Result<Arc<KeySet>, Failure> {
+    if let Kept::Keys(keys) = kept(subquery, machine) {
+        return Ok(keys);
+    }
+    let mut keys = KeySet::default();
+    run(&subquery.plan, machine, data, &mut |machine, _| {
+        let value = row.evaluate(machine)?;
+        let mut key = Vec::new();
+        if write_equal(value, class, false, &machine.arena, &mut key) {
+            keys.keys.insert(key);
+        } else {
+            keys.has_null = true;
+        }
+        Ok(Flow::Continue)
+    })?;
+    let keys = Arc::new(keys);
+    keep(subquery, Kept::Keys(Arc::clone(&keys)), machine);
+    Ok(keys)
+}

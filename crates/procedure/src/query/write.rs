@@ -1,0 +1,293 @@
+//! INSERT, UPDATE and DELETE.
+//!
+//! What is to be written is found first and written then, so that no statement meets its own rows.
+
+use super::buffer::Buffer;
+use super::run::{Sink, check_cancelled, collect, run};
+use super::{ConflictUpdate, Delete, Insert, OnConflict, Plan, Update};
+use crate::executor::{check, require_value};
+use crate::rows::Flow;
+use crate::{DataAccess, Expression, Failure, Machine, Register, ScanRange, SqlError};
+use catalog::{Datum, Table, successor};
+use std::collections::HashSet;
+
+pub(super) fn insert<D: DataAccess>(
+    insert: &Insert,
+    machine: &mut Machine,
+    data: &mut D,
+    sink: &mut Sink<'_, D>,
+) -> Result<Flow, Failure> {
+    let width = insert.values.len();
+    let evaluate = |machine: &mut Machine| {
+        for (place, value) in insert.values.iter().enumerate() {
+            let value = value.evaluate(machine)?;
+            machine.set(Register(insert.registers.0 + place as u32), value);
+        }
+        Ok::<(), Failure>(())
+    };
+    if matches!(*insert.input, Plan::One | Plan::Values { .. }) {
+        let mut more = true;
+        run(&insert.input, machine, data, &mut |machine, data| {
+            evaluate(machine)?;
+            let flow = insert_row(insert, machine, data, if more { Some(&mut *sink) } else { None })?;
+            more &= flow == Flow::Continue;
+            Ok(Flow::Continue)
+        })?;
+        return Ok(if more { Flow::Continue } else { Flow::Stop });
+    }
+    let registers: Vec<_> = (0..width as u32).map(|place| Register(insert.registers.0 + place)).collect();
+    let mut rows = Buffer::new(width);
+    run(&insert.input, machine, data, &mut |machine, _| {
+        evaluate(machine)?;
+        rows.push_registers(&registers, machine)?;
+        Ok(Flow::Continue)
+    })?;
+    for_each_kept(&rows, &registers, machine, data, sink, |machine, data, sink| {
+        insert_row(insert, machine, data, sink)
+    })
+}
+
+/// Does something with every row of a buffer; those after the last one that the sink wants, too.
+fn for_each_kept<D: DataAccess>(
+    rows: &Buffer,
+    registers: &[Register],
+    machine: &mut Machine,
+    data: &mut D,
+    sink: &mut Sink<'_, D>,
+    mut each: impl FnMut(&mut Machine, &mut D, Option<&mut Sink<'_, D>>) -> Result<Flow, Failure>,
+) -> Result<Flow, Failure> {
+    let mut more = true;
+    for row in 0..rows.len() {
+        check_cancelled(machine)?;
+        let mark = machine.arena.mark();
+        rows.load(row, registers, machine);
+        let flow = each(machine, data, if more { Some(&mut *sink) } else { None })?;
+        more &= flow == Flow::Continue;
+        machine.arena.release(mark);
+    }
+    Ok(if more { Flow::Continue } else { Flow::Stop })
+}
+
+fn told<D>(sink: Option<&mut Sink<'_, D>>, machine: &mut Machine, data: &mut D) -> Result<Flow, Failure> {
+    match sink {
+        Some(sink) => sink(machine, data),
+        None => Ok(Flow::Stop),
+    }
+}
+
+/// Inserts the row that stands in the registers.
+fn insert_row<D: DataAccess>(
+    insert: &Insert,
+    machine: &mut Machine,
+    data: &mut D,
+    sink: Option<&mut Sink<'_, D>>,
+) -> Result<Flow, Failure> {
+    let Insert { table, registers, checks, conflict, values, .. } = insert;
+    let (row, _) = machine.window(*registers, values.len());
+    row.iter().enumerate().try_for_each(|(place, value)| require_value(table, place, *value))?;
+    check(table, checks, machine)?;
+    if let Some(conflict) = conflict
+        && let Some(existing) = conflicting(table, conflict, *registers, machine, data)?
+    {
+        return match &conflict.update {
+            None => Ok(Flow::Continue),
+            Some(update) => update_existing(insert, update, existing, machine, data, sink),
+        };
+    }
+    let (row, arena) = machine.window(*registers, values.len());
+    data.insert(table, row, arena)?;
+    told(sink, machine, data)
+}
+
+/// The row that stands in the way of the one in the registers.
+fn conflicting<D: DataAccess>(
+    table: &Table,
+    conflict: &OnConflict,
+    registers: Register,
+    machine: &mut Machine,
+    data: &mut D,
+) -> Result<Option<D::Row>, Failure> {
+    for (place, index) in table.indexes.iter().enumerate() {
+        if !index.unique || conflict.index.is_some_and(|wanted| wanted != place) {
+            continue;
+        }
+        let value = |column: usize| machine.get(Register(registers.0 + column as u32));
+        if index.columns.iter().any(|column| value(*column).is_null()) {
+            continue;
+        }
+        let mut lower = Vec::new();
+        for column in &index.columns {
+            table.encode_key_column(*column, value(*column), &machine.arena, &mut lower);
+        }
+        if place == 0 {
+            if let Some(row) = data.find(table, &lower)?
+                && data.read(row, &[], &mut machine.arena, &mut [])?
+            {
+                return Ok(Some(row));
+            }
+            continue;
+        }
+        let mut upper = lower.clone();
+        successor(&mut upper);
+        let upper = (!upper.is_empty()).then_some(upper.as_slice());
+        data.enter_scan();
+        let found =
+            first_of(table, ScanRange { index: place, lower: &lower, upper, backward: false }, machine, data);
+        data.leave_scan();
+        if let Some(row) = found? {
+            return Ok(Some(row));
+        }
+    }
+    Ok(None)
+}
+
+fn first_of<D: DataAccess>(
+    table: &Table,
+    range: ScanRange<'_>,
+    machine: &mut Machine,
+    data: &mut D,
+) -> Result<Option<D::Row>, Failure> {
+    data.open_scan(table, range)?;
+    while let Some(row) = data.next_row()? {
+        if data.read(row, &[], &mut machine.arena, &mut [])? {
+            return Ok(Some(row));
+        }
+    }
+    Ok(None)
+}
+
+/// ON CONFLICT DO UPDATE: the row that was to be inserted stands in the registers.
+fn update_existing<D: DataAccess>(
+    insert: &Insert,
+    update: &ConflictUpdate,
+    existing: D::Row,
+    machine: &mut Machine,
+    data: &mut D,
+    sink: Option<&mut Sink<'_, D>>,
+) -> Result<Flow, Failure> {
+    let Insert { table, registers, checks, .. } = insert;
+    let slots = table.layout.slots();
+    let (old, arena) = machine.window(update.old, slots.len());
+    data.read(existing, slots, arena, old)?;
+    if let Some(condition) = &update.condition
+        && !condition.evaluate(machine)?.is_true()
+    {
+        return Ok(Flow::Continue);
+    }
+    let mut changes = Vec::new();
+    for (column, register, value) in &update.assignments {
+        let value = value.evaluate(machine)?;
+        require_value(table, *column, value)?;
+        machine.set(*register, value);
+        changes.push((*column, value));
+    }
+    for column in 0..slots.len() {
+        let value = machine.get(Register(update.old.0 + column as u32));
+        machine.set(Register(registers.0 + column as u32), value);
+    }
+    for (column, value) in &changes {
+        machine.set(Register(registers.0 + *column as u32), *value);
+    }
+    check(table, checks, machine)?;
+    data.update(table, existing, &changes, &machine.arena)?;
+    told(sink, machine, data)
+}
+
+/// Sets the registers of a row as it will be; returns what changes.
+fn change_row<D: DataAccess>(
+    table: &Table,
+    (row, registers): (D::Row, Register),
+    assignments: &[(usize, Expression)],
+    machine: &mut Machine,
+    data: &mut D,
+) -> Result<Vec<(usize, Datum)>, Failure> {
+    let mut changes = Vec::with_capacity(assignments.len());
+    for (column, value) in assignments {
+        let value = value.evaluate(machine)?;
+        require_value(table, *column, value)?;
+        changes.push((*column, value));
+    }
+    let slots = table.layout.slots();
+    let (whole, arena) = machine.window(registers, slots.len());
+    data.read(row, slots, arena, whole)?;
+    for (column, value) in &changes {
+        machine.set(Register(registers.0 + *column as u32), *value);
+    }
+    Ok(changes)
+}
+
+pub(super) fn update<D: DataAccess>(
+    update: &Update,
+    machine: &mut Machine,
+    data: &mut D,
+    sink: &mut Sink<'_, D>,
+) -> Result<Flow, Failure> {
+    let Update { input, table, handle, keep, assignments, registers, checks } = update;
+    let kept: Vec<Register> = std::iter::once(*handle).chain(keep.iter().copied()).collect();
+    let rows = distinct_rows(&collect(input, &kept, machine, data)?, kept.len())?;
+    let row_of = |machine: &Machine| match machine.get(*handle) {
+        Datum::Int(address) => D::row_at(address as u64),
+        _ => unreachable!("a row has an address"),
+    };
+    let moves = assignments.iter().any(|(column, _)| table.primary().columns.contains(column));
+    if !moves {
+        return for_each_kept(&rows, &kept, machine, data, sink, |machine, data, sink| {
+            let row = row_of(machine);
+            let changes = change_row(table, (row, *registers), assignments, machine, data)?;
+            check(table, checks, machine)?;
+            data.update(table, row, &changes, &machine.arena)?;
+            told(sink, machine, data)
+        });
+    }
+    // Rows that get another key go, all of them, and come back under it.
+    let width = table.columns.len() as u32;
+    let whole = (0..width).map(|column| Register(registers.0 + column));
+    let whole: Vec<Register> = whole.chain(keep.iter().copied()).collect();
+    let mut moved = Buffer::new(whole.len());
+    let mut nobody = |_: &mut Machine, _: &mut D| Ok(Flow::Continue);
+    for_each_kept(&rows, &kept, machine, data, &mut nobody, |machine, data, _| {
+        let row = row_of(machine);
+        change_row(table, (row, *registers), assignments, machine, data)?;
+        check(table, checks, machine)?;
+        data.delete(table, row)?;
+        moved.push_registers(&whole, machine)?;
+        Ok(Flow::Continue)
+    })?;
+    for_each_kept(&moved, &whole, machine, data, sink, |machine, data, sink| {
+        let (row, arena) = machine.window(*registers, width as usize);
+        data.insert(table, row, arena)?;
+        told(sink, machine, data)
+    })
+}
+
+pub(super) fn delete<D: DataAccess>(
+    delete: &Delete,
+    machine: &mut Machine,
+    data: &mut D,
+    sink: &mut Sink<'_, D>,
+) -> Result<Flow, Failure> {
+    let Delete { input, table, handle, keep } = delete;
+    let kept: Vec<Register> = std::iter::once(*handle).chain(keep.iter().copied()).collect();
+    let rows = distinct_rows(&collect(input, &kept, machine, data)?, kept.len())?;
+    for_each_kept(&rows, &kept, machine, data, sink, |machine, data, sink| {
+        if let Datum::Int(address) = machine.get(*handle) {
+            data.delete(table, D::row_at(address as u64))?;
+        }
+        told(sink, machine, data)
+    })
+}
+
+/// Each row of the table once, though it may match several rows of what it is joined with.
+fn distinct_rows(rows: &Buffer, width: usize) -> Result<Buffer, SqlError> {
+    let mut seen = HashSet::new();
+    let mut distinct = Buffer::new(width);
+    for row in 0..rows.len() {
+        let row = rows.row(row);
+        if let Datum::Int(address) = row[0]
+            && seen.insert(address)
+        {
+            distinct.push(row.iter().copied(), &rows.arena)?;
+        }
+    }
+    Ok(distinct)
+}

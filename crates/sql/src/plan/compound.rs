@@ -1,0 +1,266 @@
+//! WITH, UNION and its like, VALUES.
+
+use super::select::{Tail, limited};
+use super::{Binder, Bound, Level, Named, Queries, Relation, Rows, compute};
+use crate::binder::Typed;
+use crate::error::StatementError;
+use catalog::Type;
+use procedure::query::{Combination, OutputColumn, Plan, SlotId};
+use procedure::{Expression, Register, SqlError};
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode, HasSelectTail};
+use std::collections::HashMap;
+
+/// Queries of WITH, to be run first.
+pub(super) type NamedPlans = Vec<(SlotId, Plan, Vec<Register>)>;
+
+impl Queries {
+    /// How many queries have names now.
+    pub(super) fn names(&self) -> usize {
+        self.named.len()
+    }
+
+    pub(super) fn forget_names(&mut self, names: usize) {
+        self.named.truncate(names);
+    }
+}
+
+impl Binder<'_> {
+    pub(crate) fn bind_variant(&mut self, query: &ast::SelectVariant) -> Result<Bound, StatementError> {
+        match query {
+            ast::SelectVariant::Select(select) => self.bind_select_level(select),
+            ast::SelectVariant::ParenSelect(paren) => {
+                let inner = self.part(paren.select(), paren.syntax())?;
+                let names = self.queries.names();
+                let named = self.bind_with(paren.with_clause())?;
+                let bound = self.bind_variant(&inner);
+                let bound = bound.and_then(|bound| self.bind_tail_of(bound, paren));
+                self.queries.forget_names(names);
+                bound.map(|bound| Bound { plan: Self::with(named, bound.plan), ..bound })
+            }
+            ast::SelectVariant::CompoundSelect(compound) => self.bind_compound(compound),
+            ast::SelectVariant::Values(values) => self.bind_values(values),
+            ast::SelectVariant::Table(table) => {
+                let path = table.relation_name().and_then(|name| name.relation_name_ref());
+                let path = self.part(path.and_then(|name| name.path_ref()), table.syntax())?;
+                let node = table.syntax();
+                let own = self.table(&crate::types::last_name(&path), path.syntax())?;
+                self.push_level(node)?;
+                let place = self.add_table(&own, own.name.clone(), Vec::new(), node);
+                let bound = place.and_then(|place| {
+                    let items = self.star(None, node)?;
+                    let sources = vec![super::from::Source::Relation(place)];
+                    let (plan, _) = self.join_all(sources, Vec::new(), None)?;
+                    let column = |(name, item, _): (String, Typed, SyntaxNode)| match item {
+                        Typed::Known(Expression::Register(register), ty) => {
+                            OutputColumn { name, ty, register }
+                        }
+                        _ => unreachable!("a column stands in a register"),
+                    };
+                    Ok(Bound { plan, columns: items.into_iter().map(column).collect(), ..Bound::default() })
+                });
+                self.queries.levels.pop();
+                self.bind_tail_of(bound?, table)
+            }
+            ast::SelectVariant::SelectInto(select) => {
+                Err(self.unsupported(select.syntax(), "SELECT INTO a table"))
+            }
+        }
+    }
+
+    /// Binds the queries of WITH. They are known by their names until those are forgotten.
+    pub(super) fn bind_with(
+        &mut self,
+        clause: Option<ast::WithClause>,
+    ) -> Result<NamedPlans, StatementError> {
+        let Some(clause) = clause else { return Ok(Vec::new()) };
+        if self.queries.bound_with == Some(self.offset(clause.syntax())) {
+            return Ok(Vec::new());
+        }
+        if clause.recursive_token().is_some() {
+            return Err(self.unsupported(clause.syntax(), "WITH RECURSIVE"));
+        }
+        let mut plans = Vec::new();
+        for table in clause.with_tables() {
+            let node = table.syntax();
+            let name = self.part(table.name(), node)?;
+            let name = ast::normalize_name_node(name.syntax());
+            let bound = match self.part(table.query(), node)? {
+                ast::WithQuery::Insert(insert) => self.bind_insert_plan(&insert)?,
+                ast::WithQuery::Update(update) => self.bind_update_plan(&update)?,
+                ast::WithQuery::Delete(delete) => self.bind_delete_plan(&delete)?,
+                ast::WithQuery::Merge(merge) => return Err(self.unsupported(merge.syntax(), "MERGE")),
+                other => match ast::SelectVariant::cast(other.syntax().clone()) {
+                    Some(variant) => self.bind_variant(&variant)?,
+                    None => return Err(self.unsupported(node, "this kind of WITH")),
+                },
+            };
+            let mut columns: Vec<(String, Type)> =
+                bound.columns.iter().map(|column| (column.name.clone(), column.ty)).collect();
+            self.rename(&mut columns, Self::column_names(table.column_list()), &name, node)?;
+            let slot = self.new_slot();
+            let registers = bound.columns.iter().map(|column| column.register).collect();
+            plans.push((slot, bound.plan, registers));
+            self.queries.named.push(Named { name, slot, columns });
+        }
+        Ok(plans)
+    }
+
+    pub(super) fn with(named: NamedPlans, plan: Plan) -> Plan {
+        if named.is_empty() { plan } else { Plan::With { named, input: Box::new(plan) } }
+    }
+
+    /// ORDER BY, OFFSET and LIMIT of a query that is complete: it may name its columns.
+    pub(super) fn bind_tail_of(
+        &mut self,
+        bound: Bound,
+        query: &impl HasSelectTail,
+    ) -> Result<Bound, StatementError> {
+        let Tail { sorts, offset, limit } = self.bind_tail(query)?;
+        let Bound { mut plan, columns, literals } = bound;
+        if !sorts.is_empty() {
+            let names = columns.iter().map(|column| (column.name.clone(), column.ty)).collect();
+            let registers: Vec<_> = columns.iter().map(|column| column.register).collect();
+            let rows = Rows::Plan { plan: None, registers: registers.clone(), lateral: 0, outer: false };
+            let relation = Relation { alias: String::new(), columns: names, rows, is_plain: true };
+            self.queries.levels.push(Level { relations: vec![relation], ..Level::default() });
+            let keys: Result<Vec<_>, StatementError> = sorts
+                .iter()
+                .map(|sort| {
+                    let node = sort.expression.syntax();
+                    let place = node.text().to_string().parse::<usize>().ok();
+                    let (value, ty) = match place.and_then(|place| columns.get(place.wrapping_sub(1))) {
+                        Some(column) => (Expression::Register(column.register), column.ty),
+                        None => {
+                            let typed = self.bind(&sort.expression)?;
+                            self.settle(typed, None, node)?
+                        }
+                    };
+                    Ok(self.sort_key(value, ty, (sort.descending, sort.nulls_first)))
+                })
+                .collect();
+            self.queries.levels.pop();
+            let wanted = [offset.clone(), limit.clone()];
+            plan = Plan::Sort { input: Box::new(plan), keys: keys?, registers, wanted };
+        }
+        Ok(Bound { plan: limited(plan, offset, limit), columns, literals })
+    }
+
+    fn bind_compound(&mut self, compound: &ast::CompoundSelect) -> Result<Bound, StatementError> {
+        let node = compound.syntax();
+        // WITH stands at the first SELECT, and is for all of them.
+        let names = self.queries.names();
+        let bound = self.bind_combined(compound, node);
+        self.queries.forget_names(names);
+        self.bind_tail_of(bound?, compound)
+    }
+
+    fn bind_combined(
+        &mut self,
+        compound: &ast::CompoundSelect,
+        node: &SyntaxNode,
+    ) -> Result<Bound, StatementError> {
+        let (left, right) = (self.part(compound.lhs(), node)?, self.part(compound.rhs(), node)?);
+        let operator = self.part(compound.op(), node)?;
+        let with = first_with(&left);
+        let offset = with.as_ref().map(|clause| self.offset(clause.syntax()));
+        let named = self.bind_with(with)?;
+        let outer = std::mem::replace(&mut self.queries.bound_with, offset);
+        let left = self.bind_variant(&left);
+        self.queries.bound_with = outer;
+        let (left, right) = (left?, self.bind_variant(&right)?);
+        if left.columns.len() != right.columns.len() {
+            let message = "each UNION, INTERSECT or EXCEPT query must have the same number of columns";
+            return Err(self.error(node, SqlError::new("42601", message)));
+        }
+        let (mut columns, mut values) = (Vec::new(), [Vec::new(), Vec::new()]);
+        let mut literals = HashMap::new();
+        for (place, a) in left.columns.iter().enumerate() {
+            let pair = vec![left.typed(place), right.typed(place)];
+            if let [Typed::Null, Typed::Null] = pair.as_slice() {
+                literals.insert(place, Typed::Null);
+            }
+            let (items, ty) = self.unify(pair, node)?;
+            let register = self.new_register(ty);
+            for (own, item) in values.iter_mut().zip(items) {
+                own.push((register, item));
+            }
+            columns.push(OutputColumn { name: a.name.clone(), ty, register });
+        }
+        let [left_values, right_values] = values;
+        let inputs = [compute(left.plan, left_values), compute(right.plan, right_values)];
+        let text = operator.syntax().text().to_string().to_lowercase();
+        let all = text.ends_with("all");
+        let registers: Vec<Register> = columns.iter().map(|column| column.register).collect();
+        let plan = if text.starts_with("union") {
+            let union = Plan::Union { inputs: inputs.into() };
+            let values = registers.iter().map(|own| Expression::Register(*own)).collect();
+            if all { union } else { Plan::Distinct { input: Box::new(union), values } }
+        } else {
+            let is_intersect = text.starts_with("intersect");
+            let combination = if is_intersect { Combination::Intersect } else { Combination::Except };
+            Plan::Combine { combination, all, inputs: Box::new(inputs), registers }
+        };
+        Ok(Bound { plan: Self::with(named, plan), columns, literals })
+    }
+
+    fn bind_values(&mut self, values: &ast::Values) -> Result<Bound, StatementError> {
+        let node = values.syntax();
+        let names = self.queries.names();
+        let named = self.bind_with(values.with_clause())?;
+        let list: Vec<_> = values.row_list().into_iter().flat_map(|list| list.rows()).collect();
+        let mut columns: Vec<Vec<Typed>> = Vec::new();
+        let bind = |binder: &mut Self| {
+            for (place, row) in list.iter().enumerate() {
+                let mut width = 0;
+                for (column, value) in row.exprs().enumerate() {
+                    let bound = binder.bind(&value)?;
+                    if place == 0 {
+                        columns.push(Vec::new());
+                    }
+                    match columns.get_mut(column) {
+                        Some(column) => column.push(bound),
+                        None => return Err(binder.syntax(node, "VALUES lists must all be the same length")),
+                    }
+                    width += 1;
+                }
+                if width != columns.len() {
+                    return Err(binder.syntax(node, "VALUES lists must all be the same length"));
+                }
+            }
+            Ok(())
+        };
+        let ((), applied) = self.applying(bind)?;
+        let (mut rows, mut outputs) = (vec![Vec::new(); list.len()], Vec::new());
+        for (place, column) in columns.into_iter().enumerate() {
+            let (values, ty) = self.unify(column, node)?;
+            rows.iter_mut().zip(values).for_each(|(row, value)| row.push(value));
+            let register = self.new_register(ty);
+            outputs.push(OutputColumn { name: format!("column{}", place + 1), ty, register });
+        }
+        let registers = outputs.iter().map(|column| column.register).collect();
+        let mut plan = Plan::Values { registers, rows };
+        if !applied.is_empty() {
+            plan = Plan::Loop {
+                outer: Box::new(super::apply_all(applied, Plan::One)),
+                inner: Box::new(plan),
+                kind: procedure::query::JoinKind::Inner,
+                condition: None,
+                inner_registers: Vec::new(),
+            };
+        }
+        let bound = self.bind_tail_of(Bound { plan, columns: outputs, ..Bound::default() }, values);
+        self.queries.forget_names(names);
+        bound.map(|bound| Bound { plan: Self::with(named, bound.plan), ..bound })
+    }
+}
+
+/// The WITH clause that stands at the beginning of a query.
+fn first_with(query: &ast::SelectVariant) -> Option<ast::WithClause> {
+    match query {
+        ast::SelectVariant::Select(select) => select.with_clause(),
+        ast::SelectVariant::CompoundSelect(compound) => first_with(&compound.lhs()?),
+        ast::SelectVariant::Values(values) => values.with_clause(),
+        _ => None,
+    }
+}

@@ -1,0 +1,383 @@
+//! FROM: relations, and how they are to be joined.
+
+use super::join::Conjunct;
+use super::{Binder, Bound, Merged, Named, Relation, Relations, Rows};
+use crate::binder::Typed;
+use crate::error::StatementError;
+use crate::types::last_name;
+use catalog::{ScalarType, Type};
+use procedure::query::{JoinKind, Plan, TableFunction};
+use procedure::{CompareOperator, Expression, SqlError};
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+
+/// What is joined: relations, and joins whose order matters.
+#[derive(Debug)]
+pub(super) enum Source {
+    Relation(usize),
+    Join(Box<OuterJoin>),
+}
+
+/// A join that keeps rows without a match.
+#[derive(Debug)]
+pub(super) struct OuterJoin {
+    /// `Left` or `Full`.
+    pub(super) kind: JoinKind,
+    pub(super) left: Vec<Source>,
+    pub(super) left_conjuncts: Vec<Conjunct>,
+    pub(super) right: Vec<Source>,
+    pub(super) right_conjuncts: Vec<Conjunct>,
+    /// ON.
+    pub(super) condition: Vec<Conjunct>,
+}
+
+/// FROM as it is bound.
+#[derive(Debug, Default)]
+pub(super) struct Sources {
+    pub(super) sources: Vec<Source>,
+    /// What joins say of them.
+    pub(super) conjuncts: Vec<Conjunct>,
+}
+
+impl Source {
+    /// Its relations.
+    pub(super) fn relations(&self) -> Relations {
+        match self {
+            Self::Relation(place) => 1 << place,
+            Self::Join(join) => {
+                join.left.iter().chain(&join.right).map(Self::relations).fold(0, |a, b| a | b)
+            }
+        }
+    }
+}
+
+impl Binder<'_> {
+    pub(super) fn bind_from_list(
+        &mut self,
+        items: impl Iterator<Item = ast::FromListItem>,
+    ) -> Result<Sources, StatementError> {
+        let mut all = Sources::default();
+        for item in items {
+            let mut own = self.bind_from_list_item(&item)?;
+            all.sources.append(&mut own.sources);
+            all.conjuncts.append(&mut own.conjuncts);
+        }
+        Ok(all)
+    }
+
+    fn bind_from_list_item(&mut self, item: &ast::FromListItem) -> Result<Sources, StatementError> {
+        match item {
+            ast::FromListItem::JoinExpr(join) => self.bind_join(join),
+            ast::FromListItem::FromItem(item) => self.bind_from_item(item),
+        }
+    }
+
+    fn bind_from_item(&mut self, item: &ast::FromItem) -> Result<Sources, StatementError> {
+        let node = item.syntax();
+        let place = match item {
+            ast::FromItem::RelationFromItem(relation) => {
+                if let Some(sample) = relation.tablesample_clause() {
+                    return Err(self.unsupported(sample.syntax(), "TABLESAMPLE"));
+                }
+                let path = relation.relation_name_ref().and_then(|name| name.path_ref());
+                let path = self.part(path, node)?;
+                let name = last_name(&path);
+                let (alias, names) = self.alias_of(relation.alias())?;
+                let alias = alias.unwrap_or_else(|| name.clone());
+                let named = self.queries.named.iter().rev().find(|own| own.name == name);
+                match named.cloned().filter(|_| path.qualifier().is_none()) {
+                    Some(named) => self.add_named(named, alias, names, node)?,
+                    None => {
+                        let table = self.table(&name, path.syntax())?;
+                        self.add_table(&table, alias, names, node)?
+                    }
+                }
+            }
+            ast::FromItem::ParenFromItem(paren) => {
+                if let Some(joins) = paren.paren_expr() {
+                    if paren.alias().is_some() {
+                        return Err(self.unsupported(node, "an alias of a join"));
+                    }
+                    let inner = self.part(joins.from_list_item(), node)?;
+                    return self.bind_from_list_item(&inner);
+                }
+                let select = self.part(paren.paren_select().and_then(|own| own.select()), node)?;
+                let lateral = paren.lateral_token().is_some();
+                let hidden = if lateral { Vec::new() } else { std::mem::take(&mut self.level().relations) };
+                let merged = if lateral { Vec::new() } else { std::mem::take(&mut self.level().merged) };
+                let bound = self.referring(|binder| binder.bind_variant(&select));
+                if !lateral {
+                    (self.level().relations, self.level().merged) = (hidden, merged);
+                }
+                let (bound, references) = bound?;
+                let (alias, names) = self.alias_of(paren.alias())?;
+                let own = if lateral { references.own } else { 0 };
+                self.add_bound(bound, (alias, names), (own, references.outer), node)?
+            }
+            ast::FromItem::FunctionFromItem(function) => self.bind_table_function(function)?,
+            _ => return Err(self.unsupported(node, "this kind of FROM")),
+        };
+        Ok(Sources { sources: vec![Source::Relation(place)], conjuncts: Vec::new() })
+    }
+
+    fn alias_of(
+        &self,
+        alias: Option<ast::FromAlias>,
+    ) -> Result<(Option<String>, Vec<String>), StatementError> {
+        let Some(alias) = alias else { return Ok((None, Vec::new())) };
+        let names = match alias.columns() {
+            None => Vec::new(),
+            Some(ast::FromAliasColumns::ColumnList(list)) => Self::column_names(Some(list)),
+            Some(other) => return Err(self.unsupported(other.syntax(), "a column definition list")),
+        };
+        Ok((alias.name().map(|name| ast::normalize_name_node(name.syntax())), names))
+    }
+
+    /// Adds the rows of a query to the level.
+    pub(super) fn add_bound(
+        &mut self,
+        bound: Bound,
+        (alias, names): (Option<String>, Vec<String>),
+        (lateral, outer): (Relations, bool),
+        node: &SyntaxNode,
+    ) -> Result<usize, StatementError> {
+        let alias = alias.unwrap_or_default();
+        let registers = bound.columns.iter().map(|column| column.register).collect();
+        let mut columns: Vec<_> = bound.columns.into_iter().map(|column| (column.name, column.ty)).collect();
+        self.rename(&mut columns, names, &alias, node)?;
+        let rows = Rows::Plan { plan: Some(Box::new(bound.plan)), registers, lateral, outer };
+        self.add_relation(Relation { alias, columns, rows, is_plain: true }, node)
+    }
+
+    fn add_named(
+        &mut self,
+        named: Named,
+        alias: String,
+        names: Vec<String>,
+        node: &SyntaxNode,
+    ) -> Result<usize, StatementError> {
+        let Named { name, slot, mut columns } = named;
+        let registers: Vec<_> = columns.iter().map(|(_, ty)| self.new_register(*ty)).collect();
+        self.rename(&mut columns, names, &alias, node)?;
+        let plan = Some(Box::new(Plan::Named { slot, name, registers: registers.clone() }));
+        let rows = Rows::Plan { plan, registers, lateral: 0, outer: false };
+        self.add_relation(Relation { alias, columns, rows, is_plain: true }, node)
+    }
+
+    /// A function in FROM. It may refer to relations before it.
+    fn bind_table_function(&mut self, item: &ast::FunctionFromItem) -> Result<usize, StatementError> {
+        let node = item.syntax();
+        let call = self.part(item.call_expr(), node)?;
+        let name = match call.expr() {
+            Some(ast::Expr::NameRef(name)) => name.text(),
+            _ => return Err(self.unsupported(node, "this kind of FROM")),
+        };
+        let arguments: Vec<ast::Expr> =
+            call.arg_list().into_iter().flat_map(|list| list.args()).filter_map(|a| a.expr()).collect();
+        let bind = |binder: &mut Self| {
+            let mut bound = Vec::new();
+            for argument in &arguments {
+                let typed = binder.bind(argument)?;
+                bound.push(binder.settle(typed, None, argument.syntax())?);
+            }
+            Ok(bound)
+        };
+        let ((bound, applied), references) = self.referring(|binder| binder.applying(bind))?;
+        let (function, types): (_, Vec<Type>) = match name.as_str() {
+            "unnest" => {
+                let mut types = Vec::new();
+                for (_, ty) in &bound {
+                    let Type::Array(element) = ty else {
+                        let error = SqlError::new("42883", format!("function unnest({ty}) does not exist"));
+                        return Err(self.error(node, error));
+                    };
+                    types.push(Type::Scalar(*element));
+                }
+                (TableFunction::Unnest, types)
+            }
+            "generate_series" if matches!(bound.len(), 2 | 3) => {
+                let integers = bound.iter().all(|(_, ty)| ty.scalar().is_some_and(ScalarType::is_integer));
+                if !integers {
+                    return Err(self.unsupported(node, "generate_series of anything but integers"));
+                }
+                let is_big = |(_, ty): &(Expression, Type)| *ty == Type::Scalar(ScalarType::BigInt);
+                let ty = if bound.iter().any(is_big) { ScalarType::BigInt } else { ScalarType::Integer };
+                (TableFunction::Series, vec![ty.into()])
+            }
+            _ => return Err(self.unsupported(node, &format!("function {name} in FROM"))),
+        };
+        let (alias, names) = self.alias_of(item.alias())?;
+        let only =
+            if types.len() == 1 { alias.clone().unwrap_or_else(|| name.clone()) } else { name.clone() };
+        let mut columns: Vec<(String, Type)> = types.into_iter().map(|ty| (only.clone(), ty)).collect();
+        let mut registers: Vec<_> = columns.iter().map(|(_, ty)| self.new_register(*ty)).collect();
+        let ordinality = item.with_ordinality().map(|_| self.new_register(ScalarType::BigInt));
+        let arguments = bound.into_iter().map(|(value, _)| value).collect();
+        let own = registers.clone();
+        let function = Plan::Function { function, arguments, registers: own, ordinality };
+        let plan = if applied.is_empty() {
+            function
+        } else {
+            Plan::Loop {
+                outer: Box::new(super::apply_all(applied, Plan::One)),
+                inner: Box::new(function),
+                kind: JoinKind::Inner,
+                condition: None,
+                inner_registers: Vec::new(),
+            }
+        };
+        if let Some(ordinality) = ordinality {
+            registers.push(ordinality);
+            columns.push(("ordinality".into(), ScalarType::BigInt.into()));
+        }
+        let alias = alias.unwrap_or(name);
+        self.rename(&mut columns, names, &alias, node)?;
+        let rows = Rows::Plan {
+            plan: Some(Box::new(plan)),
+            registers,
+            lateral: references.own,
+            outer: references.outer,
+        };
+        self.add_relation(Relation { alias, columns, rows, is_plain: true }, node)
+    }
+
+    fn bind_join(&mut self, expression: &ast::JoinExpr) -> Result<Sources, StatementError> {
+        let node = expression.syntax();
+        let left = self.part(expression.from_list_item(), node)?;
+        let mut left = self.bind_from_list_item(&left)?;
+        let join = self.part(expression.join(), node)?;
+        let right = self.part(join.from_list_item(), node)?;
+        let mut right = self.bind_from_list_item(&right)?;
+        let kind = join.join_type();
+        let kept = match kind {
+            Some(ast::JoinType::JoinLeft(_)) => Some((JoinKind::Left, false)),
+            Some(ast::JoinType::JoinRight(_)) => Some((JoinKind::Left, true)),
+            Some(ast::JoinType::JoinFull(_)) => Some((JoinKind::Full, false)),
+            _ => None,
+        };
+        let relations = |own: &Sources| own.sources.iter().map(Source::relations).fold(0, |a, b| a | b);
+        let sides = (relations(&left), relations(&right));
+        let mut conjuncts = Vec::new();
+        let is_natural = join.natural_token().is_some();
+        match join.join_condition() {
+            Some(ast::JoinCondition::OnClause(on)) => {
+                let condition = self.part(on.expr(), node)?;
+                self.bind_conjuncts(condition, &mut conjuncts)?;
+            }
+            Some(ast::JoinCondition::JoinUsingClause(using)) => {
+                let list = self.part(using.column_ref_list(), node)?;
+                for column in list.column_name_refs() {
+                    let name = ast::normalize_name_node(column.syntax());
+                    conjuncts.push(self.merge_columns(&name, sides, kept, column.syntax())?);
+                }
+            }
+            None if is_natural => {
+                let names = self.visible_names(sides.0);
+                let others = self.visible_names(sides.1);
+                for name in names.iter().filter(|name| others.contains(name)) {
+                    conjuncts.push(self.merge_columns(name, sides, kept, node)?);
+                }
+            }
+            None => {}
+        }
+        let Some((kind, swapped)) = kept else {
+            left.sources.append(&mut right.sources);
+            left.conjuncts.append(&mut right.conjuncts);
+            left.conjuncts.append(&mut conjuncts);
+            return Ok(left);
+        };
+        if swapped {
+            std::mem::swap(&mut left, &mut right);
+        }
+        let join = OuterJoin {
+            kind,
+            left: left.sources,
+            left_conjuncts: left.conjuncts,
+            right: right.sources,
+            right_conjuncts: right.conjuncts,
+            condition: conjuncts,
+        };
+        Ok(Sources { sources: vec![Source::Join(Box::new(join))], conjuncts: Vec::new() })
+    }
+
+    /// The names of columns of some relations, as they can be referred to without a qualifier.
+    fn visible_names(&mut self, relations: Relations) -> Vec<String> {
+        let level = self.level();
+        let mut names = Vec::new();
+        for (place, relation) in level.relations.iter().enumerate() {
+            if relations & 1 << place == 0 {
+                continue;
+            }
+            for (name, _) in &relation.columns {
+                if !names.contains(name) {
+                    names.push(name.clone());
+                }
+            }
+        }
+        names
+    }
+
+    /// The column of a name on one side of a join.
+    fn side_column(
+        &mut self,
+        name: &str,
+        side: Relations,
+        node: &SyntaxNode,
+    ) -> Result<(Typed, (usize, usize)), StatementError> {
+        let place = self.queries.levels.len() - 1;
+        let is_hidden =
+            |level: &super::Level, at: (usize, usize)| level.merged.iter().any(|own| own.hides.contains(&at));
+        let level = &self.queries.levels[place];
+        if let Some(merged) =
+            level.merged.iter().position(|own| own.name == name && side & 1 << own.hides[0].0 != 0)
+        {
+            let at = level.merged[merged].hides[0];
+            return Ok((self.merged_column(place, merged), at));
+        }
+        let mut found = Vec::new();
+        for (relation, own) in level.relations.iter().enumerate().filter(|(own, _)| side & 1 << own != 0) {
+            if let Some(column) = own.place_of(name)
+                && !is_hidden(level, (relation, column))
+            {
+                found.push((relation, column));
+            }
+        }
+        match found.as_slice() {
+            [at] => Ok((self.column_of_relation(place, at.0, at.1), *at)),
+            [] => {
+                let message =
+                    format!("column \"{name}\" specified in USING clause does not exist in both tables");
+                Err(self.error(node, SqlError::new("42703", message)))
+            }
+            _ => {
+                let message = format!("common column name \"{name}\" appears more than once in a table");
+                Err(self.error(node, SqlError::new("42702", message)))
+            }
+        }
+    }
+
+    /// Makes one column of two, and says that they are equal.
+    fn merge_columns(
+        &mut self,
+        name: &str,
+        (left, right): (Relations, Relations),
+        kept: Option<(JoinKind, bool)>,
+        node: &SyntaxNode,
+    ) -> Result<Conjunct, StatementError> {
+        let ((a, hidden_a), a_refers) = self.referring(|binder| binder.side_column(name, left, node))?;
+        let ((b, hidden_b), b_refers) = self.referring(|binder| binder.side_column(name, right, node))?;
+        let value = match kept {
+            Some((JoinKind::Left, true)) => b.clone(),
+            Some((JoinKind::Full, _)) => {
+                let (items, ty) = self.unify(vec![a.clone(), b.clone()], node)?;
+                Typed::Known(Expression::Coalesce(items), ty)
+            }
+            _ => a.clone(),
+        };
+        let conjunct = self.compared(CompareOperator::Equal, (a, a_refers), (b, b_refers), node)?;
+        let level = self.level();
+        level.merged.retain(|own| own.name != name || left & 1 << own.hides[0].0 == 0);
+        level.merged.push(Merged { name: name.into(), value, hides: [hidden_a, hidden_b] });
+        Ok(conjunct)
+    }
+}

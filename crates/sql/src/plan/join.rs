@@ -1,0 +1,553 @@
+//! Which relation is read when, and how: conditions on relations, paths to tables, joins.
+//!
+//! Relations are joined one after the other. The first is the one that constants lead to best; each next one is the one that an
+//! index finds best by what is known so far, else one that equal values connect (a hash join), else any. Without statistics
+//! that is as much as can be known.
+
+use super::from::{OuterJoin, Source};
+use super::{Applied, Binder, References, Relations, Rows, apply_all};
+use crate::binder::Typed;
+use crate::error::StatementError;
+use crate::expression::comparison_operator;
+use crate::path::{Candidate, WantedOrder, choose_path, is_any, mirrored, split};
+use procedure::query::{JoinKey, JoinKind, Plan};
+use procedure::{Access, CompareClass, CompareOperator, Expression, Path, Register};
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+use std::sync::Arc;
+
+/// A part of a condition, all parts of which must hold.
+#[derive(Debug)]
+pub(super) struct Conjunct {
+    pub(super) condition: Expression,
+    /// What is evaluated ahead of it.
+    pub(super) applied: Vec<Applied>,
+    pub(super) refers: References,
+    /// Where it compares two values.
+    comparison: Option<Comparison>,
+}
+
+#[derive(Debug)]
+struct Comparison {
+    operator: CompareOperator,
+    class: CompareClass,
+    /// Both sides as they are compared, and what they refer to.
+    operands: Box<[Expression; 2]>,
+    sides: [(Typed, References); 2],
+    node: SyntaxNode,
+}
+
+/// How good a path is, as far as can be known.
+fn score(path: &Path) -> i32 {
+    match path {
+        Path::Point { .. } => 1_000,
+        Path::Range { prefix, lower, upper, .. } => {
+            let ends = i32::from(lower.is_some()) + i32::from(upper.is_some());
+            prefix.len() as i32 * 100 + ends * 10
+        }
+    }
+}
+
+/// A way to the rows of a table.
+struct Way {
+    path: Path,
+    /// Places of the conjuncts that it makes superfluous.
+    used: Vec<usize>,
+    ordered: bool,
+}
+
+fn all(conditions: impl IntoIterator<Item = Expression>) -> Option<Expression> {
+    conditions.into_iter().reduce(|a, b| Expression::And(Box::new([a, b])))
+}
+
+fn filter(plan: Plan, condition: Option<Expression>) -> Plan {
+    match condition {
+        Some(condition) => plan.filter(condition),
+        None => plan,
+    }
+}
+
+/// Rows for which conjuncts hold; those that need subqueries are asked last.
+fn filter_by(plan: Plan, conjuncts: Vec<Conjunct>) -> Plan {
+    let (plain, others): (Vec<_>, Vec<_>) = conjuncts.into_iter().partition(|own| own.applied.is_empty());
+    let plan = filter(plan, all(plain.into_iter().map(|own| own.condition)));
+    others.into_iter().fold(plan, |plan, own| apply_all(own.applied, plan).filter(own.condition))
+}
+
+/// Takes conjuncts out that fulfil a condition.
+fn take(conjuncts: &mut Vec<Conjunct>, is_wanted: impl Fn(&Conjunct) -> bool) -> Vec<Conjunct> {
+    let (taken, left) = std::mem::take(conjuncts).into_iter().partition(|own| is_wanted(own));
+    *conjuncts = left;
+    taken
+}
+
+impl Conjunct {
+    /// As a key of a hash join, between relations that are there and new ones.
+    fn as_key(&self, placed: Relations, new: Relations) -> Option<JoinKey> {
+        let Comparison { operator, class, operands, sides, .. } = self.comparison.as_ref()?;
+        if *operator != CompareOperator::Equal || !self.applied.is_empty() {
+            return None;
+        }
+        let [a, b] = [sides[0].1.own, sides[1].1.own];
+        let within = |side: Relations, of: Relations| side != 0 && side & !of == 0;
+        let [left, right] = (**operands).clone();
+        if within(a, placed) && within(b, new) && !sides[1].1.outer {
+            return Some(JoinKey { class: *class, probe: left, build: right });
+        }
+        if within(b, placed) && within(a, new) && !sides[0].1.outer {
+            let class = match *class {
+                CompareClass::Decimal { left_scale, right_scale } => {
+                    CompareClass::Decimal { left_scale: right_scale, right_scale: left_scale }
+                }
+                class => class,
+            };
+            return Some(JoinKey { class, probe: right, build: left });
+        }
+        None
+    }
+}
+
+impl Binder<'_> {
+    /// Binds a condition, in parts.
+    pub(super) fn bind_conjuncts(
+        &mut self,
+        condition: ast::Expr,
+        conjuncts: &mut Vec<Conjunct>,
+    ) -> Result<(), StatementError> {
+        let mut parts = Vec::new();
+        split(condition, &mut parts);
+        for part in parts {
+            match &part {
+                ast::Expr::BinExpr(binary) => {
+                    let operator = binary.op().and_then(|operator| comparison_operator(&operator));
+                    if let (Some(operator), Some(left), Some(right)) = (operator, binary.lhs(), binary.rhs())
+                        && !is_any(&right)
+                        && !is_row(&left)
+                    {
+                        conjuncts.push(self.bind_comparison(operator, &left, &right, part.syntax())?);
+                        continue;
+                    }
+                }
+                ast::Expr::BetweenExpr(between)
+                    if between.not_token().is_none() && between.between_symmetry().is_none() =>
+                {
+                    if let (Some(value), Some(start), Some(end)) =
+                        (between.target(), between.start(), between.end())
+                    {
+                        for (operator, end) in
+                            [(CompareOperator::GreaterOrEqual, start), (CompareOperator::LessOrEqual, end)]
+                        {
+                            conjuncts.push(self.bind_comparison(operator, &value, &end, part.syntax())?);
+                        }
+                        continue;
+                    }
+                }
+                _ => {}
+            }
+            let bind = |binder: &mut Self| binder.bind_condition(&part);
+            let ((condition, applied), refers) = self.referring(|binder| binder.applying(bind))?;
+            conjuncts.push(Conjunct { condition, applied, refers, comparison: None });
+        }
+        Ok(())
+    }
+
+    fn bind_comparison(
+        &mut self,
+        operator: CompareOperator,
+        left: &ast::Expr,
+        right: &ast::Expr,
+        node: &SyntaxNode,
+    ) -> Result<Conjunct, StatementError> {
+        let ((a, mut applied), a_refers) = self.referring(|own| own.applying(|binder| binder.bind(left)))?;
+        let ((b, mut others), b_refers) = self.referring(|own| own.applying(|binder| binder.bind(right)))?;
+        let mut conjunct = self.compared(operator, (a, a_refers), (b, b_refers), node)?;
+        applied.append(&mut others);
+        conjunct.applied = applied;
+        Ok(conjunct)
+    }
+
+    /// A comparison of two values as a condition.
+    pub(super) fn compared(
+        &mut self,
+        operator: CompareOperator,
+        (a, a_refers): (Typed, References),
+        (b, b_refers): (Typed, References),
+        node: &SyntaxNode,
+    ) -> Result<Conjunct, StatementError> {
+        let condition = self.comparison(operator, a.clone(), b.clone(), node)?;
+        let Typed::Known(condition, _) = condition else { unreachable!("a comparison has a type") };
+        let refers = References { own: a_refers.own | b_refers.own, outer: a_refers.outer || b_refers.outer };
+        let comparison = match &condition {
+            Expression::Compare { class, operands, .. } => Some(Comparison {
+                operator,
+                class: *class,
+                operands: operands.clone(),
+                sides: [(a, a_refers), (b, b_refers)],
+                node: node.clone(),
+            }),
+            _ => None,
+        };
+        Ok(Conjunct { condition, applied: Vec::new(), refers, comparison })
+    }
+
+    /// What conjuncts say of columns of a table, by values that relations give which are there already.
+    fn candidates(
+        &self,
+        relation: usize,
+        available: Relations,
+        conjuncts: &[Conjunct],
+    ) -> Result<Vec<Candidate>, StatementError> {
+        let Rows::Table { table, .. } =
+            &self.queries.levels[self.queries.levels.len() - 1].relations[relation].rows
+        else {
+            return Ok(Vec::new());
+        };
+        let mut candidates = Vec::new();
+        for (place, conjunct) in conjuncts.iter().enumerate() {
+            let Some(comparison) = &conjunct.comparison else { continue };
+            if comparison.operator == CompareOperator::NotEqual {
+                continue;
+            }
+            let [left, right] = &comparison.sides;
+            let pairs = [(left, right, comparison.operator), (right, left, mirrored(comparison.operator))];
+            for ((column, _), (value, refers), operator) in pairs {
+                let Typed::Known(column, _) = column else { continue };
+                let Some((own, column)) = self.table_column(column) else { continue };
+                if own != relation || refers.own & !available != 0 {
+                    continue;
+                }
+                let ty = table.columns[column].ty;
+                if let Some(value) = self.key_value(value.clone(), ty, operator, &comparison.node)? {
+                    candidates.push(Candidate { column, operator, value, conjunct: place });
+                    break;
+                }
+            }
+        }
+        Ok(candidates)
+    }
+
+    fn way_to(
+        &self,
+        relation: usize,
+        available: Relations,
+        conjuncts: &[Conjunct],
+        wanted: Option<&WantedOrder>,
+    ) -> Result<Option<Way>, StatementError> {
+        let Some(table) = self.table_of(relation) else { return Ok(None) };
+        let candidates = self.candidates(relation, available, conjuncts)?;
+        let (path, used, ordered) = choose_path(&table, &candidates, wanted);
+        Ok(Some(Way { path, used, ordered }))
+    }
+
+    pub(super) fn table_of(&self, relation: usize) -> Option<Arc<catalog::Table>> {
+        match &self.queries.levels.last()?.relations[relation].rows {
+            Rows::Table { table, .. } => Some(Arc::clone(table)),
+            _ => None,
+        }
+    }
+
+    fn set_registers(&self, relations: Relations) -> Vec<Register> {
+        let level = self.queries.levels.last().expect("a query is being planned");
+        let own = level.relations.iter().enumerate().filter(|(place, _)| relations & 1 << place != 0);
+        own.flat_map(|(_, relation)| relation.set_registers()).collect()
+    }
+
+    /// A scan of a table, with what else its rows must fulfil.
+    fn scan(&self, relation: usize, path: Path, condition: Option<Expression>) -> Plan {
+        let level = self.queries.levels.last().expect("a query is being planned");
+        let Rows::Table { table, registers, used, handle } = &level.relations[relation].rows else {
+            unreachable!("a table is scanned")
+        };
+        let access = Access {
+            table: Arc::clone(table),
+            path,
+            columns: used.clone(),
+            slots: used.iter().map(|column| table.layout.slots()[*column]).collect(),
+            registers: *registers,
+            choices: Vec::new(),
+            filter: condition,
+        };
+        Plan::Scan { access, handle: *handle }
+    }
+
+    /// How much a source commends itself as the next one; `None` when it can't be.
+    fn score_of(
+        &self,
+        source: &Source,
+        placed: Relations,
+        conjuncts: &[Conjunct],
+        wanted: Option<&WantedOrder>,
+    ) -> Result<Option<i32>, StatementError> {
+        let own = source.relations();
+        let connected = conjuncts.iter().any(|conjunct| conjunct.as_key(placed, own).is_some());
+        let otherwise = if connected {
+            5
+        } else if placed == 0 {
+            0
+        } else {
+            -10
+        };
+        let Source::Relation(place) = source else { return Ok(Some(otherwise)) };
+        let level = self.queries.levels.last().expect("a query is being planned");
+        if let Rows::Plan { lateral, .. } = &level.relations[*place].rows {
+            return Ok((lateral & !placed == 0).then_some(otherwise));
+        }
+        let way = self.way_to(*place, placed, conjuncts, wanted)?;
+        Ok(way.map(|way| score(&way.path).max(otherwise)))
+    }
+
+    /// Joins sources. Returns whether their rows come in the wanted order.
+    pub(super) fn join_all(
+        &mut self,
+        mut sources: Vec<Source>,
+        mut conjuncts: Vec<Conjunct>,
+        wanted: Option<&WantedOrder>,
+    ) -> Result<(Plan, bool), StatementError> {
+        let mut plan = None;
+        let (mut placed, mut ordered) = (0, false);
+        while !sources.is_empty() {
+            let mut best: Option<(usize, i32)> = None;
+            for (place, source) in sources.iter().enumerate() {
+                if let Some(score) = self.score_of(source, placed, &conjuncts, wanted)?
+                    && best.is_none_or(|(_, most)| score > most)
+                {
+                    best = Some((place, score));
+                }
+            }
+            let source = sources.remove(best.map_or(0, |(place, _)| place));
+            let own = source.relations();
+            let ready = take(&mut conjuncts, |conjunct| conjunct.refers.own & !(placed | own) == 0);
+            let (joined, in_order) = self.join_next(plan.take(), source, placed, ready, wanted)?;
+            ordered = if placed == 0 { in_order } else { ordered };
+            plan = Some(joined);
+            placed |= own;
+        }
+        Ok((filter_by(plan.unwrap_or(Plan::One), conjuncts), ordered))
+    }
+
+    /// Adds a source to those that are joined already.
+    fn join_next(
+        &mut self,
+        before: Option<Plan>,
+        source: Source,
+        placed: Relations,
+        mut conjuncts: Vec<Conjunct>,
+        wanted: Option<&WantedOrder>,
+    ) -> Result<(Plan, bool), StatementError> {
+        let own = source.relations();
+        let place = match source {
+            Source::Relation(place) => place,
+            Source::Join(join) => {
+                let (plan, left) = self.outer_join(*join, &mut conjuncts)?;
+                debug_assert_eq!(left, own);
+                let inside = take(&mut conjuncts, |conjunct| conjunct.refers.own & !own == 0);
+                let plan = filter_by(plan, inside);
+                return Ok((self.combine(before, (plan, own, false), placed, conjuncts), false));
+            }
+        };
+        if let Some(way) = self.way_to(place, placed, &conjuncts, wanted)? {
+            return self.join_table(before, (place, way), placed, conjuncts);
+        }
+        let (plan, lateral, outer) = self.take_plan(place);
+        if lateral != 0 {
+            let inside = filter_by(plan, conjuncts);
+            let inner_registers = Vec::new();
+            let outer = Box::new(before.unwrap_or(Plan::One));
+            let (inner, kind, condition) = (Box::new(inside), JoinKind::Inner, None);
+            return Ok((Plan::Loop { outer, inner, kind, condition, inner_registers }, false));
+        }
+        let inside = take(&mut conjuncts, |conjunct| conjunct.refers.own & !own == 0);
+        let outer = outer || inside.iter().any(|conjunct| conjunct.refers.outer);
+        let plan = filter_by(plan, inside);
+        Ok((self.combine(before, (plan, own, outer), placed, conjuncts), false))
+    }
+
+    fn take_plan(&mut self, relation: usize) -> (Plan, Relations, bool) {
+        match &mut self.level().relations[relation].rows {
+            Rows::Plan { plan, lateral, outer, .. } => (*plan.take().unwrap_or_default(), *lateral, *outer),
+            _ => (Plan::One, 0, false),
+        }
+    }
+
+    fn join_table(
+        &mut self,
+        before: Option<Plan>,
+        (place, way): (usize, Way),
+        placed: Relations,
+        conjuncts: Vec<Conjunct>,
+    ) -> Result<(Plan, bool), StatementError> {
+        let own: Relations = 1 << place;
+        let is_by_others = way.used.iter().any(|used| conjuncts[*used].refers.own & !own != 0);
+        let mut ahead = Vec::new();
+        let mut left = Vec::new();
+        for (number, mut conjunct) in conjuncts.into_iter().enumerate() {
+            if way.used.contains(&number) {
+                // What the path needs is known before the table is looked at.
+                ahead.append(&mut conjunct.applied);
+            } else {
+                left.push(conjunct);
+            }
+        }
+        if before.is_none() || is_by_others || !ahead.is_empty() {
+            let plain = take(&mut left, |conjunct| conjunct.applied.is_empty());
+            let scan = self.scan(place, way.path, all(plain.into_iter().map(|own| own.condition)));
+            let inner = filter_by(scan, left);
+            let outer = match before {
+                None if ahead.is_empty() => return Ok((inner, way.ordered)),
+                None => Plan::One,
+                Some(plan) => plan,
+            };
+            let outer = Box::new(apply_all(ahead, outer));
+            let (inner, kind, condition) = (Box::new(inner), JoinKind::Inner, None);
+            return Ok((
+                Plan::Loop { outer, inner, kind, condition, inner_registers: Vec::new() },
+                way.ordered,
+            ));
+        }
+        let mut inside = take(&mut left, |conjunct| conjunct.refers.own & !own == 0);
+        let outer = inside.iter().any(|conjunct| conjunct.refers.outer) || self.is_by_outer(&way);
+        let plain = take(&mut inside, |conjunct| conjunct.applied.is_empty());
+        let scan = self.scan(place, way.path, all(plain.into_iter().map(|own| own.condition)));
+        let plan = filter_by(scan, inside);
+        Ok((self.combine(before, (plan, own, outer), placed, left), false))
+    }
+
+    /// Whether a path depends on more than constants. Such rows are not kept from one row of the outer query to the next.
+    fn is_by_outer(&self, way: &Way) -> bool {
+        !way.used.is_empty() && self.queries.levels.len() > 1
+    }
+
+    /// Joins rows with those of another plan that does not depend on them.
+    fn combine(
+        &mut self,
+        before: Option<Plan>,
+        (plan, own, outer): (Plan, Relations, bool),
+        placed: Relations,
+        conjuncts: Vec<Conjunct>,
+    ) -> Plan {
+        let Some(before) = before else { return filter_by(plan, conjuncts) };
+        let mut keys = Vec::new();
+        let mut others = Vec::new();
+        for conjunct in conjuncts {
+            match conjunct.as_key(placed, own) {
+                Some(key) => keys.push(key),
+                None => others.push(conjunct),
+            }
+        }
+        let (before, build_registers) = (Box::new(before), self.set_registers(own));
+        let joined = if keys.is_empty() {
+            let inner = Box::new(self.keep(plan, own, outer));
+            let (kind, inner_registers) = (JoinKind::Inner, build_registers);
+            Plan::Loop { outer: before, inner, kind, condition: None, inner_registers }
+        } else {
+            Plan::Hash {
+                probe: before,
+                build: Box::new(plan),
+                keys,
+                kind: JoinKind::Inner,
+                condition: None,
+                probe_registers: Vec::new(),
+                build_registers,
+            }
+        };
+        filter_by(joined, others)
+    }
+
+    /// Rows that are read more than once: kept, unless they may differ from one time to the next.
+    fn keep(&mut self, plan: Plan, own: Relations, outer: bool) -> Plan {
+        if outer || matches!(plan, Plan::Named { .. } | Plan::Values { .. }) {
+            return plan;
+        }
+        let registers = self.set_registers(own);
+        Plan::Keep { slot: self.new_slot(), input: Box::new(plan), registers }
+    }
+
+    /// A left or full join, and the relations in it. Of `above` it takes what may be asked of its left side alone.
+    fn outer_join(
+        &mut self,
+        join: OuterJoin,
+        above: &mut Vec<Conjunct>,
+    ) -> Result<(Plan, Relations), StatementError> {
+        let OuterJoin { kind, left, mut left_conjuncts, right, mut right_conjuncts, mut condition } = join;
+        let relations = |sources: &[Source]| sources.iter().map(Source::relations).fold(0, |a, b| a | b);
+        let (left_relations, right_relations) = (relations(&left), relations(&right));
+        let both = left_relations | right_relations;
+        if kind == JoinKind::Left {
+            left_conjuncts
+                .append(&mut take(above, |own| own.refers.own != 0 && own.refers.own & !left_relations == 0));
+            right_conjuncts.append(&mut take(&mut condition, |own| {
+                own.refers.own != 0 && own.refers.own & !right_relations == 0
+            }));
+        }
+        let (outer, _) = self.join_all(left, left_conjuncts, None)?;
+        let is_lateral = self.is_lateral(&right);
+        if let (JoinKind::Left, [Source::Relation(place)]) = (kind, right.as_slice())
+            && self.table_of(*place).is_some()
+        {
+            right_conjuncts.append(&mut condition);
+            let way = self.way_to(*place, left_relations, &right_conjuncts, None)?;
+            let way = way.filter(|way| {
+                way.used.iter().any(|used| right_conjuncts[*used].refers.own & left_relations != 0)
+            });
+            if let Some(way) = way {
+                let (inner, _) = self.join_table(None, (*place, way), left_relations, right_conjuncts)?;
+                let inner_registers = self.set_registers(right_relations);
+                let (outer, inner) = (Box::new(outer), Box::new(inner));
+                return Ok((Plan::Loop { outer, inner, kind, condition: None, inner_registers }, both));
+            }
+            condition = take(&mut right_conjuncts, |own| own.refers.own & !right_relations != 0);
+        }
+        let mut keys = Vec::new();
+        let mut others = Vec::new();
+        for conjunct in condition {
+            match conjunct.as_key(left_relations, right_relations) {
+                Some(key) if !is_lateral => keys.push(key),
+                _ => others.push(conjunct),
+            }
+        }
+        let has_subqueries = others.iter().any(|own| !own.applied.is_empty());
+        if kind == JoinKind::Full && (keys.is_empty() || has_subqueries) {
+            let node = self.source.file.syntax().clone();
+            return Err(self.unsupported(&node, "FULL JOIN without an equality of columns of both sides"));
+        }
+        let is_outer = right_conjuncts.iter().any(|own| own.refers.outer) || is_lateral;
+        let (inner, _) = self.join_all(right, right_conjuncts, None)?;
+        let inner_registers = self.set_registers(right_relations);
+        if keys.is_empty() || has_subqueries {
+            // Where there are subqueries, keys are conditions as well.
+            let equal = keys.into_iter().map(|JoinKey { class, probe, build }| Expression::Compare {
+                operator: CompareOperator::Equal,
+                class,
+                operands: Box::new([probe, build]),
+            });
+            let kept = self.keep(inner, right_relations, is_outer || self.queries.levels.len() > 1);
+            let inner = Box::new(filter_by(filter(kept, all(equal)), others));
+            let outer = Box::new(outer);
+            return Ok((Plan::Loop { outer, inner, kind, condition: None, inner_registers }, both));
+        }
+        let plan = Plan::Hash {
+            probe: Box::new(outer),
+            build: Box::new(inner),
+            keys,
+            kind,
+            condition: all(others.into_iter().map(|own| own.condition)),
+            probe_registers: self.set_registers(left_relations),
+            build_registers: inner_registers,
+        };
+        Ok((plan, both))
+    }
+
+    fn is_lateral(&self, sources: &[Source]) -> bool {
+        let level = self.queries.levels.last().expect("a query is being planned");
+        sources.iter().any(|source| match source {
+            Source::Relation(place) => {
+                matches!(level.relations[*place].rows, Rows::Plan { lateral, .. } if lateral != 0)
+            }
+            Source::Join(_) => false,
+        })
+    }
+}
+
+fn is_row(expression: &ast::Expr) -> bool {
+    matches!(expression, ast::Expr::TupleExpr(_))
+}

@@ -1,0 +1,493 @@
+//! Queries beyond one table at a time → plans (`procedure::query`).
+//!
+//! A level is one SELECT with the relations of its FROM; a subquery is a level above, whose names may mean columns of the
+//! levels below it. All its clauses are bound first, and so it is known which columns are used; then the plan is made:
+//! conditions go down to the relations that they speak of, and relations are joined one after the other (`join.rs`).
+
+mod compound;
+mod from;
+mod join;
+pub(crate) mod select;
+mod subquery;
+mod write;
+
+use crate::binder::{Binder, Typed};
+use crate::error::StatementError;
+use catalog::{Table, Type};
+use procedure::query::{OutputColumn, Plan, Query, Question, SlotId, Subquery};
+use procedure::{Expression, OperationKind, Procedure, QueryOperation, Register, SqlError, Statement};
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Most relations of one FROM.
+const MOST_RELATIONS: usize = 64;
+/// Deepest nesting of queries.
+const MOST_LEVELS: usize = 64;
+
+/// Relations of a level, a bit each.
+pub(crate) type Relations = u64;
+
+/// What a relation's rows are.
+#[derive(Debug)]
+pub(crate) enum Rows {
+    /// A table's.
+    Table {
+        table: Arc<Table>,
+        /// The first of as many registers as it has columns.
+        registers: Register,
+        /// Columns that are loaded, in the order of their registers.
+        used: Vec<usize>,
+        /// The register that is told which row it is, for whoever writes it.
+        handle: Option<Register>,
+    },
+    /// A plan's.
+    Plan {
+        /// Until it is joined.
+        plan: Option<Box<Plan>>,
+        registers: Vec<Register>,
+        /// The relations of its own level that it refers to.
+        lateral: Relations,
+        /// Whether it refers to levels below.
+        outer: bool,
+    },
+    /// A row that stands in registers already.
+    Row { registers: Register },
+}
+
+/// Something in FROM.
+#[derive(Debug)]
+pub(crate) struct Relation {
+    pub(crate) alias: String,
+    pub(crate) columns: Vec<(String, Type)>,
+    pub(crate) rows: Rows,
+    /// Whether names without a qualifier may mean its columns.
+    pub(crate) is_plain: bool,
+}
+
+/// A column that USING made of two.
+#[derive(Debug)]
+struct Merged {
+    name: String,
+    value: Typed,
+    hides: [(usize, usize); 2],
+}
+
+/// One SELECT, or one statement that writes.
+#[derive(Debug, Default)]
+pub(crate) struct Level {
+    pub(crate) relations: Vec<Relation>,
+    merged: Vec<Merged>,
+    /// Relations that were referred to since this was last emptied.
+    touched: Relations,
+}
+
+/// A query of WITH.
+#[derive(Clone, Debug)]
+pub(crate) struct Named {
+    name: String,
+    slot: SlotId,
+    columns: Vec<(String, Type)>,
+}
+
+/// A bound query: its rows, and the registers of their columns.
+#[derive(Debug, Default)]
+pub(crate) struct Bound {
+    pub(crate) plan: Plan,
+    pub(crate) columns: Vec<OutputColumn>,
+    /// Columns that are a literal whose type is not known, by their places: whoever uses them may give them one.
+    pub(crate) literals: HashMap<usize, Typed>,
+}
+
+impl Bound {
+    /// A column as a value.
+    fn typed(&self, place: usize) -> Typed {
+        let column = &self.columns[place];
+        let known = Typed::Known(Expression::Register(column.register), column.ty);
+        self.literals.get(&place).cloned().unwrap_or(known)
+    }
+}
+
+/// What an expression refers to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct References {
+    /// Relations of its own level.
+    pub(crate) own: Relations,
+    /// Whether levels below.
+    pub(crate) outer: bool,
+}
+
+/// What the binder keeps for queries.
+#[derive(Debug, Default)]
+pub(crate) struct Queries {
+    pub(crate) levels: Vec<Level>,
+    named: Vec<Named>,
+    /// Where the WITH clause stands that is bound already, for all operands of a UNION.
+    bound_with: Option<usize>,
+    slots: u32,
+    /// The lowest level that was referred to since this was last emptied.
+    lowest: Option<usize>,
+    /// Subqueries of the expression in hand, which are evaluated ahead of it; `None` where there may be none.
+    pub(crate) applied: Option<Vec<Applied>>,
+    /// Those of arguments of aggregates.
+    before_group: Vec<Applied>,
+}
+
+/// What is evaluated ahead of an expression.
+#[derive(Debug)]
+pub(crate) enum Applied {
+    Subquery(Box<Subquery>),
+    /// A call of a function of the schema.
+    Call {
+        procedure: Arc<Procedure>,
+        arguments: Vec<Expression>,
+        target: Register,
+    },
+}
+
+impl Applied {
+    /// Where the answer goes.
+    fn targets(&self) -> Vec<Register> {
+        let question = match self {
+            Self::Subquery(subquery) => &subquery.question,
+            Self::Call { target, .. } => return vec![*target],
+        };
+        match question {
+            Question::Values { pairs } => pairs.iter().map(|(_, target)| *target).collect(),
+            Question::Exists { target }
+            | Question::Quantified { target, .. }
+            | Question::Array { target, .. } => vec![*target],
+        }
+    }
+
+    /// A plan with the answer.
+    fn upon(self, input: Plan) -> Plan {
+        match self {
+            Self::Subquery(subquery) => Plan::Apply { input: Box::new(input), subquery },
+            Self::Call { procedure, arguments, target } => {
+                Plan::Call { input: Box::new(input), procedure, arguments, target }
+            }
+        }
+    }
+}
+
+/// A plan with all answers.
+fn apply_all(applied: Vec<Applied>, plan: Plan) -> Plan {
+    applied.into_iter().fold(plan, |plan, own| own.upon(plan))
+}
+
+fn compute(plan: Plan, values: Vec<(Register, Expression)>) -> Plan {
+    if values.is_empty() { plan } else { Plan::Compute { input: Box::new(plan), values } }
+}
+
+impl Relation {
+    fn place_of(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|(own, _)| own == name)
+    }
+
+    /// What its rows set, of what is used.
+    fn set_registers(&self) -> Vec<Register> {
+        match &self.rows {
+            Rows::Table { registers, used, handle, .. } => {
+                let used = (0..used.len() as u32).map(|place| Register(registers.0 + place));
+                used.chain(*handle).collect()
+            }
+            Rows::Plan { registers, .. } => registers.clone(),
+            Rows::Row { .. } => Vec::new(),
+        }
+    }
+}
+
+impl Binder<'_> {
+    /// Binds a query as an operation of its own. `bind` makes its plan.
+    pub(crate) fn bind_query<'q>(
+        &mut self,
+        bind: impl FnOnce(&mut Self) -> Result<Bound, StatementError> + 'q,
+    ) -> Result<Query, StatementError> {
+        let outer = std::mem::take(&mut self.queries);
+        let lifted = self.lifted.take();
+        let aggregates = self.aggregates.take();
+        let row = self.row.take();
+        let bound = bind(self);
+        let slots = self.queries.slots;
+        self.queries = outer;
+        (self.lifted, self.aggregates, self.row) = (lifted, aggregates, row);
+        let Bound { plan, columns, .. } = bound?;
+        self.by_value = true;
+        Ok(Query { plan, columns, slots })
+    }
+
+    /// Binds a statement whose rows go to the client.
+    pub(crate) fn bind_for_client(
+        &mut self,
+        statement: &ast::Stmt,
+        out: &mut Vec<Statement>,
+    ) -> Result<(), StatementError> {
+        let node = statement.syntax();
+        let query = self.bind_query(|binder| match statement {
+            ast::Stmt::Insert(insert) => binder.bind_insert_plan(insert),
+            ast::Stmt::Update(update) => binder.bind_update_plan(update),
+            ast::Stmt::Delete(delete) => binder.bind_delete_plan(delete),
+            _ => match ast::SelectVariant::cast(node.clone()) {
+                Some(query) => binder.bind_variant(&query),
+                None => Err(binder.unsupported(node, "this statement")),
+            },
+        })?;
+        let own = QueryOperation { query, outputs: Vec::new(), strict: false, to_client: true };
+        let operation = self.operation(OperationKind::Query(Box::new(own)), node);
+        out.push(Statement::Execute(operation));
+        Ok(())
+    }
+
+    pub(crate) fn new_slot(&mut self) -> SlotId {
+        self.queries.slots += 1;
+        SlotId(self.queries.slots - 1)
+    }
+
+    fn push_level(&mut self, node: &SyntaxNode) -> Result<(), StatementError> {
+        if self.queries.levels.len() >= MOST_LEVELS {
+            return Err(self.error(node, SqlError::new("54001", "queries are nested too deeply")));
+        }
+        self.queries.levels.push(Level::default());
+        Ok(())
+    }
+
+    fn level(&mut self) -> &mut Level {
+        self.queries.levels.last_mut().expect("a query is being bound")
+    }
+
+    fn add_relation(&mut self, relation: Relation, node: &SyntaxNode) -> Result<usize, StatementError> {
+        let taken = |level: &Level| level.relations.iter().any(|own| own.alias == relation.alias);
+        if !relation.alias.is_empty() && taken(self.level()) {
+            let message = format!("table name \"{}\" specified more than once", relation.alias);
+            return Err(self.error(node, SqlError::new("42712", message)));
+        }
+        let level = self.level();
+        if level.relations.len() >= MOST_RELATIONS {
+            let message = format!("more than {MOST_RELATIONS} relations in one FROM");
+            return Err(self.error(node, SqlError::new("54001", message)));
+        }
+        level.relations.push(relation);
+        Ok(level.relations.len() - 1)
+    }
+
+    /// Adds a table to the level.
+    fn add_table(
+        &mut self,
+        table: &Arc<Table>,
+        alias: String,
+        names: Vec<String>,
+        node: &SyntaxNode,
+    ) -> Result<usize, StatementError> {
+        let mut columns: Vec<(String, Type)> =
+            table.columns.iter().map(|column| (column.name.clone(), column.ty.into())).collect();
+        self.rename(&mut columns, names, &alias, node)?;
+        let registers = self.row_registers(table);
+        let rows = Rows::Table { table: Arc::clone(table), registers, used: Vec::new(), handle: None };
+        self.add_relation(Relation { alias, columns, rows, is_plain: true }, node)
+    }
+
+    /// Gives columns the names of an alias.
+    fn rename(
+        &self,
+        columns: &mut [(String, Type)],
+        names: Vec<String>,
+        alias: &str,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        if names.len() > columns.len() {
+            let message = format!(
+                "table \"{alias}\" has {} columns available but {} columns specified",
+                columns.len(),
+                names.len()
+            );
+            return Err(self.error(node, SqlError::new("42P10", message)));
+        }
+        columns.iter_mut().zip(names).for_each(|((own, _), name)| *own = name);
+        Ok(())
+    }
+
+    /// A column of a relation, as a value.
+    fn column_of_relation(&mut self, level: usize, relation: usize, column: usize) -> Typed {
+        let queries = &mut self.queries;
+        let lowest = queries.lowest.map_or(level, |lowest| lowest.min(level));
+        queries.lowest = Some(lowest);
+        let level = &mut queries.levels[level];
+        level.touched |= 1 << relation;
+        let own = &mut level.relations[relation];
+        let ty = own.columns[column].1;
+        let register = match &mut own.rows {
+            Rows::Table { registers, used, .. } => {
+                let place = used.iter().position(|used| *used == column).unwrap_or_else(|| {
+                    used.push(column);
+                    used.len() - 1
+                });
+                Register(registers.0 + place as u32)
+            }
+            Rows::Plan { registers, .. } => registers[column],
+            Rows::Row { registers } => Register(registers.0 + column as u32),
+        };
+        Typed::Known(Expression::Register(register), ty)
+    }
+
+    /// The relation and column that an expression is, where it is one of the innermost level's tables.
+    fn table_column(&self, expression: &Expression) -> Option<(usize, usize)> {
+        let Expression::Register(register) = expression else { return None };
+        let level = self.queries.levels.last()?;
+        level.relations.iter().enumerate().find_map(|(place, relation)| match &relation.rows {
+            Rows::Table { registers, used, .. } => {
+                let column = register.0.checked_sub(registers.0)? as usize;
+                used.get(column).map(|column| (place, *column))
+            }
+            _ => None,
+        })
+    }
+
+    /// A column by name, of the innermost level that has one.
+    pub(crate) fn find_column(
+        &mut self,
+        qualifier: Option<&str>,
+        name: &str,
+        node: &SyntaxNode,
+    ) -> Result<Option<Typed>, StatementError> {
+        for place in (0..self.queries.levels.len()).rev() {
+            let level = &self.queries.levels[place];
+            if qualifier.is_none()
+                && let Some(merged) = level.merged.iter().position(|own| own.name == name)
+            {
+                return Ok(Some(self.merged_column(place, merged)));
+            }
+            let mut found = None;
+            for (relation, own) in level.relations.iter().enumerate() {
+                let is_meant = match qualifier {
+                    Some(qualifier) => own.alias == qualifier,
+                    None => own.is_plain,
+                };
+                if !is_meant {
+                    continue;
+                }
+                let columns = own.columns.iter().enumerate().filter(|(_, (own, _))| own == name);
+                for (column, _) in columns {
+                    if found.replace((relation, column)).is_some() {
+                        let message = format!("column reference \"{name}\" is ambiguous");
+                        return Err(self.error(node, SqlError::new("42702", message)));
+                    }
+                }
+            }
+            if let Some((relation, column)) = found {
+                return Ok(Some(self.column_of_relation(place, relation, column)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn merged_column(&mut self, level: usize, merged: usize) -> Typed {
+        let Merged { value, hides, .. } = &self.queries.levels[level].merged[merged];
+        let (value, hides) = (value.clone(), *hides);
+        for (relation, column) in hides {
+            self.column_of_relation(level, relation, column);
+        }
+        value
+    }
+
+    /// Whether a qualifier names a relation.
+    pub(crate) fn names_relation(&self, qualifier: &str) -> bool {
+        let mut relations = self.queries.levels.iter().flat_map(|level| &level.relations);
+        relations.any(|own| own.alias == qualifier)
+    }
+
+    /// Runs a binding and tells what it referred to.
+    fn referring<T>(
+        &mut self,
+        bind: impl FnOnce(&mut Self) -> Result<T, StatementError>,
+    ) -> Result<(T, References), StatementError> {
+        let place = self.queries.levels.len() - 1;
+        let touched = std::mem::take(&mut self.queries.levels[place].touched);
+        let lowest = self.queries.lowest.take();
+        let bound = bind(self);
+        let own = std::mem::replace(&mut self.queries.levels[place].touched, touched);
+        self.queries.levels[place].touched |= own;
+        let outer = self.queries.lowest.is_some_and(|lowest| lowest < place);
+        self.queries.lowest = match (lowest, self.queries.lowest) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        Ok((bound?, References { own, outer }))
+    }
+
+    /// Runs a binding, and collects the subqueries of its expressions.
+    fn applying<T>(
+        &mut self,
+        bind: impl FnOnce(&mut Self) -> Result<T, StatementError>,
+    ) -> Result<(T, Vec<Applied>), StatementError> {
+        let outer = self.queries.applied.replace(Vec::new());
+        let bound = bind(self);
+        let applied = std::mem::replace(&mut self.queries.applied, outer).unwrap_or_default();
+        Ok((bound?, applied))
+    }
+
+    /// The names of a list of columns.
+    fn column_names(list: Option<ast::ColumnList>) -> Vec<String> {
+        list.into_iter().flat_map(|list| list.column_names()).map(|name| name.text()).collect()
+    }
+}
+
+/// Whether a SELECT asks no more than one operation on one table can answer.
+pub(crate) fn is_simple(select: &ast::Select, is_table: impl Fn(&str) -> bool) -> bool {
+    use ast::HasSelectTail;
+    let clauses = select.with_clause().is_some()
+        || select.group_by_clause().is_some()
+        || select.having_clause().is_some()
+        || select.window_clause().is_some()
+        || select.fetch_clause().is_some();
+    if clauses {
+        return false;
+    }
+    let distinct = select.select_clause().and_then(|clause| clause.select_quantifier());
+    if let Some(ast::SelectQuantifier::DistinctClause(distinct)) = distinct
+        && (distinct.distinct_on().is_some() || select.order_by_clause().is_some())
+    {
+        return false;
+    }
+    match select.from_clause() {
+        None => {
+            let tail = select.where_clause().is_some() || select.tail_clauses().next().is_some();
+            if tail {
+                return false;
+            }
+        }
+        Some(from) => {
+            let mut items = from.items();
+            let (Some(ast::FromListItem::FromItem(ast::FromItem::RelationFromItem(relation))), None) =
+                (items.next(), items.next())
+            else {
+                return false;
+            };
+            let name = relation.relation_name_ref().and_then(|name| name.path_ref());
+            let renames = relation.alias().is_some_and(|alias| alias.columns().is_some());
+            let samples = relation.tablesample_clause().is_some();
+            if renames || samples || !name.is_some_and(|name| is_table(&crate::types::last_name(&name))) {
+                return false;
+            }
+        }
+    }
+    let with_from = select.from_clause().is_some();
+    !select.syntax().descendants().skip(1).any(|node| {
+        if ast::SelectVariant::can_cast(node.kind()) {
+            return true;
+        }
+        let Some(call) = ast::CallExpr::cast(node) else { return false };
+        let name = match call.expr() {
+            Some(ast::Expr::NameRef(name)) => name.text(),
+            _ => return false,
+        };
+        let is_plain = matches!(name.as_str(), "count" | "sum" | "avg" | "min" | "max");
+        call.filter_clause().is_some()
+            || is_plain && !with_from
+            || matches!(
+                name.as_str(),
+                "string_agg" | "array_agg" | "bool_and" | "bool_or" | "every" | "unnest" | "generate_series"
+            )
+    })
+}

@@ -1,0 +1,561 @@
+//! SELECT: its clauses, bound one after the other, and the plan that they come to.
+
+use super::from::Sources;
+use super::join::Conjunct;
+use super::{Applied, Binder, Bound, Rows, apply_all, compute};
+use crate::binder::Typed;
+use crate::error::StatementError;
+use crate::operators::compare_class;
+use crate::path::WantedOrder;
+use catalog::{ScalarType, Type};
+use procedure::query::{OutputColumn, Plan};
+use procedure::{Aggregate, Expression, Register, SortKey, SqlError};
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode, HasSelectTail};
+use std::collections::HashMap;
+
+/// An item of a SELECT list.
+pub(super) type Item = (String, Typed, SyntaxNode);
+
+/// ORDER BY, OFFSET and LIMIT.
+pub(super) struct Tail {
+    pub(super) sorts: Vec<Sort>,
+    pub(super) offset: Option<Expression>,
+    pub(super) limit: Option<Expression>,
+}
+
+/// One item of ORDER BY.
+pub(crate) struct Sort {
+    pub(crate) expression: ast::Expr,
+    pub(crate) descending: bool,
+    pub(crate) nulls_first: bool,
+}
+
+/// What is bound of a SELECT beyond its FROM and WHERE.
+struct Clauses {
+    outputs: Vec<(String, Expression, Type)>,
+    literals: HashMap<usize, Typed>,
+    keys: Vec<(Register, Expression)>,
+    aggregates: Vec<Aggregate>,
+    having: Option<Expression>,
+    order: Vec<SortKey>,
+    distinct: Distinct,
+    /// What is evaluated before groups are made, and after that.
+    before: Vec<Applied>,
+    after: Vec<Applied>,
+}
+
+enum Distinct {
+    No,
+    Rows,
+    On(Vec<Expression>),
+}
+
+fn place_of(expression: &ast::Expr) -> Option<usize> {
+    let ast::Expr::Literal(literal) = expression else { return None };
+    match literal.kind()? {
+        ast::LitKind::IntNumber(token) => token.text().parse().ok(),
+        _ => None,
+    }
+}
+
+impl Binder<'_> {
+    /// Binds the end of a query. What it counts is known before its rows are.
+    pub(super) fn bind_tail(&mut self, query: &impl HasSelectTail) -> Result<Tail, StatementError> {
+        let node = query.syntax();
+        let sorts = self.bind_sort_list(query.order_by_clause())?;
+        let count = |binder: &mut Self, expression: Option<ast::Expr>| match expression {
+            Some(expression) => binder.bind_as(&expression, ScalarType::BigInt).map(Some),
+            None => Ok(None),
+        };
+        let offset = count(self, query.offset_clause().and_then(|clause| clause.expr()))?;
+        let mut limit = match query.limit_clause().and_then(|clause| clause.limit_value()) {
+            Some(ast::LimitValue::Expr(limit)) => count(self, Some(limit))?,
+            _ => None,
+        };
+        if let Some(fetch) = query.fetch_clause() {
+            if fetch.syntax().text().to_string().to_lowercase().contains("ties") {
+                return Err(self.unsupported(node, "FETCH … WITH TIES"));
+            }
+            limit = match fetch.expr() {
+                Some(limit) => count(self, Some(limit))?,
+                None => Some(Expression::Constant(catalog::Datum::Int(1))),
+            };
+        }
+        Ok(Tail { sorts, offset, limit })
+    }
+
+    pub(crate) fn bind_sort_list(
+        &mut self,
+        clause: Option<ast::OrderByClause>,
+    ) -> Result<Vec<Sort>, StatementError> {
+        let list = clause.and_then(|clause| clause.sort_by_list());
+        list.into_iter()
+            .flat_map(|list| list.sort_bys())
+            .map(|sort| {
+                let descending = match sort.sort_order() {
+                    Some(ast::SortOrder::SortUsing(using)) => {
+                        return Err(self.unsupported(using.syntax(), "ORDER BY … USING"));
+                    }
+                    Some(ast::SortOrder::SortDesc(_)) => true,
+                    _ => false,
+                };
+                let nulls_first = match sort.nulls_order() {
+                    Some(ast::NullsOrder::NullsFirst(_)) => true,
+                    Some(ast::NullsOrder::NullsLast(_)) => false,
+                    None => descending,
+                };
+                let expression = self.part(sort.expr(), sort.syntax())?;
+                Ok(Sort { expression, descending, nulls_first })
+            })
+            .collect()
+    }
+
+    /// A sort key of a value.
+    pub(crate) fn sort_key(
+        &self,
+        value: Expression,
+        ty: Type,
+        (descending, nulls_first): (bool, bool),
+    ) -> SortKey {
+        SortKey { value, class: compare_class(ty.element()), descending, nulls_first }
+    }
+
+    /// Binds SELECT as a level of its own.
+    pub(super) fn bind_select_level(&mut self, select: &ast::Select) -> Result<Bound, StatementError> {
+        let node = select.syntax();
+        if let Some(window) = select.window_clause() {
+            return Err(self.unsupported(window.syntax(), "WINDOW"));
+        }
+        let names = self.queries.names();
+        let named = self.bind_with(select.with_clause())?;
+        self.push_level(node)?;
+        let aggregates = self.aggregates.take();
+        let before = std::mem::take(&mut self.queries.before_group);
+        let bound = self.bind_clauses(select);
+        (self.aggregates, self.queries.before_group) = (aggregates, before);
+        self.queries.levels.pop();
+        self.queries.forget_names(names);
+        let bound = bound?;
+        Ok(Bound { plan: Self::with(named, bound.plan), ..bound })
+    }
+
+    fn bind_clauses(&mut self, select: &ast::Select) -> Result<Bound, StatementError> {
+        let items = select.from_clause().into_iter().flat_map(|from| from.items());
+        let Sources { sources, mut conjuncts } = self.bind_from_list(items)?;
+        if let Some(condition) = select.where_clause().and_then(|clause| clause.expr()) {
+            self.bind_conjuncts(condition, &mut conjuncts)?;
+        }
+        let tail = self.bind_tail(select)?;
+        let clauses = self.bind_outputs(select, &tail)?;
+        let grouped = !clauses.keys.is_empty() || !clauses.aggregates.is_empty();
+        let wanted = match &clauses.distinct {
+            Distinct::No if !grouped && sources.len() == 1 => self.order_by_index(&clauses.order),
+            _ => None,
+        };
+        let (plan, ordered) = self.join_all(sources, conjuncts, wanted.as_ref())?;
+        let is_sorted = ordered && wanted.is_some();
+        Ok(self.finish_select(plan, clauses, is_sorted, tail))
+    }
+
+    fn bind_outputs(&mut self, select: &ast::Select, tail: &Tail) -> Result<Clauses, StatementError> {
+        let node = select.syntax();
+        let clause = self.part(select.select_clause(), node)?;
+        let list: Vec<ast::Target> =
+            clause.target_list().into_iter().flat_map(|list| list.targets()).collect();
+        // Keys of groups first: they know nothing of aggregates.
+        let mut keys = Vec::new();
+        let mut before = Vec::new();
+        for group in select
+            .group_by_clause()
+            .and_then(|own| own.group_by_list())
+            .into_iter()
+            .flat_map(|l| l.group_bys())
+        {
+            let ast::GroupBy::GroupingExpr(group) = &group else {
+                return Err(self.unsupported(group.syntax(), "GROUPING SETS, CUBE or ROLLUP"));
+            };
+            let expression = self.part(group.expr(), group.syntax())?;
+            let expression = self.meant_by_group(expression, &list)?;
+            let bind = |binder: &mut Self| binder.bind(&expression);
+            let (typed, mut applied) = self.applying(bind)?;
+            before.append(&mut applied);
+            let (value, ty) = self.settle(typed, None, expression.syntax())?;
+            let register = match Self::register_of(&value) {
+                Some(register) => register,
+                None => self.new_register(ty),
+            };
+            if !keys.iter().any(|(known, _)| *known == register) {
+                keys.push((register, value));
+            }
+        }
+        self.aggregates = Some(Vec::new());
+        let mut literals = HashMap::new();
+        let bind = |binder: &mut Self| {
+            let items = binder.bind_targets(clause.target_list(), node)?;
+            let mut outputs = Vec::new();
+            for (place, (name, item, item_node)) in items.into_iter().enumerate() {
+                if matches!(item, Typed::Null | Typed::Literal(_)) {
+                    literals.insert(place, item.clone());
+                }
+                let (value, ty) = binder.settle(item, None, &item_node)?;
+                outputs.push((name, value, ty));
+            }
+            let having = select.having_clause().and_then(|clause| clause.expr());
+            let having = having.map(|condition| binder.bind_condition(&condition)).transpose()?;
+            let order = binder.bind_order(&tail.sorts, &outputs)?;
+            let distinct = binder.bind_distinct(&clause, &outputs)?;
+            Ok((outputs, having, order, distinct))
+        };
+        let ((mut outputs, mut having, mut order, mut distinct), after) = self.applying(bind)?;
+        let aggregates = self.aggregates.take().unwrap_or_default();
+        before.append(&mut self.queries.before_group);
+        let grouped = !keys.is_empty() || !aggregates.is_empty() || having.is_some();
+        if grouped {
+            self.add_dependent_keys(&mut keys);
+            let mut all: Vec<&mut Expression> = outputs.iter_mut().map(|(_, value, _)| value).collect();
+            all.extend(&mut having);
+            all.extend(order.iter_mut().map(|key| &mut key.value));
+            if let Distinct::On(values) = &mut distinct {
+                all.extend(values);
+            }
+            for expression in all {
+                replace_keys(expression, &keys);
+                self.refuse_ungrouped(expression, &keys, &aggregates, node)?;
+            }
+        }
+        if matches!(distinct, Distinct::Rows) {
+            let is_output = |key: &SortKey| outputs.iter().any(|(_, value, _)| *value == key.value);
+            if !order.iter().all(is_output) {
+                let message = "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
+                return Err(self.error(node, SqlError::new("42P10", message)));
+            }
+        }
+        if grouped && keys.is_empty() && aggregates.is_empty() {
+            return Err(self.unsupported(node, "HAVING without aggregates or GROUP BY"));
+        }
+        Ok(Clauses { outputs, literals, keys, aggregates, having, order, distinct, before, after })
+    }
+
+    /// What an item of GROUP BY stands for: a place in the list, a column, or else a name in the list.
+    fn meant_by_group(
+        &mut self,
+        expression: ast::Expr,
+        list: &[ast::Target],
+    ) -> Result<ast::Expr, StatementError> {
+        let node = expression.syntax().clone();
+        if let Some(place) = place_of(&expression) {
+            return match list.get(place.wrapping_sub(1)).and_then(|target| target.expr()) {
+                Some(meant) => Ok(meant),
+                None => {
+                    let message = format!("GROUP BY position {place} is not in select list");
+                    Err(self.error(&node, SqlError::new("42P10", message)))
+                }
+            };
+        }
+        let ast::Expr::NameRef(name) = &expression else { return Ok(expression) };
+        let name = name.text();
+        let is_column =
+            self.level().relations.iter().any(|own| own.is_plain && own.place_of(&name).is_some());
+        let named = |target: &&ast::Target| {
+            let own = target.as_name().and_then(|name| name.name()).map(|name| name.text());
+            own.as_deref() == Some(&name)
+        };
+        match list.iter().find(named).and_then(|target| target.expr()) {
+            Some(meant) if !is_column => Ok(meant),
+            _ => Ok(expression),
+        }
+    }
+
+    /// ORDER BY: places and names of outputs, or expressions.
+    fn bind_order(
+        &mut self,
+        sorts: &[Sort],
+        outputs: &[(String, Expression, Type)],
+    ) -> Result<Vec<SortKey>, StatementError> {
+        let mut keys = Vec::new();
+        for sort in sorts {
+            let node = sort.expression.syntax();
+            let output = match (&sort.expression, place_of(&sort.expression)) {
+                (_, Some(place)) => match outputs.get(place.wrapping_sub(1)) {
+                    Some(output) => Some(output),
+                    None => {
+                        let message = format!("ORDER BY position {place} is not in select list");
+                        return Err(self.error(node, SqlError::new("42P10", message)));
+                    }
+                },
+                (ast::Expr::NameRef(name), _) => {
+                    let name = name.text();
+                    let mut found = outputs.iter().filter(|(own, ..)| *own == name);
+                    let first = found.next();
+                    if let (Some((_, value, _)), true) = (first, first.is_some())
+                        && found.any(|(_, other, _)| other != value)
+                    {
+                        let message = format!("ORDER BY \"{name}\" is ambiguous");
+                        return Err(self.error(node, SqlError::new("42702", message)));
+                    }
+                    first
+                }
+                _ => None,
+            };
+            let (value, ty) = match output {
+                Some((_, value, ty)) => (value.clone(), *ty),
+                None => {
+                    let typed = self.bind(&sort.expression)?;
+                    self.settle(typed, None, node)?
+                }
+            };
+            keys.push(self.sort_key(value, ty, (sort.descending, sort.nulls_first)));
+        }
+        Ok(keys)
+    }
+
+    fn bind_distinct(
+        &mut self,
+        clause: &ast::SelectClause,
+        outputs: &[(String, Expression, Type)],
+    ) -> Result<Distinct, StatementError> {
+        let Some(ast::SelectQuantifier::DistinctClause(distinct)) = clause.select_quantifier() else {
+            return Ok(Distinct::No);
+        };
+        let Some(on) = distinct.distinct_on() else { return Ok(Distinct::Rows) };
+        let mut values = Vec::new();
+        for expression in on.exprs() {
+            let named = match &expression {
+                ast::Expr::NameRef(name) => {
+                    let name = name.text();
+                    outputs.iter().find(|(own, ..)| *own == name)
+                }
+                _ => place_of(&expression).and_then(|place| outputs.get(place.wrapping_sub(1))),
+            };
+            values.push(match named {
+                Some((_, value, _)) => value.clone(),
+                None => {
+                    let typed = self.bind(&expression)?;
+                    self.settle(typed, None, expression.syntax())?.0
+                }
+            });
+        }
+        Ok(Distinct::On(values))
+    }
+
+    /// Where the primary key of a table is among the keys, its other columns follow from it.
+    fn add_dependent_keys(&mut self, keys: &mut Vec<(Register, Expression)>) {
+        for relation in &self.level().relations {
+            let Rows::Table { table, registers, used, .. } = &relation.rows else { continue };
+            let register = |place: usize| Register(registers.0 + place as u32);
+            let is_key = |column: &usize| {
+                let place = used.iter().position(|used| used == column);
+                place.is_some_and(|place| keys.iter().any(|(own, _)| *own == register(place)))
+            };
+            if !table.primary().columns.iter().all(is_key) {
+                continue;
+            }
+            for place in 0..used.len() {
+                if !keys.iter().any(|(own, _)| *own == register(place)) {
+                    keys.push((register(place), Expression::Register(register(place))));
+                }
+            }
+        }
+    }
+
+    /// After grouping there are keys and aggregates, and what other levels give.
+    fn refuse_ungrouped(
+        &self,
+        expression: &Expression,
+        keys: &[(Register, Expression)],
+        aggregates: &[Aggregate],
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        let Some(level) = self.queries.levels.last() else { return Ok(()) };
+        let mut stray = None;
+        expression.walk(&mut |part| {
+            let Expression::Register(register) = part else { return };
+            let known = keys.iter().any(|(own, _)| own == register)
+                || aggregates.iter().any(|own| own.target == *register);
+            if known {
+                return;
+            }
+            for relation in &level.relations {
+                let column = match &relation.rows {
+                    Rows::Table { registers, used, .. } => {
+                        let place = register.0.checked_sub(registers.0).map(|place| place as usize);
+                        place.and_then(|place| used.get(place).copied())
+                    }
+                    Rows::Plan { registers, .. } => registers.iter().position(|own| own == register),
+                    Rows::Row { .. } => None,
+                };
+                if let Some(column) = column {
+                    stray = Some(format!("{}.{}", relation.alias, relation.columns[column].0));
+                }
+            }
+        });
+        match stray {
+            None => Ok(()),
+            Some(column) => {
+                let message = format!(
+                    "column \"{column}\" must appear in the GROUP BY clause or be used in an aggregate function"
+                );
+                Err(self.error(node, SqlError::new("42803", message)))
+            }
+        }
+    }
+
+    /// The order as columns of the only table, when it is one that an index could give.
+    fn order_by_index(&self, order: &[SortKey]) -> Option<WantedOrder> {
+        let level = self.queries.levels.last()?;
+        let [relation] = level.relations.as_slice() else { return None };
+        let Rows::Table { table, .. } = &relation.rows else { return None };
+        if order.is_empty() {
+            return None;
+        }
+        order
+            .iter()
+            .map(|key| {
+                let (_, column) = self.table_column(&key.value)?;
+                let natural = !table.columns[column].nullable || key.nulls_first == key.descending;
+                natural.then_some((column, key.descending))
+            })
+            .collect()
+    }
+
+    fn finish_select(&mut self, plan: Plan, clauses: Clauses, is_sorted: bool, tail: Tail) -> Bound {
+        let Clauses { outputs, literals, keys, aggregates, having, mut order, distinct, before, after } =
+            clauses;
+        let mut plan = apply_all(before, plan);
+        if !keys.is_empty() || !aggregates.is_empty() {
+            plan = Plan::Group { input: Box::new(plan), keys, aggregates };
+        }
+        plan = apply_all(after, plan);
+        if let Some(having) = having {
+            plan = plan.filter(having);
+        }
+        let mut columns: Vec<OutputColumn> = Vec::new();
+        let mut values = Vec::new();
+        for (name, value, ty) in outputs {
+            let own = Self::register_of(&value);
+            let register = match own.filter(|own| !columns.iter().any(|other| other.register == *own)) {
+                Some(register) => register,
+                None => {
+                    let register = self.new_register(ty);
+                    order.iter_mut().filter(|key| key.value == value).for_each(|key| {
+                        key.value = Expression::Register(register);
+                    });
+                    values.push((register, value));
+                    register
+                }
+            };
+            columns.push(OutputColumn { name, ty, register });
+        }
+        let mut registers: Vec<Register> = columns.iter().map(|column| column.register).collect();
+        let on = match distinct {
+            Distinct::On(on) => {
+                // They are compared once rows are sorted.
+                on.into_iter()
+                    .map(|value| {
+                        let register = Self::register_of(&value).unwrap_or_else(|| {
+                            let register = self.new_register(ScalarType::Text);
+                            values.push((register, value));
+                            register
+                        });
+                        if !registers.contains(&register) {
+                            registers.push(register);
+                        }
+                        Expression::Register(register)
+                    })
+                    .collect()
+            }
+            Distinct::Rows => {
+                plan = compute(plan, std::mem::take(&mut values));
+                let values = registers.iter().map(|register| Expression::Register(*register)).collect();
+                plan = Plan::Distinct { input: Box::new(plan), values };
+                Vec::new()
+            }
+            Distinct::No => Vec::new(),
+        };
+        plan = compute(plan, values);
+        let Tail { offset, limit, .. } = tail;
+        if !order.is_empty() && !is_sorted {
+            let wanted = if on.is_empty() { [offset.clone(), limit.clone()] } else { [None, None] };
+            plan = Plan::Sort { input: Box::new(plan), keys: order, registers, wanted };
+        }
+        if !on.is_empty() {
+            plan = Plan::Distinct { input: Box::new(plan), values: on };
+        }
+        Bound { plan: limited(plan, offset, limit), columns, literals }
+    }
+
+    /// The columns that `*` stands for, of all relations or of one.
+    pub(crate) fn star(
+        &mut self,
+        qualifier: Option<&str>,
+        node: &SyntaxNode,
+    ) -> Result<Vec<Item>, StatementError> {
+        let place = self.queries.levels.len() - 1;
+        let mut found = Vec::new();
+        let level = &self.queries.levels[place];
+        if qualifier.is_none() {
+            for merged in 0..level.merged.len() {
+                found.push((level.merged[merged].name.clone(), Err(merged)));
+            }
+        }
+        for (relation, own) in level.relations.iter().enumerate() {
+            let is_meant = match qualifier {
+                Some(qualifier) => own.alias == qualifier,
+                None => own.is_plain,
+            };
+            for column in 0..if is_meant { own.columns.len() } else { 0 } {
+                let is_hidden = level.merged.iter().any(|own| own.hides.contains(&(relation, column)));
+                if qualifier.is_some() || !is_hidden {
+                    found.push((own.columns[column].0.clone(), Ok((relation, column))));
+                }
+            }
+        }
+        if found.is_empty() {
+            return Err(match qualifier {
+                Some(name) => {
+                    let message = format!("missing FROM-clause entry for table \"{name}\"");
+                    self.error(node, SqlError::new("42P01", message))
+                }
+                None => self.syntax(node, "SELECT * with no tables specified is not valid"),
+            });
+        }
+        let typed = |(name, at): (String, Result<(usize, usize), usize>)| {
+            let typed = match at {
+                Ok((relation, column)) => self.column_of_relation(place, relation, column),
+                Err(merged) => self.merged_column(place, merged),
+            };
+            (name, typed, node.clone())
+        };
+        Ok(found.into_iter().map(typed).collect())
+    }
+
+    /// A set of conditions of a statement that writes.
+    pub(super) fn bind_where(
+        &mut self,
+        condition: Option<ast::Expr>,
+        conjuncts: &mut Vec<Conjunct>,
+    ) -> Result<(), StatementError> {
+        match condition {
+            Some(condition) => self.bind_conjuncts(condition, conjuncts),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Rows without the first ones, and at most so many.
+pub(super) fn limited(plan: Plan, offset: Option<Expression>, limit: Option<Expression>) -> Plan {
+    if offset.is_none() && limit.is_none() {
+        return plan;
+    }
+    Plan::Limit { input: Box::new(plan), offset, limit }
+}
+
+/// Puts keys of groups in the place of the expressions that they are.
+fn replace_keys(expression: &mut Expression, keys: &[(Register, Expression)]) {
+    if let Some((register, _)) = keys.iter().find(|(_, key)| key == expression) {
+        *expression = Expression::Register(*register);
+        return;
+    }
+    expression.operands_mut().into_iter().for_each(|operand| replace_keys(operand, keys));
+}

@@ -1,0 +1,200 @@
+//! Subqueries in expressions: each is evaluated ahead of the expression, and its answer is a register.
+
+use super::{Applied, Binder, Bound};
+use crate::binder::Typed;
+use crate::error::StatementError;
+use crate::operators::boolean;
+use catalog::{ScalarType, Type};
+use procedure::query::{Plan, Question, Subquery};
+use procedure::{CompareOperator, Expression, OperationKind, QueryOperation, Register, SqlError, Statement};
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+
+impl Binder<'_> {
+    /// Binds what an aggregate computes. Its subqueries are evaluated before rows are grouped.
+    pub(crate) fn before_groups<T>(
+        &mut self,
+        bind: impl FnOnce(&mut Self) -> Result<T, StatementError>,
+    ) -> Result<T, StatementError> {
+        if self.queries.applied.is_none() {
+            return bind(self);
+        }
+        let (bound, mut applied) = self.applying(bind)?;
+        self.queries.before_group.append(&mut applied);
+        Ok(bound)
+    }
+
+    /// The query inside parentheses, if that is what they hold.
+    pub(crate) fn query_of(paren: &ast::ParenExpr) -> Option<ast::SelectVariant> {
+        paren.syntax().children().find_map(ast::SelectVariant::cast)
+    }
+
+    /// Binds a query inside an expression, and whether it refers to the queries around it.
+    fn bind_inner_query(&mut self, query: &ast::SelectVariant) -> Result<(Bound, bool), StatementError> {
+        let depth = self.queries.levels.len();
+        let lowest = self.queries.lowest.take();
+        let aggregates = self.aggregates.take();
+        let bound = self.bind_variant(query);
+        self.aggregates = aggregates;
+        let outer = self.queries.lowest.is_some_and(|lowest| lowest < depth);
+        self.queries.lowest = match (lowest, self.queries.lowest) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        Ok((bound?, outer))
+    }
+
+    /// Puts a subquery ahead of the expression in hand.
+    fn apply(
+        &mut self,
+        plan: Plan,
+        question: Question,
+        depends: bool,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        let kept = if depends { None } else { Some(self.new_slot()) };
+        match &mut self.queries.applied {
+            Some(applied) => applied.push(Applied::Subquery(Box::new(Subquery { plan, question, kept }))),
+            None => return Err(self.unsupported(node, "a subquery here")),
+        }
+        Ok(())
+    }
+
+    /// In a statement of a procedure, a subquery is a query of its own before the statement. `bind` gives its answer.
+    fn lifting(
+        &mut self,
+        node: &SyntaxNode,
+        bind: impl FnOnce(&mut Self) -> Result<Typed, StatementError>,
+    ) -> Result<Typed, StatementError> {
+        if self.queries.applied.is_some() {
+            return bind(self);
+        }
+        if self.lifted.is_none() || self.row.is_some() {
+            return Err(self.unsupported(node, "a subquery here"));
+        }
+        let mut answer = None;
+        let query = self.bind_query(|binder| {
+            let (typed, applied) = binder.applying(bind)?;
+            answer = Some(typed);
+            Ok(Bound { plan: super::apply_all(applied, Plan::One), ..Bound::default() })
+        })?;
+        let Some(Typed::Known(Expression::Register(from), ty)) = answer else {
+            unreachable!("the answer of a subquery stands in a register")
+        };
+        let target = self.new_register(ty);
+        let outputs = vec![(target, Expression::Register(from))];
+        let found = self.found;
+        let kind = OperationKind::Query(Box::new(QueryOperation {
+            query,
+            outputs,
+            strict: false,
+            to_client: false,
+        }));
+        // FOUND is of statements, not of expressions.
+        let hidden = self.new_register(ScalarType::Boolean);
+        self.found = Some(hidden);
+        let operation = self.operation(kind, node);
+        self.found = found;
+        if let Some(lifted) = &mut self.lifted {
+            lifted.push(Statement::Execute(operation));
+        }
+        Ok(Typed::Known(Expression::Register(target), ty))
+    }
+
+    fn only_column(&self, bound: &Bound, node: &SyntaxNode) -> Result<(Register, Type), StatementError> {
+        match bound.columns.as_slice() {
+            [column] => Ok((column.register, column.ty)),
+            _ => {
+                let error = SqlError::new("42601", "subquery must return only one column");
+                Err(self.error(node, error))
+            }
+        }
+    }
+
+    /// `(SELECT …)` as a value.
+    pub(crate) fn bind_scalar_query(
+        &mut self,
+        query: &ast::SelectVariant,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        self.lifting(node, |binder| {
+            let (bound, depends) = binder.bind_inner_query(query)?;
+            let (from, ty) = binder.only_column(&bound, node)?;
+            let target = binder.new_register(ty);
+            binder.apply(bound.plan, Question::Values { pairs: vec![(from, target)] }, depends, node)?;
+            Ok(Typed::Known(Expression::Register(target), ty))
+        })
+    }
+
+    /// `(SELECT a, b …)` as values of several columns.
+    pub(super) fn bind_row_query(
+        &mut self,
+        query: &ast::SelectVariant,
+        node: &SyntaxNode,
+    ) -> Result<Vec<Typed>, StatementError> {
+        let (bound, depends) = self.bind_inner_query(query)?;
+        let (mut pairs, mut typed) = (Vec::new(), Vec::new());
+        for column in &bound.columns {
+            let target = self.new_register(column.ty);
+            pairs.push((column.register, target));
+            typed.push(Typed::Known(Expression::Register(target), column.ty));
+        }
+        self.apply(bound.plan, Question::Values { pairs }, depends, node)?;
+        Ok(typed)
+    }
+
+    /// EXISTS (SELECT …).
+    pub(crate) fn bind_exists(
+        &mut self,
+        query: &ast::SelectVariant,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        self.lifting(node, |binder| {
+            let (bound, depends) = binder.bind_inner_query(query)?;
+            let target = binder.new_register(ScalarType::Boolean);
+            binder.apply(bound.plan, Question::Exists { target }, depends, node)?;
+            Ok(boolean(Expression::Register(target)))
+        })
+    }
+
+    /// ARRAY(SELECT …).
+    pub(crate) fn bind_array_query(
+        &mut self,
+        query: &ast::SelectVariant,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        self.lifting(node, |binder| {
+            let (bound, depends) = binder.bind_inner_query(query)?;
+            let (value, ty) = binder.only_column(&bound, node)?;
+            let Type::Scalar(element) = ty else {
+                return Err(binder.unsupported(node, "an array of arrays"));
+            };
+            let ty = Type::Array(element);
+            let target = binder.new_register(ty);
+            binder.apply(bound.plan, Question::Array { value, target }, depends, node)?;
+            Ok(Typed::Known(Expression::Register(target), ty))
+        })
+    }
+
+    /// `value operator ANY (SELECT …)`, or ALL; IN is `= ANY`.
+    pub(crate) fn bind_quantified(
+        &mut self,
+        value: &ast::Expr,
+        (operator, all): (CompareOperator, bool),
+        query: &ast::SelectVariant,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        self.lifting(node, |binder| {
+            let value = binder.bind(value)?;
+            let (bound, depends) = binder.bind_inner_query(query)?;
+            let (from, ty) = binder.only_column(&bound, node)?;
+            let row = Typed::Known(Expression::Register(from), ty);
+            let (class, operands) = binder.comparable(value, row, node)?;
+            let [value, row] = *operands;
+            let target = binder.new_register(ScalarType::Boolean);
+            let question = Question::Quantified { target, operator, class, value, row, all };
+            binder.apply(bound.plan, question, depends, node)?;
+            Ok(boolean(Expression::Register(target)))
+        })
+    }
+}

@@ -1,0 +1,491 @@
+//! INSERT, UPDATE and DELETE as plans: with WITH, FROM, ON CONFLICT, RETURNING, rows of queries.
+
+use super::from::{Source, Sources};
+use super::select::Item;
+use super::{Binder, Bound, Relation, Rows, apply_all, compute};
+use crate::binder::{RowScope, Typed};
+use crate::error::StatementError;
+use crate::types::last_name;
+use catalog::{ScalarType, Table, Type};
+use procedure::query::{ConflictUpdate, Delete, Insert, OnConflict, OutputColumn, Plan, Update};
+use procedure::{Check, Expression, Register, SqlError};
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+use std::sync::Arc;
+
+/// Values of columns that are set.
+type Assignments = Vec<(usize, Expression)>;
+
+fn is_default(expression: &ast::Expr) -> bool {
+    matches!(expression, ast::Expr::Literal(literal) if matches!(literal.kind(), Some(ast::LitKind::Default(_))))
+}
+
+impl Binder<'_> {
+    /// Binds a statement that writes inside a level of its own, with the names of its WITH.
+    fn writing(
+        &mut self,
+        with: Option<ast::WithClause>,
+        node: &SyntaxNode,
+        bind: impl FnOnce(&mut Self) -> Result<Bound, StatementError>,
+    ) -> Result<Bound, StatementError> {
+        let names = self.queries.names();
+        let named = self.bind_with(with)?;
+        self.push_level(node)?;
+        let bound = bind(self);
+        self.queries.levels.pop();
+        self.queries.forget_names(names);
+        let bound = bound?;
+        Ok(Bound { plan: Self::with(named, bound.plan), ..bound })
+    }
+
+    /// RETURNING, of a row that stands in registers, and of what else the level has.
+    fn returning(
+        &mut self,
+        plan: Plan,
+        clause: Option<ast::ReturningClause>,
+    ) -> Result<Bound, StatementError> {
+        let Some(clause) = clause else { return Ok(Bound { plan, ..Bound::default() }) };
+        let node = clause.syntax();
+        let bind = |binder: &mut Self| binder.bind_targets(clause.target_list(), node);
+        let (items, applied): (Vec<Item>, _) = self.applying(bind)?;
+        let (mut columns, mut values) = (Vec::new(), Vec::new());
+        for (name, item, item_node) in items {
+            let (value, ty) = self.settle(item, None, &item_node)?;
+            let register = self.new_register(ty);
+            values.push((register, value));
+            columns.push(OutputColumn { name, ty, register });
+        }
+        Ok(Bound { plan: compute(apply_all(applied, plan), values), columns, ..Bound::default() })
+    }
+
+    /// The table's checks, over a row in registers.
+    fn checks_of(
+        &mut self,
+        table: &Arc<Table>,
+        registers: Register,
+        node: &SyntaxNode,
+    ) -> Result<Vec<Check>, StatementError> {
+        let known = (0..table.columns.len()).map(|c| (c, Register(registers.0 + c as u32))).collect();
+        let outer = self.row.replace(RowScope {
+            table: Arc::clone(table),
+            alias: table.name.clone(),
+            registers,
+            used: Vec::new(),
+            is_point: false,
+            choices: Vec::new(),
+            known,
+        });
+        let checks = self.bind_checks(table, |_| true, node);
+        self.row = outer;
+        checks
+    }
+
+    fn row_relation(table: &Table, alias: String, registers: Register, is_plain: bool) -> Relation {
+        let columns = table.columns.iter().map(|column| (column.name.clone(), column.ty.into())).collect();
+        Relation { alias, columns, rows: Rows::Row { registers }, is_plain }
+    }
+
+    fn target_table(
+        &self,
+        path: Option<ast::PathRef>,
+        node: &SyntaxNode,
+    ) -> Result<Arc<Table>, StatementError> {
+        let path = self.part(path, node)?;
+        self.table(&last_name(&path), path.syntax())
+    }
+
+    pub(crate) fn bind_insert_plan(&mut self, insert: &ast::Insert) -> Result<Bound, StatementError> {
+        self.writing(insert.with_clause(), insert.syntax(), |binder| binder.bind_insert_level(insert))
+    }
+
+    fn bind_insert_level(&mut self, insert: &ast::Insert) -> Result<Bound, StatementError> {
+        let node = insert.syntax();
+        if let Some(overriding) = insert.overriding_clause() {
+            return Err(self.unsupported(overriding.syntax(), "OVERRIDING"));
+        }
+        let table = self.target_table(insert.relation_name_ref().and_then(|name| name.path_ref()), node)?;
+        let mut columns = Vec::new();
+        for target in insert.column_target_list().into_iter().flat_map(|list| list.column_targets()) {
+            let name = self.part(target.name(), target.syntax())?;
+            let column = self.column_of(&table, &ast::normalize_name_node(name.syntax()), name.syntax())?;
+            if columns.contains(&column) {
+                let message = format!("column \"{}\" specified more than once", table.columns[column].name);
+                return Err(self.error(name.syntax(), SqlError::new("42701", message)));
+            }
+            columns.push(column);
+        }
+        let are_named = !columns.is_empty();
+        if !are_named {
+            columns = (0..table.columns.len()).collect();
+        }
+        let (input, given) = self.bind_source(insert, &table, &columns)?;
+        let width = given.len();
+        if width > columns.len() {
+            return Err(self.syntax(node, "INSERT has more expressions than target columns"));
+        }
+        if width < columns.len() && are_named && insert.column_target_list().is_some() {
+            return Err(self.syntax(node, "INSERT has more target columns than expressions"));
+        }
+        let mut values: Vec<Option<Expression>> = vec![None; table.columns.len()];
+        for (column, given) in columns.into_iter().zip(given) {
+            values[column] = given;
+        }
+        let mut complete = Vec::new();
+        for (column, value) in values.into_iter().enumerate() {
+            complete.push(match value {
+                Some(value) => value,
+                None => self.bind_default(&table, column, node)?,
+            });
+        }
+        let registers = self.row_registers(&table);
+        let checks = self.checks_of(&table, registers, node)?;
+        let alias = insert.alias().and_then(|alias| alias.name());
+        let alias = alias.map_or_else(|| table.name.clone(), |name| ast::normalize_name_node(name.syntax()));
+        let conflict = insert.on_conflict_clause();
+        let conflict =
+            conflict.map(|own| self.bind_conflict(&own, (&table, &alias), registers)).transpose()?;
+        let level = self.level();
+        level.relations = vec![Self::row_relation(&table, alias, registers, true)];
+        let (input, values) = (Box::new(input), complete);
+        let plan = Plan::Insert(Insert { input, table, values, registers, checks, conflict });
+        self.returning(plan, insert.returning_clause())
+    }
+
+    /// The rows of an INSERT: a plan, and what each column gets of it; `None` is its default.
+    fn bind_source(
+        &mut self,
+        insert: &ast::Insert,
+        table: &Table,
+        columns: &[usize],
+    ) -> Result<(Plan, Vec<Option<Expression>>), StatementError> {
+        let node = insert.syntax();
+        let variant = match self.part(insert.insert_source(), node)? {
+            ast::InsertSource::DefaultValues(_) => return Ok((Plan::One, Vec::new())),
+            ast::InsertSource::SelectVariant(variant) => variant,
+        };
+        let ty = |place: usize| columns.get(place).map(|column| Type::from(table.columns[*column].ty));
+        if let ast::SelectVariant::Values(list) = &variant
+            && list.tail_clauses().next().is_none()
+            && list.with_clause().is_none()
+        {
+            let rows: Vec<_> = list.row_list().into_iter().flat_map(|list| list.rows()).collect();
+            return self.bind_value_rows(&rows, (table, columns), node);
+        }
+        let bound = self.bind_variant(&variant)?;
+        let mut given = Vec::new();
+        for place in 0..bound.columns.len() {
+            let Some(ty) = ty(place) else {
+                return Err(self.syntax(node, "INSERT has more expressions than target columns"));
+            };
+            given.push(Some(self.coerce(bound.typed(place), ty, false, node)?));
+        }
+        Ok((bound.plan, given))
+    }
+
+    fn bind_value_rows(
+        &mut self,
+        rows: &[ast::Row],
+        (table, columns): (&Table, &[usize]),
+        node: &SyntaxNode,
+    ) -> Result<(Plan, Vec<Option<Expression>>), StatementError> {
+        let mut bound: Vec<Vec<Option<Expression>>> = Vec::new();
+        let bind = |binder: &mut Self| {
+            for row in rows {
+                let mut values = Vec::new();
+                for (place, value) in row.exprs().enumerate() {
+                    let Some(column) = columns.get(place) else {
+                        return Err(binder.syntax(node, "INSERT has more expressions than target columns"));
+                    };
+                    values.push(if is_default(&value) {
+                        None
+                    } else {
+                        Some(binder.bind_as(&value, table.columns[*column].ty)?)
+                    });
+                }
+                bound.push(values);
+            }
+            Ok(())
+        };
+        let ((), applied) = self.applying(bind)?;
+        let width = bound.first().map_or(0, Vec::len);
+        if bound.iter().any(|row| row.len() != width) {
+            return Err(self.syntax(node, "VALUES lists must all be the same length"));
+        }
+        if let [row] = bound.as_mut_slice() {
+            return Ok((apply_all(applied, Plan::One), std::mem::take(row)));
+        }
+        let mut registers = Vec::new();
+        for column in &columns[..width] {
+            registers.push(self.new_register(table.columns[*column].ty));
+        }
+        let mut complete = Vec::new();
+        for row in bound {
+            let mut values = Vec::new();
+            for (place, value) in row.into_iter().enumerate() {
+                values.push(match value {
+                    Some(value) => value,
+                    None => self.bind_default(table, columns[place], node)?,
+                });
+            }
+            complete.push(values);
+        }
+        let given = registers.iter().map(|register| Some(Expression::Register(*register))).collect();
+        let values = Plan::Values { registers, rows: complete };
+        if applied.is_empty() {
+            return Ok((values, given));
+        }
+        let plan = Plan::Loop {
+            outer: Box::new(apply_all(applied, Plan::One)),
+            inner: Box::new(values),
+            kind: procedure::query::JoinKind::Inner,
+            condition: None,
+            inner_registers: Vec::new(),
+        };
+        Ok((plan, given))
+    }
+
+    fn bind_conflict(
+        &mut self,
+        clause: &ast::OnConflictClause,
+        (table, alias): (&Arc<Table>, &str),
+        registers: Register,
+    ) -> Result<OnConflict, StatementError> {
+        let node = clause.syntax();
+        let index = match clause.conflict_target() {
+            None => None,
+            Some(ast::ConflictTarget::ConflictOnConstraint(constraint)) => {
+                let name = self.part(constraint.constraint_name_ref(), node)?;
+                let name = name.syntax().descendants().last().unwrap_or(name.syntax().clone());
+                let name = ast::normalize_name_node(&name);
+                match table.indexes.iter().position(|index| index.unique && index.name == name) {
+                    Some(index) => Some(index),
+                    None => {
+                        let message =
+                            format!("constraint \"{name}\" for table \"{}\" does not exist", table.name);
+                        return Err(self.error(node, SqlError::new("42704", message)));
+                    }
+                }
+            }
+            Some(ast::ConflictTarget::ConflictOnIndex(target)) => {
+                if let Some(clause) = target.where_clause() {
+                    return Err(self.unsupported(clause.syntax(), "a partial index"));
+                }
+                let list = self.part(target.conflict_index_item_list(), node)?;
+                let mut columns = Vec::new();
+                for item in list.conflict_index_items() {
+                    let Some(ast::Expr::NameRef(name)) = item.expr() else {
+                        return Err(self.unsupported(item.syntax(), "an index on an expression"));
+                    };
+                    columns.push(self.column_of(table, &name.text(), item.syntax())?);
+                }
+                columns.sort_unstable();
+                let is_meant = |index: &catalog::Index| {
+                    let mut own = index.columns.clone();
+                    own.sort_unstable();
+                    index.unique && own == columns
+                };
+                match table.indexes.iter().position(is_meant) {
+                    Some(index) => Some(index),
+                    None => {
+                        let message = "there is no unique or exclusion constraint matching the ON CONFLICT specification";
+                        return Err(self.error(node, SqlError::new("42P10", message)));
+                    }
+                }
+            }
+        };
+        let update = match self.part(clause.conflict_action(), node)? {
+            ast::ConflictAction::ConflictDoNothing(_) => None,
+            ast::ConflictAction::ConflictDoUpdateSet(update) => {
+                if index.is_none() {
+                    let message = "ON CONFLICT DO UPDATE requires inference specification or constraint name";
+                    return Err(self.syntax(node, message));
+                }
+                Some(self.bind_conflict_update(&update, (table, alias), registers)?)
+            }
+            ast::ConflictAction::ConflictDoSelect(select) => {
+                return Err(self.unsupported(select.syntax(), "ON CONFLICT DO SELECT"));
+            }
+        };
+        Ok(OnConflict { index, update })
+    }
+
+    fn bind_conflict_update(
+        &mut self,
+        update: &ast::ConflictDoUpdateSet,
+        (table, alias): (&Arc<Table>, &str),
+        registers: Register,
+    ) -> Result<ConflictUpdate, StatementError> {
+        let node = update.syntax();
+        let old = self.row_registers(table);
+        let level = self.level();
+        level.relations = vec![
+            Self::row_relation(table, alias.into(), old, true),
+            Self::row_relation(table, "excluded".into(), registers, false),
+        ];
+        let bind = |binder: &mut Self| {
+            let assignments = binder.bind_assignments(update.set_clause(), table, node)?;
+            let condition = update.where_clause().and_then(|clause| clause.expr());
+            let condition = condition.map(|condition| binder.bind_condition(&condition)).transpose()?;
+            Ok((assignments, condition))
+        };
+        let ((assignments, condition), applied) = self.applying(bind)?;
+        if !applied.is_empty() {
+            return Err(self.unsupported(node, "a subquery in ON CONFLICT DO UPDATE"));
+        }
+        let mut with_registers = Vec::new();
+        for (column, value) in assignments {
+            if table.primary().columns.contains(&column) {
+                return Err(self.unsupported(node, "ON CONFLICT DO UPDATE of a primary key column"));
+            }
+            with_registers.push((column, self.new_register(table.columns[column].ty), value));
+        }
+        Ok(ConflictUpdate { old, condition, assignments: with_registers })
+    }
+
+    /// SET.
+    fn bind_assignments(
+        &mut self,
+        clause: Option<ast::SetClause>,
+        table: &Table,
+        node: &SyntaxNode,
+    ) -> Result<Assignments, StatementError> {
+        let mut assignments: Assignments = Vec::new();
+        let list = clause.and_then(|clause| clause.set_column_list());
+        for column in list.into_iter().flat_map(|list| list.set_columns()) {
+            let own = column.syntax().clone();
+            let (targets, values): (Vec<ast::ColumnTarget>, Vec<Option<Typed>>) = match column {
+                ast::SetColumn::SetSingleColumn(single) => {
+                    let target = self.part(single.column_target(), &own)?;
+                    let value = self.part(single.set_expr(), &own)?.expr();
+                    let value = value.map(|value| self.bind(&value)).transpose()?;
+                    (vec![target], vec![value])
+                }
+                ast::SetColumn::SetMultipleColumns(several) => {
+                    let targets = several.column_target_list();
+                    let targets = targets.into_iter().flat_map(|list| list.column_targets()).collect();
+                    let values = match several.paren_select().and_then(|paren| paren.select()) {
+                        Some(query) => self.bind_row_query(&query, &own)?.into_iter().map(Some).collect(),
+                        None => {
+                            let list = self.part(several.set_expr_list(), &own)?;
+                            let mut values = Vec::new();
+                            for value in list.set_exprs() {
+                                values.push(value.expr().map(|value| self.bind(&value)).transpose()?);
+                            }
+                            values
+                        }
+                    };
+                    (targets, values)
+                }
+            };
+            if targets.len() != values.len() {
+                return Err(self.syntax(&own, "number of columns does not match number of values"));
+            }
+            for (target, value) in targets.into_iter().zip(values) {
+                let name = self.part(target.name(), &own)?;
+                let name = ast::normalize_name_node(name.syntax());
+                let place = self.column_of(table, &name, target.syntax())?;
+                if assignments.iter().any(|(assigned, _)| *assigned == place) {
+                    let message = format!("multiple assignments to same column \"{name}\"");
+                    return Err(self.error(target.syntax(), SqlError::new("42601", message)));
+                }
+                let value = match value {
+                    Some(value) => self.coerce(value, table.columns[place].ty.into(), false, &own)?,
+                    None => self.bind_default(table, place, node)?,
+                };
+                assignments.push((place, value));
+            }
+        }
+        Ok(assignments)
+    }
+
+    /// The rows that a statement changes: the target, what it is joined with, and the condition.
+    fn bind_target(
+        &mut self,
+        (table, alias): (&Arc<Table>, Option<ast::OptionalAsAlias>),
+        others: impl Iterator<Item = ast::FromListItem>,
+        condition: Option<ast::WhereClauseOrCurrentOf>,
+        node: &SyntaxNode,
+    ) -> Result<(Sources, Register), StatementError> {
+        let alias = alias.and_then(|alias| alias.name()).map(|name| ast::normalize_name_node(name.syntax()));
+        let alias = alias.unwrap_or_else(|| table.name.clone());
+        let target = self.add_table(table, alias, Vec::new(), node)?;
+        let handle = self.new_register(ScalarType::BigInt);
+        if let Rows::Table { handle: own, .. } = &mut self.level().relations[target].rows {
+            *own = Some(handle);
+        }
+        let mut sources = self.bind_from_list(others)?;
+        sources.sources.insert(0, Source::Relation(target));
+        match condition {
+            Some(ast::WhereClauseOrCurrentOf::WhereClause(clause)) => {
+                self.bind_where(clause.expr(), &mut sources.conjuncts)?;
+            }
+            Some(other) => return Err(self.unsupported(other.syntax(), "WHERE CURRENT OF")),
+            None => {}
+        }
+        Ok((sources, handle))
+    }
+
+    /// What a statement has to remember of the rows that it found.
+    fn kept_registers(&self, handle: Register) -> Vec<Register> {
+        let level = self.queries.levels.last().expect("a statement is being bound");
+        let all = level.relations.iter().flat_map(Relation::set_registers);
+        all.filter(|register| *register != handle).collect()
+    }
+
+    pub(crate) fn bind_update_plan(&mut self, update: &ast::Update) -> Result<Bound, StatementError> {
+        self.writing(update.with_clause(), update.syntax(), |binder| binder.bind_update_level(update))
+    }
+
+    fn bind_update_level(&mut self, update: &ast::Update) -> Result<Bound, StatementError> {
+        let node = update.syntax();
+        let path = update.relation_name().and_then(|name| name.relation_name_ref());
+        let table = self.target_table(path.and_then(|name| name.path_ref()), node)?;
+        let others = update.from_clause().into_iter().flat_map(|from| from.items());
+        let condition = update.where_clause_or_current_of();
+        let (sources, handle) = self.bind_target((&table, update.alias()), others, condition, node)?;
+        let bind = |binder: &mut Self| binder.bind_assignments(update.set_clause(), &table, node);
+        let (assignments, applied) = self.applying(bind)?;
+        let answers: Vec<Register> = applied.iter().flat_map(super::Applied::targets).collect();
+        let registers = self.row_registers(&table);
+        let checks = self.checks_of(&table, registers, node)?;
+        // In RETURNING, the table's columns are those of the row as it is then. What it asks of others is kept.
+        let rows = std::mem::replace(&mut self.level().relations[0].rows, Rows::Row { registers });
+        let returned = self.returning(Plan::One, update.returning_clause());
+        self.level().relations[0].rows = rows;
+        let returned = returned?;
+        let (input, _) = self.join_all(sources.sources, sources.conjuncts, None)?;
+        let input = Box::new(apply_all(applied, input));
+        let mut keep = self.kept_registers(handle);
+        keep.extend(answers);
+        let plan = Plan::Update(Update { input, table, handle, keep, assignments, registers, checks });
+        Ok(Bound { plan: upon(returned.plan, plan), ..returned })
+    }
+
+    pub(crate) fn bind_delete_plan(&mut self, delete: &ast::Delete) -> Result<Bound, StatementError> {
+        self.writing(delete.with_clause(), delete.syntax(), |binder| binder.bind_delete_level(delete))
+    }
+
+    fn bind_delete_level(&mut self, delete: &ast::Delete) -> Result<Bound, StatementError> {
+        let node = delete.syntax();
+        let path = delete.relation_name().and_then(|name| name.relation_name_ref());
+        let table = self.target_table(path.and_then(|name| name.path_ref()), node)?;
+        let others = delete.using_clause().into_iter().flat_map(|using| using.items());
+        let condition = delete.where_clause_or_current_of();
+        let (sources, handle) = self.bind_target((&table, delete.alias()), others, condition, node)?;
+        let returned = self.returning(Plan::One, delete.returning_clause())?;
+        let (input, _) = self.join_all(sources.sources, sources.conjuncts, None)?;
+        let keep = self.kept_registers(handle);
+        let plan = Plan::Delete(Delete { input: Box::new(input), table, handle, keep });
+        Ok(Bound { plan: upon(returned.plan, plan), ..returned })
+    }
+}
+
+/// Puts a plan in the place of the one row that another one was made upon.
+fn upon(plan: Plan, rows: Plan) -> Plan {
+    match plan {
+        Plan::One => rows,
+        Plan::Compute { input, values } => Plan::Compute { input: Box::new(upon(*input, rows)), values },
+        Plan::Apply { input, subquery } => Plan::Apply { input: Box::new(upon(*input, rows)), subquery },
+        other => other,
+    }
+}

@@ -1,0 +1,297 @@
+//! Statements as a client sends them: what each is, and what it needs to run.
+
+use crate::StatementError;
+use crate::binder::{Binder, Typed};
+use crate::routine::{Compiled, compile_for_client, compile_statement, parameters_of};
+use crate::schema::Schema;
+use crate::source::Source;
+use catalog::Type;
+use procedure::query::OutputColumn;
+use procedure::{Expression, Machine, Procedure, SqlError};
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+use std::sync::Arc;
+
+/// A statement that is ready to run.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// What it is.
+    pub kind: Kind,
+    /// What its completion is called, as PostgreSQL does.
+    pub tag: &'static str,
+    /// The types of its parameters.
+    pub parameters: Vec<Type>,
+    /// The columns of its rows; none of a statement that returns none.
+    pub columns: Vec<OutputColumn>,
+}
+
+/// What a statement is.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// A change of definitions.
+    Definition,
+    /// A query, or one that writes: a procedure without a name, whose parameters are the statement's.
+    Run(Arc<Procedure>),
+    /// A call of one procedure or function.
+    Call(Arc<Procedure>, Arguments),
+    /// BEGIN.
+    Begin,
+    /// COMMIT.
+    Commit,
+    /// ROLLBACK.
+    Rollback,
+    /// SET, RESET, DISCARD, as text.
+    Set,
+    /// SHOW.
+    Show(String),
+    /// EXPLAIN: the lines that it shows.
+    Explain(Vec<String>),
+    /// CHECKPOINT.
+    Checkpoint,
+    /// VACUUM, ANALYZE: there is nothing to do.
+    Nothing,
+}
+
+/// The arguments of a call.
+#[derive(Clone, Debug)]
+pub struct Arguments {
+    /// Values, of the types of the procedure's inputs.
+    values: Vec<Expression>,
+    /// Types of the registers that they are computed of; the first are the statement's parameters.
+    registers: usize,
+}
+
+impl Arguments {
+    /// Evaluates the arguments: `machine` holds the statement's parameters in its first registers, and as many more as asked
+    /// for by `registers`.
+    ///
+    /// # Errors
+    /// What an expression fails with.
+    pub fn evaluate(&self, machine: &mut Machine) -> Result<Vec<catalog::Datum>, Box<SqlError>> {
+        self.values.iter().map(|value| value.evaluate(machine)).collect()
+    }
+
+    /// Registers that the arguments are computed in.
+    pub fn registers(&self) -> usize {
+        self.registers
+    }
+}
+
+/// What PostgreSQL calls a statement that changes definitions.
+fn definition_tag(statement: &ast::Stmt) -> Option<&'static str> {
+    Some(match statement {
+        ast::Stmt::CreateTable(_) => "CREATE TABLE",
+        ast::Stmt::CreateIndex(_) => "CREATE INDEX",
+        ast::Stmt::CreateProcedure(_) => "CREATE PROCEDURE",
+        ast::Stmt::CreateFunction(_) => "CREATE FUNCTION",
+        ast::Stmt::DropTable(_) => "DROP TABLE",
+        ast::Stmt::DropIndex(_) => "DROP INDEX",
+        ast::Stmt::DropProcedure(_) => "DROP PROCEDURE",
+        ast::Stmt::DropFunction(_) => "DROP FUNCTION",
+        _ => return None,
+    })
+}
+
+fn query_tag(statement: &ast::Stmt) -> &'static str {
+    match statement {
+        ast::Stmt::Insert(_) => "INSERT 0",
+        ast::Stmt::Update(_) => "UPDATE",
+        ast::Stmt::Delete(_) => "DELETE",
+        ast::Stmt::Call(_) => "CALL",
+        _ => "SELECT",
+    }
+}
+
+impl Prepared {
+    fn plain(kind: Kind, tag: &'static str) -> Self {
+        Self { kind, tag, parameters: Vec::new(), columns: Vec::new() }
+    }
+}
+
+impl Schema {
+    /// Prepares one statement; `None` when there is none in the text. `types` are those of its parameters that its client
+    /// knows.
+    ///
+    /// # Errors
+    /// Anything wrong with it, with line and column.
+    pub fn prepare(&self, text: &str, types: &[Option<Type>]) -> Result<Option<Prepared>, StatementError> {
+        let source = Source::parse(text)?;
+        let mut statements =
+            source.file.stmts().filter(|statement| !matches!(statement, ast::Stmt::EmptyStmt(_)));
+        let Some(statement) = statements.next() else { return Ok(None) };
+        if let Some(second) = statements.next() {
+            let offset = second.syntax().text_range().start().into();
+            let error = SqlError::new("42601", "cannot insert multiple commands into a prepared statement");
+            return Err(source.error_at(offset, error));
+        }
+        self.prepare_statement(&statement, &source, types).map(Some)
+    }
+
+    fn prepare_statement(
+        &self,
+        statement: &ast::Stmt,
+        source: &Source,
+        types: &[Option<Type>],
+    ) -> Result<Prepared, StatementError> {
+        let node = statement.syntax();
+        if let Some(tag) = definition_tag(statement) {
+            return Ok(Prepared::plain(Kind::Definition, tag));
+        }
+        let text = || source.text_of(node).trim().trim_end_matches(';').to_owned();
+        let (kind, tag) = match statement {
+            ast::Stmt::Begin(begin) if begin.start_token().is_some() => (Kind::Begin, "START TRANSACTION"),
+            ast::Stmt::Begin(_) => (Kind::Begin, "BEGIN"),
+            ast::Stmt::Commit(ast::Commit::CommitTransaction(_)) => (Kind::Commit, "COMMIT"),
+            ast::Stmt::Rollback(ast::Rollback::RollbackTransaction(_)) => (Kind::Rollback, "ROLLBACK"),
+            ast::Stmt::Set(_) | ast::Stmt::SetTransaction(_) => (Kind::Set, "SET"),
+            ast::Stmt::Reset(_) => (Kind::Set, "RESET"),
+            ast::Stmt::Discard(_) => (Kind::Set, "DISCARD ALL"),
+            ast::Stmt::Checkpoint(_) => (Kind::Checkpoint, "CHECKPOINT"),
+            ast::Stmt::Vacuum(_) => (Kind::Nothing, "VACUUM"),
+            ast::Stmt::Analyze(_) => (Kind::Nothing, "ANALYZE"),
+            ast::Stmt::Show(_) => {
+                let name = text()[4..].trim().to_lowercase();
+                let columns = vec![text_column(&name)];
+                return Ok(Prepared { columns, ..Prepared::plain(Kind::Show(name), "SHOW") });
+            }
+            ast::Stmt::Explain(explain) => {
+                let binder = Binder::new(self, source);
+                if explain.explain_mode().is_some() {
+                    return Err(binder.unsupported(node, "EXPLAIN with options"));
+                }
+                let inner = binder.part(explain.explain_stmt(), node)?;
+                let inner = inner.syntax().clone();
+                let inner = binder.part(ast::Stmt::cast(inner), node)?;
+                let Compiled { procedure, .. } = compile_for_client(&inner, self, source, types)?;
+                let lines = procedure.explained();
+                let columns = vec![text_column("QUERY PLAN")];
+                return Ok(Prepared { columns, ..Prepared::plain(Kind::Explain(lines), "EXPLAIN") });
+            }
+            _ => return self.prepare_run(statement, source, types),
+        };
+        Ok(Prepared::plain(kind, tag))
+    }
+
+    fn prepare_run(
+        &self,
+        statement: &ast::Stmt,
+        source: &Source,
+        types: &[Option<Type>],
+    ) -> Result<Prepared, StatementError> {
+        let tag = query_tag(statement);
+        let called = match statement {
+            ast::Stmt::Call(call) => self.prepared_call(call, source, types)?,
+            ast::Stmt::Select(select) => self.prepared_function(select, source, types)?,
+            _ => None,
+        };
+        if let Some((procedure, arguments, parameters, name)) = called {
+            let mut columns: Vec<OutputColumn> = procedure
+                .outputs()
+                .map(|(name, register, ty)| OutputColumn { name: name.into(), ty, register })
+                .collect();
+            if let (Some(name), [column]) = (name, columns.as_mut_slice()) {
+                column.name = name;
+            }
+            return Ok(Prepared { kind: Kind::Call(procedure, arguments), tag, parameters, columns });
+        }
+        let Compiled { procedure, parameters } = compile_for_client(statement, self, source, types)?;
+        let columns = procedure.client_columns().to_vec();
+        Ok(Prepared { kind: Kind::Run(Arc::new(procedure)), tag, parameters, columns })
+    }
+
+    /// CALL of a procedure with values.
+    fn prepared_call(
+        &self,
+        call: &ast::Call,
+        source: &Source,
+        types: &[Option<Type>],
+    ) -> Result<Option<Called>, StatementError> {
+        let node = call.syntax();
+        let mut binder = Binder::new(self, source);
+        binder.declare_parameters(parameters_of(node), types);
+        let path = binder.part(call.procedure_name_ref().and_then(|name| name.path_ref()), node)?;
+        let name = crate::types::last_name(&path);
+        let Some(procedure) = self.procedure(&name).cloned() else {
+            let message = format!("procedure {name} does not exist");
+            return Err(binder.error(node, SqlError::new("42883", message)));
+        };
+        let list: Vec<ast::Expr> =
+            call.arg_list().into_iter().flat_map(|list| list.args()).filter_map(|own| own.expr()).collect();
+        let inputs = procedure.inputs().count();
+        // As in PostgreSQL, every parameter has an argument, and those of OUT parameters are not looked at.
+        let names_outputs = list.len() > inputs && list.len() == procedure.parameters.len();
+        let mut bound = Vec::new();
+        for (place, argument) in list.iter().enumerate() {
+            if !names_outputs || procedure.parameters[place].is_input() {
+                bound.push(binder.bind(argument)?);
+            }
+        }
+        let values = binder.call_arguments(&procedure, bound, node)?;
+        Ok(Some(called(binder, procedure, values, None, node)?))
+    }
+
+    /// `SELECT function(…)`: a call, as well.
+    fn prepared_function(
+        &self,
+        select: &ast::Select,
+        source: &Source,
+        types: &[Option<Type>],
+    ) -> Result<Option<Called>, StatementError> {
+        let node = select.syntax();
+        let only_targets = node.children().count() == 1;
+        let targets = select.select_clause().and_then(|clause| clause.target_list());
+        let mut targets = targets.into_iter().flat_map(|list| list.targets());
+        let (Some(target), None, true) = (targets.next(), targets.next(), only_targets) else {
+            return Ok(None);
+        };
+        let Some(ast::Expr::CallExpr(call)) = target.expr() else { return Ok(None) };
+        let Some(ast::Expr::NameRef(name)) = call.expr() else { return Ok(None) };
+        let Some(procedure) = self.procedure(&name.text()).filter(|own| own.result.is_some()).cloned() else {
+            return Ok(None);
+        };
+        let is_query = |node: SyntaxNode| ast::SelectVariant::can_cast(node.kind());
+        if call.syntax().descendants().any(is_query) {
+            return Ok(None);
+        }
+        let mut binder = Binder::new(self, source);
+        binder.declare_parameters(parameters_of(node), types);
+        let mut bound: Vec<Typed> = Vec::new();
+        for argument in call.arg_list().into_iter().flat_map(|list| list.args()) {
+            let argument = binder.part(argument.expr(), argument.syntax())?;
+            bound.push(binder.bind(&argument)?);
+        }
+        let values = binder.call_arguments(&procedure, bound, node)?;
+        let alias = target.as_name().and_then(|name| name.name()).map(|name| name.text());
+        let name = alias.unwrap_or_else(|| name.text());
+        Ok(Some(called(binder, procedure, values, Some(name), node)?))
+    }
+
+    /// A statement as `execute_script` runs it: what is no more than operations is logged as it was asked.
+    pub(crate) fn script_statement(
+        &self,
+        statement: &ast::Stmt,
+        source: &Source,
+    ) -> Result<Arc<Procedure>, StatementError> {
+        compile_statement(statement, self, source).map(Arc::new)
+    }
+}
+
+/// What is called, with what, the types of the statement's parameters, and the name of the result.
+type Called = (Arc<Procedure>, Arguments, Vec<Type>, Option<String>);
+
+fn called(
+    binder: Binder<'_>,
+    procedure: Arc<Procedure>,
+    values: Vec<Expression>,
+    name: Option<String>,
+    node: &SyntaxNode,
+) -> Result<Called, StatementError> {
+    let parameters = binder.parameter_types(node)?;
+    let arguments = Arguments { values, registers: binder.registers.len() };
+    Ok((procedure, arguments, parameters, name))
+}
+
+fn text_column(name: &str) -> OutputColumn {
+    let ty = catalog::ScalarType::Text.into();
+    OutputColumn { name: name.into(), ty, register: procedure::Register(0) }
+}
