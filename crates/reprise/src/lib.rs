@@ -49,7 +49,7 @@ pub use logging::disk::{DeviceOptions, LogIo};
 pub use logging::{Commit, CommitQueue, Content, LogStatistics, Sequencing, disk};
 pub use procedure::{Conflict, SqlError};
 pub use recovery::{Method, Progress, RecoveryReport, ReplayMode, Stage};
-pub use session::{Row, Session, Ticket};
+pub use session::{Answer, Completion, Prepared, Row, Session, Ticket, TransactionState};
 pub use storage::{Digest, TableDigest};
 
 /// The rooms, for programs that look inside: `reprise log`, tests, tools.

@@ -1,19 +1,23 @@
 //! A session: runs calls, one at a time, and acknowledges them.
 
+mod statements;
+
+pub use statements::{Completion, Prepared, TransactionState};
+
 use crate::Error;
 use crate::database::Inner;
 use crate::definitions::{Version, unknown_procedure};
 use crate::recording::Recording;
 use crate::utilization::Utilization;
-use catalog::{Datum, Value, datum_from_value, encode_value, now_us, value_from_datum};
+use catalog::{Arena, Datum, Type, Value, datum_from_value, encode_value, now_us, value_from_datum};
 use logging::Commit;
 use logging::content::{CallRecord, StatementRecord};
-use procedure::{Call, Failure, Machine, Procedure, SqlError, execute};
+use procedure::{Call, Failure, Machine, Procedure, RowSink, SqlError, execute};
 use sql::Schema;
 use std::collections::HashMap;
 use std::ops::Index;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use storage::Worker;
 use transaction::{Committed, Occ};
 
@@ -105,6 +109,36 @@ impl Known {
     }
 }
 
+/// What a statement came to.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Answer {
+    /// The columns of its rows: name and type; none of a statement that returns no rows.
+    pub columns: Vec<(String, Type)>,
+    /// Its rows.
+    pub rows: Vec<Vec<Value>>,
+    /// How many rows it returned or wrote.
+    pub affected: u64,
+}
+
+/// Keeps the rows of a statement.
+#[derive(Clone)]
+struct Collector {
+    types: Vec<Type>,
+    rows: Arc<Mutex<Vec<Vec<Value>>>>,
+}
+
+impl RowSink for Collector {
+    fn begin(&mut self) {
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    fn row(&mut self, values: &[Datum], arena: &Arena) -> Result<(), SqlError> {
+        let row = values.iter().zip(&self.types).map(|(value, ty)| value_from_datum(*value, *ty, arena));
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner).push(row.collect());
+        Ok(())
+    }
+}
+
 /// One thread's way to run transactions.
 pub struct Session {
     inner: Arc<Inner>,
@@ -123,6 +157,7 @@ pub struct Session {
     conflicts: u64,
     since_publish: u64,
     utilization: Utilization,
+    block: statements::Block,
 }
 
 impl std::fmt::Debug for Session {
@@ -156,6 +191,7 @@ impl Session {
             conflicts: 0,
             since_publish: 0,
             utilization: Utilization::default(),
+            block: statements::Block::default(),
         })
     }
 
@@ -225,7 +261,7 @@ impl Session {
     pub fn execute_script(&mut self, script: &str) -> Result<(), Error> {
         let mut last = None;
         for (statement, line, column) in Schema::split(script)? {
-            let commit = self.run_statement(&statement).map_err(|error| match error {
+            let commit = self.run_statement(&statement, |_, _| {}).map_err(|error| match error {
                 Error::Statement(mut error) => {
                     if error.line == 1 {
                         error.column += column - 1;
@@ -247,7 +283,32 @@ impl Session {
         Ok(self.inner.logs.check()?)
     }
 
-    fn run_statement(&mut self, statement: &str) -> Result<Commit, Error> {
+    /// Runs one statement as a transaction of its own and returns what it came to, once that is durable.
+    ///
+    /// # Errors
+    /// The statement is refused, with line and column; it failed: nothing happened. Or the log failed.
+    pub fn query(&mut self, statement: &str) -> Result<Answer, Error> {
+        let rows = Arc::new(Mutex::new(Vec::new()));
+        let sink = Collector { types: Vec::new(), rows: Arc::clone(&rows) };
+        let mut answer = Answer::default();
+        let ran = self.run_statement(statement, |session, procedure| {
+            let columns: Vec<_> = procedure.client_columns().to_vec();
+            let types = columns.iter().map(|column| column.ty).collect();
+            answer.columns = columns.into_iter().map(|column| (column.name, column.ty)).collect();
+            session.machine.send_rows_to(Some(Box::new(Collector { types, ..sink.clone() })));
+        });
+        self.machine.send_rows_to(None);
+        self.inner.logs.wait(ran?)?;
+        answer.affected = self.machine.affected;
+        answer.rows = std::mem::take(&mut *rows.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(answer)
+    }
+
+    fn run_statement(
+        &mut self,
+        statement: &str,
+        mut prepare: impl FnMut(&mut Self, &Procedure),
+    ) -> Result<Commit, Error> {
         self.check_log()?;
         self.seeds = self.seeds.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let (timestamp_us, seed) = (now_us(), self.seeds);
@@ -273,6 +334,7 @@ impl Session {
             Some(procedure) => {
                 self.arguments.clear();
                 self.last = None;
+                prepare(self, &procedure);
                 let bind = |session: &mut Self, _: &Procedure| {
                     session.recording.witnesses.begin(&[]);
                     asked.write(&mut session.recording.asked);
@@ -280,7 +342,7 @@ impl Session {
                 };
                 match self.run(&procedure, timestamp_us, seed, bind)? {
                     Some(commit) => Ok(commit),
-                    None => self.run_statement(statement),
+                    None => self.run_statement(statement, prepare),
                 }
             }
         }
@@ -364,7 +426,7 @@ impl Session {
         let wants_asked = recording.wants_asked;
         let witnessed = self.inner.config.record_witnesses
             && wants_asked
-            && !recording.by_value
+            && !(recording.by_value || procedure.by_value)
             && !procedure.witnesses.is_empty();
         recording.witnesses.begin(if witnessed { &procedure.witnesses } else { &[] });
         CallRecord { procedure: id, version, timestamp_us, seed, witnessed, arguments: &[] }
@@ -503,6 +565,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        self.rollback_block();
         self.publish();
     }
 }

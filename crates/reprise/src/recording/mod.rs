@@ -188,7 +188,8 @@ impl Recording {
         }
         self.witnesses.append_to(&mut self.asked);
         let execution = self.begun.map(|begun| begun.elapsed());
-        let ran = Ran { procedure, execution, asked: &self.asked, by_value: self.by_value, occ };
+        let by_value = self.by_value || procedure.by_value;
+        let ran = Ran { procedure, execution, asked: &self.asked, by_value, occ };
         for (place, own) in self.recorders.iter_mut().enumerate() {
             let bytes = own.prepare(&ran);
             let log = self.logs.at(place);

@@ -1,0 +1,399 @@
+//! Statements of clients: prepared once, run with parameters, each a transaction of its own or several in one.
+//!
+//! A transaction of several statements runs as any other: optimistically, and what it has read is validated when it commits. It
+//! is logged by value. It can't be tried again, as nobody knows what its client made of the answers: a conflict is the
+//! client's to see (SQLSTATE 40001).
+
+use super::Session;
+use crate::Error;
+use catalog::{Datum, ProcedureId, Type, Value, datum_from_value, now_us, value_from_datum};
+use logging::Commit;
+use procedure::query::OutputColumn;
+use procedure::{Call, Conflict, Failure, Procedure, RowSink, SqlError, execute};
+use sql::{Arguments, Kind};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, LazyLock};
+
+/// A statement that is bound against the definitions.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    text: Arc<str>,
+    types: Arc<[Option<Type>]>,
+    /// The version of the definitions that it is bound against.
+    version: u64,
+    bound: Arc<sql::Prepared>,
+}
+
+impl Prepared {
+    /// What it is.
+    pub fn kind(&self) -> &Kind {
+        &self.bound.kind
+    }
+
+    /// What PostgreSQL calls its completion.
+    pub fn tag(&self) -> &'static str {
+        self.bound.tag
+    }
+
+    /// The types of its parameters.
+    pub fn parameters(&self) -> &[Type] {
+        &self.bound.parameters
+    }
+
+    /// The columns of its rows; none of a statement that returns none.
+    pub fn columns(&self) -> &[OutputColumn] {
+        &self.bound.columns
+    }
+}
+
+/// Where a session stands with transactions of several statements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum TransactionState {
+    /// Each statement is a transaction of its own.
+    #[default]
+    None,
+    /// One is open.
+    Open,
+    /// One is open, and a statement of it has failed: it can only be rolled back.
+    Failed,
+}
+
+/// The transaction of several statements.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Block {
+    pub(super) state: TransactionState,
+    /// Whether it has run a statement.
+    pub(super) begun: bool,
+    timestamp_us: i64,
+}
+
+/// What a statement came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Completion {
+    /// Rows that it returned or wrote.
+    pub affected: u64,
+    /// What must be durable before it is acknowledged; nothing inside of a transaction.
+    pub commit: Option<Commit>,
+}
+
+/// What a transaction of several statements is to the logs: nothing but what it wrote.
+static NAMELESS: LazyLock<Procedure> = LazyLock::new(|| Procedure {
+    id: ProcedureId(u32::MAX),
+    version: 0,
+    name: String::new(),
+    parameters: Vec::new(),
+    result: None,
+    registers: Vec::new(),
+    body: Vec::new(),
+    operations: Vec::new(),
+    ahead: Vec::new(),
+    uses_timestamp: false,
+    uses_seed: false,
+    read_only: false,
+    by_value: true,
+    witnesses: Vec::new(),
+    source: "".into(),
+});
+
+fn serialization_failure(conflict: Conflict) -> Error {
+    let error = SqlError::new("40001", "could not serialize access due to concurrent update");
+    let error = SqlError { detail: Some(format!("{conflict}.")), ..error };
+    Error::Sql(error.with_hint("The transaction might succeed if retried."))
+}
+
+fn failed_block() -> Error {
+    let message = "current transaction is aborted, commands ignored until end of transaction block";
+    Error::Sql(SqlError::new("25P02", message))
+}
+
+impl Session {
+    /// Binds a statement; `None` when the text holds none. `types` are those of its parameters that are known.
+    ///
+    /// # Errors
+    /// Anything wrong with it, with line and column.
+    pub fn prepare(&mut self, text: &str, types: &[Option<Type>]) -> Result<Option<Prepared>, Error> {
+        self.catch_up();
+        let bound = self.version.schema.prepare(text, types)?;
+        Ok(bound.map(|bound| Prepared {
+            text: text.into(),
+            types: types.into(),
+            version: self.version.number,
+            bound: Arc::new(bound),
+        }))
+    }
+
+    /// Takes over definitions that have changed. Not inside a transaction, under which they don't change.
+    fn catch_up(&mut self) {
+        if !self.block.begun && !self.inner.definitions.is_current(self.version.number) {
+            self.refresh();
+        }
+    }
+
+    /// Binds a statement anew if definitions have changed since.
+    fn renew(&mut self, prepared: &mut Prepared) -> Result<(), Error> {
+        if prepared.version != self.version.number {
+            let bound = self.version.schema.prepare(&prepared.text, &prepared.types)?;
+            let Some(bound) = bound else { return Ok(()) };
+            let types = |own: &sql::Prepared| own.columns.iter().map(|own| own.ty).collect::<Vec<_>>();
+            if types(&bound) != types(&prepared.bound) || bound.parameters != prepared.bound.parameters {
+                let error = SqlError::new("0A000", "cached plan must not change result type");
+                return Err(error.with_hint("Prepare the statement again.").into());
+            }
+            prepared.bound = Arc::new(bound);
+            prepared.version = self.version.number;
+        }
+        Ok(())
+    }
+
+    /// Where the session stands.
+    pub fn transaction_state(&self) -> TransactionState {
+        self.block.state
+    }
+
+    /// Says what ends the statement in progress when it is raised.
+    pub fn cancelled_by(&mut self, flag: Arc<AtomicBool>) {
+        self.machine.cancelled_by(flag);
+    }
+
+    /// Begins a transaction of several statements.
+    pub fn begin_block(&mut self) {
+        if self.block.state == TransactionState::None {
+            self.block = Block { state: TransactionState::Open, ..Block::default() };
+        }
+    }
+
+    /// Ends the transaction. What must be durable before that is acknowledged; nothing when it was rolled back, as a statement of
+    /// it had failed, or when it did nothing.
+    ///
+    /// # Errors
+    /// It lost a race (40001): nothing of it happened. Or the log failed.
+    pub fn commit_block(&mut self) -> Result<Option<Commit>, Error> {
+        let block = std::mem::take(&mut self.block);
+        if block.state != TransactionState::Open || !block.begun {
+            return Ok(None);
+        }
+        if let Err(error) = self.recording.prepare(&NAMELESS, &self.occ) {
+            self.occ.rollback();
+            return Err(error.into());
+        }
+        match self.commit() {
+            Ok(commit) => commit.map(Some),
+            Err(Failure::Error(error)) => Err(Error::Sql(*error)),
+            Err(Failure::Conflict(conflict)) => {
+                self.conflicts += 1;
+                Err(serialization_failure(conflict))
+            }
+            Err(_) => Err(serialization_failure(Conflict::Read)),
+        }
+    }
+
+    /// Ends the transaction as if it had never been.
+    pub fn rollback_block(&mut self) {
+        let block = std::mem::take(&mut self.block);
+        if block.begun && block.state == TransactionState::Open {
+            self.occ.rollback();
+        }
+    }
+
+    /// Takes note that a statement has failed, whether or not it ran: an open transaction has failed with it.
+    pub fn fail_block(&mut self) {
+        if self.block.state == TransactionState::Open {
+            self.rollback_block();
+            self.block.state = TransactionState::Failed;
+        }
+    }
+
+    /// Runs a query, a statement that writes, a call or a definition. Its rows go to `sink`.
+    ///
+    /// # Errors
+    /// The statement failed: nothing of it happened, and an open transaction can only be rolled back. Or the log failed.
+    pub fn run_prepared(
+        &mut self,
+        prepared: &mut Prepared,
+        arguments: &[Value],
+        sink: Box<dyn RowSink>,
+    ) -> Result<Completion, Error> {
+        if self.block.state == TransactionState::Failed {
+            return Err(failed_block());
+        }
+        let ran = self.run_bound(prepared, arguments, sink);
+        self.machine.send_rows_to(None);
+        if ran.is_err() {
+            self.fail_block();
+        }
+        ran
+    }
+
+    fn run_bound(
+        &mut self,
+        prepared: &mut Prepared,
+        arguments: &[Value],
+        sink: Box<dyn RowSink>,
+    ) -> Result<Completion, Error> {
+        if self.block.state == TransactionState::Open && !matches!(prepared.kind(), Kind::Definition) {
+            self.begin_in_block()?;
+        } else {
+            self.catch_up();
+        }
+        self.renew(prepared)?;
+        if arguments.len() != prepared.parameters().len() {
+            let message = format!(
+                "the statement has {} parameters, not {}",
+                prepared.parameters().len(),
+                arguments.len()
+            );
+            return Err(SqlError::new("08P01", message).into());
+        }
+        let bound = Arc::clone(&prepared.bound);
+        let in_block = self.block.state == TransactionState::Open;
+        match &bound.kind {
+            Kind::Definition if in_block => {
+                let error = SqlError::new("0A000", "definitions cannot change inside a transaction block");
+                Err(error.with_hint("Change them before BEGIN.").into())
+            }
+            Kind::Definition => {
+                let text = Arc::clone(&prepared.text);
+                let commit = self.run_statement(&text, |_, _| {})?;
+                Ok(Completion { affected: 0, commit: Some(commit) })
+            }
+            Kind::Run(procedure) => {
+                self.machine.send_rows_to(Some(sink));
+                let commit = if in_block {
+                    self.run_in_block(procedure, arguments)?;
+                    None
+                } else {
+                    match self.run_alone(procedure, arguments)? {
+                        Some(commit) => Some(commit),
+                        None => {
+                            let Some(output) = self.machine.take_sink() else {
+                                return Ok(Completion::default());
+                            };
+                            return self.run_bound(prepared, arguments, output);
+                        }
+                    }
+                };
+                Ok(Completion { affected: self.machine.affected, commit })
+            }
+            Kind::Call(procedure, own) => self.run_called(procedure, own, (&bound, arguments), sink),
+            _ => Err(SqlError::new("0A000", "this statement has no rows").into()),
+        }
+    }
+
+    /// Runs a statement as a transaction of its own; `None` when the definitions have changed.
+    fn run_alone(&mut self, procedure: &Procedure, arguments: &[Value]) -> Result<Option<Commit>, Error> {
+        if !procedure.read_only {
+            self.check_log()?;
+        }
+        let (timestamp_us, seed) = (now_us(), self.next_seed());
+        self.last = None;
+        self.run(procedure, timestamp_us, seed, |session, procedure| {
+            session.recording.witnesses.begin(&[]);
+            session.bring_in(procedure, arguments)
+        })
+    }
+
+    fn next_seed(&mut self) -> u64 {
+        self.seeds = self.seeds.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.seeds | 1
+    }
+
+    /// Brings arguments into the arena.
+    fn bring_in(&mut self, procedure: &Procedure, arguments: &[Value]) -> Result<(), Error> {
+        self.arguments.clear();
+        for (place, (_, parameter)) in procedure.inputs().enumerate() {
+            let value = arguments.get(place).or(parameter.default.as_ref()).unwrap_or(&Value::Null);
+            let datum = datum_from_value(value, parameter.ty, &mut self.machine.arena)
+                .map_err(|error| SqlError::from(error).with_detail(format!("Parameter ${}.", place + 1)))?;
+            self.arguments.push(datum);
+        }
+        Ok(())
+    }
+
+    /// Begins the transaction with its first statement.
+    fn begin_in_block(&mut self) -> Result<(), Error> {
+        if self.block.begun {
+            return Ok(());
+        }
+        self.check_log()?;
+        while !self.begin() {}
+        self.recording.begin();
+        self.block.begun = true;
+        self.block.timestamp_us = now_us();
+        Ok(())
+    }
+
+    fn run_in_block(&mut self, procedure: &Procedure, arguments: &[Value]) -> Result<(), Error> {
+        let (timestamp_us, seed) = (self.block.timestamp_us, self.next_seed());
+        self.last = None;
+        self.machine.reset(timestamp_us, seed);
+        self.bring_in(procedure, arguments)?;
+        self.recording.witnesses.begin(&[]);
+        let call = Call { procedure, timestamp_us, seed };
+        let arguments = self.arguments.iter().copied();
+        let tapes = &mut self.recording.witnesses;
+        let error = match execute(call, arguments, &mut self.machine, &mut self.occ, tapes) {
+            Ok(()) => return Ok(()),
+            Err(Failure::Error(error)) => match self.occ.rollback_after_error() {
+                Ok(()) => Error::Sql(*error),
+                // What failed may have seen states of different moments.
+                Err(conflict) => serialization_failure(conflict),
+            },
+            Err(Failure::Conflict(conflict)) => {
+                self.occ.rollback();
+                serialization_failure(conflict)
+            }
+            Err(_) => {
+                self.occ.rollback();
+                serialization_failure(Conflict::Read)
+            }
+        };
+        self.block.begun = false;
+        self.failed += 1;
+        Err(error)
+    }
+
+    /// Runs a call: logged as such where it is a transaction of its own.
+    fn run_called(
+        &mut self,
+        procedure: &Arc<Procedure>,
+        own: &Arguments,
+        (bound, arguments): (&sql::Prepared, &[Value]),
+        mut sink: Box<dyn RowSink>,
+    ) -> Result<Completion, Error> {
+        let values = self.argument_values(procedure, own, (bound, arguments))?;
+        let commit = if self.block.state == TransactionState::Open {
+            self.run_in_block(procedure, &values)?;
+            None
+        } else {
+            Some(self.run_call(&procedure.name, &values)?)
+        };
+        let columns = &bound.columns;
+        let affected = u64::from(!columns.is_empty());
+        if affected > 0 {
+            let row: Vec<Datum> = columns.iter().map(|column| self.machine.get(column.register)).collect();
+            sink.begin();
+            sink.row(&row, &self.machine.arena)?;
+        }
+        Ok(Completion { affected, commit })
+    }
+
+    /// What a call's arguments come to.
+    fn argument_values(
+        &mut self,
+        procedure: &Procedure,
+        own: &Arguments,
+        (bound, arguments): (&sql::Prepared, &[Value]),
+    ) -> Result<Vec<Value>, Error> {
+        let (timestamp_us, seed) = (now_us(), self.next_seed());
+        self.machine.begin_piece(own.registers(), timestamp_us, seed);
+        for (place, (value, ty)) in arguments.iter().zip(&bound.parameters).enumerate() {
+            let datum = datum_from_value(value, *ty, &mut self.machine.arena)
+                .map_err(|error| SqlError::from(error).with_detail(format!("Parameter ${}.", place + 1)))?;
+            self.machine.set(procedure::Register(place as u32), datum);
+        }
+        let values = own.evaluate(&mut self.machine).map_err(|error| Error::Sql(*error))?;
+        let typed = values.into_iter().zip(procedure.inputs());
+        let arena = &self.machine.arena;
+        Ok(typed.map(|(value, (_, parameter))| value_from_datum(value, parameter.ty, arena)).collect())
+    }
+}
