@@ -8,6 +8,7 @@ mod inspect;
 mod options;
 mod progress;
 mod recover;
+mod serve;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -33,6 +34,8 @@ enum Command {
     Recover(recover::Arguments),
     /// Show what the analysis of procedures finds: what replay keeps of them, slices, blocks.
     Explain(explain::Arguments),
+    /// Answer PostgreSQL clients.
+    Serve(serve::Arguments),
     /// Show the log of a data folder: files, batches, records, checks; reads only.
     Log(inspect::Arguments),
 }
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Recover(arguments) => recover::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Explain(arguments) => explain::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Serve(arguments) => serve::run(&arguments),
         Command::Log(arguments) => inspect::run(&arguments).map(|()| ExitCode::SUCCESS),
     };
     match result {
