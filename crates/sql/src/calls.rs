@@ -264,7 +264,8 @@ impl Binder<'_> {
             let message = format!("aggregate function {name} is not allowed here");
             return Err(self.error(node, SqlError::new("42803", message)));
         };
-        let bound = self.before_groups(|binder| binder.bind_aggregated(name, arguments, call, node));
+        let bind = |binder: &mut Self| binder.bind_aggregated(name, arguments, call, node);
+        let bound = self.without_group_keys(|binder| binder.before_groups(node, bind));
         self.aggregates = Some(outer);
         let (mut aggregate, result) = bound?;
         let target = self.new_register(result);

@@ -39,6 +39,9 @@ impl Binder<'_> {
     /// Binds an expression.
     pub(crate) fn bind(&mut self, expression: &ast::Expr) -> Result<Typed, StatementError> {
         let node = expression.syntax();
+        if let Some(key) = self.group_key(node) {
+            return Ok(key);
+        }
         match expression {
             ast::Expr::Literal(literal) => self.bind_literal(literal),
             ast::Expr::NameRef(name) => self.bind_name(name),
@@ -58,7 +61,7 @@ impl Binder<'_> {
                     _ => Err(self.unsupported(node, "this operator")),
                 }
             }
-            ast::Expr::BetweenExpr(between) => self.bind_between(between),
+            ast::Expr::BetweenExpr(between) => self.bind_between(between, false),
             ast::Expr::CaseExpr(case) => self.bind_case(case),
             ast::Expr::CastExpr(cast) => self.bind_cast(cast),
             ast::Expr::CallExpr(call) => self.bind_call(call),
@@ -247,6 +250,10 @@ impl Binder<'_> {
             }
             Some(ast::PrefixOp::Plus(_)) => self.bind(&operand),
             Some(ast::PrefixOp::Minus(_)) => {
+                // The grammar takes `-1 BETWEEN 0 AND 2` for `-(1 BETWEEN 0 AND 2)`.
+                if let ast::Expr::BetweenExpr(between) = &operand {
+                    return self.bind_between(between, true);
+                }
                 if let ast::Expr::Literal(literal) = &operand
                     && let Some(ast::LitKind::IntNumber(token) | ast::LitKind::NumericNumber(token)) =
                         literal.kind()
@@ -438,14 +445,37 @@ impl Binder<'_> {
         Ok(boolean(if negated { Expression::Not(Box::new(any)) } else { any }))
     }
 
-    fn bind_between(&mut self, between: &ast::BetweenExpr) -> Result<Typed, StatementError> {
+    /// Refuses bounds that the grammar has read too far, as operators that bind weaker than BETWEEN follow.
+    pub(crate) fn check_between(&self, between: &ast::BetweenExpr) -> Result<(), StatementError> {
+        let reaches_too_far = match between.end() {
+            Some(ast::Expr::BinExpr(end)) => end.op().is_some_and(|operator| {
+                use ast::BinOp;
+                comparison_operator(&operator).is_some()
+                    || matches!(operator, BinOp::And(_) | BinOp::Or(_) | BinOp::Is(_) | BinOp::IsNot(_))
+            }),
+            _ => false,
+        };
+        if !reaches_too_far {
+            return Ok(());
+        }
+        let error = SqlError::new("0A000", "BETWEEN beside an operator that binds weaker is not supported");
+        Err(self.error(between.syntax(), error.with_hint("Put the BETWEEN in parentheses.")))
+    }
+
+    /// `target BETWEEN start AND end`; the target with a minus before it, where one stands there.
+    fn bind_between(&mut self, between: &ast::BetweenExpr, negative: bool) -> Result<Typed, StatementError> {
         let node = between.syntax();
         if between.between_symmetry().is_some() {
             return Err(self.unsupported(node, "BETWEEN SYMMETRIC"));
         }
+        self.check_between(between)?;
         let target = self.part(between.target(), node)?;
         let (start, end) = (self.part(between.start(), node)?, self.part(between.end(), node)?);
-        let value = self.bind(&target)?;
+        let mut value = self.bind(&target)?;
+        if negative {
+            let zero = Typed::Known(Expression::Constant(Datum::Int(0)), ScalarType::Integer.into());
+            value = self.arithmetic(ArithmeticOperator::Subtract, zero, value, node)?;
+        }
         let (start, end) = (self.bind(&start)?, self.bind(&end)?);
         let (class, operands) = self.comparable(value.clone(), start, node)?;
         let above = Expression::Compare { operator: CompareOperator::GreaterOrEqual, class, operands };

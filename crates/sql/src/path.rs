@@ -105,6 +105,7 @@ impl Binder<'_> {
             ast::Expr::BetweenExpr(between)
                 if between.not_token().is_none() && between.between_symmetry().is_none() =>
             {
+                self.check_between(between)?;
                 let (Some(target), Some(start), Some(end)) =
                     (between.target(), between.start(), between.end())
                 else {

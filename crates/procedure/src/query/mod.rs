@@ -22,7 +22,7 @@ pub(crate) use key::write_distinct;
 pub(crate) use run::{compare_keys, run_query};
 
 use crate::{
-    Access, Aggregate, Check, CompareClass, CompareOperator, Expression, Procedure, Register, SortKey,
+    Access, Aggregate, Check, CompareClass, CompareOperator, Expression, Path, Procedure, Register, SortKey,
 };
 use catalog::{Table, Type};
 use std::sync::Arc;
@@ -420,6 +420,55 @@ impl Plan {
             Self::Union { inputs } => inputs.iter().collect(),
             Self::Combine { inputs, .. } => inputs.iter().collect(),
             Self::With { named, input } => named.iter().map(|(_, plan, _)| plan).chain([&**input]).collect(),
+        }
+    }
+
+    /// The expressions of this node itself.
+    pub fn expressions(&self) -> Vec<&Expression> {
+        fn of_access(access: &Access) -> Vec<&Expression> {
+            let mut all: Vec<&Expression> = match &access.path {
+                Path::Point { key } => key.iter().collect(),
+                Path::Range { prefix, lower, upper, .. } => {
+                    let ends = lower.iter().chain(upper).map(|bound| &bound.value);
+                    prefix.iter().chain(ends).collect()
+                }
+            };
+            all.extend(&access.filter);
+            all
+        }
+        fn of_aggregate(aggregate: &Aggregate) -> impl Iterator<Item = &Expression> {
+            let Aggregate { argument, filter, separator, order, .. } = aggregate;
+            argument.iter().chain(filter).chain(separator).chain(order.iter().map(|key| &key.value))
+        }
+        match self {
+            Self::One | Self::Union { .. } | Self::Combine { .. } | Self::Keep { .. } | Self::With { .. } => {
+                Vec::new()
+            }
+            Self::Named { .. } | Self::Delete(_) => Vec::new(),
+            Self::Values { rows, .. } => rows.iter().flatten().collect(),
+            Self::Scan { access, .. } => of_access(access),
+            Self::Function { arguments, .. } | Self::Call { arguments, .. } => arguments.iter().collect(),
+            Self::Filter { condition, .. } => vec![condition],
+            Self::Compute { values, .. } => values.iter().map(|(_, value)| value).collect(),
+            Self::Apply { subquery, .. } => match &subquery.question {
+                Question::Quantified { value, row, .. } => vec![value, row],
+                _ => Vec::new(),
+            },
+            Self::Loop { condition, .. } => condition.iter().collect(),
+            Self::Hash { keys, condition, .. } => {
+                keys.iter().flat_map(|key| [&key.probe, &key.build]).chain(condition).collect()
+            }
+            Self::Group { keys, aggregates, .. } => {
+                let keys = keys.iter().map(|(_, value)| value);
+                keys.chain(aggregates.iter().flat_map(of_aggregate)).collect()
+            }
+            Self::Distinct { values, .. } => values.iter().collect(),
+            Self::Sort { keys, wanted, .. } => {
+                keys.iter().map(|key| &key.value).chain(wanted.iter().flatten()).collect()
+            }
+            Self::Limit { offset, limit, .. } => offset.iter().chain(limit).collect(),
+            Self::Insert(Insert { values, .. }) => values.iter().collect(),
+            Self::Update(Update { assignments, .. }) => assignments.iter().map(|(_, value)| value).collect(),
         }
     }
 

@@ -242,12 +242,51 @@ impl Binder<'_> {
     }
 
     fn bind_join(&mut self, expression: &ast::JoinExpr) -> Result<Sources, StatementError> {
+        let mut joins = Vec::new();
+        let first = self.chain(expression, &mut joins)?;
+        let mut left = self.bind_from_list_item(&first)?;
+        for (join, right) in joins {
+            let right = self.bind_from_list_item(&right)?;
+            left = self.join_sources(left, &join, right)?;
+        }
+        Ok(left)
+    }
+
+    /// A row of joins, the first before the others: its first item, and each join with the item that it adds. What follows a
+    /// join without a condition belongs to that row, though the grammar sees it as a join of its own.
+    fn chain(
+        &self,
+        expression: &ast::JoinExpr,
+        joins: &mut Vec<(ast::Join, ast::FromListItem)>,
+    ) -> Result<ast::FromListItem, StatementError> {
         let node = expression.syntax();
         let left = self.part(expression.from_list_item(), node)?;
-        let mut left = self.bind_from_list_item(&left)?;
+        let first = match &left {
+            ast::FromListItem::JoinExpr(inner) => self.chain(inner, joins)?,
+            _ => left,
+        };
         let join = self.part(expression.join(), node)?;
         let right = self.part(join.from_list_item(), node)?;
-        let mut right = self.bind_from_list_item(&right)?;
+        let is_cross = matches!(join.join_type(), Some(ast::JoinType::JoinCross(_)));
+        match &right {
+            ast::FromListItem::JoinExpr(inner) if is_cross || join.natural_token().is_some() => {
+                let mut others = Vec::new();
+                let right = self.chain(inner, &mut others)?;
+                joins.push((join, right));
+                joins.append(&mut others);
+            }
+            _ => joins.push((join, right)),
+        }
+        Ok(first)
+    }
+
+    fn join_sources(
+        &mut self,
+        mut left: Sources,
+        join: &ast::Join,
+        mut right: Sources,
+    ) -> Result<Sources, StatementError> {
+        let node = join.syntax();
         let kind = join.join_type();
         let kept = match kind {
             Some(ast::JoinType::JoinLeft(_)) => Some((JoinKind::Left, false)),

@@ -130,6 +130,8 @@ pub(crate) struct Queries {
     lowest: Option<usize>,
     /// Subqueries of the expression in hand, which are evaluated ahead of it; `None` where there may be none.
     pub(crate) applied: Option<Vec<Applied>>,
+    /// What the rows of groups have in common, as it is written, with its level: it means the group's from then on.
+    group_keys: Vec<(usize, String, Register, Type)>,
     /// Those of arguments of aggregates.
     before_group: Vec<Applied>,
 }
@@ -147,6 +149,31 @@ pub(crate) enum Applied {
 }
 
 impl Applied {
+    /// The registers that it is computed of.
+    fn uses(&self) -> Vec<Register> {
+        let mut uses = Vec::new();
+        let mut of = |expression: &Expression| {
+            expression.walk(&mut |part| {
+                if let Expression::Register(register) = part {
+                    uses.push(*register);
+                }
+            });
+        };
+        match self {
+            Self::Call { arguments, .. } => arguments.iter().for_each(&mut of),
+            Self::Subquery(subquery) => {
+                subquery.plan.walk(&mut |node| node.expressions().into_iter().for_each(&mut of));
+                match &subquery.question {
+                    Question::Quantified { value, row, .. } => [value, row].into_iter().for_each(of),
+                    Question::Values { pairs } => uses.extend(pairs.iter().map(|(from, _)| *from)),
+                    Question::Array { value, .. } => uses.push(*value),
+                    Question::Exists { .. } => {}
+                }
+            }
+        }
+        uses
+    }
+
     /// Where the answer goes.
     fn targets(&self) -> Vec<Register> {
         let question = match self {

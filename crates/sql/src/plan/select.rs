@@ -166,6 +166,7 @@ impl Binder<'_> {
         // Keys of groups first: they know nothing of aggregates.
         let mut keys = Vec::new();
         let mut before = Vec::new();
+        let mut written = Vec::new();
         for group in select
             .group_by_clause()
             .and_then(|own| own.group_by_list())
@@ -185,11 +186,14 @@ impl Binder<'_> {
                 Some(register) => register,
                 None => self.new_register(ty),
             };
+            written.push((self.queries.levels.len(), text_of(expression.syntax()), register, ty));
             if !keys.iter().any(|(known, _)| *known == register) {
                 keys.push((register, value));
             }
         }
         self.aggregates = Some(Vec::new());
+        let outer_keys = self.queries.group_keys.len();
+        self.queries.group_keys.append(&mut written);
         let mut literals = HashMap::new();
         let bind = |binder: &mut Self| {
             let items = binder.bind_targets(clause.target_list(), node)?;
@@ -207,7 +211,9 @@ impl Binder<'_> {
             let distinct = binder.bind_distinct(&clause, &outputs)?;
             Ok((outputs, having, order, distinct))
         };
-        let ((mut outputs, mut having, mut order, mut distinct), after) = self.applying(bind)?;
+        let bound = self.applying(bind);
+        self.queries.group_keys.truncate(outer_keys);
+        let ((mut outputs, mut having, mut order, mut distinct), after) = bound?;
         let aggregates = self.aggregates.take().unwrap_or_default();
         before.append(&mut self.queries.before_group);
         let grouped = !keys.is_empty() || !aggregates.is_empty() || having.is_some();
@@ -221,7 +227,12 @@ impl Binder<'_> {
             }
             for expression in all {
                 replace_keys(expression, &keys);
-                self.refuse_ungrouped(expression, &keys, &aggregates, node)?;
+                let mut uses = Vec::new();
+                expression.walk(&mut |part| uses.extend(Self::register_of(part)));
+                self.refuse_ungrouped(&uses, &keys, &aggregates, node)?;
+            }
+            for applied in &after {
+                self.refuse_ungrouped(&applied.uses(), &keys, &aggregates, node)?;
             }
         }
         if matches!(distinct, Distinct::Rows) {
@@ -235,6 +246,24 @@ impl Binder<'_> {
             return Err(self.unsupported(node, "HAVING without aggregates or GROUP BY"));
         }
         Ok(Clauses { outputs, literals, keys, aggregates, having, order, distinct, before, after })
+    }
+
+    /// An expression that is written as a key of the groups in hand.
+    pub(crate) fn group_key(&self, node: &SyntaxNode) -> Option<Typed> {
+        if self.queries.group_keys.is_empty() {
+            return None;
+        }
+        let (depth, text) = (self.queries.levels.len(), text_of(node));
+        let found = self.queries.group_keys.iter().find(|(own, key, ..)| *own == depth && *key == text)?;
+        Some(Typed::Known(Expression::Register(found.2), found.3))
+    }
+
+    /// Runs a binding of what is evaluated before there are groups.
+    pub(crate) fn without_group_keys<T>(&mut self, bind: impl FnOnce(&mut Self) -> T) -> T {
+        let keys = std::mem::take(&mut self.queries.group_keys);
+        let bound = bind(self);
+        self.queries.group_keys = keys;
+        bound
     }
 
     /// What an item of GROUP BY stands for: a place in the list, a column, or else a name in the list.
@@ -362,19 +391,18 @@ impl Binder<'_> {
     /// After grouping there are keys and aggregates, and what other levels give.
     fn refuse_ungrouped(
         &self,
-        expression: &Expression,
+        uses: &[Register],
         keys: &[(Register, Expression)],
         aggregates: &[Aggregate],
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
         let Some(level) = self.queries.levels.last() else { return Ok(()) };
         let mut stray = None;
-        expression.walk(&mut |part| {
-            let Expression::Register(register) = part else { return };
+        for register in uses {
             let known = keys.iter().any(|(own, _)| own == register)
                 || aggregates.iter().any(|own| own.target == *register);
             if known {
-                return;
+                continue;
             }
             for relation in &level.relations {
                 let column = match &relation.rows {
@@ -389,7 +417,7 @@ impl Binder<'_> {
                     stray = Some(format!("{}.{}", relation.alias, relation.columns[column].0));
                 }
             }
-        });
+        }
         match stray {
             None => Ok(()),
             Some(column) => {
@@ -549,6 +577,13 @@ pub(super) fn limited(plan: Plan, offset: Option<Expression>, limit: Option<Expr
         return plan;
     }
     Plan::Limit { input: Box::new(plan), offset, limit }
+}
+
+/// An expression as it is written, without what lies between its words.
+fn text_of(node: &SyntaxNode) -> String {
+    let tokens = node.descendants_with_tokens().filter_map(|part| part.into_token());
+    let words = tokens.filter(|token| !token.kind().is_trivia()).map(|token| token.text().to_owned());
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Puts keys of groups in the place of the expressions that they are.

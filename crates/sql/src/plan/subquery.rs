@@ -14,12 +14,16 @@ impl Binder<'_> {
     /// Binds what an aggregate computes. Its subqueries are evaluated before rows are grouped.
     pub(crate) fn before_groups<T>(
         &mut self,
+        node: &SyntaxNode,
         bind: impl FnOnce(&mut Self) -> Result<T, StatementError>,
     ) -> Result<T, StatementError> {
         if self.queries.applied.is_none() {
             return bind(self);
         }
-        let (bound, mut applied) = self.applying(bind)?;
+        let ((bound, mut applied), refers) = self.referring(|binder| binder.applying(bind))?;
+        if refers.own == 0 && refers.outer {
+            return Err(self.unsupported(node, "an aggregate of columns of an outer query"));
+        }
         self.queries.before_group.append(&mut applied);
         Ok(bound)
     }
