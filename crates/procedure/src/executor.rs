@@ -446,9 +446,13 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         let mut count = 0;
         if *to_client {
             let mut output = machine.output.take();
+            // A statement that returns no columns has no rows, however many it writes.
+            let returns = !query.columns.is_empty();
             let result = run_query(query, machine, self.data, &mut |machine, _| {
                 count += 1;
-                if let Some(Output { sink, row }) = &mut output {
+                if let Some(Output { sink, row }) = &mut output
+                    && returns
+                {
                     row.clear();
                     row.extend(query.columns.iter().map(|column| machine.get(column.register)));
                     sink.row(row, &machine.arena)?;
