@@ -241,6 +241,8 @@ fn psql_works() {
     let port = server.port.to_string();
     let output = Command::new("psql")
         .args(["-h", "127.0.0.1", "-p", &port, "-U", "test", "-At", "-v", "ON_ERROR_STOP=1", "test"])
+        .args(["-c", "INSERT INTO account SELECT n, 'x', 0 FROM generate_series(8, 9) AS n"])
+        .args(["-c", "DELETE FROM account WHERE id > 7"])
         .args(["-c", "CALL transfer(2, 1, 0.25)", "-c", "SELECT * FROM account ORDER BY id"])
         .args([
             "-c",
@@ -256,6 +258,20 @@ fn psql_works() {
         .unwrap();
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let lines: Vec<&str> = out.lines().collect();
-    assert_eq!(lines, ["CALL", "1|Ada|100.25", "2|Bob|50.00", "BEGIN", "DELETE 2", "ROLLBACK", "2"], "{err}");
-    assert!(err.contains("NOTICE:  moved 0.25"), "{err}");
+    assert_eq!(
+        lines,
+        [
+            "INSERT 0 2",
+            "DELETE 2",
+            "CALL",
+            "1|Ada|100.25",
+            "2|Bob|50.00",
+            "BEGIN",
+            "DELETE 2",
+            "ROLLBACK",
+            "2"
+        ],
+        "{err}"
+    );
+    assert_eq!(err.trim(), "NOTICE:  moved 0.25");
 }
