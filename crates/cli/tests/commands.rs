@@ -157,6 +157,26 @@ fn a_log_that_can_not_be_is_refused() {
     assert!(adaptive.contains("log adaptive"), "{adaptive}");
 }
 
+/// A procedure that the analysis does not know is said to be logged by value.
+#[test]
+fn explain_tells_what_is_logged_by_value() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("queries.sql");
+    let script = "CREATE TABLE t (a INT PRIMARY KEY, b INT NOT NULL);
+CREATE PROCEDURE copy() LANGUAGE plpgsql AS $$
+DECLARE n INT;
+BEGIN
+  SELECT count(*) INTO n FROM t x JOIN t y ON y.b = x.a;
+  UPDATE t SET b = n;
+END $$;";
+    std::fs::write(&file, script).unwrap();
+    let file = file.to_str().unwrap();
+    let text = printed(&["explain", file]);
+    assert!(text.contains("copy holds queries: its calls are logged by value"), "{text}");
+    let json: Value = serde_json::from_str(&printed(&["explain", file, "--format", "json"])).unwrap();
+    assert_eq!(json["procedures"][0]["by_value"], true);
+}
+
 /// A crash under each sequencing: the folder is recovered by the method of the log, and the log beside it to the same state.
 #[test]
 fn every_sequencing_recovers_from_a_crash() {

@@ -52,6 +52,7 @@ struct Explanation {
 struct Procedure {
     name: String,
     read_only: bool,
+    by_value: bool,
     operations: usize,
     replay_operations: usize,
     replay_operations_with_witnesses: usize,
@@ -103,6 +104,7 @@ fn explanation(analysis: &Analysis, summaries: &[ReplaySummary]) -> Explanation 
         Procedure {
             name: summary.name.clone(),
             read_only: summary.read_only,
+            by_value: summary.by_value,
             operations: summary.operations,
             replay_operations: summary.kept,
             replay_operations_with_witnesses: summary.kept_with_witnesses,

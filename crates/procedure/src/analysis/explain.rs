@@ -47,6 +47,8 @@ pub struct ReplaySummary {
     pub name: String,
     /// Whether it only reads, so that its calls are not logged.
     pub read_only: bool,
+    /// Whether its calls are logged by value, as it holds queries: replay does not run it.
+    pub by_value: bool,
     /// Operations of the procedure, those of procedures that it calls included.
     pub operations: usize,
     /// Operations of its replay form.
@@ -60,6 +62,17 @@ pub struct ReplaySummary {
 impl ReplaySummary {
     /// Compares a procedure with its replay form.
     pub fn of(procedure: &Procedure) -> Self {
+        if procedure.by_value {
+            return Self {
+                name: procedure.name.clone(),
+                read_only: procedure.read_only,
+                by_value: true,
+                operations: procedure.operations.len(),
+                kept: 0,
+                kept_with_witnesses: 0,
+                witnesses: Vec::new(),
+            };
+        }
         let kept = |witnessed: bool| {
             let form = Program::new(procedure, witnessed).replay_form();
             form.operations.len() - form.witnesses.len()
@@ -69,6 +82,7 @@ impl ReplaySummary {
         Self {
             name: procedure.name.clone(),
             read_only: procedure.read_only,
+            by_value: false,
             operations: Program::new(procedure, false).operations.len(),
             kept: kept(false),
             kept_with_witnesses: kept(true),
@@ -82,6 +96,9 @@ impl fmt::Display for ReplaySummary {
         let Self { name, operations, kept, kept_with_witnesses, .. } = self;
         if self.read_only {
             return write!(f, "{name} only reads: its calls are not logged");
+        }
+        if self.by_value {
+            return write!(f, "{name} holds queries: its calls are logged by value");
         }
         write!(f, "replay of {name} keeps {kept} of {operations} operations")?;
         if self.witnesses.is_empty() {
