@@ -126,6 +126,9 @@ fn what_is_not_supported_is_refused_with_line_and_column() {
         ("CREATE INDEX ON t (nope)".into(), 1, "42703"),
         ("DROP TABLE u".into(), 1, "42P01"),
         ("LISTEN news".into(), 1, "0A000"),
+        ("WITH d AS (DELETE FROM t RETURNING a)\nSELECT count(*) FROM t".into(), 1, "0A000"),
+        ("SELECT 1 FROM t x, t y\nWHERE x.a BETWEEN 1 AND y.a OR x.b = ''".into(), 2, "0A000"),
+        ("SELECT (SELECT\nmax(x.a)) FROM t x".into(), 2, "0A000"),
         ("CREATE FUNCTION f() RETURNS INT LANGUAGE sql AS $$ SELECT 1 $$".into(), 1, "0A000"),
     ];
     for (statement, line, sqlstate) in cases {

@@ -4,7 +4,7 @@ use super::select::{Tail, limited};
 use super::{Binder, Bound, Level, Named, Queries, Relation, Rows, compute};
 use crate::binder::Typed;
 use crate::error::StatementError;
-use catalog::Type;
+use catalog::{TableId, Type};
 use procedure::query::{Combination, OutputColumn, Plan, SlotId};
 use procedure::{Expression, Register, SqlError};
 use squawk_syntax::SyntaxNode;
@@ -36,7 +36,7 @@ impl Binder<'_> {
                 let bound = self.bind_variant(&inner);
                 let bound = bound.and_then(|bound| self.bind_tail_of(bound, paren));
                 self.queries.forget_names(names);
-                bound.map(|bound| Bound { plan: Self::with(named, bound.plan), ..bound })
+                self.with(named, bound?, paren.syntax())
             }
             ast::SelectVariant::CompoundSelect(compound) => self.bind_compound(compound),
             ast::SelectVariant::Values(values) => self.bind_values(values),
@@ -106,8 +106,27 @@ impl Binder<'_> {
         Ok(plans)
     }
 
-    pub(super) fn with(named: NamedPlans, plan: Plan) -> Plan {
-        if named.is_empty() { plan } else { Plan::With { named, input: Box::new(plan) } }
+    /// A plan that runs named ones first. Those that write do so before anything else is read, which must not be seen: in
+    /// PostgreSQL all parts of a statement see the same rows.
+    pub(super) fn with(
+        &self,
+        named: NamedPlans,
+        bound: Bound,
+        node: &SyntaxNode,
+    ) -> Result<Bound, StatementError> {
+        if named.is_empty() {
+            return Ok(bound);
+        }
+        for (place, (_, plan, _)) in named.iter().enumerate() {
+            let written = tables_of(plan, true);
+            let others = named.iter().enumerate().filter(|(other, _)| *other > place);
+            let mut others = others.map(|(_, (_, other, _))| other).chain([&bound.plan]);
+            if others.any(|other| tables_of(other, false).iter().any(|table| written.contains(table))) {
+                return Err(self.unsupported(node, "reading a table that a query of WITH writes"));
+            }
+        }
+        let plan = Plan::With { named, input: Box::new(bound.plan) };
+        Ok(Bound { plan, ..bound })
     }
 
     /// ORDER BY, OFFSET and LIMIT of a query that is complete: it may name its columns.
@@ -201,7 +220,7 @@ impl Binder<'_> {
             let combination = if is_intersect { Combination::Intersect } else { Combination::Except };
             Plan::Combine { combination, all, inputs: Box::new(inputs), registers }
         };
-        Ok(Bound { plan: Self::with(named, plan), columns, literals })
+        self.with(named, Bound { plan, columns, literals }, node)
     }
 
     fn bind_values(&mut self, values: &ast::Values) -> Result<Bound, StatementError> {
@@ -251,8 +270,17 @@ impl Binder<'_> {
         }
         let bound = self.bind_tail_of(Bound { plan, columns: outputs, ..Bound::default() }, values);
         self.queries.forget_names(names);
-        bound.map(|bound| Bound { plan: Self::with(named, bound.plan), ..bound })
+        self.with(named, bound?, node)
     }
+}
+
+/// The tables that a plan writes, or reads.
+fn tables_of(plan: &Plan, writes: bool) -> Vec<TableId> {
+    let mut tables = Vec::new();
+    plan.walk(&mut |node| {
+        tables.extend(node.own_table().filter(|(_, own)| *own == writes).map(|(table, _)| table.id));
+    });
+    tables
 }
 
 /// The WITH clause that stands at the beginning of a query.

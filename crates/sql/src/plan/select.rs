@@ -136,8 +136,7 @@ impl Binder<'_> {
         (self.aggregates, self.queries.before_group) = (aggregates, before);
         self.queries.levels.pop();
         self.queries.forget_names(names);
-        let bound = bound?;
-        Ok(Bound { plan: Self::with(named, bound.plan), ..bound })
+        self.with(named, bound?, node)
     }
 
     fn bind_clauses(&mut self, select: &ast::Select) -> Result<Bound, StatementError> {

@@ -34,8 +34,7 @@ impl Binder<'_> {
         let bound = bind(self);
         self.queries.levels.pop();
         self.queries.forget_names(names);
-        let bound = bound?;
-        Ok(Bound { plan: Self::with(named, bound.plan), ..bound })
+        self.with(named, bound?, node)
     }
 
     /// RETURNING, of a row that stands in registers, and of what else the level has.
