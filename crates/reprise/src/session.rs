@@ -262,13 +262,7 @@ impl Session {
         let mut last = None;
         for (statement, line, column) in Schema::split(script)? {
             let commit = self.run_statement(&statement, |_, _| {}).map_err(|error| match error {
-                Error::Statement(mut error) => {
-                    if error.line == 1 {
-                        error.column += column - 1;
-                    }
-                    error.line += line - 1;
-                    Error::Statement(error)
-                }
+                Error::Statement(error) => Error::Statement(error.inside(line, column)),
                 other => other,
             })?;
             last = Some(commit);
@@ -389,12 +383,7 @@ impl Session {
             self.check_log()?;
         }
         let timestamp_us = if procedure.uses_timestamp { now_us() } else { 0 };
-        let seed = if procedure.uses_seed {
-            self.seeds = self.seeds.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            self.seeds | 1
-        } else {
-            0
-        };
+        let seed = if procedure.uses_seed { self.next_seed() } else { 0 };
         let commit = self.run(procedure, timestamp_us, seed, |session, procedure| {
             session.bind(procedure, arguments, timestamp_us, seed)
         })?;
@@ -405,6 +394,12 @@ impl Session {
             }
             None => self.run_named(name, arguments),
         }
+    }
+
+    /// What the randomness of the next transaction follows from.
+    fn next_seed(&mut self) -> u64 {
+        self.seeds = self.seeds.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.seeds | 1
     }
 
     /// Brings the arguments of a call into the arena and into its record.

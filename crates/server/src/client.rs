@@ -410,13 +410,7 @@ fn may_be_together(text: &str) -> bool {
 /// An error in a statement that begins at a line and column of the text that was sent.
 fn at_its_place(error: Error, line: u32, column: u32) -> Error {
     match error {
-        Error::Statement(mut error) => {
-            if error.line == 1 {
-                error.column += column - 1;
-            }
-            error.line += line - 1;
-            Error::Statement(error)
-        }
+        Error::Statement(error) => Error::Statement(error.inside(line, column)),
         other => other,
     }
 }

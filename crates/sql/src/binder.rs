@@ -44,6 +44,22 @@ pub(crate) struct RowScope {
     pub(crate) known: HashMap<usize, Register>,
 }
 
+impl RowScope {
+    /// A row that stands in registers already, one a column.
+    pub(crate) fn of_row(table: &Arc<Table>, registers: Register) -> Self {
+        let known = (0..table.columns.len()).map(|c| (c, Register(registers.0 + c as u32))).collect();
+        Self {
+            table: Arc::clone(table),
+            alias: table.name.clone(),
+            registers,
+            used: Vec::new(),
+            is_point: false,
+            choices: Vec::new(),
+            known,
+        }
+    }
+}
+
 /// An expression with its type; literals take the type that they are compared with or assigned to.
 #[derive(Clone, Debug)]
 pub(crate) enum Typed {

@@ -14,3 +14,15 @@ pub struct StatementError {
     /// What is wrong, with its SQLSTATE.
     pub error: SqlError,
 }
+
+impl StatementError {
+    /// The same in a text in which the statement begins at a line and column.
+    #[must_use]
+    pub fn inside(mut self, line: u32, column: u32) -> Self {
+        if self.line == 1 {
+            self.column += column - 1;
+        }
+        self.line += line - 1;
+        self
+    }
+}

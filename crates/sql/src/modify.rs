@@ -171,16 +171,7 @@ impl Binder<'_> {
             });
         }
         let registers = self.row_registers(table);
-        let known = (0..table.columns.len()).map(|c| (c, Register(registers.0 + c as u32))).collect();
-        self.row = Some(RowScope {
-            table: Arc::clone(table),
-            alias: table.name.clone(),
-            registers,
-            used: Vec::new(),
-            is_point: false,
-            choices: Vec::new(),
-            known,
-        });
+        self.row = Some(RowScope::of_row(table, registers));
         let checks = self.bind_checks(table, |_| true, node);
         let returning = self.bind_returning(insert.returning_clause(), into, node);
         self.row = None;

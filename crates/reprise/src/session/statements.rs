@@ -292,11 +292,6 @@ impl Session {
         })
     }
 
-    fn next_seed(&mut self) -> u64 {
-        self.seeds = self.seeds.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        self.seeds | 1
-    }
-
     /// Brings arguments into the arena.
     fn bring_in(&mut self, procedure: &Procedure, arguments: &[Value]) -> Result<(), Error> {
         self.arguments.clear();

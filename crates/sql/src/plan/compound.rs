@@ -1,7 +1,7 @@
 //! WITH, UNION and its like, VALUES.
 
 use super::select::{Tail, limited};
-use super::{Binder, Bound, Level, Named, Queries, Relation, Rows, compute};
+use super::{Binder, Bound, Level, Named, Queries, Relation, Rows, apply_ahead, compute};
 use crate::binder::Typed;
 use crate::error::StatementError;
 use catalog::{TableId, Type};
@@ -258,16 +258,7 @@ impl Binder<'_> {
             outputs.push(OutputColumn { name: format!("column{}", place + 1), ty, register });
         }
         let registers = outputs.iter().map(|column| column.register).collect();
-        let mut plan = Plan::Values { registers, rows };
-        if !applied.is_empty() {
-            plan = Plan::Loop {
-                outer: Box::new(super::apply_all(applied, Plan::One)),
-                inner: Box::new(plan),
-                kind: procedure::query::JoinKind::Inner,
-                condition: None,
-                inner_registers: Vec::new(),
-            };
-        }
+        let plan = apply_ahead(applied, Plan::Values { registers, rows });
         let bound = self.bind_tail_of(Bound { plan, columns: outputs, ..Bound::default() }, values);
         self.queries.forget_names(names);
         self.with(named, bound?, node)

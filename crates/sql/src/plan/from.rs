@@ -215,17 +215,7 @@ impl Binder<'_> {
         let arguments = bound.into_iter().map(|(value, _)| value).collect();
         let own = registers.clone();
         let function = Plan::Function { function, arguments, registers: own, ordinality };
-        let plan = if applied.is_empty() {
-            function
-        } else {
-            Plan::Loop {
-                outer: Box::new(super::apply_all(applied, Plan::One)),
-                inner: Box::new(function),
-                kind: JoinKind::Inner,
-                condition: None,
-                inner_registers: Vec::new(),
-            }
-        };
+        let plan = super::apply_ahead(applied, function);
         if let Some(ordinality) = ordinality {
             registers.push(ordinality);
             columns.push(("ordinality".into(), ScalarType::BigInt.into()));

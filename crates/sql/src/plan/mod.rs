@@ -14,7 +14,7 @@ mod write;
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
 use catalog::{Table, Type};
-use procedure::query::{OutputColumn, Plan, Query, Question, SlotId, Subquery};
+use procedure::query::{JoinKind, OutputColumn, Plan, Query, Question, SlotId, Subquery};
 use procedure::{Expression, OperationKind, Procedure, QueryOperation, Register, SqlError, Statement};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -202,6 +202,20 @@ impl Applied {
 /// A plan with all answers.
 fn apply_all(applied: Vec<Applied>, plan: Plan) -> Plan {
     applied.into_iter().fold(plan, |plan, own| own.upon(plan))
+}
+
+/// A plan whose own expressions need the answers, before its first row.
+fn apply_ahead(applied: Vec<Applied>, plan: Plan) -> Plan {
+    if applied.is_empty() {
+        return plan;
+    }
+    Plan::Loop {
+        outer: Box::new(apply_all(applied, Plan::One)),
+        inner: Box::new(plan),
+        kind: JoinKind::Inner,
+        condition: None,
+        inner_registers: Vec::new(),
+    }
 }
 
 fn compute(plan: Plan, values: Vec<(Register, Expression)>) -> Plan {

@@ -2,7 +2,7 @@
 
 use super::from::{Source, Sources};
 use super::select::Item;
-use super::{Binder, Bound, Relation, Rows, apply_all, compute};
+use super::{Binder, Bound, Relation, Rows, apply_ahead, apply_all, compute};
 use crate::binder::{RowScope, Typed};
 use crate::error::StatementError;
 use crate::types::last_name;
@@ -64,16 +64,7 @@ impl Binder<'_> {
         registers: Register,
         node: &SyntaxNode,
     ) -> Result<Vec<Check>, StatementError> {
-        let known = (0..table.columns.len()).map(|c| (c, Register(registers.0 + c as u32))).collect();
-        let outer = self.row.replace(RowScope {
-            table: Arc::clone(table),
-            alias: table.name.clone(),
-            registers,
-            used: Vec::new(),
-            is_point: false,
-            choices: Vec::new(),
-            known,
-        });
+        let outer = self.row.replace(RowScope::of_row(table, registers));
         let checks = self.bind_checks(table, |_| true, node);
         self.row = outer;
         checks
@@ -229,18 +220,7 @@ impl Binder<'_> {
             complete.push(values);
         }
         let given = registers.iter().map(|register| Some(Expression::Register(*register))).collect();
-        let values = Plan::Values { registers, rows: complete };
-        if applied.is_empty() {
-            return Ok((values, given));
-        }
-        let plan = Plan::Loop {
-            outer: Box::new(apply_all(applied, Plan::One)),
-            inner: Box::new(values),
-            kind: procedure::query::JoinKind::Inner,
-            condition: None,
-            inner_registers: Vec::new(),
-        };
-        Ok((plan, given))
+        Ok((apply_ahead(applied, Plan::Values { registers, rows: complete }), given))
     }
 
     fn bind_conflict(
