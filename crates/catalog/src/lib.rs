@@ -22,7 +22,9 @@ pub use encoding::{DecodeError, Reader, decode_value, encode_value, put_varint, 
 pub use identifiers::{CommitOrder, Epoch, IndexId, ProcedureId, TableId};
 pub use key::{encode_datum, successor};
 pub use row::{ColumnKind, ColumnSlot, RowLayout, VARIABLE_ALIGNMENT, words_of};
-pub use schema::{Catalog, CatalogError, Column, Index, Table};
+pub use schema::{
+    Catalog, CatalogError, Column, ForeignKey, Identity, Index, NewIndex, NewTable, ReferenceAction, Sequence, Table,
+};
 pub use temporal::{
     MICROSECONDS_PER_DAY, TemporalError, format_date, format_timestamp, now_us, parse_date, parse_timestamp,
 };

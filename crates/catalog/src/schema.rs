@@ -34,6 +34,15 @@ pub enum CatalogError {
     Unsupported(String),
 }
 
+/// How a column's IDENTITY takes values that are given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Identity {
+    /// Only where the statement overrides it.
+    Always,
+    /// Instead of the next number.
+    ByDefault,
+}
+
 /// A column.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Column {
@@ -45,6 +54,15 @@ pub struct Column {
     pub nullable: bool,
     /// DEFAULT, as SQL text.
     pub default: Option<String>,
+    /// Whether it is an IDENTITY.
+    pub identity: Option<Identity>,
+}
+
+impl Default for Column {
+    /// A column of texts that has no name yet, and never is NULL.
+    fn default() -> Self {
+        Self { name: String::new(), ty: ScalarType::Text, nullable: false, default: None, identity: None }
+    }
 }
 
 /// An index. Entries of every index but the primary one end with the primary key, so that all are unique.
@@ -58,6 +76,39 @@ pub struct Index {
     pub columns: Vec<usize>,
     /// Whether two rows with the same (non-NULL) columns are refused.
     pub unique: bool,
+    /// Whether a constraint of the table asks for it, PRIMARY KEY or UNIQUE.
+    pub is_constraint: bool,
+}
+
+/// What becomes of a row when the one that it references is deleted, or gets another key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ReferenceAction {
+    /// That is refused: NO ACTION, RESTRICT.
+    #[default]
+    Refuse,
+    /// It is deleted as well, or follows.
+    Cascade,
+    /// Its columns become NULL.
+    SetNull,
+    /// Its columns become their defaults.
+    SetDefault,
+}
+
+/// FOREIGN KEY.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ForeignKey {
+    /// Its name.
+    pub name: String,
+    /// The columns that reference, by place in the table.
+    pub columns: Vec<usize>,
+    /// The referenced table, by name.
+    pub parent: String,
+    /// The referenced columns, by place in that table.
+    pub parent_columns: Vec<usize>,
+    /// When a referenced row is deleted.
+    pub on_delete: ReferenceAction,
+    /// When a referenced row gets another key.
+    pub on_update: ReferenceAction,
 }
 
 /// A table.
@@ -65,7 +116,7 @@ pub struct Index {
 pub struct Table {
     /// Its number.
     pub id: TableId,
-    /// Its name.
+    /// Its name; with its schema before a dot where that is not `public`.
     pub name: String,
     /// Its columns.
     pub columns: Vec<Column>,
@@ -73,8 +124,93 @@ pub struct Table {
     pub indexes: Vec<Index>,
     /// CHECK constraints: name and SQL text.
     pub checks: Vec<(String, String)>,
+    /// FOREIGN KEY constraints.
+    pub foreign_keys: Vec<ForeignKey>,
+    /// Whether no key was declared: the last column, which has no name, is one that every row is given.
+    pub hidden_key: bool,
+    /// What it counts, where it is a sequence.
+    pub sequence: Option<Sequence>,
     /// How its rows are laid out.
     pub layout: RowLayout,
+}
+
+/// What the numbers of a sequence are. Its table holds up to where they are taken.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sequence {
+    /// The type of its numbers.
+    pub ty: ScalarType,
+    /// The first number.
+    pub start: i64,
+    /// From one number to the next.
+    pub increment: i64,
+    /// The least.
+    pub least: i64,
+    /// The greatest.
+    pub greatest: i64,
+    /// Whether it begins again after the last.
+    pub cycles: bool,
+    /// The table and column that it goes with.
+    pub owner: Option<(String, String)>,
+}
+
+impl Sequence {
+    /// The row of its table: up to which number it is used up, or at which it begins.
+    pub fn row(last: i64, is_called: bool, arena: &mut Arena) -> [Datum; 3] {
+        [Datum::Int(last), Datum::boolean(is_called), arena.push_bytes(&[0; 16])]
+    }
+}
+
+/// A table to be made.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NewTable {
+    /// Its name.
+    pub name: String,
+    /// Its columns.
+    pub columns: Vec<Column>,
+    /// Its indexes, the primary key first; numbers are given when it is made.
+    pub indexes: Vec<NewIndex>,
+    /// CHECK constraints: name and SQL text.
+    pub checks: Vec<(String, String)>,
+    /// FOREIGN KEY constraints.
+    pub foreign_keys: Vec<ForeignKey>,
+    /// Whether its key is a last column without a name.
+    pub hidden_key: bool,
+    /// What it counts, where it is a sequence.
+    pub sequence: Option<Sequence>,
+}
+
+/// An index to be made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewIndex {
+    /// Its name.
+    pub name: String,
+    /// Its columns, by place in the table.
+    pub columns: Vec<usize>,
+    /// Whether two rows with the same (non-NULL) columns are refused.
+    pub unique: bool,
+    /// Whether a constraint asks for it.
+    pub is_constraint: bool,
+}
+
+impl From<&Index> for NewIndex {
+    fn from(index: &Index) -> Self {
+        let Index { name, columns, unique, is_constraint, .. } = index.clone();
+        Self { name, columns, unique, is_constraint }
+    }
+}
+
+impl From<&Table> for NewTable {
+    fn from(table: &Table) -> Self {
+        Self {
+            name: table.name.clone(),
+            columns: table.columns.clone(),
+            indexes: table.indexes.iter().map(NewIndex::from).collect(),
+            checks: table.checks.clone(),
+            foreign_keys: table.foreign_keys.clone(),
+            hidden_key: table.hidden_key,
+            sequence: table.sequence.clone(),
+        }
+    }
 }
 
 impl Table {
@@ -83,9 +219,34 @@ impl Table {
         self.columns.iter().position(|column| column.name == name)
     }
 
+    /// The name without its schema.
+    pub fn short_name(&self) -> &str {
+        self.name.rsplit('.').next().unwrap_or_default()
+    }
+
+    /// The columns that statements see.
+    pub fn visible(&self) -> &[Column] {
+        &self.columns[..self.columns.len() - usize::from(self.hidden_key)]
+    }
+
+    /// The unique index over a set of columns, in whatever order.
+    pub fn unique_index_of(&self, columns: &[usize]) -> Option<usize> {
+        let is_meant = |index: &Index| {
+            index.unique
+                && index.columns.len() == columns.len()
+                && columns.iter().all(|column| index.columns.contains(column))
+        };
+        self.indexes.iter().position(is_meant)
+    }
+
     /// The primary key.
     pub fn primary(&self) -> &Index {
         &self.indexes[0]
+    }
+
+    /// Whether one of its indexes has a name.
+    fn has_index(&self, name: &str) -> bool {
+        self.indexes.iter().any(|index| index.name == name)
     }
 
     /// The columns that an index's keys are made of: its own, then those of the primary key that are not among them.
@@ -149,47 +310,77 @@ impl Catalog {
         self.tables.values()
     }
 
-    /// Adds a table; its first index is its primary key. Index numbers are given here.
+    /// Adds a table; its first index is its primary key. Numbers are given here.
     ///
     /// # Errors
     /// `Duplicate`; `Unsupported` key types.
-    pub fn create_table(
-        &mut self,
-        name: &str,
-        columns: Vec<Column>,
-        indexes: Vec<(String, Vec<usize>, bool)>,
-        checks: Vec<(String, String)>,
-    ) -> Result<Arc<Table>, CatalogError> {
-        if self.tables.contains_key(name) {
-            return Err(CatalogError::Duplicate { kind: "relation", name: name.into() });
+    pub fn create_table(&mut self, new: NewTable) -> Result<Arc<Table>, CatalogError> {
+        if self.tables.contains_key(&new.name) {
+            return Err(CatalogError::Duplicate { kind: "relation", name: new.name });
         }
         let mut table = Table {
             id: TableId(self.next_table),
-            name: name.into(),
-            layout: Table::layout_of(&columns),
-            columns,
+            name: new.name,
+            layout: Table::layout_of(&new.columns),
+            columns: new.columns,
             indexes: Vec::new(),
-            checks,
+            checks: new.checks,
+            foreign_keys: new.foreign_keys,
+            hidden_key: new.hidden_key,
+            sequence: new.sequence,
         };
-        for (name, columns, unique) in indexes {
-            let index = self.new_index(&table, name, columns, unique)?;
+        for index in new.indexes {
+            let index = self.new_index(&table, index)?;
             table.indexes.push(index);
         }
         self.next_table += 1;
         let table = Arc::new(table);
-        self.tables.insert(name.into(), Arc::clone(&table));
+        self.tables.insert(table.name.clone(), Arc::clone(&table));
         Ok(table)
     }
 
-    fn new_index(
-        &mut self,
-        table: &Table,
-        name: String,
-        columns: Vec<usize>,
-        unique: bool,
-    ) -> Result<Index, CatalogError> {
-        let taken = |table: &Table| table.indexes.iter().any(|index| index.name == name);
-        if taken(table) || self.tables.values().any(|other| taken(other)) {
+    /// Puts another table, with a number of its own, in the place of one. Its rows are those of the other, or none: that is the
+    /// caller's to see to.
+    ///
+    /// # Errors
+    /// As `create_table`, and `Missing`.
+    pub fn replace_table(&mut self, old: &str, new: NewTable) -> Result<Arc<Table>, CatalogError> {
+        self.drop_table(old)?;
+        self.create_table(new)
+    }
+
+    /// Changes what is said of a table, but nothing that its rows and indexes are made by. Others that reference it go on to do
+    /// so under its new name.
+    ///
+    /// # Errors
+    /// `Duplicate` name; `Missing`.
+    pub fn redefine(&mut self, old: &str, table: Table) -> Result<Arc<Table>, CatalogError> {
+        let before = self.drop_table(old)?;
+        let is_taken = |name: &str| {
+            self.tables.contains_key(name) || self.tables.values().any(|own| own.has_index(name))
+        };
+        let renamed = table.indexes.iter().filter(|own| !before.has_index(&own.name)).map(|own| &own.name);
+        let mut names = renamed.chain((table.name != old).then_some(&table.name));
+        if let Some(name) = names.find(|name| is_taken(name)) {
+            return Err(CatalogError::Duplicate { kind: "relation", name: name.clone() });
+        }
+        for other in self.tables.values_mut() {
+            if other.foreign_keys.iter().any(|key| key.parent == old) {
+                let keys = &mut Arc::make_mut(other).foreign_keys;
+                keys.iter_mut().filter(|key| key.parent == old).for_each(|key| key.parent.clone_from(&table.name));
+            }
+        }
+        let table = Arc::new(table);
+        self.tables.insert(table.name.clone(), Arc::clone(&table));
+        Ok(table)
+    }
+
+    fn new_index(&mut self, table: &Table, new: NewIndex) -> Result<Index, CatalogError> {
+        let NewIndex { name, columns, unique, is_constraint } = new;
+        if table.has_index(&name)
+            || self.tables.contains_key(&name)
+            || self.tables.values().any(|other| other.has_index(&name))
+        {
             return Err(CatalogError::Duplicate { kind: "relation", name });
         }
         for column in &columns {
@@ -203,22 +394,16 @@ impl Catalog {
         }
         let id = IndexId(self.next_index);
         self.next_index += 1;
-        Ok(Index { id, name, columns, unique })
+        Ok(Index { id, name, columns, unique, is_constraint })
     }
 
     /// Adds an index to a table and returns the table as it is now.
     ///
     /// # Errors
     /// `Missing` table, `Duplicate` name, `Unsupported` key types.
-    pub fn create_index(
-        &mut self,
-        table: &str,
-        name: &str,
-        columns: Vec<usize>,
-        unique: bool,
-    ) -> Result<Arc<Table>, CatalogError> {
+    pub fn create_index(&mut self, table: &str, new: NewIndex) -> Result<Arc<Table>, CatalogError> {
         let mut changed = Table::clone(self.table(table)?);
-        let index = self.new_index(&changed, name.into(), columns, unique)?;
+        let index = self.new_index(&changed, new)?;
         changed.indexes.push(index);
         let changed = Arc::new(changed);
         self.tables.insert(table.into(), Arc::clone(&changed));
@@ -233,27 +418,40 @@ impl Catalog {
         self.tables.remove(name).ok_or_else(|| CatalogError::Missing { kind: "table", name: name.into() })
     }
 
+    /// The table that has an index, and its place there.
+    ///
+    /// # Errors
+    /// `Missing`.
+    pub fn index(&self, name: &str) -> Result<(&Arc<Table>, usize), CatalogError> {
+        let holds = |table: &Table| table.indexes.iter().position(|index| index.name == name);
+        let found = self.tables.values().find_map(|table| Some((table, holds(table)?)));
+        found.ok_or_else(|| CatalogError::Missing { kind: "index", name: name.into() })
+    }
+
     /// Removes an index that is no primary key.
     ///
     /// # Errors
     /// `Missing`; `Unsupported` for a primary key.
     pub fn drop_index(&mut self, name: &str) -> Result<Arc<Table>, CatalogError> {
-        let missing = || CatalogError::Missing { kind: "index", name: name.into() };
-        let holds = |table: &Table| table.indexes.iter().position(|index| index.name == name);
-        let table = self.tables.values().find(|t| holds(t).is_some()).ok_or_else(missing)?;
+        let (table, place) = self.index(name)?;
+        if place == 0 {
+            return Err(CatalogError::Unsupported(format!(
+                "cannot drop index {name}: it is the primary key of {}",
+                table.name
+            )));
+        }
         let mut changed = Table::clone(table);
-        match holds(&changed) {
-            Some(0) => {
-                return Err(CatalogError::Unsupported(format!(
-                    "cannot drop index {name}: it is the primary key of {}",
-                    changed.name
-                )));
-            }
-            Some(place) => changed.indexes.remove(place),
-            None => return Err(missing()),
-        };
+        changed.indexes.remove(place);
         let changed = Arc::new(changed);
         self.tables.insert(changed.name.clone(), Arc::clone(&changed));
         Ok(changed)
+    }
+
+    /// The foreign keys that reference a table, each with the table that has it.
+    pub fn references_to(&self, parent: &str) -> impl Iterator<Item = (&Arc<Table>, &ForeignKey)> {
+        self.tables.values().flat_map(move |table| {
+            let keys = table.foreign_keys.iter().filter(move |key| key.parent == parent);
+            keys.map(move |key| (table, key))
+        })
     }
 }

@@ -350,7 +350,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
     fn run_operation(&mut self, operation: &Operation, machine: &mut Machine) -> Result<(), Failure> {
         let count = match &operation.kind {
             OperationKind::Select(select) => self.select_into(select, machine)?,
-            OperationKind::Insert { table, values, registers, checks, returning } => {
+            OperationKind::Insert { table, values, registers, checks, references, returning } => {
                 for (place, value) in values.iter().enumerate() {
                     let value = value.evaluate(machine)?;
                     require_value(table, place, value)?;
@@ -359,6 +359,10 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
                 check(table, checks, machine)?;
                 let (row, arena) = machine.window(*registers, values.len());
                 self.data.insert(table, row, arena)?;
+                for reference in references {
+                    let (row, arena) = machine.window(*registers, values.len());
+                    reference.require(row, arena, self.data)?;
+                }
                 assign(returning, machine)?;
                 1
             }

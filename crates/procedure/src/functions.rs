@@ -5,7 +5,7 @@
 
 use crate::expression::compare;
 use crate::{CompareClass, Evaluated, Expression, Machine, SqlError};
-use catalog::{Datum, Span};
+use catalog::{Datum, Span, TableId};
 use std::cmp::Ordering;
 
 /// A built-in function, with what it needs to know of its arguments' types.
@@ -18,6 +18,16 @@ pub enum Function {
     Random,
     /// `gen_random_uuid()`: a version 4 UUID.
     RandomUuid,
+    /// What tells a row from others whose table has no key: the call's time, then random bits.
+    RowIdentity,
+    /// `nextval` of a sequence.
+    NextNumber(TableId),
+    /// `currval` of a sequence.
+    CurrentNumber(TableId),
+    /// `lastval()`.
+    LastNumber,
+    /// `setval(sequence, number, is called)`.
+    SetNumber(TableId),
     /// `||` of texts.
     Concat,
     /// `concat(…)`: NULLs count as nothing.
@@ -95,7 +105,17 @@ pub enum Function {
 impl Function {
     /// Whether the value follows from the call and not from the arguments alone.
     pub fn depends_on_call(self) -> bool {
-        matches!(self, Self::Now | Self::Random | Self::RandomUuid)
+        matches!(
+            self,
+            Self::Now
+                | Self::Random
+                | Self::RandomUuid
+                | Self::RowIdentity
+                | Self::NextNumber(_)
+                | Self::CurrentNumber(_)
+                | Self::LastNumber
+                | Self::SetNumber(_)
+        )
     }
 
     fn accepts_null(self) -> bool {
@@ -114,7 +134,10 @@ impl Function {
             }
         }
         match values[..arguments.len()] {
-            [] => Ok(self.of_the_call(machine)),
+            [] => self.of_the_call(machine),
+            [Datum::Int(number), called] if let Self::SetNumber(sequence) = self => {
+                Ok(machine.set_number(sequence, number, called.is_true())?)
+            }
             [Datum::Bytes(text), ..] if !self.accepts_null() => {
                 self.of_text(text, &values[1..arguments.len()], machine)
             }
@@ -123,8 +146,17 @@ impl Function {
         }
     }
 
-    fn of_the_call(self, machine: &mut Machine) -> Datum {
-        match self {
+    fn of_the_call(self, machine: &mut Machine) -> Evaluated {
+        Ok(match self {
+            Self::NextNumber(sequence) => machine.next_number(sequence)?,
+            Self::CurrentNumber(sequence) => machine.current_number(Some(sequence))?,
+            Self::LastNumber => machine.current_number(None)?,
+            Self::RowIdentity => {
+                let mut bytes = [0; 16];
+                bytes[..8].copy_from_slice(&machine.timestamp_us.to_be_bytes());
+                bytes[8..].copy_from_slice(&machine.next_random().to_be_bytes());
+                machine.arena.push_bytes(&bytes)
+            }
             Self::Now => Datum::Int(machine.timestamp_us),
             Self::Random => Datum::Double((machine.next_random() >> 11) as f64 / (1u64 << 53) as f64),
             Self::RandomUuid => {
@@ -136,7 +168,7 @@ impl Function {
                 machine.arena.push_bytes(&bytes)
             }
             _ => Datum::Null,
-        }
+        })
     }
 
     fn evaluate_many(self, arguments: &[Expression], machine: &mut Machine) -> Evaluated {

@@ -13,6 +13,7 @@ mod cast;
 mod error;
 mod executor;
 mod expression;
+mod foreign_keys;
 mod functions;
 mod machine;
 mod operation;
@@ -30,8 +31,9 @@ pub use executor::{Call, Code, announce_piece, execute, execute_piece};
 pub use expression::{
     ArithmeticOperator, CompareClass, CompareOperator, Evaluated, Expression, NumberClass, Register,
 };
+pub use foreign_keys::{ForeignKeys, Reference};
 pub use functions::Function;
-pub use machine::{Machine, RowSink};
+pub use machine::{CurrentNumbers, Machine, RowSink, Sequences};
 pub use operation::{
     Access, Aggregate, AggregateFunction, Bound, Check, Choice, Operation, OperationId, OperationKind, Path,
     QueryOperation, Select, SortKey,

@@ -2,8 +2,8 @@
 
 use crate::query::Slots;
 use crate::{Register, SqlError};
-use catalog::{Arena, Datum};
-use std::collections::HashSet;
+use catalog::{Arena, Datum, TableId};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -39,6 +39,25 @@ pub struct Machine {
     pub(crate) cancelled: Option<Arc<AtomicBool>>,
     /// What RAISE NOTICE and its like said.
     pub notices: Vec<SqlError>,
+    pub(crate) sequences: Option<Handle>,
+    /// The numbers that a client has been given last, by sequence, and the sequence that was last.
+    pub current_numbers: CurrentNumbers,
+}
+
+/// The numbers that a client has been given last.
+#[derive(Clone, Default, Debug)]
+pub struct CurrentNumbers {
+    by_sequence: HashMap<TableId, i64>,
+    last: Option<TableId>,
+}
+
+/// Where numbers of sequences come from.
+pub(crate) struct Handle(Arc<dyn Sequences>);
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Sequences")
+    }
 }
 
 /// Takes rows that a statement hands to its client.
@@ -51,6 +70,22 @@ pub trait RowSink: Send {
     /// # Errors
     /// What ends the statement.
     fn row(&mut self, values: &[Datum], arena: &Arena) -> Result<(), SqlError>;
+}
+
+/// Gives numbers of sequences. That they were taken is durable before anybody has them, and holds whatever becomes of the
+/// transaction.
+pub trait Sequences: Send + Sync {
+    /// The next number.
+    ///
+    /// # Errors
+    /// There is none left, or the log failed.
+    fn next(&self, sequence: TableId) -> Result<i64, SqlError>;
+
+    /// Says which number was the last one, or is to be the next.
+    ///
+    /// # Errors
+    /// It is out of bounds, or the log failed.
+    fn set(&self, sequence: TableId, number: i64, is_called: bool) -> Result<(), SqlError>;
 }
 
 /// A sink, and the row that is being made for it.
@@ -110,6 +145,47 @@ impl Machine {
     /// Says what ends the statement in progress when it is raised.
     pub fn cancelled_by(&mut self, flag: Arc<AtomicBool>) {
         self.cancelled = Some(flag);
+    }
+
+    /// Says where numbers of sequences come from.
+    pub fn count_by(&mut self, sequences: Arc<dyn Sequences>) {
+        self.sequences = Some(Handle(sequences));
+    }
+
+    fn sequences(&self) -> Result<&dyn Sequences, SqlError> {
+        let none = || SqlError::new("0A000", "sequences are not to be had here");
+        self.sequences.as_ref().map(|own| &*own.0).ok_or_else(none)
+    }
+
+    pub(crate) fn next_number(&mut self, sequence: TableId) -> Result<Datum, SqlError> {
+        let number = self.sequences()?.next(sequence)?;
+        self.current_numbers.by_sequence.insert(sequence, number);
+        self.current_numbers.last = Some(sequence);
+        Ok(Datum::Int(number))
+    }
+
+    /// The number that this client was given last, of one sequence or of any.
+    pub(crate) fn current_number(&self, sequence: Option<TableId>) -> Result<Datum, SqlError> {
+        let own = &self.current_numbers;
+        let number = sequence.or(own.last).and_then(|sequence| own.by_sequence.get(&sequence));
+        let missing = || match sequence {
+            Some(_) => SqlError::new("55000", "currval of this sequence is not yet defined in this session"),
+            None => SqlError::new("55000", "lastval is not yet defined in this session"),
+        };
+        number.map(|number| Datum::Int(*number)).ok_or_else(missing)
+    }
+
+    pub(crate) fn set_number(
+        &mut self,
+        sequence: TableId,
+        number: i64,
+        is_called: bool,
+    ) -> Result<Datum, SqlError> {
+        self.sequences()?.set(sequence, number, is_called)?;
+        if is_called {
+            self.current_numbers.by_sequence.insert(sequence, number);
+        }
+        Ok(Datum::Int(number))
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {

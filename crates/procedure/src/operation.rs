@@ -1,7 +1,7 @@
 //! Data accesses: the only statements that touch tables.
 
 use crate::query::Query;
-use crate::{Expression, Register};
+use crate::{Expression, Reference, Register};
 use catalog::{ColumnSlot, Table};
 use std::sync::Arc;
 
@@ -184,6 +184,8 @@ pub enum OperationKind {
         registers: Register,
         /// Constraints over those registers.
         checks: Vec<Check>,
+        /// What the row must reference.
+        references: Vec<Reference>,
         /// RETURNING … INTO.
         returning: Vec<(Register, Expression)>,
     },

@@ -5,7 +5,7 @@ use crate::{Progress, RecoveryError, Stage, load_logs};
 use catalog::{CommitOrder, Epoch};
 use checkpoint::{Consistency, Manifest};
 use logging::PepochFile;
-use logging::content::RecordKind;
+use logging::content::{RecordKind, StatementRecord};
 use logging::disk::{DeviceOptions, SharedDisk};
 use sql::Schema;
 use std::collections::BTreeSet;
@@ -261,7 +261,8 @@ fn define(statements: &[String], mut tables: Tables) -> Result<(Schema, Tables),
         Worker::new(tables.epochs.clone(), tables.memory.clone()).ok_or(RecoveryError::NoWorker)?;
     for statement in statements {
         let (changed, effect) = schema.apply(statement).map_err(RecoveryError::Definition)?;
-        replay::define(CommitOrder(0), statement, &effect, &mut tables, &mut worker)?;
+        let record = StatementRecord { timestamp_us: 0, seed: 0, text: statement };
+        replay::define(CommitOrder(0), &record, &effect, &mut tables, &mut worker)?;
         schema = changed;
     }
     Ok((schema, tables))

@@ -5,6 +5,7 @@ use crate::definitions::{Definitions, Version};
 use crate::logs::{Logs, Recorded};
 use crate::maintenance::Checkpointer;
 use crate::opening;
+use crate::sequences::Numbers;
 use crate::{Config, Error, Loader, Session};
 use catalog::{CommitOrder, Epoch};
 use logging::Commit;
@@ -41,6 +42,7 @@ pub(crate) struct Inner {
     pub(crate) adaptive: Arc<Adaptive>,
     pub(crate) devices: Vec<PathBuf>,
     /// Held by whoever opens the snapshot.
+    pub(crate) numbers: Numbers,
     pub(crate) maintenance: Mutex<()>,
     pub(crate) committed: AtomicU64,
     pub(crate) read: AtomicU64,
@@ -135,6 +137,7 @@ impl Database {
             adaptive: Arc::new(Adaptive::new(config.recovery_target, &recovered.report)),
             devices,
             maintenance: Mutex::default(),
+            numbers: Numbers::default(),
             committed: AtomicU64::new(0),
             read: AtomicU64::new(0),
             failed: AtomicU64::new(0),

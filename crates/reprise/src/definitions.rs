@@ -7,13 +7,14 @@
 
 use crate::Error;
 use logging::LogError;
+use logging::content::StatementRecord;
 use procedure::{Procedure, SqlError};
 use sql::{Effect, Schema};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use storage::{Slot, Worker};
-use transaction::Tables;
+use transaction::{Applying, Tables};
 
 /// One version of all definitions.
 #[derive(Debug)]
@@ -71,12 +72,12 @@ impl Definitions {
     /// statement's record once it can't fail any more. Returns the procedure to run when the statement is none.
     pub(crate) fn change(
         &self,
-        statement: &str,
+        statement: &StatementRecord<'_>,
         worker: &mut Worker,
         log: impl FnOnce(Slot) -> Result<(), LogError>,
     ) -> Result<Option<Arc<Procedure>>, Error> {
         let mut current = self.lock();
-        let (schema, effect) = current.schema.apply(statement)?;
+        let (schema, effect) = current.schema.apply(statement.text)?;
         if let Effect::Run(procedure) = effect {
             return Ok(Some(procedure));
         }
@@ -86,13 +87,14 @@ impl Definitions {
         }
         let mut tables = current.tables.clone();
         worker.enter();
-        let applied = tables.apply(&effect, worker).map_err(Error::from);
+        let how = Applying { timestamp_us: statement.timestamp_us, seed: statement.seed, is_new: true };
+        let applied = tables.apply(&effect, how, worker).map_err(Error::from);
         worker.exit();
         let logged = applied.and_then(|()| log(worker.slot()).map_err(Error::from));
         if logged.is_ok() {
             let number = current.number + 1;
             let mut statements = current.statements.clone();
-            statements.push(statement.into());
+            statements.push(statement.text.into());
             *current = Arc::new(Version::new(number, schema, tables, statements));
             self.number.store(number, Ordering::SeqCst);
         }

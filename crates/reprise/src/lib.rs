@@ -35,6 +35,7 @@ mod logs;
 mod maintenance;
 mod opening;
 mod recording;
+mod sequences;
 mod session;
 mod utilization;
 

@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::database::Inner;
 use crate::definitions::Version;
-use catalog::{Arena, CommitOrder, Datum, Value, datum_from_value};
+use catalog::{Arena, CommitOrder, Datum, Value, datum_from_value, now_us};
 use procedure::SqlError;
 use std::sync::Arc;
 use storage::{Linker, Worker};
@@ -18,6 +18,7 @@ pub struct Loader {
     row: Vec<Datum>,
     image: Vec<u64>,
     linker: Linker,
+    loaded: u32,
 }
 
 impl Loader {
@@ -34,6 +35,7 @@ impl Loader {
             row: Vec::new(),
             image: Vec::new(),
             linker: Linker::default(),
+            loaded: 0,
         })
     }
 
@@ -45,19 +47,29 @@ impl Loader {
     pub fn insert(&mut self, table: &str, values: &[Value]) -> Result<(), Error> {
         let missing = |error: catalog::CatalogError| SqlError::new("42P01", error.to_string());
         let table = self.version.schema.catalog().table(table).map_err(missing)?;
-        if values.len() != table.columns.len() {
-            let message = format!("{} has {} columns, not {}", table.name, table.columns.len(), values.len());
+        let columns = table.visible();
+        if values.len() != columns.len() {
+            let message = format!("{} has {} columns, not {}", table.name, columns.len(), values.len());
             return Err(SqlError::new("42601", message).into());
         }
         self.arena.clear();
         self.row.clear();
-        for (column, value) in table.columns.iter().zip(values) {
+        for (column, value) in columns.iter().zip(values) {
             let datum = datum_from_value(value, column.ty.into(), &mut self.arena).map_err(SqlError::from)?;
             if datum.is_null() && !column.nullable {
                 let message = format!("null value in column \"{}\" of \"{}\"", column.name, table.name);
                 return Err(SqlError::new("23502", message).into());
             }
             self.row.push(datum);
+        }
+        if table.hidden_key {
+            // As rows of statements have it: the time, then what tells rows of one moment apart.
+            let mut identity = [0; 16];
+            identity[..8].copy_from_slice(&now_us().to_be_bytes());
+            identity[8] = self.worker.slot().0 as u8;
+            self.loaded += 1;
+            identity[12..].copy_from_slice(&self.loaded.to_be_bytes());
+            self.row.push(self.arena.push_bytes(&identity));
         }
         table.layout.encode(&self.row, &self.arena, &mut self.image);
         let store = self.version.tables.store(table.id);

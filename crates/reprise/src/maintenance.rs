@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::adaptive::Adaptive;
 use crate::database::Inner;
+use crate::sequences::Taking;
 use catalog::{CommitOrder, Epoch};
 use checkpoint::{CheckpointSummary, Consistency, Destination};
 use logging::{Content, Numbering};
@@ -19,6 +20,7 @@ impl Inner {
     pub(crate) fn checkpoint(&self) -> Result<CheckpointSummary, Error> {
         let _alone = self.maintenance.lock().unwrap_or_else(PoisonError::into_inner);
         let version = self.definitions.current();
+        Taking { inner: self, tables: &version.tables }.give_back()?;
         let logged_ns = self.adaptive.logged_ns();
         // What a transaction logs before it draws its order may be of an earlier epoch, but not of one that is complete.
         let incomplete = version.tables.epochs.completed(|_| true).0 + 1;

@@ -2,12 +2,14 @@
 
 mod statements;
 
+pub(crate) use statements::NAMELESS;
 pub use statements::{Completion, Prepared, TransactionState};
 
 use crate::Error;
 use crate::database::Inner;
 use crate::definitions::{Version, unknown_procedure};
 use crate::recording::Recording;
+use crate::sequences::Source;
 use crate::utilization::Utilization;
 use catalog::{Arena, Datum, Type, Value, datum_from_value, encode_value, now_us, value_from_datum};
 use logging::Commit;
@@ -175,12 +177,14 @@ impl Session {
         inner.logs.add_worker(worker.slot(), &inner.config)?;
         let recording = Recording::new(Arc::clone(&inner.logs), &inner.adaptive, worker.slot());
         let occ = Occ::new(version.tables.clone(), worker);
+        let mut machine = Machine::default();
+        machine.count_by(Arc::new(Source::new(Arc::clone(&inner), version.tables.clone())));
         Ok(Self {
             known: Known::new(&version),
             inner,
             version,
             occ,
-            machine: Machine::default(),
+            machine,
             arguments: Vec::new(),
             recording,
             last: None,
@@ -316,7 +320,7 @@ impl Session {
         let run = {
             // Nobody opens a snapshot while definitions change.
             let _alone = inner.maintenance.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            inner.definitions.change(statement, self.occ.worker(), |slot| {
+            inner.definitions.change(&asked, self.occ.worker(), |slot| {
                 let (order, logged) = inner.logs.define(slot, &mut record, &epochs);
                 drawn = order;
                 logged
@@ -346,6 +350,8 @@ impl Session {
         self.version = self.inner.definitions.current();
         self.known = Known::new(&self.version);
         self.occ.set_tables(self.version.tables.clone());
+        let sequences = Source::new(Arc::clone(&self.inner), self.version.tables.clone());
+        self.machine.count_by(Arc::new(sequences));
     }
 
     /// Begins a transaction under the current definitions.
@@ -534,7 +540,8 @@ impl Session {
     #[inline]
     fn after_call(&mut self) {
         let durable = self.inner.durable(self.occ.worker());
-        self.occ.collect_garbage(durable);
+        let (definitions, version) = (&self.inner.definitions, self.version.number);
+        self.occ.collect_garbage(durable, || definitions.is_current(version));
         self.since_publish += 1;
         if self.since_publish >= PUBLISH_EVERY {
             self.publish();

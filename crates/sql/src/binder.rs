@@ -50,7 +50,7 @@ impl RowScope {
         let known = (0..table.columns.len()).map(|c| (c, Register(registers.0 + c as u32))).collect();
         Self {
             table: Arc::clone(table),
-            alias: table.name.clone(),
+            alias: table.short_name().into(),
             registers,
             used: Vec::new(),
             is_point: false,
@@ -109,6 +109,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) writes: bool,
     /// Whether there is something that the analysis does not know.
     pub(crate) by_value: bool,
+    /// How many views the one in hand is inside of.
+    pub(crate) views_within: usize,
 }
 
 impl<'a> Binder<'a> {
@@ -135,6 +137,7 @@ impl<'a> Binder<'a> {
             uses_seed: false,
             writes: false,
             by_value: false,
+            views_within: 0,
         }
     }
 
@@ -166,6 +169,9 @@ impl<'a> Binder<'a> {
 
     pub(crate) fn table(&self, name: &str, node: &SyntaxNode) -> Result<Arc<Table>, StatementError> {
         let table = self.schema.catalog().table(name);
+        if table.is_err() && self.schema.view(name).is_some() {
+            return Err(self.unsupported(node, &format!("\"{name}\" is a view: writing to it")));
+        }
         table.cloned().map_err(|error| self.error(node, SqlError::new("42P01", error.to_string())))
     }
 

@@ -143,6 +143,50 @@ impl Binder<'_> {
                 self.uses_seed = true;
                 call(Function::RandomUuid, Vec::new(), T::Uuid)
             }
+            ("gen_row_identity", 0) => {
+                (self.uses_seed, self.uses_timestamp) = (true, true);
+                call(Function::RowIdentity, Vec::new(), T::Uuid)
+            }
+            ("nextval" | "currval", 1) | ("setval", 2 | 3) => {
+                self.by_value = true;
+                let sequence = self.sequence_of(arguments.remove(0), node)?;
+                let numbers = match name {
+                    "setval" => {
+                        let number = self.coerce(arguments.remove(0), T::BigInt.into(), false, node)?;
+                        let called = arguments.pop();
+                        let called = called.unwrap_or_else(|| {
+                            Typed::Known(Expression::Constant(catalog::Datum::boolean(true)), T::Boolean.into())
+                        });
+                        vec![number, self.coerce(called, T::Boolean.into(), false, node)?]
+                    }
+                    _ => Vec::new(),
+                };
+                let function = match name {
+                    "nextval" => Function::NextNumber(sequence),
+                    "currval" => Function::CurrentNumber(sequence),
+                    _ => Function::SetNumber(sequence),
+                };
+                call(function, numbers, T::BigInt)
+            }
+            ("lastval", 0) => {
+                self.by_value = true;
+                call(Function::LastNumber, Vec::new(), T::BigInt)
+            }
+            ("pg_get_serial_sequence", 2) => {
+                let [table, column] = [0, 1].map(|place| match &arguments[place] {
+                    Typed::Literal(text) => text.clone(),
+                    _ => String::new(),
+                });
+                let table = table.trim_start_matches("public.").replace('"', "");
+                let is_it = |own: &&Arc<catalog::Table>| {
+                    let owner = own.sequence.as_ref().and_then(|sequence| sequence.owner.as_ref());
+                    owner.is_some_and(|(owner, of)| *owner == table && *of == column)
+                };
+                match self.schema.catalog().tables().find(is_it) {
+                    Some(own) => Typed::Literal(own.name.clone()),
+                    None => Typed::Null,
+                }
+            }
             ("clock_timestamp" | "timeofday" | "txid_current" | "pg_backend_pid", _) => {
                 let message = format!(
                     "{name}() has another value at every call, so a call that uses it could not be replayed"
@@ -208,6 +252,23 @@ impl Binder<'_> {
             }
             _ => return Ok(None),
         }))
+    }
+
+    /// The sequence that a text names. Which one it is must be known before anything runs.
+    fn sequence_of(&self, name: Typed, node: &SyntaxNode) -> Result<catalog::TableId, StatementError> {
+        let Typed::Literal(name) = name else {
+            return Err(self.unsupported(node, "the name of a sequence but as a literal"));
+        };
+        let plain = name.strip_prefix("public.").unwrap_or(&name).replace('"', "");
+        let table = self.schema.catalog().table(&plain);
+        match table {
+            Ok(table) if table.sequence.is_some() => Ok(table.id),
+            Ok(_) => Err(self.error(node, SqlError::new("42809", format!("\"{name}\" is not a sequence")))),
+            Err(_) => {
+                let message = format!("relation \"{name}\" does not exist");
+                Err(self.error(node, SqlError::new("42P01", message)))
+            }
+        }
     }
 
     fn number_function(

@@ -1,29 +1,38 @@
-//! CREATE TABLE and CREATE INDEX.
+//! CREATE TABLE and CREATE INDEX: what `Catalog` takes of them. ALTER TABLE builds upon the same (`alter.rs`).
 
 use crate::binder::{Binder, RowScope};
 use crate::error::StatementError;
 use crate::schema::Schema;
 use crate::source::Source;
-use catalog::{Column, Table, TableId, Type};
+use crate::sequence::{sequence_of, sequence_options, sequence_table};
+use crate::types::{made_name, object_name};
+use catalog::{
+    Column, ForeignKey, Identity, NewIndex, NewTable, ReferenceAction, ScalarType, Sequence, Table, TableId, Type,
+};
 use procedure::SqlError;
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
-use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A table as written: what `Catalog::create_table` takes.
-pub(crate) struct TableDefinition {
-    pub(crate) name: String,
-    pub(crate) columns: Vec<Column>,
-    pub(crate) indexes: Vec<(String, Vec<usize>, bool)>,
-    pub(crate) checks: Vec<(String, String)>,
-}
+/// What gives a row of a table without a key its identity, as the DEFAULT of a column that nobody sees.
+const ROW_IDENTITY: &str = "gen_row_identity()";
 
-struct TableBuilder<'a> {
-    binder: Binder<'a>,
-    table: TableDefinition,
+/// A table as it is being put together.
+pub(crate) struct TableBuilder<'a> {
+    pub(crate) binder: Binder<'a>,
+    /// Its indexes are those that stay; the primary key, when there is one already, first.
+    pub(crate) table: NewTable,
+    /// Constraints that become indexes: name, columns.
     primary: Option<(Option<String>, Vec<usize>)>,
     uniques: Vec<(Option<String>, Vec<usize>)>,
+    /// Foreign keys, and where they are written; to be looked up when all columns are known.
+    references: Vec<(ForeignKey, Option<Vec<String>>, SyntaxNode)>,
+    /// CHECK constraints to look at when all columns are known.
+    unbound: Vec<ast::CheckConstraint>,
+    /// Whether the primary key was taken away.
+    pub(crate) primary_is_gone: bool,
+    /// Sequences that columns count by.
+    sequences: Vec<NewTable>,
 }
 
 fn constraint_name(clause: Option<ast::ConstraintNameClause>) -> Option<String> {
@@ -31,16 +40,15 @@ fn constraint_name(clause: Option<ast::ConstraintNameClause>) -> Option<String> 
     name.map(|name| ast::normalize_name_node(name.syntax()))
 }
 
-/// Reads CREATE TABLE and checks everything in it.
+/// Reads CREATE TABLE and checks everything in it. The table, and the sequences that its columns count by.
 pub(crate) fn table_definition(
     create: &ast::CreateTable,
     schema: &Schema,
     source: &Source,
-) -> Result<TableDefinition, StatementError> {
+) -> Result<(NewTable, Vec<NewTable>), StatementError> {
     let binder = Binder::new(schema, source);
     let node = create.syntax();
     for (present, what) in [
-        (create.persistence().is_some(), "a temporary or unlogged table"),
         (create.inherits().is_some(), "INHERITS"),
         (create.partition_by().is_some() || create.partition_of().is_some(), "partitioning"),
         (create.of_type().is_some(), "a typed table"),
@@ -49,10 +57,14 @@ pub(crate) fn table_definition(
             return Err(binder.unsupported(node, what));
         }
     }
+    if let Some(persistence) = create.persistence()
+        && !matches!(persistence, ast::Persistence::Unlogged(_))
+    {
+        return Err(binder.unsupported(persistence.syntax(), "a temporary table"));
+    }
     let path = binder.part(create.table_name().and_then(|name| name.path()), node)?;
-    let name = path.segment().map(|segment| segment.text()).unwrap_or_default();
-    let table = TableDefinition { name, columns: Vec::new(), indexes: Vec::new(), checks: Vec::new() };
-    let mut builder = TableBuilder { binder, table, primary: None, uniques: Vec::new() };
+    let name = made_name(&binder, &path)?;
+    let mut builder = TableBuilder::new(binder, NewTable { name, ..NewTable::default() });
     let arguments: Vec<_> = create.table_arg_list().into_iter().flat_map(|list| list.args()).collect();
     for argument in &arguments {
         if let ast::TableArg::Column(column) = argument {
@@ -68,23 +80,27 @@ pub(crate) fn table_definition(
             }
         }
     }
-    builder.finish(node)
+    builder.finish()
 }
 
-impl TableBuilder<'_> {
+impl<'a> TableBuilder<'a> {
+    pub(crate) fn new(binder: Binder<'a>, table: NewTable) -> Self {
+        Self {
+            binder,
+            table,
+            primary: None,
+            uniques: Vec::new(),
+            references: Vec::new(),
+            unbound: Vec::new(),
+            primary_is_gone: false,
+            sequences: Vec::new(),
+        }
+    }
+
     fn column(&mut self, column: &ast::Column) -> Result<(), StatementError> {
         let node = column.syntax();
         let name = self.binder.part(column.name(), node)?.text();
-        if self.place(&name).is_some() {
-            let message = format!("column \"{name}\" specified more than once");
-            return Err(self.binder.error(node, SqlError::new("42701", message)));
-        }
-        let ty = self.binder.part(column.ty(), node)?;
-        let Type::Scalar(ty) = self.binder.bind_type(&ty)? else {
-            return Err(self.binder.unsupported(ty.syntax(), "a column of an array type"));
-        };
-        let place = self.table.columns.len();
-        self.table.columns.push(Column { name, ty, nullable: true, default: None });
+        let place = self.add_column(name, column.ty(), node)?;
         for clause in column.clauses() {
             match clause {
                 ast::ColumnClause::ColumnConstraint(constraint) => {
@@ -102,7 +118,60 @@ impl TableBuilder<'_> {
         Ok(())
     }
 
-    fn column_constraint(
+    /// Adds a column after those that are seen.
+    pub(crate) fn add_column(
+        &mut self,
+        name: String,
+        ty: Option<ast::Type>,
+        node: &SyntaxNode,
+    ) -> Result<usize, StatementError> {
+        if self.place(&name).is_some() {
+            let message = format!("column \"{name}\" specified more than once");
+            return Err(self.binder.error(node, SqlError::new("42701", message)));
+        }
+        let ty = self.binder.part(ty, node)?;
+        let serial = match ty.syntax().text().to_string().to_lowercase().as_str() {
+            "smallserial" | "serial2" => Some(ScalarType::SmallInt),
+            "serial" | "serial4" => Some(ScalarType::Integer),
+            "bigserial" | "serial8" => Some(ScalarType::BigInt),
+            _ => None,
+        };
+        let ty = match serial {
+            Some(ty) => ty,
+            None => match self.binder.bind_type(&ty)? {
+                Type::Scalar(ty) => ty,
+                Type::Array(_) => {
+                    return Err(self.binder.unsupported(ty.syntax(), "a column of an array type"));
+                }
+            },
+        };
+        let place = self.table.columns.len() - usize::from(self.table.hidden_key);
+        let column = Column { name, ty, nullable: true, ..Column::default() };
+        self.table.columns.insert(place, column);
+        if serial.is_some() {
+            self.count_by(place, sequence_of(ty));
+        }
+        if self.table.hidden_key {
+            self.table.indexes[0].columns = vec![place + 1];
+        }
+        Ok(place)
+    }
+
+    /// Makes the numbers of a sequence the default of a column.
+    fn count_by(&mut self, place: usize, sequence: Sequence) {
+        let column = &self.table.columns[place];
+        let base = format!("{}_{}_seq", self.table.name, column.name);
+        let is_taken = |name: &String| self.binder.schema.relation_exists(name);
+        let mut names = std::iter::once(base.clone()).chain((1..).map(|n| format!("{base}{n}")));
+        let name = names.find(|name| !is_taken(name)).unwrap_or(base);
+        let owner = Some((String::new(), column.name.clone()));
+        let column = &mut self.table.columns[place];
+        column.default = Some(format!("nextval('{}')", name.replace('\'', "''")));
+        column.nullable = false;
+        self.sequences.push(sequence_table(name, Sequence { owner, ..sequence }));
+    }
+
+    pub(crate) fn column_constraint(
         &mut self,
         place: usize,
         constraint: &ast::ColumnConstraint,
@@ -113,10 +182,7 @@ impl TableBuilder<'_> {
             ast::ColumnConstraint::NullConstraint(_) => {}
             ast::ColumnConstraint::DefaultConstraint(default) => {
                 let expression = self.binder.part(default.expr(), node)?;
-                let ty = self.table.columns[place].ty;
-                self.binder.bind_as(&expression, ty)?;
-                let text = self.binder.source.text_of(expression.syntax()).to_owned();
-                self.table.columns[place].default = Some(text);
+                self.set_default(place, &expression)?;
             }
             ast::ColumnConstraint::CheckConstraint(check) => {
                 let own = self.table.columns[place].name.clone();
@@ -130,15 +196,50 @@ impl TableBuilder<'_> {
             ast::ColumnConstraint::UniqueConstraint(unique) => {
                 self.uniques.push((constraint_name(unique.constraint_name_clause()), vec![place]));
             }
-            ast::ColumnConstraint::ReferencesConstraint(_) => {
-                return Err(self.binder.unsupported(node, "a foreign key"));
+            ast::ColumnConstraint::ReferencesConstraint(references) => {
+                self.refuse_options(references.constraint_options(), references.match_type())?;
+                let key = self.foreign_key(
+                    constraint_name(references.constraint_name_clause()),
+                    vec![place],
+                    references.table(),
+                    references.referential_actions(),
+                    node,
+                )?;
+                let column = references.column().map(|name| vec![ast::normalize_name_node(name.syntax())]);
+                self.references.push((key, column, node.clone()));
+            }
+            ast::ColumnConstraint::GeneratedConstraint(generated) => {
+                let Some(ast::GeneratedAs::GeneratedIdentity(own)) = generated.generated_as() else {
+                    return Err(self.binder.unsupported(node, "a generated column"));
+                };
+                let options = own.sequence_option_list();
+                let options = options.into_iter().flat_map(|list| list.sequence_options());
+                let ty = self.table.columns[place].ty;
+                if !ty.is_integer() {
+                    let message = "identity column type must be smallint, integer, or bigint";
+                    return Err(self.binder.error(node, SqlError::new("22023", message)));
+                }
+                let sequence = sequence_options(&self.binder, options, ty, node)?;
+                self.count_by(place, sequence);
+                self.table.columns[place].identity = Some(match own.generated_when() {
+                    Some(ast::GeneratedWhen::GeneratedAlways(_)) => Identity::Always,
+                    _ => Identity::ByDefault,
+                });
             }
             _ => return Err(self.binder.unsupported(node, "this constraint")),
         }
         Ok(())
     }
 
-    fn table_constraint(&mut self, constraint: &ast::TableConstraint) -> Result<(), StatementError> {
+    /// DEFAULT.
+    pub(crate) fn set_default(&mut self, place: usize, expression: &ast::Expr) -> Result<(), StatementError> {
+        self.binder.bind_as(expression, self.table.columns[place].ty)?;
+        let text = self.binder.source.text_of(expression.syntax()).to_owned();
+        self.table.columns[place].default = Some(text);
+        Ok(())
+    }
+
+    pub(crate) fn table_constraint(&mut self, constraint: &ast::TableConstraint) -> Result<(), StatementError> {
         let node = constraint.syntax();
         match constraint {
             ast::TableConstraint::PrimaryKeyConstraint(key) => {
@@ -153,11 +254,95 @@ impl TableBuilder<'_> {
             ast::TableConstraint::CheckConstraint(check) => {
                 self.check(check, constraint_name(check.constraint_name_clause()), "")
             }
-            ast::TableConstraint::ForeignKeyConstraint(_) => {
-                Err(self.binder.unsupported(node, "a foreign key"))
+            ast::TableConstraint::ForeignKeyConstraint(foreign) => {
+                self.refuse_options(foreign.constraint_options(), foreign.match_type())?;
+                let own = self.binder.part(foreign.from_columns(), node)?;
+                let own = own.syntax().descendants().filter(|own| ast::ColumnNameRef::can_cast(own.kind()));
+                let columns = self.places(own)?;
+                let parent = foreign.to_columns().map(|list| {
+                    let names = list.syntax().descendants().filter_map(ast::ColumnNameRef::cast);
+                    names.map(|own| ast::normalize_name_node(own.syntax())).collect()
+                });
+                let key = self.foreign_key(
+                    constraint_name(foreign.constraint_name_clause()),
+                    columns,
+                    foreign.table_name_ref(),
+                    foreign.referential_actions(),
+                    node,
+                )?;
+                self.references.push((key, parent, node.clone()));
+                Ok(())
             }
             _ => Err(self.binder.unsupported(node, "this constraint")),
         }
+    }
+
+    fn refuse_options(
+        &self,
+        mut options: ast::AstChildren<ast::ConstraintOption>,
+        match_type: Option<ast::MatchType>,
+    ) -> Result<(), StatementError> {
+        let is_plain = |option: &ast::ConstraintOption| {
+            matches!(
+                option,
+                ast::ConstraintOption::NotDeferrableConstraintOption(_)
+                    | ast::ConstraintOption::InitiallyImmediateConstraintOption(_)
+                    | ast::ConstraintOption::Enforced(_)
+            )
+        };
+        if let Some(option) = options.find(|option| !is_plain(option)) {
+            return Err(self.binder.unsupported(option.syntax(), "this option of a foreign key"));
+        }
+        match match_type {
+            None | Some(ast::MatchType::MatchSimple(_)) => Ok(()),
+            Some(other) => Err(self.binder.unsupported(other.syntax(), "MATCH but SIMPLE")),
+        }
+    }
+
+    fn foreign_key(
+        &self,
+        name: Option<String>,
+        columns: Vec<usize>,
+        parent: Option<ast::TableNameRef>,
+        actions: ast::AstChildren<ast::ReferentialAction>,
+        node: &SyntaxNode,
+    ) -> Result<ForeignKey, StatementError> {
+        let path = self.binder.part(parent.and_then(|name| name.path_ref()), node)?;
+        let (mut on_delete, mut on_update) = (ReferenceAction::Refuse, ReferenceAction::Refuse);
+        for action in actions {
+            let (target, own) = match action {
+                ast::ReferentialAction::OnDeleteAction(own) => (&mut on_delete, own.ref_action()),
+                ast::ReferentialAction::OnUpdateAction(own) => (&mut on_update, own.ref_action()),
+            };
+            *target = match self.binder.part(own, node)? {
+                ast::RefAction::Cascade(_) => ReferenceAction::Cascade,
+                ast::RefAction::NoAction(_) | ast::RefAction::Restrict(_) => ReferenceAction::Refuse,
+                ast::RefAction::SetNullColumns(own) if own.column_ref_list().is_none() => {
+                    ReferenceAction::SetNull
+                }
+                ast::RefAction::SetDefaultColumns(own) if own.column_ref_list().is_none() => {
+                    ReferenceAction::SetDefault
+                }
+                other => return Err(self.binder.unsupported(other.syntax(), "a list of columns here")),
+            };
+        }
+        let name = name.unwrap_or_else(|| {
+            let names: Vec<_> = columns.iter().map(|c| self.table.columns[*c].name.as_str()).collect();
+            format!("{}_{}_fkey", self.short_name(), names.join("_"))
+        });
+        let (parent, parent_columns) = (object_name(&path), Vec::new());
+        Ok(ForeignKey { name, columns, parent, parent_columns, on_delete, on_update })
+    }
+
+    /// The table's name without its schema, of which other names are made.
+    pub(crate) fn short_name(&self) -> &str {
+        self.table.name.rsplit('.').next().unwrap_or_default()
+    }
+
+    /// The name of something that lies in the table's schema.
+    fn in_own_schema(&self, name: String) -> String {
+        let schema = self.table.name.rsplit_once('.').map(|(schema, _)| schema);
+        schema.map_or(name.clone(), |schema| format!("{schema}.{name}"))
     }
 
     fn place(&self, name: &str) -> Option<usize> {
@@ -171,12 +356,16 @@ impl TableBuilder<'_> {
     ) -> Result<Vec<usize>, StatementError> {
         let list = parameters.and_then(|parameters| parameters.column_list());
         let list = self.binder.part(list, node)?;
-        list.column_name_refs()
-            .map(|column| {
-                let name = ast::normalize_name_node(column.syntax());
+        self.places(list.column_name_refs().map(|own| own.syntax().clone()))
+    }
+
+    fn places(&self, names: impl Iterator<Item = SyntaxNode>) -> Result<Vec<usize>, StatementError> {
+        names
+            .map(|node| {
+                let name = ast::normalize_name_node(&node);
                 self.place(&name).ok_or_else(|| {
                     let message = format!("column \"{name}\" named in key does not exist");
-                    self.binder.error(column.syntax(), SqlError::new("42703", message))
+                    self.binder.error(&node, SqlError::new("42703", message))
                 })
             })
             .collect()
@@ -188,7 +377,8 @@ impl TableBuilder<'_> {
         columns: Vec<usize>,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
-        if self.primary.is_some() {
+        let has_one = !self.table.indexes.is_empty() && !self.table.hidden_key && !self.primary_is_gone;
+        if self.primary.is_some() || has_one {
             let message = format!("multiple primary keys for table \"{}\" are not allowed", self.table.name);
             return Err(self.binder.error(node, SqlError::new("42P16", message)));
         }
@@ -209,54 +399,82 @@ impl TableBuilder<'_> {
         let expression = self.binder.part(check.expr(), node)?;
         let text = self.binder.source.text_of(expression.syntax()).to_owned();
         let middle = if column.is_empty() { String::new() } else { format!("{column}_") };
-        let base = format!("{}_{middle}check", self.table.name);
+        let base = format!("{}_{middle}check", self.short_name());
         let taken = |name: &str| self.table.checks.iter().any(|(own, _)| own == name);
         let name = name.unwrap_or_else(|| {
             let numbered = |n: usize| if n == 0 { base.clone() } else { format!("{base}{n}") };
             (0..).map(numbered).find(|name| !taken(name)).unwrap_or_default()
         });
         self.table.checks.push((name, text));
+        self.unbound.push(check.clone());
         Ok(())
     }
 
-    fn finish(mut self, node: &SyntaxNode) -> Result<TableDefinition, StatementError> {
-        let name = self.table.name.clone();
-        let Some((primary, columns)) = self.primary.take() else {
-            let hint = "Declare which columns identify a row: PRIMARY KEY (…).";
-            let error = SqlError::new("0A000", format!("table \"{name}\" has no primary key"));
-            return Err(self.binder.error(node, error.with_hint(hint)));
-        };
-        self.table.indexes.push((primary.unwrap_or_else(|| format!("{name}_pkey")), columns, true));
+    /// The table, and the sequences that its columns count by.
+    pub(crate) fn finish(mut self) -> Result<(NewTable, Vec<NewTable>), StatementError> {
+        let name = self.short_name().to_owned();
+        let of = |name, columns| NewIndex { name, columns, unique: true, is_constraint: true };
+        if let Some((primary, columns)) = self.primary.take() {
+            if self.table.hidden_key {
+                self.table.columns.pop();
+                self.table.indexes.remove(0);
+                self.table.hidden_key = false;
+            }
+            let own = self.in_own_schema(primary.unwrap_or_else(|| format!("{name}_pkey")));
+            self.table.indexes.insert(0, of(own, columns));
+        } else if self.table.indexes.is_empty() || self.primary_is_gone {
+            let default = Some(ROW_IDENTITY.into());
+            let (ty, nullable) = (ScalarType::Uuid, false);
+            self.table.columns.push(Column { ty, nullable, default, ..Column::default() });
+            let columns = vec![self.table.columns.len() - 1];
+            let name = format!("{}.(row)", self.table.name);
+            self.table.indexes.insert(0, NewIndex { is_constraint: false, ..of(name, columns) });
+            self.table.hidden_key = true;
+        }
         for (unique, columns) in std::mem::take(&mut self.uniques) {
             let names: Vec<_> = columns.iter().map(|c| self.table.columns[*c].name.as_str()).collect();
             let own = unique.unwrap_or_else(|| format!("{name}_{}_key", names.join("_")));
-            self.table.indexes.push((own, columns, true));
+            let own = self.in_own_schema(own);
+            self.table.indexes.push(of(own, columns));
         }
-        self.check_expressions(node)?;
-        Ok(self.table)
+        let table = self.as_table();
+        self.check_expressions(&table)?;
+        self.look_up_references(&table)?;
+        for sequence in &mut self.sequences {
+            let owner = sequence.sequence.as_mut().and_then(|own| own.owner.as_mut());
+            owner.into_iter().for_each(|(table, _)| table.clone_from(&self.table.name));
+        }
+        Ok((self.table, self.sequences))
     }
 
-    /// Binds every CHECK once, against the columns as they will be.
-    fn check_expressions(&mut self, node: &SyntaxNode) -> Result<(), StatementError> {
-        let table = Arc::new(Table {
+    /// The table as far as it is known, to bind expressions over its rows.
+    fn as_table(&self) -> Arc<Table> {
+        let NewTable { name, columns, indexes, .. } = &self.table;
+        let index = |new: &NewIndex| catalog::Index {
+            id: catalog::IndexId(u32::MAX),
+            name: new.name.clone(),
+            columns: new.columns.clone(),
+            unique: new.unique,
+            is_constraint: new.is_constraint,
+        };
+        Arc::new(Table {
             id: TableId(u32::MAX),
-            name: self.table.name.clone(),
-            layout: Table::layout_of(&self.table.columns),
-            columns: self.table.columns.clone(),
-            indexes: Vec::new(),
+            name: name.clone(),
+            layout: Table::layout_of(columns),
+            columns: columns.clone(),
+            indexes: indexes.iter().map(index).collect(),
             checks: Vec::new(),
-        });
-        for check in node.descendants().filter_map(ast::CheckConstraint::cast) {
-            let registers = self.binder.row_registers(&table);
-            self.binder.row = Some(RowScope {
-                table: Arc::clone(&table),
-                alias: table.name.clone(),
-                registers,
-                used: Vec::new(),
-                is_point: false,
-                choices: Vec::new(),
-                known: HashMap::new(),
-            });
+            foreign_keys: Vec::new(),
+            hidden_key: self.table.hidden_key,
+            sequence: None,
+        })
+    }
+
+    /// Binds every new CHECK once, against the columns as they will be.
+    fn check_expressions(&mut self, table: &Arc<Table>) -> Result<(), StatementError> {
+        for check in std::mem::take(&mut self.unbound) {
+            let registers = self.binder.row_registers(table);
+            self.binder.row = Some(RowScope::of_row(table, registers));
             let expression = self.binder.part(check.expr(), check.syntax())?;
             let before = (self.binder.uses_seed, self.binder.uses_timestamp);
             self.binder.bind_condition(&expression)?;
@@ -267,14 +485,69 @@ impl TableBuilder<'_> {
         }
         Ok(())
     }
+
+    /// Finds what new foreign keys reference.
+    fn look_up_references(&mut self, own: &Arc<Table>) -> Result<(), StatementError> {
+        for (mut key, names, at) in std::mem::take(&mut self.references) {
+            let parent = match key.parent == own.name {
+                true => Arc::clone(own),
+                false => self.binder.table(&key.parent, &at)?,
+            };
+            key.parent_columns = match names {
+                Some(names) => {
+                    let place = |name: &String| self.binder.column_of(&parent, name, &at);
+                    names.iter().map(place).collect::<Result<_, _>>()?
+                }
+                None if parent.hidden_key => Vec::new(),
+                None => parent.primary().columns.clone(),
+            };
+            let refused = |code: &str, message: String| Err(self.binder.error(&at, SqlError::new(code, message)));
+            if key.parent_columns.is_empty() {
+                let message = format!("there is no primary key for referenced table \"{}\"", parent.name);
+                return refused("42704", message);
+            }
+            if key.parent_columns.len() != key.columns.len() {
+                let message = "number of referencing and referenced columns for foreign key disagree";
+                return refused("42830", message.into());
+            }
+            if parent.unique_index_of(&key.parent_columns).is_none() {
+                let message = format!(
+                    "there is no unique constraint matching given keys for referenced table \"{}\"",
+                    parent.name
+                );
+                return refused("42830", message);
+            }
+            for (column, referenced) in key.columns.iter().zip(&key.parent_columns) {
+                let (from, to) = (own.columns[*column].ty, parent.columns[*referenced].ty);
+                let fits = from == to
+                    || from.is_integer() && to.is_integer()
+                    || [from, to].iter().all(|ty| ty.is_text() && !matches!(ty, ScalarType::Char(_)));
+                if !fits {
+                    let message = format!("foreign key constraint \"{}\" cannot be implemented", key.name);
+                    let detail = format!(
+                        "Key columns \"{}\" and \"{}\" are of incompatible types: {from} and {to}.",
+                        own.columns[*column].name, parent.columns[*referenced].name
+                    );
+                    let error = SqlError::new("42804", message).with_detail(detail);
+                    return Err(self.binder.error(&at, error));
+                }
+            }
+            let base = key.name.clone();
+            let is_taken = |name: &str| self.table.foreign_keys.iter().any(|own| own.name == name);
+            let mut names = std::iter::once(base.clone()).chain((1..).map(|n| format!("{base}{n}")));
+            key.name = names.find(|name| !is_taken(name)).unwrap_or(base);
+            self.table.foreign_keys.push(key);
+        }
+        Ok(())
+    }
 }
 
-/// CREATE INDEX as written: table, index name, columns, unique.
+/// CREATE INDEX as written: its table, and the index.
 pub(crate) fn index_definition(
     create: &ast::CreateIndex,
     schema: &Schema,
     source: &Source,
-) -> Result<(String, String, Vec<usize>, bool), StatementError> {
+) -> Result<(String, NewIndex), StatementError> {
     let binder = Binder::new(schema, source);
     let node = create.syntax();
     for (present, what) in [
@@ -293,7 +566,7 @@ pub(crate) fn index_definition(
     }
     let path = create.table_relation_name().and_then(|name| name.table_name_ref());
     let path = binder.part(path.and_then(|name| name.path_ref()), node)?;
-    let table = binder.table(&crate::types::last_name(&path), path.syntax())?;
+    let table = binder.table(&object_name(&path), path.syntax())?;
     let mut columns = Vec::new();
     for item in create.partition_item_list().into_iter().flat_map(|list| list.partition_items()) {
         if matches!(item.sort_order(), Some(ast::SortOrder::SortDesc(_))) || item.nulls_order().is_some() {
@@ -310,7 +583,13 @@ pub(crate) fn index_definition(
     let name = path.and_then(|path| path.segment()).map(|segment| segment.text());
     let name = name.unwrap_or_else(|| {
         let names: Vec<_> = columns.iter().map(|c| table.columns[*c].name.as_str()).collect();
-        format!("{}_{}_idx", table.name, names.join("_"))
+        let base = format!("{}_{}_idx", table.name.rsplit('.').next().unwrap_or_default(), names.join("_"));
+        let is_taken = |name: &String| schema.catalog().index(name).is_ok();
+        let mut names = std::iter::once(base.clone()).chain((1..).map(|n| format!("{base}{n}")));
+        names.find(|name| !is_taken(name)).unwrap_or(base)
     });
-    Ok((table.name.clone(), name, columns, create.unique_token().is_some()))
+    let schema = table.name.rsplit_once('.').map(|(schema, _)| schema);
+    let name = schema.map_or(name.clone(), |schema| format!("{schema}.{name}"));
+    let unique = create.unique_token().is_some();
+    Ok((table.name.clone(), NewIndex { name, columns, unique, is_constraint: false }))
 }

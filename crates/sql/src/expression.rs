@@ -555,6 +555,11 @@ impl Binder<'_> {
     fn bind_cast(&mut self, cast: &ast::CastExpr) -> Result<Typed, StatementError> {
         let node = cast.syntax();
         let Some(target) = cast.ty() else { return Err(self.unsupported(node, "this cast")) };
+        if target.syntax().text() == "regclass"
+            && let Some(ast::Expr::Literal(literal)) = cast.expr()
+        {
+            return self.bind_literal(&literal);
+        }
         let ty = self.bind_type(&target)?;
         let operand = match (cast.expr(), cast.literal()) {
             (Some(operand), _) => self.bind(&operand)?,

@@ -5,6 +5,7 @@
 //!
 //! Not here: what a definition does to the data (`reprise`), how IR runs (`procedure`).
 
+mod alter;
 mod binder;
 mod calls;
 mod definition;
@@ -17,12 +18,15 @@ mod plan;
 mod prepare;
 mod query;
 mod raise;
+mod removal;
 mod routine;
 mod schema;
+mod sequence;
 mod source;
 mod statement;
 mod types;
+mod view;
 
 pub use error::StatementError;
 pub use prepare::{Arguments, Kind, Prepared};
-pub use schema::{Effect, Schema};
+pub use schema::{Effect, Rebuild, Schema, View};

@@ -6,7 +6,7 @@ use crate::plan::is_simple;
 use crate::query::SelectRows;
 use crate::schema::Schema;
 use crate::source::Source;
-use crate::types::last_name;
+use crate::types::object_name;
 use catalog::{Table, Type};
 use procedure::{Check, Expression, OperationKind, Register, SqlError, Statement};
 use squawk_syntax::SyntaxNode;
@@ -32,7 +32,14 @@ pub(crate) fn is_simple_write(statement: &ast::Stmt, schema: &Schema) -> bool {
                 }
                 _ => false,
             };
+            let path = insert.relation_name_ref().and_then(|name| name.path_ref());
+            let name = path.map(|path| object_name(&path)).unwrap_or_default();
+            let table = schema.catalog().table(&name).ok();
+            let references_itself = |table: &Arc<Table>| {
+                table.foreign_keys.iter().any(|key| key.parent == table.name) || table.sequence.is_some()
+            };
             is_plain
+                && !table.is_some_and(references_itself)
                 && insert.with_clause().is_none()
                 && insert.on_conflict_clause().is_none()
                 && insert.overriding_clause().is_none()
@@ -41,8 +48,9 @@ pub(crate) fn is_simple_write(statement: &ast::Stmt, schema: &Schema) -> bool {
         }
         ast::Stmt::Update(update) => {
             let path = update.relation_name().and_then(|name| name.relation_name_ref());
-            let name = path.and_then(|name| name.path_ref()).map(|path| last_name(&path));
+            let name = path.and_then(|name| name.path_ref()).map(|path| object_name(&path));
             let table = name.and_then(|name| schema.catalog().table(&name).ok());
+            let keys = table.and_then(|table| schema.foreign_keys_of(table));
             let columns = update.set_clause().and_then(|clause| clause.set_column_list());
             let is_plain_column = |column: ast::SetColumn| match column {
                 ast::SetColumn::SetSingleColumn(single) => {
@@ -58,9 +66,18 @@ pub(crate) fn is_simple_write(statement: &ast::Stmt, schema: &Schema) -> bool {
                 && plain(node)
                 && update.with_clause().is_none()
                 && update.from_clause().is_none()
+                && keys.is_none()
         }
         ast::Stmt::Delete(delete) => {
-            plain(node) && delete.with_clause().is_none() && delete.using_clause().is_none()
+            let path = delete.relation_name().and_then(|name| name.relation_name_ref());
+            let name = path.and_then(|name| name.path_ref()).map(|path| object_name(&path));
+            let table = name.and_then(|name| schema.catalog().table(&name).ok());
+            let is_referenced =
+                |table: &Arc<Table>| schema.catalog().references_to(&table.name).next().is_some();
+            plain(node)
+                && delete.with_clause().is_none()
+                && delete.using_clause().is_none()
+                && !table.is_some_and(is_referenced)
         }
         _ => false,
     }
@@ -79,7 +96,7 @@ impl Binder<'_> {
         let node = insert.syntax();
         let path = insert.relation_name_ref().and_then(|name| name.path_ref());
         let path = self.part(path, node)?;
-        let table = self.table(&last_name(&path), path.syntax())?;
+        let table = self.table(&object_name(&path), path.syntax())?;
         let mut columns = Vec::new();
         for target in insert.column_target_list().into_iter().flat_map(|list| list.column_targets()) {
             let name = self.part(target.name(), target.syntax())?;
@@ -91,7 +108,7 @@ impl Binder<'_> {
             columns.push(column);
         }
         if columns.is_empty() {
-            columns = (0..table.columns.len()).collect();
+            columns = (0..table.visible().len()).collect();
         }
         match self.part(insert.insert_source(), node)? {
             ast::InsertSource::DefaultValues(_) => {
@@ -158,6 +175,7 @@ impl Binder<'_> {
         }
         let mut values: Vec<Option<Expression>> = vec![None; table.columns.len()];
         for (column, (item, item_node)) in columns.iter().zip(items) {
+            self.refuse_identity(table, *column, item.is_some(), None, node)?;
             if let Some(item) = item {
                 let ty = table.columns[*column].ty.into();
                 values[*column] = Some(self.coerce(item.clone(), ty, false, item_node)?);
@@ -180,6 +198,7 @@ impl Binder<'_> {
             values: complete,
             registers,
             checks: checks?,
+            references: self.schema.foreign_keys().map(|own| own.references_of(table.id).to_vec()).unwrap_or_default(),
             returning: returning?,
         };
         let operation = self.operation(kind, node);
@@ -219,6 +238,7 @@ impl Binder<'_> {
         self.row = inner.row.take();
         self.uses_timestamp |= inner.uses_timestamp;
         self.uses_seed |= inner.uses_seed;
+        self.by_value |= inner.by_value;
         bound.map_err(|error| self.error(node, error.error))
     }
 

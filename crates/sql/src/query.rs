@@ -5,7 +5,7 @@ use crate::error::StatementError;
 use crate::path::WantedOrder;
 use crate::plan::is_simple;
 use crate::plan::select::Sort;
-use crate::types::last_name;
+use crate::types::object_name;
 use catalog::ScalarType;
 use procedure::query::{OutputColumn, Query};
 use procedure::{Expression, OperationKind, QueryOperation, Register, Select, SortKey, SqlError};
@@ -56,12 +56,13 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
         let path = self.part(path, node)?;
-        let name = last_name(&path);
+        let name = object_name(&path);
         let table = self.table(&name, path.syntax())?;
+        let own = table.short_name().to_owned();
         let registers = self.row_registers(&table);
         self.row = Some(RowScope {
             table,
-            alias: alias.unwrap_or(name),
+            alias: alias.unwrap_or(own),
             registers,
             used: Vec::new(),
             is_point: false,
@@ -204,7 +205,7 @@ impl Binder<'_> {
                 let Some(table) = self.row.as_ref().map(|row| std::sync::Arc::clone(&row.table)) else {
                     return Err(self.syntax(target.syntax(), "SELECT * needs a FROM"));
                 };
-                for (place, column) in table.columns.iter().enumerate() {
+                for (place, column) in table.visible().iter().enumerate() {
                     let register = self.column_register(place);
                     let typed = Typed::Known(Expression::Register(register), column.ty.into());
                     items.push((column.name.clone(), typed, node.clone()));

@@ -5,23 +5,42 @@
 //! Invariant: procedures hold the tables as they are now; a change of a table's indexes compiles them anew.
 
 use crate::StatementError;
+use crate::binder::Binder;
 use crate::definition::{index_definition, table_definition};
 use crate::routine::Routine;
 use crate::source::Source;
-use catalog::{Catalog, CatalogError, ProcedureId, Table};
-use procedure::{Procedure, SqlError, Statement};
+use crate::types::made_name;
+use catalog::{Catalog, CatalogError, NewTable, ProcedureId, Table};
+use procedure::{Check, Expression, ForeignKeys, Procedure, Reference, SqlError, Statement};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, OnceLock};
 
 /// Tables and procedures.
 #[derive(Clone, Default, Debug)]
 pub struct Schema {
-    catalog: Catalog,
-    procedures: BTreeMap<String, Arc<Procedure>>,
+    pub(crate) catalog: Catalog,
+    pub(crate) procedures: BTreeMap<String, Arc<Procedure>>,
+    /// Queries that go by a name.
+    pub(crate) views: BTreeMap<String, Arc<View>>,
+    /// Schemas beside `public`, as SQL calls them.
+    pub(crate) namespaces: BTreeSet<String>,
+    /// All foreign keys, once somebody has asked for them.
+    foreign_keys: OnceLock<Option<Arc<ForeignKeys>>>,
     /// Numbers and last versions of all procedures that ever were, so that neither is used twice.
     history: BTreeMap<String, (ProcedureId, u32)>,
+}
+
+/// A query that goes by a name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct View {
+    /// Its name.
+    pub name: String,
+    /// The query, as SQL text.
+    pub query: String,
+    /// The names of its first columns, where they were given.
+    pub names: Vec<String>,
 }
 
 /// What a statement asks to be done to the data.
@@ -31,12 +50,33 @@ pub enum Effect {
     None,
     /// Make an empty table.
     CreateTable(Arc<Table>),
-    /// Make or drop indexes, so that the table has those of its definition.
-    ChangeIndexes(Arc<Table>),
+    /// The same rows go by a changed definition; make or drop indexes, so that the table has those of it.
+    Redefine(Arc<Table>),
+    /// Make a table of the rows of another one, which goes.
+    Rebuild(Arc<Rebuild>),
     /// Drop a table.
     DropTable(Arc<Table>),
+    /// Several of these, in order.
+    All(Vec<Effect>),
     /// Run a statement as a transaction.
     Run(Arc<Procedure>),
+}
+
+/// How the rows of a table become those of another one.
+#[derive(Debug)]
+pub struct Rebuild {
+    /// The table that goes.
+    pub old: Arc<Table>,
+    /// The table that comes.
+    pub new: Arc<Table>,
+    /// Registers that it takes: first the columns of the old row, then those of the new one, then others.
+    pub registers: usize,
+    /// The columns of the new row.
+    pub values: Vec<Expression>,
+    /// What the new row must fulfil, beside what its columns ask.
+    pub checks: Vec<Check>,
+    /// What it must reference.
+    pub references: Vec<Reference>,
 }
 
 impl Schema {
@@ -88,6 +128,7 @@ impl Schema {
         }
         let mut changed = self.clone();
         let effect = changed.change(&first, &source)?;
+        changed.forget_foreign_keys();
         Ok((changed, effect))
     }
 
@@ -97,54 +138,29 @@ impl Schema {
             self.create_routine(&routine, source)?;
             return Ok(Effect::None);
         }
+        let at = |error: CatalogError| refused(source, node, &error);
         match statement {
-            ast::Stmt::CreateTable(create) => {
-                let definition = table_definition(create, self, source)?;
-                if create.if_not_exists().is_some() && self.catalog.table(&definition.name).is_ok() {
-                    return Ok(Effect::None);
-                }
-                let table = self
-                    .catalog
-                    .create_table(&definition.name, definition.columns, definition.indexes, definition.checks)
-                    .map_err(|error| refused(source, node, &error))?;
-                Ok(Effect::CreateTable(table))
-            }
+            ast::Stmt::CreateTable(create) => self.create_table(create, source),
             ast::Stmt::CreateIndex(create) => {
-                let (table, name, columns, unique) = index_definition(create, self, source)?;
-                let exists = |table: &Arc<Table>| table.indexes.iter().any(|index| index.name == name);
-                if create.if_not_exists().is_some() && self.catalog.tables().any(exists) {
+                let (table, new) = index_definition(create, self, source)?;
+                if create.if_not_exists().is_some() && self.catalog.index(&new.name).is_ok() {
                     return Ok(Effect::None);
                 }
-                let table = self
-                    .catalog
-                    .create_index(&table, &name, columns, unique)
-                    .map_err(|error| refused(source, node, &error))?;
+                let table = self.catalog.create_index(&table, new).map_err(at)?;
                 self.recompile(source, node)?;
-                Ok(Effect::ChangeIndexes(table))
+                Ok(Effect::Redefine(table))
             }
-            ast::Stmt::DropTable(drop) => {
-                let mut names = drop.table_name_refs().filter_map(|name| name.path_ref());
-                let (Some(path), None) = (names.next(), names.next()) else {
-                    return Err(unsupported(source, node, "DROP TABLE of several tables"));
-                };
-                let name = crate::types::last_name(&path);
-                if drop.if_exists().is_some() && self.catalog.table(&name).is_err() {
-                    return Ok(Effect::None);
-                }
-                let table = self.catalog.drop_table(&name).map_err(|e| refused(source, node, &e))?;
-                self.refuse_users(&table, source, node)?;
-                Ok(Effect::DropTable(table))
-            }
-            ast::Stmt::DropIndex(drop) => {
-                let mut names = drop.index_refs().filter_map(|name| name.path_ref());
-                let (Some(path), None) = (names.next(), names.next()) else {
-                    return Err(unsupported(source, node, "DROP INDEX of several indexes"));
-                };
-                let name = crate::types::last_name(&path);
-                let table = self.catalog.drop_index(&name).map_err(|e| refused(source, node, &e))?;
-                self.recompile(source, node)?;
-                Ok(Effect::ChangeIndexes(table))
-            }
+            ast::Stmt::AlterTable(alter) => self.alter_table(alter, source),
+            ast::Stmt::AlterIndex(alter) => self.alter_index(alter, source),
+            ast::Stmt::Truncate(truncate) => self.truncate(truncate, source),
+            ast::Stmt::CreateSequence(create) => self.create_sequence(create, source),
+            ast::Stmt::CreateView(create) => self.create_view(create, source),
+            ast::Stmt::CreateSchema(create) => self.create_namespace(create, source),
+            ast::Stmt::DropTable(_)
+            | ast::Stmt::DropIndex(_)
+            | ast::Stmt::DropView(_)
+            | ast::Stmt::DropSequence(_)
+            | ast::Stmt::DropSchema(_) => self.drop_relations(statement, source),
             ast::Stmt::DropProcedure(_) | ast::Stmt::DropFunction(_) => {
                 self.drop_routine(statement, source)?;
                 Ok(Effect::None)
@@ -157,6 +173,97 @@ impl Schema {
             }
             _ => Err(unsupported(source, node, "this statement")),
         }
+    }
+
+    fn create_table(&mut self, create: &ast::CreateTable, source: &Source) -> Result<Effect, StatementError> {
+        let node = create.syntax();
+        let path = create.table_name().and_then(|name| name.path());
+        if create.if_not_exists().is_some()
+            && let Some(path) = path
+            && self.relation_exists(&made_name(&Binder::new(self, source), &path)?)
+        {
+            return Ok(Effect::None);
+        }
+        let (table, sequences) = table_definition(create, self, source)?;
+        self.refuse_taken(&table.name, source, node)?;
+        let mut effects = Vec::new();
+        for sequence in sequences {
+            effects.push(self.add_table(sequence, source, node)?);
+        }
+        effects.push(self.add_table(table, source, node)?);
+        Ok(Effect::All(effects))
+    }
+
+    /// Adds a table, or the table of a sequence.
+    pub(crate) fn add_table(
+        &mut self,
+        new: NewTable,
+        source: &Source,
+        node: &SyntaxNode,
+    ) -> Result<Effect, StatementError> {
+        let table = self.catalog.create_table(new).map_err(|error| refused(source, node, &error))?;
+        Ok(Effect::CreateTable(table))
+    }
+
+    /// Whether something goes by a name that tables go by.
+    pub(crate) fn relation_exists(&self, name: &str) -> bool {
+        self.catalog.table(name).is_ok() || self.views.contains_key(name) || self.catalog.index(name).is_ok()
+    }
+
+    pub(crate) fn refuse_taken(
+        &self,
+        name: &str,
+        source: &Source,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        if self.relation_exists(name) {
+            let error = SqlError::new("42P07", format!("relation \"{name}\" already exists"));
+            return Err(source.error_at(node.text_range().start().into(), error));
+        }
+        Ok(())
+    }
+
+    /// All foreign keys; `None` when there are none.
+    pub(crate) fn foreign_keys(&self) -> Option<&Arc<ForeignKeys>> {
+        let find = || {
+            let nothing = Source::parse("").ok()?;
+            let keys = ForeignKeys::of(&self.catalog, |table, column| {
+                let mut binder = Binder::new(self, &nothing);
+                binder.bind_default(table, column, nothing.file.syntax()).ok()
+            });
+            keys.map(Arc::new)
+        };
+        self.foreign_keys.get_or_init(find).as_ref()
+    }
+
+    /// Those that a table is at one end of; `None` when there are none.
+    pub(crate) fn foreign_keys_of(&self, table: &Table) -> Option<Arc<ForeignKeys>> {
+        self.foreign_keys().filter(|keys| keys.concern(table.id)).cloned()
+    }
+
+    /// Says that tables have changed.
+    pub(crate) fn forget_foreign_keys(&mut self) {
+        self.foreign_keys = OnceLock::new();
+    }
+
+    /// A view by name.
+    pub fn view(&self, name: &str) -> Option<&Arc<View>> {
+        self.views.get(name)
+    }
+
+    /// All views, by name.
+    pub fn views(&self) -> impl Iterator<Item = &Arc<View>> {
+        self.views.values()
+    }
+
+    /// The schemas beside `public`.
+    pub fn namespaces(&self) -> impl Iterator<Item = &str> {
+        self.namespaces.iter().map(String::as_str)
+    }
+
+    /// Whether there is a schema.
+    pub fn has_namespace(&self, name: &str) -> bool {
+        name == "public" || self.namespaces.contains(name)
     }
 
     fn create_routine(&mut self, routine: &Routine, source: &Source) -> Result<(), StatementError> {
@@ -179,7 +286,8 @@ impl Schema {
     }
 
     /// Compiles all procedures anew, callees first, after a change that they may depend on.
-    fn recompile(&mut self, source: &Source, node: &SyntaxNode) -> Result<(), StatementError> {
+    pub(crate) fn recompile(&mut self, source: &Source, node: &SyntaxNode) -> Result<(), StatementError> {
+        self.forget_foreign_keys();
         let mut pending: Vec<Arc<Procedure>> = self.procedures.values().cloned().collect();
         let mut done: BTreeMap<String, Arc<Procedure>> = BTreeMap::new();
         while !pending.is_empty() {
@@ -216,23 +324,7 @@ impl Schema {
             done.entry(procedure.name.clone()).or_insert(procedure);
         }
         self.procedures = done;
-        Ok(())
-    }
-
-    fn refuse_users(&self, table: &Table, source: &Source, node: &SyntaxNode) -> Result<(), StatementError> {
-        let uses = |procedure: &&Arc<Procedure>| {
-            let mut tables = procedure.operations.iter().flat_map(|operation| operation.tables());
-            tables.any(|own| own.id == table.id)
-        };
-        match self.procedures.values().find(uses) {
-            None => Ok(()),
-            Some(user) => {
-                let message =
-                    format!("cannot drop table {}: function {} depends on it", table.name, user.name);
-                let error = SqlError::new("2BP01", message).with_hint("Drop the function first.");
-                Err(source.error_at(node.text_range().start().into(), error))
-            }
-        }
+        self.check_views(source, node)
     }
 
     fn drop_routine(&mut self, statement: &ast::Stmt, source: &Source) -> Result<(), StatementError> {
@@ -279,7 +371,7 @@ fn callees(statements: &[Statement]) -> Vec<String> {
     names
 }
 
-fn refused(source: &Source, node: &SyntaxNode, error: &CatalogError) -> StatementError {
+pub(crate) fn refused(source: &Source, node: &SyntaxNode, error: &CatalogError) -> StatementError {
     let code = match error {
         CatalogError::Duplicate { .. } => "42P07",
         CatalogError::Missing { .. } => "42P01",
@@ -288,7 +380,7 @@ fn refused(source: &Source, node: &SyntaxNode, error: &CatalogError) -> Statemen
     source.error_at(node.text_range().start().into(), SqlError::new(code, error.to_string()))
 }
 
-fn unsupported(source: &Source, node: &SyntaxNode, what: &str) -> StatementError {
+pub(crate) fn unsupported(source: &Source, node: &SyntaxNode, what: &str) -> StatementError {
     let error = SqlError::new("0A000", format!("{what} is not supported"));
     source.error_at(node.text_range().start().into(), error)
 }

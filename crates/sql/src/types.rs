@@ -106,7 +106,7 @@ impl Binder<'_> {
                 let column = last_name(&path);
                 match path.qualifier() {
                     Some(table) => {
-                        let table = self.table(&last_name(&table), table.syntax())?;
+                        let table = self.table(&object_name(&table), table.syntax())?;
                         let place = self.column_of(&table, &column, path.syntax())?;
                         Ok(table.columns[place].ty.into())
                     }
@@ -123,7 +123,33 @@ impl Binder<'_> {
     }
 }
 
-/// The last part of a dotted name: schemas are not told apart.
+/// The name of an object as the catalog has it: with its schema before a dot, unless that is `public`.
+pub(crate) fn object_name(path: &ast::PathRef) -> String {
+    let name = last_name(path);
+    match path.qualifier().map(|schema| last_name(&schema)) {
+        Some(schema) if schema != "public" => format!("{schema}.{name}"),
+        _ => name,
+    }
+}
+
+/// The name that an object is to have, whose schema must be there.
+pub(crate) fn made_name(binder: &Binder<'_>, path: &ast::Path) -> Result<String, StatementError> {
+    let name = path.segment().map(|segment| segment.text()).unwrap_or_default();
+    let schema = path.qualifier().map(|schema| last_name(&schema)).filter(|schema| schema != "public");
+    if name.contains('.') {
+        return Err(binder.unsupported(path.syntax(), "a name with a dot in it"));
+    }
+    match schema {
+        None => Ok(name),
+        Some(schema) if binder.schema.has_namespace(&schema) => Ok(format!("{schema}.{name}")),
+        Some(schema) => {
+            let message = format!("schema \"{schema}\" does not exist");
+            Err(binder.error(path.syntax(), SqlError::new("3F000", message)))
+        }
+    }
+}
+
+/// The last part of a dotted name.
 pub(crate) fn last_name(path: &ast::PathRef) -> String {
     path.segment().map(|segment| segment.text()).unwrap_or_default()
 }

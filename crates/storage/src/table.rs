@@ -7,7 +7,7 @@ use crate::{
     Cursor, Direction, Finger, Index, InsertOutcome, LeafChange, Memory, OutOfMemory, Record, RecordState,
     RowWords, Slots, Worker,
 };
-use catalog::{Arena, CommitOrder, Datum, Table};
+use catalog::{Arena, CommitOrder, Datum, Table, successor};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -208,7 +208,11 @@ impl TableStore {
         Ok(())
     }
 
-    fn fill_new(&self, place: usize, worker: &mut Worker) -> Result<Result<(), DuplicateKey>, OutOfMemory> {
+    /// Adds all rows to an index that is empty.
+    ///
+    /// # Errors
+    /// Out of memory; two rows with one key, where it is unique.
+    pub fn fill_new(&self, place: usize, worker: &mut Worker) -> Result<Result<(), DuplicateKey>, OutOfMemory> {
         self.fill(place..place + 1, (&[], None), worker)?;
         let mut cursor = Cursor::default();
         let (mut arena, mut key, mut previous) = (Arena::default(), Vec::new(), Vec::new());
@@ -223,7 +227,7 @@ impl TableStore {
                 let row = Record::from_address(address).row();
                 let has_null = self.key_prefix_of_row(place, own_columns, row, &mut arena, &mut key);
                 if !has_null && key == previous {
-                    return Ok(Err(DuplicateKey));
+                    return Ok(Err(DuplicateKey(place)));
                 }
                 std::mem::swap(&mut key, &mut previous);
                 if has_null {
@@ -232,6 +236,40 @@ impl TableStore {
             }
         }
         Ok(Ok(()))
+    }
+
+    /// Does something with every row, in the order of the primary key. The worker is active.
+    ///
+    /// # Errors
+    /// What the other one fails with.
+    pub fn for_each_row<E>(&self, mut each: impl FnMut(Record) -> Result<(), E>) -> Result<(), E> {
+        let mut cursor = Cursor::default();
+        cursor.open(&[], None, Direction::Forward);
+        while cursor.read_leaf(&self.indexes[0]).is_some() {
+            while let Some(address) = cursor.next_buffered() {
+                let record = Record::from_address(address);
+                if !record.stable_state().is_absent() {
+                    each(record)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there is a row whose key in an index begins so. The worker is active.
+    pub fn holds(&self, place: usize, prefix: &[u8]) -> bool {
+        let mut upper = prefix.to_vec();
+        successor(&mut upper);
+        let mut cursor = Cursor::default();
+        cursor.open(prefix, (!upper.is_empty()).then_some(&*upper), Direction::Forward);
+        while cursor.read_leaf(&self.indexes[place]).is_some() {
+            while let Some(address) = cursor.next_buffered() {
+                if !Record::from_address(address).stable_state().is_absent() {
+                    return true;
+                }
+            }
+        }
+        false
     }
 
     fn columns_of(definition: &Table) -> Vec<Vec<usize>> {
@@ -361,4 +399,7 @@ impl TableStore {
 
 /// Two rows have one key of a unique index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DuplicateKey;
+pub struct DuplicateKey(
+    /// The index, by its place.
+    pub usize,
+);

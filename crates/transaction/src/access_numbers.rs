@@ -137,7 +137,8 @@ mod tests {
         for statement in ["CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL)", "CREATE INDEX t_v ON t (v)"]
         {
             let (changed, effect) = schema.apply(statement).unwrap();
-            tables.apply(&effect, &mut worker()).unwrap();
+            let how = crate::Applying { timestamp_us: 0, seed: 0, is_new: true };
+            tables.apply(&effect, how, &mut worker()).unwrap();
             schema = changed;
         }
         let table = tables.iter().next().unwrap().definition();

@@ -1,5 +1,7 @@
 //! All tables in memory, by number, with what is common to them.
 
+mod rebuild;
+
 use crate::access_numbers::{AccessNumbers, Readable};
 use crate::garbage::Garbage;
 use catalog::{Arena, Table, TableId};
@@ -7,7 +9,23 @@ use logging::Numbering;
 use procedure::SqlError;
 use sql::Effect;
 use std::sync::{Arc, Mutex};
-use storage::{Epochs, Memory, Record, Slots, SnapshotBound, TableStore, Worker};
+use storage::{DuplicateKey, Epochs, Memory, Record, Slots, SnapshotBound, TableStore, Worker};
+
+/// When a definition is applied.
+#[derive(Clone, Copy, Debug)]
+pub struct Applying {
+    /// What `now()` is, in microseconds since 2000-01-01 UTC.
+    pub timestamp_us: i64,
+    /// What randomness follows from.
+    pub seed: u64,
+    /// Whether it is new, so that rows may not fit it.
+    pub is_new: bool,
+}
+
+fn duplicate_in(table: &Table, DuplicateKey(place): DuplicateKey) -> SqlError {
+    let message = format!("could not create unique index \"{}\"", table.indexes[place].name);
+    SqlError::new("23505", message).with_detail("A key is duplicated.")
+}
 
 /// The data of a database. Cheap to clone; a definition change makes a new one.
 #[derive(Clone, Debug)]
@@ -84,11 +102,12 @@ impl Tables {
         self.stores.iter().flatten()
     }
 
-    /// Does to the data what a definition asks. Nobody else may be using the tables; the worker is active.
+    /// Does to the data what a definition asks. Nobody else may be using the tables; the worker is active. Rows are checked
+    /// where the definition is new, and not where a log says that it was made.
     ///
     /// # Errors
-    /// `53200` out of memory; `23505` two rows with one key of a new unique index.
-    pub fn apply(&mut self, effect: &Effect, worker: &mut Worker) -> Result<(), SqlError> {
+    /// `53200` out of memory; a row does not fit a new constraint.
+    pub fn apply(&mut self, effect: &Effect, how: Applying, worker: &mut Worker) -> Result<(), SqlError> {
         let out_of_memory = |error: storage::OutOfMemory| SqlError::new("53200", error.to_string());
         match effect {
             Effect::None | Effect::Run(_) => {}
@@ -97,17 +116,16 @@ impl Tables {
                 let slots = self.slotted.then(Slots::default);
                 self.set(TableStore::new(Arc::clone(table), slots, memory, worker).map_err(out_of_memory)?);
             }
-            Effect::ChangeIndexes(table) => {
+            Effect::Redefine(table) => {
                 let changed = self.store(table.id).with_definition(Arc::clone(table), worker);
                 match changed.map_err(out_of_memory)? {
                     Ok(store) => self.set(store),
-                    Err(storage::DuplicateKey) => {
-                        let message = format!("could not create a unique index on {}", table.name);
-                        return Err(SqlError::new("23505", message).with_detail("A key is duplicated."));
-                    }
+                    Err(duplicate) => return Err(duplicate_in(table, duplicate)),
                 }
             }
+            Effect::Rebuild(rebuild) => rebuild::apply(self, rebuild, how, worker)?,
             Effect::DropTable(table) => self.remove(table.id),
+            Effect::All(effects) => effects.iter().try_for_each(|effect| self.apply(effect, how, worker))?,
         }
         Ok(())
     }

@@ -245,7 +245,12 @@ pub(super) fn trim(operation: &mut Operation, needed: &BTreeSet<Register>) {
                 select.outputs.retain(|(target, _)| needed.contains(target));
             }
         }
-        OperationKind::Insert { checks, returning, .. } | OperationKind::Update { checks, returning, .. } => {
+        OperationKind::Insert { checks, references, returning, .. } => {
+            checks.clear();
+            references.clear();
+            returning.retain(|(target, _)| needed.contains(target));
+        }
+        OperationKind::Update { checks, returning, .. } => {
             checks.clear();
             returning.retain(|(target, _)| needed.contains(target));
         }

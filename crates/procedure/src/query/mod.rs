@@ -21,6 +21,7 @@ pub use explain::Explained;
 pub(crate) use key::write_distinct;
 pub(crate) use run::{compare_keys, run_query};
 
+use crate::ForeignKeys;
 use crate::{
     Access, Aggregate, Check, CompareClass, CompareOperator, Expression, Path, Procedure, Register, SortKey,
 };
@@ -176,6 +177,8 @@ pub struct Insert {
     pub checks: Vec<Check>,
     /// ON CONFLICT.
     pub conflict: Option<OnConflict>,
+    /// Foreign keys, where the table is at one end of some.
+    pub keys: Option<Arc<ForeignKeys>>,
 }
 
 /// UPDATE.
@@ -195,6 +198,8 @@ pub struct Update {
     pub registers: Register,
     /// Constraints over those registers.
     pub checks: Vec<Check>,
+    /// Foreign keys, where the table is at one end of some.
+    pub keys: Option<Arc<ForeignKeys>>,
 }
 
 /// DELETE.
@@ -208,6 +213,8 @@ pub struct Delete {
     pub handle: Register,
     /// What else the input sets and somebody uses later.
     pub keep: Vec<Register>,
+    /// Foreign keys, where the table is at one end of some.
+    pub keys: Option<Arc<ForeignKeys>>,
 }
 
 /// A node: where rows come from.

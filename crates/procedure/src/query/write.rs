@@ -7,9 +7,11 @@ use super::run::{Sink, check_cancelled, collect, run};
 use super::{ConflictUpdate, Delete, Insert, OnConflict, Plan, Update};
 use crate::executor::{check, require_value};
 use crate::rows::Flow;
-use crate::{DataAccess, Expression, Failure, Machine, Register, ScanRange, SqlError};
-use catalog::{Datum, Table, successor};
+use crate::foreign_keys::Changed;
+use crate::{DataAccess, Expression, Failure, ForeignKeys, Machine, Register, ScanRange, SqlError};
+use catalog::{Arena, Datum, Table, successor};
 use std::collections::HashSet;
+use std::sync::Arc;
 
 pub(super) fn insert<D: DataAccess>(
     insert: &Insert,
@@ -18,6 +20,7 @@ pub(super) fn insert<D: DataAccess>(
     sink: &mut Sink<'_, D>,
 ) -> Result<Flow, Failure> {
     let width = insert.values.len();
+    let mut touched = Touched::of(&insert.keys, &insert.table);
     let evaluate = |machine: &mut Machine| {
         for (place, value) in insert.values.iter().enumerate() {
             let value = value.evaluate(machine)?;
@@ -29,10 +32,12 @@ pub(super) fn insert<D: DataAccess>(
         let mut more = true;
         run(&insert.input, machine, data, &mut |machine, data| {
             evaluate(machine)?;
-            let flow = insert_row(insert, machine, data, if more { Some(&mut *sink) } else { None })?;
+            let sink = if more { Some(&mut *sink) } else { None };
+            let flow = insert_row(insert, &mut touched, machine, data, sink)?;
             more &= flow == Flow::Continue;
             Ok(Flow::Continue)
         })?;
+        touched.follow(machine, data)?;
         return Ok(if more { Flow::Continue } else { Flow::Stop });
     }
     let registers: Vec<_> = (0..width as u32).map(|place| Register(insert.registers.0 + place)).collect();
@@ -42,9 +47,69 @@ pub(super) fn insert<D: DataAccess>(
         rows.push_registers(&registers, machine)?;
         Ok(Flow::Continue)
     })?;
-    for_each_kept(&rows, &registers, machine, data, sink, |machine, data, sink| {
-        insert_row(insert, machine, data, sink)
-    })
+    let flow = for_each_kept(&rows, &registers, machine, data, sink, |machine, data, sink| {
+        insert_row(insert, &mut touched, machine, data, sink)
+    })?;
+    touched.follow(machine, data)?;
+    Ok(flow)
+}
+
+/// Rows that a statement has written, where foreign keys want to know of them.
+struct Touched<'p> {
+    keys: Option<&'p ForeignKeys>,
+    table: &'p Table,
+    inserted: Buffer,
+    old: Buffer,
+    new: Buffer,
+}
+
+impl<'p> Touched<'p> {
+    fn of(keys: &'p Option<Arc<ForeignKeys>>, table: &'p Table) -> Self {
+        let buffer = || Buffer::new(table.columns.len());
+        Self { keys: keys.as_deref(), table, inserted: buffer(), old: buffer(), new: buffer() }
+    }
+
+    fn inserted(&mut self, row: &[Datum], arena: &Arena) -> Result<(), SqlError> {
+        match self.keys {
+            Some(_) => self.inserted.push(row.iter().copied(), arena),
+            None => Ok(()),
+        }
+    }
+
+    /// Remembers a row as it is before it is changed or deleted.
+    fn before<D: DataAccess>(
+        &mut self,
+        row: D::Row,
+        machine: &mut Machine,
+        data: &mut D,
+    ) -> Result<(), Failure> {
+        if self.keys.is_some() {
+            let slots = self.table.layout.slots();
+            let mut whole = vec![Datum::Null; slots.len()];
+            data.read(row, slots, &mut machine.arena, &mut whole)?;
+            self.old.push(whole, &machine.arena)?;
+        }
+        Ok(())
+    }
+
+    /// Remembers a row, which stands in registers, as it is after it was changed.
+    fn after(&mut self, registers: Register, machine: &mut Machine) -> Result<(), SqlError> {
+        match self.keys {
+            Some(_) => {
+                let (row, arena) = machine.window(registers, self.table.columns.len());
+                self.new.push(row.iter().copied(), arena)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Looks after foreign keys, at the end of the statement.
+    fn follow<D: DataAccess>(self, machine: &mut Machine, data: &mut D) -> Result<(), Failure> {
+        let Self { keys: Some(keys), table, inserted, old, new } = self else { return Ok(()) };
+        keys.require_all(table.id, &inserted, machine, data)?;
+        let new = (new.len() > 0).then_some(new);
+        if old.len() > 0 { keys.follow(Changed { table, old, new }, machine, data) } else { Ok(()) }
+    }
 }
 
 /// Does something with every row of a buffer; those after the last one that the sink wants, too.
@@ -78,6 +143,7 @@ fn told<D>(sink: Option<&mut Sink<'_, D>>, machine: &mut Machine, data: &mut D) 
 /// Inserts the row that stands in the registers.
 fn insert_row<D: DataAccess>(
     insert: &Insert,
+    touched: &mut Touched<'_>,
     machine: &mut Machine,
     data: &mut D,
     sink: Option<&mut Sink<'_, D>>,
@@ -91,11 +157,12 @@ fn insert_row<D: DataAccess>(
     {
         return match &conflict.update {
             None => Ok(Flow::Continue),
-            Some(update) => update_existing(insert, update, existing, machine, data, sink),
+            Some(update) => update_existing((insert, update), touched, existing, machine, data, sink),
         };
     }
     let (row, arena) = machine.window(*registers, values.len());
     data.insert(table, row, arena)?;
+    touched.inserted(row, arena)?;
     told(sink, machine, data)
 }
 
@@ -158,8 +225,8 @@ fn first_of<D: DataAccess>(
 
 /// ON CONFLICT DO UPDATE: the row that was to be inserted stands in the registers.
 fn update_existing<D: DataAccess>(
-    insert: &Insert,
-    update: &ConflictUpdate,
+    (insert, update): (&Insert, &ConflictUpdate),
+    touched: &mut Touched<'_>,
     existing: D::Row,
     machine: &mut Machine,
     data: &mut D,
@@ -189,7 +256,9 @@ fn update_existing<D: DataAccess>(
         machine.set(Register(registers.0 + *column as u32), *value);
     }
     check(table, checks, machine)?;
+    touched.before(existing, machine, data)?;
     data.update(table, existing, &changes, &machine.arena)?;
+    touched.after(*registers, machine)?;
     told(sink, machine, data)
 }
 
@@ -222,7 +291,8 @@ pub(super) fn update<D: DataAccess>(
     data: &mut D,
     sink: &mut Sink<'_, D>,
 ) -> Result<Flow, Failure> {
-    let Update { input, table, handle, keep, assignments, registers, checks } = update;
+    let Update { input, table, handle, keep, assignments, registers, checks, keys } = update;
+    let mut touched = Touched::of(keys, table);
     let kept: Vec<Register> = std::iter::once(*handle).chain(keep.iter().copied()).collect();
     let rows = distinct_rows(&collect(input, &kept, machine, data)?, kept.len())?;
     let row_of = |machine: &Machine| match machine.get(*handle) {
@@ -231,13 +301,17 @@ pub(super) fn update<D: DataAccess>(
     };
     let moves = assignments.iter().any(|(column, _)| table.primary().columns.contains(column));
     if !moves {
-        return for_each_kept(&rows, &kept, machine, data, sink, |machine, data, sink| {
+        let flow = for_each_kept(&rows, &kept, machine, data, sink, |machine, data, sink| {
             let row = row_of(machine);
+            touched.before(row, machine, data)?;
             let changes = change_row(table, (row, *registers), assignments, machine, data)?;
             check(table, checks, machine)?;
             data.update(table, row, &changes, &machine.arena)?;
+            touched.after(*registers, machine)?;
             told(sink, machine, data)
-        });
+        })?;
+        touched.follow(machine, data)?;
+        return Ok(flow);
     }
     // Rows that get another key go, all of them, and come back under it.
     let width = table.columns.len() as u32;
@@ -247,17 +321,21 @@ pub(super) fn update<D: DataAccess>(
     let mut nobody = |_: &mut Machine, _: &mut D| Ok(Flow::Continue);
     for_each_kept(&rows, &kept, machine, data, &mut nobody, |machine, data, _| {
         let row = row_of(machine);
+        touched.before(row, machine, data)?;
         change_row(table, (row, *registers), assignments, machine, data)?;
         check(table, checks, machine)?;
         data.delete(table, row)?;
         moved.push_registers(&whole, machine)?;
         Ok(Flow::Continue)
     })?;
-    for_each_kept(&moved, &whole, machine, data, sink, |machine, data, sink| {
+    let flow = for_each_kept(&moved, &whole, machine, data, sink, |machine, data, sink| {
         let (row, arena) = machine.window(*registers, width as usize);
         data.insert(table, row, arena)?;
+        touched.after(*registers, machine)?;
         told(sink, machine, data)
-    })
+    })?;
+    touched.follow(machine, data)?;
+    Ok(flow)
 }
 
 pub(super) fn delete<D: DataAccess>(
@@ -266,15 +344,20 @@ pub(super) fn delete<D: DataAccess>(
     data: &mut D,
     sink: &mut Sink<'_, D>,
 ) -> Result<Flow, Failure> {
-    let Delete { input, table, handle, keep } = delete;
+    let Delete { input, table, handle, keep, keys } = delete;
+    let mut touched = Touched::of(keys, table);
     let kept: Vec<Register> = std::iter::once(*handle).chain(keep.iter().copied()).collect();
     let rows = distinct_rows(&collect(input, &kept, machine, data)?, kept.len())?;
-    for_each_kept(&rows, &kept, machine, data, sink, |machine, data, sink| {
+    let flow = for_each_kept(&rows, &kept, machine, data, sink, |machine, data, sink| {
         if let Datum::Int(address) = machine.get(*handle) {
-            data.delete(table, D::row_at(address as u64))?;
+            let row = D::row_at(address as u64);
+            touched.before(row, machine, data)?;
+            data.delete(table, row)?;
         }
         told(sink, machine, data)
-    })
+    })?;
+    touched.follow(machine, data)?;
+    Ok(flow)
 }
 
 /// Each row of the table once, though it may match several rows of what it is joined with.

@@ -54,7 +54,7 @@ pub(crate) fn replay(
             Record::Writes(writes) => replay.writes(order, writes)?,
             _ => return Err(unknown_record(order)),
         }
-        replay.occ.collect_garbage(CommitOrder::last_of(Epoch(order.epoch().0 - 1)));
+        replay.occ.collect_garbage(CommitOrder::last_of(Epoch(order.epoch().0 - 1)), || true);
         if done % REPORT_EVERY == 0 {
             progress.set_done(done);
         }
@@ -118,7 +118,7 @@ impl Replay<'_> {
             self.arguments.clear();
             return self.run(order, &procedure, record.timestamp_us, record.seed);
         }
-        define(order, record.text, &effect, &mut self.tables, self.occ.worker())?;
+        define(order, record, &effect, &mut self.tables, self.occ.worker())?;
         self.schema = schema;
         self.occ.set_tables(self.tables.clone());
         self.index_procedures();

@@ -17,7 +17,7 @@ use crate::{LogContents, Progress, RecoveryConfig, RecoveryError};
 use catalog::{CommitOrder, ProcedureId};
 use checkpoint::{CheckpointError, Consistency, Indexes, Manifest};
 use clr_p::How;
-use logging::content::RecordKind;
+use logging::content::{RecordKind, StatementRecord};
 use logging::disk::SharedDisk;
 use plr::SlotArrays;
 use procedure::Procedure;
@@ -27,7 +27,7 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 use storage::Worker;
-use transaction::Tables;
+use transaction::{Applying, Tables};
 
 /// How a log is replayed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -283,13 +283,15 @@ fn writes_diverged(order: CommitOrder, error: &dyn fmt::Display) -> RecoveryErro
 /// Changes tables as a definition says.
 pub(crate) fn define(
     order: CommitOrder,
-    text: &str,
+    record: &StatementRecord<'_>,
     effect: &Effect,
     tables: &mut Tables,
     worker: &mut Worker,
 ) -> Result<(), RecoveryError> {
+    let how = Applying { timestamp_us: record.timestamp_us, seed: record.seed, is_new: false };
     worker.enter();
-    let applied = tables.apply(effect, worker);
+    let applied = tables.apply(effect, how, worker);
     worker.exit();
-    applied.map_err(|error| RecoveryError::Diverged { order, what: text.into(), error: error.to_string() })
+    let what = || record.text.into();
+    applied.map_err(|error| RecoveryError::Diverged { order, what: what(), error: error.to_string() })
 }

@@ -77,7 +77,7 @@ pub struct Completion {
 }
 
 /// What a transaction of several statements is to the logs: nothing but what it wrote.
-static NAMELESS: LazyLock<Procedure> = LazyLock::new(|| Procedure {
+pub(crate) static NAMELESS: LazyLock<Procedure> = LazyLock::new(|| Procedure {
     id: ProcedureId(u32::MAX),
     version: 0,
     name: String::new(),

@@ -44,9 +44,10 @@ impl Binder<'_> {
                 let path = table.relation_name().and_then(|name| name.relation_name_ref());
                 let path = self.part(path.and_then(|name| name.path_ref()), table.syntax())?;
                 let node = table.syntax();
-                let own = self.table(&crate::types::last_name(&path), path.syntax())?;
+                let name = crate::types::object_name(&path);
+                let alias = crate::types::last_name(&path);
                 self.push_level(node)?;
-                let place = self.add_table(&own, own.name.clone(), Vec::new(), node);
+                let place = self.add_stored(&name, (alias, Vec::new()), node);
                 let bound = place.and_then(|place| {
                     let items = self.star(None, node)?;
                     let sources = vec![super::from::Source::Relation(place)];

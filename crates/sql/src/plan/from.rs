@@ -4,12 +4,16 @@ use super::join::Conjunct;
 use super::{Binder, Bound, Merged, Named, Relation, Relations, Rows};
 use crate::binder::Typed;
 use crate::error::StatementError;
-use crate::types::last_name;
+use crate::schema::View;
+use crate::types::{last_name, object_name};
 use catalog::{ScalarType, Type};
 use procedure::query::{JoinKind, Plan, TableFunction};
 use procedure::{CompareOperator, Expression, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
+
+/// How deep views may lie in each other.
+const MOST_VIEWS: usize = 64;
 
 /// What is joined: relations, and joins whose order matters.
 #[derive(Debug)]
@@ -81,16 +85,13 @@ impl Binder<'_> {
                 }
                 let path = relation.relation_name_ref().and_then(|name| name.path_ref());
                 let path = self.part(path, node)?;
-                let name = last_name(&path);
+                let name = object_name(&path);
                 let (alias, names) = self.alias_of(relation.alias())?;
-                let alias = alias.unwrap_or_else(|| name.clone());
+                let alias = alias.unwrap_or_else(|| last_name(&path));
                 let named = self.queries.named.iter().rev().find(|own| own.name == name);
                 match named.cloned().filter(|_| path.qualifier().is_none()) {
                     Some(named) => self.add_named(named, alias, names, node)?,
-                    None => {
-                        let table = self.table(&name, path.syntax())?;
-                        self.add_table(&table, alias, names, node)?
-                    }
+                    None => self.add_stored(&name, (alias, names), node)?,
                 }
             }
             ast::FromItem::ParenFromItem(paren) => {
@@ -147,6 +148,43 @@ impl Binder<'_> {
         self.rename(&mut columns, names, &alias, node)?;
         let rows = Rows::Plan { plan: Some(Box::new(bound.plan)), registers, lateral, outer };
         self.add_relation(Relation { alias, columns, rows, is_plain: true }, node)
+    }
+
+    /// Adds a table or a view.
+    pub(super) fn add_stored(
+        &mut self,
+        name: &str,
+        (alias, names): (String, Vec<String>),
+        node: &SyntaxNode,
+    ) -> Result<usize, StatementError> {
+        let Some(view) = self.schema.view(name) else {
+            let table = self.table(name, node)?;
+            return self.add_table(&table, alias, names, node);
+        };
+        let names = if names.is_empty() { view.names.clone() } else { names };
+        let bound = self.bind_view(view, node)?;
+        self.add_bound(bound, (Some(alias), names), (0, false), node)
+    }
+
+    /// The query of a view. It sees nothing of what is around it.
+    fn bind_view(&mut self, view: &View, node: &SyntaxNode) -> Result<Bound, StatementError> {
+        if self.views_within >= MOST_VIEWS {
+            let message = format!("infinite recursion detected in rules for relation \"{}\"", view.name);
+            return Err(self.error(node, SqlError::new("42P17", message)));
+        }
+        let source = crate::source::Source::parse(&view.query)?;
+        let query = source.file.syntax().descendants().find_map(ast::SelectVariant::cast);
+        let query = self.part(query, node)?;
+        let mut inner = Binder::new(self.schema, &source);
+        inner.views_within = self.views_within + 1;
+        std::mem::swap(&mut inner.registers, &mut self.registers);
+        inner.queries.begin_slots_at(self.queries.slots());
+        let bound = inner.bind_variant(&query);
+        std::mem::swap(&mut inner.registers, &mut self.registers);
+        self.queries.begin_slots_at(inner.queries.slots());
+        self.uses_seed |= inner.uses_seed;
+        self.uses_timestamp |= inner.uses_timestamp;
+        bound.map_err(|error| self.error(node, error.error))
     }
 
     fn add_named(

@@ -148,6 +148,18 @@ pub(crate) enum Applied {
     },
 }
 
+impl Queries {
+    /// How many slots are taken.
+    fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    /// Says how many slots are taken.
+    fn begin_slots_at(&mut self, slots: u32) {
+        self.slots = slots;
+    }
+}
+
 impl Applied {
     /// The registers that it is computed of.
     fn uses(&self) -> Vec<Register> {
@@ -322,7 +334,7 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<usize, StatementError> {
         let mut columns: Vec<(String, Type)> =
-            table.columns.iter().map(|column| (column.name.clone(), column.ty.into())).collect();
+            table.visible().iter().map(|column| (column.name.clone(), column.ty.into())).collect();
         self.rename(&mut columns, names, &alias, node)?;
         let registers = self.row_registers(table);
         let rows = Rows::Table { table: Arc::clone(table), registers, used: Vec::new(), handle: None };
@@ -508,7 +520,7 @@ pub(crate) fn is_simple(select: &ast::Select, is_table: impl Fn(&str) -> bool) -
             let name = relation.relation_name_ref().and_then(|name| name.path_ref());
             let renames = relation.alias().is_some_and(|alias| alias.columns().is_some());
             let samples = relation.tablesample_clause().is_some();
-            if renames || samples || !name.is_some_and(|name| is_table(&crate::types::last_name(&name))) {
+            if renames || samples || !name.is_some_and(|name| is_table(&crate::types::object_name(&name))) {
                 return false;
             }
         }

@@ -5,8 +5,8 @@ use super::select::Item;
 use super::{Binder, Bound, Relation, Rows, apply_ahead, apply_all, compute};
 use crate::binder::{RowScope, Typed};
 use crate::error::StatementError;
-use crate::types::last_name;
-use catalog::{ScalarType, Table, Type};
+use crate::types::object_name;
+use catalog::{Identity, ScalarType, Table, Type};
 use procedure::query::{ConflictUpdate, Delete, Insert, OnConflict, OutputColumn, Plan, Update};
 use procedure::{Check, Expression, Register, SqlError};
 use squawk_syntax::SyntaxNode;
@@ -71,7 +71,7 @@ impl Binder<'_> {
     }
 
     fn row_relation(table: &Table, alias: String, registers: Register, is_plain: bool) -> Relation {
-        let columns = table.columns.iter().map(|column| (column.name.clone(), column.ty.into())).collect();
+        let columns = table.visible().iter().map(|column| (column.name.clone(), column.ty.into())).collect();
         Relation { alias, columns, rows: Rows::Row { registers }, is_plain }
     }
 
@@ -81,7 +81,7 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<Arc<Table>, StatementError> {
         let path = self.part(path, node)?;
-        self.table(&last_name(&path), path.syntax())
+        self.table(&object_name(&path), path.syntax())
     }
 
     pub(crate) fn bind_insert_plan(&mut self, insert: &ast::Insert) -> Result<Bound, StatementError> {
@@ -90,9 +90,6 @@ impl Binder<'_> {
 
     fn bind_insert_level(&mut self, insert: &ast::Insert) -> Result<Bound, StatementError> {
         let node = insert.syntax();
-        if let Some(overriding) = insert.overriding_clause() {
-            return Err(self.unsupported(overriding.syntax(), "OVERRIDING"));
-        }
         let table = self.target_table(insert.relation_name_ref().and_then(|name| name.path_ref()), node)?;
         let mut columns = Vec::new();
         for target in insert.column_target_list().into_iter().flat_map(|list| list.column_targets()) {
@@ -106,7 +103,7 @@ impl Binder<'_> {
         }
         let are_named = !columns.is_empty();
         if !are_named {
-            columns = (0..table.columns.len()).collect();
+            columns = (0..table.visible().len()).collect();
         }
         let (input, given) = self.bind_source(insert, &table, &columns)?;
         let width = given.len();
@@ -117,8 +114,13 @@ impl Binder<'_> {
             return Err(self.syntax(node, "INSERT has more target columns than expressions"));
         }
         let mut values: Vec<Option<Expression>> = vec![None; table.columns.len()];
+        let overriding = insert.overriding_clause();
         for (column, given) in columns.into_iter().zip(given) {
-            values[column] = given;
+            self.refuse_identity(&table, column, given.is_some(), overriding.as_ref(), node)?;
+            let is_user = overriding.as_ref().is_some_and(|own| {
+                own.syntax().text().to_string().to_lowercase().contains("user")
+            });
+            values[column] = given.filter(|_| !(is_user && table.columns[column].identity.is_some()));
         }
         let mut complete = Vec::new();
         for (column, value) in values.into_iter().enumerate() {
@@ -130,15 +132,36 @@ impl Binder<'_> {
         let registers = self.row_registers(&table);
         let checks = self.checks_of(&table, registers, node)?;
         let alias = insert.alias().and_then(|alias| alias.name());
-        let alias = alias.map_or_else(|| table.name.clone(), |name| ast::normalize_name_node(name.syntax()));
+        let alias = alias.map_or_else(|| table.short_name().into(), |name| ast::normalize_name_node(name.syntax()));
         let conflict = insert.on_conflict_clause();
         let conflict =
             conflict.map(|own| self.bind_conflict(&own, (&table, &alias), registers)).transpose()?;
         let level = self.level();
         level.relations = vec![Self::row_relation(&table, alias, registers, true)];
         let (input, values) = (Box::new(input), complete);
-        let plan = Plan::Insert(Insert { input, table, values, registers, checks, conflict });
+        let keys = self.schema.foreign_keys_of(&table);
+        let plan = Plan::Insert(Insert { input, table, values, registers, checks, conflict, keys });
         self.returning(plan, insert.returning_clause())
+    }
+
+    /// Refuses a value for a column that always counts, unless that is overridden.
+    pub(crate) fn refuse_identity(
+        &self,
+        table: &Table,
+        column: usize,
+        is_given: bool,
+        overriding: Option<&ast::OverridingClause>,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        let own = &table.columns[column];
+        if !is_given || own.identity != Some(Identity::Always) || overriding.is_some() {
+            return Ok(());
+        }
+        let message = format!("cannot insert a non-DEFAULT value into column \"{}\"", own.name);
+        let error = SqlError::new("428C9", message)
+            .with_detail(format!("Column \"{}\" is an identity column defined as GENERATED ALWAYS.", own.name))
+            .with_hint("Use OVERRIDING SYSTEM VALUE to override.");
+        Err(self.error(node, error))
     }
 
     /// The rows of an INSERT: a plan, and what each column gets of it; `None` is its default.
@@ -386,7 +409,7 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<(Sources, Register), StatementError> {
         let alias = alias.and_then(|alias| alias.name()).map(|name| ast::normalize_name_node(name.syntax()));
-        let alias = alias.unwrap_or_else(|| table.name.clone());
+        let alias = alias.unwrap_or_else(|| table.short_name().into());
         let target = self.add_table(table, alias, Vec::new(), node)?;
         let handle = self.new_register(ScalarType::BigInt);
         if let Rows::Table { handle: own, .. } = &mut self.level().relations[target].rows {
@@ -436,7 +459,9 @@ impl Binder<'_> {
         let input = Box::new(apply_all(applied, input));
         let mut keep = self.kept_registers(handle);
         keep.extend(answers);
-        let plan = Plan::Update(Update { input, table, handle, keep, assignments, registers, checks });
+        let keys = self.schema.foreign_keys_of(&table);
+        let plan =
+            Plan::Update(Update { input, table, handle, keep, assignments, registers, checks, keys });
         Ok(Bound { plan: upon(returned.plan, plan), ..returned })
     }
 
@@ -454,7 +479,8 @@ impl Binder<'_> {
         let returned = self.returning(Plan::One, delete.returning_clause())?;
         let (input, _) = self.join_all(sources.sources, sources.conjuncts, None)?;
         let keep = self.kept_registers(handle);
-        let plan = Plan::Delete(Delete { input: Box::new(input), table, handle, keep });
+        let keys = self.schema.foreign_keys_of(&table);
+        let plan = Plan::Delete(Delete { input: Box::new(input), table, handle, keep, keys });
         Ok(Bound { plan: upon(returned.plan, plan), ..returned })
     }
 }

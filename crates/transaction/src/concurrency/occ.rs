@@ -183,22 +183,25 @@ impl Occ {
 
     /// Cleans up behind earlier transactions. Everything up to `durable` is.
     #[inline]
-    pub fn collect_garbage(&mut self, durable: CommitOrder) {
+    pub fn collect_garbage(&mut self, durable: CommitOrder, is_current: impl FnOnce() -> bool) {
         self.since_collect += 1;
         if self.since_collect >= COLLECT_EVERY {
-            self.collect_garbage_now(durable);
+            self.collect_garbage_now(durable, is_current);
         }
     }
 
     /// Cleans up behind earlier transactions, whenever the last time was.
-    pub fn collect_garbage_now(&mut self, durable: CommitOrder) {
+    pub fn collect_garbage_now(&mut self, durable: CommitOrder, is_current: impl FnOnce() -> bool) {
         self.since_collect = 0;
         if let Ok(mut orphans) = self.tables.orphans.try_lock() {
             orphans.drain(..).for_each(|garbage| self.bin.add(garbage));
         }
         if !self.tables.snapshot.is_open() {
             self.worker.enter();
-            self.bin.collect(durable, &self.tables, &mut self.worker);
+            // Definitions don't change while this is active; if they have before, tables may be gone.
+            if is_current() {
+                self.bin.collect(durable, &self.tables, &mut self.worker);
+            }
             self.worker.exit();
         }
         self.worker.reclaim();

@@ -237,7 +237,7 @@ fn run_statement(
             Err(failure) => Err(diverged(order, &procedure, &failure)),
         };
     }
-    define(order, record.text, &effect, &mut tables, &mut data.worker)?;
+    define(order, record, &effect, &mut tables, &mut data.worker)?;
     statements.push(record.text.into());
     Ok((changed, tables))
 }

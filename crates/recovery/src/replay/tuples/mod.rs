@@ -126,7 +126,7 @@ fn run_definition(
     if let Effect::Run(_) = effect {
         return Err(RecoveryError::holds(RecordKind::Statement));
     }
-    define(order, record.text, &effect, tables, worker)?;
+    define(order, record, &effect, tables, worker)?;
     Ok(changed)
 }
 

@@ -1,0 +1,424 @@
+//! FOREIGN KEY: that what is referenced is there, and what becomes of rows when what they reference goes.
+//!
+//! All of it happens at the end of a statement, as in PostgreSQL, with reads and writes like any others of the transaction: so
+//! two transactions of which one takes away what the other one references can't both commit. A replay does not look, as only
+//! what had committed is replayed.
+
+use crate::executor::require_value;
+use crate::query::Buffer;
+use crate::{DataAccess, Expression, Failure, Machine, ScanRange, SqlError};
+use catalog::{Arena, Catalog, Datum, ForeignKey, ReferenceAction, Table, TableId, successor, value_from_datum};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Deepest chain of rows that go because another one goes.
+const MOST_DEPTH: usize = 256;
+
+/// A foreign key, with the tables of both ends.
+#[derive(Clone, Debug)]
+pub struct Reference {
+    /// Its name.
+    pub name: String,
+    /// The table that has it.
+    pub table: Arc<Table>,
+    /// The columns that reference, in the order of the index that they are looked up in.
+    pub columns: Vec<usize>,
+    /// The table that is referenced.
+    pub parent: Arc<Table>,
+    /// The referenced columns, in the same order.
+    pub parent_columns: Vec<usize>,
+    /// The unique index that they are the columns of.
+    pub parent_index: usize,
+    /// When a referenced row is deleted.
+    pub on_delete: ReferenceAction,
+    /// When a referenced row gets another key.
+    pub on_update: ReferenceAction,
+    /// An index of the table that begins with the columns, and how many of its columns those are: its first ones.
+    by_index: Option<usize>,
+    /// Their defaults, one a column.
+    pub defaults: Vec<Expression>,
+}
+
+/// All foreign keys, by table.
+#[derive(Debug, Default)]
+pub struct ForeignKeys {
+    of: HashMap<TableId, Vec<Reference>>,
+    to: HashMap<TableId, Vec<Reference>>,
+}
+
+impl Reference {
+    fn new(table: &Arc<Table>, key: &ForeignKey, parent: &Arc<Table>, defaults: &[Expression]) -> Option<Self> {
+        let parent_index = parent.unique_index_of(&key.parent_columns)?;
+        let parent_columns = parent.indexes[parent_index].columns.clone();
+        let place = |column: &usize| key.parent_columns.iter().position(|own| own == column);
+        let order: Vec<usize> = parent_columns.iter().map(place).collect::<Option<_>>()?;
+        let columns: Vec<usize> = order.iter().map(|place| key.columns[*place]).collect();
+        let by_index = table.indexes.iter().position(|index| {
+            let first = index.columns.get(..columns.len());
+            first.is_some_and(|first| columns.iter().all(|column| first.contains(column)))
+        });
+        Some(Self {
+            name: key.name.clone(),
+            table: Arc::clone(table),
+            columns,
+            parent: Arc::clone(parent),
+            parent_columns,
+            parent_index,
+            on_delete: key.on_delete,
+            on_update: key.on_update,
+            by_index,
+            defaults: order.iter().filter_map(|place| defaults.get(*place).cloned()).collect(),
+        })
+    }
+
+    /// `Key (a, b)=(1, 2)`, of rows of one of the tables.
+    fn key_text(table: &Table, columns: &[usize], values: &[Datum], arena: &Arena) -> String {
+        let names: Vec<&str> = columns.iter().map(|c| table.columns[*c].name.as_str()).collect();
+        let value = |(column, value): (&usize, &Datum)| {
+            value_from_datum(*value, table.columns[*column].ty.into(), arena).to_string()
+        };
+        let values: Vec<String> = columns.iter().zip(values).map(value).collect();
+        format!("Key ({})=({})", names.join(", "), values.join(", "))
+    }
+
+    /// The beginning of the keys of the rows in an index of a table whose columns have these values.
+    fn prefix(table: &Table, columns: &[usize], values: &[Datum], index: usize, arena: &Arena) -> Vec<u8> {
+        let mut key = Vec::new();
+        for column in &table.indexes[index].columns[..columns.len()] {
+            let place = columns.iter().position(|own| own == column);
+            let value = place.map_or(Datum::Null, |place| values[place]);
+            table.encode_key_column(*column, value, arena, &mut key);
+        }
+        key
+    }
+
+    /// Refuses a row that references what is not there.
+    ///
+    /// # Errors
+    /// `23503`, or a conflict.
+    pub fn require<D: DataAccess>(
+        &self,
+        row: &[Datum],
+        arena: &mut Arena,
+        data: &mut D,
+    ) -> Result<(), Failure> {
+        let values: Vec<Datum> = self.columns.iter().map(|column| row[*column]).collect();
+        if values.iter().any(|value| value.is_null()) || self.is_there(&values, arena, data)? {
+            return Ok(());
+        }
+        Err(self.missing(&values, arena).into())
+    }
+
+    /// What is said of a row that references what is not there.
+    pub fn missing(&self, values: &[Datum], arena: &Arena) -> SqlError {
+        let message = format!(
+            "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
+            self.table.short_name(),
+            self.name
+        );
+        let key = Self::key_text(&self.table, &self.columns, values, arena);
+        let detail = format!("{key} is not present in table \"{}\".", self.parent.short_name());
+        SqlError::new("23503", message).with_detail(detail)
+    }
+
+    /// The beginning of the key that a row with these values references, in the index that it is looked up in.
+    pub fn parent_key(&self, values: &[Datum], arena: &Arena) -> Vec<u8> {
+        Self::prefix(&self.parent, &self.parent_columns, values, self.parent_index, arena)
+    }
+
+    /// Whether there is a row to reference.
+    fn is_there<D: DataAccess>(
+        &self,
+        values: &[Datum],
+        arena: &mut Arena,
+        data: &mut D,
+    ) -> Result<bool, Failure> {
+        let lower = self.parent_key(values, arena);
+        if self.parent_index == 0 {
+            return match data.find(&self.parent, &lower)? {
+                Some(row) => data.read(row, &[], arena, &mut []),
+                None => Ok(false),
+            };
+        }
+        let mut found = false;
+        each_of(&self.parent, self.parent_index, &lower, data, |row, data| {
+            found |= data.read(row, &[], arena, &mut [])?;
+            Ok(!found)
+        })?;
+        Ok(found)
+    }
+
+    /// The rows that reference a key: where each is, and all of its columns.
+    fn users<D: DataAccess>(
+        &self,
+        values: &[Datum],
+        arena: &mut Arena,
+        data: &mut D,
+    ) -> Result<Buffer, Failure> {
+        let slots = self.table.layout.slots();
+        let mut rows = Buffer::new(slots.len() + 1);
+        let index = self.by_index.unwrap_or(0);
+        let lower = match self.by_index {
+            Some(index) => Self::prefix(&self.table, &self.columns, values, index, arena),
+            None => Vec::new(),
+        };
+        let mut row = vec![Datum::Null; slots.len()];
+        // Keys of both ends are compared as they are in indexes.
+        let wanted = self.encoded(values, arena);
+        each_of(&self.table, index, &lower, data, |found, data| {
+            let mark = arena.mark();
+            if data.read(found, slots, arena, &mut row)? {
+                let own: Vec<Datum> = self.columns.iter().map(|column| row[*column]).collect();
+                if !own.iter().any(|value| value.is_null()) && self.encoded(&own, arena) == wanted {
+                    let address = Datum::Int(D::address_of(found) as i64);
+                    rows.push(std::iter::once(address).chain(row.iter().copied()), arena)?;
+                }
+            }
+            arena.release(mark);
+            Ok(true)
+        })?;
+        Ok(rows)
+    }
+
+    fn encoded(&self, values: &[Datum], arena: &Arena) -> Vec<u8> {
+        let mut key = Vec::new();
+        for (column, value) in self.parent_columns.iter().zip(values) {
+            self.parent.encode_key_column(*column, *value, arena, &mut key);
+        }
+        key
+    }
+}
+
+/// Does something with the rows of an index whose keys begin so, until it has enough.
+fn each_of<D: DataAccess>(
+    table: &Table,
+    index: usize,
+    lower: &[u8],
+    data: &mut D,
+    mut each: impl FnMut(D::Row, &mut D) -> Result<bool, Failure>,
+) -> Result<(), Failure> {
+    let mut upper = lower.to_vec();
+    successor(&mut upper);
+    let upper = (!upper.is_empty()).then_some(upper.as_slice());
+    data.enter_scan();
+    let mut run = || {
+        data.open_scan(table, ScanRange { index, lower, upper, backward: false })?;
+        while let Some(row) = data.next_row()? {
+            if !each(row, data)? {
+                break;
+            }
+        }
+        Ok(())
+    };
+    let ran = run();
+    data.leave_scan();
+    ran
+}
+
+/// Rows that a statement has changed, as they were and, where they still are, as they are.
+pub(crate) struct Changed<'a> {
+    pub(crate) table: &'a Table,
+    pub(crate) old: Buffer,
+    pub(crate) new: Option<Buffer>,
+}
+
+impl ForeignKeys {
+    /// All foreign keys of a catalog; `None` when there are none. `default` gives the default of a table's column.
+    pub fn of(
+        catalog: &Catalog,
+        mut default: impl FnMut(&Table, usize) -> Option<Expression>,
+    ) -> Option<Self> {
+        let mut keys = Self::default();
+        for table in catalog.tables() {
+            for key in &table.foreign_keys {
+                let Ok(parent) = catalog.table(&key.parent) else { continue };
+                let defaults = match [key.on_delete, key.on_update].contains(&ReferenceAction::SetDefault) {
+                    true => key.columns.iter().map_while(|column| default(table, *column)).collect(),
+                    false => Vec::new(),
+                };
+                let Some(reference) = Reference::new(table, key, parent, &defaults) else { continue };
+                keys.to.entry(parent.id).or_default().push(reference.clone());
+                keys.of.entry(table.id).or_default().push(reference);
+            }
+        }
+        (!keys.of.is_empty()).then_some(keys)
+    }
+
+    /// The foreign keys that a table has.
+    pub fn references_of(&self, table: TableId) -> &[Reference] {
+        self.of.get(&table).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The foreign keys that reference a table.
+    pub fn references_to(&self, table: TableId) -> &[Reference] {
+        self.to.get(&table).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Whether rows of a table are of interest to foreign keys.
+    pub fn concern(&self, table: TableId) -> bool {
+        !self.references_of(table).is_empty() || !self.references_to(table).is_empty()
+    }
+
+    /// Looks after everything that references rows that a statement has changed or deleted, and everything that new rows
+    /// reference.
+    pub(crate) fn follow<D: DataAccess>(
+        &self,
+        changed: Changed<'_>,
+        machine: &mut Machine,
+        data: &mut D,
+    ) -> Result<(), Failure> {
+        let mut pending = vec![];
+        self.follow_once(&changed, machine, data, &mut pending)?;
+        for _ in 0..MOST_DEPTH {
+            let Some((table, old, new)) = pending.pop() else { return Ok(()) };
+            let next = Changed { table: &table, old, new };
+            self.follow_once(&next, machine, data, &mut pending)?;
+        }
+        match pending.is_empty() {
+            true => Ok(()),
+            false => Err(SqlError::new("54001", "foreign keys cascade too deeply").into()),
+        }
+    }
+
+    fn follow_once<D: DataAccess>(
+        &self,
+        changed: &Changed<'_>,
+        machine: &mut Machine,
+        data: &mut D,
+        pending: &mut Vec<Pending>,
+    ) -> Result<(), Failure> {
+        let Changed { table, old, new } = changed;
+        for reference in self.references_to(table.id) {
+            let width = reference.table.columns.len();
+            let action = if new.is_some() { reference.on_update } else { reference.on_delete };
+            let mut users_old = Buffer::new(width);
+            let mut users_new = Buffer::new(width);
+            for place in 0..old.len() {
+                let mark = machine.arena.mark();
+                let key: Vec<Datum> = reference.parent_columns.iter().map(|c| old.row(place)[*c]).collect();
+                let key: Vec<Datum> = key.iter().map(|own| machine.arena.adopt(*own, &old.arena)).collect();
+                let after: Option<Vec<Datum>> = new.as_ref().map(|new| {
+                    let row = new.row(place);
+                    let own = reference.parent_columns.iter().map(|c| row[*c]);
+                    own.map(|own| machine.arena.adopt(own, &new.arena)).collect()
+                });
+                let same = |after: &Vec<Datum>| {
+                    reference.encoded(after, &machine.arena) == reference.encoded(&key, &machine.arena)
+                };
+                if key.iter().any(|own| own.is_null()) || after.as_ref().is_some_and(same) {
+                    continue;
+                }
+                let users = reference.users(&key, &mut machine.arena, data)?;
+                if users.len() > 0 {
+                    let action = Acting { reference, action, after: after.as_deref(), key: &key };
+                    action.act(&users, machine, data, (&mut users_old, &mut users_new))?;
+                }
+                machine.arena.release(mark);
+            }
+            if users_old.len() > 0 {
+                let goes = action == ReferenceAction::Cascade && new.is_none();
+                pending.push((Arc::clone(&reference.table), users_old, (!goes).then_some(users_new)));
+            }
+        }
+        if let Some(new) = new {
+            self.require_all(table.id, new, machine, data)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses rows that reference what is not there.
+    pub(crate) fn require_all<D: DataAccess>(
+        &self,
+        table: TableId,
+        rows: &Buffer,
+        machine: &mut Machine,
+        data: &mut D,
+    ) -> Result<(), Failure> {
+        for reference in self.references_of(table) {
+            for place in 0..rows.len() {
+                let mark = machine.arena.mark();
+                let row: Vec<Datum> =
+                    rows.row(place).iter().map(|own| machine.arena.adopt(*own, &rows.arena)).collect();
+                reference.require(&row, &mut machine.arena, data)?;
+                machine.arena.release(mark);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Rows of a table that were changed, as they were and as they are; the latter is missing where they went.
+type Pending = (Arc<Table>, Buffer, Option<Buffer>);
+
+/// What is to become of the rows that reference a key.
+struct Acting<'a> {
+    reference: &'a Reference,
+    action: ReferenceAction,
+    key: &'a [Datum],
+    after: Option<&'a [Datum]>,
+}
+
+impl Acting<'_> {
+    fn act<D: DataAccess>(
+        &self,
+        users: &Buffer,
+        machine: &mut Machine,
+        data: &mut D,
+        (old, new): (&mut Buffer, &mut Buffer),
+    ) -> Result<(), Failure> {
+        let Reference { table, columns, .. } = self.reference;
+        let values: Vec<Datum> = match self.action {
+            ReferenceAction::Refuse => return self.refuse(machine, data),
+            ReferenceAction::Cascade => self.after.map(<[Datum]>::to_vec).unwrap_or_default(),
+            ReferenceAction::SetNull => vec![Datum::Null; columns.len()],
+            ReferenceAction::SetDefault => {
+                let defaults = self.reference.defaults.iter();
+                defaults.map(|default| default.evaluate(machine)).collect::<Result<_, _>>()?
+            }
+        };
+        for place in 0..users.len() {
+            let row = users.row(place);
+            let Datum::Int(address) = row[0] else { continue };
+            let found = D::row_at(address as u64);
+            // It may be gone already, by another way.
+            if !data.read(found, &[], &mut machine.arena, &mut [])? {
+                continue;
+            }
+            old.push(row[1..].iter().copied(), &users.arena)?;
+            if values.is_empty() {
+                data.delete(table, found)?;
+                continue;
+            }
+            let mut whole: Vec<Datum> =
+                row[1..].iter().map(|own| machine.arena.adopt(*own, &users.arena)).collect();
+            let changes: Vec<(usize, Datum)> = columns.iter().copied().zip(values.iter().copied()).collect();
+            for (column, value) in &changes {
+                require_value(table, *column, *value)?;
+                whole[*column] = *value;
+            }
+            if columns.iter().any(|column| table.primary().columns.contains(column)) {
+                data.delete(table, found)?;
+                data.insert(table, &whole, &machine.arena)?;
+            } else {
+                data.update(table, found, &changes, &machine.arena)?;
+            }
+            new.push(whole, &machine.arena)?;
+        }
+        Ok(())
+    }
+
+    /// NO ACTION: unless the key is there again, as another row's.
+    fn refuse<D: DataAccess>(&self, machine: &mut Machine, data: &mut D) -> Result<(), Failure> {
+        let Reference { name, table, parent, parent_columns, .. } = self.reference;
+        if self.reference.is_there(self.key, &mut machine.arena, data)? {
+            return Ok(());
+        }
+        let (own, user) = (parent.short_name(), table.short_name());
+        let message = format!(
+            "update or delete on table \"{own}\" violates foreign key constraint \"{name}\" on table \"{user}\""
+        );
+        let key = Reference::key_text(parent, parent_columns, self.key, &machine.arena);
+        let detail = format!("{key} is still referenced from table \"{user}\".");
+        Err(SqlError::new("23503", message).with_detail(detail).into())
+    }
+}

@@ -1,0 +1,307 @@
+//! Numbers of sequences.
+//!
+//! Numbers are taken in ranges. That a range is taken is a transaction of its own, which writes the row of the sequence's table
+//! and is durable before the first number is given: so no number comes twice, whatever becomes of those who asked and of the
+//! server; what is left of a range at a crash is passed over, as in PostgreSQL.
+//! Invariant: the row says of every number that was given that it is used up. Held by: `crates/reprise/tests/sequences.rs`.
+
+use crate::Error;
+use crate::database::Inner;
+use crate::recording::Recording;
+use crate::session::NAMELESS;
+use catalog::{Arena, Datum, Sequence, Table, TableId};
+use procedure::{DataAccess, Failure, Sequences, SqlError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use storage::Worker;
+use transaction::{Committed, Occ, Tables};
+
+/// Numbers that are taken at a time: as many at first, and at most.
+const LEAST: u64 = 32;
+const MOST: u64 = 4096;
+/// A range that is used up within this time is followed by a greater one.
+const SOON: Duration = Duration::from_millis(200);
+
+/// What is left of the range that was taken last.
+#[derive(Debug)]
+struct Range {
+    next: i64,
+    left: u64,
+    taken: u64,
+    since: Instant,
+}
+
+/// Writes the rows of sequences.
+struct Writer {
+    occ: Occ,
+    recording: Recording,
+}
+
+/// The ranges of all sequences, and who takes new ones.
+#[derive(Default)]
+pub(crate) struct Numbers {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    ranges: HashMap<TableId, Range>,
+    writer: Option<Writer>,
+}
+
+impl std::fmt::Debug for Numbers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Numbers").finish_non_exhaustive()
+    }
+}
+
+/// The sequences as one version of the definitions has them. Whoever asks is in a transaction under it, or changes definitions.
+pub(crate) struct Source {
+    inner: Arc<Inner>,
+    tables: Tables,
+}
+
+impl Source {
+    pub(crate) fn new(inner: Arc<Inner>, tables: Tables) -> Self {
+        Self { inner, tables }
+    }
+
+    fn taking(&self) -> Taking<'_> {
+        Taking { inner: &self.inner, tables: &self.tables }
+    }
+}
+
+impl Sequences for Source {
+    fn next(&self, sequence: TableId) -> Result<i64, SqlError> {
+        self.taking().next(sequence)
+    }
+
+    fn set(&self, sequence: TableId, number: i64, is_called: bool) -> Result<(), SqlError> {
+        self.taking().set(sequence, number, is_called)
+    }
+}
+
+/// Takes numbers, while the definitions don't change.
+pub(crate) struct Taking<'a> {
+    pub(crate) inner: &'a Inner,
+    pub(crate) tables: &'a Tables,
+}
+
+/// What a sequence's row says: the last number and whether it was given.
+type Place = (i64, bool);
+
+impl Taking<'_> {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.inner.numbers.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn definition(&self, sequence: TableId) -> Result<(&Arc<Table>, &Sequence), SqlError> {
+        let missing = || SqlError::new("42P01", "the sequence is gone");
+        let table = self.tables.by_id(sequence).ok_or_else(missing)?.definition();
+        let own = table.sequence.as_ref().ok_or_else(missing)?;
+        Ok((table, own))
+    }
+
+    /// Changes the row of a sequence, durably; returns what it said before.
+    fn write(
+        &self,
+        state: &mut State,
+        table: &Arc<Table>,
+        own: &Sequence,
+        change: impl Fn(Place) -> Result<Place, SqlError>,
+    ) -> Result<Place, SqlError> {
+        let writer = match &mut state.writer {
+            Some(writer) => writer,
+            None => {
+                let refused = |error: Error| SqlError::new(error.sqlstate(), error.to_string());
+                state.writer.insert(Writer::new(self.inner, self.tables).map_err(refused)?)
+            }
+        };
+        writer.occ.set_tables(self.tables.clone());
+        let failed = |error: &dyn std::fmt::Display| SqlError::new("58030", error.to_string());
+        loop {
+            let before = match writer.attempt(table, own, &change) {
+                Ok(before) => before,
+                Err(Failure::Error(error)) => return Err(*error),
+                Err(_) => continue,
+            };
+            let Some((before, number)) = before else { continue };
+            writer.recording.take_result().map_err(|error| failed(&error))?;
+            let commit = writer.recording.commit_of(number);
+            self.inner.logs.wait(commit).map_err(|error| failed(&error))?;
+            return Ok(before);
+        }
+    }
+}
+
+impl Writer {
+    fn new(inner: &Inner, tables: &Tables) -> Result<Self, Error> {
+        let (epochs, memory) = (tables.epochs.clone(), tables.memory.clone());
+        let worker = Worker::new(epochs, memory).ok_or(Error::TooManySessions(inner.config.workers))?;
+        inner.logs.add_worker(worker.slot(), &inner.config)?;
+        let recording = Recording::new(Arc::clone(&inner.logs), &inner.adaptive, worker.slot());
+        Ok(Self { occ: Occ::new(tables.clone(), worker), recording })
+    }
+
+    /// One attempt to change a row; `None` when it lost a race.
+    fn attempt(
+        &mut self,
+        table: &Arc<Table>,
+        own: &Sequence,
+        change: impl Fn(Place) -> Result<Place, SqlError>,
+    ) -> Result<Option<(Place, catalog::CommitOrder)>, Failure> {
+        self.occ.begin();
+        self.recording.begin();
+        self.recording.witnesses.begin(&[]);
+        let ran = self.change(table, own, change);
+        let before = match ran {
+            Ok(before) => before,
+            Err(failure) => {
+                self.occ.rollback();
+                return Err(failure);
+            }
+        };
+        if let Err(error) = self.recording.prepare(&NAMELESS, &self.occ) {
+            self.occ.rollback();
+            return Err(SqlError::new("58030", error.to_string()).into());
+        }
+        let committed = self.occ.commit(&mut self.recording);
+        if let Ok(Committed::Wrote(_)) = committed {
+            self.recording.ended();
+        }
+        Ok(match committed {
+            Ok(Committed::Wrote(order) | Committed::Read(order)) => Some((before, order)),
+            Err(_) => None,
+        })
+    }
+
+    fn change(
+        &mut self,
+        table: &Arc<Table>,
+        own: &Sequence,
+        change: impl Fn(Place) -> Result<Place, SqlError>,
+    ) -> Result<Place, Failure> {
+        let mut arena = Arena::default();
+        let mut key = Vec::new();
+        let fresh = Sequence::row(own.start, false, &mut arena);
+        table.encode_key_column(2, fresh[2], &arena, &mut key);
+        let mut row = fresh;
+        let found = match self.occ.find(table, &key)? {
+            Some(found) if self.occ.read(found, table.layout.slots(), &mut arena, &mut row)? => Some(found),
+            _ => None,
+        };
+        let before = match row {
+            [Datum::Int(last), called, _] => (last, called.is_true()),
+            _ => (own.start, false),
+        };
+        let (last, called) = change(before)?;
+        let row = Sequence::row(last, called, &mut arena);
+        match found {
+            Some(found) => self.occ.update(table, found, &[(0, row[0]), (1, row[1])], &arena)?,
+            None => self.occ.insert(table, &row, &arena)?,
+        }
+        Ok(before)
+    }
+}
+
+impl Taking<'_> {
+    fn next(&self, sequence: TableId) -> Result<i64, SqlError> {
+        let (table, own) = self.definition(sequence)?;
+        let mut state = self.state();
+        if state.ranges.get(&sequence).is_none_or(|range| range.left == 0) {
+            let wanted = match state.ranges.get(&sequence) {
+                Some(range) if range.since.elapsed() < SOON => (range.taken * 2).min(MOST),
+                _ => LEAST,
+            };
+            let before = self.write(&mut state, table, own, |before| {
+                let (next, left) = range_after(own, before, wanted).ok_or_else(|| exhausted(table, own))?;
+                Ok((next + own.increment * (left as i64 - 1), true))
+            })?;
+            let (next, left) = range_after(own, before, wanted).ok_or_else(|| exhausted(table, own))?;
+            state.ranges.insert(sequence, Range { next, left, taken: left, since: Instant::now() });
+        }
+        let range = state.ranges.get_mut(&sequence).expect("taken just above");
+        let number = range.next;
+        range.left -= 1;
+        range.next = number.wrapping_add(own.increment);
+        Ok(number)
+    }
+
+    fn set(&self, sequence: TableId, number: i64, is_called: bool) -> Result<(), SqlError> {
+        let (table, own) = self.definition(sequence)?;
+        if !(own.least..=own.greatest).contains(&number) {
+            let message = format!(
+                "setval: value {number} is out of bounds for sequence \"{}\" ({}..{})",
+                table.short_name(),
+                own.least,
+                own.greatest
+            );
+            return Err(SqlError::new("22003", message));
+        }
+        let mut state = self.state();
+        state.ranges.remove(&sequence);
+        self.write(&mut state, table, own, |_| Ok((number, is_called)))?;
+        Ok(())
+    }
+
+    /// Gives back what is left of all ranges, so that nothing is passed over.
+    pub(crate) fn give_back(&self) -> Result<(), SqlError> {
+        let mut state = self.state();
+        let ranges: Vec<(TableId, Range)> = state.ranges.drain().collect();
+        for (sequence, range) in ranges {
+            // One that was dropped has nothing to give back.
+            let Ok((table, own)) = self.definition(sequence) else { continue };
+            if range.left > 0 {
+                self.write(&mut state, table, own, |_| match range.left == range.taken {
+                    true => Ok((range.next, false)),
+                    false => Ok((range.next - own.increment, true)),
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn exhausted(table: &Table, own: &Sequence) -> SqlError {
+    let (what, bound) = match own.increment > 0 {
+        true => ("maximum", own.greatest),
+        false => ("minimum", own.least),
+    };
+    let message = format!("nextval: reached {what} value of sequence \"{}\" ({bound})", table.short_name());
+    SqlError::new("2200H", message)
+}
+
+/// The first of the numbers after a place, and how many there are, up to a wanted number of them.
+fn range_after(own: &Sequence, (last, is_called): Place, wanted: u64) -> Option<(i64, u64)> {
+    let is_inside = |number: &i64| (own.least..=own.greatest).contains(number);
+    let next = match is_called {
+        false => Some(last),
+        true => last.checked_add(own.increment).filter(is_inside),
+    };
+    let first = if own.increment > 0 { own.least } else { own.greatest };
+    let next = next.or(own.cycles.then_some(first))?;
+    let bound = if own.increment > 0 { own.greatest } else { own.least };
+    let room = next.abs_diff(bound) / own.increment.unsigned_abs() + 1;
+    Some((next, room.min(wanted)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use catalog::ScalarType;
+
+    #[test]
+    fn ranges_end_at_the_bounds() {
+        let (ty, owner) = (ScalarType::BigInt, None);
+        let own = Sequence { ty, start: 1, increment: 3, least: 1, greatest: 10, cycles: false, owner };
+        assert_eq!(range_after(&own, (1, false), 32), Some((1, 4)));
+        assert_eq!(range_after(&own, (7, true), 32), Some((10, 1)));
+        assert_eq!(range_after(&own, (10, true), 32), None);
+        let around = Sequence { cycles: true, ..own.clone() };
+        assert_eq!(range_after(&around, (10, true), 2), Some((1, 2)));
+        let down = Sequence { increment: -1, least: i64::MIN, greatest: -1, start: -1, ..own };
+        assert_eq!(range_after(&down, (i64::MIN, true), 2), None);
+        assert_eq!(range_after(&down, (i64::MIN + 1, true), 2), Some((i64::MIN, 1)));
+    }
+}

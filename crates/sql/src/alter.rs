@@ -1,0 +1,559 @@
+//! ALTER TABLE, ALTER INDEX.
+//!
+//! What is only said of a table changes at once. Anything that its rows must be looked at for, or made anew, makes another table
+//! of them, with a number of its own: so a record of the log is always of the layout that it was written under.
+
+use crate::StatementError;
+use crate::binder::{Binder, RowScope, Typed};
+use crate::definition::TableBuilder;
+use crate::schema::{Effect, Rebuild, Schema, refused, unsupported};
+use crate::source::Source;
+use crate::types::{made_name, object_name};
+use catalog::{NewTable, ScalarType, Table, Type};
+use procedure::{Expression, Register, SqlError};
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+use std::sync::Arc;
+
+/// Where a column's values come from.
+#[derive(Clone)]
+enum Origin {
+    /// A column of the old table.
+    Old(usize),
+    /// That column, made another type of, by USING if it is there.
+    Converted(usize, Option<ast::Expr>),
+    /// Its default.
+    Default,
+}
+
+/// ALTER TABLE in progress.
+struct Alteration<'a> {
+    old: Arc<Table>,
+    builder: TableBuilder<'a>,
+    /// One a column.
+    origins: Vec<Origin>,
+    /// Whether rows are to be looked at or made anew.
+    rebuilds: bool,
+}
+
+impl Schema {
+    pub(crate) fn alter_table(
+        &mut self,
+        alter: &ast::AlterTable,
+        source: &Source,
+    ) -> Result<Effect, StatementError> {
+        let node = alter.syntax();
+        let path = alter.table_relation_name().and_then(|name| name.table_name_ref());
+        let Some(path) = path.and_then(|name| name.path_ref()) else {
+            return Err(unsupported(source, node, "this form of ALTER TABLE"));
+        };
+        let name = object_name(&path);
+        let old = match self.catalog.table(&name) {
+            Err(_) if alter.if_exists().is_some() => return Ok(Effect::None),
+            found => Arc::clone(found.map_err(|error| refused(source, path.syntax(), &error))?),
+        };
+        let before = self.clone();
+        let builder = TableBuilder::new(Binder::new(&before, source), NewTable::from(&*old));
+        let origins = (0..old.columns.len()).map(Origin::Old).collect();
+        let mut alteration = Alteration { old: Arc::clone(&old), builder, origins, rebuilds: false };
+        let mut drops_references = Vec::new();
+        for action in alter.actions() {
+            alteration.act(&action, &mut drops_references)?;
+        }
+        let Alteration { builder, origins, mut rebuilds, .. } = alteration;
+        let (mut new, sequences) = builder.finish()?;
+        rebuilds |= new.hidden_key != old.hidden_key || new.indexes.len() > old.indexes.len();
+        if new.name != old.name {
+            self.refuse_taken(&new.name, source, node)?;
+        }
+        let mut effects = Vec::new();
+        for name in drops_references {
+            effects.push(self.drop_references(&old, &name, source, node)?);
+        }
+        for sequence in sequences {
+            effects.push(self.add_table(sequence, source, node)?);
+        }
+        if !rebuilds {
+            let mut changed = Table::clone(&old);
+            changed.indexes.retain(|index| new.indexes.iter().any(|own| own.name == index.name));
+            (changed.name, changed.columns, changed.checks) = (new.name, new.columns, new.checks);
+            if changed.hidden_key {
+                changed.indexes[0].name = format!("{}.(row)", changed.name);
+            }
+            changed.foreign_keys = new.foreign_keys;
+            let changed = self.catalog.redefine(&name, changed).map_err(|e| refused(source, node, &e))?;
+            self.rename_owner(&name, &changed.name);
+            effects.push(Effect::Redefine(changed));
+            self.recompile(source, node)?;
+            return Ok(Effect::All(effects));
+        }
+        self.move_references(&old, &mut new, &origins);
+        let made = self.catalog.replace_table(&name, new).map_err(|error| refused(source, node, &error))?;
+        self.rename_owner(&name, &made.name);
+        self.forget_foreign_keys();
+        let rebuild = self.rebuild(&old, &made, &origins, source, node)?;
+        effects.push(Effect::Rebuild(Arc::new(rebuild)));
+        self.recompile(source, node)?;
+        Ok(Effect::All(effects))
+    }
+
+    /// Sequences that go with a table go with it under its new name.
+    fn rename_owner(&mut self, old: &str, new: &str) {
+        let is_own = |own: &&Arc<Table>| {
+            let owner = own.sequence.as_ref().and_then(|sequence| sequence.owner.as_ref());
+            owner.is_some_and(|(table, _)| table == old && old != new)
+        };
+        let owned: Vec<Arc<Table>> = self.catalog.tables().filter(is_own).cloned().collect();
+        for own in owned {
+            let mut changed = Table::clone(&own);
+            if let Some((table, _)) = changed.sequence.as_mut().and_then(|sequence| sequence.owner.as_mut()) {
+                *table = new.into();
+            }
+            // Its name stays, so nothing can be in the way.
+            let _ = self.catalog.redefine(&own.name, changed);
+        }
+    }
+
+    /// Others that reference the table go on to mean the columns that they meant.
+    fn move_references(&mut self, old: &Table, new: &mut NewTable, origins: &[Origin]) {
+        let place_of = |column: &usize| {
+            let is_it = |origin: &Origin| {
+                matches!(origin, Origin::Old(own) | Origin::Converted(own, _) if own == column)
+            };
+            origins.iter().position(is_it).unwrap_or(*column)
+        };
+        for key in new.foreign_keys.iter_mut().filter(|key| key.parent == old.name) {
+            if old.foreign_keys.iter().any(|own| own.name == key.name) {
+                key.parent_columns = key.parent_columns.iter().map(place_of).collect();
+            }
+        }
+        let users: Vec<Arc<Table>> =
+            self.catalog.references_to(&old.name).map(|(table, _)| Arc::clone(table)).collect();
+        for user in users.into_iter().filter(|user| user.id != old.id) {
+            let mut changed = Table::clone(&user);
+            for key in changed.foreign_keys.iter_mut().filter(|key| key.parent == old.name) {
+                key.parent_columns = key.parent_columns.iter().map(place_of).collect();
+            }
+            // Its name stays, so nothing can be in the way.
+            let _ = self.catalog.redefine(&user.name, changed);
+        }
+    }
+
+    /// DROP … CASCADE of a key that others reference: their foreign keys go.
+    fn drop_references(
+        &mut self,
+        parent: &Table,
+        user: &str,
+        source: &Source,
+        node: &SyntaxNode,
+    ) -> Result<Effect, StatementError> {
+        let at = |error| refused(source, node, &error);
+        let mut changed = Table::clone(self.catalog.table(user).map_err(at)?);
+        changed.foreign_keys.retain(|key| key.parent != parent.name);
+        let changed = self.catalog.redefine(user, changed).map_err(at)?;
+        Ok(Effect::Redefine(changed))
+    }
+
+    fn rebuild(
+        &self,
+        old: &Arc<Table>,
+        new: &Arc<Table>,
+        origins: &[Origin],
+        source: &Source,
+        node: &SyntaxNode,
+    ) -> Result<Rebuild, StatementError> {
+        let mut binder = Binder::new(self, source);
+        let old_registers = binder.row_registers(old);
+        let new_registers = binder.row_registers(new);
+        let mut values = Vec::new();
+        for (place, column) in new.columns.iter().enumerate() {
+            let value = match origins.get(place).cloned().unwrap_or(Origin::Default) {
+                Origin::Old(own) => Expression::Register(Register(old_registers.0 + own as u32)),
+                Origin::Default => binder.bind_default(new, place, node)?,
+                Origin::Converted(own, using) => {
+                    let ty = Type::from(column.ty);
+                    let from = Type::from(old.columns[own].ty);
+                    match using {
+                        Some(using) => {
+                            binder.row = Some(RowScope::of_row(old, old_registers));
+                            let bound = binder.bind(&using);
+                            binder.row = None;
+                            binder.coerce(bound?, ty, false, using.syntax())?
+                        }
+                        None => {
+                            let register = Expression::Register(Register(old_registers.0 + own as u32));
+                            if !is_assignable(from.element(), column.ty) {
+                                let message = format!(
+                                    "column \"{}\" cannot be cast automatically to type {ty}",
+                                    column.name
+                                );
+                                let hint = format!("You might need to specify \"USING {}::{ty}\".", column.name);
+                                return Err(binder.error(node, SqlError::new("42804", message).with_hint(hint)));
+                            }
+                            binder.coerce(Typed::Known(register, from), ty, false, node)?
+                        }
+                    }
+                }
+            };
+            values.push(value);
+        }
+        binder.row = Some(RowScope::of_row(new, new_registers));
+        let checks = binder.bind_checks(new, |_| true, node)?;
+        binder.row = None;
+        let is_new = |name: &str| !old.foreign_keys.iter().any(|own| own.name == name);
+        let keys = self.foreign_keys();
+        let references = keys.iter().flat_map(|keys| keys.references_of(new.id));
+        let references = references.filter(|own| is_new(&own.name)).cloned().collect();
+        let (old, new) = (Arc::clone(old), Arc::clone(new));
+        Ok(Rebuild { old, new, registers: binder.registers.len(), values, checks, references })
+    }
+
+    pub(crate) fn alter_index(
+        &mut self,
+        alter: &ast::AlterIndex,
+        source: &Source,
+    ) -> Result<Effect, StatementError> {
+        let node = alter.syntax();
+        let Some(ast::AlterIndexAction::IndexRenameTo(rename)) = alter.action() else {
+            return Err(unsupported(source, node, "this form of ALTER INDEX"));
+        };
+        let path = alter.index_ref().and_then(|name| name.path_ref());
+        let name = path.map(|path| object_name(&path)).unwrap_or_default();
+        let (table, place) = match self.catalog.index(&name) {
+            Err(_) if alter.if_exists().is_some() => return Ok(Effect::None),
+            found => found.map_err(|error| refused(source, node, &error))?,
+        };
+        let new = rename.index().and_then(|name| name.path());
+        let Some(new) = new else { return Err(unsupported(source, node, "this name")) };
+        let mut changed = Table::clone(table);
+        changed.indexes[place].name = made_name(&Binder::new(self, source), &new)?;
+        let own = changed.name.clone();
+        let changed = self.catalog.redefine(&own, changed).map_err(|error| refused(source, node, &error))?;
+        self.recompile(source, node)?;
+        Ok(Effect::Redefine(changed))
+    }
+}
+
+impl Alteration<'_> {
+    fn error<T>(&self, node: &SyntaxNode, code: &str, message: String) -> Result<T, StatementError> {
+        Err(self.builder.binder.error(node, SqlError::new(code, message)))
+    }
+
+    fn column(&self, name: Option<ast::ColumnNameRef>, node: &SyntaxNode) -> Result<usize, StatementError> {
+        let name = self.builder.binder.part(name, node)?;
+        let text = ast::normalize_name_node(name.syntax());
+        match self.builder.table.columns.iter().position(|column| column.name == text) {
+            Some(place) => Ok(place),
+            None => {
+                let table = &self.builder.table.name;
+                let message = format!("column \"{text}\" of relation \"{table}\" does not exist");
+                self.error(name.syntax(), "42703", message)
+            }
+        }
+    }
+
+    fn act(
+        &mut self,
+        action: &ast::AlterTableAction,
+        drops_references: &mut Vec<String>,
+    ) -> Result<(), StatementError> {
+        use ast::AlterTableAction as Action;
+        let node = action.syntax();
+        let cascades = node.children().any(|child| ast::Cascade::can_cast(child.kind()));
+        match action {
+            Action::AddColumn(add) => self.add_column(add),
+            Action::DropColumn(drop) => {
+                if drop.if_exists().is_some() && self.column(drop.column_name_ref(), node).is_err() {
+                    return Ok(());
+                }
+                let place = self.column(drop.column_name_ref(), node)?;
+                self.drop_column(place, cascades, drops_references, node)
+            }
+            Action::AlterColumn(alter) => self.alter_column(alter),
+            Action::AddConstraint(add) => {
+                let constraint = self.builder.binder.part(add.constraint(), node)?;
+                let Some(constraint) = ast::TableConstraint::cast(constraint.syntax().clone()) else {
+                    return Err(self.builder.binder.unsupported(node, "this constraint"));
+                };
+                self.rebuilds = true;
+                self.builder.table_constraint(&constraint)
+            }
+            Action::DropConstraint(drop) => {
+                let name = self.builder.binder.part(drop.constraint_name_ref(), node)?;
+                let name = name.path_ref().map(|path| object_name(&path)).unwrap_or_default();
+                self.drop_constraint(
+                    &name,
+                    (cascades, drop.if_exists().is_some()),
+                    drops_references,
+                    node,
+                )
+            }
+            Action::RenameColumn(rename) => {
+                let place = self.column(rename.column_name_ref(), node)?;
+                let new = self.builder.binder.part(rename.column_name(), node)?.text();
+                self.rename_column(place, new, node)
+            }
+            Action::RenameConstraint(rename) => {
+                let old = rename.constraint_name_ref().and_then(|name| name.path_ref());
+                let old = old.map(|path| object_name(&path)).unwrap_or_default();
+                let new = self.builder.binder.part(rename.constraint_name(), node)?;
+                let new = ast::normalize_name_node(new.syntax());
+                let table = &mut self.builder.table;
+                let checks = table.checks.iter_mut().map(|(name, _)| name);
+                let keys = table.foreign_keys.iter_mut().map(|key| &mut key.name);
+                match checks.chain(keys).find(|name| **name == old) {
+                    Some(name) => *name = new,
+                    None if table.indexes.iter().any(|index| index.is_constraint && index.name == old) => {
+                        let hint = "Use ALTER INDEX … RENAME TO.";
+                        let error = SqlError::new("0A000", "RENAME CONSTRAINT of a key is not supported");
+                        return Err(self.builder.binder.error(node, error.with_hint(hint)));
+                    }
+                    None => {
+                        let message = format!("constraint \"{old}\" for table \"{}\" does not exist", table.name);
+                        return self.error(node, "42704", message);
+                    }
+                }
+                Ok(())
+            }
+            Action::TableRenameTo(rename) => {
+                let name = rename.table_name().and_then(|name| name.path());
+                let name = self.builder.binder.part(name, node)?;
+                let name = made_name(&self.builder.binder, &name)?;
+                let schema = self.builder.table.name.rsplit_once('.').map(|(schema, _)| schema);
+                self.builder.table.name = schema.map_or(name.clone(), |schema| format!("{schema}.{name}"));
+                Ok(())
+            }
+            Action::SetSchema(set) => {
+                let schema = self.builder.binder.part(set.schema_ref(), node)?;
+                let schema = ast::normalize_name_node(schema.syntax());
+                if !self.builder.binder.schema.has_namespace(&schema) {
+                    return self.error(node, "3F000", format!("schema \"{schema}\" does not exist"));
+                }
+                let name = self.builder.short_name().to_owned();
+                self.builder.table.name =
+                    if schema == "public" { name } else { format!("{schema}.{name}") };
+                Ok(())
+            }
+            Action::OwnerTo(_)
+            | Action::ValidateConstraint(_)
+            | Action::SetLogged(_)
+            | Action::SetUnlogged(_)
+            | Action::SetOptions(_)
+            | Action::ResetOptions(_)
+            | Action::ClusterOn(_)
+            | Action::SetWithoutCluster(_)
+            | Action::ReplicaIdentity(_) => Ok(()),
+            other => Err(self.builder.binder.unsupported(other.syntax(), "this form of ALTER TABLE")),
+        }
+    }
+
+    fn add_column(&mut self, add: &ast::AddColumn) -> Result<(), StatementError> {
+        let node = add.syntax();
+        let name = self.builder.binder.part(add.column_name(), node)?.text();
+        if add.if_not_exists().is_some() && self.builder.table.columns.iter().any(|own| own.name == name) {
+            return Ok(());
+        }
+        let place = self.builder.add_column(name, add.ty(), node)?;
+        self.origins.insert(place, Origin::Default);
+        self.rebuilds = true;
+        for constraint in add.constraints() {
+            match ast::ColumnConstraint::cast(constraint.syntax().clone()) {
+                Some(constraint) => self.builder.column_constraint(place, &constraint)?,
+                None => return Err(self.builder.binder.unsupported(node, "this constraint")),
+            }
+        }
+        Ok(())
+    }
+
+    /// The foreign keys of others that need a unique index over columns.
+    fn users_of(&self, columns: &[usize]) -> Vec<String> {
+        let users = self.builder.binder.schema.catalog().references_to(&self.old.name);
+        let is_meant = |own: &[usize]| own.len() == columns.len() && own.iter().all(|c| columns.contains(c));
+        let users = users.filter(|(table, key)| table.id != self.old.id && is_meant(&key.parent_columns));
+        users.map(|(table, _)| table.name.clone()).collect()
+    }
+
+    fn drop_index_of_constraint(
+        &mut self,
+        place: usize,
+        cascades: bool,
+        drops_references: &mut Vec<String>,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        let index = self.builder.table.indexes[place].clone();
+        let users = self.users_of(&index.columns);
+        if let (Some(user), false) = (users.first(), cascades) {
+            let message = format!(
+                "cannot drop constraint {} on table {} because a foreign key of table {user} depends on it",
+                index.name, self.builder.table.name
+            );
+            return self.error(node, "2BP01", message);
+        }
+        drops_references.extend(users);
+        self.builder.table.indexes.remove(place);
+        // The primary key went: rows are told apart by a key of their own from now on.
+        self.rebuilds |= place == 0;
+        if place == 0 {
+            self.builder.primary_is_gone = true;
+        }
+        Ok(())
+    }
+
+    fn drop_constraint(
+        &mut self,
+        name: &str,
+        (cascades, if_exists): (bool, bool),
+        drops_references: &mut Vec<String>,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        let table = &mut self.builder.table;
+        if let Some(place) = table.checks.iter().position(|(own, _)| own == name) {
+            table.checks.remove(place);
+        } else if let Some(place) = table.foreign_keys.iter().position(|key| key.name == name) {
+            table.foreign_keys.remove(place);
+        } else if let Some(place) = table.indexes.iter().position(|own| own.is_constraint && own.name == name) {
+            return self.drop_index_of_constraint(place, cascades, drops_references, node);
+        } else if !if_exists {
+            let message = format!("constraint \"{name}\" of relation \"{}\" does not exist", table.name);
+            return self.error(node, "42704", message);
+        }
+        Ok(())
+    }
+
+    fn drop_column(
+        &mut self,
+        place: usize,
+        cascades: bool,
+        drops_references: &mut Vec<String>,
+        node: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        let name = self.builder.table.columns[place].name.clone();
+        while let Some(index) = self.builder.table.indexes.iter().position(|own| own.columns.contains(&place)) {
+            self.drop_index_of_constraint(index, cascades, drops_references, node)?;
+        }
+        let table = &mut self.builder.table;
+        table.foreign_keys.retain(|key| !key.columns.contains(&place));
+        table.checks.retain(|(_, text)| !mentions(text, &name));
+        table.columns.remove(place);
+        let moved = |column: &mut usize| *column -= usize::from(*column > place);
+        table.indexes.iter_mut().for_each(|index| index.columns.iter_mut().for_each(moved));
+        table.foreign_keys.iter_mut().for_each(|key| key.columns.iter_mut().for_each(moved));
+        self.origins.remove(place);
+        self.rebuilds = true;
+        Ok(())
+    }
+
+    fn alter_column(&mut self, alter: &ast::AlterColumn) -> Result<(), StatementError> {
+        use ast::AlterColumnOption as Option_;
+        let node = alter.syntax();
+        let place = self.column(alter.column_name_ref(), node)?;
+        let is_key = self.builder.table.indexes.first().is_some_and(|own| own.columns.contains(&place));
+        match self.builder.binder.part(alter.option(), node)? {
+            Option_::SetDefault(set) => {
+                let expression = self.builder.binder.part(set.expr(), node)?;
+                self.builder.set_default(place, &expression)
+            }
+            Option_::DropDefault(_) => {
+                self.builder.table.columns[place].default = None;
+                Ok(())
+            }
+            Option_::DropIdentity(_) => {
+                let column = &mut self.builder.table.columns[place];
+                (column.default, column.identity) = (None, None);
+                Ok(())
+            }
+            Option_::SetNotNull(_) => {
+                self.rebuilds |= self.builder.table.columns[place].nullable;
+                self.builder.table.columns[place].nullable = false;
+                Ok(())
+            }
+            Option_::DropNotNull(_) if is_key => {
+                let name = &self.builder.table.columns[place].name;
+                self.error(node, "42P16", format!("column \"{name}\" is in a primary key"))
+            }
+            Option_::DropNotNull(_) => {
+                self.rebuilds |= !self.builder.table.columns[place].nullable;
+                self.builder.table.columns[place].nullable = true;
+                Ok(())
+            }
+            Option_::SetType(set) => {
+                let ty = self.builder.binder.part(set.ty(), node)?;
+                let Type::Scalar(ty) = self.builder.binder.bind_type(&ty)? else {
+                    return Err(self.builder.binder.unsupported(ty.syntax(), "a column of an array type"));
+                };
+                let Origin::Old(own) = self.origins[place] else {
+                    return Err(self.builder.binder.unsupported(node, "changing a type twice"));
+                };
+                if !self.users_of(&[own]).is_empty() || self.is_foreign(place) {
+                    let what = "changing the type of a column of a foreign key";
+                    return Err(self.builder.binder.unsupported(node, what));
+                }
+                self.builder.table.columns[place].ty = ty;
+                self.origins[place] = Origin::Converted(own, set.using_expr().and_then(|own| own.expr()));
+                self.rebuilds = true;
+                Ok(())
+            }
+            Option_::SetStatistics(_) | Option_::SetStorage(_) | Option_::SetCompression(_) => Ok(()),
+            other => Err(self.builder.binder.unsupported(other.syntax(), "this change of a column")),
+        }
+    }
+
+    fn is_foreign(&self, place: usize) -> bool {
+        self.builder.table.foreign_keys.iter().any(|key| key.columns.contains(&place))
+    }
+
+    fn rename_column(&mut self, place: usize, new: String, node: &SyntaxNode) -> Result<(), StatementError> {
+        if self.builder.table.columns.iter().any(|own| own.name == new) {
+            let message =
+                format!("column \"{new}\" of relation \"{}\" already exists", self.builder.table.name);
+            return self.error(node, "42701", message);
+        }
+        let table = &mut self.builder.table;
+        let old = std::mem::replace(&mut table.columns[place].name, new.clone());
+        for (_, text) in &mut table.checks {
+            *text = renamed(text, &old, &new);
+        }
+        Ok(())
+    }
+}
+
+/// Whether values of one type become those of another one without being asked to.
+fn is_assignable(from: ScalarType, to: ScalarType) -> bool {
+    use ScalarType::{Date, Timestamp, Timestamptz};
+    let is_time = |ty| matches!(ty, Date | Timestamp | Timestamptz);
+    from.same_family(to) || to.is_text() || from.is_number() && to.is_number() || is_time(from) && is_time(to)
+}
+
+/// The names in an expression that is kept as text: where each stands, and what it is.
+fn names_in(text: &str) -> Vec<(std::ops::Range<usize>, String)> {
+    const BEFORE: &str = "SELECT ";
+    let Ok(source) = Source::parse(&format!("{BEFORE}{text}")) else { return Vec::new() };
+    let names = source.file.syntax().descendants().filter_map(ast::NameRef::cast);
+    let is_called = |name: &ast::NameRef| {
+        let parent = name.syntax().parent();
+        parent.and_then(ast::CallExpr::cast).is_some_and(|call| {
+            matches!(call.expr(), Some(ast::Expr::NameRef(own)) if own.syntax() == name.syntax())
+        })
+    };
+    let names = names.filter(|name| !is_called(name));
+    let place = |name: ast::NameRef| {
+        let range = name.syntax().text_range();
+        let (start, end) = (usize::from(range.start()), usize::from(range.end()));
+        (start - BEFORE.len()..end - BEFORE.len(), name.text())
+    };
+    names.map(place).collect()
+}
+
+fn mentions(text: &str, column: &str) -> bool {
+    names_in(text).iter().any(|(_, name)| name == column)
+}
+
+fn renamed(text: &str, old: &str, new: &str) -> String {
+    let mut changed = text.to_owned();
+    for (range, name) in names_in(text).into_iter().rev() {
+        if name == old {
+            changed.replace_range(range, &format!("\"{}\"", new.replace('"', "\"\"")));
+        }
+    }
+    changed
+}

@@ -1,0 +1,270 @@
+//! DROP of whatever tables are named beside, and TRUNCATE.
+
+use crate::StatementError;
+use crate::schema::{Effect, Schema, refused, unsupported};
+use crate::source::Source;
+use crate::types::object_name;
+use catalog::{NewTable, Table};
+use procedure::{Procedure, SqlError};
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What DROP names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Table,
+    Sequence,
+    Index,
+    View,
+    Namespace,
+}
+
+impl Kind {
+    fn of(statement: &ast::Stmt) -> Self {
+        match statement {
+            ast::Stmt::DropTable(_) => Self::Table,
+            ast::Stmt::DropSequence(_) => Self::Sequence,
+            ast::Stmt::DropIndex(_) => Self::Index,
+            ast::Stmt::DropView(_) => Self::View,
+            _ => Self::Namespace,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Table => "table",
+            Self::Sequence => "sequence",
+            Self::Index => "index",
+            Self::View => "view",
+            Self::Namespace => "schema",
+        }
+    }
+}
+
+/// The names that a DROP lists.
+fn listed(statement: &ast::Stmt) -> Vec<(String, SyntaxNode)> {
+    let paths: Vec<Option<ast::PathRef>> = match statement {
+        ast::Stmt::DropTable(own) => own.table_name_refs().map(|name| name.path_ref()).collect(),
+        ast::Stmt::DropSequence(own) => own.sequence_refs().map(|name| name.path_ref()).collect(),
+        ast::Stmt::DropIndex(own) => own.index_refs().map(|name| name.path_ref()).collect(),
+        ast::Stmt::DropView(own) => own.view_refs().map(|name| name.path_ref()).collect(),
+        ast::Stmt::DropSchema(own) => {
+            let named = |name: ast::SchemaRef| (ast::normalize_name_node(name.syntax()), name.syntax().clone());
+            return own.schema_refs().map(named).collect();
+        }
+        _ => Vec::new(),
+    };
+    paths.into_iter().flatten().map(|path| (object_name(&path), path.syntax().clone())).collect()
+}
+
+impl Schema {
+    pub(crate) fn drop_relations(
+        &mut self,
+        statement: &ast::Stmt,
+        source: &Source,
+    ) -> Result<Effect, StatementError> {
+        let node = statement.syntax();
+        let kind = Kind::of(statement);
+        let if_exists = node.children().any(|child| ast::IfExists::can_cast(child.kind()));
+        let cascades = node.children().any(|child| ast::Cascade::can_cast(child.kind()));
+        let mut effects = Vec::new();
+        let mut tables = BTreeSet::new();
+        for (name, at) in listed(statement) {
+            let exists = match kind {
+                Kind::Table => self.catalog.table(&name).is_ok_and(|own| own.sequence.is_none()),
+                Kind::Sequence => self.catalog.table(&name).is_ok_and(|own| own.sequence.is_some()),
+                Kind::Index => self.catalog.index(&name).is_ok(),
+                Kind::View => self.views.contains_key(&name),
+                Kind::Namespace => self.namespaces.contains(&name),
+            };
+            if !exists {
+                if if_exists {
+                    continue;
+                }
+                let code = match kind {
+                    Kind::Index => "42704",
+                    Kind::Namespace => "3F000",
+                    _ => "42P01",
+                };
+                let message = format!("{} \"{name}\" does not exist", kind.word());
+                return Err(source.error_at(at.text_range().start().into(), SqlError::new(code, message)));
+            }
+            match kind {
+                Kind::Table | Kind::Sequence => {
+                    tables.insert(name);
+                }
+                Kind::Index => {
+                    let (table, place) = self.catalog.index(&name).map_err(|e| refused(source, &at, &e))?;
+                    self.refuse_needed(&Arc::clone(table), place, source, &at)?;
+                    let table = self.catalog.drop_index(&name).map_err(|e| refused(source, &at, &e))?;
+                    effects.push(Effect::Redefine(table));
+                }
+                Kind::View => {
+                    self.views.remove(&name);
+                }
+                Kind::Namespace => {
+                    let prefix = format!("{name}.");
+                    let own = self.catalog.tables().map(|own| own.name.clone());
+                    let mut own: Vec<_> = own.filter(|own| own.starts_with(&prefix)).collect();
+                    let views = self.views.keys().filter(|own| own.starts_with(&prefix));
+                    let views: Vec<_> = views.cloned().collect();
+                    if !cascades && !(own.is_empty() && views.is_empty()) {
+                        let message =
+                            format!("cannot drop schema {name} because other objects depend on it");
+                        let error = SqlError::new("2BP01", message);
+                        let error = error.with_hint("Use DROP ... CASCADE to drop the dependent objects too.");
+                        return Err(source.error_at(at.text_range().start().into(), error));
+                    }
+                    tables.extend(own.drain(..));
+                    views.iter().for_each(|view| {
+                        self.views.remove(view);
+                    });
+                    self.namespaces.remove(&name);
+                }
+            }
+        }
+        self.drop_tables(tables, cascades, (source, node), &mut effects)?;
+        while cascades && let Some((view, _)) = self.broken_view() {
+            let name = view.name.clone();
+            self.views.remove(&name);
+        }
+        self.recompile(source, node)?;
+        Ok(Effect::All(effects))
+    }
+
+    /// Drops tables, with the sequences that go with them.
+    fn drop_tables(
+        &mut self,
+        mut names: BTreeSet<String>,
+        cascades: bool,
+        (source, node): (&Source, &SyntaxNode),
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), StatementError> {
+        let owned = self.catalog.tables().filter(|own| {
+            let owner = own.sequence.as_ref().and_then(|sequence| sequence.owner.as_ref());
+            owner.is_some_and(|(table, _)| names.contains(table))
+        });
+        let owned: Vec<String> = owned.map(|own| own.name.clone()).collect();
+        names.extend(owned);
+        let at = |error: SqlError| source.error_at(node.text_range().start().into(), error);
+        for name in &names {
+            let references = self.catalog.references_to(name);
+            let others = references.filter(|(table, _)| !names.contains(&table.name));
+            let others: Vec<_> = others.map(|(table, key)| (table.name.clone(), key.name.clone())).collect();
+            for (other, key) in others {
+                if !cascades {
+                    let message = format!("cannot drop table {name} because other objects depend on it");
+                    let error = SqlError::new("2BP01", message)
+                        .with_detail(format!("constraint {key} on table {other} depends on table {name}"))
+                        .with_hint("Use DROP ... CASCADE to drop the dependent objects too.");
+                    return Err(at(error));
+                }
+                let mut changed =
+                    Table::clone(self.catalog.table(&other).map_err(|e| refused(source, node, &e))?);
+                changed.foreign_keys.retain(|own| own.name != key);
+                let changed = self.catalog.redefine(&other, changed).map_err(|e| refused(source, node, &e))?;
+                effects.push(Effect::Redefine(changed));
+            }
+            let user = self.catalog.tables().find(|own| {
+                let uses = |default: &String| default.contains(&format!("nextval('{name}'"));
+                !names.contains(&own.name) && own.columns.iter().any(|c| c.default.as_ref().is_some_and(uses))
+            });
+            if let Some(user) = user {
+                let message = format!("cannot drop sequence {name}: a default of table {} uses it", user.name);
+                return Err(at(SqlError::new("2BP01", message)));
+            }
+        }
+        for name in names {
+            let table = self.catalog.drop_table(&name).map_err(|error| refused(source, node, &error))?;
+            let uses = |procedure: &&Arc<Procedure>| {
+                let mut tables = procedure.operations.iter().flat_map(|operation| operation.tables());
+                tables.any(|own| own.id == table.id)
+            };
+            if let Some(user) = self.procedures.values().find(uses) {
+                let message = format!("cannot drop table {name}: function {} depends on it", user.name);
+                return Err(at(SqlError::new("2BP01", message).with_hint("Drop the function first.")));
+            }
+            effects.push(Effect::DropTable(table));
+        }
+        Ok(())
+    }
+
+    /// Refuses to drop a unique index that foreign keys need, or a constraint's index by DROP INDEX.
+    fn refuse_needed(
+        &self,
+        table: &Table,
+        place: usize,
+        source: &Source,
+        at: &SyntaxNode,
+    ) -> Result<(), StatementError> {
+        let index = &table.indexes[place];
+        let message = if index.is_constraint {
+            let (name, table) = (&index.name, &table.name);
+            format!("cannot drop index {name} because constraint {name} on table {table} requires it")
+        } else {
+            let is_meant = |columns: &[usize]| table.unique_index_of(columns) == Some(place);
+            let mut users = self.catalog.references_to(&table.name);
+            let Some((user, key)) = users.find(|(_, key)| is_meant(&key.parent_columns)) else {
+                return Ok(());
+            };
+            format!("cannot drop index {}: constraint {} on table {} needs it", index.name, key.name, user.name)
+        };
+        Err(source.error_at(at.text_range().start().into(), SqlError::new("2BP01", message)))
+    }
+
+    /// TRUNCATE: an empty table comes in the place of each.
+    pub(crate) fn truncate(
+        &mut self,
+        truncate: &ast::Truncate,
+        source: &Source,
+    ) -> Result<Effect, StatementError> {
+        let node = truncate.syntax();
+        let cascades = matches!(truncate.drop_behavior(), Some(ast::DropBehavior::Cascade(_)));
+        let restarts = matches!(truncate.identity_action(), Some(ast::IdentityAction::RestartIdentity(_)));
+        let mut names = BTreeSet::new();
+        for name in truncate.table_list().into_iter().flat_map(|list| list.table_relation_names()) {
+            let path = name.table_name_ref().and_then(|name| name.path_ref());
+            let Some(path) = path else { return Err(unsupported(source, name.syntax(), "this name")) };
+            let name = object_name(&path);
+            self.catalog.table(&name).map_err(|error| refused(source, path.syntax(), &error))?;
+            names.insert(name);
+        }
+        loop {
+            let referencing = names.iter().flat_map(|name| {
+                let users = self.catalog.references_to(name);
+                users.map(move |(table, _)| (name, table.name.clone()))
+            });
+            let Some((name, user)) = referencing.into_iter().find(|(_, user)| !names.contains(user)) else {
+                break;
+            };
+            if !cascades {
+                let error = SqlError::new("0A000", "cannot truncate a table referenced in a foreign key constraint")
+                    .with_detail(format!("Table \"{user}\" references \"{name}\"."))
+                    .with_hint(format!(
+                        "Truncate table \"{user}\" at the same time, or use TRUNCATE ... CASCADE."
+                    ));
+                return Err(source.error_at(node.text_range().start().into(), error));
+            }
+            names.insert(user);
+        }
+        if restarts {
+            let owned = self.catalog.tables().filter(|own| {
+                let owner = own.sequence.as_ref().and_then(|sequence| sequence.owner.as_ref());
+                owner.is_some_and(|(table, _)| names.contains(table))
+            });
+            let owned: Vec<String> = owned.map(|own| own.name.clone()).collect();
+            names.extend(owned);
+        }
+        let mut effects = Vec::new();
+        for name in names {
+            let old = self.catalog.table(&name).map_err(|error| refused(source, node, &error))?;
+            let (old, new) = (Arc::clone(old), NewTable::from(&**old));
+            let new = self.catalog.replace_table(&name, new).map_err(|error| refused(source, node, &error))?;
+            effects.extend([Effect::DropTable(old), Effect::CreateTable(new)]);
+        }
+        self.recompile(source, node)?;
+        Ok(Effect::All(effects))
+    }
+}

@@ -1,0 +1,127 @@
+//! CREATE SEQUENCE, SERIAL and IDENTITY: counters, each a table with one row that says up to where it is used up.
+
+use crate::binder::Binder;
+use crate::error::StatementError;
+use crate::schema::{Effect, Schema};
+use crate::source::Source;
+use crate::types::made_name;
+use catalog::{Column, NewIndex, NewTable, ScalarType, Sequence, Type};
+use procedure::SqlError;
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+
+/// The table of a sequence.
+pub(crate) fn sequence_table(name: String, sequence: Sequence) -> NewTable {
+    let column = |name: &str, ty| Column { name: name.into(), ty, ..Column::default() };
+    let key = NewIndex { name: format!("{name}.(row)"), columns: vec![2], unique: true, is_constraint: false };
+    NewTable {
+        name,
+        columns: vec![
+            column("last_value", ScalarType::BigInt),
+            column("is_called", ScalarType::Boolean),
+            column("", ScalarType::Uuid),
+        ],
+        indexes: vec![key],
+        hidden_key: true,
+        sequence: Some(sequence),
+        ..NewTable::default()
+    }
+}
+
+/// The numbers of a type, one after the other.
+pub(crate) fn sequence_of(ty: ScalarType) -> Sequence {
+    let greatest = match ty {
+        ScalarType::SmallInt => i64::from(i16::MAX),
+        ScalarType::Integer => i64::from(i32::MAX),
+        _ => i64::MAX,
+    };
+    Sequence { ty, start: 1, increment: 1, least: 1, greatest, cycles: false, owner: None }
+}
+
+fn number(binder: &Binder<'_>, expression: Option<ast::Expr>, node: &SyntaxNode) -> Result<i64, StatementError> {
+    let expression = binder.part(expression, node)?;
+    let text: String = binder.source.text_of(expression.syntax()).split_whitespace().collect();
+    text.parse().map_err(|_| binder.syntax(expression.syntax(), "an option of a sequence is a whole number"))
+}
+
+/// The options of a sequence, in whatever order, upon those of its type.
+pub(crate) fn sequence_options(
+    binder: &Binder<'_>,
+    options: impl Iterator<Item = ast::SequenceOption>,
+    ty: ScalarType,
+    node: &SyntaxNode,
+) -> Result<Sequence, StatementError> {
+    let options: Vec<_> = options.collect();
+    let mut ty = ty;
+    for option in &options {
+        if let ast::SequenceOption::OptionAsType(own) = option {
+            match binder.bind_type(&binder.part(own.ty(), node)?)? {
+                Type::Scalar(own) if own.is_integer() => ty = own,
+                _ => {
+                    let message = "sequence type must be smallint, integer, or bigint";
+                    return Err(binder.error(own.syntax(), SqlError::new("22023", message)));
+                }
+            }
+        }
+    }
+    let mut sequence = sequence_of(ty);
+    let (mut least, mut greatest, mut start) = (None, None, None);
+    for option in options {
+        match option {
+            ast::SequenceOption::OptionIncrement(own) => sequence.increment = number(binder, own.expr(), node)?,
+            ast::SequenceOption::OptionMinValue(own) => least = Some(number(binder, own.expr(), node)?),
+            ast::SequenceOption::OptionMaxValue(own) => greatest = Some(number(binder, own.expr(), node)?),
+            ast::SequenceOption::OptionStart(own) => start = Some(number(binder, own.expr(), node)?),
+            ast::SequenceOption::OptionCycle(_) => sequence.cycles = true,
+            ast::SequenceOption::OptionAsType(_)
+            | ast::SequenceOption::OptionCache(_)
+            | ast::SequenceOption::OptionNoCycle(_)
+            | ast::SequenceOption::OptionNoMaxValue(_)
+            | ast::SequenceOption::OptionNoMinValue(_)
+            | ast::SequenceOption::OptionOwnedBy(_)
+            | ast::SequenceOption::OptionLogged(_)
+            | ast::SequenceOption::OptionUnlogged(_) => {}
+            other => return Err(binder.unsupported(other.syntax(), "this option of a sequence")),
+        }
+    }
+    if sequence.increment == 0 {
+        return Err(binder.error(node, SqlError::new("22023", "INCREMENT must not be zero")));
+    }
+    if sequence.increment < 0 {
+        (sequence.least, sequence.greatest) = (-sequence.greatest - 1, -1);
+    }
+    sequence.least = least.unwrap_or(sequence.least);
+    sequence.greatest = greatest.unwrap_or(sequence.greatest);
+    let first = if sequence.increment < 0 { sequence.greatest } else { sequence.least };
+    sequence.start = start.unwrap_or(first);
+    if sequence.least >= sequence.greatest || !(sequence.least..=sequence.greatest).contains(&sequence.start) {
+        let message = format!(
+            "START value ({}) must lie between MINVALUE ({}) and MAXVALUE ({})",
+            sequence.start, sequence.least, sequence.greatest
+        );
+        return Err(binder.error(node, SqlError::new("22023", message)));
+    }
+    Ok(sequence)
+}
+
+impl Schema {
+    pub(crate) fn create_sequence(
+        &mut self,
+        create: &ast::CreateSequence,
+        source: &Source,
+    ) -> Result<Effect, StatementError> {
+        let node = create.syntax();
+        let binder = Binder::new(self, source);
+        if let Some(ast::Persistence::Temp(temporary)) = create.persistence() {
+            return Err(binder.unsupported(temporary.syntax(), "a temporary sequence"));
+        }
+        let path = binder.part(create.sequence().and_then(|name| name.path()), node)?;
+        let name = made_name(&binder, &path)?;
+        let sequence = sequence_options(&binder, create.sequence_options(), ScalarType::BigInt, node)?;
+        if create.if_not_exists().is_some() && self.relation_exists(&name) {
+            return Ok(Effect::None);
+        }
+        self.refuse_taken(&name, source, node)?;
+        self.add_table(sequence_table(name, sequence), source, node)
+    }
+}

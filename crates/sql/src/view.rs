@@ -1,0 +1,113 @@
+//! CREATE VIEW, CREATE SCHEMA.
+//!
+//! A view is kept as the text of its query, and bound wherever it is named. Whatever changes is refused as long as a view needs
+//! it as it was.
+
+use crate::StatementError;
+use crate::binder::Binder;
+use crate::schema::{Effect, Schema, View, unsupported};
+use crate::source::Source;
+use crate::types::made_name;
+use procedure::SqlError;
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+use std::sync::Arc;
+
+impl Schema {
+    pub(crate) fn create_view(
+        &mut self,
+        create: &ast::CreateView,
+        source: &Source,
+    ) -> Result<Effect, StatementError> {
+        let node = create.syntax();
+        for (present, what) in [
+            (create.persistence().is_some(), "a temporary view"),
+            (create.recursive_token().is_some(), "a recursive view"),
+            (create.with_check_option().is_some(), "WITH CHECK OPTION"),
+        ] {
+            if present {
+                return Err(unsupported(source, node, what));
+            }
+        }
+        let mut binder = Binder::new(self, source);
+        let path = binder.part(create.view().and_then(|name| name.path()), node)?;
+        let name = made_name(&binder, &path)?;
+        let query = binder.part(create.query(), node)?;
+        let columns = binder.bind_query(|binder| binder.bind_variant(&query))?.columns;
+        let names: Vec<String> =
+            create.column_list().into_iter().flat_map(|list| list.column_names()).map(|own| own.text()).collect();
+        let mut all: Vec<&str> = names.iter().map(String::as_str).collect();
+        all.extend(columns.iter().skip(names.len()).map(|column| column.name.as_str()));
+        if names.len() > columns.len() {
+            return Err(binder.syntax(node, "CREATE VIEW specifies more column names than columns"));
+        }
+        if let Some(twice) = (1..all.len()).find(|place| all[..*place].contains(&all[*place])) {
+            let message = format!("column \"{}\" specified more than once", all[twice]);
+            return Err(binder.error(node, SqlError::new("42701", message)));
+        }
+        if create.or_replace().is_none() || !self.views.contains_key(&name) {
+            self.refuse_taken(&name, source, node)?;
+        }
+        let query = source.text_of(query.syntax()).to_owned();
+        let view = Arc::new(View { name: name.clone(), query, names });
+        if self.views.insert(name, view).is_some() {
+            self.recompile(source, node)?;
+        }
+        Ok(Effect::None)
+    }
+
+    /// Binds all views, after a change that they may depend on.
+    pub(crate) fn check_views(&self, source: &Source, node: &SyntaxNode) -> Result<(), StatementError> {
+        match self.broken_view() {
+            None => Ok(()),
+            Some((view, error)) => {
+                let message = format!("view {} depends on it: {}", view.name, error.error);
+                let error = SqlError::new("2BP01", message).with_hint("Drop the view first.");
+                Err(source.error_at(node.text_range().start().into(), error))
+            }
+        }
+    }
+
+    /// A view that can't be bound any more.
+    pub(crate) fn broken_view(&self) -> Option<(&Arc<View>, StatementError)> {
+        self.views.values().find_map(|view| {
+            let bind = || {
+                let source = Source::parse(&view.query)?;
+                let query = source.file.syntax().descendants().find_map(ast::SelectVariant::cast);
+                let mut binder = Binder::new(self, &source);
+                let query = binder.part(query, source.file.syntax())?;
+                binder.bind_query(|binder| binder.bind_variant(&query))
+            };
+            bind().err().map(|error| (view, error))
+        })
+    }
+
+    pub(crate) fn create_namespace(
+        &mut self,
+        create: &ast::CreateSchema,
+        source: &Source,
+    ) -> Result<Effect, StatementError> {
+        let node = create.syntax();
+        if create.schema_elements().next().is_some() {
+            return Err(unsupported(source, node, "CREATE SCHEMA with its contents"));
+        }
+        let Some(ast::CreateSchemaTarget::NamedSchema(target)) = create.create_schema_target() else {
+            return Err(unsupported(source, node, "a schema without a name"));
+        };
+        let name = target.schema().map(|name| ast::normalize_name_node(name.syntax())).unwrap_or_default();
+        let refused = |code: &str, message: String| {
+            Err(source.error_at(node.text_range().start().into(), SqlError::new(code, message)))
+        };
+        if name.starts_with("pg_") || name.contains('.') {
+            return refused("42939", format!("unacceptable schema name \"{name}\""));
+        }
+        if self.has_namespace(&name) || name == "information_schema" {
+            if create.if_not_exists().is_some() {
+                return Ok(Effect::None);
+            }
+            return refused("42P06", format!("schema \"{name}\" already exists"));
+        }
+        self.namespaces.insert(name);
+        Ok(Effect::None)
+    }
+}

@@ -1,0 +1,146 @@
+//! ALTER TABLE on the data: a table made of the rows of another one.
+
+use super::{Applying, Tables, duplicate_in};
+use catalog::{Arena, CommitOrder, Datum, Sequence, Table, TableId};
+use procedure::{Machine, Reference, Register, Sequences, SqlError};
+use sql::Rebuild;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use storage::{Linker, Slots, TableStore, Worker};
+
+/// Numbers the rows by sequences that the same statement has made.
+struct Counters {
+    tables: Tables,
+    last: Mutex<HashMap<TableId, i64>>,
+}
+
+impl Sequences for Counters {
+    fn next(&self, sequence: TableId) -> Result<i64, SqlError> {
+        let definition = self.tables.store(sequence).definition();
+        let own = definition.sequence.as_ref().expect("the table of a sequence");
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = last.get(&sequence).map_or(own.start, |last| last.saturating_add(own.increment));
+        if !(own.least..=own.greatest).contains(&number) {
+            let message = format!("nextval: reached the end of sequence \"{}\"", definition.name);
+            return Err(SqlError::new("2200H", message));
+        }
+        last.insert(sequence, number);
+        Ok(number)
+    }
+
+    fn set(&self, _: TableId, _: i64, _: bool) -> Result<(), SqlError> {
+        Err(SqlError::new("0A000", "setval is not supported in a default of a new column"))
+    }
+}
+
+impl Counters {
+    /// Makes the sequences go on behind the rows.
+    fn store(&self, worker: &mut Worker) -> Result<(), storage::OutOfMemory> {
+        for (sequence, last) in self.last.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let store = self.tables.store(*sequence);
+            let (mut arena, mut image) = (Arena::default(), Vec::new());
+            let row = Sequence::row(*last, true, &mut arena);
+            store.definition().layout.encode(&row, &arena, &mut image);
+            store.load(&image, CommitOrder(0), 1, &mut Linker::default(), worker)?;
+        }
+        Ok(())
+    }
+}
+
+fn out_of_memory(error: storage::OutOfMemory) -> SqlError {
+    SqlError::new("53200", error.to_string())
+}
+
+fn violated(table: &Table, code: &str, what: &str) -> SqlError {
+    SqlError::new(code, format!("{what} of relation \"{}\" is violated by some row", table.short_name()))
+}
+
+pub(super) fn apply(
+    tables: &mut Tables,
+    rebuild: &Rebuild,
+    how: Applying,
+    worker: &mut Worker,
+) -> Result<(), SqlError> {
+    let Rebuild { old, new, registers, values, checks, references } = rebuild;
+    if tables.slotted {
+        let error = SqlError::new("0A000", "a physical log can't hold that rows get another layout");
+        return Err(error.with_hint("Open the database with another --log, and change the table then."));
+    }
+    let from = Arc::clone(tables.by_id(old.id).expect("a table that is altered is there"));
+    let slots: Option<Slots> = None;
+    let memory = Arc::clone(&tables.memory);
+    let store = TableStore::new(Arc::clone(new), slots, memory, worker).map_err(out_of_memory)?;
+    let mut machine = Machine::default();
+    machine.begin_piece(*registers, how.timestamp_us, how.seed);
+    let counters = Arc::new(Counters { tables: tables.clone(), last: Mutex::default() });
+    machine.count_by(Arc::clone(&counters) as Arc<dyn Sequences>);
+    let (mut linker, mut image) = (Linker::default(), Vec::new());
+    let width = old.columns.len();
+    from.for_each_row(|record| {
+        let mark = machine.arena.mark();
+        let state = record.stable_state();
+        for (place, slot) in old.layout.slots().iter().enumerate() {
+            let value = record.row().column(*slot, &mut machine.arena);
+            machine.set(Register(place as u32), value);
+        }
+        let mut row = Vec::with_capacity(values.len());
+        for (place, value) in values.iter().enumerate() {
+            let value = value.evaluate(&mut machine).map_err(|error| *error)?;
+            let column = &new.columns[place];
+            if how.is_new && value.is_null() && !column.nullable {
+                let message = format!(
+                    "column \"{}\" of relation \"{}\" contains null values",
+                    column.name,
+                    new.short_name()
+                );
+                return Err(SqlError::new("23502", message));
+            }
+            machine.set(Register((width + place) as u32), value);
+            row.push(value);
+        }
+        for check in checks.iter().filter(|_| how.is_new) {
+            if check.condition.evaluate(&mut machine).map_err(|error| *error)? == Datum::Int(0) {
+                let what = format!("check constraint \"{}\"", check.name);
+                return Err(violated(new, "23514", &what));
+            }
+        }
+        new.layout.encode(&row, &machine.arena, &mut image);
+        if !store.load(&image, state.order(), 1, &mut linker, worker).map_err(out_of_memory)? {
+            let message = format!("could not create unique index \"{}\"", new.primary().name);
+            return Err(SqlError::new("23505", message).with_detail("A key is duplicated."));
+        }
+        machine.arena.release(mark);
+        Ok(())
+    })?;
+    for place in 1..new.indexes.len() {
+        if let Err(duplicate) = store.fill_new(place, worker).map_err(out_of_memory)? {
+            return Err(duplicate_in(new, duplicate));
+        }
+    }
+    counters.store(worker).map_err(out_of_memory)?;
+    tables.remove(old.id);
+    tables.set(store);
+    if how.is_new {
+        references.iter().try_for_each(|reference| look_up(tables, reference))?;
+    }
+    Ok(())
+}
+
+/// Refuses a foreign key that some row does not keep to.
+fn look_up(tables: &Tables, reference: &Reference) -> Result<(), SqlError> {
+    let parent = tables.of(&reference.parent);
+    let mut arena = Arena::default();
+    tables.of(&reference.table).for_each_row(|record| {
+        arena.clear();
+        let slots = reference.table.layout.slots();
+        let values: Vec<Datum> =
+            reference.columns.iter().map(|column| record.row().column(slots[*column], &mut arena)).collect();
+        if values.iter().any(|value| value.is_null()) {
+            return Ok(());
+        }
+        if parent.holds(reference.parent_index, &reference.parent_key(&values, &arena)) {
+            return Ok(());
+        }
+        Err(reference.missing(&values, &arena))
+    })
+}
