@@ -23,7 +23,8 @@ pub use identifiers::{CommitOrder, Epoch, IndexId, ProcedureId, TableId};
 pub use key::{encode_datum, successor};
 pub use row::{ColumnKind, ColumnSlot, RowLayout, VARIABLE_ALIGNMENT, words_of};
 pub use schema::{
-    Catalog, CatalogError, Column, ForeignKey, Identity, Index, NewIndex, NewTable, ReferenceAction, Sequence, Table,
+    Catalog, CatalogError, Column, ForeignKey, Identity, Index, NewIndex, NewTable, ReferenceAction,
+    Sequence, Table,
 };
 pub use temporal::{
     MICROSECONDS_PER_DAY, TemporalError, format_date, format_timestamp, now_us, parse_date, parse_timestamp,

@@ -367,7 +367,9 @@ impl Catalog {
         for other in self.tables.values_mut() {
             if other.foreign_keys.iter().any(|key| key.parent == old) {
                 let keys = &mut Arc::make_mut(other).foreign_keys;
-                keys.iter_mut().filter(|key| key.parent == old).for_each(|key| key.parent.clone_from(&table.name));
+                keys.iter_mut()
+                    .filter(|key| key.parent == old)
+                    .for_each(|key| key.parent.clone_from(&table.name));
             }
         }
         let table = Arc::new(table);

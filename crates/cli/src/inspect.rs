@@ -115,6 +115,14 @@ fn dump(order: reprise::CommitOrder, record: &Record<'_>) {
         Record::Outcome(Outcome { transaction, committed }) => {
             println!("{order} {transaction} {}", if *committed { "committed" } else { "came to nothing" });
         }
+        Record::Definitions(own) => {
+            println!("{order} {}", own.definitions.text);
+            dump(order, &Record::Writes(own.writes));
+        }
+        Record::Large(own) => {
+            let (incarnation, number) = (own.incarnation, own.number);
+            println!("{order} {} bytes in file large-{incarnation}-{number}", own.length);
+        }
         _ => println!("{order} a record of another kind"),
     }
 }

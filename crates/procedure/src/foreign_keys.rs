@@ -7,7 +7,9 @@
 use crate::executor::require_value;
 use crate::query::Buffer;
 use crate::{DataAccess, Expression, Failure, Machine, ScanRange, SqlError};
-use catalog::{Arena, Catalog, Datum, ForeignKey, ReferenceAction, Table, TableId, successor, value_from_datum};
+use catalog::{
+    Arena, Catalog, Datum, ForeignKey, ReferenceAction, Table, TableId, successor, value_from_datum,
+};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -47,7 +49,12 @@ pub struct ForeignKeys {
 }
 
 impl Reference {
-    fn new(table: &Arc<Table>, key: &ForeignKey, parent: &Arc<Table>, defaults: &[Expression]) -> Option<Self> {
+    fn new(
+        table: &Arc<Table>,
+        key: &ForeignKey,
+        parent: &Arc<Table>,
+        defaults: &[Expression],
+    ) -> Option<Self> {
         let parent_index = parent.unique_index_of(&key.parent_columns)?;
         let parent_columns = parent.indexes[parent_index].columns.clone();
         let place = |column: &usize| key.parent_columns.iter().position(|own| own == column);
@@ -252,6 +259,21 @@ impl ForeignKeys {
     /// The foreign keys that reference a table.
     pub fn references_to(&self, table: TableId) -> &[Reference] {
         self.to.get(&table).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Visits the tables that are touched when rows of one are written.
+    pub(crate) fn for_each_table(&self, table: TableId, visit: &mut impl FnMut(&Arc<Table>)) {
+        let (mut seen, mut pending) = (vec![table], vec![table]);
+        while let Some(table) = pending.pop() {
+            self.references_of(table).iter().for_each(|reference| visit(&reference.parent));
+            for reference in self.references_to(table) {
+                visit(&reference.table);
+                if !seen.contains(&reference.table.id) {
+                    seen.push(reference.table.id);
+                    pending.push(reference.table.id);
+                }
+            }
+        }
     }
 
     /// Whether rows of a table are of interest to foreign keys.

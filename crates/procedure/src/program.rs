@@ -1,8 +1,8 @@
 //! Procedures and the statements they are made of.
 
-use crate::query::{Explained, OutputColumn};
+use crate::query::{Explained, OutputColumn, Plan};
 use crate::{Expression, Operation, OperationId, OperationKind, Register, Severity};
-use catalog::{ProcedureId, Type, Value};
+use catalog::{ProcedureId, Table, Type, Value};
 use std::sync::Arc;
 
 /// How a parameter passes values.
@@ -106,6 +106,28 @@ impl Procedure {
         lines
     }
 
+    /// Visits all tables that it may touch, those of procedures that it calls and of foreign keys among them.
+    pub fn for_each_table(&self, visit: &mut impl FnMut(&Arc<Table>)) {
+        for operation in &self.operations {
+            operation.tables().into_iter().for_each(&mut *visit);
+            match &operation.kind {
+                OperationKind::Insert { references, .. } => {
+                    references.iter().for_each(|reference| visit(&reference.parent));
+                }
+                OperationKind::Query(own) => own.query.plan.walk(&mut |node| {
+                    if let Plan::Call { procedure, .. } = node {
+                        procedure.for_each_table(visit);
+                    }
+                    if let Some((table, keys)) = node.foreign_keys() {
+                        keys.for_each_table(table.id, visit);
+                    }
+                }),
+                _ => {}
+            }
+        }
+        Statement::for_each_call(&self.body, &mut |procedure| procedure.for_each_table(visit));
+    }
+
     /// What a call returns: name, register and type of each column.
     pub fn outputs(&self) -> impl Iterator<Item = (&str, Register, Type)> {
         let parameters = self
@@ -137,6 +159,27 @@ pub struct Raise {
     pub detail: Option<Expression>,
     /// HINT.
     pub hint: Option<Expression>,
+}
+
+impl Statement {
+    /// Visits the procedures that statements call.
+    fn for_each_call(statements: &[Self], visit: &mut dyn FnMut(&Procedure)) {
+        for statement in statements {
+            match statement {
+                Self::Call { procedure, .. } => visit(procedure),
+                Self::If { then, otherwise, .. } => {
+                    Self::for_each_call(then, visit);
+                    Self::for_each_call(otherwise, visit);
+                }
+                Self::ForRange { body, .. }
+                | Self::ForEach { body, .. }
+                | Self::ForRows { body, .. }
+                | Self::While { body, .. }
+                | Self::Block { body, .. } => Self::for_each_call(body, visit),
+                _ => {}
+            }
+        }
+    }
 }
 
 /// One statement.

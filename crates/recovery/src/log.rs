@@ -6,10 +6,11 @@
 
 use crate::RecoveryError;
 use catalog::{CommitOrder, Reader};
-use logging::content::{self, Record, RecordKind};
+use logging::content::{self, LargeRecord, Record, RecordKind};
 use logging::disk::{SharedDisk, seen_from};
 use logging::{
     CorruptionKind, LogError, LogTail, LoggerLog, PepochFile, durable_up_to, read_device, read_ends,
+    read_large,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -24,11 +25,24 @@ struct Place {
     kind: RecordKind,
 }
 
+/// The log of records that lie in files of their own: their place is one of those.
+const LARGE: u32 = u32::MAX;
+
+/// A record that lies in a file of its own.
+#[derive(Debug)]
+struct Large {
+    kind: RecordKind,
+    body: Vec<u8>,
+}
+
 /// All logs of a database.
 #[derive(Debug)]
 pub struct LogContents {
     logs: Vec<LoggerLog>,
     places: Vec<Place>,
+    large: Vec<Large>,
+    /// Files of records that lie in files of their own, with the orders of those.
+    pub large_files: Vec<(PathBuf, CommitOrder)>,
     /// The cut of every incarnation.
     pub cuts: BTreeMap<u64, CommitOrder>,
     /// The greatest order that is mentioned anywhere.
@@ -66,6 +80,8 @@ pub fn load_logs(
     let mut contents = LogContents {
         logs: Vec::new(),
         places: Vec::new(),
+        large: Vec::new(),
+        large_files: Vec::new(),
         cuts: BTreeMap::new(),
         last: CommitOrder(0),
         discarded: 0,
@@ -82,7 +98,8 @@ pub fn load_logs(
         contents.logs.extend(device);
     }
     contents.find_cuts(pepoch, |incarnation| durable_in_companions(disk, folder, pepoch, incarnation))?;
-    let lasts = contents.index_records(from)?;
+    let first = folders.first().map(PathBuf::as_path).unwrap_or(folder);
+    let lasts = contents.index_records(from, |record| Ok(read_large(disk, first, record)?))?;
     contents.last = lasts.iter().copied().max().unwrap_or_default();
     let mut logs = contents.logs.iter().zip(lasts);
     for count in logs_of_device {
@@ -162,7 +179,11 @@ impl LogContents {
     }
 
     /// Finds the records that count; returns the greatest order that each log mentions.
-    fn index_records(&mut self, from: CommitOrder) -> Result<Vec<CommitOrder>, RecoveryError> {
+    fn index_records(
+        &mut self,
+        from: CommitOrder,
+        read_large: impl Fn(LargeRecord) -> Result<(PathBuf, Vec<u8>), RecoveryError>,
+    ) -> Result<Vec<CommitOrder>, RecoveryError> {
         let mut lasts = Vec::new();
         for (log_place, log) in self.logs.iter().enumerate() {
             let cut = self.cuts[&log.incarnation];
@@ -184,10 +205,26 @@ impl LogContents {
                     } else if order >= from || kind == RecordKind::Operation {
                         // An operation is logged before its transaction draws the order that it commits at.
                         let (log, batch) = (log_place as u32, batch_place as u32);
-                        self.kinds.insert(kind);
                         self.record_bytes += bytes as u64;
                         self.transactions += u64::from(is_a_commit(&record));
-                        self.places.push(Place { order, log, batch, offset: offset as u32, kind });
+                        let mut place = Place { order, log, batch, offset: offset as u32, kind };
+                        if let Record::Large(own) = record {
+                            let (file, body) = read_large(own)?;
+                            self.record_bytes += body.len() as u64;
+                            self.large_files.push((file, order));
+                            self.large.push(Large { kind: own.kind, body });
+                            (place.log, place.batch) = (LARGE, self.large.len() as u32 - 1);
+                            place.kind = own.kind;
+                        }
+                        // Such a transaction stands at two places: for its definitions, and for what it wrote under them.
+                        let kinds: &[RecordKind] = match place.kind {
+                            RecordKind::Definitions => &[RecordKind::Definition, RecordKind::Writes],
+                            ref one => std::slice::from_ref(one),
+                        };
+                        for kind in kinds {
+                            self.kinds.insert(*kind);
+                            self.places.push(Place { kind: *kind, ..place });
+                        }
                     }
                 }
             }
@@ -201,13 +238,18 @@ impl LogContents {
         let is_definition = |place: &&Place| place.kind == RecordKind::Definition;
         let mut definitions: Vec<_> = self.places.iter().filter(is_definition).map(|own| own.order).collect();
         if !by_device {
-            self.places.sort_unstable_by_key(|place| (place.order, place.log, place.batch, place.offset));
+            let is_later = |place: &Place| place.kind != RecordKind::Definition;
+            self.places.sort_unstable_by_key(|place| {
+                (place.order, is_later(place), place.log, place.batch, place.offset)
+            });
         } else if !definitions.is_empty() {
             definitions.sort_unstable();
             // How many definitions come before it; each of those is between two segments.
-            let segment = |place: &Place| 2 * definitions.partition_point(|order| *order < place.order);
-            self.places
-                .sort_by_key(|place| segment(place) + usize::from(place.kind == RecordKind::Definition));
+            let segment = |place: &Place| match place.kind {
+                RecordKind::Definition => 2 * definitions.partition_point(|order| *order < place.order) + 1,
+                _ => 2 * definitions.partition_point(|order| *order <= place.order),
+            };
+            self.places.sort_by_key(segment);
         }
     }
 
@@ -229,9 +271,27 @@ impl LogContents {
     /// The record at a place.
     pub fn record(&self, place: usize) -> (CommitOrder, content::Record<'_>) {
         let place = self.places[place];
-        let batch = &self.logs[place.log as usize].batches[place.batch as usize];
-        content::read_again(&mut Reader::new(&batch.records[place.offset as usize..]))
-            .expect("what was read once while it was indexed is read again")
+        let record = match place.log {
+            LARGE => {
+                let Large { kind, body } = &self.large[place.batch as usize];
+                content::read_as(*kind, &mut Reader::new(body))
+                    .expect("a checksum has shown that it is what was written")
+            }
+            log => {
+                let batch = &self.logs[log as usize].batches[place.batch as usize];
+                content::read_again(&mut Reader::new(&batch.records[place.offset as usize..]))
+                    .expect("what was read once while it was indexed is read again")
+                    .1
+            }
+        };
+        let record = match record {
+            Record::Definitions(own) if place.kind == RecordKind::Definition => {
+                Record::Definition(own.definitions)
+            }
+            Record::Definitions(own) => Record::Writes(own.writes),
+            other => other,
+        };
+        (place.order, record)
     }
 
     /// The order of the last record; the first of all orders when there is none.

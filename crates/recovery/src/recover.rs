@@ -158,6 +158,8 @@ pub struct Recovered {
     pub pepoch: PepochFile,
     /// Log files by device, with the greatest order that each may hold.
     pub log_files: Vec<Vec<(PathBuf, CommitOrder)>>,
+    /// Files of records that lie in files of their own, with the orders of those.
+    pub large_files: Vec<(PathBuf, CommitOrder)>,
     /// What the records were that were replayed.
     pub kinds: BTreeSet<RecordKind>,
     /// Of which moment the checkpoint was.
@@ -250,8 +252,18 @@ pub fn recover(
     tables.epochs.advance_to(Epoch(log.last.max(from).epoch().0 + 1));
     progress.begin(Stage::Done, 0);
     report.total_s = begun.elapsed().as_secs_f64();
-    let (log_files, kinds, undone) = (log.files, log.kinds, replayed.undone);
-    Ok(Recovered { schema, statements, tables, pepoch, log_files, kinds, consistency, undone, report })
+    Ok(Recovered {
+        schema,
+        statements,
+        tables,
+        pepoch,
+        log_files: log.files,
+        large_files: log.large_files,
+        kinds: log.kinds,
+        consistency,
+        undone: replayed.undone,
+        report,
+    })
 }
 
 /// Applies the definitions of a checkpoint.

@@ -13,8 +13,14 @@ use sql::{Effect, Schema};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use storage::{Slot, Worker};
+use std::time::{Duration, Instant};
+use storage::{Epochs, Slot, Worker};
 use transaction::{Applying, Tables};
+
+/// So long everybody else is kept from beginning, at a time, while open transactions are waited for.
+const ROUND: Duration = Duration::from_millis(20);
+/// After so long a change is given up.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// One version of all definitions.
 #[derive(Debug)]
@@ -68,38 +74,77 @@ impl Definitions {
         !self.changing.load(Ordering::SeqCst) && self.number.load(Ordering::SeqCst) == number
     }
 
+    /// Makes a new version while nobody else is active. `make` gives what it consists of, or nothing when there is no need. A
+    /// client that has a transaction open is waited for, for a while, and others go on meanwhile, now and then.
+    ///
+    /// # Errors
+    /// What `make` fails with; `55P03` when transactions stay open.
+    pub(crate) fn exclusively(
+        &self,
+        slot: Slot,
+        epochs: &Epochs,
+        make: impl FnOnce(&Arc<Version>) -> Result<Option<(Schema, Tables, Vec<String>)>, Error>,
+    ) -> Result<(), Error> {
+        let begun = Instant::now();
+        loop {
+            let mut current = self.lock();
+            self.changing.store(true, Ordering::SeqCst);
+            let round = Instant::now();
+            while !epochs.is_quiet(slot) && round.elapsed() < ROUND {
+                std::thread::yield_now();
+            }
+            if !epochs.is_quiet(slot) {
+                self.changing.store(false, Ordering::SeqCst);
+                drop(current);
+                if begun.elapsed() > PATIENCE {
+                    let error =
+                        SqlError::new("55P03", "definitions cannot change while transactions are open");
+                    let hint = "End the transactions that are idle, and try again.";
+                    return Err(error.with_hint(hint).into());
+                }
+                std::thread::sleep(ROUND);
+                continue;
+            }
+            let made = make(&current);
+            let result = made.map(|made| {
+                if let Some((schema, tables, statements)) = made {
+                    let number = current.number + 1;
+                    *current = Arc::new(Version::new(number, schema, tables, statements));
+                    self.number.store(number, Ordering::SeqCst);
+                }
+            });
+            self.changing.store(false, Ordering::SeqCst);
+            return result;
+        }
+    }
+
+    /// What a statement asks for; the current definitions say so.
+    pub(crate) fn effect_of(&self, statement: &str) -> Result<Effect, Error> {
+        Ok(self.current().schema.apply(statement)?.1)
+    }
+
     /// Applies a definition while nobody else is active. `worker` belongs to the session that asks; `log` writes the
-    /// statement's record once it can't fail any more. Returns the procedure to run when the statement is none.
+    /// statement's record once it can't fail any more.
     pub(crate) fn change(
         &self,
         statement: &StatementRecord<'_>,
         worker: &mut Worker,
         log: impl FnOnce(Slot) -> Result<(), LogError>,
-    ) -> Result<Option<Arc<Procedure>>, Error> {
-        let mut current = self.lock();
-        let (schema, effect) = current.schema.apply(statement.text)?;
-        if let Effect::Run(procedure) = effect {
-            return Ok(Some(procedure));
-        }
-        self.changing.store(true, Ordering::SeqCst);
-        while !worker.epochs().is_quiet(worker.slot()) {
-            std::thread::yield_now();
-        }
-        let mut tables = current.tables.clone();
-        worker.enter();
-        let how = Applying { timestamp_us: statement.timestamp_us, seed: statement.seed, is_new: true };
-        let applied = tables.apply(&effect, how, worker).map_err(Error::from);
-        worker.exit();
-        let logged = applied.and_then(|()| log(worker.slot()).map_err(Error::from));
-        if logged.is_ok() {
-            let number = current.number + 1;
+    ) -> Result<(), Error> {
+        let (slot, epochs) = (worker.slot(), self.current().tables.epochs.clone());
+        self.exclusively(slot, &epochs, |current| {
+            let (schema, effect) = current.schema.apply(statement.text)?;
+            let mut tables = current.tables.clone();
+            let how = Applying { timestamp_us: statement.timestamp_us, seed: statement.seed, is_new: true };
+            worker.enter();
+            let applied = tables.apply(&effect, how, worker).map_err(Error::from);
+            worker.exit();
+            applied?;
+            log(slot)?;
             let mut statements = current.statements.clone();
             statements.push(statement.text.into());
-            *current = Arc::new(Version::new(number, schema, tables, statements));
-            self.number.store(number, Ordering::SeqCst);
-        }
-        self.changing.store(false, Ordering::SeqCst);
-        logged.map(|()| None)
+            Ok(Some((schema, tables, statements)))
+        })
     }
 }
 

@@ -11,8 +11,8 @@ use crate::{Config, Error};
 use catalog::CommitOrder;
 use logging::content::{Images, InvalidContent, Stamp, seal};
 use logging::{
-    Commit, Content, Incarnation, Log, LogConfig, LogError, LogStart, LogStatistics, LoggerTag, Numbering,
-    PepochFile, Room, Sequencing,
+    Commit, Content, Incarnation, LargeRecords, Log, LogConfig, LogError, LogStart, LogStatistics, LoggerTag,
+    Numbering, PepochFile, Room, Sequencing,
 };
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -64,6 +64,7 @@ impl Recorded {
 pub(crate) struct RecordedLog {
     pub(crate) recorded: Recorded,
     pub(crate) log: Box<dyn Log>,
+    pub(crate) large: LargeRecords,
 }
 
 /// A data folder's pepoch file, as it was last written.
@@ -120,6 +121,7 @@ impl Logs {
         incarnation: u64,
         epochs: &Arc<Epochs>,
         own: Option<(Recorded, LogStart<'_>)>,
+        large_files: Vec<(PathBuf, CommitOrder)>,
     ) -> Result<Self, Error> {
         let mut logs = Self {
             logs: Vec::new(),
@@ -140,12 +142,16 @@ impl Logs {
                 retired: Vec::new(),
             };
             let log = logging::start(config.sequencing, start)?;
-            logs.logs.push(RecordedLog { recorded: Recorded::shadow(*content), log });
+            let device = shadow.join(SHADOW_DEVICE);
+            let large = LargeRecords::new(&config.disk, &device, incarnation, Vec::new())?;
+            logs.logs.push(RecordedLog { recorded: Recorded::shadow(*content), log, large });
             logs.shadows.push(shadow);
         }
         if let Some((recorded, start)) = own {
+            let first = start.folders.first().map(PathBuf::as_path).unwrap_or(folder);
+            let large = LargeRecords::new(&config.disk, first, incarnation, large_files)?;
             let log = logging::start(config.sequencing, start)?;
-            logs.logs.insert(0, RecordedLog { recorded, log });
+            logs.logs.insert(0, RecordedLog { recorded, log, large });
             logs.remember(config.sequencing, folder, pepoch);
         }
         Ok(logs)
@@ -201,6 +207,11 @@ impl Logs {
 
     pub(crate) fn at(&self, place: usize) -> &dyn Log {
         &*self.logs[place].log
+    }
+
+    /// The records of a log that no buffer holds.
+    pub(crate) fn large(&self, place: usize) -> &LargeRecords {
+        &self.logs[place].large
     }
 
     /// Up to which number everything is durable in all logs; `None` when nothing is logged.
@@ -339,17 +350,33 @@ impl Logs {
         self.logs.iter().try_for_each(|own| own.log.ended(worker))
     }
 
-    /// Appends the record of a definition to all logs, with a number above all earlier ones and below all later ones. Nobody
-    /// else is at work.
+    /// Appends the record of a definition to all logs, with a number above all earlier ones and below all later ones; `with` does
+    /// with that number what else the record stands for. Nobody else is at work.
     ///
     /// # Errors
     /// A log has failed.
     pub(crate) fn define(
         &self,
         worker: Slot,
-        record: &mut [u8],
         epochs: &Epochs,
+        record: Vec<u8>,
+        with: impl FnOnce(CommitOrder),
     ) -> (CommitOrder, Result<(), LogError>) {
+        let large = self.logs.iter().map(|own| {
+            let mut record = record.clone();
+            let fits = own.log.check_size(record.len()).is_ok();
+            Ok(if fits {
+                (record, None)
+            } else {
+                let file = own.large.put(&mut record)?;
+                (record, Some(file))
+            })
+        });
+        let records: Result<Vec<_>, LogError> = large.collect();
+        let records = match records {
+            Ok(records) => records,
+            Err(error) => return (epochs.next_order(), Err(error)),
+        };
         epochs.advance_from(epochs.current());
         epochs.begin_commit(worker);
         let order = match self.numbering {
@@ -359,8 +386,13 @@ impl Logs {
             }
         };
         self.defined.fetch_max(order.0, Ordering::Relaxed);
-        seal(order, record);
-        let appended = self.logs.iter().try_for_each(|own| own.log.append(worker, record, order));
+        with(order);
+        let mut logs = self.logs.iter().zip(records);
+        let appended = logs.try_for_each(|(own, (mut record, file))| {
+            seal(order, &mut record);
+            file.into_iter().for_each(|file| own.large.keep(file, order));
+            own.log.append(worker, &record, order)
+        });
         epochs.end_commit(worker);
         epochs.advance_from(epochs.current());
         (order, appended.and_then(|()| self.ended(worker)))
@@ -376,7 +408,10 @@ impl Logs {
     /// # Errors
     /// A device fails.
     pub(crate) fn release_before(&self, bound: CommitOrder) -> Result<(), LogError> {
-        self.logs.iter().try_for_each(|own| own.log.release_before(bound))
+        self.logs.iter().try_for_each(|own| {
+            own.log.release_before(bound)?;
+            own.large.release_before(bound)
+        })
     }
 
     /// What was written since the database was opened, by log.

@@ -59,7 +59,8 @@ pub(crate) fn start_logs(
     let retired = recovered.log_files.clone();
     let start = LogStart { config: &log, folders: devices, disk, incarnation, epochs, retired };
     let own = (config.content != Content::Off).then_some((recorded, start));
-    let logs = Logs::start(config, (folder, &recovered.pepoch), incarnation, epochs, own)?;
+    let large_files = recovered.large_files.clone();
+    let logs = Logs::start(config, (folder, &recovered.pepoch), incarnation, epochs, own, large_files)?;
     for device in devices {
         disk.create_folder(device).map_err(|error| LogError::io("create", device, error))?;
     }

@@ -1,8 +1,10 @@
 //! A session: runs calls, one at a time, and acknowledges them.
 
+mod staged;
 mod statements;
 
 pub(crate) use statements::NAMELESS;
+use statements::serialization_failure;
 pub use statements::{Completion, Prepared, TransactionState};
 
 use crate::Error;
@@ -15,7 +17,7 @@ use catalog::{Arena, Datum, Type, Value, datum_from_value, encode_value, now_us,
 use logging::Commit;
 use logging::content::{CallRecord, StatementRecord};
 use procedure::{Call, Failure, Machine, Procedure, RowSink, SqlError, execute};
-use sql::Schema;
+use sql::{Effect, Schema};
 use std::collections::HashMap;
 use std::ops::Index;
 use std::sync::atomic::Ordering;
@@ -317,14 +319,18 @@ impl Session {
         let inner = Arc::clone(&self.inner);
         let epochs = Arc::clone(&self.version.tables.epochs);
         let mut drawn = epochs.next_order();
-        let run = {
-            // Nobody opens a snapshot while definitions change.
-            let _alone = inner.maintenance.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            inner.definitions.change(&asked, self.occ.worker(), |slot| {
-                let (order, logged) = inner.logs.define(slot, &mut record, &epochs);
-                drawn = order;
-                logged
-            })?
+        let run = match inner.definitions.effect_of(statement)? {
+            Effect::Run(procedure) => Some(procedure),
+            _ => {
+                // Nobody opens a snapshot while definitions change.
+                let _alone = inner.maintenance.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                inner.definitions.change(&asked, self.occ.worker(), |slot| {
+                    let (order, logged) = inner.logs.define(slot, &epochs, record, |_| {});
+                    drawn = order;
+                    logged
+                })?;
+                None
+            }
         };
         self.refresh();
         match run {
@@ -347,11 +353,15 @@ impl Session {
     }
 
     fn refresh(&mut self) {
-        self.version = self.inner.definitions.current();
-        self.known = Known::new(&self.version);
-        self.occ.set_tables(self.version.tables.clone());
+        self.enter_version(self.inner.definitions.current());
         let sequences = Source::new(Arc::clone(&self.inner), self.version.tables.clone());
         self.machine.count_by(Arc::new(sequences));
+    }
+
+    fn enter_version(&mut self, version: Arc<Version>) {
+        self.version = version;
+        self.known = Known::new(&self.version);
+        self.occ.set_tables(self.version.tables.clone());
     }
 
     /// Begins a transaction under the current definitions.

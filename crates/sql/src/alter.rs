@@ -117,9 +117,7 @@ impl Schema {
     /// Others that reference the table go on to mean the columns that they meant.
     fn move_references(&mut self, old: &Table, new: &mut NewTable, origins: &[Origin]) {
         let place_of = |column: &usize| {
-            let is_it = |origin: &Origin| {
-                matches!(origin, Origin::Old(own) | Origin::Converted(own, _) if own == column)
-            };
+            let is_it = |origin: &Origin| matches!(origin, Origin::Old(own) | Origin::Converted(own, _) if own == column);
             origins.iter().position(is_it).unwrap_or(*column)
         };
         for key in new.foreign_keys.iter_mut().filter(|key| key.parent == old.name) {
@@ -187,8 +185,11 @@ impl Schema {
                                     "column \"{}\" cannot be cast automatically to type {ty}",
                                     column.name
                                 );
-                                let hint = format!("You might need to specify \"USING {}::{ty}\".", column.name);
-                                return Err(binder.error(node, SqlError::new("42804", message).with_hint(hint)));
+                                let hint =
+                                    format!("You might need to specify \"USING {}::{ty}\".", column.name);
+                                return Err(
+                                    binder.error(node, SqlError::new("42804", message).with_hint(hint))
+                                );
                             }
                             binder.coerce(Typed::Known(register, from), ty, false, node)?
                         }
@@ -281,12 +282,7 @@ impl Alteration<'_> {
             Action::DropConstraint(drop) => {
                 let name = self.builder.binder.part(drop.constraint_name_ref(), node)?;
                 let name = name.path_ref().map(|path| object_name(&path)).unwrap_or_default();
-                self.drop_constraint(
-                    &name,
-                    (cascades, drop.if_exists().is_some()),
-                    drops_references,
-                    node,
-                )
+                self.drop_constraint(&name, (cascades, drop.if_exists().is_some()), drops_references, node)
             }
             Action::RenameColumn(rename) => {
                 let place = self.column(rename.column_name_ref(), node)?;
@@ -309,7 +305,8 @@ impl Alteration<'_> {
                         return Err(self.builder.binder.error(node, error.with_hint(hint)));
                     }
                     None => {
-                        let message = format!("constraint \"{old}\" for table \"{}\" does not exist", table.name);
+                        let message =
+                            format!("constraint \"{old}\" for table \"{}\" does not exist", table.name);
                         return self.error(node, "42704", message);
                     }
                 }
@@ -330,8 +327,7 @@ impl Alteration<'_> {
                     return self.error(node, "3F000", format!("schema \"{schema}\" does not exist"));
                 }
                 let name = self.builder.short_name().to_owned();
-                self.builder.table.name =
-                    if schema == "public" { name } else { format!("{schema}.{name}") };
+                self.builder.table.name = if schema == "public" { name } else { format!("{schema}.{name}") };
                 Ok(())
             }
             Action::OwnerTo(_)
@@ -411,7 +407,8 @@ impl Alteration<'_> {
             table.checks.remove(place);
         } else if let Some(place) = table.foreign_keys.iter().position(|key| key.name == name) {
             table.foreign_keys.remove(place);
-        } else if let Some(place) = table.indexes.iter().position(|own| own.is_constraint && own.name == name) {
+        } else if let Some(place) = table.indexes.iter().position(|own| own.is_constraint && own.name == name)
+        {
             return self.drop_index_of_constraint(place, cascades, drops_references, node);
         } else if !if_exists {
             let message = format!("constraint \"{name}\" of relation \"{}\" does not exist", table.name);
@@ -428,7 +425,8 @@ impl Alteration<'_> {
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
         let name = self.builder.table.columns[place].name.clone();
-        while let Some(index) = self.builder.table.indexes.iter().position(|own| own.columns.contains(&place)) {
+        while let Some(index) = self.builder.table.indexes.iter().position(|own| own.columns.contains(&place))
+        {
             self.drop_index_of_constraint(index, cascades, drops_references, node)?;
         }
         let table = &mut self.builder.table;
@@ -531,9 +529,9 @@ fn names_in(text: &str) -> Vec<(std::ops::Range<usize>, String)> {
     let names = source.file.syntax().descendants().filter_map(ast::NameRef::cast);
     let is_called = |name: &ast::NameRef| {
         let parent = name.syntax().parent();
-        parent.and_then(ast::CallExpr::cast).is_some_and(|call| {
-            matches!(call.expr(), Some(ast::Expr::NameRef(own)) if own.syntax() == name.syntax())
-        })
+        parent.and_then(ast::CallExpr::cast).is_some_and(
+            |call| matches!(call.expr(), Some(ast::Expr::NameRef(own)) if own.syntax() == name.syntax()),
+        )
     };
     let names = names.filter(|name| !is_called(name));
     let place = |name: ast::NameRef| {

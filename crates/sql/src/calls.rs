@@ -155,7 +155,10 @@ impl Binder<'_> {
                         let number = self.coerce(arguments.remove(0), T::BigInt.into(), false, node)?;
                         let called = arguments.pop();
                         let called = called.unwrap_or_else(|| {
-                            Typed::Known(Expression::Constant(catalog::Datum::boolean(true)), T::Boolean.into())
+                            Typed::Known(
+                                Expression::Constant(catalog::Datum::boolean(true)),
+                                T::Boolean.into(),
+                            )
                         });
                         vec![number, self.coerce(called, T::Boolean.into(), false, node)?]
                     }

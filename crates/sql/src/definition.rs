@@ -3,11 +3,12 @@
 use crate::binder::{Binder, RowScope};
 use crate::error::StatementError;
 use crate::schema::Schema;
-use crate::source::Source;
 use crate::sequence::{sequence_of, sequence_options, sequence_table};
+use crate::source::Source;
 use crate::types::{made_name, object_name};
 use catalog::{
-    Column, ForeignKey, Identity, NewIndex, NewTable, ReferenceAction, ScalarType, Sequence, Table, TableId, Type,
+    Column, ForeignKey, Identity, NewIndex, NewTable, ReferenceAction, ScalarType, Sequence, Table, TableId,
+    Type,
 };
 use procedure::SqlError;
 use squawk_syntax::SyntaxNode;
@@ -239,7 +240,10 @@ impl<'a> TableBuilder<'a> {
         Ok(())
     }
 
-    pub(crate) fn table_constraint(&mut self, constraint: &ast::TableConstraint) -> Result<(), StatementError> {
+    pub(crate) fn table_constraint(
+        &mut self,
+        constraint: &ast::TableConstraint,
+    ) -> Result<(), StatementError> {
         let node = constraint.syntax();
         match constraint {
             ast::TableConstraint::PrimaryKeyConstraint(key) => {
@@ -501,7 +505,8 @@ impl<'a> TableBuilder<'a> {
                 None if parent.hidden_key => Vec::new(),
                 None => parent.primary().columns.clone(),
             };
-            let refused = |code: &str, message: String| Err(self.binder.error(&at, SqlError::new(code, message)));
+            let refused =
+                |code: &str, message: String| Err(self.binder.error(&at, SqlError::new(code, message)));
             if key.parent_columns.is_empty() {
                 let message = format!("there is no primary key for referenced table \"{}\"", parent.name);
                 return refused("42704", message);

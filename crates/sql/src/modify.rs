@@ -28,7 +28,7 @@ pub(crate) fn is_simple_write(statement: &ast::Stmt, schema: &Schema) -> bool {
                     values.tail_clauses().next().is_none() && plain(values.syntax())
                 }
                 Some(ast::InsertSource::SelectVariant(ast::SelectVariant::Select(select))) => {
-                    is_simple(select, |name| schema.catalog().table(name).is_ok())
+                    is_simple(select, schema)
                 }
                 _ => false,
             };
@@ -198,7 +198,11 @@ impl Binder<'_> {
             values: complete,
             registers,
             checks: checks?,
-            references: self.schema.foreign_keys().map(|own| own.references_of(table.id).to_vec()).unwrap_or_default(),
+            references: self
+                .schema
+                .foreign_keys()
+                .map(|own| own.references_of(table.id).to_vec())
+                .unwrap_or_default(),
             returning: returning?,
         };
         let operation = self.operation(kind, node);

@@ -75,7 +75,7 @@ impl Binder<'_> {
     /// Binds any query of a procedure.
     pub(crate) fn bind_rows_of(&mut self, query: &ast::SelectVariant) -> Result<BoundSelect, StatementError> {
         if let ast::SelectVariant::Select(select) = query
-            && is_simple(select, |name| self.schema.catalog().table(name).is_ok())
+            && is_simple(select, self.schema)
         {
             return self.bind_select(select);
         }

@@ -51,7 +51,8 @@ fn listed(statement: &ast::Stmt) -> Vec<(String, SyntaxNode)> {
         ast::Stmt::DropIndex(own) => own.index_refs().map(|name| name.path_ref()).collect(),
         ast::Stmt::DropView(own) => own.view_refs().map(|name| name.path_ref()).collect(),
         ast::Stmt::DropSchema(own) => {
-            let named = |name: ast::SchemaRef| (ast::normalize_name_node(name.syntax()), name.syntax().clone());
+            let named =
+                |name: ast::SchemaRef| (ast::normalize_name_node(name.syntax()), name.syntax().clone());
             return own.schema_refs().map(named).collect();
         }
         _ => Vec::new(),
@@ -111,10 +112,10 @@ impl Schema {
                     let views = self.views.keys().filter(|own| own.starts_with(&prefix));
                     let views: Vec<_> = views.cloned().collect();
                     if !cascades && !(own.is_empty() && views.is_empty()) {
-                        let message =
-                            format!("cannot drop schema {name} because other objects depend on it");
+                        let message = format!("cannot drop schema {name} because other objects depend on it");
                         let error = SqlError::new("2BP01", message);
-                        let error = error.with_hint("Use DROP ... CASCADE to drop the dependent objects too.");
+                        let error =
+                            error.with_hint("Use DROP ... CASCADE to drop the dependent objects too.");
                         return Err(source.error_at(at.text_range().start().into(), error));
                     }
                     tables.extend(own.drain(..));
@@ -164,7 +165,8 @@ impl Schema {
                 let mut changed =
                     Table::clone(self.catalog.table(&other).map_err(|e| refused(source, node, &e))?);
                 changed.foreign_keys.retain(|own| own.name != key);
-                let changed = self.catalog.redefine(&other, changed).map_err(|e| refused(source, node, &e))?;
+                let changed =
+                    self.catalog.redefine(&other, changed).map_err(|e| refused(source, node, &e))?;
                 effects.push(Effect::Redefine(changed));
             }
             let user = self.catalog.tables().find(|own| {
@@ -172,7 +174,8 @@ impl Schema {
                 !names.contains(&own.name) && own.columns.iter().any(|c| c.default.as_ref().is_some_and(uses))
             });
             if let Some(user) = user {
-                let message = format!("cannot drop sequence {name}: a default of table {} uses it", user.name);
+                let message =
+                    format!("cannot drop sequence {name}: a default of table {} uses it", user.name);
                 return Err(at(SqlError::new("2BP01", message)));
             }
         }
@@ -209,7 +212,10 @@ impl Schema {
             let Some((user, key)) = users.find(|(_, key)| is_meant(&key.parent_columns)) else {
                 return Ok(());
             };
-            format!("cannot drop index {}: constraint {} on table {} needs it", index.name, key.name, user.name)
+            format!(
+                "cannot drop index {}: constraint {} on table {} needs it",
+                index.name, key.name, user.name
+            )
         };
         Err(source.error_at(at.text_range().start().into(), SqlError::new("2BP01", message)))
     }
@@ -240,11 +246,12 @@ impl Schema {
                 break;
             };
             if !cascades {
-                let error = SqlError::new("0A000", "cannot truncate a table referenced in a foreign key constraint")
-                    .with_detail(format!("Table \"{user}\" references \"{name}\"."))
-                    .with_hint(format!(
-                        "Truncate table \"{user}\" at the same time, or use TRUNCATE ... CASCADE."
-                    ));
+                let error =
+                    SqlError::new("0A000", "cannot truncate a table referenced in a foreign key constraint")
+                        .with_detail(format!("Table \"{user}\" references \"{name}\"."))
+                        .with_hint(format!(
+                            "Truncate table \"{user}\" at the same time, or use TRUNCATE ... CASCADE."
+                        ));
                 return Err(source.error_at(node.text_range().start().into(), error));
             }
             names.insert(user);
@@ -261,7 +268,8 @@ impl Schema {
         for name in names {
             let old = self.catalog.table(&name).map_err(|error| refused(source, node, &error))?;
             let (old, new) = (Arc::clone(old), NewTable::from(&**old));
-            let new = self.catalog.replace_table(&name, new).map_err(|error| refused(source, node, &error))?;
+            let new =
+                self.catalog.replace_table(&name, new).map_err(|error| refused(source, node, &error))?;
             effects.extend([Effect::DropTable(old), Effect::CreateTable(new)]);
         }
         self.recompile(source, node)?;

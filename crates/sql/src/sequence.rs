@@ -13,7 +13,8 @@ use squawk_syntax::ast::{self, AstNode};
 /// The table of a sequence.
 pub(crate) fn sequence_table(name: String, sequence: Sequence) -> NewTable {
     let column = |name: &str, ty| Column { name: name.into(), ty, ..Column::default() };
-    let key = NewIndex { name: format!("{name}.(row)"), columns: vec![2], unique: true, is_constraint: false };
+    let key =
+        NewIndex { name: format!("{name}.(row)"), columns: vec![2], unique: true, is_constraint: false };
     NewTable {
         name,
         columns: vec![
@@ -38,7 +39,11 @@ pub(crate) fn sequence_of(ty: ScalarType) -> Sequence {
     Sequence { ty, start: 1, increment: 1, least: 1, greatest, cycles: false, owner: None }
 }
 
-fn number(binder: &Binder<'_>, expression: Option<ast::Expr>, node: &SyntaxNode) -> Result<i64, StatementError> {
+fn number(
+    binder: &Binder<'_>,
+    expression: Option<ast::Expr>,
+    node: &SyntaxNode,
+) -> Result<i64, StatementError> {
     let expression = binder.part(expression, node)?;
     let text: String = binder.source.text_of(expression.syntax()).split_whitespace().collect();
     text.parse().map_err(|_| binder.syntax(expression.syntax(), "an option of a sequence is a whole number"))
@@ -68,7 +73,9 @@ pub(crate) fn sequence_options(
     let (mut least, mut greatest, mut start) = (None, None, None);
     for option in options {
         match option {
-            ast::SequenceOption::OptionIncrement(own) => sequence.increment = number(binder, own.expr(), node)?,
+            ast::SequenceOption::OptionIncrement(own) => {
+                sequence.increment = number(binder, own.expr(), node)?
+            }
             ast::SequenceOption::OptionMinValue(own) => least = Some(number(binder, own.expr(), node)?),
             ast::SequenceOption::OptionMaxValue(own) => greatest = Some(number(binder, own.expr(), node)?),
             ast::SequenceOption::OptionStart(own) => start = Some(number(binder, own.expr(), node)?),
@@ -94,7 +101,8 @@ pub(crate) fn sequence_options(
     sequence.greatest = greatest.unwrap_or(sequence.greatest);
     let first = if sequence.increment < 0 { sequence.greatest } else { sequence.least };
     sequence.start = start.unwrap_or(first);
-    if sequence.least >= sequence.greatest || !(sequence.least..=sequence.greatest).contains(&sequence.start) {
+    if sequence.least >= sequence.greatest || !(sequence.least..=sequence.greatest).contains(&sequence.start)
+    {
         let message = format!(
             "START value ({}) must lie between MINVALUE ({}) and MAXVALUE ({})",
             sequence.start, sequence.least, sequence.greatest

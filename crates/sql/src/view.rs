@@ -34,8 +34,12 @@ impl Schema {
         let name = made_name(&binder, &path)?;
         let query = binder.part(create.query(), node)?;
         let columns = binder.bind_query(|binder| binder.bind_variant(&query))?.columns;
-        let names: Vec<String> =
-            create.column_list().into_iter().flat_map(|list| list.column_names()).map(|own| own.text()).collect();
+        let names: Vec<String> = create
+            .column_list()
+            .into_iter()
+            .flat_map(|list| list.column_names())
+            .map(|own| own.text())
+            .collect();
         let mut all: Vec<&str> = names.iter().map(String::as_str).collect();
         all.extend(columns.iter().skip(names.len()).map(|column| column.name.as_str()));
         if names.len() > columns.len() {

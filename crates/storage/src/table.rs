@@ -212,7 +212,11 @@ impl TableStore {
     ///
     /// # Errors
     /// Out of memory; two rows with one key, where it is unique.
-    pub fn fill_new(&self, place: usize, worker: &mut Worker) -> Result<Result<(), DuplicateKey>, OutOfMemory> {
+    pub fn fill_new(
+        &self,
+        place: usize,
+        worker: &mut Worker,
+    ) -> Result<Result<(), DuplicateKey>, OutOfMemory> {
         self.fill(place..place + 1, (&[], None), worker)?;
         let mut cursor = Cursor::default();
         let (mut arena, mut key, mut previous) = (Arena::default(), Vec::new(), Vec::new());

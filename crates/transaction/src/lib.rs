@@ -10,4 +10,4 @@ mod garbage;
 mod tables;
 
 pub use concurrency::{CommitLog, Committed, Described, Description, Expectations, Observed, Occ, Writing};
-pub use tables::{Applying, Tables};
+pub use tables::{Applying, Counters, Tables};

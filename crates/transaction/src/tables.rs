@@ -1,6 +1,9 @@
 //! All tables in memory, by number, with what is common to them.
 
+mod counters;
 mod rebuild;
+
+pub use counters::Counters;
 
 use crate::access_numbers::{AccessNumbers, Readable};
 use crate::garbage::Garbage;
@@ -132,11 +135,7 @@ impl Tables {
 
     /// Adds a table's data, or replaces it.
     pub fn set(&mut self, store: TableStore) {
-        let place = store.definition().id.0 as usize;
-        if self.stores.len() <= place {
-            self.stores.resize(place + 1, None);
-        }
-        self.stores[place] = Some(Arc::new(store));
+        self.share(&Arc::new(store));
     }
 
     /// Takes a dead record out of all indexes of its table. Whoever has read that it is absent has then read the absence of
@@ -148,6 +147,15 @@ impl Tables {
             numbers.raise_read(Readable::Absence(store.definition().id), readers);
         }
         store.unlink(record, arena, worker);
+    }
+
+    /// Adds a table's data that others have, too.
+    pub fn share(&mut self, store: &Arc<TableStore>) {
+        let place = store.definition().id.0 as usize;
+        if self.stores.len() <= place {
+            self.stores.resize(place + 1, None);
+        }
+        self.stores[place] = Some(Arc::clone(store));
     }
 
     /// Forgets a table's data.

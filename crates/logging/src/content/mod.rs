@@ -5,11 +5,14 @@
 //! kind. This is the only description of that layout.
 
 mod command;
+mod definitions;
 mod operations;
 mod slots;
 mod writes;
 
 pub use command::{CallRecord, StatementRecord};
+pub(crate) use definitions::take_body;
+pub use definitions::{DefinitionsRecord, LargeRecord};
 pub use operations::{Operation, OperationsBuilder, Outcome, Side};
 pub use slots::{SlotWrite, SlotsBuilder, SlotsRecord};
 pub use writes::{Write, WritesBuilder, WritesRecord};
@@ -93,9 +96,9 @@ impl Content {
         match kind {
             // What logs nothing adds nothing that would not fit.
             _ if self == Self::Off => true,
-            RecordKind::Definition => true,
+            RecordKind::Definition | RecordKind::Large => true,
             RecordKind::Call | RecordKind::Statement => matches!(self, Self::Command | Self::Adaptive),
-            RecordKind::Writes => !matches!(self, Self::Physical),
+            RecordKind::Writes | RecordKind::Definitions => !matches!(self, Self::Physical),
             RecordKind::Slots => self == Self::Physical,
             RecordKind::Operation | RecordKind::Outcome => self == Self::Physiological,
         }
@@ -125,6 +128,7 @@ impl fmt::Display for Content {
 const LENGTH_BYTES: usize = 4;
 const CHECKED_FROM: usize = 8;
 const ORDER_AT: usize = 9;
+const BODY_FROM: usize = 17;
 
 /// What a record is, by the byte that says so.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -144,10 +148,14 @@ pub enum RecordKind {
     Operation = 6,
     /// The fate of a transaction whose operations are logged.
     Outcome = 7,
+    /// Definitions, and what the same transaction wrote.
+    Definitions = 8,
+    /// A record that lies in a file of its own.
+    Large = 9,
 }
 
 impl RecordKind {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 9] = [
         Self::Call,
         Self::Statement,
         Self::Writes,
@@ -155,6 +163,8 @@ impl RecordKind {
         Self::Slots,
         Self::Operation,
         Self::Outcome,
+        Self::Definitions,
+        Self::Large,
     ];
 
     fn of(byte: u8) -> Result<Self, DecodeError> {
@@ -180,6 +190,10 @@ pub enum Record<'a> {
     Operation(Operation<'a>),
     /// The fate of a transaction whose operations are logged.
     Outcome(Outcome),
+    /// Definitions, and what the same transaction wrote.
+    Definitions(DefinitionsRecord<'a>),
+    /// A record that lies in a file of its own.
+    Large(LargeRecord),
 }
 
 /// A record that counts alone has this bit in its order.
@@ -266,7 +280,15 @@ fn read_body<'a>(reader: &mut Reader<'a>) -> Result<(Stamp, RecordKind, Record<'
     let [kind] = reader.array()?;
     let stamp = Stamp::of(u64::from_le_bytes(reader.array()?));
     let kind = RecordKind::of(kind)?;
-    let record = match kind {
+    Ok((stamp, kind, read_as(kind, reader)?))
+}
+
+/// Reads what stands behind a record's number.
+///
+/// # Errors
+/// Bytes that are no such record.
+pub fn read_as<'a>(kind: RecordKind, reader: &mut Reader<'a>) -> Result<Record<'a>, DecodeError> {
+    Ok(match kind {
         RecordKind::Call => Record::Call(CallRecord::read(reader)?),
         RecordKind::Statement => Record::Statement(StatementRecord::read(reader)?),
         RecordKind::Writes => Record::Writes(WritesRecord::read(reader)?),
@@ -274,6 +296,7 @@ fn read_body<'a>(reader: &mut Reader<'a>) -> Result<(Stamp, RecordKind, Record<'
         RecordKind::Slots => Record::Slots(SlotsRecord::read(reader)?),
         RecordKind::Operation => Record::Operation(Operation::read(reader)?),
         RecordKind::Outcome => Record::Outcome(Outcome::read(reader)?),
-    };
-    Ok((stamp, kind, record))
+        RecordKind::Definitions => Record::Definitions(DefinitionsRecord::read(reader)?),
+        RecordKind::Large => Record::Large(LargeRecord::read(reader)?),
+    })
 }

@@ -496,6 +496,17 @@ impl Plan {
         }
     }
 
+    /// The table that this node writes, where foreign keys want to know of it.
+    pub fn foreign_keys(&self) -> Option<(&Arc<Table>, &ForeignKeys)> {
+        let (table, keys) = match self {
+            Self::Insert(Insert { table, keys, .. })
+            | Self::Update(Update { table, keys, .. })
+            | Self::Delete(Delete { table, keys, .. }) => (table, keys),
+            _ => return None,
+        };
+        keys.as_deref().map(|keys| (table, keys))
+    }
+
     /// Whether it writes anything.
     pub fn writes(&self) -> bool {
         let mut writes = false;

@@ -2,7 +2,7 @@
 //! Paper: PACMAN §2.3 (CLR); command logging §III. The reference for every other method.
 
 use super::values::ValueWriter;
-use super::{define, diverged, undefined, unknown_record, writes_diverged};
+use super::{define, definitions_of, diverged, undefined, unknown_record, writes_diverged};
 use crate::{LogContents, Progress, RecoveryError, Stage};
 use catalog::{CommitOrder, Datum, Epoch, ProcedureId, Reader, decode_value};
 use logging::content::{CallRecord, Record, StatementRecord, WritesRecord};
@@ -112,6 +112,17 @@ impl Replay<'_> {
     }
 
     fn statement(&mut self, order: CommitOrder, record: &StatementRecord<'_>) -> Result<(), RecoveryError> {
+        for text in definitions_of(record)? {
+            self.one_statement(order, &StatementRecord { text: &text, ..*record })?;
+        }
+        Ok(())
+    }
+
+    fn one_statement(
+        &mut self,
+        order: CommitOrder,
+        record: &StatementRecord<'_>,
+    ) -> Result<(), RecoveryError> {
         let (schema, effect) = self.schema.apply(record.text).map_err(RecoveryError::Definition)?;
         if let Effect::Run(procedure) = effect {
             self.machine.reset(record.timestamp_us, record.seed);

@@ -79,9 +79,9 @@ impl Method {
     /// Whether it replays a kind of record.
     fn replays(self, kind: RecordKind) -> bool {
         match kind {
-            RecordKind::Definition => true,
+            RecordKind::Definition | RecordKind::Large => true,
             RecordKind::Call | RecordKind::Statement => matches!(self, Self::Clr | Self::ClrP),
-            RecordKind::Writes => self != Self::Plr,
+            RecordKind::Writes | RecordKind::Definitions => self != Self::Plr,
             RecordKind::Slots => self == Self::Plr,
             RecordKind::Operation | RecordKind::Outcome => self == Self::Aries,
         }
@@ -278,6 +278,14 @@ fn unfit(order: CommitOrder) -> RecoveryError {
 fn writes_diverged(order: CommitOrder, error: &dyn fmt::Display) -> RecoveryError {
     let what = "a transaction logged by value".into();
     RecoveryError::Diverged { order, what, error: error.to_string() }
+}
+
+/// The statements of a record of definitions.
+fn definitions_of<'a>(
+    record: &StatementRecord<'a>,
+) -> Result<impl Iterator<Item = String> + use<'a>, RecoveryError> {
+    let statements = Schema::split(record.text).map_err(RecoveryError::Definition)?;
+    Ok(statements.into_iter().map(|(text, ..)| text))
 }
 
 /// Changes tables as a definition says.

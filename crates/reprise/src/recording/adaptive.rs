@@ -87,6 +87,10 @@ impl Recorder for AdaptiveRecorder {
         self.command.prepare(&Ran { by_value, ..*ran })
     }
 
+    fn prepared<'a>(&'a mut self, asked: &'a mut Vec<u8>) -> Option<&'a mut Vec<u8>> {
+        self.command.prepared(asked)
+    }
+
     fn committed<'a>(&'a mut self, stamp: Stamp, asked: &'a mut Vec<u8>) -> &'a [u8] {
         self.unpublished_ns += self.replay_ns;
         self.since_published += 1;

@@ -31,6 +31,10 @@ impl Recorder for ColumnsRecorder {
         record.len()
     }
 
+    fn prepared<'a>(&'a mut self, _asked: &'a mut Vec<u8>) -> Option<&'a mut Vec<u8>> {
+        Some(&mut self.record)
+    }
+
     fn bytes(&self) -> usize {
         self.record.len()
     }

@@ -21,6 +21,10 @@ impl Recorder for CommandRecorder {
         if ran.by_value { self.columns.prepare(ran) } else { ran.asked.len() }
     }
 
+    fn prepared<'a>(&'a mut self, asked: &'a mut Vec<u8>) -> Option<&'a mut Vec<u8>> {
+        if self.by_value { self.columns.prepared(asked) } else { Some(asked) }
+    }
+
     #[inline]
     fn committed<'a>(&'a mut self, stamp: Stamp, asked: &'a mut Vec<u8>) -> &'a [u8] {
         if self.by_value {

@@ -17,7 +17,7 @@ use catalog::{CommitOrder, RowChange, Table};
 use columns::ColumnsRecorder;
 use command::CommandRecorder;
 use logging::content::{Images, Stamp};
-use logging::{Commit, Content, LogError, LoggerTag, Numbering, Room};
+use logging::{Commit, Content, LargeFile, LogError, LoggerTag, Numbering, Room};
 use operations::OperationsRecorder;
 use procedure::{Procedure, WitnessRecorder};
 use rows::RowsRecorder;
@@ -69,6 +69,11 @@ pub(crate) trait Recorder: Send {
 
     /// A transaction has run. Returns the bytes of its record, as far as it is known.
     fn prepare(&mut self, ran: &Ran<'_>) -> usize;
+
+    /// The record of the transaction that has run, where all of it is known but its number.
+    fn prepared<'a>(&'a mut self, _asked: &'a mut Vec<u8>) -> Option<&'a mut Vec<u8>> {
+        None
+    }
 
     /// Most bytes of the records of so many rows, of so many words together.
     fn most_bytes(&self, _rows: usize, _words: usize) -> usize {
@@ -138,7 +143,15 @@ pub(crate) struct Recording {
     rooms: Vec<Room>,
     /// What records take that come with their numbers: more than most of late.
     usual_bytes: usize,
+    /// Files of large records of the transaction in hand, by log.
+    large: Vec<(usize, LargeFile)>,
     result: Result<(), LogError>,
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        self.forget_large();
+    }
 }
 
 impl Recording {
@@ -161,6 +174,7 @@ impl Recording {
             stamp: None,
             rooms: Vec::new(),
             usual_bytes: 0,
+            large: Vec::new(),
             result: Ok(()),
         }
     }
@@ -189,10 +203,17 @@ impl Recording {
         self.witnesses.append_to(&mut self.asked);
         let execution = self.begun.map(|begun| begun.elapsed());
         let by_value = self.by_value || procedure.by_value;
-        let ran = Ran { procedure, execution, asked: &self.asked, by_value, occ };
-        for (place, own) in self.recorders.iter_mut().enumerate() {
-            let bytes = own.prepare(&ran);
-            let log = self.logs.at(place);
+        self.forget_large();
+        let Self { recorders, logs, asked, large, .. } = self;
+        for (place, own) in recorders.iter_mut().enumerate() {
+            let mut bytes = own.prepare(&Ran { procedure, execution, asked, by_value, occ });
+            let log = logs.at(place);
+            if bytes > log.largest_record()
+                && let Some(record) = own.prepared(asked)
+            {
+                large.push((place, logs.large(place).put(record)?));
+                bytes = record.len();
+            }
             log.check_size(bytes)?;
             // Whoever has to wait does so before it locks anything. How long the record will be is known now, or is guessed from
             // the last ones.
@@ -200,6 +221,20 @@ impl Recording {
             log.wait_for_room(self.slot, expected)?;
         }
         Ok(())
+    }
+
+    /// The transaction that large records were made for has not committed.
+    fn forget_large(&mut self) {
+        for (place, file) in self.large.drain(..) {
+            self.logs.large(place).forget(file);
+        }
+    }
+
+    /// It has.
+    fn keep_large(&mut self, order: CommitOrder) {
+        for (place, file) in self.large.drain(..) {
+            self.logs.large(place).keep(file, order);
+        }
     }
 
     /// What must be durable before the transaction in hand is acknowledged, of which this is the number.
@@ -302,6 +337,7 @@ impl CommitLog for Recording {
 
     #[inline]
     fn committed(&mut self, order: CommitOrder) {
+        self.keep_large(order);
         let Some(stamp) = self.stamp else {
             return self.append(order, |own, asked| own.committed(order.into(), asked));
         };

@@ -5,6 +5,7 @@
 //! client's to see (SQLSTATE 40001).
 
 use super::Session;
+use super::staged::Staged;
 use crate::Error;
 use catalog::{Datum, ProcedureId, Type, Value, datum_from_value, now_us, value_from_datum};
 use logging::Commit;
@@ -59,12 +60,14 @@ pub enum TransactionState {
 }
 
 /// The transaction of several statements.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Default)]
 pub(super) struct Block {
     pub(super) state: TransactionState,
     /// Whether it has run a statement.
     pub(super) begun: bool,
     timestamp_us: i64,
+    /// What it has changed of the definitions.
+    pub(super) staged: Option<Box<Staged>>,
 }
 
 /// What a statement came to.
@@ -95,7 +98,7 @@ pub(crate) static NAMELESS: LazyLock<Procedure> = LazyLock::new(|| Procedure {
     source: "".into(),
 });
 
-fn serialization_failure(conflict: Conflict) -> Error {
+pub(super) fn serialization_failure(conflict: Conflict) -> Error {
     let error = SqlError::new("40001", "could not serialize access due to concurrent update");
     let error = SqlError { detail: Some(format!("{conflict}.")), ..error };
     Error::Sql(error.with_hint("The transaction might succeed if retried."))
@@ -172,6 +175,9 @@ impl Session {
         if block.state != TransactionState::Open || !block.begun {
             return Ok(None);
         }
+        if let Some(staged) = block.staged {
+            return self.commit_staged(&staged).map(Some);
+        }
         if let Err(error) = self.recording.prepare(&NAMELESS, &self.occ) {
             self.occ.rollback();
             return Err(error.into());
@@ -192,6 +198,9 @@ impl Session {
         let block = std::mem::take(&mut self.block);
         if block.begun && block.state == TransactionState::Open {
             self.occ.rollback();
+        }
+        if block.staged.is_some() {
+            self.refresh();
         }
     }
 
@@ -230,7 +239,7 @@ impl Session {
         arguments: &[Value],
         sink: Box<dyn RowSink>,
     ) -> Result<Completion, Error> {
-        if self.block.state == TransactionState::Open && !matches!(prepared.kind(), Kind::Definition) {
+        if self.block.state == TransactionState::Open {
             self.begin_in_block()?;
         } else {
             self.catch_up();
@@ -248,8 +257,9 @@ impl Session {
         let in_block = self.block.state == TransactionState::Open;
         match &bound.kind {
             Kind::Definition if in_block => {
-                let error = SqlError::new("0A000", "definitions cannot change inside a transaction block");
-                Err(error.with_hint("Change them before BEGIN.").into())
+                let text = Arc::clone(&prepared.text);
+                self.stage(&text)?;
+                Ok(Completion::default())
             }
             Kind::Definition => {
                 let text = Arc::clone(&prepared.text);
@@ -318,6 +328,7 @@ impl Session {
     }
 
     fn run_in_block(&mut self, procedure: &Procedure, arguments: &[Value]) -> Result<(), Error> {
+        self.refuse_deferred(procedure)?;
         let (timestamp_us, seed) = (self.block.timestamp_us, self.next_seed());
         self.last = None;
         self.machine.reset(timestamp_us, seed);

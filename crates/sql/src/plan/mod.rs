@@ -13,6 +13,7 @@ mod write;
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
+use crate::schema::Schema;
 use catalog::{Table, Type};
 use procedure::query::{JoinKind, OutputColumn, Plan, Query, Question, SlotId, Subquery};
 use procedure::{Expression, OperationKind, Procedure, QueryOperation, Register, SqlError, Statement};
@@ -487,7 +488,7 @@ impl Binder<'_> {
 }
 
 /// Whether a SELECT asks no more than one operation on one table can answer.
-pub(crate) fn is_simple(select: &ast::Select, is_table: impl Fn(&str) -> bool) -> bool {
+pub(crate) fn is_simple(select: &ast::Select, schema: &Schema) -> bool {
     use ast::HasSelectTail;
     let clauses = select.with_clause().is_some()
         || select.group_by_clause().is_some()
@@ -520,7 +521,10 @@ pub(crate) fn is_simple(select: &ast::Select, is_table: impl Fn(&str) -> bool) -
             let name = relation.relation_name_ref().and_then(|name| name.path_ref());
             let renames = relation.alias().is_some_and(|alias| alias.columns().is_some());
             let samples = relation.tablesample_clause().is_some();
-            if renames || samples || !name.is_some_and(|name| is_table(&crate::types::object_name(&name))) {
+            if renames
+                || samples
+                || !name.is_some_and(|name| schema.catalog().table(&crate::types::object_name(&name)).is_ok())
+            {
                 return false;
             }
         }
@@ -538,6 +542,7 @@ pub(crate) fn is_simple(select: &ast::Select, is_table: impl Fn(&str) -> bool) -
         let is_plain = matches!(name.as_str(), "count" | "sum" | "avg" | "min" | "max");
         call.filter_clause().is_some()
             || is_plain && !with_from
+            || with_from && schema.procedure(&name).is_some()
             || matches!(
                 name.as_str(),
                 "string_agg" | "array_agg" | "bool_and" | "bool_or" | "every" | "unnest" | "generate_series"

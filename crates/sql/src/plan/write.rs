@@ -117,9 +117,9 @@ impl Binder<'_> {
         let overriding = insert.overriding_clause();
         for (column, given) in columns.into_iter().zip(given) {
             self.refuse_identity(&table, column, given.is_some(), overriding.as_ref(), node)?;
-            let is_user = overriding.as_ref().is_some_and(|own| {
-                own.syntax().text().to_string().to_lowercase().contains("user")
-            });
+            let is_user = overriding
+                .as_ref()
+                .is_some_and(|own| own.syntax().text().to_string().to_lowercase().contains("user"));
             values[column] = given.filter(|_| !(is_user && table.columns[column].identity.is_some()));
         }
         let mut complete = Vec::new();
@@ -132,7 +132,8 @@ impl Binder<'_> {
         let registers = self.row_registers(&table);
         let checks = self.checks_of(&table, registers, node)?;
         let alias = insert.alias().and_then(|alias| alias.name());
-        let alias = alias.map_or_else(|| table.short_name().into(), |name| ast::normalize_name_node(name.syntax()));
+        let alias =
+            alias.map_or_else(|| table.short_name().into(), |name| ast::normalize_name_node(name.syntax()));
         let conflict = insert.on_conflict_clause();
         let conflict =
             conflict.map(|own| self.bind_conflict(&own, (&table, &alias), registers)).transpose()?;
@@ -159,7 +160,10 @@ impl Binder<'_> {
         }
         let message = format!("cannot insert a non-DEFAULT value into column \"{}\"", own.name);
         let error = SqlError::new("428C9", message)
-            .with_detail(format!("Column \"{}\" is an identity column defined as GENERATED ALWAYS.", own.name))
+            .with_detail(format!(
+                "Column \"{}\" is an identity column defined as GENERATED ALWAYS.",
+                own.name
+            ))
             .with_hint("Use OVERRIDING SYSTEM VALUE to override.");
         Err(self.error(node, error))
     }
@@ -460,8 +464,7 @@ impl Binder<'_> {
         let mut keep = self.kept_registers(handle);
         keep.extend(answers);
         let keys = self.schema.foreign_keys_of(&table);
-        let plan =
-            Plan::Update(Update { input, table, handle, keep, assignments, registers, checks, keys });
+        let plan = Plan::Update(Update { input, table, handle, keep, assignments, registers, checks, keys });
         Ok(Bound { plan: upon(returned.plan, plan), ..returned })
     }
 

@@ -21,9 +21,9 @@ use crate::Tables;
 use crate::access_numbers::Readable;
 use crate::changes::{Action, Link, WriteSet};
 use crate::garbage::{Bin, Garbage};
-use catalog::{Arena, CommitOrder, RowChange, TableId};
+use catalog::{Arena, CommitOrder, Datum, RowChange, Table, TableId};
 use logging::Numbering;
-use procedure::Conflict;
+use procedure::{Conflict, DataAccess, Failure};
 use storage::{LeafChange, LeafObservation, Record, RecordState, Worker};
 
 /// How often a locked record is looked at before the attempt gives up.
@@ -280,6 +280,43 @@ impl Occ {
         self.publish(order);
         self.worker.exit();
         Ok(())
+    }
+
+    /// Locks what is to be written, and makes sure that all that was read is as it was. Nobody else is at work, and the number is
+    /// still to come (`finish_at`).
+    ///
+    /// # Errors
+    /// A conflict; the transaction still runs.
+    pub fn lock_and_validate(&mut self) -> Result<(), Conflict> {
+        self.lock_writes()?;
+        self.validate().inspect_err(|_| self.unlock_writes(self.order.len()))
+    }
+
+    /// Commits what is locked and validated.
+    pub fn finish_at(&mut self, order: CommitOrder) {
+        self.write_rows(&mut Silence);
+        self.publish(order);
+        self.worker.exit();
+    }
+
+    /// Gives up the transaction, if one runs.
+    pub fn rollback_if_running(&mut self) {
+        if self.worker.is_active() {
+            self.rollback();
+        }
+    }
+
+    /// Whether the transaction has written rows of a table.
+    pub fn has_written(&self, table: TableId) -> bool {
+        self.writes.entries.iter().any(|entry| entry.table == table)
+    }
+
+    /// Adds a row that no statement gives.
+    ///
+    /// # Errors
+    /// A conflict, or its key is taken.
+    pub fn insert_row(&mut self, table: &Table, row: &[Datum], arena: &Arena) -> Result<(), Failure> {
+        self.insert(table, row, arena)
     }
 
     fn commit_reads(&mut self) -> Result<Committed, Conflict> {

@@ -1,51 +1,12 @@
 //! ALTER TABLE on the data: a table made of the rows of another one.
 
+use super::counters::Counters;
 use super::{Applying, Tables, duplicate_in};
-use catalog::{Arena, CommitOrder, Datum, Sequence, Table, TableId};
+use catalog::{Arena, Datum, Table};
 use procedure::{Machine, Reference, Register, Sequences, SqlError};
 use sql::Rebuild;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use storage::{Linker, Slots, TableStore, Worker};
-
-/// Numbers the rows by sequences that the same statement has made.
-struct Counters {
-    tables: Tables,
-    last: Mutex<HashMap<TableId, i64>>,
-}
-
-impl Sequences for Counters {
-    fn next(&self, sequence: TableId) -> Result<i64, SqlError> {
-        let definition = self.tables.store(sequence).definition();
-        let own = definition.sequence.as_ref().expect("the table of a sequence");
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = last.get(&sequence).map_or(own.start, |last| last.saturating_add(own.increment));
-        if !(own.least..=own.greatest).contains(&number) {
-            let message = format!("nextval: reached the end of sequence \"{}\"", definition.name);
-            return Err(SqlError::new("2200H", message));
-        }
-        last.insert(sequence, number);
-        Ok(number)
-    }
-
-    fn set(&self, _: TableId, _: i64, _: bool) -> Result<(), SqlError> {
-        Err(SqlError::new("0A000", "setval is not supported in a default of a new column"))
-    }
-}
-
-impl Counters {
-    /// Makes the sequences go on behind the rows.
-    fn store(&self, worker: &mut Worker) -> Result<(), storage::OutOfMemory> {
-        for (sequence, last) in self.last.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            let store = self.tables.store(*sequence);
-            let (mut arena, mut image) = (Arena::default(), Vec::new());
-            let row = Sequence::row(*last, true, &mut arena);
-            store.definition().layout.encode(&row, &arena, &mut image);
-            store.load(&image, CommitOrder(0), 1, &mut Linker::default(), worker)?;
-        }
-        Ok(())
-    }
-}
 
 fn out_of_memory(error: storage::OutOfMemory) -> SqlError {
     SqlError::new("53200", error.to_string())
@@ -72,7 +33,7 @@ pub(super) fn apply(
     let store = TableStore::new(Arc::clone(new), slots, memory, worker).map_err(out_of_memory)?;
     let mut machine = Machine::default();
     machine.begin_piece(*registers, how.timestamp_us, how.seed);
-    let counters = Arc::new(Counters { tables: tables.clone(), last: Mutex::default() });
+    let counters = Arc::new(Counters::new(tables.clone()));
     machine.count_by(Arc::clone(&counters) as Arc<dyn Sequences>);
     let (mut linker, mut image) = (Linker::default(), Vec::new());
     let width = old.columns.len();

@@ -14,7 +14,7 @@ mod sample;
 mod schedule;
 mod tape;
 
-use super::{define, diverged, unfit, unknown_record};
+use super::{define, definitions_of, diverged, unfit, unknown_record};
 use crate::{LogContents, Progress, RecoveryError, Stage};
 use catalog::{CommitOrder, ProcedureId, Table, TableId};
 use logging::content::{Record, StatementRecord};
@@ -187,7 +187,10 @@ pub(crate) fn replay(
     let mut place = 0;
     while place < log.len() {
         if let (order, Record::Definition(statement) | Record::Statement(statement)) = log.record(place) {
-            (schema, tables) = run_statement(order, &statement, schema, tables, statements)?;
+            for text in definitions_of(&statement)? {
+                let one = StatementRecord { text: &text, ..statement };
+                (schema, tables) = run_statement(order, &one, schema, tables, statements)?;
+            }
             place += 1;
             continue;
         }

@@ -14,7 +14,7 @@ pub(super) use latched::{newest_first, rewrite, state_at};
 pub(super) use shuffle::{Select, Shuffle, Shuffled};
 pub(super) use writer::TupleWriter;
 
-use super::{define, unfit};
+use super::{define, definitions_of, unfit};
 use crate::{LogContents, Progress, RecoveryError, Stage};
 use catalog::{Arena, CommitOrder, Datum, DecodeError, RowChange, Table, TableId};
 use logging::content::{Operation, Record, RecordKind, Side, StatementRecord, Write};
@@ -108,8 +108,11 @@ pub(super) fn each_segment(
         let (Record::Definition(statement) | Record::Statement(statement)) = record else {
             unreachable!("the log says that this is a statement");
         };
-        schema = run_definition(order, &statement, &schema, &mut tables, &mut worker)?;
-        statements.push(statement.text.into());
+        for text in definitions_of(&statement)? {
+            let one = StatementRecord { text: &text, ..statement };
+            schema = run_definition(order, &one, &schema, &mut tables, &mut worker)?;
+            statements.push(text);
+        }
     }
     Ok((schema, tables))
 }

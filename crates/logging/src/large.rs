@@ -1,0 +1,145 @@
+//! Records that no buffer holds: each in a file of its own, which the log refers to.
+//!
+//! A file `large-<incarnation>-<number>` in the folder of the first device: magic and version (8 bytes), CRC-32C of the rest
+//! (u32, little-endian), then what stands behind a record's number (`content`).
+//! Invariants: 1. a file is durable, and its name is, before the record that refers to it is in a buffer. 2. it goes once a
+//! checkpoint holds what it says, or when its transaction did not commit.
+//! After a crash: files of transactions that did not commit; the next opening removes them.
+//! Held by: `crates/reprise/tests/large_transactions.rs`.
+
+use crate::content::{LargeRecord, take_body};
+use crate::disk::{SharedDisk, read_whole};
+use crate::error::{CorruptionKind, LogError};
+use catalog::CommitOrder;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+const MAGIC: &[u8; 8] = b"RPRSLRG1";
+const CHECKED_FROM: usize = 12;
+const PREFIX: &str = "large-";
+
+/// The large records of one log.
+#[derive(Debug)]
+pub struct LargeRecords {
+    disk: SharedDisk,
+    folder: PathBuf,
+    incarnation: u64,
+    next: AtomicU64,
+    /// Files whose transactions have committed, and their numbers.
+    kept: Mutex<Vec<(PathBuf, CommitOrder)>>,
+}
+
+/// A file that was written for a transaction whose fate is not known yet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[must_use = "it is kept or forgotten"]
+pub struct LargeFile(PathBuf);
+
+fn path_of(folder: &Path, incarnation: u64, number: u64) -> PathBuf {
+    folder.join(format!("{PREFIX}{incarnation}-{number}"))
+}
+
+impl LargeRecords {
+    /// Those of an incarnation. `kept` are files of earlier ones that recovery needs, with the numbers of their transactions;
+    /// others are removed.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn new(
+        disk: &SharedDisk,
+        folder: &Path,
+        incarnation: u64,
+        kept: Vec<(PathBuf, CommitOrder)>,
+    ) -> Result<Self, LogError> {
+        let listed = disk.list(folder).map_err(|error| LogError::io("list", folder, error))?;
+        for file in listed {
+            let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            if name.starts_with(PREFIX) && !kept.iter().any(|(own, _)| *own == file) {
+                disk.remove(&file).map_err(|error| LogError::io("remove", &file, error))?;
+            }
+        }
+        let (disk, folder) = (disk.clone(), folder.into());
+        Ok(Self { disk, folder, incarnation, next: AtomicU64::new(1), kept: Mutex::new(kept) })
+    }
+
+    /// Puts what a record says into a file; the record refers to that from then on.
+    ///
+    /// # Errors
+    /// The disk is full, or fails; there is no file then.
+    pub fn put(&self, record: &mut Vec<u8>) -> Result<LargeFile, LogError> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let path = path_of(&self.folder, self.incarnation, number);
+        let (kind, body) = take_body(record);
+        let checksum = crc32c::crc32c(body);
+        let mut bytes = Vec::with_capacity(CHECKED_FROM + body.len());
+        bytes.extend_from_slice(MAGIC);
+        bytes.extend_from_slice(&checksum.to_le_bytes());
+        bytes.extend_from_slice(body);
+        let length = body.len() as u64;
+        let write = || {
+            let file = self.disk.create(&path)?;
+            file.write_at(0, &bytes)?;
+            file.sync()?;
+            self.disk.sync_folder(&self.folder)
+        };
+        if let Err(error) = write() {
+            // What can't be removed now is removed when the database is opened.
+            let _ = self.disk.remove(&path);
+            return Err(LogError::io("write", &path, error));
+        }
+        LargeRecord { incarnation: self.incarnation, number, kind, length, checksum }.write(record);
+        Ok(LargeFile(path))
+    }
+
+    /// The transaction has committed.
+    pub fn keep(&self, file: LargeFile, order: CommitOrder) {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).push((file.0, order));
+    }
+
+    /// The transaction has not committed.
+    pub fn forget(&self, file: LargeFile) {
+        // What can't be removed now is removed when the database is opened.
+        let _ = self.disk.remove(&file.0);
+    }
+
+    /// Removes the files whose transactions a checkpoint holds, as all are numbered before its bound.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn release_before(&self, bound: CommitOrder) -> Result<(), LogError> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(place) = kept.iter().position(|(_, order)| *order < bound) {
+            let (file, _) = &kept[place];
+            self.disk.remove(file).map_err(|error| LogError::io("remove", file, error))?;
+            kept.swap_remove(place);
+        }
+        Ok(())
+    }
+}
+
+/// Reads what a record refers to: the file, and what stands behind a record's number.
+///
+/// # Errors
+/// The file is not there, or is damaged; the disk fails.
+pub fn read_large(
+    disk: &SharedDisk,
+    folder: &Path,
+    record: LargeRecord,
+) -> Result<(PathBuf, Vec<u8>), LogError> {
+    let path = path_of(folder, record.incarnation, record.number);
+    let mut bytes = read_whole(&**disk, &path).map_err(|error| LogError::io("read", &path, error))?;
+    let damaged = |offset: usize, kind| Err(LogError::corrupt(&path, offset as u64, kind));
+    let expected = record.length + CHECKED_FROM as u64;
+    if bytes.len() as u64 != expected {
+        return damaged(bytes.len(), CorruptionKind::Truncated { actual: bytes.len() as u64, expected });
+    }
+    if bytes[..8] != *MAGIC {
+        return damaged(0, CorruptionKind::Malformed("this is no file of a large record"));
+    }
+    let checksum = u32::from_le_bytes(bytes[8..CHECKED_FROM].try_into().expect("four bytes"));
+    let body = bytes.split_off(CHECKED_FROM);
+    if checksum != record.checksum || crc32c::crc32c(&body) != checksum {
+        return damaged(CHECKED_FROM, CorruptionKind::Checksum);
+    }
+    Ok((path, body))
+}

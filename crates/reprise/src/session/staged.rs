@@ -1,0 +1,290 @@
+//! Definitions that a transaction of several statements changes, among other statements.
+//!
+//! They are its own until it commits: tables that it makes are empty and nobody else knows them, so its statements use them at
+//! once. What needs everybody else to stand still, indexes and other layouts of tables that were there before, is done at the
+//! commit; such tables can't be used in the same transaction any more. One record has the definitions and what the transaction
+//! wrote under them. Where somebody else has changed definitions meanwhile, the transaction has lost a race.
+//! Invariant: all statements come before all writes in replay, so no definition may look at rows that the transaction wrote.
+//! Held by: `crates/reprise/tests/definitions_in_transactions.rs`.
+
+use super::{Session, serialization_failure};
+use crate::Error;
+use crate::definitions::Version;
+use crate::sequences::Source;
+use catalog::{TableId, now_us};
+use logging::content::{DefinitionsRecord, Images, StatementRecord, WritesBuilder};
+use logging::{Commit, Content};
+use procedure::{Conflict, Procedure, Sequences, SqlError};
+use sql::Effect;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
+use transaction::{Applying, Counters, Description, Tables};
+
+/// Versions that are one transaction's own have numbers from here on.
+static NEXT_PRIVATE: AtomicU64 = AtomicU64::new(1 << 63);
+
+/// What a transaction has changed of the definitions so far.
+pub(super) struct Staged {
+    /// The version that it began under.
+    base: Arc<Version>,
+    steps: Vec<(String, Effect)>,
+    /// Tables that it has made.
+    own: BTreeSet<TableId>,
+    /// Tables that are only as they are defined once it commits.
+    deferred: BTreeMap<TableId, String>,
+    counters: Arc<Counters>,
+    timestamp_us: i64,
+    seed: u64,
+}
+
+/// Sequences, of which some are the transaction's own.
+struct OwnSequences {
+    own: BTreeSet<TableId>,
+    counters: Arc<Counters>,
+    others: Source,
+}
+
+impl Sequences for OwnSequences {
+    fn next(&self, sequence: TableId) -> Result<i64, SqlError> {
+        if self.own.contains(&sequence) { self.counters.next(sequence) } else { self.others.next(sequence) }
+    }
+
+    fn set(&self, sequence: TableId, number: i64, is_called: bool) -> Result<(), SqlError> {
+        match self.own.contains(&sequence) {
+            true => self.counters.set(sequence, number, is_called),
+            false => self.others.set(sequence, number, is_called),
+        }
+    }
+}
+
+fn each_effect(effect: &Effect, visit: &mut impl FnMut(&Effect) -> Result<(), Error>) -> Result<(), Error> {
+    match effect {
+        Effect::All(effects) => effects.iter().try_for_each(|own| each_effect(own, visit)),
+        one => visit(one),
+    }
+}
+
+fn refused(what: String) -> Error {
+    Error::Sql(SqlError::new("0A000", what).with_hint("Commit the transaction first."))
+}
+
+impl Staged {
+    fn new(base: &Arc<Version>, seed: u64) -> Self {
+        let counters = Arc::new(Counters::new(base.tables.clone()));
+        let base = Arc::clone(base);
+        let (steps, own, deferred) = (Vec::new(), BTreeSet::new(), BTreeMap::new());
+        Self { base, steps, own, deferred, counters, timestamp_us: now_us(), seed }
+    }
+
+    fn how(&self) -> Applying {
+        Applying { timestamp_us: self.timestamp_us, seed: self.seed, is_new: true }
+    }
+}
+
+impl Session {
+    /// Changes definitions in the open transaction.
+    pub(super) fn stage(&mut self, text: &str) -> Result<(), Error> {
+        let (schema, effect) = self.version.schema.apply(text)?;
+        let mut staged = match self.block.staged.take() {
+            Some(staged) => staged,
+            None => {
+                let seed = self.next_seed();
+                Box::new(Staged::new(&self.version, seed))
+            }
+        };
+        let mut tables = self.version.tables.clone();
+        let ran = each_effect(&effect, &mut |effect| self.stage_effect(effect, &mut staged, &mut tables));
+        if ran.is_ok() {
+            let mut statements = self.version.statements.clone();
+            statements.push(text.into());
+            staged.steps.push((text.into(), effect));
+            let number = NEXT_PRIVATE.fetch_add(1, Ordering::Relaxed);
+            staged.counters.set_tables(tables.clone());
+            self.enter_version(Arc::new(Version::new(number, schema, tables, statements)));
+            self.machine.count_by(Arc::new(OwnSequences {
+                own: staged.own.clone(),
+                counters: Arc::clone(&staged.counters),
+                others: Source::new(Arc::clone(&self.inner), staged.base.tables.clone()),
+            }));
+        }
+        self.block.staged = Some(staged);
+        ran
+    }
+
+    fn stage_effect(
+        &mut self,
+        effect: &Effect,
+        staged: &mut Staged,
+        tables: &mut Tables,
+    ) -> Result<(), Error> {
+        let written = |session: &Self, table: TableId, name: &str| match session.occ.has_written(table) {
+            true => {
+                let what = "changing a table that the same transaction has written";
+                Err(refused(format!("{what} is not supported: \"{name}\"")))
+            }
+            false => Ok(()),
+        };
+        match effect {
+            Effect::CreateTable(table) => {
+                tables.apply(effect, staged.how(), self.occ.worker())?;
+                staged.own.insert(table.id);
+            }
+            Effect::DropTable(table) => {
+                written(self, table.id, &table.name)?;
+                // Its rows may have been read; whether they still are as they were is looked at in the end.
+                staged.own.remove(&table.id);
+                staged.deferred.remove(&table.id);
+            }
+            Effect::Redefine(table) => {
+                let store = tables.by_id(table.id).map(|store| Arc::clone(store.definition()));
+                let is_known =
+                    |id| store.as_ref().is_some_and(|own| own.indexes.iter().any(|index| index.id == id));
+                let adds = table.indexes.iter().any(|index| !is_known(index.id));
+                if adds {
+                    written(self, table.id, &table.name)?;
+                }
+                if staged.deferred.contains_key(&table.id) || adds && !staged.own.contains(&table.id) {
+                    staged.deferred.insert(table.id, table.name.clone());
+                } else {
+                    tables.apply(effect, staged.how(), self.occ.worker())?;
+                }
+            }
+            Effect::Rebuild(rebuild) => {
+                written(self, rebuild.old.id, &rebuild.old.name)?;
+                if staged.own.remove(&rebuild.old.id) {
+                    tables.apply(effect, staged.how(), self.occ.worker())?;
+                    staged.own.insert(rebuild.new.id);
+                } else {
+                    staged.deferred.remove(&rebuild.old.id);
+                    staged.deferred.insert(rebuild.new.id, rebuild.new.name.clone());
+                }
+            }
+            Effect::None | Effect::All(_) | Effect::Run(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Refuses a statement about tables that are only as they are defined once the transaction commits.
+    pub(super) fn refuse_deferred(&self, procedure: &Procedure) -> Result<(), Error> {
+        let Some(staged) = self.block.staged.as_ref().filter(|own| !own.deferred.is_empty()) else {
+            return Ok(());
+        };
+        let mut found = None;
+        procedure.for_each_table(&mut |table| {
+            if let Some(name) = staged.deferred.get(&table.id) {
+                found = Some(name.clone());
+            }
+        });
+        match found {
+            None => Ok(()),
+            Some(name) => {
+                let what = "using a table in the transaction that has changed it";
+                Err(refused(format!("{what} is not supported: \"{name}\"")))
+            }
+        }
+    }
+
+    /// Commits the transaction with its definitions.
+    pub(super) fn commit_staged(&mut self, staged: &Staged) -> Result<Commit, Error> {
+        let committed = self.try_commit_staged(staged);
+        if committed.is_err() {
+            self.occ.rollback_if_running();
+        }
+        self.refresh();
+        committed
+    }
+
+    fn try_commit_staged(&mut self, staged: &Staged) -> Result<Commit, Error> {
+        self.check_log()?;
+        self.store_numbers(staged)?;
+        let text: String =
+            staged.steps.iter().map(|(text, _)| format!("{};\n", text.trim_end_matches(';'))).collect();
+        let definitions =
+            StatementRecord { timestamp_us: staged.timestamp_us, seed: staged.seed, text: &text };
+        let inner = Arc::clone(&self.inner);
+        let _alone = inner.maintenance.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = self.occ.worker().slot();
+        let private = Arc::clone(&self.version);
+        let epochs = Arc::clone(&private.tables.epochs);
+        let mut number = epochs.next_order();
+        inner.definitions.exclusively(slot, &epochs, |current| {
+            if current.number != staged.base.number {
+                return Err(serialization_failure(Conflict::Read));
+            }
+            let mut tables = current.tables.clone();
+            for (_, effect) in &staged.steps {
+                each_effect(effect, &mut |effect| self.publish_effect(effect, staged, &mut tables))?;
+            }
+            for id in &staged.own {
+                tables.share(private.tables.by_id(*id).expect("the transaction has made it"));
+            }
+            let record = self.definitions_record(definitions, &inner)?;
+            self.occ.lock_and_validate().map_err(serialization_failure)?;
+            let (order, logged) = inner.logs.define(slot, &epochs, record, |order| self.occ.finish_at(order));
+            number = order;
+            logged?;
+            let mut statements = current.statements.clone();
+            statements.extend(staged.steps.iter().map(|(text, _)| text.clone()));
+            Ok(Some((private.schema.clone(), tables, statements)))
+        })?;
+        Ok(Commit { number, worker: slot, alone: false })
+    }
+
+    /// Does to the data what is to be seen by everybody from now on.
+    fn publish_effect(&mut self, effect: &Effect, staged: &Staged, tables: &mut Tables) -> Result<(), Error> {
+        let (comes, goes) = match effect {
+            Effect::CreateTable(table) => (Some(table.id), None),
+            Effect::Redefine(table) => (Some(table.id), Some(table.id)),
+            Effect::Rebuild(rebuild) => (Some(rebuild.new.id), Some(rebuild.old.id)),
+            Effect::DropTable(table) => (None, Some(table.id)),
+            Effect::None | Effect::All(_) | Effect::Run(_) => (None, None),
+        };
+        // What the transaction has made and taken away again was never there.
+        let is_there = goes.is_none_or(|table| tables.by_id(table).is_some());
+        if is_there && !comes.is_some_and(|table| staged.own.contains(&table)) {
+            tables.apply(effect, staged.how(), self.occ.worker())?;
+        }
+        Ok(())
+    }
+
+    /// Writes the rows of sequences that the transaction has made.
+    fn store_numbers(&mut self, staged: &Staged) -> Result<(), Error> {
+        for (sequence, row) in staged.counters.rows(|table| staged.own.contains(&table)) {
+            let table = Arc::clone(self.version.tables.store(sequence).definition());
+            let (row, arena) = row;
+            self.occ.insert_row(&table, &row, &arena).map_err(|failure| match failure {
+                procedure::Failure::Error(error) => Error::Sql(*error),
+                _ => serialization_failure(Conflict::Write),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The record of the definitions and of what was written, but for its number.
+    fn definitions_record(
+        &mut self,
+        definitions: StatementRecord<'_>,
+        inner: &crate::database::Inner,
+    ) -> Result<Vec<u8>, Error> {
+        let mut record = Vec::new();
+        if !self.occ.writes_anything() {
+            definitions.write_definition(&mut record);
+            return Ok(record);
+        }
+        DefinitionsRecord::begin(definitions, &mut record);
+        let (mut writes, mut has_updates) = (WritesBuilder::default(), false);
+        self.occ.describe_writes(&mut Description::default(), |row| {
+            has_updates |= row.change == catalog::RowChange::Update;
+            writes.push(&mut record, row.change, row.table, (row.after, row.arena), row.changed);
+        });
+        let holds = |recorded: crate::logs::Recorded| {
+            recorded.content != Content::Physical && !(has_updates && recorded.images == Images::Rows)
+        };
+        if !inner.logs.iter().all(|log| holds(log.recorded)) {
+            let what = "a log of whole rows can't hold a transaction that changes definitions and rows";
+            return Err(refused(what.into()));
+        }
+        Ok(record)
+    }
+}
