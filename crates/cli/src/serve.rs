@@ -51,7 +51,7 @@ async fn until_stopped(database: Database, listen: SocketAddr) -> Result<()> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     eprintln!("listening on {}; every client of this machine is trusted", listener.local_addr()?);
     tokio::select! {
-        served = server::serve(database, listener) => Ok(served?),
+        served = server::serve(database, listener, server::Options::default()) => Ok(served?),
         _ = terminate.recv() => Ok(()),
         _ = interrupt.recv() => Ok(()),
     }

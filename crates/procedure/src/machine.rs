@@ -70,6 +70,11 @@ pub trait RowSink: Send {
     /// # Errors
     /// What ends the statement.
     fn row(&mut self, values: &[Datum], arena: &Arena) -> Result<(), SqlError>;
+
+    /// Whether rows are where they can't be taken back from, so that the attempt must be the last one.
+    fn is_sent(&self) -> bool {
+        false
+    }
 }
 
 /// Gives numbers of sequences. That they were taken is durable before anybody has them, and holds whatever becomes of the
@@ -135,6 +140,11 @@ impl Machine {
     /// Says where rows go that statements hand to their client. Without a sink they go nowhere.
     pub fn send_rows_to(&mut self, sink: Option<Box<dyn RowSink>>) {
         self.output = sink.map(|sink| Output { sink, row: Vec::new() });
+    }
+
+    /// Whether rows of the statement in hand can't be taken back.
+    pub fn has_sent_rows(&self) -> bool {
+        self.output.as_ref().is_some_and(|output| output.sink.is_sent())
     }
 
     /// Takes back what rows went to.

@@ -16,6 +16,7 @@ use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use storage::{Digest, Worker};
 
 /// What happened since the database was opened.
@@ -205,6 +206,19 @@ impl Database {
     #[inline]
     pub fn is_durable(&self, commit: Commit) -> bool {
         self.inner.logs.is_durable(commit)
+    }
+
+    /// Waits without blocking the thread until a commit is durable.
+    ///
+    /// # Errors
+    /// The log has failed before that.
+    pub async fn durable(&self, commit: Commit) -> Result<(), Error> {
+        std::future::poll_fn(|context| match self.inner.logs.poll(commit, context.waker()) {
+            Ok(true) => Poll::Ready(Ok(())),
+            Ok(false) => Poll::Pending,
+            Err(error) => Poll::Ready(Err(error.into())),
+        })
+        .await
     }
 
     /// What was written to each log since the database was opened, its own first, then shadow logs.

@@ -17,6 +17,7 @@ use logging::{
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Waker;
 use storage::{Epochs, Slot};
 use transaction::Observed;
 
@@ -232,6 +233,19 @@ impl Logs {
     /// A log has failed before that.
     pub(crate) fn wait(&self, commit: Commit) -> Result<(), LogError> {
         self.logs.iter().try_for_each(|own| own.log.wait(commit))
+    }
+
+    /// Whether a commit may be acknowledged; where not, the task is woken when that may have changed.
+    ///
+    /// # Errors
+    /// A log has failed before that.
+    pub(crate) fn poll(&self, commit: Commit, waker: &Waker) -> Result<bool, LogError> {
+        for own in &self.logs {
+            if !own.log.poll(commit, waker)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Returns once everything up to a number is durable, whether or not anything has it.

@@ -16,7 +16,7 @@ use crate::utilization::Utilization;
 use catalog::{Arena, Datum, Type, Value, datum_from_value, encode_value, now_us, value_from_datum};
 use logging::Commit;
 use logging::content::{CallRecord, StatementRecord};
-use procedure::{Call, Failure, Machine, Procedure, RowSink, SqlError, execute};
+use procedure::{Call, Conflict, CurrentNumbers, Failure, Machine, Procedure, RowSink, SqlError, execute};
 use sql::{Effect, Schema};
 use std::collections::HashMap;
 use std::ops::Index;
@@ -252,6 +252,11 @@ impl Session {
             row.values.push(value_from_datum(self.machine.get(register), ty, &self.machine.arena));
         }
         row
+    }
+
+    /// Exchanges the numbers of sequences that were given last for those of another client.
+    pub fn swap_current_numbers(&mut self, numbers: &mut CurrentNumbers) {
+        std::mem::swap(&mut self.machine.current_numbers, numbers);
     }
 
     /// What RAISE NOTICE and its like said in the last call.
@@ -508,6 +513,10 @@ impl Session {
                     self.failed += 1;
                     self.after_call();
                     return Err(Error::Sql(*error));
+                }
+                Err(_) if self.machine.has_sent_rows() => {
+                    self.conflicts += 1;
+                    return Err(serialization_failure(Conflict::Read));
                 }
                 Err(_) => {
                     self.conflicts += 1;

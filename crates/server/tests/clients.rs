@@ -27,7 +27,7 @@ impl Server {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let port = listener.local_addr().unwrap().port();
-        runtime.spawn(server::serve(database, listener));
+        runtime.spawn(server::serve(database, listener, server::Options::default()));
         Self { port, _runtime: runtime, _folder: folder }
     }
 
@@ -206,7 +206,7 @@ fn what_was_acknowledged_is_there_after_a_restart() {
     for round in 0..3i32 {
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let serving = runtime.spawn(server::serve(open(folder.path()), listener));
+        let serving = runtime.spawn(server::serve(open(folder.path()), listener, server::Options::default()));
         let settings = format!("host=127.0.0.1 port={port} user=test");
         let mut client = Client::connect(&settings, NoTls).unwrap();
         if round == 0 {

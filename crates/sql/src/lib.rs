@@ -8,6 +8,7 @@
 mod alter;
 mod binder;
 mod calls;
+mod copy;
 mod definition;
 mod error;
 mod expression;
@@ -27,6 +28,7 @@ mod statement;
 mod types;
 mod view;
 
+pub use copy::{Copy, CopyFormat, CopyOptions};
 pub use error::StatementError;
 pub use prepare::{Arguments, Kind, Prepared};
 pub use schema::{Effect, Rebuild, Schema, View};

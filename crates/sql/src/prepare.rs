@@ -2,7 +2,8 @@
 
 use crate::StatementError;
 use crate::binder::{Binder, Typed};
-use crate::routine::{Compiled, compile_for_client, compile_statement, parameters_of};
+use crate::copy::Copy;
+use crate::routine::{Compiled, compile_block, compile_for_client, compile_statement, parameters_of};
 use crate::schema::Schema;
 use crate::source::Source;
 use catalog::Type;
@@ -46,6 +47,26 @@ pub enum Kind {
     Show(String),
     /// EXPLAIN: the lines that it shows.
     Explain(Vec<String>),
+    /// PREPARE: a name, the types of parameters that are given, and the statement.
+    Prepare {
+        /// Its name.
+        name: String,
+        /// Types, of the first parameters.
+        types: Vec<Option<Type>>,
+        /// The statement.
+        text: String,
+    },
+    /// EXECUTE of a statement that has a name.
+    Execute {
+        /// Its name.
+        name: String,
+        /// Expressions.
+        arguments: Vec<String>,
+    },
+    /// DEALLOCATE of one statement, or of all.
+    Deallocate(Option<String>),
+    /// COPY.
+    Copy(Copy),
     /// CHECKPOINT.
     Checkpoint,
     /// VACUUM, ANALYZE: there is nothing to do.
@@ -158,6 +179,43 @@ impl Schema {
             ast::Stmt::Checkpoint(_) => (Kind::Checkpoint, "CHECKPOINT"),
             ast::Stmt::Vacuum(_) => (Kind::Nothing, "VACUUM"),
             ast::Stmt::Analyze(_) => (Kind::Nothing, "ANALYZE"),
+            ast::Stmt::Copy(copy) => (Kind::Copy(self.copy(copy, source)?), "COPY"),
+            ast::Stmt::Prepare(prepare) => {
+                let binder = Binder::new(self, source);
+                let name = binder.part(prepare.name(), node)?;
+                let name = ast::normalize_name_node(name.syntax());
+                let mut types = Vec::new();
+                if let Some(list) = prepare.param_list() {
+                    for ty in list.syntax().descendants().filter_map(ast::Type::cast) {
+                        types.push(Some(binder.bind_type(&ty)?));
+                    }
+                }
+                let inner = binder.part(prepare.stmt(), node)?;
+                let text = source.text_of(inner.syntax()).to_owned();
+                (Kind::Prepare { name, types, text }, "PREPARE")
+            }
+            ast::Stmt::Execute(execute) => {
+                let binder = Binder::new(self, source);
+                let name = binder.part(execute.prepared_statement_ref(), node)?;
+                let name = ast::normalize_name_node(name.syntax());
+                let list = execute.arg_list().into_iter().flat_map(|list| list.args());
+                let arguments = list.map(|own| source.text_of(own.syntax()).to_owned()).collect();
+                (Kind::Execute { name, arguments }, "EXECUTE")
+            }
+            ast::Stmt::Deallocate(own) => {
+                let name = own.prepared_statement_ref();
+                let name = name.map(|name| ast::normalize_name_node(name.syntax()));
+                (
+                    Kind::Deallocate(name),
+                    if own.all_token().is_some() { "DEALLOCATE ALL" } else { "DEALLOCATE" },
+                )
+            }
+            ast::Stmt::Do(own) => {
+                let binder = Binder::new(self, source);
+                let body = binder.part(own.body(), node)?;
+                let procedure = compile_block(source.text_of(body.syntax()), self, source, node)?;
+                (Kind::Run(Arc::new(procedure)), "DO")
+            }
             ast::Stmt::Show(_) => {
                 let name = text()[4..].trim().to_lowercase();
                 let columns = vec![text_column(&name)];

@@ -281,6 +281,24 @@ pub(crate) fn compile_for_client(
     Ok(Compiled { procedure: finish(binder, statements, parts, source, node), parameters })
 }
 
+/// Compiles the block of a DO, given as a literal: a procedure that is there for this once, and is logged by value.
+pub(crate) fn compile_block(
+    literal: &str,
+    schema: &Schema,
+    outer: &Source,
+    node: &SyntaxNode,
+) -> Result<Procedure, StatementError> {
+    let text = format!("CREATE PROCEDURE inline_code_block() LANGUAGE plpgsql AS {literal}");
+    let source = Source::parse(&text)?;
+    let routine = source.file.stmts().find_map(|statement| Routine::of(&statement));
+    let Some(routine) = routine else {
+        let error = SqlError::new("42601", "this block makes no sense");
+        return Err(outer.error_at(node.text_range().start().into(), error));
+    };
+    let compiled = routine.compile(ProcedureId(u32::MAX), 0, schema, &source)?;
+    Ok(Procedure { by_value: true, ..compiled })
+}
+
 /// Compiles a query, INSERT, UPDATE, DELETE or CALL as a procedure without a name or parameters.
 pub(crate) fn compile_statement(
     statement: &ast::Stmt,

@@ -7,7 +7,9 @@ use crate::error::LogError;
 use crate::logger::{BatchEnds, Poison};
 use crate::sync::{AtomicU64, Ordering};
 use catalog::CommitOrder;
+use std::sync::atomic::fence;
 use std::sync::{Condvar, Mutex, PoisonError};
+use std::task::Waker;
 use std::time::Duration;
 
 /// After so long whoever waits looks again, whether or not it was woken.
@@ -18,8 +20,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 pub struct Durability {
     number: AtomicU64,
     pub(crate) poison: Poison,
+    /// Threads that block, and tasks that are to be woken.
     waiters: AtomicU64,
-    lock: Mutex<()>,
+    tasks: Mutex<Vec<(CommitOrder, Waker)>>,
     advanced: Condvar,
 }
 
@@ -53,10 +56,33 @@ impl Durability {
     }
 
     pub(crate) fn announce(&self) {
-        if self.has_waiters() {
-            let _guard = self.lock.lock();
-            self.advanced.notify_all();
+        // ORDERING: with that in `wake_later`: either this sees who has come, or who comes sees what has become durable.
+        fence(Ordering::SeqCst);
+        if !self.has_waiters() {
+            return;
         }
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        self.advanced.notify_all();
+        let (durable, failed) = (self.number(), self.poison.check().is_err());
+        let mut woken = Vec::new();
+        tasks.retain(|(number, waker)| {
+            let waits = *number > durable && !failed;
+            if !waits {
+                woken.push(waker.clone());
+            }
+            waits
+        });
+        drop(tasks);
+        self.waiters.fetch_sub(woken.len() as u64, Ordering::SeqCst);
+        woken.into_iter().for_each(Waker::wake);
+    }
+
+    /// Wakes a task once everything up to a number is durable, or the log has failed; with 0, whenever more is durable. Whoever
+    /// asks looks again after this.
+    pub(crate) fn wake_later(&self, number: CommitOrder, waker: &Waker) {
+        self.waiters.fetch_add(1, Ordering::SeqCst);
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).push((number, waker.clone()));
+        fence(Ordering::SeqCst);
     }
 
     pub(crate) fn has_waiters(&self) -> bool {
@@ -73,7 +99,7 @@ impl Durability {
         }
         self.waiters.fetch_add(1, Ordering::SeqCst);
         wake();
-        let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         let result = loop {
             if holds() {
                 break Ok(());

@@ -19,6 +19,7 @@ use catalog::CommitOrder;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::Waker;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use storage::{Epochs, Slot};
@@ -200,6 +201,22 @@ impl Log for LoggerGroup {
     fn wait(&self, commit: Commit) -> Result<(), LogError> {
         let log: &dyn Log = self;
         self.group.durability.wait_until(|| log.is_durable(commit), || self.wake_all())
+    }
+
+    fn poll(&self, commit: Commit, waker: &Waker) -> Result<bool, LogError> {
+        let log: &dyn Log = self;
+        if log.is_durable(commit) {
+            return Ok(true);
+        }
+        let durability = &self.group.durability;
+        let number = if commit.alone { CommitOrder(0) } else { commit.number };
+        durability.wake_later(number, waker);
+        if log.is_durable(commit) {
+            return Ok(true);
+        }
+        durability.poison.check()?;
+        self.wake_all();
+        Ok(false)
     }
 
     fn complete(&self, number: CommitOrder) -> Result<(), LogError> {

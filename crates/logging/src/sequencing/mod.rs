@@ -32,6 +32,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::task::Waker;
 use storage::{Epochs, Slot};
 
 /// Which sequencing a database uses.
@@ -205,6 +206,15 @@ pub trait Log: Send + Sync + fmt::Debug {
     /// # Errors
     /// The log has failed before that.
     fn wait(&self, commit: Commit) -> Result<(), LogError>;
+
+    /// Whether a commit may be acknowledged. Where not, the task is woken when that may have changed; where commits are flushed
+    /// by whoever waits, this returns once it may.
+    ///
+    /// # Errors
+    /// The log has failed before that.
+    fn poll(&self, commit: Commit, _waker: &Waker) -> Result<bool, LogError> {
+        self.wait(commit).map(|()| true)
+    }
 
     /// Returns once everything up to a number is durable, whether or not anything has it; later numbers are greater.
     ///

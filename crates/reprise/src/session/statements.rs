@@ -153,6 +153,11 @@ impl Session {
         self.block.state
     }
 
+    /// Whether the open transaction has changed definitions.
+    pub fn changes_definitions(&self) -> bool {
+        self.block.staged.is_some()
+    }
+
     /// Says what ends the statement in progress when it is raised.
     pub fn cancelled_by(&mut self, flag: Arc<AtomicBool>) {
         self.machine.cancelled_by(flag);

@@ -1,0 +1,92 @@
+//! One connection: message by message. What a message does is `client`'s.
+
+use crate::client::Client;
+use crate::link::Link;
+use crate::startup::Greeted;
+use crate::{Server, fatal};
+use pgwire::messages::PgWireBackendMessage;
+use pgwire::messages::PgWireFrontendMessage as Message;
+use pgwire::messages::response::ErrorResponse;
+use reprise::TransactionState;
+use std::io;
+use std::sync::Arc;
+
+/// Answers a client that was greeted until it goes.
+pub(crate) async fn run(greeted: Greeted, server: Arc<Server>) -> io::Result<()> {
+    let Greeted { mut link, registered, user, database, settings } = greeted;
+    let mut client = Client::new(server, registered, link.output.clone(), (user, database), settings);
+    let result = answer(&mut link, &mut client).await;
+    if let Err(error) = &result
+        && error.kind() == io::ErrorKind::InvalidData
+    {
+        let message = format!("protocol violation: {error}");
+        let told = ErrorResponse::from(fatal("08P01", &message));
+        link.output.put(PgWireBackendMessage::ErrorResponse(told));
+        link.output.flush().await?;
+    }
+    result
+}
+
+/// The next message, unless the client leaves a transaction idle for too long.
+async fn next(link: &mut Link, client: &mut Client) -> io::Result<Option<Message>> {
+    let limit = client.idle_limit().filter(|_| client.transaction_state() != TransactionState::None);
+    let Some(limit) = limit else { return link.next().await };
+    if let Ok(message) = tokio::time::timeout(limit, link.next()).await {
+        return message;
+    }
+    let message = "terminating connection due to idle-in-transaction timeout";
+    let told = ErrorResponse::from(fatal("25P03", message));
+    link.output.put(PgWireBackendMessage::ErrorResponse(told));
+    link.output.flush().await?;
+    Ok(None)
+}
+
+async fn answer(link: &mut Link, client: &mut Client) -> io::Result<()> {
+    // After an error of an extended query, messages are passed over until SYNC.
+    let mut skips = false;
+    while let Some(message) = next(link, client).await? {
+        if client.is_copying() {
+            match message {
+                Message::CopyData(data) => client.copy_data(&data.data),
+                Message::CopyDone(_) => skips = client.copy_done().await?,
+                Message::CopyFail(reason) => skips = client.copy_failed(&reason.message),
+                // Clients send them right behind the EXECUTE that begins the copy.
+                Message::Flush(_) | Message::Sync(_) => {}
+                Message::Terminate(_) => return Ok(()),
+                _ => {
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, "unexpected message during COPY"));
+                }
+            }
+            continue;
+        }
+        let went_well = match message {
+            Message::Terminate(_) => return Ok(()),
+            Message::Query(query) => {
+                skips = false;
+                client.query(&query.query).await?;
+                true
+            }
+            Message::Sync(_) => {
+                skips = false;
+                client.synchronize().await?;
+                true
+            }
+            Message::Flush(_) => {
+                let ran = skips || client.run_delayed(false).await?;
+                link.output.flush().await?;
+                ran
+            }
+            _ if skips => true,
+            Message::Parse(parse) => client.run_delayed(false).await? && client.parse(parse),
+            Message::Bind(bind) => client.run_delayed(false).await? && client.bind(bind),
+            Message::Describe(describe) => client.run_delayed(false).await? && client.describe(describe),
+            Message::Execute(execute) => client.run_delayed(false).await? && client.execute(execute),
+            Message::Close(close) => client.run_delayed(false).await? && client.close(&close),
+            // What is left of a copy that has failed.
+            Message::CopyData(_) | Message::CopyDone(_) | Message::CopyFail(_) => true,
+            _ => return Err(io::Error::new(io::ErrorKind::InvalidData, "unexpected message")),
+        };
+        skips |= !went_well;
+    }
+    Ok(())
+}

@@ -1,0 +1,417 @@
+//! COPY: rows as text, CSV or binary.
+//! Source: PostgreSQL's documentation of COPY (file formats).
+
+use crate::wire::{Format, put_value, value_of};
+use bytes::{BufMut, BytesMut};
+use reprise::rooms::catalog::{Arena, Datum, Type};
+use reprise::rooms::procedure::SqlError;
+use reprise::rooms::procedure::query::OutputColumn;
+use reprise::rooms::sql::{Copy, CopyFormat, CopyOptions};
+use reprise::{Error, Prepared, Value};
+
+const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
+
+/// Rows that come.
+pub(crate) struct CopyIn {
+    options: CopyOptions,
+    /// Inserts one row.
+    pub(crate) insert: Prepared,
+    input: BytesMut,
+    /// The place in the input up to which there is no end of a row.
+    looked_up_to: usize,
+    is_begun: bool,
+    is_over: bool,
+    /// Rows so far, with a header.
+    rows: u64,
+    pub(crate) inserted: u64,
+}
+
+/// The next of them.
+pub(crate) enum Row {
+    Values(Vec<Value>),
+    /// More input is needed, or there is none.
+    None,
+}
+
+fn bad(message: impl Into<String>) -> Error {
+    SqlError::new("22P04", message.into()).into()
+}
+
+impl CopyIn {
+    pub(crate) fn new(copy: &Copy, insert: Prepared) -> Self {
+        Self {
+            options: copy.options.clone(),
+            insert,
+            input: BytesMut::new(),
+            looked_up_to: 0,
+            is_begun: false,
+            is_over: false,
+            rows: 0,
+            inserted: 0,
+        }
+    }
+
+    pub(crate) fn push(&mut self, data: &[u8]) {
+        self.input.extend_from_slice(data);
+    }
+
+    /// Says in which row something went wrong.
+    pub(crate) fn at_its_row(&self, error: Error) -> Error {
+        match error {
+            Error::Sql(error) if error.detail.is_none() => {
+                Error::Sql(error.with_detail(format!("COPY, line {}.", self.rows)))
+            }
+            other => other,
+        }
+    }
+
+    /// The next row. At the end of the input the last one need not be ended.
+    pub(crate) fn next_row(&mut self, is_end: bool) -> Result<Row, Error> {
+        if self.is_over {
+            self.input.clear();
+            return Ok(Row::None);
+        }
+        let fields = match self.options.format {
+            CopyFormat::Binary => return self.binary_row(is_end),
+            CopyFormat::Text => self.text_fields(is_end)?,
+            CopyFormat::Csv => self.csv_fields(is_end)?,
+        };
+        let Some(fields) = fields else { return Ok(Row::None) };
+        let types = self.insert.parameters();
+        if fields.len() > types.len() {
+            return Err(self.at_its_row(bad("extra data after last expected column")));
+        }
+        if fields.len() < types.len() {
+            return Err(self.at_its_row(bad("missing data for a column")));
+        }
+        let value = |(field, ty): (Option<Vec<u8>>, &Type)| match field {
+            None => Ok(Value::Null),
+            Some(bytes) => value_of(&bytes, *ty, Format::Text),
+        };
+        let values: Result<Vec<_>, SqlError> = fields.into_iter().zip(types).map(value).collect();
+        values.map(Row::Values).map_err(|error| self.at_its_row(error.into()))
+    }
+
+    /// Takes a line out of the input, without its end; `in_quotes` follows the bytes and says whether a newline is one.
+    fn take_line(&mut self, is_end: bool, quote: Option<(u8, u8)>) -> Option<BytesMut> {
+        let mut quoted = false;
+        let from = if quote.is_some() { 0 } else { self.looked_up_to };
+        let mut place = from;
+        while place < self.input.len() {
+            let byte = self.input[place];
+            match quote {
+                Some((quote, escape)) if quoted && byte == escape && escape != quote => place += 1,
+                Some((quote, _)) if byte == quote => quoted = !quoted,
+                _ if byte == b'\n' && !quoted => {
+                    let mut line = self.input.split_to(place + 1);
+                    line.truncate(place);
+                    if line.last() == Some(&b'\r') {
+                        line.truncate(line.len() - 1);
+                    }
+                    self.looked_up_to = 0;
+                    return Some(line);
+                }
+                _ => {}
+            }
+            place += 1;
+        }
+        self.looked_up_to = self.input.len();
+        if is_end && !self.input.is_empty() {
+            self.looked_up_to = 0;
+            return Some(self.input.split());
+        }
+        None
+    }
+
+    /// Passes over the header, and sees the end-of-data mark.
+    fn take_data_line(&mut self, is_end: bool, quote: Option<(u8, u8)>) -> Option<BytesMut> {
+        loop {
+            let line = self.take_line(is_end, quote)?;
+            self.rows += 1;
+            if line[..] == *b"\\." {
+                self.is_over = true;
+                return None;
+            }
+            if self.options.header && !std::mem::replace(&mut self.is_begun, true) {
+                continue;
+            }
+            return Some(line);
+        }
+    }
+
+    fn text_fields(&mut self, is_end: bool) -> Result<Option<Vec<Option<Vec<u8>>>>, Error> {
+        let Some(line) = self.take_data_line(is_end, None) else { return Ok(None) };
+        let (delimiter, null) = (self.options.delimiter, self.options.null.as_bytes());
+        let mut fields = Vec::new();
+        let (mut start, mut place) = (0, 0);
+        loop {
+            if place < line.len() && line[place] == b'\\' {
+                place += 2;
+                continue;
+            }
+            if place >= line.len() || line[place] == delimiter {
+                let raw = &line[start..place.min(line.len())];
+                fields.push(if raw == null { None } else { Some(unescaped(raw)) });
+                if place >= line.len() {
+                    return Ok(Some(fields));
+                }
+                start = place + 1;
+            }
+            place += 1;
+        }
+    }
+
+    fn csv_fields(&mut self, is_end: bool) -> Result<Option<Vec<Option<Vec<u8>>>>, Error> {
+        let (quote, escape) = (self.options.quote, self.options.escape);
+        let Some(line) = self.take_data_line(is_end, Some((quote, escape))) else { return Ok(None) };
+        let mut fields = Vec::new();
+        let (mut field, mut was_quoted, mut quoted) = (Vec::new(), false, false);
+        let mut place = 0;
+        loop {
+            let byte = line.get(place).copied();
+            match byte {
+                Some(byte)
+                    if quoted
+                        && byte == escape
+                        && line.get(place + 1).is_some_and(|next| *next == quote || *next == escape) =>
+                {
+                    field.push(line[place + 1]);
+                    place += 1;
+                }
+                Some(byte) if byte == quote => {
+                    quoted = !quoted;
+                    was_quoted = true;
+                }
+                Some(byte) if quoted || byte != self.options.delimiter => field.push(byte),
+                None if quoted => return Err(self.at_its_row(bad("unterminated CSV quoted field"))),
+                end => {
+                    let is_null = !was_quoted && field == self.options.null.as_bytes();
+                    let own = std::mem::take(&mut field);
+                    fields.push(if is_null { None } else { Some(own) });
+                    was_quoted = false;
+                    if end.is_none() {
+                        return Ok(Some(fields));
+                    }
+                }
+            }
+            place += 1;
+        }
+    }
+
+    fn binary_row(&mut self, is_end: bool) -> Result<Row, Error> {
+        let number = |bytes: &[u8]| i32::from_be_bytes(bytes.try_into().expect("four bytes"));
+        if !self.is_begun {
+            let header = SIGNATURE.len() + 8;
+            if self.input.len() < header {
+                return if is_end { Err(bad("COPY file signature not recognized")) } else { Ok(Row::None) };
+            }
+            if !self.input.starts_with(SIGNATURE) {
+                return Err(bad("COPY file signature not recognized"));
+            }
+            let extension = number(&self.input[header - 4..header]);
+            let Ok(extension) = usize::try_from(extension) else {
+                return Err(bad("invalid COPY file header"));
+            };
+            if self.input.len() < header + extension {
+                return if is_end { Err(bad("invalid COPY file header")) } else { Ok(Row::None) };
+            }
+            drop(self.input.split_to(header + extension));
+            self.is_begun = true;
+        }
+        let types = self.insert.parameters();
+        let short = || if is_end { Err(bad("unexpected EOF in COPY data")) } else { Ok(Row::None) };
+        let Some(count) = self.input.get(..2) else {
+            return if self.input.is_empty() && !is_end { Ok(Row::None) } else { short() };
+        };
+        let count = i16::from_be_bytes([count[0], count[1]]);
+        if count == -1 {
+            self.is_over = true;
+            self.input.clear();
+            return Ok(Row::None);
+        }
+        if usize::try_from(count) != Ok(types.len()) {
+            let message = format!("row field count is {count}, expected {}", types.len());
+            return Err(bad(message));
+        }
+        let (mut place, mut values) = (2, Vec::with_capacity(types.len()));
+        for ty in types {
+            let Some(length) = self.input.get(place..place + 4) else { return short() };
+            let length = number(length);
+            place += 4;
+            if length == -1 {
+                values.push(Value::Null);
+                continue;
+            }
+            let Ok(length) = usize::try_from(length) else { return Err(bad("invalid field size")) };
+            let Some(bytes) = self.input.get(place..place + length) else { return short() };
+            values.push(value_of(bytes, *ty, Format::Binary)?);
+            place += length;
+        }
+        drop(self.input.split_to(place));
+        self.rows += 1;
+        Ok(Row::Values(values))
+    }
+}
+
+/// The number that up to `most` digits at the beginning stand for, and how many there are.
+fn digits(bytes: &[u8], radix: u32, most: usize) -> (u8, usize) {
+    let digits = bytes.iter().take(most).map_while(|byte| (*byte as char).to_digit(radix));
+    digits.fold((0, 0), |(value, count), digit| {
+        (value.wrapping_mul(radix as u8).wrapping_add(digit as u8), count + 1)
+    })
+}
+
+/// A field of the text format without its backslashes.
+fn unescaped(raw: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some((byte, behind)) = rest.split_first() {
+        rest = behind;
+        if *byte != b'\\' {
+            out.push(*byte);
+            continue;
+        }
+        let Some((next, behind)) = rest.split_first() else {
+            out.push(b'\\');
+            break;
+        };
+        rest = behind;
+        out.push(match next {
+            b'0'..=b'7' => {
+                let (value, count) = digits(&raw[raw.len() - rest.len() - 1..], 8, 3);
+                rest = &rest[count - 1..];
+                value
+            }
+            b'x' => match digits(rest, 16, 2) {
+                (_, 0) => b'x',
+                (value, count) => {
+                    rest = &rest[count..];
+                    value
+                }
+            },
+            b'b' => 8,
+            b'f' => 12,
+            b'n' => b'\n',
+            b'r' => b'\r',
+            b't' => b'\t',
+            b'v' => 11,
+            other => *other,
+        });
+    }
+    out
+}
+
+/// Rows that go.
+#[derive(Clone)]
+pub(crate) struct CopyOut {
+    options: CopyOptions,
+}
+
+/// Appends a message of data that `put` writes.
+fn put_data(out: &mut BytesMut, put: impl FnOnce(&mut BytesMut)) {
+    let start = out.len();
+    out.put_u8(b'd');
+    out.put_i32(0);
+    put(out);
+    let length = (out.len() - start - 1) as i32;
+    out[start + 1..start + 5].copy_from_slice(&length.to_be_bytes());
+}
+
+impl CopyOut {
+    pub(crate) fn new(copy: &Copy) -> Self {
+        Self { options: copy.options.clone() }
+    }
+
+    /// What comes before all rows.
+    pub(crate) fn begin(&self, columns: &[OutputColumn], out: &mut BytesMut) {
+        match self.options.format {
+            CopyFormat::Binary => put_data(out, |out| {
+                out.put_slice(SIGNATURE);
+                out.put_u64(0);
+            }),
+            CopyFormat::Text | CopyFormat::Csv if self.options.header => put_data(out, |out| {
+                for (place, column) in columns.iter().enumerate() {
+                    self.put_field(place, Some(column.name.as_bytes()), false, out);
+                }
+                out.put_u8(b'\n');
+            }),
+            _ => {}
+        }
+    }
+
+    /// What comes after them.
+    pub(crate) fn end(&self, out: &mut BytesMut) {
+        if self.options.format == CopyFormat::Binary {
+            put_data(out, |out| out.put_i16(-1));
+        }
+    }
+
+    pub(crate) fn put_row(
+        &self,
+        values: impl ExactSizeIterator<Item = (Datum, Type)>,
+        arena: &Arena,
+        out: &mut BytesMut,
+    ) {
+        put_data(out, |out| {
+            if self.options.format == CopyFormat::Binary {
+                out.put_i16(values.len() as i16);
+                values.for_each(|(value, ty)| put_value(value, ty, arena, Format::Binary, out));
+                return;
+            }
+            let mut text = BytesMut::new();
+            for (place, (value, ty)) in values.enumerate() {
+                text.clear();
+                put_value(value, ty, arena, Format::Text, &mut text);
+                let bytes = (!value.is_null()).then(|| &text[4..]);
+                self.put_field(place, bytes, self.options.force_quote, out);
+            }
+            out.put_u8(b'\n');
+        });
+    }
+
+    fn put_field(&self, place: usize, field: Option<&[u8]>, force_quote: bool, out: &mut BytesMut) {
+        let CopyOptions { delimiter, quote, escape, null, format, .. } = &self.options;
+        if place > 0 {
+            out.put_u8(*delimiter);
+        }
+        let Some(field) = field else {
+            out.put_slice(null.as_bytes());
+            return;
+        };
+        if *format == CopyFormat::Csv {
+            let is_special = |byte: &u8| byte == delimiter || byte == quote || matches!(byte, b'\n' | b'\r');
+            let looks_like_end = place == 0 && field == b"\\.";
+            if !(force_quote || field == null.as_bytes() || looks_like_end || field.iter().any(is_special)) {
+                out.put_slice(field);
+                return;
+            }
+            out.put_u8(*quote);
+            for byte in field {
+                if byte == quote || byte == escape {
+                    out.put_u8(*escape);
+                }
+                out.put_u8(*byte);
+            }
+            out.put_u8(*quote);
+            return;
+        }
+        for byte in field {
+            let escaped = match byte {
+                b'\\' => b'\\',
+                8 => b'b',
+                12 => b'f',
+                b'\n' => b'n',
+                b'\r' => b'r',
+                b'\t' => b't',
+                11 => b'v',
+                byte if byte == delimiter => *byte,
+                byte => {
+                    out.put_u8(*byte);
+                    continue;
+                }
+            };
+            out.put_u8(b'\\');
+            out.put_u8(escaped);
+        }
+    }
+}

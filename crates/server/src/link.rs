@@ -1,0 +1,127 @@
+//! The bytes of one connection: messages in, messages out. What goes out is kept until there is nothing left to read, so that a
+//! batch of messages is answered by one system call.
+
+use bytes::{BufMut, BytesMut};
+use pgwire::messages::{DecodeContext, PgWireBackendMessage, PgWireFrontendMessage, ProtocolVersion};
+use pgwire::tokio::server::MaybeTls;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
+
+/// Bytes that are read at a time, at least.
+const READ: usize = 16 << 10;
+/// Rows of a statement that runs are kept up to this many bytes; then they are on their way, and it can't be tried again.
+const HIGH: usize = 1 << 20;
+
+/// The way out. Cheap to clone: whoever runs a statement has one, too.
+#[derive(Clone)]
+pub(crate) struct Output {
+    bytes: Arc<Mutex<BytesMut>>,
+    socket: Arc<tokio::sync::Mutex<WriteHalf<MaybeTls>>>,
+}
+
+/// Both ways.
+pub(crate) struct Link {
+    socket: ReadHalf<MaybeTls>,
+    input: BytesMut,
+    context: DecodeContext,
+    /// The largest message that is read.
+    largest: usize,
+    pub(crate) output: Output,
+}
+
+fn malformed(error: impl std::fmt::Display) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error.to_string())
+}
+
+impl Output {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, BytesMut> {
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn put(&self, message: PgWireBackendMessage) {
+        message.encode(&mut self.lock()).expect("the server's own messages can be written");
+    }
+
+    /// Begins a row: its values are appended, and `end_row` is told where it began.
+    pub(crate) fn begin_row(bytes: &mut BytesMut, columns: usize) -> usize {
+        let start = bytes.len();
+        bytes.put_u8(b'D');
+        bytes.put_i32(0);
+        bytes.put_i16(columns as i16);
+        start
+    }
+
+    pub(crate) fn end_row(bytes: &mut BytesMut, start: usize) {
+        let length = (bytes.len() - start - 1) as i32;
+        bytes[start + 1..start + 5].copy_from_slice(&length.to_be_bytes());
+    }
+
+    /// Sends everything.
+    pub(crate) async fn flush(&self) -> io::Result<()> {
+        let bytes = self.lock().split();
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let mut socket = self.socket.lock().await;
+        socket.write_all(&bytes).await?;
+        socket.flush().await
+    }
+
+    /// Sends what there is when it is much, from a thread that runs a statement; whether it did.
+    pub(crate) fn relieve(&self) -> io::Result<bool> {
+        if self.lock().len() < HIGH {
+            return Ok(false);
+        }
+        tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(self.flush()))?;
+        Ok(true)
+    }
+}
+
+impl Link {
+    pub(crate) fn new(socket: MaybeTls, input: BytesMut) -> Self {
+        let (reader, writer) = tokio::io::split(socket);
+        let socket = Arc::new(tokio::sync::Mutex::new(writer));
+        let mut context = DecodeContext::new(ProtocolVersion::PROTOCOL3_0);
+        context.awaiting_frontend_ssl = false;
+        let output = Output { bytes: Arc::default(), socket };
+        Self { socket: reader, input, context, largest: 10_000, output }
+    }
+
+    /// The startup message has come: others follow, of at most so many bytes.
+    pub(crate) fn started(&mut self, largest: usize) {
+        self.context.awaiting_frontend_startup = false;
+        self.largest = largest;
+    }
+
+    /// A message that has been read, whole.
+    fn decoded(&mut self) -> io::Result<Option<PgWireFrontendMessage>> {
+        let tag = usize::from(!self.context.awaiting_frontend_startup);
+        let Some(length) = self.input.get(tag..tag + 4) else { return Ok(None) };
+        let length = u32::from_be_bytes(length.try_into().expect("four bytes")) as usize;
+        if length < 4 || length > self.largest {
+            return Err(malformed(format!("a message of {length} bytes; at most {} are read", self.largest)));
+        }
+        if self.input.len() < tag + length {
+            return Ok(None);
+        }
+        // Of one message alone, so that nothing behind it can be taken for a part of it.
+        let mut own = self.input.split_to(tag + length);
+        let message = PgWireFrontendMessage::decode(&mut own, &self.context).map_err(malformed)?;
+        message.map(Some).ok_or_else(|| malformed("a message that makes no sense"))
+    }
+
+    /// The next message; `None` when the client has gone. What was to be sent is sent before this waits.
+    pub(crate) async fn next(&mut self) -> io::Result<Option<PgWireFrontendMessage>> {
+        loop {
+            if let Some(message) = self.decoded()? {
+                return Ok(Some(message));
+            }
+            self.output.flush().await?;
+            self.input.reserve(READ);
+            if self.socket.read_buf(&mut self.input).await? == 0 {
+                return Ok(None);
+            }
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The beginning of a connection: TLS, who it is, what it is told of the server.
+
+use crate::link::Link;
+use crate::password::Password;
+use crate::{Server, fatal};
+use pgwire::api::auth::sasl::scram::ScramServerAuth;
+use pgwire::messages::PgWireBackendMessage as Message;
+use pgwire::messages::PgWireFrontendMessage;
+use pgwire::messages::response::{ErrorResponse, NoticeResponse, ReadyForQuery, TransactionStatus};
+use pgwire::messages::startup::{
+    Authentication, BackendKeyData, NegotiateProtocolVersion, ParameterStatus, SecretKey, Startup,
+};
+use pgwire::tokio::server::{MaybeTls, negotiate_tls};
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::net::TcpStream;
+
+/// Bytes of the largest message before it is known who sends it.
+const LARGEST_UNKNOWN: usize = 64 << 10;
+/// Bytes of the largest message.
+const LARGEST: usize = 1 << 30;
+
+/// The connections that a cancel request can name.
+#[derive(Default)]
+pub(crate) struct Connections {
+    next: std::sync::atomic::AtomicI32,
+    by_key: Mutex<HashMap<(i32, i32), Arc<AtomicBool>>>,
+}
+
+/// A connection that a cancel request can name, until this is dropped.
+pub(crate) struct Registered {
+    key: (i32, i32),
+    server: Arc<Server>,
+    /// Raised by a cancel request.
+    pub(crate) cancelled: Arc<AtomicBool>,
+}
+
+impl Registered {
+    fn new(server: &Arc<Server>) -> Self {
+        let key = (server.connections.next.fetch_add(1, Ordering::Relaxed) + 1, rand::random());
+        let cancelled = Arc::new(AtomicBool::new(false));
+        let mut all = server.connections.by_key.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(key, Arc::clone(&cancelled));
+        Self { key, server: Arc::clone(server), cancelled }
+    }
+
+    pub(crate) fn pid(&self) -> i32 {
+        self.key.0
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        let mut all = self.server.connections.by_key.lock().unwrap_or_else(PoisonError::into_inner);
+        all.remove(&self.key);
+    }
+}
+
+/// Who came.
+pub(crate) struct Greeted {
+    pub(crate) link: Link,
+    pub(crate) registered: Registered,
+    pub(crate) user: String,
+    pub(crate) database: String,
+    /// Settings that the client began with.
+    pub(crate) settings: Vec<(String, String)>,
+}
+
+fn protocol_violation(message: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, message)
+}
+
+/// Greets a client; `None` when it only wanted to cancel a statement, or has gone.
+pub(crate) async fn greet(socket: TcpStream, server: &Arc<Server>) -> io::Result<Option<Greeted>> {
+    let Some(negotiated) = negotiate_tls::<()>(socket, server.options.tls.clone()).await? else {
+        return Ok(None);
+    };
+    let parts = negotiated.into_parts();
+    let is_secure = matches!(parts.io, MaybeTls::Tls(_));
+    if is_secure && !parts.read_buf.is_empty() {
+        // Sent before TLS began, so by whoever sits in between, perhaps.
+        return Err(protocol_violation("received unencrypted data after the request for TLS"));
+    }
+    let mut link = Link::new(parts.io, parts.read_buf);
+    match link.next().await? {
+        Some(PgWireFrontendMessage::CancelRequest(request)) => {
+            let SecretKey::I32(secret) = request.secret_key else { return Ok(None) };
+            let all = server.connections.by_key.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(flag) = all.get(&(request.pid, secret)) {
+                flag.store(true, Ordering::SeqCst);
+            }
+            Ok(None)
+        }
+        Some(PgWireFrontendMessage::Startup(startup)) => {
+            link.started(LARGEST_UNKNOWN);
+            let greeted = welcome(link, startup, is_secure, server).await?;
+            Ok(Some(greeted))
+        }
+        Some(_) => Err(protocol_violation("expected a startup message")),
+        None => Ok(None),
+    }
+}
+
+async fn refuse<T>(link: &Link, sqlstate: &str, message: &str) -> io::Result<T> {
+    link.output.put(Message::ErrorResponse(ErrorResponse::from(fatal(sqlstate, message))));
+    link.output.flush().await?;
+    Err(protocol_violation(message))
+}
+
+async fn welcome(
+    mut link: Link,
+    startup: Startup,
+    is_secure: bool,
+    server: &Arc<Server>,
+) -> io::Result<Greeted> {
+    if startup.protocol_number_major != 3 {
+        let message = format!(
+            "unsupported frontend protocol {}.{}: server supports 3.0",
+            startup.protocol_number_major, startup.protocol_number_minor
+        );
+        return refuse(&link, "0A000", &message).await;
+    }
+    let mut parameters = startup.parameters;
+    let unknown: Vec<String> = parameters.keys().filter(|name| name.starts_with("_pq_.")).cloned().collect();
+    parameters.retain(|name, _| !name.starts_with("_pq_."));
+    if startup.protocol_number_minor > 0 || !unknown.is_empty() {
+        link.output.put(Message::NegotiateProtocolVersion(NegotiateProtocolVersion::new(0, unknown)));
+    }
+    let user = parameters.remove("user").unwrap_or_default();
+    let database = parameters.remove("database").unwrap_or_else(|| user.clone());
+    if user.is_empty() {
+        return refuse(&link, "28000", "no PostgreSQL user name specified in startup packet").await;
+    }
+    if let Some(limit) = server.is_full() {
+        let message = format!("sorry, too many clients already: max_connections is {limit}");
+        return refuse(&link, "53300", &message).await;
+    }
+    authenticate(&mut link, &user, is_secure, server).await?;
+    link.started(LARGEST);
+    link.output.put(Message::Authentication(Authentication::Ok));
+    let registered = Registered::new(server);
+    let application = parameters.get("application_name").cloned().unwrap_or_default();
+    for (name, value) in [
+        ("application_name", application.as_str()),
+        ("client_encoding", "UTF8"),
+        ("DateStyle", "ISO, MDY"),
+        ("default_transaction_read_only", "off"),
+        ("in_hot_standby", "off"),
+        ("integer_datetimes", "on"),
+        ("IntervalStyle", "postgres"),
+        ("is_superuser", "on"),
+        ("server_encoding", "UTF8"),
+        ("server_version", crate::VERSION),
+        ("session_authorization", user.as_str()),
+        ("standard_conforming_strings", "on"),
+        ("TimeZone", "UTC"),
+    ] {
+        link.output.put(Message::ParameterStatus(ParameterStatus::new(name.into(), value.into())));
+    }
+    let key = SecretKey::I32(registered.key.1);
+    link.output.put(Message::BackendKeyData(BackendKeyData::new(registered.pid(), key)));
+    if let Some(notice) = &server.options.notice {
+        link.output.put(Message::NoticeResponse(NoticeResponse::from(crate::notice(notice))));
+    }
+    link.output.put(Message::ReadyForQuery(ReadyForQuery::new(TransactionStatus::Idle)));
+    let settings = parameters.into_iter().filter(|(name, _)| name != "replication").collect();
+    Ok(Greeted { link, registered, user, database, settings })
+}
+
+/// SCRAM-SHA-256, where the server knows passwords; everybody is trusted where it does not.
+async fn authenticate(link: &mut Link, user: &str, is_secure: bool, server: &Server) -> io::Result<()> {
+    let Some(users) = &server.options.users else { return Ok(()) };
+    let mut scram = ScramServerAuth::new();
+    let mut mechanisms = vec!["SCRAM-SHA-256".to_owned()];
+    if is_secure && let Some(certificate) = &server.options.certificate {
+        scram.configure_certificate(certificate).map_err(|error| protocol_violation(&error.to_string()))?;
+        mechanisms.insert(0, "SCRAM-SHA-256-PLUS".into());
+    }
+    let failed = format!("password authentication failed for user \"{user}\"");
+    link.output.put(Message::Authentication(Authentication::SASL(mechanisms)));
+    let Some(PgWireFrontendMessage::PasswordMessageFamily(first)) = link.next().await? else {
+        return refuse(link, "08P01", "expected SASL response").await;
+    };
+    let Ok(first) = first.into_sasl_initial_response() else {
+        return refuse(link, "08P01", "expected SASL response").await;
+    };
+    // An unknown user meets the same questions as any other.
+    let password = users.get(user).cloned().unwrap_or_else(Password::nobodys);
+    let data = first.data.unwrap_or_default();
+    let Ok((answer, waiting)) = scram.on_client_first_message_with_secret(&data, password.secret()) else {
+        return refuse(link, "28P01", &failed).await;
+    };
+    link.output.put(Message::Authentication(Authentication::SASLContinue(answer.into())));
+    let Some(PgWireFrontendMessage::PasswordMessageFamily(last)) = link.next().await? else {
+        return refuse(link, "08P01", "expected SASL response").await;
+    };
+    let Ok(last) = last.into_sasl_response() else {
+        return refuse(link, "08P01", "expected SASL response").await;
+    };
+    match waiting.on_client_final_message(&last.data) {
+        Ok(answer) if users.contains_key(user) => {
+            link.output.put(Message::Authentication(Authentication::SASLFinal(answer.into())));
+            Ok(())
+        }
+        _ => refuse(link, "28P01", &failed).await,
+    }
+}

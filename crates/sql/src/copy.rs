@@ -1,0 +1,265 @@
+//! COPY as written: the statement that it stands for, and how its rows look.
+
+use crate::StatementError;
+use crate::schema::{Schema, unsupported};
+use crate::source::Source;
+use crate::types::object_name;
+use procedure::SqlError;
+use squawk_syntax::ast::{self, AstNode};
+
+/// A copy of rows from or to the client.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Copy {
+    /// Whether rows come from the client.
+    pub is_in: bool,
+    /// What it stands for: an INSERT of one row of parameters, or a query.
+    pub text: String,
+    /// How rows look.
+    pub options: CopyOptions,
+}
+
+/// How rows of a COPY look.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CopyOptions {
+    /// The format.
+    pub format: CopyFormat,
+    /// What stands between columns.
+    pub delimiter: u8,
+    /// What stands for NULL.
+    pub null: String,
+    /// Whether the first line has the names of the columns.
+    pub header: bool,
+    /// What quotes a value of CSV.
+    pub quote: u8,
+    /// What stands before a quote inside a quoted value.
+    pub escape: u8,
+    /// Whether all values that are not NULL are quoted.
+    pub force_quote: bool,
+}
+
+/// The formats of COPY.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CopyFormat {
+    /// Tabs and backslashes.
+    Text,
+    /// Commas and quotes.
+    Csv,
+    /// PostgreSQL's binary forms.
+    Binary,
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A name of the catalog as SQL has it.
+fn quoted_path(name: &str) -> String {
+    name.split('.').map(quoted).collect::<Vec<_>>().join(".")
+}
+
+impl Schema {
+    /// What a COPY asks for.
+    pub(crate) fn copy(&self, copy: &ast::Copy, source: &Source) -> Result<Copy, StatementError> {
+        let node = copy.syntax();
+        let at = |error: SqlError| source.error_at(node.text_range().start().into(), error);
+        let words = source.text_of(node);
+        let is_in = matches!(copy.copy_direction(), Some(ast::CopyDirection::CopyFrom(_)));
+        let direction = copy.copy_direction();
+        let Some(direction) = direction else { return Err(unsupported(source, node, "this form of COPY")) };
+        let target = direction.syntax().text().to_string().to_lowercase();
+        if !["stdin", "stdout"].iter().any(|own| target.ends_with(own)) {
+            let error =
+                SqlError::new("0A000", "COPY with a file or a program on the server is not supported");
+            return Err(at(
+                error.with_hint("COPY FROM STDIN and TO STDOUT; psql's \\copy reads and writes files.")
+            ));
+        }
+        if let Some(clause) = copy.where_clause() {
+            return Err(unsupported(source, clause.syntax(), "COPY … WHERE"));
+        }
+        let end = usize::from(direction.syntax().text_range().end() - node.text_range().start());
+        let options = CopyOptions::parse(&words[end..]).map_err(at)?;
+        let text = match (copy.copy_query(), copy.copy_table()) {
+            (Some(query), _) if !is_in => {
+                let text = source.text_of(query.syntax()).trim();
+                text.strip_prefix('(').and_then(|text| text.strip_suffix(')')).unwrap_or(text).to_owned()
+            }
+            (_, Some(table)) => {
+                let path = table.table_name_ref().and_then(|name| name.path_ref());
+                let Some(path) = path else { return Err(unsupported(source, node, "this form of COPY")) };
+                let name = object_name(&path);
+                let definition = self.catalog().table(&name);
+                let definition = definition.map_err(|error| at(SqlError::new("42P01", error.to_string())))?;
+                let names = table.column_ref_list().into_iter().flat_map(|list| list.column_name_refs());
+                let mut columns: Vec<String> =
+                    names.map(|own| quoted(&ast::normalize_name_node(own.syntax()))).collect();
+                if columns.is_empty() {
+                    columns = definition.visible().iter().map(|column| quoted(&column.name)).collect();
+                }
+                let list = columns.join(", ");
+                let table = quoted_path(&name);
+                if is_in {
+                    let parameters: Vec<_> = (1..=columns.len()).map(|n| format!("${n}")).collect();
+                    let parameters = parameters.join(", ");
+                    format!("INSERT INTO {table} ({list}) OVERRIDING SYSTEM VALUE VALUES ({parameters})")
+                } else {
+                    format!("SELECT {list} FROM {table}")
+                }
+            }
+            _ => return Err(unsupported(source, node, "this form of COPY")),
+        };
+        Ok(Copy { is_in, text, options })
+    }
+}
+
+/// The words of a list of options: names, and values in quotes.
+fn tokens(text: &str) -> Vec<(String, bool)> {
+    let mut tokens = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let mut escaped = false;
+        let body = match first {
+            'E' | 'e' if rest[1..].starts_with('\'') => {
+                escaped = true;
+                &rest[1..]
+            }
+            _ => rest,
+        };
+        if let Some(inner) = body.strip_prefix('\'') {
+            let mut value = String::new();
+            let mut chars = inner.char_indices().peekable();
+            let mut end = inner.len();
+            while let Some((place, own)) = chars.next() {
+                match own {
+                    '\'' if chars.peek().is_some_and(|(_, next)| *next == '\'') => {
+                        value.push('\'');
+                        chars.next();
+                    }
+                    '\'' => {
+                        end = place + 1;
+                        break;
+                    }
+                    '\\' if escaped => match chars.next() {
+                        Some((_, 't')) => value.push('\t'),
+                        Some((_, 'n')) => value.push('\n'),
+                        Some((_, own)) => value.push(own),
+                        None => {}
+                    },
+                    own => value.push(own),
+                }
+            }
+            tokens.push((value, true));
+            rest = inner[end..].trim_start();
+        } else if first.is_alphanumeric() || first == '_' {
+            let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
+            tokens.push((rest[..end].to_lowercase(), false));
+            rest = rest[end..].trim_start();
+        } else {
+            tokens.push((first.to_string(), false));
+            rest = rest[first.len_utf8()..].trim_start();
+        }
+    }
+    tokens
+}
+
+impl CopyOptions {
+    /// Reads options in either of their forms: `WITH (FORMAT csv, …)`, `CSV HEADER …`.
+    fn parse(text: &str) -> Result<Self, SqlError> {
+        let tokens = tokens(text.trim().trim_end_matches(';'));
+        let mut tokens = tokens.into_iter().peekable();
+        let (mut format, mut header, mut force_quote) = (CopyFormat::Text, false, false);
+        let (mut delimiter, mut null, mut quote, mut escape) = (None, None, None, None);
+        let refused = |what: String| Err(SqlError::new("0A000", what));
+        while let Some((word, _)) = tokens.next() {
+            let mut value = || {
+                while tokens.next_if(|(own, quoted)| !quoted && own == "as").is_some() {}
+                tokens.next().map(|(own, _)| own).unwrap_or_default()
+            };
+            match word.as_str() {
+                "(" | ")" | "," | "with" => {}
+                "format" => match value().as_str() {
+                    "text" => format = CopyFormat::Text,
+                    "csv" => format = CopyFormat::Csv,
+                    "binary" => format = CopyFormat::Binary,
+                    other => {
+                        let message = format!("COPY format \"{other}\" not recognized");
+                        return Err(SqlError::new("22023", message));
+                    }
+                },
+                "csv" => format = CopyFormat::Csv,
+                "binary" => format = CopyFormat::Binary,
+                "delimiter" => delimiter = Some(value()),
+                "null" => null = Some(value()),
+                "quote" => quote = Some(value()),
+                "escape" => escape = Some(value()),
+                "header" | "freeze" => {
+                    let is_value = |(own, _): &(String, bool)| {
+                        matches!(own.as_str(), "true" | "on" | "1" | "match" | "false" | "off" | "0")
+                    };
+                    let own = tokens.next_if(is_value).map(|(own, _)| own);
+                    if word == "header" {
+                        header = !matches!(own.as_deref(), Some("false" | "off" | "0"));
+                    }
+                }
+                "encoding" => {
+                    let own = value();
+                    if !matches!(own.to_lowercase().as_str(), "utf8" | "utf-8" | "unicode") {
+                        return refused(format!("COPY in the encoding {own} is not supported"));
+                    }
+                }
+                "force_quote" | "force" => {
+                    let rest: Vec<String> = [value(), String::new()].into();
+                    match (word.as_str(), rest[0].as_str()) {
+                        ("force_quote", "*") => force_quote = true,
+                        ("force", "quote") if value() == "*" => force_quote = true,
+                        _ => return refused("FORCE of some columns is not supported".into()),
+                    }
+                }
+                other => return refused(format!("COPY option \"{other}\" is not supported")),
+            }
+        }
+        let is_csv = format == CopyFormat::Csv;
+        let byte = |text: Option<String>, default: u8, what: &str| match text.as_deref().map(str::as_bytes) {
+            None => Ok(default),
+            Some([byte]) => Ok(*byte),
+            Some(_) => {
+                let message = format!("COPY {what} must be a single one-byte character");
+                Err(SqlError::new("0A000", message))
+            }
+        };
+        let quote = byte(quote, b'"', "quote")?;
+        Ok(Self {
+            format,
+            delimiter: byte(delimiter, if is_csv { b',' } else { b'\t' }, "delimiter")?,
+            null: null.unwrap_or_else(|| if is_csv { String::new() } else { "\\N".into() }),
+            header,
+            quote,
+            escape: byte(escape, quote, "escape")?,
+            force_quote,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_of_options_are_read() {
+        let csv = CopyOptions::parse(" WITH (FORMAT csv, HEADER true, DELIMITER ';', NULL 'x''y')").unwrap();
+        assert_eq!(
+            (csv.format, csv.header, csv.delimiter, csv.null.as_str()),
+            (CopyFormat::Csv, true, b';', "x'y")
+        );
+        let old = CopyOptions::parse("WITH CSV HEADER QUOTE AS '|' FORCE QUOTE *").unwrap();
+        assert_eq!((old.format, old.header, old.quote, old.escape), (CopyFormat::Csv, true, b'|', b'|'));
+        assert!(old.force_quote);
+        let text = CopyOptions::parse("with (freeze on, delimiter E'\\t')").unwrap();
+        assert_eq!(
+            (text.format, text.header, text.delimiter, text.null.as_str()),
+            (CopyFormat::Text, false, b'\t', "\\N")
+        );
+        assert_eq!(CopyOptions::parse("(FORMAT xml)").unwrap_err().sqlstate, "22023");
+        assert_eq!(CopyOptions::parse("(DELIMITER 'ab')").unwrap_err().sqlstate, "0A000");
+    }
+}
