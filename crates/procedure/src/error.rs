@@ -39,6 +39,8 @@ pub enum Conflict {
     Write,
     /// A key to be inserted is being inserted or deleted by another transaction.
     Insert,
+    /// The row at an address is reserved by another transaction.
+    Reserved(u64),
 }
 
 impl fmt::Display for Conflict {
@@ -48,6 +50,7 @@ impl fmt::Display for Conflict {
             Self::Phantom => "a range that was scanned has changed",
             Self::Write => "a row to be written is held by another transaction",
             Self::Insert => "a key to be inserted is held by another transaction",
+            Self::Reserved(_) => "a row to be written is reserved by another transaction",
         })
     }
 }

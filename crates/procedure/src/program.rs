@@ -1,7 +1,7 @@
 //! Procedures and the statements they are made of.
 
 use crate::query::{Explained, OutputColumn, Plan};
-use crate::{Expression, Operation, OperationId, OperationKind, Register, Severity};
+use crate::{Access, Expression, Operation, OperationId, OperationKind, Path, Register, Severity};
 use catalog::{ProcedureId, Table, Type, Value};
 use std::sync::Arc;
 
@@ -128,6 +128,29 @@ impl Procedure {
         Statement::for_each_call(&self.body, &mut |procedure| procedure.for_each_table(visit));
     }
 
+    /// Whether it has no loops and finds all rows by their keys.
+    pub fn looks_short(&self) -> bool {
+        let is_point = |access: &Access| matches!(access.path, Path::Point { .. });
+        let is_short_node = |node: &Plan| match node {
+            Plan::Scan { access, .. } => is_point(access),
+            Plan::Values { rows, .. } => rows.len() <= 100,
+            Plan::Call { procedure, .. } => procedure.looks_short(),
+            Plan::Function { .. } | Plan::Named { .. } => false,
+            _ => true,
+        };
+        let is_short = |operation: &Operation| match &operation.kind {
+            OperationKind::Select(select) => is_point(&select.access),
+            OperationKind::Insert { .. } => true,
+            OperationKind::Update { access, .. } | OperationKind::Delete { access, .. } => is_point(access),
+            OperationKind::Query(own) => {
+                let mut short = true;
+                own.query.plan.walk(&mut |node| short &= is_short_node(node));
+                short
+            }
+        };
+        self.operations.iter().all(is_short) && Statement::are_short(&self.body)
+    }
+
     /// What a call returns: name, register and type of each column.
     pub fn outputs(&self) -> impl Iterator<Item = (&str, Register, Type)> {
         let parameters = self
@@ -162,6 +185,16 @@ pub struct Raise {
 }
 
 impl Statement {
+    fn are_short(statements: &[Self]) -> bool {
+        statements.iter().all(|statement| match statement {
+            Self::If { then, otherwise, .. } => Self::are_short(then) && Self::are_short(otherwise),
+            Self::Block { body, .. } => Self::are_short(body),
+            Self::Call { procedure, .. } => procedure.looks_short(),
+            Self::ForRange { .. } | Self::ForEach { .. } | Self::ForRows { .. } | Self::While { .. } => false,
+            _ => true,
+        })
+    }
+
     /// Visits the procedures that statements call.
     fn for_each_call(statements: &[Self], visit: &mut dyn FnMut(&Procedure)) {
         for statement in statements {

@@ -50,7 +50,9 @@ pub use logging::disk::{DeviceOptions, LogIo};
 pub use logging::{Commit, CommitQueue, Content, LogStatistics, Sequencing, disk};
 pub use procedure::{Conflict, SqlError};
 pub use recovery::{Method, Progress, RecoveryReport, ReplayMode, Stage};
-pub use session::{Answer, Completion, Prepared, Row, Session, Ticket, TransactionState};
+pub use session::{
+    Answer, Attempt, Busy, Completion, Prepared, RESERVED_FOR, Row, Session, Ticket, TransactionState,
+};
 pub use storage::{Digest, TableDigest};
 
 /// The rooms, for programs that look inside: `reprise log`, tests, tools.

@@ -5,7 +5,7 @@ mod statements;
 
 pub(crate) use statements::NAMELESS;
 use statements::serialization_failure;
-pub use statements::{Completion, Prepared, TransactionState};
+pub use statements::{Attempt, Busy, Completion, Prepared, RESERVED_FOR, TransactionState};
 
 use crate::Error;
 use crate::database::Inner;

@@ -27,7 +27,7 @@ impl reprise::rooms::procedure::RowSink for Nowhere {
 
 fn run(session: &mut Session, text: &str) -> Result<(), Error> {
     let mut prepared = session.prepare(text, &[])?.expect("a statement");
-    let completion = session.run_prepared(&mut prepared, &[], Box::new(Nowhere))?;
+    let completion = session.run_prepared(&mut prepared, &[], || Box::new(Nowhere))?;
     completion.commit.map_or(Ok(()), |commit| session.wait_for(commit))
 }
 

@@ -25,7 +25,7 @@ use reprise::rooms::logging::Commit;
 use reprise::rooms::procedure::query::OutputColumn;
 use reprise::rooms::procedure::{CurrentNumbers, RowSink, SqlError};
 use reprise::rooms::sql::{Copy, CopyFormat, Kind, Schema};
-use reprise::{Error, Prepared, Session, TransactionState, Value};
+use reprise::{Attempt, Error, Prepared, RESERVED_FOR, Session, TransactionState, Value};
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,8 +36,8 @@ use std::time::{Duration, Instant};
 const SHORT: Duration = Duration::from_micros(500);
 
 /// A statement that a client has named.
+#[derive(Clone)]
 struct Statement {
-    text: String,
     prepared: Option<Prepared>,
     /// How long it took the last time; nothing before the first.
     took: Option<Duration>,
@@ -53,6 +53,7 @@ struct Portal {
 }
 
 /// Rows on their way to the client.
+#[derive(Clone)]
 struct Rows {
     types: Vec<Type>,
     formats: Vec<Format>,
@@ -62,6 +63,7 @@ struct Rows {
     is_sent: bool,
 }
 
+#[derive(Clone)]
 enum RowsTo {
     Client(Output),
     Portal(Arc<Mutex<BytesMut>>),
@@ -318,7 +320,11 @@ impl Client {
 
     async fn statements_of(&mut self, text: &str) -> Result<(), (Error, String)> {
         let whole = |error: Error| (error, text.to_owned());
-        let statements = Schema::split(text).map_err(|error| whole(error.into()))?;
+        let statements = match text.trim_end().trim_end_matches(';').contains(';') {
+            true => Schema::split(text).map_err(|error| whole(error.into()))?,
+            // Without a semicolon there is no more than one.
+            false => vec![(text.to_owned(), 1, 1)],
+        };
         if statements.is_empty() {
             self.output.put(Message::EmptyQueryResponse(EmptyQueryResponse::new()));
             return Ok(());
@@ -341,13 +347,13 @@ impl Client {
             let error = SqlError::new("0A000", "COPY among other statements of one query is not supported");
             return Err(error.with_hint("Send it by itself.").into());
         }
-        let mut statement = Statement { text, prepared, took: None };
+        let mut statement = Statement { prepared, took: None };
         if let Some(prepared) = &statement.prepared
             && !prepared.columns().is_empty()
         {
             self.output.put(row_description(prepared.columns(), &[]));
         }
-        let ran = self.run(&mut statement, &[], &[], None, Asked::Simply)?;
+        let ran = self.run(&mut statement, &[], &[], None, Asked::Simply).await?;
         self.complete(ran).await
     }
 
@@ -394,7 +400,7 @@ impl Client {
 
     fn prepare_as(&mut self, name: String, text: &str, types: &[Option<Type>]) -> Result<(), Error> {
         let prepared = self.with_session(|session| session.prepare(text, types))?;
-        let statement = Statement { text: text.into(), prepared, took: None };
+        let statement = Statement { prepared, took: None };
         self.statements.insert(name, Arc::new(Mutex::new(statement)));
         Ok(())
     }
@@ -509,33 +515,26 @@ impl Client {
         let portal = self.portal(name)?;
         let statement = Arc::clone(&portal.statement);
         let (parameters, formats) = (portal.parameters.clone(), portal.formats.clone());
-        let ran = {
-            let mut own = hold(&statement);
-            let ends_itself = own.prepared.as_ref().is_none_or(|own| {
-                !matches!(own.kind(), Kind::Run(_) | Kind::Call(..) | Kind::Definition | Kind::Copy(_))
-            });
-            if !is_sync && !ends_itself {
-                self.begin_implicit()?;
-            }
-            // Only what has rows, and is asked for some of them, keeps the others.
-            let has_rows = own.prepared.as_ref().is_some_and(|own| !own.columns().is_empty());
-            let kept = (most > 0 && has_rows).then(|| Arc::new(Mutex::new(BytesMut::new())));
-            let ran = self.run(&mut own, &parameters, &formats, kept.clone(), Asked::Extended)?;
-            match (ran, kept) {
-                (Ran::Complete(tag, commit), Some(kept)) => {
-                    let rows = std::mem::take(&mut *hold(&kept));
-                    self.portal(name)?.left = Some((rows, tag));
-                    Err(commit)
-                }
-                (ran, _) => Ok(ran),
-            }
-        };
-        match ran {
-            Ok(ran) => self.complete(ran).await,
-            Err(commit) => {
+        let mut own = hold(&statement).clone();
+        let ends_itself = own.prepared.as_ref().is_none_or(|own| {
+            !matches!(own.kind(), Kind::Run(_) | Kind::Call(..) | Kind::Definition | Kind::Copy(_))
+        });
+        if !is_sync && !ends_itself {
+            self.begin_implicit()?;
+        }
+        // Only what has rows, and is asked for some of them, keeps the others.
+        let has_rows = own.prepared.as_ref().is_some_and(|own| !own.columns().is_empty());
+        let kept = (most > 0 && has_rows).then(|| Arc::new(Mutex::new(BytesMut::new())));
+        let ran = self.run(&mut own, &parameters, &formats, kept.clone(), Asked::Extended).await;
+        *hold(&statement) = own;
+        match (ran?, kept) {
+            (Ran::Complete(tag, commit), Some(kept)) => {
+                let rows = std::mem::take(&mut *hold(&kept));
+                self.portal(name)?.left = Some((rows, tag));
                 self.durable(commit).await?;
                 self.go_on(name, most)
             }
+            (ran, _) => self.complete(ran).await,
         }
     }
 
@@ -603,7 +602,7 @@ impl Client {
     }
 
     /// Runs a statement. Its rows go to the client, or are kept.
-    fn run(
+    async fn run(
         &mut self,
         statement: &mut Statement,
         parameters: &[Value],
@@ -614,7 +613,7 @@ impl Client {
         let Some(prepared) = &mut statement.prepared else { return Ok(Ran::Empty) };
         self.registered.cancelled.store(false, Ordering::Relaxed);
         let (tag, state) = (prepared.tag(), self.transaction_state());
-        let is_end = matches!(prepared.kind(), Kind::Commit | Kind::Rollback);
+        let is_end = matches!(prepared.kind(), Kind::Commit | Kind::Rollback | Kind::RollbackTo(_));
         if state == TransactionState::Failed && !is_end {
             let message = "current transaction is aborted, commands ignored until end of transaction block";
             return Err(SqlError::new("25P02", message).into());
@@ -643,7 +642,7 @@ impl Client {
                 complete(if state == TransactionState::None { tag } else { "ROLLBACK" })
             }
             Kind::Set => {
-                self.settings.change(&statement.text, state != TransactionState::None)?;
+                self.settings.change(prepared.text(), state != TransactionState::None)?;
                 complete(tag)
             }
             Kind::Show(name) => {
@@ -667,7 +666,25 @@ impl Client {
                 self.prepare_as(name, &text, &types)?;
                 complete(tag)
             }
-            Kind::Execute { name, arguments } => self.run_named(&name, &arguments, formats, asked),
+            Kind::Execute { name, arguments } => {
+                Box::pin(self.run_named(&name, &arguments, formats, asked)).await
+            }
+            Kind::Savepoint(name) => {
+                self.with_session(|session| session.set_savepoint(&name))?;
+                complete(tag)
+            }
+            Kind::RollbackTo(name) => {
+                if state == TransactionState::None {
+                    let message = "ROLLBACK TO SAVEPOINT can only be used in transaction blocks";
+                    return Err(SqlError::new("25P01", message).into());
+                }
+                self.with_session(|session| session.roll_back_to_savepoint(&name))?;
+                complete(tag)
+            }
+            Kind::Release(name) => {
+                self.with_session(|session| session.release_savepoint(&name))?;
+                complete(tag)
+            }
             Kind::Deallocate(name) => {
                 match name {
                     Some(name) => {
@@ -679,43 +696,71 @@ impl Client {
                 complete(tag)
             }
             Kind::Copy(copy) if copy.is_in => self.begin_copy(&copy, asked),
-            Kind::Copy(copy) => self.copy_out(&copy),
+            Kind::Copy(copy) => self.copy_out(&copy).await,
             Kind::Definition | Kind::Run(_) | Kind::Call(..) => {
-                let types = prepared.columns().iter().map(|column| column.ty).collect();
-                let begun_at = self.output.lock().len();
-                let to = kept.map_or_else(|| RowsTo::Client(self.output.clone()), RowsTo::Portal);
-                let (count, is_sent) = (Arc::new(AtomicU64::new(0)), false);
-                let rows = Rows { types, formats: formats.to_vec(), to, begun_at, count, is_sent };
-                self.run_in_session(statement, parameters, rows)
+                let to = match kept {
+                    Some(kept) => RowsTo::Portal(kept),
+                    None => RowsTo::Client(self.output.clone()),
+                };
+                let rows = self.rows(prepared, formats, to);
+                self.run_in_session(statement, parameters, rows).await
             }
         }
     }
 
-    fn run_in_session(
+    fn rows(&self, prepared: &Prepared, formats: &[Format], to: RowsTo) -> Rows {
+        Rows {
+            types: prepared.columns().iter().map(|column| column.ty).collect(),
+            formats: formats.to_vec(),
+            to,
+            begun_at: self.output.lock().len(),
+            count: Arc::default(),
+            is_sent: false,
+        }
+    }
+
+    async fn run_in_session(
         &mut self,
         statement: &mut Statement,
         parameters: &[Value],
         rows: Rows,
     ) -> Result<Ran, Error> {
-        let is_short = statement.took.is_some_and(|took| took < SHORT);
         let Some(prepared) = &mut statement.prepared else { return Ok(Ran::Empty) };
+        let is_short = statement.took.map_or_else(|| prepared.looks_short(), |took| took < SHORT);
         let _timer = Timer::start(self.settings.duration("statement_timeout"), &self.registered);
-        let begun = Instant::now();
-        let mut notices = Vec::new();
-        let run = || {
-            self.with_session(|session| {
-                let completion = session.run_prepared(prepared, parameters, Box::new(rows));
-                notices.extend_from_slice(session.notices());
-                completion
-            })
+        let mut waits_until = None;
+        let completion = loop {
+            let begun = Instant::now();
+            let rows = Box::new(rows.clone());
+            let attempt = |own: &mut Self| {
+                own.with_session(|session| {
+                    let attempt = session.try_prepared(prepared, parameters, rows);
+                    let notices = session.notices().to_vec();
+                    Ok((attempt, notices))
+                })
+            };
+            let (attempt, notices) =
+                if is_short { attempt(self)? } else { tokio::task::block_in_place(|| attempt(self))? };
+            let busy = match attempt {
+                Ok(Attempt::Busy(busy)) => busy,
+                ended => {
+                    self.notices(&notices);
+                    statement.took = Some(begun.elapsed());
+                    let Attempt::Done(completion) = ended? else { unreachable!("it is not busy") };
+                    break completion;
+                }
+            };
+            let until = *waits_until.get_or_insert_with(|| begun + RESERVED_FOR);
+            if tokio::time::timeout_at(until.into(), busy.released()).await.is_err() {
+                self.with_session(|session| {
+                    session.insist();
+                    Ok(())
+                })?;
+            }
         };
-        let completion = if is_short { run() } else { tokio::task::block_in_place(run) };
-        self.notices(&notices);
-        statement.took = Some(begun.elapsed());
-        let completion = completion?;
-        let (tag, kind) = (prepared.tag(), prepared.kind());
-        let tag = match kind {
-            Kind::Run(_) => format!("{tag} {}", completion.affected),
+        let tag = prepared.tag();
+        let tag = match prepared.kind() {
+            Kind::Run(_) if tag != "DO" => format!("{tag} {}", completion.affected),
             Kind::Call(..) if tag == "SELECT" => format!("{tag} {}", completion.affected),
             _ => tag.into(),
         };
@@ -723,7 +768,7 @@ impl Client {
     }
 
     /// EXECUTE of a statement that was named by PREPARE.
-    fn run_named(
+    async fn run_named(
         &mut self,
         name: &str,
         arguments: &[String],
@@ -747,14 +792,16 @@ impl Client {
             let answer = self.with_session(|session| session.query(&text))?;
             parameters.extend(answer.rows.into_iter().flatten().next());
         }
-        let mut own = hold(&statement);
+        let mut own = hold(&statement).clone();
         if let Some(prepared) = &own.prepared
             && !prepared.columns().is_empty()
             && asked == Asked::Simply
         {
             self.output.put(row_description(prepared.columns(), &[]));
         }
-        self.run(&mut own, &parameters, formats, None, asked)
+        let ran = self.run(&mut own, &parameters, formats, None, asked).await;
+        *hold(&statement) = own;
+        ran
     }
 
     fn begin_copy(&mut self, copy: &Copy, asked: Asked) -> Result<Ran, Error> {
@@ -791,7 +838,7 @@ impl Client {
             self.with_session(|session| {
                 while let Row::Values(values) = copy.next_row(is_end)? {
                     session
-                        .run_prepared(&mut copy.insert, &values, Box::new(Nowhere))
+                        .run_prepared(&mut copy.insert, &values, || Box::new(Nowhere))
                         .map_err(|error| copy.at_its_row(error))?;
                     copy.inserted += 1;
                 }
@@ -831,7 +878,7 @@ impl Client {
         asked == Asked::Extended
     }
 
-    fn copy_out(&mut self, copy: &Copy) -> Result<Ran, Error> {
+    async fn copy_out(&mut self, copy: &Copy) -> Result<Ran, Error> {
         let prepared = self.with_session(|session| session.prepare(&copy.text, &[]))?;
         let Some(prepared) = prepared else { return Ok(Ran::Empty) };
         let columns = prepared.columns();
@@ -840,14 +887,10 @@ impl Client {
         self.output.put(Message::CopyOutResponse(response));
         let out = CopyOut::new(copy);
         out.begin(columns, &mut self.output.lock());
-        let types = columns.iter().map(|column| column.ty).collect();
-        let begun_at = self.output.lock().len();
-        let count = Arc::new(AtomicU64::new(0));
-        let to = RowsTo::Copy(self.output.clone(), out.clone());
-        let rows =
-            Rows { types, formats: Vec::new(), to, begun_at, count: Arc::clone(&count), is_sent: false };
-        let mut statement = Statement { text: copy.text.clone(), prepared: Some(prepared), took: None };
-        let ran = self.run_in_session(&mut statement, &[], rows)?;
+        let rows = self.rows(&prepared, &[], RowsTo::Copy(self.output.clone(), out.clone()));
+        let count = Arc::clone(&rows.count);
+        let mut statement = Statement { prepared: Some(prepared), took: None };
+        let ran = self.run_in_session(&mut statement, &[], rows).await?;
         out.end(&mut self.output.lock());
         self.output.put(Message::CopyDone(CopyDone::new()));
         let Ran::Complete(_, commit) = ran else { return Ok(ran) };

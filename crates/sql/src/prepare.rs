@@ -41,6 +41,12 @@ pub enum Kind {
     Commit,
     /// ROLLBACK.
     Rollback,
+    /// SAVEPOINT, by its name.
+    Savepoint(String),
+    /// ROLLBACK TO a savepoint.
+    RollbackTo(String),
+    /// RELEASE of a savepoint.
+    Release(String),
     /// SET, RESET, DISCARD, as text.
     Set,
     /// SHOW.
@@ -173,6 +179,11 @@ impl Schema {
             ast::Stmt::Begin(_) => (Kind::Begin, "BEGIN"),
             ast::Stmt::Commit(ast::Commit::CommitTransaction(_)) => (Kind::Commit, "COMMIT"),
             ast::Stmt::Rollback(ast::Rollback::RollbackTransaction(_)) => (Kind::Rollback, "ROLLBACK"),
+            ast::Stmt::SavepointCreate(_) => (Kind::Savepoint(last_word(&text())), "SAVEPOINT"),
+            ast::Stmt::ReleaseSavepoint(_) => (Kind::Release(last_word(&text())), "RELEASE"),
+            ast::Stmt::Rollback(ast::Rollback::RollbackToSavepoint(_)) => {
+                (Kind::RollbackTo(last_word(&text())), "ROLLBACK")
+            }
             ast::Stmt::Set(_) | ast::Stmt::SetTransaction(_) => (Kind::Set, "SET"),
             ast::Stmt::Reset(_) => (Kind::Set, "RESET"),
             ast::Stmt::Discard(_) => (Kind::Set, "DISCARD ALL"),
@@ -356,6 +367,15 @@ fn called(
     let parameters = binder.parameter_types(node)?;
     let arguments = Arguments { values, registers: binder.registers.len() };
     Ok((procedure, arguments, parameters, name))
+}
+
+/// The name at the end of a statement.
+fn last_word(text: &str) -> String {
+    let word = text.split_whitespace().last().unwrap_or_default();
+    match word.strip_prefix('"').and_then(|word| word.strip_suffix('"')) {
+        Some(quoted) => quoted.replace("\"\"", "\""),
+        None => word.to_lowercase(),
+    }
 }
 
 fn text_column(name: &str) -> OutputColumn {

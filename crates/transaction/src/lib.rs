@@ -7,7 +7,11 @@ mod changes;
 mod concurrency;
 mod digest;
 mod garbage;
+mod reservations;
 mod tables;
 
-pub use concurrency::{CommitLog, Committed, Described, Description, Expectations, Observed, Occ, Writing};
+pub use concurrency::{
+    CommitLog, Committed, Described, Description, Expectations, Observed, Occ, Savepoint, Writing,
+};
+pub use reservations::Reservations;
 pub use tables::{Applying, Counters, Tables};

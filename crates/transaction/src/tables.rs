@@ -7,6 +7,7 @@ pub use counters::Counters;
 
 use crate::access_numbers::{AccessNumbers, Readable};
 use crate::garbage::Garbage;
+use crate::reservations::Reservations;
 use catalog::{Arena, Table, TableId};
 use logging::Numbering;
 use procedure::SqlError;
@@ -44,6 +45,8 @@ pub struct Tables {
     slotted: bool,
     /// Who has read what and taken what away, where numbers come from the logs.
     pub(crate) access_numbers: Option<Arc<AccessNumbers>>,
+    /// Who is about to write which rows.
+    pub reservations: Arc<Reservations>,
     /// What workers that are gone have left to clean up.
     pub(crate) orphans: Arc<Mutex<Vec<Garbage>>>,
 }
@@ -51,8 +54,16 @@ pub struct Tables {
 impl Tables {
     /// No tables yet.
     pub fn new(epochs: Arc<Epochs>, memory: Arc<Memory>) -> Self {
-        let (snapshot, orphans) = (Arc::default(), Arc::default());
-        Self { stores: Vec::new(), epochs, memory, snapshot, slotted: false, access_numbers: None, orphans }
+        Self {
+            stores: Vec::new(),
+            epochs,
+            memory,
+            snapshot: Arc::default(),
+            slotted: false,
+            access_numbers: None,
+            reservations: Arc::default(),
+            orphans: Arc::default(),
+        }
     }
 
     /// Says where the numbers of transactions come from.

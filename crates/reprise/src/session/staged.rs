@@ -77,6 +77,11 @@ impl Staged {
         Self { base, steps, own, deferred, counters, timestamp_us: now_us(), seed }
     }
 
+    /// How many definitions it has changed.
+    pub(super) fn len(&self) -> usize {
+        self.steps.len()
+    }
+
     fn how(&self) -> Applying {
         Applying { timestamp_us: self.timestamp_us, seed: self.seed, is_new: true }
     }

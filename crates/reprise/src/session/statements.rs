@@ -14,6 +14,11 @@ use procedure::{Call, Conflict, Failure, Procedure, RowSink, SqlError, execute};
 use sql::{Arguments, Kind};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
+use std::task::{Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+use storage::Slot;
+use transaction::{Reservations, Savepoint};
 
 /// A statement that is bound against the definitions.
 #[derive(Clone, Debug)]
@@ -26,9 +31,23 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// Its text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// What it is.
     pub fn kind(&self) -> &Kind {
         &self.bound.kind
+    }
+
+    /// Whether it is likely to take no longer than a few accesses to rows.
+    pub fn looks_short(&self) -> bool {
+        match &self.bound.kind {
+            Kind::Run(procedure) | Kind::Call(procedure, _) => procedure.looks_short(),
+            Kind::Definition => false,
+            _ => true,
+        }
     }
 
     /// What PostgreSQL calls its completion.
@@ -59,6 +78,62 @@ pub enum TransactionState {
     Failed,
 }
 
+/// A row that another client's transaction is about to write: the statement has not happened, and can be run again.
+#[derive(Clone, Debug)]
+#[must_use = "the statement has not happened: run it again, later"]
+pub struct Busy {
+    address: u64,
+    slot: Slot,
+    reservations: Arc<Reservations>,
+}
+
+impl Busy {
+    /// Waits until the row is free. Whoever asks looks at the time.
+    pub async fn released(&self) {
+        let mut has_waited = false;
+        std::future::poll_fn(|context| {
+            let waits = !has_waited && self.reservations.wake_later(self.address, self.slot, context.waker());
+            has_waited = true;
+            if waits { Poll::Pending } else { Poll::Ready(()) }
+        })
+        .await;
+    }
+
+    /// As `released`, on a thread of its own, for so long at most.
+    fn wait(&self, at_most: Duration) {
+        struct Unpark(Thread);
+        impl Wake for Unpark {
+            fn wake(self: Arc<Self>) {
+                self.0.unpark();
+            }
+        }
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        if self.reservations.wake_later(self.address, self.slot, &waker) {
+            std::thread::park_timeout(at_most);
+        }
+    }
+}
+
+/// What became of a statement.
+#[derive(Debug)]
+pub enum Attempt {
+    /// It is done.
+    Done(Completion),
+    /// It was not run, as another client is at one of its rows.
+    Busy(Busy),
+}
+
+/// So long a statement waits for rows that others are about to write; then it goes on, and one of them loses the race.
+pub const RESERVED_FOR: Duration = Duration::from_secs(1);
+
+/// A savepoint that a client has set.
+struct NamedSavepoint {
+    name: String,
+    savepoint: Savepoint,
+    /// How many definitions the transaction had changed.
+    definitions: usize,
+}
+
 /// The transaction of several statements.
 #[derive(Default)]
 pub(super) struct Block {
@@ -68,6 +143,10 @@ pub(super) struct Block {
     timestamp_us: i64,
     /// What it has changed of the definitions.
     pub(super) staged: Option<Box<Staged>>,
+    /// Savepoints, the last one last.
+    savepoints: Vec<NamedSavepoint>,
+    /// Why the statement in hand was not run.
+    busy: Option<Busy>,
 }
 
 /// What a statement came to.
@@ -176,8 +255,11 @@ impl Session {
     /// # Errors
     /// It lost a race (40001): nothing of it happened. Or the log failed.
     pub fn commit_block(&mut self) -> Result<Option<Commit>, Error> {
+        if self.block.state != TransactionState::Open {
+            self.rollback_block();
+        }
         let block = std::mem::take(&mut self.block);
-        if block.state != TransactionState::Open || !block.begun {
+        if !block.begun {
             return Ok(None);
         }
         if let Some(staged) = block.staged {
@@ -201,8 +283,8 @@ impl Session {
     /// Ends the transaction as if it had never been.
     pub fn rollback_block(&mut self) {
         let block = std::mem::take(&mut self.block);
-        if block.begun && block.state == TransactionState::Open {
-            self.occ.rollback();
+        if block.begun {
+            self.occ.rollback_if_running();
         }
         if block.staged.is_some() {
             self.refresh();
@@ -212,12 +294,72 @@ impl Session {
     /// Takes note that a statement has failed, whether or not it ran: an open transaction has failed with it.
     pub fn fail_block(&mut self) {
         if self.block.state == TransactionState::Open {
-            self.rollback_block();
+            if self.block.savepoints.is_empty() {
+                self.rollback_block();
+            }
             self.block.state = TransactionState::Failed;
         }
     }
 
-    /// Runs a query, a statement that writes, a call or a definition. Its rows go to `sink`.
+    /// SAVEPOINT.
+    ///
+    /// # Errors
+    /// `25P01` when no transaction is open; the log has failed.
+    pub fn set_savepoint(&mut self, name: &str) -> Result<(), Error> {
+        if self.block.state != TransactionState::Open {
+            let message = "SAVEPOINT can only be used in transaction blocks";
+            return Err(SqlError::new("25P01", message).into());
+        }
+        self.begin_in_block()?;
+        let (name, savepoint) = (name.to_owned(), self.occ.set_savepoint());
+        let definitions = self.block.staged.as_ref().map_or(0, |own| own.len());
+        self.block.savepoints.push(NamedSavepoint { name, savepoint, definitions });
+        Ok(())
+    }
+
+    fn find_savepoint(&self, name: &str) -> Result<usize, Error> {
+        let place = self.block.savepoints.iter().rposition(|own| own.name == name);
+        place.ok_or_else(|| SqlError::new("3B001", format!("savepoint \"{name}\" does not exist")).into())
+    }
+
+    /// RELEASE SAVEPOINT: it and all later ones are forgotten.
+    ///
+    /// # Errors
+    /// `3B001` when there is no such savepoint.
+    pub fn release_savepoint(&mut self, name: &str) -> Result<(), Error> {
+        let place = self.find_savepoint(name)?;
+        for _ in self.block.savepoints.drain(place..) {
+            self.occ.release_savepoint();
+        }
+        Ok(())
+    }
+
+    /// ROLLBACK TO SAVEPOINT: what came after it has not happened, and the transaction goes on.
+    ///
+    /// # Errors
+    /// `3B001` when there is no such savepoint; `0A000` when definitions have changed since. The transaction has failed.
+    pub fn roll_back_to_savepoint(&mut self, name: &str) -> Result<(), Error> {
+        let place = self.find_savepoint(name)?;
+        let NamedSavepoint { savepoint, definitions, .. } = self.block.savepoints[place];
+        if self.block.staged.as_ref().map_or(0, |own| own.len()) != definitions {
+            let message = "rolling back to a savepoint before definitions have changed is not supported";
+            return Err(SqlError::new("0A000", message).with_hint("Roll the whole transaction back.").into());
+        }
+        for _ in self.block.savepoints.drain(place + 1..) {
+            self.occ.release_savepoint();
+        }
+        if self.occ.roll_back_to(savepoint).is_err() {
+            self.occ.rollback_if_running();
+            self.block.begun = false;
+            self.block.savepoints.clear();
+            self.block.state = TransactionState::Failed;
+            return Err(serialization_failure(Conflict::Write));
+        }
+        self.block.state = TransactionState::Open;
+        Ok(())
+    }
+
+    /// Runs a query, a statement that writes, a call or a definition. Its rows go to what `sink` makes.
     ///
     /// # Errors
     /// The statement failed: nothing of it happened, and an open transaction can only be rolled back. Or the log failed.
@@ -225,17 +367,50 @@ impl Session {
         &mut self,
         prepared: &mut Prepared,
         arguments: &[Value],
-        sink: Box<dyn RowSink>,
+        sink: impl Fn() -> Box<dyn RowSink>,
     ) -> Result<Completion, Error> {
+        let begun = Instant::now();
+        loop {
+            match self.try_prepared(prepared, arguments, sink())? {
+                Attempt::Done(completion) => return Ok(completion),
+                Attempt::Busy(busy) if begun.elapsed() < RESERVED_FOR => {
+                    busy.wait(RESERVED_FOR - begun.elapsed())
+                }
+                Attempt::Busy(_) => self.insist(),
+            }
+        }
+    }
+
+    /// From now on the open transaction does not wait for others.
+    pub fn insist(&mut self) {
+        self.occ.reserve_rows(false);
+    }
+
+    /// As `run_prepared`, but where another client is at a row, whoever asks decides how to wait.
+    ///
+    /// # Errors
+    /// As `run_prepared`.
+    pub fn try_prepared(
+        &mut self,
+        prepared: &mut Prepared,
+        arguments: &[Value],
+        sink: Box<dyn RowSink>,
+    ) -> Result<Attempt, Error> {
         if self.block.state == TransactionState::Failed {
             return Err(failed_block());
         }
         let ran = self.run_bound(prepared, arguments, sink);
         self.machine.send_rows_to(None);
-        if ran.is_err() {
-            self.fail_block();
+        if let Some(busy) = self.block.busy.take() {
+            return Ok(Attempt::Busy(busy));
         }
-        ran
+        match ran {
+            Err(error) => {
+                self.fail_block();
+                Err(error)
+            }
+            Ok(completion) => Ok(Attempt::Done(completion)),
+        }
     }
 
     fn run_bound(
@@ -327,6 +502,7 @@ impl Session {
         self.check_log()?;
         while !self.begin() {}
         self.recording.begin();
+        self.occ.reserve_rows(true);
         self.block.begun = true;
         self.block.timestamp_us = now_us();
         Ok(())
@@ -342,22 +518,38 @@ impl Session {
         let call = Call { procedure, timestamp_us, seed };
         let arguments = self.arguments.iter().copied();
         let tapes = &mut self.recording.witnesses;
-        let error = match execute(call, arguments, &mut self.machine, &mut self.occ, tapes) {
-            Ok(()) => return Ok(()),
-            Err(Failure::Error(error)) => match self.occ.rollback_after_error() {
+        let savepoint = self.occ.set_savepoint();
+        let ran = execute(call, arguments, &mut self.machine, &mut self.occ, tapes);
+        let error = match ran {
+            Ok(()) => {
+                self.occ.release_savepoint();
+                return Ok(());
+            }
+            Err(Failure::Conflict(Conflict::Reserved(address))) if !self.machine.has_sent_rows() => {
+                if self.occ.forget_since(savepoint).is_ok() {
+                    self.occ.release_savepoint();
+                    let reservations = Arc::clone(&self.occ.tables().reservations);
+                    let slot = self.occ.worker().slot();
+                    self.block.busy = Some(Busy { address, slot, reservations });
+                    return Err(serialization_failure(Conflict::Reserved(address)));
+                }
+                serialization_failure(Conflict::Reserved(address))
+            }
+            // What failed may have seen states of different moments.
+            Err(Failure::Error(error)) => match self.occ.reads_hold() {
+                Ok(()) if !self.block.savepoints.is_empty() => {
+                    self.occ.release_savepoint();
+                    self.failed += 1;
+                    return Err(Error::Sql(*error));
+                }
                 Ok(()) => Error::Sql(*error),
-                // What failed may have seen states of different moments.
                 Err(conflict) => serialization_failure(conflict),
             },
-            Err(Failure::Conflict(conflict)) => {
-                self.occ.rollback();
-                serialization_failure(conflict)
-            }
-            Err(_) => {
-                self.occ.rollback();
-                serialization_failure(Conflict::Read)
-            }
+            Err(Failure::Conflict(conflict)) => serialization_failure(conflict),
+            Err(_) => serialization_failure(Conflict::Read),
         };
+        self.occ.rollback();
+        self.block.savepoints.clear();
         self.block.begun = false;
         self.failed += 1;
         Err(error)

@@ -4,7 +4,10 @@ use super::Occ;
 use crate::changes::{Action, Link};
 use catalog::{Arena, ColumnSlot, Datum, Table, TableId};
 use procedure::{Conflict, DataAccess, Failure, ScanRange, SqlError};
-use storage::{Change, Cursor, Direction, Finger, OutOfMemory, Record, TableStore};
+use storage::{Change, Cursor, Direction, Finger, OutOfMemory, Record, RecordState, TableStore};
+
+/// A row that is written was read among the last so many.
+const RECENT: usize = 16;
 
 /// The scan in progress.
 #[derive(Default)]
@@ -51,7 +54,7 @@ fn duplicate(table: &Table, index: usize) -> Failure {
 
 impl Occ {
     /// Adds a record to an index; the record that is there already, if one is.
-    fn link(
+    pub(super) fn link(
         &mut self,
         table: TableId,
         index: usize,
@@ -188,17 +191,41 @@ impl Occ {
         Ok(())
     }
 
+    /// Reserves a row that is about to be written, where the transaction does so.
+    #[inline]
+    fn reserve(&mut self, record: Record) -> Result<(), Failure> {
+        if !self.reserves {
+            return Ok(());
+        }
+        let address = record.address();
+        let is_own = self.tables.reservations.reserve(record, self.worker.slot());
+        if !self.reserved.contains(&address) {
+            // It is waited for, or had: either way it is to be given back.
+            self.reserved.push(address);
+        }
+        // Whoever had it until now may have written what was read just before.
+        let is_fresh = |(read, state): &(Record, RecordState)| *read != record || record.is_state(*state);
+        if is_own && self.reads.iter().rev().take(RECENT).all(is_fresh) {
+            return Ok(());
+        }
+        Err(Conflict::Reserved(address).into())
+    }
+
     /// Puts a row into a record that is there but absent.
     fn revive(&mut self, table: &Table, record: Record, row: &[Datum], arena: &Arena) -> Result<(), Failure> {
         let entry = match self.writes.find(record) {
             Some(entry) => {
-                let action = &mut self.writes.entries[entry].action;
-                *action = match *action {
+                let before = self.writes.entries[entry].action;
+                let after = match before {
                     Action::Delete => Action::Update,
                     Action::Unrevive => Action::Revive,
                     Action::Cancel => Action::Insert,
                     Action::Insert | Action::Revive | Action::Update => return Err(duplicate(table, 0)),
                 };
+                self.before_action(record, before);
+                self.writes.entries[entry].action = after;
+                // What it was before it went, should that be undone, too.
+                self.before_image(table, record)?;
                 entry
             }
             None => {
@@ -211,12 +238,12 @@ impl Occ {
                 if !state.is_absent() {
                     return Err(duplicate(table, 0));
                 }
+                self.before_action(record, Action::Unrevive);
                 self.writes.add(record, table.id, Action::Revive)
             }
         };
         if self.writes.entries[entry].action == Action::Insert {
-            let changes: Vec<(usize, Datum)> = row.iter().copied().enumerate().collect();
-            return self.change_own(table, record, &changes, arena);
+            return self.insert_again(table, record, row, arena);
         }
         for index in 1..table.indexes.len() {
             let mut key = Vec::new();
@@ -227,6 +254,33 @@ impl Occ {
         for (slot, datum) in table.layout.slots().iter().zip(row) {
             self.writes.change(entry, *slot, *datum, arena);
         }
+        Ok(())
+    }
+
+    /// Puts a row into an own record whose insert was undone, wherever that had got to.
+    fn insert_again(
+        &mut self,
+        table: &Table,
+        record: Record,
+        row: &[Datum],
+        arena: &Arena,
+    ) -> Result<(), Failure> {
+        let mut scratch = Arena::default();
+        for index in 1..table.indexes.len() {
+            let (mut before, mut after) = (Vec::new(), Vec::new());
+            let store = self.tables.store(table.id);
+            store.key_of_row(index, record.row(), &mut scratch, &mut before);
+            store.key_of(index, row, arena, &mut after);
+            self.link_secondary(table, index, (row, arena), &after, record)?;
+            if before != after {
+                let Self { tables, worker, leaves, .. } = self;
+                let index = tables.store(table.id).index_at(index);
+                index.remove_own(&before, worker, &mut |change| Self::follow(leaves, &change));
+            }
+        }
+        let changes = table.layout.slots().iter().zip(row);
+        let changes = changes.map(|(slot, datum)| Change { slot: *slot, datum: *datum });
+        record.apply(&table.layout, changes, arena, &mut self.worker);
         Ok(())
     }
 
@@ -432,6 +486,7 @@ impl DataAccess for Occ {
                 return Err(failure);
             }
         }
+        self.before_action(record, Action::Cancel);
         self.writes.add(record, table.id, Action::Insert);
         for index in 1..table.indexes.len() {
             let mut key = std::mem::take(&mut self.key);
@@ -452,10 +507,12 @@ impl DataAccess for Occ {
         arena: &Arena,
     ) -> Result<(), Failure> {
         self.worker.check_limit().map_err(out_of_memory)?;
-        let entry = match self.writes.find(record) {
-            Some(entry) => entry,
-            None => self.writes.add(record, table.id, Action::Update),
-        };
+        let entry = self.writes.find(record);
+        if entry.is_none() {
+            self.reserve(record)?;
+        }
+        self.before_columns(table, record, changes.iter().map(|(column, _)| *column))?;
+        let entry = entry.unwrap_or_else(|| self.writes.add(record, table.id, Action::Update));
         if self.writes.entries[entry].action == Action::Insert {
             return self.change_own(table, record, changes, arena);
         }
@@ -476,14 +533,17 @@ impl DataAccess for Occ {
     fn delete(&mut self, table: &Table, record: Record) -> Result<(), Failure> {
         match self.writes.find(record) {
             Some(entry) => {
-                let action = &mut self.writes.entries[entry].action;
-                *action = match *action {
+                let before = self.writes.entries[entry].action;
+                self.before_action(record, before);
+                self.writes.entries[entry].action = match before {
                     Action::Insert | Action::Cancel => Action::Cancel,
                     Action::Revive | Action::Unrevive => Action::Unrevive,
                     Action::Update | Action::Delete => Action::Delete,
                 };
             }
             None => {
+                self.reserve(record)?;
+                self.before_action(record, Action::Update);
                 self.writes.add(record, table.id, Action::Delete);
             }
         }

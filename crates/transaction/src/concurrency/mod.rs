@@ -5,8 +5,10 @@ mod describe;
 mod expected;
 mod listen;
 mod occ;
+mod savepoint;
 
 pub use describe::{Described, Description};
 pub use expected::Expectations;
 pub use listen::{CommitLog, Observed, Writing};
 pub use occ::{Committed, Occ};
+pub use savepoint::Savepoint;

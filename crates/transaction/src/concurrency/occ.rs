@@ -17,6 +17,7 @@
 use super::access::{LastInsert, Scans};
 use super::expected::Expectations;
 use super::listen::{CommitLog, Observed, Silence, Writing};
+use super::savepoint::UndoLog;
 use crate::Tables;
 use crate::access_numbers::Readable;
 use crate::changes::{Action, Link, WriteSet};
@@ -61,6 +62,10 @@ pub struct Occ {
     outdated: Vec<Link>,
     bin: Bin,
     since_collect: u32,
+    pub(super) undo_log: UndoLog,
+    /// Whether rows are reserved before they are written, and which are.
+    pub(super) reserves: bool,
+    pub(super) reserved: Vec<u64>,
 }
 
 impl std::fmt::Debug for Occ {
@@ -89,6 +94,9 @@ impl Occ {
             outdated: Vec::new(),
             bin: Bin::default(),
             since_collect: 0,
+            undo_log: UndoLog::default(),
+            reserves: false,
+            reserved: Vec::new(),
         }
     }
 
@@ -117,7 +125,23 @@ impl Occ {
         self.expected.clear();
         self.inserted.forget();
         self.scans.reset();
+        self.undo_log.clear();
         self.worker.enter();
+    }
+
+    /// Says whether the transaction in hand reserves the rows that it is going to write (`Reservations`).
+    pub fn reserve_rows(&mut self, reserves: bool) {
+        self.reserves = reserves;
+    }
+
+    /// Gives reserved rows back.
+    #[inline]
+    fn release_reserved(&mut self) {
+        let slot = self.worker.slot();
+        for address in self.reserved.drain(..) {
+            self.tables.reservations.release(address, slot);
+        }
+        self.reserves = false;
     }
 
     /// Gives up the transaction: nothing of it remains.
@@ -145,6 +169,7 @@ impl Occ {
             self.unlink_if_outdated(place);
             record.unlock(state);
         }
+        self.release_reserved();
         self.worker.exit();
     }
 
@@ -160,7 +185,10 @@ impl Occ {
     }
 
     /// Whether all that was read, records and leaves, is as it was.
-    pub(super) fn reads_hold(&self) -> Result<(), Conflict> {
+    ///
+    /// # Errors
+    /// What is not.
+    pub fn reads_hold(&self) -> Result<(), Conflict> {
         if !self.reads.iter().all(|(record, state)| record.is_state(*state)) {
             Err(Conflict::Read)
         } else if !self.leaves.iter().all(LeafObservation::is_valid) {
@@ -256,6 +284,7 @@ impl Occ {
         self.publish(order);
         log.committed(order);
         self.tables.epochs.end_commit(slot);
+        self.release_reserved();
         self.worker.exit();
         Ok(Committed::Wrote(order))
     }
@@ -296,6 +325,7 @@ impl Occ {
     pub fn finish_at(&mut self, order: CommitOrder) {
         self.write_rows(&mut Silence);
         self.publish(order);
+        self.release_reserved();
         self.worker.exit();
     }
 
@@ -321,6 +351,7 @@ impl Occ {
 
     fn commit_reads(&mut self) -> Result<Committed, Conflict> {
         let result = self.reads_hold();
+        self.release_reserved();
         self.worker.exit();
         result.map(|()| Committed::Read(self.observed(|_| false).last))
     }
