@@ -93,6 +93,18 @@ pub trait DataAccess {
         arena: &Arena,
     ) -> Result<(), Failure>;
 
+    /// Begins a part of the transaction that may be undone.
+    fn begin_part(&mut self);
+
+    /// Undoes the part that was begun last, which goes on.
+    ///
+    /// # Errors
+    /// A conflict.
+    fn undo_part(&mut self) -> Result<(), Failure>;
+
+    /// Ends the part that was begun last: it stays.
+    fn end_part(&mut self);
+
     /// Whether what was read so far no longer holds, so that the attempt must fail. Asked now and then by attempts that
     /// loop: one that saw states of different moments may loop for ever.
     fn is_doomed(&self) -> bool {

@@ -123,7 +123,18 @@ fn collect_set(statements: &[Statement], operations: &[Operation], set: &mut Has
             Statement::Call { outputs, .. } => {
                 set.extend(outputs.iter().map(|(register, _): &(Register, Cast)| *register));
             }
-            Statement::Exit(_) | Statement::Continue(_) | Statement::Raise(_) | Statement::Return => {}
+            Statement::Guarded(guarded) => {
+                collect_set(&guarded.body, operations, set);
+                for handler in &guarded.handlers {
+                    set.extend(handler.told);
+                    collect_set(&handler.body, operations, set);
+                }
+            }
+            Statement::Exit(_)
+            | Statement::Continue(_)
+            | Statement::Raise(_)
+            | Statement::RaiseAgain
+            | Statement::Return => {}
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::query::{Buffer, run_query};
 use crate::rows::{Flow, for_each_row, select_rows, write_key};
 use crate::tape::{Part, Tapes, Whole};
 use crate::{
-    Cast, Check, Conflict, DataAccess, Expression, Failure, Label, Machine, Operation, OperationId,
+    Cast, Check, Conflict, DataAccess, Expression, Failure, Guarded, Label, Machine, Operation, OperationId,
     OperationKind, Procedure, QueryOperation, Raise, Register, Select, Severity, SqlError, Statement,
 };
 use catalog::{Datum, Table};
@@ -199,6 +199,11 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
                 Ended::Exit(exited) if exited == *label => Ok(Ended::Here),
                 ended => Ok(ended),
             },
+            Statement::Guarded(guarded) => self.run_guarded(guarded, machine),
+            Statement::RaiseAgain => match machine.handled.last() {
+                Some(error) => Err(error.clone().into()),
+                None => Err(SqlError::new("0Z002", "there is no error to raise again").into()),
+            },
             Statement::Exit(label) => Ok(Ended::Exit(*label)),
             Statement::Continue(label) => Ok(Ended::Continue(*label)),
             Statement::Call { procedure, arguments, outputs } => {
@@ -218,6 +223,40 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
                 self.run(std::slice::from_ref(statement), machine)
             }
         }
+    }
+
+    /// Runs a block, and what is to be done when it fails: then nothing of it has happened, and its variables are as they were left.
+    fn run_guarded(&mut self, guarded: &Guarded, machine: &mut Machine) -> Result<Ended, Failure> {
+        let place = machine.place();
+        self.data.begin_part();
+        let error = match self.run(&guarded.body, machine) {
+            Ok(ended) => {
+                self.data.end_part();
+                return Ok(ended);
+            }
+            Err(Failure::Error(error)) => error,
+            Err(conflict) => return Err(conflict),
+        };
+        let Some(handler) = guarded.handlers.iter().find(|own| own.fits(&error.sqlstate)) else {
+            return Err(Failure::Error(error));
+        };
+        // An error that comes of states of different moments is none.
+        if self.data.is_doomed() {
+            return Err(Conflict::Read.into());
+        }
+        machine.come_back_to(place);
+        self.data.undo_part()?;
+        self.data.end_part();
+        let [state, message, detail, hint] = handler.told;
+        let texts = [Some(&error.sqlstate), Some(&error.message), error.detail.as_ref(), error.hint.as_ref()];
+        for (register, text) in [state, message, detail, hint].into_iter().zip(texts) {
+            let value = text.map_or(Datum::Null, |text| machine.arena.push_bytes(text.as_bytes()));
+            machine.set(register, value);
+        }
+        machine.handled.push(*error);
+        let ended = self.run(&handler.body, machine);
+        machine.handled.pop();
+        ended
     }
 
     /// Announces the rows of the next rounds of a loop, so that their cache misses overlap; returns how many rounds.
@@ -395,10 +434,12 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
             }
             OperationKind::Query(own) => {
                 let count = self.query(own, machine)?;
+                machine.row_count = count as i64;
                 machine.set(operation.found, Datum::boolean(count > 0));
                 return Ok(());
             }
         };
+        machine.row_count = count as i64;
         if operation.writes() {
             machine.affected += count as u64;
         }

@@ -28,6 +28,8 @@ pub enum Function {
     LastNumber,
     /// `setval(sequence, number, is called)`.
     SetNumber(TableId),
+    /// ROW_COUNT of GET DIAGNOSTICS.
+    RowCount,
     /// `||` of texts.
     Concat,
     /// `concat(…)`: NULLs count as nothing.
@@ -114,6 +116,7 @@ impl Function {
                 | Self::NextNumber(_)
                 | Self::CurrentNumber(_)
                 | Self::LastNumber
+                | Self::RowCount
                 | Self::SetNumber(_)
         )
     }
@@ -151,6 +154,7 @@ impl Function {
             Self::NextNumber(sequence) => machine.next_number(sequence)?,
             Self::CurrentNumber(sequence) => machine.current_number(Some(sequence))?,
             Self::LastNumber => machine.current_number(None)?,
+            Self::RowCount => Datum::Int(machine.row_count),
             Self::RowIdentity => {
                 let mut bytes = [0; 16];
                 bytes[..8].copy_from_slice(&machine.timestamp_us.to_be_bytes());

@@ -38,5 +38,5 @@ pub use operation::{
     Access, Aggregate, AggregateFunction, Bound, Check, Choice, Operation, OperationId, OperationKind, Path,
     QueryOperation, Select, SortKey,
 };
-pub use program::{Label, Mode, Parameter, Procedure, Raise, Statement};
+pub use program::{Guarded, Handler, Label, Mode, Parameter, Procedure, Raise, Statement};
 pub use tape::{Part, Tapes, Whole, WitnessRecorder, WitnessValues};

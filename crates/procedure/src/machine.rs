@@ -39,9 +39,24 @@ pub struct Machine {
     pub(crate) cancelled: Option<Arc<AtomicBool>>,
     /// What RAISE NOTICE and its like said.
     pub notices: Vec<SqlError>,
+    /// Errors that are being handled, the last one last.
+    pub(crate) handled: Vec<SqlError>,
+    /// Rows that the last operation came to.
+    pub(crate) row_count: i64,
     pub(crate) sequences: Option<Handle>,
     /// The numbers that a client has been given last, by sequence, and the sequence that was last.
     pub current_numbers: CurrentNumbers,
+}
+
+/// Where an execution is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    base: usize,
+    registers: usize,
+    rows: usize,
+    depth: usize,
+    slots: (usize, usize),
+    handled: usize,
 }
 
 /// The numbers that a client has been given last.
@@ -128,6 +143,7 @@ impl Machine {
         self.rows.clear();
         self.slots.clear();
         self.notices.clear();
+        self.handled.clear();
         self.affected = 0;
         self.depth = 0;
         if let Some(output) = &mut self.output {
@@ -200,6 +216,29 @@ impl Machine {
 
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancelled.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
+    }
+
+    /// Where the execution is, to come back to when a part of it fails.
+    pub(crate) fn place(&self) -> Place {
+        let (base, registers, rows) = (self.base, self.registers.len(), self.rows.len());
+        Place {
+            base,
+            registers,
+            rows,
+            depth: self.depth,
+            slots: self.slots.place(),
+            handled: self.handled.len(),
+        }
+    }
+
+    /// Leaves everything that was entered since.
+    pub(crate) fn come_back_to(&mut self, place: Place) {
+        self.base = place.base;
+        self.registers.truncate(place.registers);
+        self.rows.truncate(place.rows);
+        self.depth = place.depth;
+        self.slots.come_back_to(place.slots);
+        self.handled.truncate(place.handled);
     }
 
     /// Begins a piece of a call, with so many registers, all of them NULL.

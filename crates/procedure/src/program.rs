@@ -184,12 +184,46 @@ pub struct Raise {
     pub hint: Option<Expression>,
 }
 
+/// A block with an EXCEPTION clause.
+#[derive(Clone, Debug)]
+pub struct Guarded {
+    /// What may fail.
+    pub body: Vec<Statement>,
+    /// What is done then, the first that fits.
+    pub handlers: Vec<Handler>,
+}
+
+/// WHEN … THEN of an EXCEPTION clause.
+#[derive(Clone, Debug)]
+pub struct Handler {
+    /// The SQLSTATEs that it is for; one that ends in 000 stands for its class; `None` is OTHERS.
+    pub states: Option<Vec<String>>,
+    /// Where the error goes: SQLSTATE, message, detail, hint.
+    pub told: [Register; 4],
+    /// What is done.
+    pub body: Vec<Statement>,
+}
+
+impl Handler {
+    /// Whether it is for an error.
+    pub fn fits(&self, sqlstate: &str) -> bool {
+        match &self.states {
+            // Who cancels a statement, or asserts something, is not to be talked out of it.
+            None => !matches!(sqlstate, "57014" | "P0004"),
+            Some(states) => states
+                .iter()
+                .any(|own| own == sqlstate || own.ends_with("000") && sqlstate.get(..2) == own.get(..2)),
+        }
+    }
+}
+
 impl Statement {
     fn are_short(statements: &[Self]) -> bool {
         statements.iter().all(|statement| match statement {
             Self::If { then, otherwise, .. } => Self::are_short(then) && Self::are_short(otherwise),
             Self::Block { body, .. } => Self::are_short(body),
             Self::Call { procedure, .. } => procedure.looks_short(),
+            Self::Guarded(own) => Self::are_short(&own.body),
             Self::ForRange { .. } | Self::ForEach { .. } | Self::ForRows { .. } | Self::While { .. } => false,
             _ => true,
         })
@@ -200,6 +234,10 @@ impl Statement {
         for statement in statements {
             match statement {
                 Self::Call { procedure, .. } => visit(procedure),
+                Self::Guarded(own) => {
+                    Self::for_each_call(&own.body, visit);
+                    own.handlers.iter().for_each(|handler| Self::for_each_call(&handler.body, visit));
+                }
                 Self::If { then, otherwise, .. } => {
                     Self::for_each_call(then, visit);
                     Self::for_each_call(otherwise, visit);
@@ -282,6 +320,10 @@ pub enum Statement {
         /// What is repeated.
         body: Vec<Statement>,
     },
+    /// A block with an EXCEPTION clause; of a procedure that is logged by value.
+    Guarded(Box<Guarded>),
+    /// RAISE of the error that is being handled.
+    RaiseAgain,
     /// WHILE; LOOP has the condition TRUE.
     While {
         /// Names the loop.

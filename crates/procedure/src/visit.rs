@@ -170,6 +170,8 @@ impl Statement {
             }
             Self::ForRows { .. }
             | Self::Block { .. }
+            | Self::Guarded(_)
+            | Self::RaiseAgain
             | Self::Exit(_)
             | Self::Continue(_)
             | Self::Execute(_)

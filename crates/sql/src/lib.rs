@@ -8,9 +8,11 @@
 mod alter;
 mod binder;
 mod calls;
+mod conditions;
 mod copy;
 mod definition;
 mod error;
+mod exception;
 mod expression;
 mod modify;
 mod operators;

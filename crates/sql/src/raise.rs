@@ -1,6 +1,7 @@
 //! RAISE: its format, its SQLSTATE, its options.
 
 use crate::binder::Binder;
+use crate::conditions::sqlstate_of;
 use crate::error::StatementError;
 use catalog::ScalarType;
 use procedure::{Expression, Raise, Severity};
@@ -46,7 +47,7 @@ impl Binder<'_> {
             Raise { severity, parts, values, sqlstate: Expression::text(default), detail: None, hint: None };
         if let Some(condition) = raise.condition_name() {
             let text = condition.syntax().text().to_string();
-            let state = condition_sqlstate(&text)
+            let state = sqlstate_of(&text)
                 .ok_or_else(|| self.unsupported(condition.syntax(), &format!("condition {text}")))?;
             bound.sqlstate = Expression::text(&state);
         }
@@ -60,7 +61,7 @@ impl Binder<'_> {
                     bound.sqlstate = match &value {
                         Expression::Bytes(name) => {
                             let name = String::from_utf8_lossy(name);
-                            Expression::text(&condition_sqlstate(&name).unwrap_or(name.into_owned()))
+                            Expression::text(&sqlstate_of(&name).unwrap_or(name.into_owned()))
                         }
                         _ => value,
                     };
@@ -81,31 +82,4 @@ impl Binder<'_> {
         let bound = self.bind(value)?;
         self.coerce(bound, ScalarType::Text.into(), true, value.syntax())
     }
-}
-
-/// The SQLSTATE of a condition name, or of `SQLSTATE '…'`.
-fn condition_sqlstate(text: &str) -> Option<String> {
-    let text = text.trim().to_lowercase();
-    if let Some(state) = text.strip_prefix("sqlstate") {
-        return Some(state.trim().trim_matches('\'').to_uppercase());
-    }
-    Some(
-        match text.as_str() {
-            "raise_exception" => "P0001",
-            "no_data_found" => "P0002",
-            "too_many_rows" => "P0003",
-            "unique_violation" => "23505",
-            "foreign_key_violation" => "23503",
-            "not_null_violation" => "23502",
-            "check_violation" => "23514",
-            "integrity_constraint_violation" => "23000",
-            "division_by_zero" => "22012",
-            "numeric_value_out_of_range" => "22003",
-            "invalid_parameter_value" => "22023",
-            "data_exception" => "22000",
-            "serialization_failure" => "40001",
-            _ => return None,
-        }
-        .into(),
-    )
 }

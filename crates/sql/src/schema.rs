@@ -7,7 +7,7 @@
 use crate::StatementError;
 use crate::binder::Binder;
 use crate::definition::{index_definition, table_definition};
-use crate::routine::Routine;
+use crate::routine::{Routine, compile_block};
 use crate::source::Source;
 use crate::types::made_name;
 use catalog::{Catalog, CatalogError, NewTable, ProcedureId, Table};
@@ -167,6 +167,11 @@ impl Schema {
             }
             ast::Stmt::Insert(_) | ast::Stmt::Update(_) | ast::Stmt::Delete(_) | ast::Stmt::Call(_) => {
                 Ok(Effect::Run(self.script_statement(statement, source)?))
+            }
+            ast::Stmt::Do(own) => {
+                let Some(body) = own.body() else { return Err(unsupported(source, node, "this block")) };
+                let text = source.text_of(body.syntax());
+                Ok(Effect::Run(Arc::new(compile_block(text, self, source, node)?)))
             }
             _ if ast::SelectVariant::can_cast(node.kind()) => {
                 Ok(Effect::Run(self.script_statement(statement, source)?))
@@ -359,6 +364,10 @@ fn callees(statements: &[Statement]) -> Vec<String> {
             Statement::If { then, otherwise, .. } => {
                 names.extend(callees(then));
                 names.extend(callees(otherwise));
+            }
+            Statement::Guarded(own) => {
+                names.extend(callees(&own.body));
+                own.handlers.iter().for_each(|handler| names.extend(callees(&handler.body)));
             }
             Statement::ForRange { body, .. }
             | Statement::ForEach { body, .. }

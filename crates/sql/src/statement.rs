@@ -2,11 +2,14 @@
 
 use crate::binder::{Binder, Name, Target, Typed, Variable};
 use crate::error::StatementError;
+use crate::exception::{STACKED, is_bare};
 use crate::modify::{Targets, is_simple_write};
 use crate::plan::Bound;
 use crate::query::{BoundSelect, SelectRows};
 use catalog::{Datum, ScalarType, Type};
-use procedure::{Cast, CompareOperator, Expression, Label, Raise, Register, Severity, SqlError, Statement};
+use procedure::{
+    Cast, CompareOperator, Expression, Guarded, Label, Raise, Register, Severity, SqlError, Statement,
+};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode, PlpgsqlStmt};
 use std::collections::HashMap;
@@ -33,7 +36,7 @@ impl Binder<'_> {
     }
 
     /// Binds statements inside another one, whose own lifted calls stay apart.
-    fn bind_inner(
+    pub(crate) fn bind_inner(
         &mut self,
         body: Option<ast::PlpgsqlBody>,
         node: &SyntaxNode,
@@ -81,6 +84,15 @@ impl Binder<'_> {
                 self.bind_jump(Statement::Continue(label), again.when_clause(), node, out)?;
             }
             PlpgsqlStmt::PlpgsqlReturnStmt(end) => self.bind_return(end, out)?,
+            PlpgsqlStmt::PlpgsqlGetDiagStmt(get) => self.bind_diagnostics(get, out)?,
+            PlpgsqlStmt::PlpgsqlAssertStmt(assert) => self.bind_assert(assert, out)?,
+            PlpgsqlStmt::PlpgsqlRaiseStmt(raise) if is_bare(raise) => {
+                if self.variable(STACKED[0]).is_none() {
+                    let message = "RAISE without parameters cannot be used outside an exception handler";
+                    return Err(self.error(node, SqlError::new("0Z002", message)));
+                }
+                out.push(Statement::RaiseAgain);
+            }
             PlpgsqlStmt::PlpgsqlRaiseStmt(raise) => {
                 let raise = self.bind_raise(raise)?;
                 out.push(Statement::Raise(Box::new(raise)));
@@ -94,7 +106,14 @@ impl Binder<'_> {
                     return Err(self.unsupported(node, "this kind of PERFORM"));
                 };
                 let bound = self.bind_rows_of(&ast::SelectVariant::Select(select))?;
-                if let Some(kind) = bound.rows.operation(Vec::new(), false) {
+                if matches!(bound.rows, SelectRows::One) {
+                    // Nobody wants the values, but computing them may fail.
+                    for (_, item, item_node) in bound.items {
+                        let (value, ty) = self.settle(item, None, &item_node)?;
+                        let target = self.new_register(ty);
+                        out.push(Statement::Assign { target, value });
+                    }
+                } else if let Some(kind) = bound.rows.operation(Vec::new(), false) {
                     let operation = self.operation(kind, node);
                     out.push(Statement::Execute(operation));
                 }
@@ -111,9 +130,6 @@ impl Binder<'_> {
     /// A block with its declarations.
     pub(crate) fn bind_block(&mut self, block: &ast::PlpgsqlBlock) -> Result<Statement, StatementError> {
         let node = block.syntax();
-        if let Some(exception) = block.exception() {
-            return Err(self.unsupported(exception.syntax(), "an EXCEPTION clause"));
-        }
         let name = block.label().and_then(|label| label.name());
         let name = name.map(|name| ast::normalize_name_node(name.syntax()));
         let label = self.new_label();
@@ -128,7 +144,14 @@ impl Binder<'_> {
             body.append(&mut self.lifted.take().unwrap_or_default());
             body.append(&mut bound);
         }
-        body.append(&mut self.bind_body(block.body(), node)?);
+        let mut inner = self.bind_body(block.body(), node)?;
+        match block.exception() {
+            None => body.append(&mut inner),
+            Some(section) => {
+                let handlers = self.bind_handlers(&section)?;
+                body.push(Statement::Guarded(Box::new(Guarded { body: inner, handlers })));
+            }
+        }
         self.lifted = outer;
         self.targets.pop();
         self.scopes.pop();
@@ -176,7 +199,7 @@ impl Binder<'_> {
     }
 
     /// The variable that an assignment, a loop or INTO sets.
-    fn assignable(
+    pub(crate) fn assignable(
         &self,
         name: &str,
         field: Option<&str>,

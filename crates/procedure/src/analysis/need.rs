@@ -190,6 +190,9 @@ impl Slicer<'_> {
             Statement::Continue(label) => behind.kept.contains(label),
             Statement::Raise(_) => false,
             Statement::Call { .. } | Statement::Return => unreachable!("calls and returns are replaced"),
+            Statement::Guarded(_) | Statement::RaiseAgain => {
+                unreachable!("a procedure that handles errors is not analysed")
+            }
         };
         if keep {
             self.uses(|visit| statement.visit_uses(visit));

@@ -107,6 +107,17 @@ impl Slots {
         self.kept[self.base + slot.0 as usize] = kept;
     }
 
+    /// Where the queries in progress are.
+    pub(crate) fn place(&self) -> (usize, usize) {
+        (self.kept.len(), self.base)
+    }
+
+    /// Leaves all queries that were entered since.
+    pub(crate) fn come_back_to(&mut self, (kept, base): (usize, usize)) {
+        self.kept.truncate(kept);
+        self.base = base;
+    }
+
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.kept.clear();

@@ -323,6 +323,17 @@ impl Scans {
         }
     }
 
+    fn depth(&self) -> usize {
+        self.outer.len()
+    }
+
+    /// Leaves those that were entered since there were so many.
+    fn come_back_to(&mut self, depth: usize) {
+        while self.outer.len() > depth {
+            self.leave();
+        }
+    }
+
     /// Ends all but one.
     pub(super) fn reset(&mut self) {
         while !self.outer.is_empty() {
@@ -350,6 +361,23 @@ impl DataAccess for Occ {
 
     fn leave_scan(&mut self) {
         self.scans.leave();
+    }
+
+    fn begin_part(&mut self) {
+        let savepoint = self.set_savepoint();
+        self.parts.push((savepoint, self.scans.depth()));
+    }
+
+    fn undo_part(&mut self) -> Result<(), Failure> {
+        let Some((savepoint, depth)) = self.parts.last().copied() else { return Ok(()) };
+        self.scans.come_back_to(depth);
+        self.roll_back_to(savepoint)
+    }
+
+    fn end_part(&mut self) {
+        if self.parts.pop().is_some() {
+            self.release_savepoint();
+        }
     }
 
     fn expect_nothing(&mut self) {

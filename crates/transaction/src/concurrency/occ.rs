@@ -17,7 +17,7 @@
 use super::access::{LastInsert, Scans};
 use super::expected::Expectations;
 use super::listen::{CommitLog, Observed, Silence, Writing};
-use super::savepoint::UndoLog;
+use super::savepoint::{Savepoint, UndoLog};
 use crate::Tables;
 use crate::access_numbers::Readable;
 use crate::changes::{Action, Link, WriteSet};
@@ -63,6 +63,8 @@ pub struct Occ {
     bin: Bin,
     since_collect: u32,
     pub(super) undo_log: UndoLog,
+    /// Parts of procedures that may be undone, with the scans that were in progress.
+    pub(super) parts: Vec<(Savepoint, usize)>,
     /// Whether rows are reserved before they are written, and which are.
     pub(super) reserves: bool,
     pub(super) reserved: Vec<u64>,
@@ -95,6 +97,7 @@ impl Occ {
             bin: Bin::default(),
             since_collect: 0,
             undo_log: UndoLog::default(),
+            parts: Vec::new(),
             reserves: false,
             reserved: Vec::new(),
         }
@@ -126,6 +129,7 @@ impl Occ {
         self.inserted.forget();
         self.scans.reset();
         self.undo_log.clear();
+        self.parts.clear();
         self.worker.enter();
     }
 

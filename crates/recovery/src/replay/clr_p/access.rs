@@ -79,6 +79,14 @@ impl Direct {
 }
 
 impl DataAccess for Direct {
+    fn begin_part(&mut self) {}
+
+    fn undo_part(&mut self) -> Result<(), Failure> {
+        unreachable!("a procedure whose parts may be undone is logged by value")
+    }
+
+    fn end_part(&mut self) {}
+
     type Row = Record;
 
     fn address_of(row: Record) -> u64 {

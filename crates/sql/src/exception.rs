@@ -1,0 +1,142 @@
+//! Errors in PL/pgSQL: EXCEPTION, GET DIAGNOSTICS, ASSERT.
+
+use crate::binder::{Binder, Name, Typed, Variable};
+use crate::conditions::sqlstate_of;
+use crate::error::StatementError;
+use catalog::ScalarType;
+use procedure::{Expression, Function, Handler, Raise, Register, Severity, SqlError, Statement};
+use squawk_syntax::ast::{self, AstNode};
+use std::collections::HashMap;
+
+/// The variables of a handler: SQLSTATE, SQLERRM, and two that only GET STACKED DIAGNOSTICS knows.
+pub(crate) const STACKED: [&str; 4] = ["sqlstate", "sqlerrm", " detail", " hint"];
+
+/// RAISE without anything: the error that is being handled.
+pub(crate) fn is_bare(raise: &ast::PlpgsqlRaiseStmt) -> bool {
+    raise.syntax().text().to_string().trim().trim_end_matches(';').trim().eq_ignore_ascii_case("raise")
+}
+
+impl Binder<'_> {
+    /// EXCEPTION. What happens then is not known before, so such a procedure is logged by value.
+    pub(crate) fn bind_handlers(
+        &mut self,
+        section: &ast::PlpgsqlExceptionSection,
+    ) -> Result<Vec<Handler>, StatementError> {
+        self.by_value = true;
+        let mut handlers = Vec::new();
+        for handler in section.handlers() {
+            let mut states = Some(Vec::new());
+            for condition in handler.conditions() {
+                let text = condition.syntax().text().to_string();
+                if text.trim().eq_ignore_ascii_case("others") {
+                    states = None;
+                    break;
+                }
+                let state = sqlstate_of(&text).ok_or_else(|| {
+                    let message = format!("unrecognized exception condition \"{}\"", text.trim());
+                    self.error(condition.syntax(), SqlError::new("42704", message))
+                })?;
+                states.iter_mut().for_each(|states| states.push(state.clone()));
+            }
+            self.scopes.push((None, HashMap::new()));
+            let mut told = [Register(0); 4];
+            for (register, name) in told.iter_mut().zip(STACKED) {
+                *register = self.new_register(ScalarType::Text);
+                let ty = ScalarType::Text.into();
+                self.declare(
+                    name.into(),
+                    Name::Variable(Variable { register: *register, ty, constant: true }),
+                );
+            }
+            let body = self.bind_inner(handler.body(), handler.syntax());
+            self.scopes.pop();
+            handlers.push(Handler { states, told, body: body? });
+        }
+        Ok(handlers)
+    }
+
+    /// GET DIAGNOSTICS.
+    pub(crate) fn bind_diagnostics(
+        &mut self,
+        get: &ast::PlpgsqlGetDiagStmt,
+        out: &mut Vec<Statement>,
+    ) -> Result<(), StatementError> {
+        let node = get.syntax();
+        let is_stacked = get.area().is_some_and(|area| area.stacked_token().is_some());
+        for item in get.items().into_iter().flat_map(|list| list.plpgsql_diag_items()) {
+            let own = item.syntax();
+            let target = own.children().find_map(ast::PlpgsqlDiagTarget::cast);
+            let target = self.part(target.and_then(|target| target.name()), own)?;
+            let target = self.assignable(&ast::normalize_name_node(target.syntax()), None, own)?;
+            let kind = self.part(item.kind(), own)?;
+            let kind = kind.syntax().text().to_string().to_lowercase();
+            let (value, ty) = match (is_stacked, kind.as_str()) {
+                (false, "row_count") => {
+                    self.by_value = true;
+                    let function = Function::RowCount;
+                    (Expression::Function { function, arguments: Vec::new() }, ScalarType::BigInt)
+                }
+                (
+                    true,
+                    "message_text" | "returned_sqlstate" | "pg_exception_detail" | "pg_exception_hint",
+                ) => {
+                    let name = match kind.as_str() {
+                        "message_text" => STACKED[1],
+                        "returned_sqlstate" => STACKED[0],
+                        "pg_exception_detail" => STACKED[2],
+                        _ => STACKED[3],
+                    };
+                    let Some(variable) = self.variable(name) else {
+                        let message = "GET STACKED DIAGNOSTICS cannot be used outside an exception handler";
+                        return Err(self.error(node, SqlError::new("0Z002", message)));
+                    };
+                    (Expression::Register(variable.register), ScalarType::Text)
+                }
+                (
+                    true,
+                    "pg_exception_context"
+                    | "schema_name"
+                    | "table_name"
+                    | "column_name"
+                    | "constraint_name"
+                    | "pg_datatype_name",
+                )
+                | (false, "pg_context") => (Expression::text(""), ScalarType::Text),
+                _ => return Err(self.unsupported(own, &format!("the diagnostics item {kind}"))),
+            };
+            let value = self.coerce(Typed::Known(value, ty.into()), target.ty, false, own)?;
+            out.push(Statement::Assign { target: target.register, value });
+        }
+        Ok(())
+    }
+
+    /// ASSERT.
+    pub(crate) fn bind_assert(
+        &mut self,
+        assert: &ast::PlpgsqlAssertStmt,
+        out: &mut Vec<Statement>,
+    ) -> Result<(), StatementError> {
+        let node = assert.syntax();
+        let mut parts = node.children().filter_map(ast::PlpgsqlExpr::cast);
+        let condition = self.single_expression(parts.next(), node)?;
+        let condition = self.bind_condition(&condition)?;
+        let message = match parts.next() {
+            Some(message) => {
+                let message = self.single_expression(Some(message), node)?;
+                self.bind_as(&message, ScalarType::Text)?
+            }
+            None => Expression::text("assertion failed"),
+        };
+        let raise = Raise {
+            severity: Severity::Exception,
+            parts: vec![String::new(), String::new()],
+            values: vec![message],
+            sqlstate: Expression::text("P0004"),
+            detail: None,
+            hint: None,
+        };
+        let otherwise = vec![Statement::Raise(Box::new(raise))];
+        out.push(Statement::If { condition, then: Vec::new(), otherwise });
+        Ok(())
+    }
+}
