@@ -6,7 +6,10 @@
 use crate::expression::compare;
 use crate::{CompareClass, Evaluated, Expression, Machine, SqlError};
 use catalog::{Datum, Span, TableId};
+use regex::{Regex, RegexBuilder};
+use std::cell::RefCell;
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
 /// A built-in function, with what it needs to know of its arguments' types.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -30,6 +33,19 @@ pub enum Function {
     SetNumber(TableId),
     /// ROW_COUNT of GET DIAGNOSTICS.
     RowCount,
+    /// `text ~ pattern`, `~*`.
+    Matches {
+        /// Whether upper and lower case are the same.
+        insensitive: bool,
+    },
+    /// `format_type(oid, modifier)`.
+    FormatType,
+    /// `array_to_string(texts, between)`.
+    ArrayToString,
+    /// `array = array`.
+    ArraysEqual(CompareClass),
+    /// `quote_ident(text)`.
+    QuoteIdentifier,
     /// `||` of texts.
     Concat,
     /// `concat(…)`: NULLs count as nothing.
@@ -141,6 +157,13 @@ impl Function {
             [Datum::Int(number), called] if let Self::SetNumber(sequence) = self => {
                 Ok(machine.set_number(sequence, number, called.is_true())?)
             }
+            [Datum::Bytes(text), Datum::Bytes(pattern)] if let Self::Matches { insensitive } = self => {
+                matches(text, pattern, insensitive, machine)
+            }
+            [Datum::Int(oid), Datum::Int(modifier)] if self == Self::FormatType => {
+                let text = format_type(oid, modifier);
+                Ok(machine.arena.push_bytes(text.as_bytes()))
+            }
             [Datum::Bytes(text), ..] if !self.accepts_null() => {
                 self.of_text(text, &values[1..arguments.len()], machine)
             }
@@ -204,6 +227,15 @@ impl Function {
             Some(Datum::Int(value)) => Some(*value),
             _ => None,
         };
+        if self == Self::QuoteIdentifier {
+            let is_plain = content.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+                && content.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+            let quoted = match is_plain {
+                true => content.to_owned(),
+                false => format!("\"{}\"", content.replace('"', "\"\"")),
+            };
+            return Ok(arena.push_bytes(quoted.as_bytes()));
+        }
         let other = |place: usize| match rest.get(place) {
             Some(datum @ Datum::Bytes(_)) => std::str::from_utf8(arena.datum_bytes(*datum)).ok(),
             _ => None,
@@ -302,6 +334,24 @@ impl Function {
             (Self::ArrayLength, [Datum::Array(span), dimension]) => {
                 let absent = *dimension != Datum::Int(1) || span.length == 0;
                 Ok(if absent { Datum::Null } else { Datum::Int(span.length.into()) })
+            }
+            (Self::ArrayToString, [Datum::Array(span), Datum::Bytes(between)]) => {
+                let elements = machine.arena.elements(*span).to_vec();
+                let texts: Vec<Vec<u8>> = elements
+                    .into_iter()
+                    .filter(|element| !element.is_null())
+                    .map(|element| machine.arena.datum_bytes(element).to_vec())
+                    .collect();
+                let joined = texts.join(machine.arena.bytes(*between));
+                Ok(machine.arena.push_bytes(&joined))
+            }
+            (Self::ArraysEqual(class), [Datum::Array(a), Datum::Array(b)]) => {
+                let (a, b) = (machine.arena.elements(*a), machine.arena.elements(*b));
+                let same = |(a, b): (&Datum, &Datum)| match (a.is_null(), b.is_null()) {
+                    (false, false) => compare(class, *a, *b, &machine.arena) == Ordering::Equal,
+                    (a, b) => a && b,
+                };
+                Ok(Datum::boolean(a.len() == b.len() && a.iter().zip(b).all(same)))
             }
             (Self::Cardinality, [Datum::Array(span)]) => Ok(Datum::Int(span.length.into())),
             (Self::AbsInt, [Datum::Int(value)]) => match value.checked_abs() {
@@ -415,4 +465,62 @@ fn like(text: &str, pattern: &str) -> Result<bool, Box<SqlError>> {
     }
     let (text, pattern): (Vec<char>, Vec<char>) = (text.chars().collect(), pattern.chars().collect());
     matches(&text, &pattern)
+}
+
+thread_local! {
+    /// Regular expressions that were used lately, with whether case counts.
+    static PATTERNS: RefCell<HashMap<(String, bool), Regex>> = RefCell::default();
+}
+
+/// Regular expressions that are kept.
+const MOST_PATTERNS: usize = 64;
+
+/// Whether a text has a part that a regular expression describes.
+fn matches(text: Span, pattern: Span, insensitive: bool, machine: &Machine) -> Evaluated {
+    let text = std::str::from_utf8(machine.arena.bytes(text)).unwrap_or_default();
+    let pattern = std::str::from_utf8(machine.arena.bytes(pattern)).unwrap_or_default();
+    PATTERNS.with_borrow_mut(|patterns| {
+        let key = (pattern.to_owned(), insensitive);
+        if !patterns.contains_key(&key) {
+            let built = RegexBuilder::new(pattern).case_insensitive(insensitive).size_limit(1 << 20).build();
+            let regex = built.map_err(|error| {
+                let reason = error.to_string();
+                let reason = reason.lines().last().unwrap_or_default().to_owned();
+                SqlError::new("2201B", format!("invalid regular expression: {reason}"))
+            })?;
+            if patterns.len() >= MOST_PATTERNS {
+                patterns.clear();
+            }
+            patterns.insert(key.clone(), regex);
+        }
+        Ok(Datum::boolean(patterns[&key].is_match(text)))
+    })
+}
+
+/// The name of a type by its number, with what its modifier says.
+fn format_type(oid: i64, modifier: i64) -> String {
+    let limit = modifier - 4;
+    let limited = |name: &str| if limit >= 0 { format!("{name}({limit})") } else { name.into() };
+    let (name, is_array) = match oid {
+        16 | 1000 => ("boolean".to_owned(), oid == 1000),
+        17 | 1001 => ("bytea".into(), oid == 1001),
+        20 | 1016 => ("bigint".into(), oid == 1016),
+        21 | 1005 => ("smallint".into(), oid == 1005),
+        23 | 1007 => ("integer".into(), oid == 1007),
+        25 | 1009 => ("text".into(), oid == 1009),
+        701 | 1022 => ("double precision".into(), oid == 1022),
+        1042 | 1014 => (limited("character"), oid == 1014),
+        1043 | 1015 => (limited("character varying"), oid == 1015),
+        1082 | 1182 => ("date".into(), oid == 1182),
+        1114 | 1115 => ("timestamp without time zone".into(), oid == 1115),
+        1184 | 1185 => ("timestamp with time zone".into(), oid == 1185),
+        1700 | 1231 => match limit {
+            0.. => (format!("numeric({},{})", limit >> 16, limit & 0xffff), oid == 1231),
+            _ => ("numeric".into(), oid == 1231),
+        },
+        2278 => ("void".into(), false),
+        2950 | 2951 => ("uuid".into(), oid == 2951),
+        _ => ("???".into(), false),
+    };
+    if is_array { name + "[]" } else { name }
 }

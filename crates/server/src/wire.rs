@@ -5,6 +5,7 @@ use bytes::{BufMut, BytesMut};
 use reprise::Value;
 use reprise::rooms::catalog::{Arena, Datum, Decimal, ScalarType, Type, format_date, format_timestamp};
 use reprise::rooms::procedure::SqlError;
+use reprise::rooms::sql::{type_modifier, type_oids};
 use std::fmt::Write as _;
 
 /// How a value is written.
@@ -27,35 +28,11 @@ impl Format {
     }
 }
 
-/// A type's OID, and that of an array of it.
-fn oids(scalar: ScalarType) -> (u32, u32) {
-    match scalar {
-        ScalarType::SmallInt => (21, 1005),
-        ScalarType::Integer => (23, 1007),
-        ScalarType::BigInt => (20, 1016),
-        ScalarType::Numeric { .. } | ScalarType::AnyNumeric => (1700, 1231),
-        ScalarType::Double => (701, 1022),
-        ScalarType::Boolean => (16, 1000),
-        ScalarType::Char(_) => (1042, 1014),
-        ScalarType::Varchar(_) => (1043, 1015),
-        ScalarType::Text => (25, 1009),
-        ScalarType::Timestamp => (1114, 1115),
-        ScalarType::Timestamptz => (1184, 1185),
-        ScalarType::Date => (1082, 1182),
-        ScalarType::Bytea => (17, 1001),
-        ScalarType::Uuid => (2950, 2951),
-    }
-}
-
 /// What a column says of its type: OID, bytes of a value (negative when they vary), modifier (-1: none).
 pub(crate) fn described(ty: Type) -> (u32, i16, i32) {
     let scalar = ty.element();
-    let (own, array) = oids(scalar);
-    let modifier = match scalar {
-        ScalarType::Numeric { precision, scale } => (i32::from(precision) << 16 | i32::from(scale)) + 4,
-        ScalarType::Char(limit) | ScalarType::Varchar(limit) => i32::try_from(limit).unwrap_or(-5) + 4,
-        _ => -1,
-    };
+    let (own, array) = type_oids(scalar);
+    let modifier = type_modifier(scalar);
     let size = match scalar {
         ScalarType::SmallInt => 2,
         ScalarType::Integer | ScalarType::Date => 4,
@@ -98,7 +75,7 @@ pub(crate) fn type_of(oid: u32) -> Result<Option<Type>, SqlError> {
         return Ok(Some(ScalarType::Double.into()));
     }
     for scalar in ALL {
-        let (own, array) = oids(scalar);
+        let (own, array) = type_oids(scalar);
         let scalar = scalar.unlimited();
         if oid == own {
             return Ok(Some(scalar.into()));
@@ -252,7 +229,7 @@ fn put_binary(value: Datum, ty: Type, arena: &Arena, out: &mut BytesMut) {
             let elements = arena.elements(span);
             out.put_i32(i32::from(!elements.is_empty()));
             out.put_i32(i32::from(elements.iter().any(|element| element.is_null())));
-            out.put_u32(oids(scalar).0);
+            out.put_u32(type_oids(scalar).0);
             if !elements.is_empty() {
                 out.put_i32(i32::try_from(elements.len()).unwrap_or(i32::MAX));
                 out.put_i32(1);

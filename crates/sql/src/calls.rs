@@ -25,10 +25,15 @@ impl Binder<'_> {
         if let Some(result) = self.bind_keyword_call(call)? {
             return Ok(result);
         }
-        let Some(ast::Expr::NameRef(name)) = call.expr() else {
-            return Err(self.unsupported(node, "this kind of call"));
+        let name = match call.expr() {
+            Some(ast::Expr::NameRef(name)) => name.text(),
+            // A function of a schema: there is one namespace for all.
+            Some(ast::Expr::FieldExpr(field)) => match field.field() {
+                Some(name) => name.text(),
+                None => return Err(self.unsupported(node, "this kind of call")),
+            },
+            _ => return Err(self.unsupported(node, "this kind of call")),
         };
-        let name = name.text();
         let list = self.part(call.arg_list(), node)?;
         let arguments: Vec<ast::Expr> = list.args().filter_map(|argument| argument.expr()).collect();
         if is_aggregate(&name) {
@@ -43,6 +48,11 @@ impl Binder<'_> {
             bound.push(self.bind(argument)?);
         }
         if let Some(result) = self.built_in(&name, bound.clone(), node)? {
+            return Ok(result);
+        }
+        if self.schema.procedure(&name).is_none()
+            && let Some(result) = self.system_function(&name, &bound, node)?
+        {
             return Ok(result);
         }
         match self.schema.procedure(&name) {
@@ -250,7 +260,7 @@ impl Binder<'_> {
                 let arguments = arguments.into_iter().map(text).collect::<Result<_, _>>()?;
                 call(Function::ConcatAll, arguments, T::Text)
             }
-            ("array_length" | "cardinality" | "array_append", 1 | 2) => {
+            ("array_length" | "array_upper" | "cardinality" | "array_append", 1 | 2) => {
                 return self.array_function(name, arguments, node).map(Some);
             }
             _ => return Ok(None),
@@ -304,7 +314,8 @@ impl Binder<'_> {
         };
         match (name, arguments.pop()) {
             ("cardinality", None) => Ok(call(Function::Cardinality, vec![array], ScalarType::Integer)),
-            ("array_length", Some(dimension)) => {
+            // Arrays begin at 1.
+            ("array_length" | "array_upper", Some(dimension)) => {
                 let dimension = self.coerce(dimension, ScalarType::Integer.into(), false, node)?;
                 Ok(call(Function::ArrayLength, vec![array, dimension], ScalarType::Integer))
             }

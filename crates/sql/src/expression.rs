@@ -83,7 +83,17 @@ impl Binder<'_> {
                 let (items, ty) = self.unify(items, node)?;
                 Ok(Typed::Known(Expression::Array(items), Type::Array(ty.element())))
             }
-            ast::Expr::Collate(_) | ast::Expr::SliceExpr(_) | ast::Expr::TupleExpr(_) => {
+            ast::Expr::Collate(collate) => {
+                let text = collate.syntax().text().to_string();
+                let name = text.rsplit_once(char::is_whitespace).map_or("", |(_, name)| name);
+                let name = name.rsplit('.').next().unwrap_or_default().trim_matches('"');
+                if !matches!(name, "default" | "C" | "POSIX") {
+                    return Err(self.unsupported(node, "a collation but \"C\""));
+                }
+                let inner = collate.syntax().children().find_map(ast::Expr::cast);
+                self.bind(&self.part(inner, node)?)
+            }
+            ast::Expr::SliceExpr(_) | ast::Expr::TupleExpr(_) => {
                 Err(self.unsupported(node, "this kind of expression"))
             }
         }
@@ -357,6 +367,21 @@ impl Binder<'_> {
                 let negated = matches!(operator, BinOp::NotLike(_));
                 Ok(boolean(if negated { Expression::Not(Box::new(like)) } else { like }))
             }
+            BinOp::Ilike(_) | BinOp::NotIlike(_) => {
+                let lower = |text| Expression::Function { function: Function::Lower, arguments: vec![text] };
+                let (text, pattern) =
+                    (self.bind_as(&left, ScalarType::Text)?, self.bind_as(&right, ScalarType::Text)?);
+                let arguments = vec![lower(text), lower(pattern)];
+                let like = Expression::Function { function: Function::Like, arguments };
+                let negated = matches!(operator, BinOp::NotIlike(_));
+                Ok(boolean(if negated { Expression::Not(Box::new(like)) } else { like }))
+            }
+            operator if let Some((negated, insensitive)) = regex_operator(operator) => {
+                let arguments =
+                    vec![self.bind_as(&left, ScalarType::Text)?, self.bind_as(&right, ScalarType::Text)?];
+                let matches = Expression::Function { function: Function::Matches { insensitive }, arguments };
+                Ok(boolean(if negated { Expression::Not(Box::new(matches)) } else { matches }))
+            }
             BinOp::CustomOp(custom) if custom.syntax().text() == "||" => {
                 let (left, right) = (self.bind(&left)?, self.bind(&right)?);
                 self.concatenation(left, right, node)
@@ -555,10 +580,25 @@ impl Binder<'_> {
     fn bind_cast(&mut self, cast: &ast::CastExpr) -> Result<Typed, StatementError> {
         let node = cast.syntax();
         let Some(target) = cast.ty() else { return Err(self.unsupported(node, "this cast")) };
-        if target.syntax().text() == "regclass"
-            && let Some(ast::Expr::Literal(literal)) = cast.expr()
-        {
-            return self.bind_literal(&literal);
+        let object = target.syntax().text().to_string().to_lowercase();
+        let object = object.strip_prefix("pg_catalog.").unwrap_or(&object);
+        if object.starts_with("reg") {
+            let operand = match (cast.expr(), cast.literal()) {
+                (Some(operand), _) => self.bind(&operand)?,
+                (None, Some(literal)) => self.bind_literal(&literal)?,
+                _ => return Err(self.unsupported(node, "this cast")),
+            };
+            // The name of a sequence is a literal for those who look for one.
+            let is_sequence = |name: &String| {
+                let plain = name.strip_prefix("public.").unwrap_or(name).replace('"', "");
+                self.schema.catalog().table(&plain).is_ok_and(|own| own.sequence.is_some())
+            };
+            if matches!(&operand, Typed::Literal(name) if is_sequence(name)) {
+                return Ok(operand);
+            }
+            if let Some(bound) = self.bind_object_cast(object, operand, node)? {
+                return Ok(bound);
+            }
         }
         let ty = self.bind_type(&target)?;
         let operand = match (cast.expr(), cast.literal()) {
@@ -590,6 +630,26 @@ impl Binder<'_> {
             Expression::Register(register) => Some(*register),
             _ => None,
         }
+    }
+}
+
+/// Whether an operator matches a regular expression: whether negated, and whether case does not count.
+fn regex_operator(operator: &ast::BinOp) -> Option<(bool, bool)> {
+    let text = match operator {
+        ast::BinOp::CustomOp(own) => own.syntax().text().to_string(),
+        ast::BinOp::OperatorCall(own) => {
+            let text = own.syntax().text().to_string();
+            let inner = text.trim_end_matches(')').rsplit('(').next().unwrap_or_default().trim().to_owned();
+            inner.rsplit('.').next().unwrap_or_default().to_owned()
+        }
+        _ => return None,
+    };
+    match text.as_str() {
+        "~" => Some((false, false)),
+        "~*" => Some((false, true)),
+        "!~" => Some((true, false)),
+        "!~*" => Some((true, true)),
+        _ => None,
     }
 }
 

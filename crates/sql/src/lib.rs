@@ -27,6 +27,8 @@ mod schema;
 mod sequence;
 mod source;
 mod statement;
+mod system;
+mod system_functions;
 mod types;
 mod view;
 
@@ -34,3 +36,4 @@ pub use copy::{Copy, CopyFormat, CopyOptions};
 pub use error::StatementError;
 pub use prepare::{Arguments, Kind, Prepared};
 pub use schema::{Effect, Rebuild, Schema, View};
+pub use system::{type_modifier, type_oids};

@@ -147,6 +147,12 @@ impl Binder<'_> {
                 }
                 Ok(constant(datum, &arena).unwrap_or(Expression::NULL))
             }
+            // Elements are held alike.
+            Typed::Known(expression, Type::Array(from))
+                if explicit && matches!(to, Type::Array(to) if from.is_integer() && to.is_integer()) =>
+            {
+                Ok(expression)
+            }
             Typed::Known(expression, from) => {
                 let mismatch = || {
                     let message = format!("cannot convert type {from} to {to}");
@@ -350,8 +356,40 @@ impl Binder<'_> {
         right: Typed,
         node: &SyntaxNode,
     ) -> Result<Typed, StatementError> {
+        if matches!(left, Typed::Known(_, Type::Array(_))) || matches!(right, Typed::Known(_, Type::Array(_)))
+        {
+            return self.array_comparison(operator, left, right, node);
+        }
         let (class, operands) = self.comparable(left, right, node)?;
         Ok(boolean(fold(Expression::Compare { operator, class, operands })))
+    }
+
+    /// Arrays are equal or not; a literal is one in braces.
+    fn array_comparison(
+        &self,
+        operator: CompareOperator,
+        left: Typed,
+        right: Typed,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        let is_equal = match operator {
+            CompareOperator::Equal => true,
+            CompareOperator::NotEqual => false,
+            _ => return Err(self.unsupported(node, "this operator on arrays")),
+        };
+        let element = |typed: &Typed| match typed {
+            Typed::Known(_, Type::Array(element)) => Some(*element),
+            _ => None,
+        };
+        let ty = element(&left).or(element(&right)).unwrap_or(ScalarType::Text);
+        let array = |typed: Typed| match typed {
+            Typed::Known(array, Type::Array(own)) if own.same_family(ty) => Ok(array),
+            Typed::Known(..) => Err(self.unsupported(node, "comparing an array with this")),
+            other => self.coerce(other, Type::Array(ty), false, node),
+        };
+        let function = Function::ArraysEqual(compare_class(ty));
+        let equal = Expression::Function { function, arguments: vec![array(left)?, array(right)?] };
+        Ok(boolean(if is_equal { equal } else { Expression::Not(Box::new(equal)) }))
     }
 
     /// `left || right`.

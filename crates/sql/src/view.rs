@@ -60,6 +60,23 @@ impl Schema {
         Ok(Effect::None)
     }
 
+    /// The columns of a view; none where it can't be bound.
+    pub(crate) fn view_columns(&self, view: &View) -> Vec<(String, catalog::Type)> {
+        let bind = || {
+            let source = Source::parse(&view.query).ok()?;
+            let query = source.file.syntax().descendants().find_map(ast::SelectVariant::cast)?;
+            let mut binder = Binder::new(self, &source);
+            binder.bind_query(|binder| binder.bind_variant(&query)).ok()
+        };
+        let columns = bind().map(|query| query.columns).unwrap_or_default();
+        let names = view
+            .names
+            .iter()
+            .cloned()
+            .chain(columns.iter().skip(view.names.len()).map(|own| own.name.clone()));
+        names.zip(columns.iter().map(|own| own.ty)).collect()
+    }
+
     /// Binds all views, after a change that they may depend on.
     pub(crate) fn check_views(&self, source: &Source, node: &SyntaxNode) -> Result<(), StatementError> {
         match self.broken_view() {

@@ -5,9 +5,10 @@ use super::{Binder, Bound, Merged, Named, Relation, Relations, Rows};
 use crate::binder::Typed;
 use crate::error::StatementError;
 use crate::schema::View;
+use crate::system::{Cell, SystemRelation};
 use crate::types::{last_name, object_name};
-use catalog::{ScalarType, Type};
-use procedure::query::{JoinKind, Plan, TableFunction};
+use catalog::{Datum, ScalarType, Type};
+use procedure::query::{JoinKind, OutputColumn, Plan, TableFunction};
 use procedure::{CompareOperator, Expression, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -158,12 +159,46 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<usize, StatementError> {
         let Some(view) = self.schema.view(name) else {
+            let is_own = self.schema.catalog().table(name).is_ok();
+            if let Some(system) = self.schema.system_relation(name).filter(|_| !is_own) {
+                return self.add_system(system, (alias, names), node);
+            }
             let table = self.table(name, node)?;
             return self.add_table(&table, alias, names, node);
         };
         let names = if names.is_empty() { view.names.clone() } else { names };
         let bound = self.bind_view(view, node)?;
         self.add_bound(bound, (Some(alias), names), (0, false), node)
+    }
+
+    /// Adds a system relation.
+    fn add_system(
+        &mut self,
+        system: SystemRelation,
+        names: (String, Vec<String>),
+        node: &SyntaxNode,
+    ) -> Result<usize, StatementError> {
+        let (mut columns, mut registers) = (Vec::new(), Vec::new());
+        for (name, ty) in system.columns {
+            let register = self.new_register(ty);
+            registers.push(register);
+            columns.push(OutputColumn { name: name.into(), ty, register });
+        }
+        let constant = |number: i64| Expression::Constant(Datum::Int(number));
+        let value = |(cell, column): (Cell, &OutputColumn)| match cell {
+            Cell::Null => Expression::NULL,
+            Cell::Bool(value) => Expression::boolean(value),
+            Cell::Int(value) if column.ty == ScalarType::Double.into() => {
+                Expression::Constant(Datum::Double(value as f64))
+            }
+            Cell::Int(value) => constant(value),
+            Cell::Text(text) => Expression::text(&text),
+            Cell::Ints(all) => Expression::Array(all.into_iter().map(constant).collect()),
+        };
+        let row = |cells: Vec<Cell>| cells.into_iter().zip(&columns).map(value).collect();
+        let rows = system.rows.into_iter().map(row).collect();
+        let bound = Bound { plan: Plan::Values { registers, rows }, columns, ..Bound::default() };
+        self.add_bound(bound, (Some(names.0), names.1), (0, false), node)
     }
 
     /// The query of a view. It sees nothing of what is around it.
@@ -208,6 +243,7 @@ impl Binder<'_> {
         let call = self.part(item.call_expr(), node)?;
         let name = match call.expr() {
             Some(ast::Expr::NameRef(name)) => name.text(),
+            Some(ast::Expr::FieldExpr(field)) => field.field().map(|name| name.text()).unwrap_or_default(),
             _ => return Err(self.unsupported(node, "this kind of FROM")),
         };
         let arguments: Vec<ast::Expr> =
@@ -220,7 +256,7 @@ impl Binder<'_> {
             }
             Ok(bound)
         };
-        let ((bound, applied), references) = self.referring(|binder| binder.applying(bind))?;
+        let ((mut bound, applied), references) = self.referring(|binder| binder.applying(bind))?;
         let (function, types): (_, Vec<Type>) = match name.as_str() {
             "unnest" => {
                 let mut types = Vec::new();
@@ -241,6 +277,11 @@ impl Binder<'_> {
                 let is_big = |(_, ty): &(Expression, Type)| *ty == Type::Scalar(ScalarType::BigInt);
                 let ty = if bound.iter().any(is_big) { ScalarType::BigInt } else { ScalarType::Integer };
                 (TableFunction::Series, vec![ty.into()])
+            }
+            // Nothing is partitioned.
+            "pg_partition_ancestors" | "pg_partition_tree" => {
+                bound = vec![(Expression::Array(Vec::new()), Type::Array(ScalarType::Integer))];
+                (TableFunction::Unnest, vec![ScalarType::Integer.into()])
             }
             _ => return Err(self.unsupported(node, &format!("function {name} in FROM"))),
         };

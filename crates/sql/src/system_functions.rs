@@ -1,0 +1,201 @@
+//! Functions over the system catalogs, casts to `regclass` and its like, and what clients ask of a server at their beginning.
+
+use crate::binder::{Binder, Typed};
+use crate::error::StatementError;
+use crate::system::{OWNER, TYPES};
+use catalog::{ScalarType, Type};
+use procedure::{ArithmeticOperator, CompareClass, CompareOperator, Expression, Function, NumberClass};
+use squawk_syntax::SyntaxNode;
+
+/// More than any index has columns.
+const MOST_COLUMNS: i64 = 10_000;
+
+/// What `version()` says.
+const VERSION: &str = "PostgreSQL 15.0 (Reprise)";
+
+fn text(value: &str) -> Typed {
+    Typed::Known(Expression::text(value), ScalarType::Text.into())
+}
+
+fn integer(value: i64, ty: ScalarType) -> Typed {
+    Typed::Known(Expression::Constant(catalog::Datum::Int(value)), ty.into())
+}
+
+/// What a number stands for.
+fn looked_up(number: Expression, names: Vec<(i64, String)>, otherwise: Expression) -> Expression {
+    let branch = |(own, name): (i64, String)| {
+        let operands = Box::new([number.clone(), Expression::Constant(catalog::Datum::Int(own))]);
+        let (operator, class) = (CompareOperator::Equal, CompareClass::Int);
+        (Expression::Compare { operator, class, operands }, Expression::text(&name))
+    };
+    let branches: Vec<_> = names.into_iter().map(branch).collect();
+    if branches.is_empty() {
+        return otherwise;
+    }
+    Expression::Case { branches, otherwise: Box::new(otherwise) }
+}
+
+impl Binder<'_> {
+    /// A cast to a type that stands for objects of the catalogs; `None` when it is none. A literal is the object's number, any
+    /// number is shown as the object's name.
+    pub(crate) fn bind_object_cast(
+        &mut self,
+        ty: &str,
+        operand: Typed,
+        node: &SyntaxNode,
+    ) -> Result<Option<Typed>, StatementError> {
+        let names = match ty {
+            "regclass" => self.schema.relation_names(),
+            "regtype" => TYPES.iter().map(|own| (own.0, own.2.to_owned())).collect(),
+            "regnamespace" => self.schema.namespace_names(),
+            "regproc" | "regprocedure" => Vec::new(),
+            _ => return Ok(None),
+        };
+        if let Typed::Literal(name) = &operand {
+            if let Ok(number) = name.parse() {
+                return Ok(Some(integer(number, ScalarType::Integer)));
+            }
+            let plain = name.strip_prefix("pg_catalog.").unwrap_or(name);
+            let found = match ty {
+                "regclass" => self.schema.relation_oid(name),
+                "regtype" => TYPES.iter().find(|own| own.1 == plain || own.2 == plain).map(|own| own.0),
+                _ => names.into_iter().find(|(_, own)| own == name).map(|(oid, _)| oid),
+            };
+            if let Some(number) = found {
+                return Ok(Some(integer(number, ScalarType::Integer)));
+            }
+            // The number of a system relation; nothing refers to those.
+            if ty == "regclass" && self.schema.system_relation(name).is_some() {
+                return Ok(Some(integer(1259, ScalarType::Integer)));
+            }
+            let message = format!("relation \"{name}\" does not exist");
+            return Err(self.error(node, procedure::SqlError::new("42P01", message)));
+        }
+        let number = self.coerce(operand.clone(), ScalarType::BigInt.into(), true, node)?;
+        let shown = self.coerce(operand, ScalarType::Text.into(), true, node)?;
+        Ok(Some(Typed::Known(looked_up(number, names, shown), ScalarType::Text.into())))
+    }
+
+    /// A function over the system catalogs; `None` when there is no such one.
+    pub(crate) fn system_function(
+        &mut self,
+        name: &str,
+        arguments: &[Typed],
+        node: &SyntaxNode,
+    ) -> Result<Option<Typed>, StatementError> {
+        let null = |ty: ScalarType| Typed::Known(Expression::NULL, ty.into());
+        let number = |binder: &Self| {
+            let first = arguments.first().cloned().unwrap_or(Typed::Null);
+            binder.coerce(first, ScalarType::BigInt.into(), true, node)
+        };
+        let lookup = |binder: &Self, names: Vec<(i64, String)>| {
+            let found = looked_up(number(binder)?, names, Expression::NULL);
+            Ok::<_, StatementError>(Typed::Known(found, ScalarType::Text.into()))
+        };
+        Ok(Some(match name {
+            "version" => text(VERSION),
+            "current_schema" => text("public"),
+            "current_database" | "current_catalog" => text("postgres"),
+            "pg_get_userbyid" => text(OWNER),
+            "pg_encoding_to_char" => text("UTF8"),
+            "pg_client_encoding" => text("UTF8"),
+            "pg_is_in_recovery" | "pg_relation_is_publishable" => {
+                Typed::Known(Expression::boolean(false), ScalarType::Boolean.into())
+            }
+            "pg_table_is_visible"
+            | "pg_function_is_visible"
+            | "pg_type_is_visible"
+            | "has_table_privilege"
+            | "has_schema_privilege"
+            | "has_database_privilege"
+            | "has_function_privilege"
+            | "has_column_privilege"
+            | "has_sequence_privilege"
+            | "has_any_column_privilege"
+            | "pg_has_role" => Typed::Known(Expression::boolean(true), ScalarType::Boolean.into()),
+            "obj_description"
+            | "col_description"
+            | "shobj_description"
+            | "pg_get_triggerdef"
+            | "pg_get_statisticsobjdef_columns"
+            | "pg_get_partkeydef"
+            | "pg_tablespace_location" => null(ScalarType::Text),
+            "pg_relation_size"
+            | "pg_total_relation_size"
+            | "pg_table_size"
+            | "pg_indexes_size"
+            | "pg_database_size" => integer(0, ScalarType::BigInt),
+            "pg_get_expr" => {
+                let first = arguments.first().cloned().unwrap_or(Typed::Null);
+                Typed::Known(
+                    self.coerce(first, ScalarType::Text.into(), true, node)?,
+                    ScalarType::Text.into(),
+                )
+            }
+            "pg_get_constraintdef" => {
+                let all = self.schema.constraints().into_iter();
+                lookup(self, all.map(|own| (own.oid, own.definition)).collect())?
+            }
+            "pg_get_indexdef" if arguments.len() == 3 => {
+                // Of one column, or of the whole index.
+                let whole = self.schema.index_definitions().into_iter().map(|(oid, text)| ((oid, 0), text));
+                let names = whole.chain(self.schema.index_columns());
+                let names = names.map(|((oid, place), text)| (oid * MOST_COLUMNS + place, text)).collect();
+                let scaled =
+                    Box::new([number(self)?, Expression::Constant(catalog::Datum::Int(MOST_COLUMNS))]);
+                let place = self.coerce(arguments[1].clone(), ScalarType::BigInt.into(), true, node)?;
+                let of = |operator, operands| Expression::Arithmetic {
+                    operator,
+                    class: NumberClass::Int { least: i64::MIN, most: i64::MAX },
+                    operands,
+                };
+                let key =
+                    of(ArithmeticOperator::Add, Box::new([of(ArithmeticOperator::Multiply, scaled), place]));
+                Typed::Known(looked_up(key, names, Expression::NULL), ScalarType::Text.into())
+            }
+            "pg_partition_ancestors" => null(ScalarType::Integer),
+            "pg_get_indexdef" => lookup(self, self.schema.index_definitions())?,
+            "pg_get_viewdef" => lookup(self, self.schema.view_definitions())?,
+            "pg_get_function_result" => {
+                let all = self.schema.routine_texts().into_iter();
+                lookup(self, all.filter(|own| !own.1.is_empty()).map(|own| (own.0, own.1)).collect())?
+            }
+            "pg_get_function_arguments" | "pg_get_function_identity_arguments" => {
+                let all = self.schema.routine_texts().into_iter();
+                lookup(self, all.map(|own| (own.0, own.2)).collect())?
+            }
+            "format_type" => {
+                let modifier = arguments.get(1).cloned().unwrap_or(Typed::Null);
+                let arguments = vec![
+                    number(self)?,
+                    Expression::Coalesce(vec![
+                        self.coerce(modifier, ScalarType::BigInt.into(), true, node)?,
+                        Expression::Constant(catalog::Datum::Int(-1)),
+                    ]),
+                ];
+                let function = Function::FormatType;
+                Typed::Known(Expression::Function { function, arguments }, ScalarType::Text.into())
+            }
+            "array_to_string" if arguments.len() == 2 => {
+                let (array, ty) = self.settle(arguments[0].clone(), None, node)?;
+                let Type::Array(element) = ty else { return Ok(None) };
+                if !element.is_text() {
+                    return Err(self.unsupported(node, "array_to_string of anything but texts"));
+                }
+                let between = self.coerce(arguments[1].clone(), ScalarType::Text.into(), false, node)?;
+                let function = Function::ArrayToString;
+                let arguments = vec![array, between];
+                Typed::Known(Expression::Function { function, arguments }, ScalarType::Text.into())
+            }
+            "quote_ident" if arguments.len() == 1 => {
+                let value = self.coerce(arguments[0].clone(), ScalarType::Text.into(), false, node)?;
+                let function = Function::QuoteIdentifier;
+                Typed::Known(
+                    Expression::Function { function, arguments: vec![value] },
+                    ScalarType::Text.into(),
+                )
+            }
+            _ => return Ok(None),
+        }))
+    }
+}
