@@ -28,7 +28,7 @@ use reprise::rooms::sql::{Copy, CopyFormat, Kind, Schema};
 use reprise::{Attempt, Error, Prepared, RESERVED_FOR, Session, TransactionState, Value};
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -78,7 +78,11 @@ impl RowSink for Rows {
     fn begin(&mut self) {
         self.count.store(0, Ordering::Relaxed);
         match &self.to {
-            RowsTo::Client(output) | RowsTo::Copy(output, _) => output.lock().truncate(self.begun_at),
+            RowsTo::Client(output) => output.lock().truncate(self.begun_at),
+            RowsTo::Copy(output, copy) => {
+                output.lock().truncate(self.begun_at);
+                copy.restart();
+            }
             RowsTo::Portal(kept) => hold(kept).clear(),
         }
     }
@@ -337,7 +341,11 @@ impl Client {
             let ran = self.simple_statement(statement, only).await;
             ran.map_err(|error| whole(at_its_place(error, line, column)))?;
         }
-        self.commit_implicit().await.map_err(whole)
+        match self.copying {
+            // It goes on until the copy is complete.
+            Some(_) => Ok(()),
+            None => self.commit_implicit().await.map_err(whole),
+        }
     }
 
     async fn simple_statement(&mut self, text: String, only: bool) -> Result<(), Error> {
@@ -727,7 +735,7 @@ impl Client {
     ) -> Result<Ran, Error> {
         let Some(prepared) = &mut statement.prepared else { return Ok(Ran::Empty) };
         let is_short = statement.took.map_or_else(|| prepared.looks_short(), |took| took < SHORT);
-        let _timer = Timer::start(self.settings.duration("statement_timeout"), &self.registered);
+        let timer = Timer::start(self.settings.duration("statement_timeout"), &self.registered);
         let mut waits_until = None;
         let completion = loop {
             let begun = Instant::now();
@@ -744,6 +752,7 @@ impl Client {
             let busy = match attempt {
                 Ok(Attempt::Busy(busy)) => busy,
                 ended => {
+                    let ended = ended.map_err(|error| timer.explain(error));
                     self.notices(&notices);
                     statement.took = Some(begun.elapsed());
                     let Attempt::Done(completion) = ended? else { unreachable!("it is not busy") };
@@ -910,23 +919,39 @@ impl RowSink for Nowhere {
 }
 
 /// Cancels a statement that takes too long, unless it is dropped before.
-struct Timer(Option<tokio::task::JoinHandle<()>>);
+struct Timer {
+    task: Option<tokio::task::JoinHandle<()>>,
+    has_fired: Arc<AtomicBool>,
+}
 
 impl Timer {
     fn start(limit: Option<Duration>, registered: &Registered) -> Self {
-        Self(limit.map(|limit| {
-            let cancelled = Arc::clone(&registered.cancelled);
+        let has_fired = Arc::new(AtomicBool::new(false));
+        let task = limit.map(|limit| {
+            let (cancelled, fired) = (Arc::clone(&registered.cancelled), Arc::clone(&has_fired));
             tokio::spawn(async move {
                 tokio::time::sleep(limit).await;
+                fired.store(true, Ordering::SeqCst);
                 cancelled.store(true, Ordering::SeqCst);
             })
-        }))
+        });
+        Self { task, has_fired }
+    }
+
+    /// Says of a statement that was cancelled that it was for the time.
+    fn explain(&self, error: Error) -> Error {
+        match error {
+            Error::Sql(error) if error.sqlstate == "57014" && self.has_fired.load(Ordering::SeqCst) => {
+                SqlError::new("57014", "canceling statement due to statement timeout").into()
+            }
+            other => other,
+        }
     }
 }
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        if let Some(task) = &self.0 {
+        if let Some(task) = &self.task {
             task.abort();
         }
     }

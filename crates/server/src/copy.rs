@@ -8,6 +8,8 @@ use reprise::rooms::procedure::SqlError;
 use reprise::rooms::procedure::query::OutputColumn;
 use reprise::rooms::sql::{Copy, CopyFormat, CopyOptions};
 use reprise::{Error, Prepared, Value};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
 
@@ -305,6 +307,8 @@ fn unescaped(raw: &[u8]) -> Vec<u8> {
 #[derive(Clone)]
 pub(crate) struct CopyOut {
     options: CopyOptions,
+    /// Whether the header of the binary format is sent: it goes with the first row.
+    is_headed: Arc<AtomicBool>,
 }
 
 /// Appends a message of data that `put` writes.
@@ -319,16 +323,24 @@ fn put_data(out: &mut BytesMut, put: impl FnOnce(&mut BytesMut)) {
 
 impl CopyOut {
     pub(crate) fn new(copy: &Copy) -> Self {
-        Self { options: copy.options.clone() }
+        Self { options: copy.options.clone(), is_headed: Arc::default() }
+    }
+
+    /// All rows come once more.
+    pub(crate) fn restart(&self) {
+        self.is_headed.store(false, Ordering::Relaxed);
+    }
+
+    fn put_header(&self, out: &mut BytesMut) {
+        if !self.is_headed.swap(true, Ordering::Relaxed) {
+            out.put_slice(SIGNATURE);
+            out.put_u64(0);
+        }
     }
 
     /// What comes before all rows.
     pub(crate) fn begin(&self, columns: &[OutputColumn], out: &mut BytesMut) {
         match self.options.format {
-            CopyFormat::Binary => put_data(out, |out| {
-                out.put_slice(SIGNATURE);
-                out.put_u64(0);
-            }),
             CopyFormat::Text | CopyFormat::Csv if self.options.header => put_data(out, |out| {
                 for (place, column) in columns.iter().enumerate() {
                     self.put_field(place, Some(column.name.as_bytes()), false, out);
@@ -342,7 +354,10 @@ impl CopyOut {
     /// What comes after them.
     pub(crate) fn end(&self, out: &mut BytesMut) {
         if self.options.format == CopyFormat::Binary {
-            put_data(out, |out| out.put_i16(-1));
+            put_data(out, |out| {
+                self.put_header(out);
+                out.put_i16(-1);
+            });
         }
     }
 
@@ -354,6 +369,7 @@ impl CopyOut {
     ) {
         put_data(out, |out| {
             if self.options.format == CopyFormat::Binary {
+                self.put_header(out);
                 out.put_i16(values.len() as i16);
                 values.for_each(|(value, ty)| put_value(value, ty, arena, Format::Binary, out));
                 return;

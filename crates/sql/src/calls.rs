@@ -15,6 +15,16 @@ use std::sync::Arc;
 impl Binder<'_> {
     pub(crate) fn bind_call(&mut self, call: &ast::CallExpr) -> Result<Typed, StatementError> {
         let node = call.syntax();
+        if let Some(over) = call.over_clause() {
+            // What JDBC asks of `pg_attribute`, whose columns are numbered without gaps here.
+            let text = over.syntax().text().to_string().to_lowercase();
+            let words: Vec<&str> = text.split_whitespace().collect();
+            if words.join(" ") == "over (partition by a.attrelid order by a.attnum)"
+                && let Some(number) = self.find_column(Some("a"), "attnum", node)?
+            {
+                return Ok(number);
+            }
+        }
         if call.over_clause().is_some() || call.within_clause().is_some() {
             return Err(self.unsupported(node, "a window function or an ordered-set aggregate"));
         }
@@ -64,6 +74,29 @@ impl Binder<'_> {
                 let message = format!("function {name} with {} arguments does not exist", arguments.len());
                 Err(self.error(node, SqlError::new("42883", message)))
             }
+        }
+    }
+
+    /// The arguments of a call without those that stand for what it returns: parameters of no type, before all others, which JDBC
+    /// sends for `{? = call …}`.
+    pub(crate) fn without_results(&self, name: &str, arguments: Vec<ast::Expr>) -> Vec<ast::Expr> {
+        let Some(procedure) = self.schema.procedure(name) else { return arguments };
+        let surplus = arguments.len().saturating_sub(procedure.inputs().count());
+        let is_untyped = |argument: &ast::Expr| {
+            let text = argument.syntax().text().to_string();
+            let place = text.strip_prefix('$').and_then(|own| own.parse::<usize>().ok());
+            let place = place.and_then(|place| place.checked_sub(1));
+            place.filter(|place| self.parameters.borrow().get(*place).is_some_and(Option::is_none))
+        };
+        let places: Option<Vec<usize>> = arguments[..surplus].iter().map(is_untyped).collect();
+        match places {
+            Some(places) if surplus > 0 => {
+                places.into_iter().for_each(|place| {
+                    self.parameter_as(place, ScalarType::Text.into());
+                });
+                arguments[surplus..].to_vec()
+            }
+            _ => arguments,
         }
     }
 

@@ -9,9 +9,10 @@ use crate::system::{Cell, SystemRelation};
 use crate::types::{last_name, object_name};
 use catalog::{Datum, ScalarType, Type};
 use procedure::query::{JoinKind, OutputColumn, Plan, TableFunction};
-use procedure::{CompareOperator, Expression, SqlError};
+use procedure::{CompareOperator, Expression, Procedure, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
+use std::sync::Arc;
 
 /// How deep views may lie in each other.
 const MOST_VIEWS: usize = 64;
@@ -237,6 +238,34 @@ impl Binder<'_> {
         self.add_relation(Relation { alias, columns, rows, is_plain: true }, node)
     }
 
+    /// A function of the schema in FROM: one row of its result.
+    fn add_call(
+        &mut self,
+        procedure: Arc<Procedure>,
+        arguments: Vec<Typed>,
+        applied: Vec<super::Applied>,
+        references: super::References,
+        item: &ast::FunctionFromItem,
+    ) -> Result<usize, StatementError> {
+        let node = item.syntax();
+        if item.with_ordinality().is_some() {
+            return Err(self.unsupported(node, "WITH ORDINALITY of this function"));
+        }
+        let (alias, names) = self.alias_of(item.alias())?;
+        let alias = alias.unwrap_or_else(|| procedure.name.clone());
+        let arguments = self.call_arguments(&procedure, arguments, node)?;
+        let (_, ty) = procedure.result.expect("looked at by whoever calls this");
+        let target = self.new_register(ty);
+        self.note_call(&procedure);
+        let call = Plan::Call { input: Box::new(Plan::One), procedure, arguments, target };
+        let mut columns = vec![(alias.clone(), ty)];
+        self.rename(&mut columns, names, &alias, node)?;
+        let plan = Some(Box::new(super::apply_ahead(applied, call)));
+        let rows =
+            Rows::Plan { plan, registers: vec![target], lateral: references.own, outer: references.outer };
+        self.add_relation(Relation { alias, columns, rows, is_plain: true }, node)
+    }
+
     /// A function in FROM. It may refer to relations before it.
     fn bind_table_function(&mut self, item: &ast::FunctionFromItem) -> Result<usize, StatementError> {
         let node = item.syntax();
@@ -248,6 +277,7 @@ impl Binder<'_> {
         };
         let arguments: Vec<ast::Expr> =
             call.arg_list().into_iter().flat_map(|list| list.args()).filter_map(|a| a.expr()).collect();
+        let arguments = self.without_results(&name, arguments);
         let bind = |binder: &mut Self| {
             let mut bound = Vec::new();
             for argument in &arguments {
@@ -257,6 +287,10 @@ impl Binder<'_> {
             Ok(bound)
         };
         let ((mut bound, applied), references) = self.referring(|binder| binder.applying(bind))?;
+        if let Some(procedure) = self.schema.procedure(&name).filter(|own| own.result.is_some()).cloned() {
+            let arguments = bound.into_iter().map(|(value, ty)| Typed::Known(value, ty)).collect();
+            return self.add_call(procedure, arguments, applied, references, item);
+        }
         let (function, types): (_, Vec<Type>) = match name.as_str() {
             "unnest" => {
                 let mut types = Vec::new();

@@ -1,0 +1,117 @@
+"""psycopg 3 against the server: values in both formats, COPY, pipelines, nested transactions, cancelling. Argument: a port."""
+
+import datetime
+import decimal
+import sys
+import threading
+import uuid
+
+import psycopg
+
+connection = psycopg.connect(f"host=127.0.0.1 port={sys.argv[1]} user=test dbname=test", autocommit=True)
+execute = connection.execute
+
+
+def one(query, *arguments):
+    return execute(query, arguments or None).fetchone()
+
+
+def values_come_back_in_both_formats():
+    execute(
+        "CREATE TABLE p (id INT PRIMARY KEY, t TEXT, n NUMERIC(10,2), ts TIMESTAMPTZ, b BYTEA, u UUID, d DATE,"
+        " f FLOAT8, ok BOOL)"
+    )
+    moment = datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc)
+    day, number = datetime.date(2024, 2, 29), decimal.Decimal("12.50")
+    row = (1, "h\u00e9llo\t\n\\", number, moment, b"\x00\xff", uuid.uuid4(), day, 1.5, True)
+    for binary in (False, True):
+        with connection.cursor(binary=binary) as cursor:
+            cursor.execute("DELETE FROM p")
+            cursor.execute("INSERT INTO p VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)", row)
+            assert cursor.execute("SELECT * FROM p").fetchone() == row
+
+
+def copy_goes_both_ways_in_all_formats():
+    cursor = connection.cursor()
+    for how in ("", "WITH (FORMAT BINARY)"):
+        cursor.execute("TRUNCATE p")
+        with cursor.copy(f"COPY p (id, t, n) FROM STDIN {how}") as copy:
+            if how:
+                copy.set_types(["int4", "text", "numeric"])
+            for i in range(1000):
+                copy.write_row((i, None if i % 7 == 0 else f"t\t{i}\\", decimal.Decimal(i) / 4))
+        assert one("SELECT count(*), count(t), sum(n) FROM p") == (1000, 857, decimal.Decimal("124875.00"))
+        with cursor.copy(f"COPY (SELECT id, t FROM p ORDER BY id LIMIT 10) TO STDOUT {how}") as copy:
+            if how:
+                copy.set_types(["int4", "text"])
+            rows = list(copy.rows())
+        assert rows[1][1] == "t\t1\\" and rows[0][1] is None and len(rows) == 10
+    with cursor.copy("COPY p (id, t) FROM STDIN (FORMAT csv, HEADER)") as copy:
+        copy.write('id,t\n5000,"a ""q"", b"\n5001,\n5002,""\n')
+    rows = execute("SELECT t FROM p WHERE id >= 5000 ORDER BY id").fetchall()
+    assert rows == [('a "q", b',), (None,), ("",)]
+    with cursor.copy("COPY p (id, t) TO STDOUT (FORMAT csv)") as copy:
+        assert b'5000,"a ""q"", b"\n5001,\n5002,""\n' in b"".join(copy)
+
+
+def a_copy_that_fails_leaves_nothing():
+    try:
+        with connection.cursor().copy("COPY p (id, t) FROM STDIN") as copy:
+            copy.write("9000\tx\nbad\ty\n")
+        raise AssertionError("the second row is refused")
+    except psycopg.errors.InvalidTextRepresentation:
+        pass
+    assert one("SELECT count(*) FROM p WHERE id = 9000") == (0,)
+
+
+def a_pipeline_is_one_transaction():
+    try:
+        with connection.pipeline():
+            for i in (7001, 7002, 7001):
+                execute("INSERT INTO p (id) VALUES (%s)", (i,))
+        raise AssertionError("the third one is refused")
+    except psycopg.errors.UniqueViolation:
+        pass
+    assert one("SELECT count(*) FROM p WHERE id > 7000") == (0,)
+    with connection.pipeline():
+        for i in range(100):
+            execute("INSERT INTO p (id) VALUES (%s)", (8000 + i,))
+    assert one("SELECT count(*) FROM p WHERE id >= 8000") == (100,)
+
+
+def transactions_nest():
+    with connection.transaction():
+        execute("UPDATE p SET n = 77 WHERE id = 2")
+        try:
+            with connection.transaction():
+                execute("UPDATE p SET n = 88 WHERE id = 2")
+                raise ValueError
+        except ValueError:
+            pass
+    assert one("SELECT n FROM p WHERE id = 2") == (decimal.Decimal("77.00"),)
+
+
+def statements_are_cancelled():
+    endless = "SELECT count(*) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b"
+    threading.Timer(0.3, connection.cancel).start()
+    for reason in ("user request", "statement timeout"):
+        try:
+            execute(endless)
+            raise AssertionError("it does not end")
+        except psycopg.errors.QueryCanceled as error:
+            assert reason in str(error), error
+        execute("SET statement_timeout = 200")
+    execute("RESET statement_timeout")
+    assert one("SELECT 1") == (1,)
+
+
+for check in (
+    values_come_back_in_both_formats,
+    copy_goes_both_ways_in_all_formats,
+    a_copy_that_fails_leaves_nothing,
+    a_pipeline_is_one_transaction,
+    transactions_nest,
+    statements_are_cancelled,
+):
+    check()
+    print(f"psycopg: {check.__name__}: ok")
