@@ -2,6 +2,7 @@
 
 mod bench;
 mod clients;
+mod configuration;
 mod demo;
 mod explain;
 mod inspect;
@@ -10,7 +11,7 @@ mod progress;
 mod recover;
 mod serve;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -41,11 +42,22 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
+    let arguments: Arguments = match configuration::read(Arguments::command()) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let result = match arguments.command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Recover(arguments) => recover::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Explain(arguments) => explain::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Serve(arguments) if arguments.print_sample_config => {
+            print!("{}", configuration::sample(&Arguments::command()));
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Log(arguments) => inspect::run(&arguments).map(|()| ExitCode::SUCCESS),
     };

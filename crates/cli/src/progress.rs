@@ -17,27 +17,37 @@ pub fn bar(message: &'static str, total: u64) -> ProgressBar {
     bar
 }
 
+/// What a stage of recovery does.
+pub fn doing(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Checkpoint => "loading the checkpoint",
+        Stage::Log => "reading the log",
+        Stage::Replay => "replaying transactions",
+        Stage::Done => "recovered",
+    }
+}
+
 /// Runs something that recovers, with a bar that follows it.
 pub fn watch<R>(run: impl FnOnce(&Progress) -> R) -> R {
-    let (progress, done) = (Progress::default(), AtomicBool::new(false));
+    follow(&Progress::default(), run)
+}
+
+/// The same of progress that others follow too.
+pub fn follow<R>(progress: &Progress, run: impl FnOnce(&Progress) -> R) -> R {
+    let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let bar = bar("recovering", 0);
             while !done.load(Ordering::Acquire) {
                 let (stage, position, total) = progress.now();
-                bar.set_message(match stage {
-                    Stage::Checkpoint => "loading the checkpoint",
-                    Stage::Log => "reading the log",
-                    Stage::Replay => "replaying transactions",
-                    Stage::Done => "recovered",
-                });
+                bar.set_message(doing(stage));
                 bar.set_length(total);
                 bar.set_position(position);
                 std::thread::sleep(Duration::from_millis(50));
             }
             bar.finish_and_clear();
         });
-        let result = run(&progress);
+        let result = run(progress);
         done.store(true, Ordering::Release);
         result
     })

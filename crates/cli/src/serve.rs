@@ -4,55 +4,154 @@ use crate::options::DatabaseOptions;
 use crate::progress;
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use reprise::Database;
+use reprise::{Database, Progress};
+use server::{Options, Server, Tls, Users};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
 #[derive(Args)]
 pub struct Arguments {
-    /// The data folder, which is made if it is not there.
+    /// A TOML file with settings that neither flags nor the environment say.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Read the configuration and the files that it names, say what is wrong with it, and stop.
     #[arg(long)]
-    data: PathBuf,
-    /// Where to listen. Only addresses of this machine: there is no authentication yet.
+    config_check: bool,
+    /// Write a configuration file with every setting, and stop.
+    #[arg(long)]
+    pub print_sample_config: bool,
+    /// The data folder, which is made if it is not there.
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<PathBuf>,
+    /// Where to listen. Addresses that other machines reach need users.
     #[arg(long, default_value = "127.0.0.1:5433")]
     listen: SocketAddr,
+    #[command(flatten)]
+    clients: ClientOptions,
     #[command(flatten)]
     database: DatabaseOptions,
 }
 
+/// How clients are served.
+#[derive(Args)]
+struct ClientOptions {
+    /// A file with a line `name:password` for each user who may come; for the password can stand what PostgreSQL keeps of it
+    /// (SCRAM-SHA-256$…). Without it every client of this machine is trusted.
+    #[arg(long, value_name = "FILE")]
+    users: Option<PathBuf>,
+    /// A PEM file with the certificate that clients see: they can encrypt their connections.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_certificate: Option<PathBuf>,
+    /// A PEM file with the private key of the certificate.
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_key: Option<PathBuf>,
+    /// Most connections at a time; 0 is no limit.
+    #[arg(long, default_value_t = 0)]
+    max_connections: usize,
+    /// Seconds after which a statement is cancelled; 0 is never. A client can set its own.
+    #[arg(long, default_value_t = 0.0, value_parser = seconds)]
+    statement_timeout: f64,
+    /// Seconds after which a client that leaves a transaction idle is sent away; 0 is never. A client can set its own.
+    #[arg(long, default_value_t = 0.0, value_parser = seconds)]
+    idle_in_transaction_session_timeout: f64,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| "expected seconds".to_owned())?;
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(_) => Ok(seconds),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+impl ClientOptions {
+    fn options(&self) -> Result<Options> {
+        let timeout = |seconds: f64| (seconds > 0.0).then(|| Duration::from_secs_f64(seconds));
+        let mut options = Options::default();
+        if let Some(path) = &self.users {
+            let in_file = || path.display().to_string();
+            let text = std::fs::read_to_string(path).with_context(in_file)?;
+            options.users = Some(Users::parse(&text).with_context(in_file)?);
+        }
+        if let (Some(certificate), Some(key)) = (&self.tls_certificate, &self.tls_key) {
+            options.tls = Some(Tls::open(certificate, key)?);
+        }
+        options.max_connections = self.max_connections;
+        options.statement_timeout = timeout(self.statement_timeout);
+        options.idle_in_transaction_timeout = timeout(self.idle_in_transaction_session_timeout);
+        Ok(options)
+    }
+
+    /// Who may come, in words.
+    fn trust(&self) -> &'static str {
+        match (&self.users, &self.tls_certificate) {
+            (None, _) => "every client of this machine is trusted",
+            (Some(_), Some(_)) => "users show their password",
+            (Some(_), None) => "users show their password; nothing is encrypted",
+        }
+    }
+}
+
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    if !arguments.listen.ip().is_loopback() {
+    let options = arguments.clients.options()?;
+    let config = arguments.database.config();
+    let listen = arguments.listen;
+    if options.users.is_none() && !listen.ip().is_loopback() {
         bail!(
-            "{} can be reached from other machines, and there is no authentication yet: listen on 127.0.0.1",
-            arguments.listen
+            "{listen} can be reached from other machines: say who may come with --users, or listen on 127.0.0.1"
         );
     }
-    let config = arguments.database.config();
-    let database = progress::watch(|progress| Database::open_with(&arguments.data, config, progress))?;
-    let report = database.recovery_report();
-    if report.checkpoint.is_some() || report.transactions > 0 {
-        eprintln!("{}: {report}", arguments.data.display());
-    } else {
-        eprintln!("{}: nothing to recover", arguments.data.display());
+    let Some(data) = &arguments.data else {
+        bail!(
+            "there is no data folder: name it with --data, REPRISE_DATA, or data in the configuration file"
+        );
+    };
+    if arguments.config_check {
+        println!("the configuration is in order");
+        return Ok(ExitCode::SUCCESS);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(until_stopped(database.clone(), arguments.listen))?;
+    let listener = runtime.block_on(TcpListener::bind(listen));
+    let listener = listener.with_context(|| format!("cannot listen on {listen}"))?;
+    let address = listener.local_addr()?;
+    let progress = Arc::new(Progress::default());
+    let recovering = Arc::clone(&progress);
+    let server = Server::new(options, move || {
+        let (stage, position, total) = recovering.now();
+        format!("{}: {position} of {total}", progress::doing(stage))
+    });
+    let serving = runtime.spawn(Arc::clone(&server).serve(listener));
+
+    let database = progress::follow(&progress, |progress| Database::open_with(data, config, progress))?;
+    let report = database.recovery_report();
+    if report.checkpoint.is_some() || report.transactions > 0 {
+        eprintln!("{}: {report}", data.display());
+    } else {
+        eprintln!("{}: nothing to recover", data.display());
+    }
+    server.open(database.clone());
+    eprintln!("listening on {address}; {}", arguments.clients.trust());
+    until_stopped(&runtime, serving)?;
     runtime.shutdown_background();
     database.checkpoint().context("the last checkpoint failed: the log holds everything")?;
     eprintln!("stopped after a checkpoint");
     Ok(ExitCode::SUCCESS)
 }
 
-async fn until_stopped(database: Database, listen: SocketAddr) -> Result<()> {
-    let listener = tokio::net::TcpListener::bind(listen).await;
-    let listener = listener.with_context(|| format!("cannot listen on {listen}"))?;
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    eprintln!("listening on {}; every client of this machine is trusted", listener.local_addr()?);
-    tokio::select! {
-        served = server::serve(database, listener, server::Options::default()) => Ok(served?),
-        _ = terminate.recv() => Ok(()),
-        _ = interrupt.recv() => Ok(()),
-    }
+fn until_stopped(runtime: &Runtime, serving: tokio::task::JoinHandle<std::io::Result<()>>) -> Result<()> {
+    runtime.block_on(async {
+        let (mut terminate, mut interrupt) =
+            (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        tokio::select! {
+            served = serving => Ok(served??),
+            _ = terminate.recv() => Ok(()),
+            _ = interrupt.recv() => Ok(()),
+        }
+    })
 }

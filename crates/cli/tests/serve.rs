@@ -16,9 +16,14 @@ struct Serving {
 
 impl Serving {
     fn start(data: &Path) -> Self {
+        Self::start_with(data, &[])
+    }
+
+    fn start_with(data: &Path, flags: &[&str]) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_reprise"))
             .args(["serve", "--listen", "127.0.0.1:0", "--memory-ahead-mib", "0", "--data"])
             .arg(data)
+            .args(flags)
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
@@ -38,7 +43,15 @@ impl Serving {
         let id = self.process.id().to_string();
         assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
         self.process.wait().unwrap();
-        self.lines.map_while(Result::ok).collect()
+        self.lines.by_ref().map_while(Result::ok).collect()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // Where it has ended already, there is nothing to do.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 
@@ -87,5 +100,99 @@ fn it_listens_to_this_machine_only() {
         .output()
         .unwrap();
     assert!(!output.status.success());
-    assert!(String::from_utf8_lossy(&output.stderr).contains("no authentication yet"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("say who may come with --users"));
+}
+
+#[test]
+fn users_show_their_password() {
+    let folder = tempfile::tempdir().unwrap();
+    let users = folder.path().join("users");
+    std::fs::write(&users, "# who may come\nada:correct horse\n").unwrap();
+    let server = Serving::start_with(&folder.path().join("data"), &["--users", users.to_str().unwrap()]);
+    let connect = |user: &str, password: &str| {
+        let mut config = Client::configure();
+        config.host("127.0.0.1").port(server.port.parse().unwrap()).user(user).password(password);
+        config.connect(NoTls)
+    };
+    let mut ada = connect("ada", "correct horse").unwrap();
+    assert_eq!(ada.query_one("SELECT 1", &[]).unwrap().get::<_, i32>(0), 1);
+    for (user, password) in [("ada", "battery staple"), ("bob", "correct horse")] {
+        let error = connect(user, password).err().unwrap();
+        assert_eq!(error.code().unwrap().code(), "28P01", "{error}");
+    }
+    drop(ada);
+    server.signal("-TERM");
+}
+
+/// What `reprise serve` answers to flags, with the environment and without a server.
+fn checked(environment: &[(&str, &str)], flags: &[&str]) -> Result<String, String> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reprise"));
+    let output = command.arg("serve").args(flags).envs(environment.iter().copied()).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+}
+
+#[test]
+fn flags_count_before_the_environment_and_that_before_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("reprise.toml");
+    let path = file.to_str().unwrap();
+    let check = |text: &str, environment: &[(&str, &str)], flags: &[&str]| {
+        std::fs::write(&file, text).unwrap();
+        checked(environment, &[&["--config", path, "--config-check"], flags].concat())
+    };
+    // An address that needs users is refused, which tells whose address it is.
+    let (outer, inner) = ("listen = \"0.0.0.0:1\"\ndata = \"d\"", "listen = \"127.0.0.1:1\"\ndata = \"d\"");
+    assert!(check(outer, &[], &[]).unwrap_err().contains("0.0.0.0:1 can be reached"));
+    assert!(check(outer, &[("REPRISE_LISTEN", "127.0.0.1:2")], &[]).is_ok());
+    assert!(check(inner, &[("REPRISE_LISTEN", "0.0.0.0:2")], &[]).unwrap_err().contains("0.0.0.0:2"));
+    assert!(check(inner, &[("REPRISE_LISTEN", "0.0.0.0:2")], &["--listen", "127.0.0.1:3"]).is_ok());
+    // The file may be named by the environment as well, and hold lists and switches.
+    let lists = format!("{inner}\nlog-device = [\"a\", \"b\"]\nno-undo = true\nwitness = false\n");
+    std::fs::write(&file, lists).unwrap();
+    assert!(checked(&[("REPRISE_CONFIG", path)], &["--config-check"]).is_ok());
+}
+
+#[test]
+fn a_wrong_configuration_is_refused_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("reprise.toml");
+    let path = file.to_str().unwrap();
+    let users = folder.path().join("users");
+    std::fs::write(&users, "ada:x\nbob\n").unwrap();
+    let users = format!("data = \"d\"\nusers = {:?}", users.to_str().unwrap());
+    for (text, said) in [
+        ("data = \"d\"\nlisten = ", "line 2"),
+        ("listne = \"127.0.0.1:1\"", "\"listne\" is no setting"),
+        ("config = \"x\"", "\"config\" is no setting"),
+        ("listen = \"here\"", "invalid value 'here' for '--listen"),
+        ("no-undo = 1", "no-undo is true or false, not 1"),
+        ("listen = [\"127.0.0.1:1\"]", "listen is one value"),
+        ("data = \"d\"\ntls-key = \"k\"", "--tls-certificate"),
+        ("data = \"d\"\ntls-key = \"k\"\ntls-certificate = \"missing.pem\"", "missing.pem: No such file"),
+        (&users, "users: line 2: expected name:password"),
+        ("", "there is no data folder"),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        let error = checked(&[], &["--config", path, "--config-check"]).unwrap_err();
+        assert!(error.contains(said), "{text}: {error}");
+    }
+    assert!(checked(&[], &["--config", "missing.toml"]).unwrap_err().contains("missing.toml"));
+}
+
+#[test]
+fn the_sample_configuration_holds_the_defaults() {
+    let sample = checked(&[], &["--print-sample-config"]).unwrap();
+    assert!(sample.contains("\n# listen = \"127.0.0.1:5433\"\n"), "{sample}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("reprise.toml");
+    // Every setting that has a default is what it would be without the file.
+    let settings =
+        sample.lines().filter_map(|line| line.strip_prefix("# ").filter(|line| line.contains(" = ")));
+    let placeholders = ["\"FILE\"", "\"FOLDER\"", "[\"", "= \"DIFFERENTIAL", "_RATE", "_EVERY"];
+    let settings: Vec<_> =
+        settings.filter(|line| !placeholders.iter().any(|placeholder| line.contains(placeholder))).collect();
+    assert!(settings.len() >= 15, "{settings:?}");
+    std::fs::write(&file, settings.join("\n")).unwrap();
+    checked(&[], &["--config", file.to_str().unwrap(), "--config-check", "--data", "d"]).unwrap();
 }

@@ -42,7 +42,7 @@ impl RowSink for Nobody {
 
 fn run(session: &mut Session, text: &str, arguments: &[Value]) -> Result<u64, reprise::Error> {
     let mut prepared = session.prepare(text, &[])?.unwrap();
-    Ok(session.run_prepared(&mut prepared, arguments, Box::new(Nobody))?.affected)
+    Ok(session.run_prepared(&mut prepared, arguments, || Box::new(Nobody))?.affected)
 }
 
 #[test]
@@ -113,11 +113,11 @@ fn definitions_that_change_are_followed() {
     session.execute_script(SCHEMA).unwrap();
     let mut prepared = session.prepare("SELECT price FROM item WHERE price = $1", &[]).unwrap().unwrap();
     other.execute_script("CREATE INDEX item_by_price ON item (price)").unwrap();
-    session.run_prepared(&mut prepared, params![3], Box::new(Nobody)).unwrap();
+    session.run_prepared(&mut prepared, params![3], || Box::new(Nobody)).unwrap();
     let plan = session.prepare("EXPLAIN SELECT price FROM item WHERE price = 3", &[]).unwrap().unwrap();
     let plan = format!("{:?}", plan.kind());
     assert!(plan.contains("item_by_price"), "{plan}");
     other.execute_script("DROP PROCEDURE sum_up; DROP PROCEDURE add; DROP TABLE item").unwrap();
-    let error = session.run_prepared(&mut prepared, params![3], Box::new(Nobody)).unwrap_err();
+    let error = session.run_prepared(&mut prepared, params![3], || Box::new(Nobody)).unwrap_err();
     assert_eq!(error.sqlstate(), "42P01");
 }

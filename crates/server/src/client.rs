@@ -229,7 +229,7 @@ impl Client {
         let mut session = match self.session.take() {
             Some(session) => session,
             None => {
-                let mut session = self.server.pool.take()?;
+                let mut session = self.server.pool().take()?;
                 session.cancelled_by(Arc::clone(&self.registered.cancelled));
                 session
             }
@@ -238,7 +238,7 @@ impl Client {
         let result = act(&mut session);
         session.swap_current_numbers(&mut self.numbers);
         if session.transaction_state() == TransactionState::None {
-            self.server.pool.give_back(session);
+            self.server.pool().give_back(session);
         } else {
             self.session = Some(session);
         }
@@ -282,7 +282,7 @@ impl Client {
     async fn durable(&mut self, commit: Option<Commit>) -> Result<(), Error> {
         match commit {
             Some(commit) if !self.settings.acknowledges_early() => {
-                self.server.pool.database().durable(commit).await
+                self.server.pool().database().durable(commit).await
             }
             _ => Ok(()),
         }
@@ -662,7 +662,7 @@ impl Client {
                 complete(tag)
             }
             Kind::Checkpoint => {
-                tokio::task::block_in_place(|| self.server.pool.database().checkpoint())?;
+                tokio::task::block_in_place(|| self.server.pool().database().checkpoint())?;
                 complete(tag)
             }
             Kind::Nothing => complete(tag),

@@ -8,6 +8,7 @@ use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::PgWireFrontendMessage as Message;
 use pgwire::messages::response::ErrorResponse;
 use reprise::TransactionState;
+use reprise::rooms::procedure::SqlError;
 use std::io;
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ pub(crate) async fn run(greeted: Greeted, server: Arc<Server>) -> io::Result<()>
         && error.kind() == io::ErrorKind::InvalidData
     {
         let message = format!("protocol violation: {error}");
-        let told = ErrorResponse::from(fatal("08P01", &message));
+        let told = ErrorResponse::from(fatal(&SqlError::new("08P01", message)));
         link.output.put(PgWireBackendMessage::ErrorResponse(told));
         link.output.flush().await?;
     }
@@ -35,7 +36,7 @@ async fn next(link: &mut Link, client: &mut Client) -> io::Result<Option<Message
         return message;
     }
     let message = "terminating connection due to idle-in-transaction timeout";
-    let told = ErrorResponse::from(fatal("25P03", message));
+    let told = ErrorResponse::from(fatal(&SqlError::new("25P03", message)));
     link.output.put(PgWireBackendMessage::ErrorResponse(told));
     link.output.flush().await?;
     Ok(None)

@@ -10,20 +10,20 @@ mod password;
 mod pool;
 mod settings;
 mod startup;
+mod tls;
 mod wire;
 
-pub use password::Password;
-pub use pgwire::tokio::TlsAcceptor;
+pub use password::{Users, UsersError};
+pub use tls::Tls;
 
 use pgwire::error::ErrorInfo;
 use pool::Pool;
 use reprise::Database;
 use reprise::rooms::procedure::SqlError;
 use startup::Connections;
-use std::collections::HashMap;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -36,11 +36,9 @@ const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Clone, Default)]
 pub struct Options {
     /// Who may come, and what proves it; everybody where there is none.
-    pub users: Option<HashMap<String, Password>>,
-    /// Encrypts connections.
-    pub tls: Option<TlsAcceptor>,
-    /// The certificate of that, as PEM, to bind passwords to it.
-    pub certificate: Option<Vec<u8>>,
+    pub users: Option<Users>,
+    /// Encrypts the connections whose clients ask for it.
+    pub tls: Option<Tls>,
     /// Most connections at a time; 0 is no limit.
     pub max_connections: usize,
     /// A statement that takes longer is cancelled; none by default.
@@ -57,15 +55,77 @@ impl std::fmt::Debug for Options {
     }
 }
 
-/// A database that is served.
-pub(crate) struct Server {
-    pub(crate) pool: Pool,
+/// A database that is served, or will be once it is recovered.
+pub struct Server {
+    pool: OnceLock<Pool>,
     pub(crate) options: Options,
+    /// Says how far the recovery is.
+    recovering: Box<dyn Fn() -> String + Send + Sync>,
     pub(crate) connections: Connections,
     connected: AtomicUsize,
 }
 
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
 impl Server {
+    /// A server whose database is not open yet: until `open`, clients are told so (57P03) and what `recovering` says.
+    pub fn new(options: Options, recovering: impl Fn() -> String + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self {
+            pool: OnceLock::new(),
+            options,
+            recovering: Box::new(recovering),
+            connections: Connections::default(),
+            connected: AtomicUsize::new(0),
+        })
+    }
+
+    /// From now on clients are served. What is served already stays.
+    pub fn open(&self, database: Database) {
+        self.pool.get_or_init(|| Pool::new(database));
+    }
+
+    /// Answers clients on a listener until the future is dropped.
+    ///
+    /// # Errors
+    /// The listener fails.
+    pub async fn serve(self: Arc<Self>, listener: TcpListener) -> io::Result<()> {
+        loop {
+            let (socket, _) = match listener.accept().await {
+                Ok(accepted) => accepted,
+                // The client has gone again, or there are no file descriptors left for now.
+                Err(error) if error.kind() != io::ErrorKind::InvalidInput => {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let server = Arc::clone(&self);
+            tokio::spawn(async move {
+                let _counted = Counted::new(&server);
+                // A connection that breaks concerns nobody else: its transaction is rolled back as it goes.
+                let _ = answer(socket, &server).await;
+            });
+        }
+    }
+
+    /// Sessions; a client that comes before there are any is sent away as it is greeted.
+    pub(crate) fn pool(&self) -> &Pool {
+        self.pool.get().expect("a client is greeted by a database that is open")
+    }
+
+    /// What is said to a client that comes before the database is open.
+    pub(crate) fn is_starting(&self) -> Option<SqlError> {
+        let starting = || {
+            let error = SqlError::new("57P03", "the database system is starting up");
+            error.with_detail((self.recovering)())
+        };
+        self.pool.get().is_none().then(starting)
+    }
+
     /// The limit, where it is reached.
     pub(crate) fn is_full(&self) -> Option<usize> {
         let limit = self.options.max_connections;
@@ -89,36 +149,6 @@ impl Drop for Counted {
     }
 }
 
-/// Answers clients on a listener until the future is dropped.
-///
-/// # Errors
-/// The listener fails.
-pub async fn serve(database: Database, listener: TcpListener, options: Options) -> io::Result<()> {
-    let server = Arc::new(Server {
-        pool: Pool::new(database),
-        options,
-        connections: Connections::default(),
-        connected: AtomicUsize::new(0),
-    });
-    loop {
-        let (socket, _) = match listener.accept().await {
-            Ok(accepted) => accepted,
-            // The client has gone again, or there are no file descriptors left for now.
-            Err(error) if error.kind() != io::ErrorKind::InvalidInput => {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-                continue;
-            }
-            Err(error) => return Err(error),
-        };
-        let server = Arc::clone(&server);
-        tokio::spawn(async move {
-            let _counted = Counted::new(&server);
-            // A connection that breaks concerns nobody else: its transaction is rolled back as it goes.
-            let _ = answer(socket, &server).await;
-        });
-    }
-}
-
 async fn answer(socket: TcpStream, server: &Arc<Server>) -> io::Result<()> {
     let greeted = tokio::time::timeout(STARTUP_TIMEOUT, startup::greet(socket, server)).await;
     match greeted.map_err(io::Error::other)?? {
@@ -135,8 +165,9 @@ fn info(severity: &str, error: &SqlError) -> ErrorInfo {
     info
 }
 
-pub(crate) fn fatal(sqlstate: &str, message: &str) -> ErrorInfo {
-    info("FATAL", &SqlError::new(sqlstate, message))
+/// An error that ends the connection.
+pub(crate) fn fatal(error: &SqlError) -> ErrorInfo {
+    info("FATAL", error)
 }
 
 pub(crate) fn notice(message: &str) -> ErrorInfo {

@@ -1,7 +1,7 @@
 //! The beginning of a connection: TLS, who it is, what it is told of the server.
 
 use crate::link::Link;
-use crate::password::Password;
+use crate::tls::Tls;
 use crate::{Server, fatal};
 use pgwire::api::auth::sasl::scram::ScramServerAuth;
 use pgwire::messages::PgWireBackendMessage as Message;
@@ -11,6 +11,7 @@ use pgwire::messages::startup::{
     Authentication, BackendKeyData, NegotiateProtocolVersion, ParameterStatus, SecretKey, Startup,
 };
 use pgwire::tokio::server::{MaybeTls, negotiate_tls};
+use reprise::rooms::procedure::SqlError;
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -74,7 +75,9 @@ fn protocol_violation(message: &str) -> io::Error {
 
 /// Greets a client; `None` when it only wanted to cancel a statement, or has gone.
 pub(crate) async fn greet(socket: TcpStream, server: &Arc<Server>) -> io::Result<Option<Greeted>> {
-    let Some(negotiated) = negotiate_tls::<()>(socket, server.options.tls.clone()).await? else {
+    let Some(negotiated) =
+        negotiate_tls::<()>(socket, server.options.tls.as_ref().map(Tls::acceptor)).await?
+    else {
         return Ok(None);
     };
     let parts = negotiated.into_parts();
@@ -104,9 +107,13 @@ pub(crate) async fn greet(socket: TcpStream, server: &Arc<Server>) -> io::Result
 }
 
 async fn refuse<T>(link: &Link, sqlstate: &str, message: &str) -> io::Result<T> {
-    link.output.put(Message::ErrorResponse(ErrorResponse::from(fatal(sqlstate, message))));
+    refuse_with(link, &SqlError::new(sqlstate, message)).await
+}
+
+async fn refuse_with<T>(link: &Link, error: &SqlError) -> io::Result<T> {
+    link.output.put(Message::ErrorResponse(ErrorResponse::from(fatal(error))));
     link.output.flush().await?;
-    Err(protocol_violation(message))
+    Err(protocol_violation(&error.message))
 }
 
 async fn welcome(
@@ -132,6 +139,9 @@ async fn welcome(
     let database = parameters.remove("database").unwrap_or_else(|| user.clone());
     if user.is_empty() {
         return refuse(&link, "28000", "no PostgreSQL user name specified in startup packet").await;
+    }
+    if let Some(error) = server.is_starting() {
+        return refuse_with(&link, &error).await;
     }
     if let Some(limit) = server.is_full() {
         let message = format!("sorry, too many clients already: max_connections is {limit}");
@@ -174,8 +184,10 @@ async fn authenticate(link: &mut Link, user: &str, is_secure: bool, server: &Ser
     let Some(users) = &server.options.users else { return Ok(()) };
     let mut scram = ScramServerAuth::new();
     let mut mechanisms = vec!["SCRAM-SHA-256".to_owned()];
-    if is_secure && let Some(certificate) = &server.options.certificate {
-        scram.configure_certificate(certificate).map_err(|error| protocol_violation(&error.to_string()))?;
+    if is_secure && let Some(tls) = &server.options.tls {
+        scram
+            .configure_certificate(tls.certificate())
+            .map_err(|error| protocol_violation(&error.to_string()))?;
         mechanisms.insert(0, "SCRAM-SHA-256-PLUS".into());
     }
     let failed = format!("password authentication failed for user \"{user}\"");
@@ -187,7 +199,7 @@ async fn authenticate(link: &mut Link, user: &str, is_secure: bool, server: &Ser
         return refuse(link, "08P01", "expected SASL response").await;
     };
     // An unknown user meets the same questions as any other.
-    let password = users.get(user).cloned().unwrap_or_else(Password::nobodys);
+    let password = users.password(user);
     let data = first.data.unwrap_or_default();
     let Ok((answer, waiting)) = scram.on_client_first_message_with_secret(&data, password.secret()) else {
         return refuse(link, "28P01", &failed).await;
@@ -200,7 +212,7 @@ async fn authenticate(link: &mut Link, user: &str, is_secure: bool, server: &Ser
         return refuse(link, "08P01", "expected SASL response").await;
     };
     match waiting.on_client_final_message(&last.data) {
-        Ok(answer) if users.contains_key(user) => {
+        Ok(answer) if users.contains(user) => {
             link.output.put(Message::Authentication(Authentication::SASLFinal(answer.into())));
             Ok(())
         }

@@ -6,6 +6,7 @@ use postgres::{Client, NoTls, SimpleQueryMessage};
 use reprise::{Config, Database};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 /// A server on a port of its own.
 struct Server {
@@ -20,6 +21,12 @@ fn open(folder: &Path) -> Database {
     Database::open(folder, config).unwrap()
 }
 
+fn serving(database: Database) -> Arc<server::Server> {
+    let server = server::Server::new(server::Options::default(), String::new);
+    server.open(database);
+    server
+}
+
 impl Server {
     fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -27,7 +34,7 @@ impl Server {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let port = listener.local_addr().unwrap().port();
-        runtime.spawn(server::serve(database, listener, server::Options::default()));
+        runtime.spawn(serving(database).serve(listener));
         Self { port, _runtime: runtime, _folder: folder }
     }
 
@@ -206,7 +213,7 @@ fn what_was_acknowledged_is_there_after_a_restart() {
     for round in 0..3i32 {
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let serving = runtime.spawn(server::serve(open(folder.path()), listener, server::Options::default()));
+        let serving = runtime.spawn(serving(open(folder.path())).serve(listener));
         let settings = format!("host=127.0.0.1 port={port} user=test");
         let mut client = Client::connect(&settings, NoTls).unwrap();
         if round == 0 {
@@ -274,4 +281,20 @@ fn psql_works() {
         "{err}"
     );
     assert_eq!(err.trim(), "NOTICE:  moved 0.25");
+}
+
+#[test]
+fn who_comes_during_recovery_is_told_how_far_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+    let parameters = format!("host=127.0.0.1 port={} user=test", listener.local_addr().unwrap().port());
+    let server = server::Server::new(server::Options::default(), || "replaying transactions: 3 of 7".into());
+    runtime.spawn(Arc::clone(&server).serve(listener));
+    let error = Client::connect(&parameters, NoTls).err().unwrap();
+    let error = error.as_db_error().unwrap();
+    assert_eq!(error.code(), &SqlState::CANNOT_CONNECT_NOW);
+    assert_eq!(error.detail(), Some("replaying transactions: 3 of 7"));
+    server.open(open(folder.path()));
+    Client::connect(&parameters, NoTls).unwrap().simple_query("SELECT 1").unwrap();
 }

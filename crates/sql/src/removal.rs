@@ -111,7 +111,8 @@ impl Schema {
                     let mut own: Vec<_> = own.filter(|own| own.starts_with(&prefix)).collect();
                     let views = self.views.keys().filter(|own| own.starts_with(&prefix));
                     let views: Vec<_> = views.cloned().collect();
-                    if !cascades && !(own.is_empty() && views.is_empty()) {
+                    let is_empty = own.is_empty() && views.is_empty();
+                    if !(cascades || is_empty) {
                         let message = format!("cannot drop schema {name} because other objects depend on it");
                         let error = SqlError::new("2BP01", message);
                         let error =

@@ -521,10 +521,9 @@ pub(crate) fn is_simple(select: &ast::Select, schema: &Schema) -> bool {
             let name = relation.relation_name_ref().and_then(|name| name.path_ref());
             let renames = relation.alias().is_some_and(|alias| alias.columns().is_some());
             let samples = relation.tablesample_clause().is_some();
-            if renames
-                || samples
-                || !name.is_some_and(|name| schema.catalog().table(&crate::types::object_name(&name)).is_ok())
-            {
+            let is_table =
+                name.is_some_and(|name| schema.catalog().table(&crate::types::object_name(&name)).is_ok());
+            if renames || samples || !is_table {
                 return false;
             }
         }
