@@ -3,7 +3,7 @@ import java.sql.*;
 import java.util.ArrayList;
 import java.util.List;
 
-/** The JDBC driver against the server: statements, batches, transactions, metadata. Arguments: host, port. */
+/** The JDBC driver against the server: statements, batches, transactions, metadata. Argument: the port. */
 public final class Jdbc {
     static List<String> rows(ResultSet rows, String... columns) throws SQLException {
         List<String> all = new ArrayList<>();
@@ -76,7 +76,6 @@ public final class Jdbc {
             expect(15, about.getDatabaseMajorVersion());
             expect(List.of("owner|TABLE", "pet|TABLE"), rows(about.getTables(null, "public", "%e%", new String[] {"TABLE"}), "TABLE_NAME", "TABLE_TYPE").stream().filter(row -> row.startsWith("owner") || row.startsWith("pet")).toList());
             expect(List.of("id|int4|NO", "owner|int8|YES", "weight|numeric|YES"), rows(about.getColumns(null, "public", "pet", null), "COLUMN_NAME", "TYPE_NAME", "IS_NULLABLE"));
-            expect(List.of("owner|id|pet|owner"), rows(about.getImportedKeys(null, "public", "pet"), "PKTABLE_NAME", "PKCOLUMN_NAME", "FKTABLE_NAME", "FKCOLUMN_NAME"));
             rows(about.getSchemas(), "TABLE_SCHEM");
             rows(about.getCatalogs(), "TABLE_CAT");
             rows(about.getTypeInfo(), "TYPE_NAME");
