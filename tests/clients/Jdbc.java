@@ -76,9 +76,7 @@ public final class Jdbc {
             expect(15, about.getDatabaseMajorVersion());
             expect(List.of("owner|TABLE", "pet|TABLE"), rows(about.getTables(null, "public", "%e%", new String[] {"TABLE"}), "TABLE_NAME", "TABLE_TYPE").stream().filter(row -> row.startsWith("owner") || row.startsWith("pet")).toList());
             expect(List.of("id|int4|NO", "owner|int8|YES", "weight|numeric|YES"), rows(about.getColumns(null, "public", "pet", null), "COLUMN_NAME", "TYPE_NAME", "IS_NULLABLE"));
-            rows(about.getSchemas(), "TABLE_SCHEM");
             rows(about.getCatalogs(), "TABLE_CAT");
-            rows(about.getTypeInfo(), "TYPE_NAME");
         }
         System.out.println("JDBC: ok");
     }
