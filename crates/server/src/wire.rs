@@ -5,7 +5,7 @@ use bytes::{BufMut, BytesMut};
 use reprise::Value;
 use reprise::rooms::catalog::{Arena, Datum, Decimal, ScalarType, Type, format_date, format_timestamp};
 use reprise::rooms::procedure::SqlError;
-use reprise::rooms::sql::{type_modifier, type_oids};
+use reprise::rooms::sql::{type_length, type_modifier, type_oids};
 use std::fmt::Write as _;
 
 /// How a value is written.
@@ -33,16 +33,8 @@ pub(crate) fn described(ty: Type) -> (u32, i16, i32) {
     let scalar = ty.element();
     let (own, array) = type_oids(scalar);
     let modifier = type_modifier(scalar);
-    let size = match scalar {
-        ScalarType::SmallInt => 2,
-        ScalarType::Integer | ScalarType::Date => 4,
-        ScalarType::BigInt | ScalarType::Double | ScalarType::Timestamp | ScalarType::Timestamptz => 8,
-        ScalarType::Boolean => 1,
-        ScalarType::Uuid => 16,
-        _ => -1,
-    };
     match ty {
-        Type::Scalar(_) => (own, size, modifier),
+        Type::Scalar(_) => (own, type_length(scalar), modifier),
         Type::Array(_) => (array, -1, modifier),
     }
 }

@@ -36,4 +36,4 @@ pub use copy::{Copy, CopyFormat, CopyOptions};
 pub use error::StatementError;
 pub use prepare::{Arguments, Kind, Prepared};
 pub use schema::{Effect, Rebuild, Schema, View};
-pub use system::{type_modifier, type_oids};
+pub use system::{type_length, type_modifier, type_oids};

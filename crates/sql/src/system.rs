@@ -90,8 +90,14 @@ pub fn type_modifier(scalar: ScalarType) -> i32 {
     }
 }
 
+/// Bytes of a type's values; -1 where they vary.
+pub fn type_length(scalar: ScalarType) -> i16 {
+    let oid = i64::from(type_oids(scalar).0);
+    TYPES.iter().find(|own| own.0 == oid).map_or(-1, |own| own.3)
+}
+
 /// All types: OID, name as the catalogs have it, name as SQL has it, bytes of a value, category.
-pub(crate) const TYPES: [(i64, &str, &str, i64, &str); 14] = [
+pub(crate) const TYPES: [(i64, &str, &str, i16, &str); 14] = [
     (16, "bool", "boolean", 1, "B"),
     (17, "bytea", "bytea", -1, "U"),
     (20, "int8", "bigint", 8, "N"),
@@ -479,7 +485,7 @@ impl Schema {
                                identity: &str| {
                     let scalar = ty.element();
                     let oid = type_oid(ty);
-                    let length = TYPES.iter().find(|own| own.0 == oid).map_or(-1, |own| own.3);
+                    let length = TYPES.iter().find(|own| own.0 == oid).map_or(-1, |own| i64::from(own.3));
                     let collation = if scalar.is_text() { 100 } else { 0 };
                     rows.push(vec![
                         relation.into(),
@@ -729,7 +735,7 @@ impl Schema {
                     else {
                         continue;
                     };
-                    add(*oid, (*name).into(), *length, category, 0, array.into());
+                    add(*oid, (*name).into(), i64::from(*length), category, 0, array.into());
                     add(array.into(), format!("_{name}"), -1, "A", *oid, 0);
                 }
             }
