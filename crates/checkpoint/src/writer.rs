@@ -82,10 +82,9 @@ pub fn write(
     let number = Manifest::read(disk, folder)?.map_or(1, |last| last.number + 1);
     let (bound, (parts, last)) = match consistency {
         Consistency::Consistent => {
-            let bound = tables.snapshot.open(&tables.epochs);
-            let written = write_parts((disk, devices), number, tables, Moment::Before(bound), threads);
-            tables.snapshot.close();
-            (bound, written?)
+            let snapshot = tables.snapshots.open(&tables.epochs);
+            let moment = Moment::Before(snapshot.bound());
+            (snapshot.bound(), write_parts((disk, devices), number, tables, moment, threads)?)
         }
         Consistency::Fuzzy => {
             // Before any row is read: what is numbered up to here is done, and so in them (DESIGN §7).
@@ -247,7 +246,7 @@ fn write_range(
                 image.extend((0..words.capacity()).map(|word| words.load(word)));
             };
             let (is_present, order) = match moment {
-                Moment::Before(bound) => (record.read_at(bound, copy).is_some(), None),
+                Moment::Before(bound) => (record.read_at(bound, copy).1.is_some(), None),
                 Moment::Any => {
                     let (state, row) = record.read_now(copy);
                     last = last.max(state.order());

@@ -105,6 +105,17 @@ pub trait DataAccess {
     /// Ends the part that was begun last: it stays.
     fn end_part(&mut self);
 
+    /// Rows are about to wait for their client: shared memory is let go until `resume`, where that is possible.
+    ///
+    /// # Errors
+    /// What was read must not be sent.
+    fn rest(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// Goes on after `rest`.
+    fn resume(&mut self) {}
+
     /// Whether what was read so far no longer holds, so that the attempt must fail. Asked now and then by attempts that
     /// loop: one that saw states of different moments may loop for ever.
     fn is_doomed(&self) -> bool {

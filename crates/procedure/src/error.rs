@@ -62,6 +62,9 @@ pub enum Failure {
     /// The transaction lost a race; nothing happened and it may be tried again.
     #[error("could not serialize access: {0}")]
     Conflict(Conflict),
+    /// The transaction reads so much, or its client is so slow, that it is to run on a snapshot; nothing happened.
+    #[error("it takes long, and is to run on a snapshot")]
+    Long,
     /// The transaction is wrong, or said so itself.
     #[error(transparent)]
     Error(Box<SqlError>),

@@ -493,7 +493,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
             let mut output = machine.output.take();
             // A statement that returns no columns has no rows, however many it writes.
             let returns = !query.columns.is_empty();
-            let result = run_query(query, machine, self.data, &mut |machine, _| {
+            let result = run_query(query, machine, self.data, &mut |machine, data| {
                 count += 1;
                 if let Some(Output { sink, row }) = &mut output
                     && returns
@@ -501,6 +501,12 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
                     row.clear();
                     row.extend(query.columns.iter().map(|column| machine.get(column.register)));
                     sink.row(row, &machine.arena)?;
+                    if sink.is_full() {
+                        data.rest()?;
+                        let relieved = sink.relieve();
+                        data.resume();
+                        relieved?;
+                    }
                 }
                 Ok(Flow::Continue)
             });

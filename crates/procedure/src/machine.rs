@@ -86,6 +86,19 @@ pub trait RowSink: Send {
     /// What ends the statement.
     fn row(&mut self, values: &[Datum], arena: &Arena) -> Result<(), SqlError>;
 
+    /// Whether there are so many rows that they should go to the client before there are more.
+    fn is_full(&self) -> bool {
+        false
+    }
+
+    /// Sends rows to the client, which may take as long as it likes.
+    ///
+    /// # Errors
+    /// What ends the statement.
+    fn relieve(&mut self) -> Result<(), SqlError> {
+        Ok(())
+    }
+
     /// Whether rows are where they can't be taken back from, so that the attempt must be the last one.
     fn is_sent(&self) -> bool {
         false

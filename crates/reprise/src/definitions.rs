@@ -1,8 +1,9 @@
 //! The definitions that sessions work with, and how they change.
 //!
-//! A change waits until no transaction is running, then makes new definitions; sessions notice by a number.
+//! A change waits until no transaction is running and no snapshot open, then makes new definitions; sessions notice by a number.
 //! Invariant: a transaction runs from begin to end under one version of the definitions. A session announces itself as
-//! active, then looks at the version; a change raises the flag, then waits until nobody is active. Held by:
+//! active, then looks at the version, and opens a snapshot only after that; a change raises the flag, then waits until nobody is
+//! active, and looks for snapshots. Held by:
 //! `crates/reprise/tests/definitions.rs`.
 
 use crate::Error;
@@ -90,10 +91,12 @@ impl Definitions {
             let mut current = self.lock();
             self.changing.store(true, Ordering::SeqCst);
             let round = Instant::now();
-            while !epochs.is_quiet(slot) && round.elapsed() < ROUND {
+            // In this order: who leaves a snapshot open has opened it while it was active.
+            let is_quiet = || epochs.is_quiet(slot) && !current.tables.snapshots.is_open();
+            while !is_quiet() && round.elapsed() < ROUND {
                 std::thread::yield_now();
             }
-            if !epochs.is_quiet(slot) {
+            if !is_quiet() {
                 self.changing.store(false, Ordering::SeqCst);
                 drop(current);
                 if begun.elapsed() > PATIENCE {

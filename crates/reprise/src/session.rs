@@ -488,6 +488,9 @@ impl Session {
             }
             let call = Call { procedure, timestamp_us, seed };
             let arguments = self.arguments.iter().copied();
+            if procedure.read_only {
+                self.occ.only_reads();
+            }
             self.recording.begin();
             let tapes = &mut self.recording.witnesses;
             let outcome = match execute(call, arguments, &mut self.machine, &mut self.occ, tapes) {
@@ -514,6 +517,7 @@ impl Session {
                     self.after_call();
                     return Err(Error::Sql(*error));
                 }
+                Err(Failure::Long) => return self.run_on_snapshot(call, bind),
                 Err(_) if self.machine.has_sent_rows() => {
                     self.conflicts += 1;
                     return Err(serialization_failure(Conflict::Read));
@@ -524,6 +528,45 @@ impl Session {
                     back_off(attempts);
                 }
             }
+        }
+    }
+
+    /// Runs a procedure that only reads on a snapshot, where it can take as long as it likes. `None` when the definitions have
+    /// changed.
+    fn run_on_snapshot(
+        &mut self,
+        call: Call<'_>,
+        bind: impl Fn(&mut Self, &Procedure) -> Result<(), Error>,
+    ) -> Result<Option<Commit>, Error> {
+        self.machine.reset(call.timestamp_us, call.seed);
+        bind(self, call.procedure)?;
+        if !self.begin() {
+            return Ok(None);
+        }
+        let snapshot = {
+            let tables = self.occ.tables();
+            tables.snapshots.open(&tables.epochs)
+        };
+        let arguments = self.arguments.iter().copied();
+        let (inner, slot) = (&self.inner, self.occ.worker().slot());
+        let durable = |number| {
+            let waited = inner.logs.wait(Commit { number, worker: slot, alone: false });
+            waited.map_err(|error| SqlError::new("58030", error.to_string()))
+        };
+        let mut reader = self.occ.reader(&snapshot, &durable);
+        let ran = execute(call, arguments, &mut self.machine, &mut reader, &mut self.recording.witnesses);
+        let last = reader.last();
+        self.occ.rollback_if_running();
+        drop(snapshot);
+        match ran {
+            Ok(()) => self.read += 1,
+            Err(_) => self.failed += 1,
+        }
+        self.after_call();
+        match ran {
+            Ok(()) => Ok(Some(self.recording.commit_of(last))),
+            Err(Failure::Error(error)) => Err(Error::Sql(*error)),
+            Err(_) => Err(serialization_failure(Conflict::Read)),
         }
     }
 

@@ -68,13 +68,14 @@ impl Output {
         socket.flush().await
     }
 
-    /// Sends what there is when it is much, from a thread that runs a statement; whether it did.
-    pub(crate) fn relieve(&self) -> io::Result<bool> {
-        if self.lock().len() < HIGH {
-            return Ok(false);
-        }
-        tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(self.flush()))?;
-        Ok(true)
+    /// Whether there is so much to send that nothing should be added.
+    pub(crate) fn is_full(&self) -> bool {
+        self.lock().len() >= HIGH
+    }
+
+    /// Sends what there is, from a thread that runs a statement.
+    pub(crate) fn relieve(&self) -> io::Result<()> {
+        tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(self.flush()))
     }
 }
 

@@ -38,7 +38,7 @@ pub use self::{
     memory::{Memory, OutOfMemory},
     record::{Change, Record, RecordState, RowWords},
     slots::Slots,
-    snapshot::SnapshotBound,
+    snapshot::{Snapshot, Snapshots, is_needed},
     table::{DuplicateKey, Linker, TableStore},
     worker::Worker,
 };

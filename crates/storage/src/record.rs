@@ -1,17 +1,18 @@
-//! A record: one row's state word, its words, and the one older version that an open snapshot may need.
+//! A record: one row's state word, its words, and the older versions that open snapshots may need.
 //! Paper: Silo §4.4 (version word with lock and absence flags, validated reads, in-place writes).
 //!
-//! Layout in words: state, older version, address of the row buffer, then the record's own row buffer. A row
+//! Layout in words: state, newest older version, address of the row buffer, then the record's own row buffer. A row
 //! buffer is its capacity (in the low half of a word) followed by that many words; a row that outgrows its buffer moves to
 //! a new one. The high half of the own buffer's first word is the record's slot plus one, 0 where it has none.
-//! An older version is its state followed by a row buffer.
+//! An older version is its state, the address of the one before it, and a row buffer.
 //!
-//! Invariants: 1. row words, row address and older version change only under the lock, and the state changes before
+//! Invariants: 1. row words, row address and older versions change only under the lock, and the state changes before
 //! the lock is released, so a read between two equal unlocked states saw one version. Held by:
-//! `readers_see_whole_versions`. 2. a buffer's capacity never changes, so a racing reader stays inside it.
+//! `readers_see_whole_versions`. 2. a buffer's capacity never changes, so a racing reader stays inside it. 3. the numbers of
+//! older versions descend, and an open snapshot finds its version among them or in the record. Held by:
+//! `every_snapshot_finds_its_version`.
 #![allow(unsafe_code)]
 
-use crate::snapshot::SnapshotRow;
 use crate::{OutOfMemory, Worker};
 use catalog::{Arena, ColumnKind, ColumnSlot, CommitOrder, Datum, RowLayout};
 use std::ptr::NonNull;
@@ -25,6 +26,8 @@ const QUEUED: u64 = 1 << 60;
 const _: () = assert!(CommitOrder::BITS == 60);
 
 const HEADER_WORDS: usize = 3;
+/// Words of an older version before its row buffer.
+const OLDER_HEADER: u64 = 2;
 const CAPACITY: u64 = u32::MAX as u64;
 const SLOT_SHIFT: u32 = 32;
 
@@ -53,13 +56,6 @@ impl RecordState {
     #[inline]
     pub fn is_absent(self) -> bool {
         self.0 & ABSENT != 0
-    }
-
-    /// This state, queued for cleaning like another one.
-    #[inline]
-    #[must_use]
-    pub fn queued_like(self, other: Self) -> Self {
-        Self(self.0 & !QUEUED | other.0 & QUEUED)
     }
 
     /// This state, queued for cleaning or not.
@@ -132,6 +128,13 @@ impl<'a> RowWords<'a> {
             self.store(word, *value);
         }
     }
+}
+
+/// A version of a record that was overwritten.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OlderVersion<'a> {
+    pub(crate) state: RecordState,
+    pub(crate) row: RowWords<'a>,
 }
 
 /// A record of a table. A handle: valid while the worker that found it is active.
@@ -272,40 +275,42 @@ impl Record {
         self.word(0).store(word & !LOCKED | ABSENT | DEAD, Ordering::Release);
     }
 
-    /// What the open snapshot with this bound kept of the record.
-    pub(crate) fn older<'g>(self, bound: CommitOrder) -> Option<SnapshotRow<'g>> {
-        let address = self.word(1).load(Ordering::Acquire);
-        if address == 0 {
-            return None;
-        }
-        let pointer = std::ptr::with_exposed_provenance::<AtomicU64>(address as usize);
-        // SAFETY: written by `keep_older`: a state and a row buffer, kept alive by epochs.
-        let state = RecordState(unsafe { (*pointer).load(Ordering::Relaxed) });
-        debug_assert!(state.order() < bound);
-        Some(if state.is_absent() {
-            SnapshotRow::Absent
-        } else {
-            SnapshotRow::Present(Self::buffer_at(address + 8))
+    /// The older versions that are kept, the newest first.
+    pub(crate) fn older<'g>(self) -> impl Iterator<Item = OlderVersion<'g>> {
+        // ORDERING: Acquire pairs with the Release in `keep_older`: what stands in the block is visible.
+        let mut next = self.word(1).load(Ordering::Acquire);
+        std::iter::from_fn(move || {
+            let address = std::mem::take(&mut next);
+            if address == 0 {
+                return None;
+            }
+            let pointer = std::ptr::with_exposed_provenance::<AtomicU64>(address as usize);
+            // SAFETY: written by `keep_older`: a state, a link and a row buffer, kept alive by epochs.
+            let state = unsafe {
+                next = (*pointer.add(1)).load(Ordering::Acquire);
+                RecordState((*pointer).load(Ordering::Relaxed))
+            };
+            Some(OlderVersion { state, row: Self::buffer_at(address + OLDER_HEADER * 8) })
         })
     }
 
-    /// Keeps the current version for the snapshot with this bound, if it belongs to it. The lock is held; memory
-    /// for it is taken beyond the limit, as a commit can't fail any more.
-    pub fn keep_older(self, bound: CommitOrder, worker: &mut Worker) {
+    /// Keeps the current version for snapshots that end before `newest`, if it belongs to one of them. The lock is held;
+    /// memory for it is taken beyond the limit, as a commit can't fail any more.
+    pub fn keep_older(self, newest: CommitOrder, worker: &mut Worker) {
         let state = self.locked_state();
-        if state.order() >= bound {
+        if state.order() >= newest {
             return;
         }
-        self.drop_older(worker);
         let row = self.row();
         let words = if state.is_absent() { 0 } else { row.capacity() };
-        let block = worker.allocate_beyond_limit((2 + words) * 8).as_ptr();
-        // SAFETY: the block has room for state, capacity and words, and nobody else has it.
+        let block = worker.allocate_beyond_limit((OLDER_HEADER as usize + 1 + words) * 8).as_ptr();
+        // SAFETY: the block has room for header, capacity and words, and nobody else has it.
         unsafe {
             block.write(state.0);
-            block.add(1).write(words as u64);
+            block.add(1).write(self.word(1).load(Ordering::Relaxed));
+            block.add(2).write(words as u64);
             for word in 0..words {
-                block.add(2 + word).write(row.load(word));
+                block.add(3 + word).write(row.load(word));
             }
         }
         self.word(1).store(block.expose_provenance() as u64, Ordering::Release);
@@ -317,16 +322,39 @@ impl Record {
         self.word(1).load(Ordering::Relaxed) != 0
     }
 
-    /// Forgets the older version, if there is one that no snapshot needs any more. The lock is held.
-    pub fn drop_older(self, worker: &mut Worker) {
-        let address = self.word(1).swap(0, Ordering::AcqRel);
-        if address == 0 {
-            return;
+    /// Forgets the older versions that nobody needs, as `is_needed` says of a version's number and that of the one that took its
+    /// place; `dropped` sees those of them that are rows. The lock is held.
+    pub fn drop_older(
+        self,
+        is_needed: impl Fn(CommitOrder, CommitOrder) -> bool,
+        mut dropped: impl FnMut(RowWords<'_>),
+        worker: &mut Worker,
+    ) {
+        let (mut link, mut successor) = (self.word(1), self.locked_state().order());
+        loop {
+            let address = link.load(Ordering::Relaxed);
+            if address == 0 {
+                return;
+            }
+            let pointer = std::ptr::with_exposed_provenance_mut::<AtomicU64>(address as usize);
+            // SAFETY: as in `older`.
+            let (state, next) =
+                unsafe { (RecordState((*pointer).load(Ordering::Relaxed)), &*pointer.add(1)) };
+            if is_needed(state.order(), successor) {
+                link = next;
+            } else {
+                let row = Self::buffer_at(address + OLDER_HEADER * 8);
+                if !state.is_absent() {
+                    dropped(row);
+                }
+                // ORDERING: Release: whoever comes along finds what `next` leads to.
+                link.store(next.load(Ordering::Relaxed), Ordering::Release);
+                let bytes = (OLDER_HEADER as usize + 1 + row.capacity()) * 8;
+                // SAFETY: allocated by `keep_older` with this size, unlinked just now.
+                unsafe { worker.retire(NonNull::new_unchecked(pointer.cast()), bytes) };
+            }
+            successor = state.order();
         }
-        let words = Self::buffer_at(address + 8).capacity();
-        let block = std::ptr::with_exposed_provenance_mut(address as usize);
-        // SAFETY: allocated by `keep_older` with this size, unlinked just now.
-        unsafe { worker.retire(NonNull::new_unchecked(block), (2 + words) * 8) };
     }
 
     /// Replaces the row by an image. The lock is held, or the record is not shared yet.
@@ -374,7 +402,7 @@ impl Record {
 
     /// Frees the record with all that belongs to it, once nobody can see it.
     pub fn retire(self, worker: &mut Worker) {
-        self.drop_older(worker);
+        self.drop_older(|_, _| false, |_| {}, worker);
         let row = self.row();
         let buffer = self.word(2).load(Ordering::Relaxed);
         let own = Self::buffer_at(self.own_buffer()).capacity();

@@ -1,37 +1,66 @@
-//! The one open snapshot: everything below a commit order, kept readable while writers go on.
-//! Source: DESIGN §7, consistent checkpoints.
+//! Open snapshots: everything below a commit order each, kept readable while writers go on.
+//! Source: DESIGN §7, consistent checkpoints; Silo §4.9 for queries that only read.
 //!
-//! A writer that overwrites a row while a snapshot is open keeps the old version when the snapshot may need it. It asks once
-//! its commit has begun, and may know its own order only later: the bound is announced, whoever began before that is
+//! A writer that overwrites a row while snapshots are open keeps the old version when one of them may need it. It asks once
+//! its commit has begun, and may know its own order only later: a bound is announced, whoever began before that is
 //! waited for, and only then the clock passes the bound.
-//! Invariant: a transaction whose order is at or above the bound sees the bound before it writes. Held by:
-//! `the_bound_lies_ahead_of_every_drawn_order`, and by checkpoints taken under load (crates/reprise/tests).
+//! Invariants: 1. a transaction whose order is at or above a bound sees the bound before it writes. Held by:
+//! `a_bound_lies_ahead_of_every_drawn_order`, and by checkpoints taken under load (crates/reprise/tests). 2. bounds ascend: a
+//! version that no open snapshot needs is needed by none that is opened later.
 
-use crate::record::{RecordState, RowWords};
+use crate::record::{OlderVersion, RecordState, RowWords};
 use crate::{Epochs, Record};
 use catalog::{CommitOrder, Epoch};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-const CLOSED: u64 = u64::MAX;
+/// The snapshots that are open.
+#[derive(Debug, Default)]
+pub struct Snapshots {
+    /// Where each of them ends, in ascending order.
+    bounds: Mutex<Vec<CommitOrder>>,
+    /// Where the last of them ends; 0 when none is open.
+    newest: AtomicU64,
+    /// How many have been closed.
+    closed: AtomicU64,
+}
 
-/// Where the open snapshot ends, if one is open.
+/// A snapshot, until it is dropped.
 #[derive(Debug)]
-pub struct SnapshotBound(AtomicU64);
+pub struct Snapshot {
+    bound: CommitOrder,
+    of: Arc<Snapshots>,
+}
 
-impl Default for SnapshotBound {
-    fn default() -> Self {
-        Self(AtomicU64::new(CLOSED))
+impl Snapshot {
+    /// The snapshot holds exactly the transactions ordered before this.
+    pub fn bound(&self) -> CommitOrder {
+        self.bound
     }
 }
 
-impl SnapshotBound {
-    /// Announces a snapshot and waits until no transaction below its bound is under way. Returns the bound: the
-    /// snapshot holds exactly the transactions ordered before it.
-    ///
-    /// # Panics
-    /// When a snapshot is open.
-    pub fn open(&self, epochs: &Epochs) -> CommitOrder {
-        assert_eq!(self.0.load(Ordering::SeqCst), CLOSED, "one snapshot at a time");
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        let mut bounds = self.of.lock();
+        if let Ok(place) = bounds.binary_search(&self.bound) {
+            bounds.remove(place);
+        }
+        self.of.announce(&bounds);
+        self.of.closed.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Snapshots {
+    fn lock(&self) -> MutexGuard<'_, Vec<CommitOrder>> {
+        self.bounds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn announce(&self, bounds: &[CommitOrder]) {
+        self.newest.store(bounds.last().map_or(0, |bound| bound.0), Ordering::SeqCst);
+    }
+
+    /// Announces a snapshot and waits until no transaction below its bound is under way.
+    pub fn open(self: &Arc<Self>, epochs: &Epochs) -> Snapshot {
         let pass = |bound: CommitOrder| {
             while epochs.current() < bound.epoch() {
                 epochs.advance_from(epochs.current());
@@ -40,44 +69,52 @@ impl SnapshotBound {
                 std::thread::yield_now();
             }
         };
+        let mut bounds = self.lock();
         loop {
             let bound = CommitOrder::first_of(Epoch(epochs.current().0 + 3));
-            self.0.store(bound.0, Ordering::SeqCst);
+            bounds.push(bound);
+            self.announce(&bounds);
             // ORDERING: SeqCst: whoever begins to commit once the clock is past what it shows now loads the bound from here.
             pass(CommitOrder::first_of(Epoch(epochs.current().0 + 1)));
             // Others advance the clock too, and may have passed the bound before everybody saw it.
             if epochs.next_order() < bound {
                 pass(bound);
-                return bound;
+                return Snapshot { bound, of: Arc::clone(self) };
             }
+            bounds.pop();
         }
-    }
-
-    /// Ends the snapshot.
-    pub fn close(&self) {
-        self.0.store(CLOSED, Ordering::SeqCst);
     }
 
     /// Whether a snapshot is open.
     pub fn is_open(&self) -> bool {
-        self.0.load(Ordering::SeqCst) != CLOSED
+        self.newest.load(Ordering::SeqCst) != 0
     }
 
     /// The bound for which a transaction must keep what it overwrites. Asked once its commit has begun.
     #[inline]
-    pub fn bound(&self) -> Option<CommitOrder> {
-        let bound = self.0.load(Ordering::SeqCst);
-        (bound != CLOSED).then_some(CommitOrder(bound))
+    pub fn newest(&self) -> Option<CommitOrder> {
+        let bound = self.newest.load(Ordering::SeqCst);
+        (bound != 0).then_some(CommitOrder(bound))
+    }
+
+    /// How many have been closed so far: as long as it is the same, what was needed is.
+    pub fn closed(&self) -> u64 {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    /// Where the open ones end, in ascending order.
+    pub fn copy_bounds(&self, out: &mut Vec<CommitOrder>) {
+        out.clear();
+        if self.is_open() {
+            out.extend_from_slice(&self.lock());
+        }
     }
 }
 
-/// What a snapshot holds of a record.
-#[derive(Debug)]
-pub(crate) enum SnapshotRow<'a> {
-    /// The row as of the snapshot.
-    Present(RowWords<'a>),
-    /// No row.
-    Absent,
+/// Whether one of the snapshots with these bounds, in ascending order, needs a version of an order that another one replaced.
+pub fn is_needed(bounds: &[CommitOrder], version: CommitOrder, replaced_by: CommitOrder) -> bool {
+    let later = bounds.partition_point(|bound| *bound <= version);
+    bounds.get(later).is_some_and(|bound| *bound <= replaced_by)
 }
 
 impl Record {
@@ -93,47 +130,108 @@ impl Record {
         }
     }
 
-    /// Runs `read` on the row that this record had just below `bound`; `None` when it had none. `read` may run more
-    /// than once: it is repeated when a writer came between.
-    pub fn read_at<R>(self, bound: CommitOrder, mut read: impl FnMut(RowWords<'_>) -> R) -> Option<R> {
+    /// Runs `read` on the row that this record had just below the bound of an open snapshot; what it made of it, if there was one,
+    /// and the order of that version. `read` may run more than once: it is repeated when a writer came between.
+    pub fn read_at<R>(
+        self,
+        bound: CommitOrder,
+        mut read: impl FnMut(RowWords<'_>) -> R,
+    ) -> (CommitOrder, Option<R>) {
         loop {
             let state = self.stable_state();
             if state.order() < bound {
-                if state.is_absent() {
-                    return None;
-                }
-                let result = read(self.row());
+                let result = (!state.is_absent()).then(|| read(self.row()));
                 if self.is_state(state) {
-                    return Some(result);
+                    return (state.order(), result);
                 }
                 continue;
             }
-            return match self.older(bound)? {
-                SnapshotRow::Present(row) => Some(read(row)),
-                SnapshotRow::Absent => None,
+            return match self.older().find(|version| version.state.order() < bound) {
+                Some(OlderVersion { state, row }) => (state.order(), (!state.is_absent()).then(|| read(row))),
+                None => (CommitOrder(0), None),
             };
         }
+    }
+
+    /// Runs `visit` on the rows of the older versions that are kept. The lock is held.
+    pub fn for_each_older(self, mut visit: impl FnMut(RowWords<'_>)) {
+        self.older().filter(|version| !version.state.is_absent()).for_each(|version| visit(version.row));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Memory, Worker};
 
     #[test]
-    fn the_bound_lies_ahead_of_every_drawn_order() {
+    fn a_bound_lies_ahead_of_every_drawn_order() {
         let epochs = Epochs::new(Epoch(1), 1);
-        let snapshot = SnapshotBound::default();
+        let snapshots = Arc::new(Snapshots::default());
         let slot = epochs.register().unwrap();
         epochs.begin_commit(slot);
         let before = epochs.draw();
         epochs.end_commit(slot);
-        assert_eq!(snapshot.bound(), None);
-        let bound = snapshot.open(&epochs);
-        assert!(before < bound);
-        assert!(epochs.draw() >= bound);
-        assert_eq!(snapshot.bound(), Some(bound));
-        snapshot.close();
-        assert_eq!(snapshot.bound(), None);
+        assert_eq!(snapshots.newest(), None);
+        let first = snapshots.open(&epochs);
+        assert!(before < first.bound());
+        let between = epochs.draw();
+        assert!(between >= first.bound());
+        let second = snapshots.open(&epochs);
+        assert!(between < second.bound());
+        assert_eq!(snapshots.newest(), Some(second.bound()));
+        drop(second);
+        assert_eq!(snapshots.newest(), Some(first.bound()));
+        drop(first);
+        assert_eq!((snapshots.newest(), snapshots.closed()), (None, 2));
+    }
+
+    #[test]
+    fn every_snapshot_finds_its_version() {
+        let epochs = Arc::new(Epochs::new(Epoch(1), 1));
+        let mut worker = Worker::new(Arc::clone(&epochs), Arc::new(Memory::new(1 << 30))).unwrap();
+        let snapshots = Arc::new(Snapshots::default());
+        worker.enter();
+        let record = Record::create(&[0], &mut worker).unwrap();
+        let mut open: Vec<(Snapshot, Option<u64>)> = Vec::new();
+        let mut bounds = Vec::new();
+        let mut now = None;
+        for n in 1..2_000u64 {
+            record.try_lock().unwrap();
+            if let Some(newest) = snapshots.newest() {
+                record.keep_older(newest, &mut worker);
+            }
+            let order = epochs.draw();
+            if n.is_multiple_of(5) {
+                record.unlock(RecordState::absent(order));
+                now = None;
+            } else {
+                record.write_image(&[n], &mut worker);
+                record.unlock(RecordState::present(order));
+                now = Some(n);
+            }
+            match n % 7 {
+                0 | 3 => open.push((snapshots.open(&epochs), now)),
+                5 if open.len() > 3 => drop(open.swap_remove(n as usize % open.len())),
+                6 => {
+                    snapshots.copy_bounds(&mut bounds);
+                    record.try_lock().unwrap();
+                    let needed = |version, by| is_needed(&bounds, version, by);
+                    record.drop_older(needed, |_| {}, &mut worker);
+                    assert!(record.older().count() <= bounds.len());
+                    record.unlock(record.locked_state());
+                }
+                _ => {}
+            }
+            for (snapshot, expected) in &open {
+                let (order, row) = record.read_at(snapshot.bound(), |row| row.load(0));
+                assert_eq!(row, *expected);
+                assert!(order < snapshot.bound());
+            }
+            if open.len() > 20 {
+                open.clear();
+            }
+        }
+        worker.exit();
     }
 }

@@ -6,12 +6,9 @@ use storage::{Cursor, Digest, Direction, TableDigest, TableStore, Worker};
 
 impl Tables {
     /// The digest of all tables as of now. `None` when all worker slots are taken.
-    ///
-    /// # Panics
-    /// While a checkpoint or another digest is being taken.
     pub fn digest(&self) -> Option<Digest> {
         let mut worker = Worker::new(self.epochs.clone(), self.memory.clone())?;
-        let bound = self.snapshot.open(&self.epochs);
+        let snapshot = self.snapshots.open(&self.epochs);
         let (mut arena, mut scratch) = (Arena::default(), Vec::new());
         let mut tables = Vec::new();
         for store in self.iter() {
@@ -23,11 +20,11 @@ impl Tables {
                 worker.enter();
                 let more = cursor.read_leaf(store.index_at(0)).is_some();
                 while let Some(address) = cursor.next_buffered() {
-                    let hash = TableStore::record(address).read_at(bound, |row| {
+                    let hash = TableStore::record(address).read_at(snapshot.bound(), |row| {
                         arena.clear();
                         TableDigest::hash_row(definition, row, &mut arena, &mut scratch)
                     });
-                    if let Some(hash) = hash {
+                    if let (_, Some(hash)) = hash {
                         digest.merge(&TableDigest { rows: 1, hash });
                     }
                 }
@@ -38,7 +35,6 @@ impl Tables {
             }
             tables.push((definition.name.clone(), digest));
         }
-        self.snapshot.close();
         tables.sort_by(|a, b| a.0.cmp(&b.0));
         Some(Digest { tables })
     }

@@ -1,15 +1,19 @@
-//! Deleted records on their way out of the indexes.
+//! What nobody needs any more: deleted records on their way out of the indexes, and older versions.
 //!
 //! A delete leaves the record in its indexes, marked absent, so that concurrent readers can validate against it, and so
-//! that whoever reads the absence knows how durable it is. Once its epoch is durable and no snapshot is open, a worker
-//! takes it out.
+//! that whoever reads the absence knows how durable it is. Once its epoch is durable and no snapshot needs an older version of
+//! it, a worker takes it out. A record that was overwritten while snapshots are open loses its older versions once they are
+//! closed.
 //! Invariants: 1. a record is in at most one bin, as its state says (`is_queued`), so nobody frees it twice.
-//! 2. a record leaves its indexes only while it is absent.
+//! 2. a record leaves its indexes only while it is absent. 3. a record with older versions is in a bin.
 
 use crate::Tables;
 use catalog::{Arena, CommitOrder, TableId};
 use std::collections::VecDeque;
-use storage::{Record, Worker};
+use storage::{Record, Worker, is_needed};
+
+/// So many records are looked at in one go, at most: whoever cleans up has a transaction to run.
+const AT_ONCE: usize = 1024;
 
 /// A record to look at again once everything up to a number is durable.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +27,11 @@ pub(crate) struct Garbage {
 #[derive(Default)]
 pub(crate) struct Bin {
     pending: VecDeque<Garbage>,
+    /// Records with versions that snapshots need.
+    kept: VecDeque<Garbage>,
+    /// How many snapshots had been closed when they were looked at.
+    closed: u64,
+    bounds: Vec<CommitOrder>,
     arena: Arena,
 }
 
@@ -33,27 +42,42 @@ impl Bin {
 
     /// Everything, for the next worker.
     pub(crate) fn take(&mut self) -> impl Iterator<Item = Garbage> {
-        self.pending.drain(..)
+        self.pending.drain(..).chain(self.kept.drain(..))
     }
 
-    /// Cleans up what was deleted up to a number. The worker is active.
+    /// Cleans up what was deleted or replaced up to a number. The worker is active.
     pub(crate) fn collect(&mut self, until: CommitOrder, tables: &Tables, worker: &mut Worker) {
-        for _ in 0..self.pending.len() {
+        let closed = tables.snapshots.closed();
+        if self.closed != closed {
+            self.closed = closed;
+            self.pending.append(&mut self.kept);
+        }
+        for _ in 0..self.pending.len().min(AT_ONCE) {
             if self.pending.front().is_none_or(|garbage| garbage.order > until) {
                 break;
             }
-            let Some(Garbage { table, record, .. }) = self.pending.pop_front() else { break };
+            let Some(garbage) = self.pending.pop_front() else { break };
+            let Garbage { table, record, .. } = garbage;
             let Some(store) = tables.by_id(table) else { continue };
             let Some(state) = record.try_lock() else {
                 let order = worker.epochs().next_order();
-                self.pending.push_back(Garbage { table, record, order });
+                self.pending.push_back(Garbage { order, ..garbage });
                 continue;
             };
-            if !state.is_absent() {
+            if record.has_older() {
+                // With the record locked: whoever kept a version for a snapshot has announced it before.
+                tables.snapshots.copy_bounds(&mut self.bounds);
+                let bounds = &self.bounds;
+                tables.drop_older(store, record, |version, by| is_needed(bounds, version, by), worker);
+            }
+            if record.has_older() {
+                record.unlock(state);
+                self.kept.push_back(garbage);
+            } else if !state.is_absent() {
                 record.unlock(state.with_queued(false));
             } else if state.order() > until {
                 record.unlock(state);
-                self.pending.push_back(Garbage { table, record, order: state.order() });
+                self.pending.push_back(Garbage { order: state.order(), ..garbage });
             } else {
                 record.unlock_dead();
                 self.arena.clear();

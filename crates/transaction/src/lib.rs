@@ -11,7 +11,7 @@ mod reservations;
 mod tables;
 
 pub use concurrency::{
-    CommitLog, Committed, Described, Description, Expectations, Observed, Occ, Savepoint, Writing,
+    CommitLog, Committed, Described, Description, Expectations, Observed, Occ, Reader, Savepoint, Writing,
 };
 pub use reservations::Reservations;
 pub use tables::{Applying, Counters, Tables};

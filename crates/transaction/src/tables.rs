@@ -8,12 +8,12 @@ pub use counters::Counters;
 use crate::access_numbers::{AccessNumbers, Readable};
 use crate::garbage::Garbage;
 use crate::reservations::Reservations;
-use catalog::{Arena, Table, TableId};
+use catalog::{Arena, CommitOrder, Table, TableId};
 use logging::Numbering;
 use procedure::SqlError;
 use sql::Effect;
 use std::sync::{Arc, Mutex};
-use storage::{DuplicateKey, Epochs, Memory, Record, Slots, SnapshotBound, TableStore, Worker};
+use storage::{DuplicateKey, Epochs, Memory, Record, RowWords, Slots, Snapshots, TableStore, Worker};
 
 /// When a definition is applied.
 #[derive(Clone, Copy, Debug)]
@@ -39,8 +39,8 @@ pub struct Tables {
     pub epochs: Arc<Epochs>,
     /// Where rows and indexes live.
     pub memory: Arc<Memory>,
-    /// The open snapshot.
-    pub snapshot: Arc<SnapshotBound>,
+    /// The open snapshots.
+    pub snapshots: Arc<Snapshots>,
     /// Whether records of new tables have slots.
     slotted: bool,
     /// Who has read what and taken what away, where numbers come from the logs.
@@ -58,7 +58,7 @@ impl Tables {
             stores: Vec::new(),
             epochs,
             memory,
-            snapshot: Arc::default(),
+            snapshots: Arc::default(),
             slotted: false,
             access_numbers: None,
             reservations: Arc::default(),
@@ -158,6 +158,51 @@ impl Tables {
             numbers.raise_read(Readable::Absence(store.definition().id), readers);
         }
         store.unlink(record, arena, worker);
+    }
+
+    /// Forgets the older versions of a record that no snapshot needs, with the index entries that stood for them alone. The
+    /// record is locked.
+    pub(crate) fn drop_older(
+        &self,
+        store: &TableStore,
+        record: Record,
+        is_needed: impl Fn(CommitOrder, CommitOrder) -> bool,
+        worker: &mut Worker,
+    ) {
+        let indexes = 1..store.definition().indexes.len();
+        let (mut outdated, mut arena) = (Vec::new(), Arena::default());
+        let on_drop = |row: RowWords<'_>| {
+            for index in indexes.clone() {
+                let mut key = Vec::new();
+                store.key_of_row(index, row, &mut arena, &mut key);
+                outdated.push((index, key));
+            }
+        };
+        record.drop_older(is_needed, on_drop, worker);
+        let mut current = Vec::new();
+        for (index, key) in outdated {
+            store.key_of_row(index, record.row(), &mut arena, &mut current);
+            if current == key || self.is_under(store, record, index, &key) {
+                continue;
+            }
+            if let Some(numbers) = &self.access_numbers {
+                // Whoever finds nothing there depends on those who have written the row.
+                numbers.raise_vacated(store.definition().id, record.locked_state().order());
+                let readers = numbers.read_by(Readable::Row(record));
+                numbers.raise_read(Readable::Absence(store.definition().id), readers);
+            }
+            store.index_at(index).remove(&key, worker);
+        }
+    }
+
+    /// Whether an older version of a record stands under a key of a secondary index. The record is locked.
+    pub(crate) fn is_under(&self, store: &TableStore, record: Record, index: usize, key: &[u8]) -> bool {
+        let (mut own, mut arena, mut found) = (Vec::new(), Arena::default(), false);
+        record.for_each_older(|row| {
+            store.key_of_row(index, row, &mut arena, &mut own);
+            found |= own == key;
+        });
+        found
     }
 
     /// Adds a table's data that others have, too.

@@ -161,6 +161,24 @@ impl Cursor {
         entry.strip_prefix(key).is_some_and(|padding| padding.iter().all(|byte| *byte == 0))
     }
 
+    /// Forgets what is read but not yet returned: it is read again, by a scan that remembers keys.
+    pub fn look_again(&mut self) {
+        debug_assert!(self.entries.with_keys && (self.position > 0 || self.entries.values.is_empty()));
+        if self.position < self.entries.values.len() {
+            let key = |place: usize| {
+                let start = place.checked_sub(1).map_or(0, |before| self.entries.key_ends[before]);
+                self.entries.keys[start..self.entries.key_ends[place]].to_vec()
+            };
+            match self.direction {
+                Direction::Forward => self.range.lower = key(self.position),
+                Direction::Backward => self.range.upper = Some(key(self.position - 1)),
+            }
+            self.done = false;
+        }
+        self.entries.clear();
+        self.position = 0;
+    }
+
     /// The values that are read but not yet returned.
     pub fn buffered(&self) -> &[u64] {
         &self.entries.values[self.position..]

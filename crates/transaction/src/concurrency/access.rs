@@ -12,9 +12,9 @@ const RECENT: usize = 16;
 /// The scan in progress.
 #[derive(Default)]
 pub(super) struct Scan {
-    cursor: Cursor,
-    table: Option<TableId>,
-    index: usize,
+    pub(super) cursor: Cursor,
+    pub(super) table: Option<TableId>,
+    pub(super) index: usize,
 }
 
 /// Where the transaction's last insert was.
@@ -312,26 +312,32 @@ pub(super) struct Scans {
 }
 
 impl Scans {
-    fn enter(&mut self) {
+    pub(super) fn enter(&mut self) {
         let inner = self.spare.pop().unwrap_or_default();
         self.outer.push(std::mem::replace(&mut self.current, inner));
     }
 
-    fn leave(&mut self) {
+    pub(super) fn leave(&mut self) {
         if let Some(outer) = self.outer.pop() {
             self.spare.push(std::mem::replace(&mut self.current, outer));
         }
     }
 
-    fn depth(&self) -> usize {
+    pub(super) fn depth(&self) -> usize {
         self.outer.len()
     }
 
     /// Leaves those that were entered since there were so many.
-    fn come_back_to(&mut self, depth: usize) {
+    pub(super) fn come_back_to(&mut self, depth: usize) {
         while self.outer.len() > depth {
             self.leave();
         }
+    }
+
+    /// Forgets what scans have read ahead.
+    pub(super) fn look_again(&mut self) {
+        self.current.cursor.look_again();
+        self.outer.iter_mut().for_each(|scan| scan.cursor.look_again());
     }
 
     /// Ends all but one.
@@ -445,7 +451,12 @@ impl DataAccess for Occ {
                 .cursor
                 .read_leaf(self.tables.store(table).index_at(self.scans.current.index))
             {
-                Some(leaf) => self.observe(table, leaf),
+                Some(leaf) => {
+                    if self.reads.len() > self.reads_at_most {
+                        return Err(Failure::Long);
+                    }
+                    self.observe(table, leaf);
+                }
                 None => return Ok(None),
             }
         }
@@ -552,6 +563,10 @@ impl DataAccess for Occ {
             self.writes.change(entry, slots[*column], *datum, arena);
         }
         Ok(())
+    }
+
+    fn rest(&mut self) -> Result<(), Failure> {
+        if self.reads_at_most == usize::MAX { Ok(()) } else { Err(Failure::Long) }
     }
 
     fn is_doomed(&self) -> bool {

@@ -5,10 +5,12 @@ mod describe;
 mod expected;
 mod listen;
 mod occ;
+mod reader;
 mod savepoint;
 
 pub use describe::{Described, Description};
 pub use expected::Expectations;
 pub use listen::{CommitLog, Observed, Writing};
 pub use occ::{Committed, Occ};
+pub use reader::Reader;
 pub use savepoint::Savepoint;

@@ -30,6 +30,9 @@ use storage::{LeafChange, LeafObservation, Record, RecordState, Worker};
 /// How often a locked record is looked at before the attempt gives up.
 const LOCK_SPINS: u32 = 256;
 
+/// A query that has read so many rows had better not wait for nobody to have changed any.
+const LONG: usize = 4096;
+
 /// Deleted records are cleaned up once a worker has this many transactions behind it.
 const COLLECT_EVERY: u32 = 32;
 
@@ -47,6 +50,8 @@ pub struct Occ {
     pub(super) tables: Tables,
     pub(super) worker: Worker,
     pub(super) reads: Vec<(Record, RecordState)>,
+    /// A transaction that has read so many rows is to run on a snapshot.
+    pub(super) reads_at_most: usize,
     pub(super) leaves: Vec<LeafObservation>,
     /// The tables of those leaves.
     pub(super) absences: Vec<TableId>,
@@ -83,6 +88,7 @@ impl Occ {
             tables,
             worker,
             reads: Vec::new(),
+            reads_at_most: usize::MAX,
             leaves: Vec::new(),
             absences: Vec::new(),
             writes: WriteSet::default(),
@@ -130,7 +136,13 @@ impl Occ {
         self.scans.reset();
         self.undo_log.clear();
         self.parts.clear();
+        self.reads_at_most = usize::MAX;
         self.worker.enter();
+    }
+
+    /// Says that the transaction in hand only reads: when it turns out to take long, it fails with `Failure::Long`.
+    pub fn only_reads(&mut self) {
+        self.reads_at_most = LONG;
     }
 
     /// Says whether the transaction in hand reserves the rows that it is going to write (`Reservations`).
@@ -208,7 +220,10 @@ impl Occ {
         let store = self.tables.store(link.table);
         let mut current = Vec::new();
         store.key_of_row(link.index, link.record.row(), &mut Arena::default(), &mut current);
-        if current != link.key || link.record.locked_state().is_dead() {
+        let is_dead = link.record.locked_state().is_dead();
+        let is_outdated =
+            current != link.key && !self.tables.is_under(store, link.record, link.index, &link.key);
+        if is_outdated || is_dead {
             store.index_at(link.index).remove(&link.key, &mut self.worker);
         }
     }
@@ -228,14 +243,12 @@ impl Occ {
         if let Ok(mut orphans) = self.tables.orphans.try_lock() {
             orphans.drain(..).for_each(|garbage| self.bin.add(garbage));
         }
-        if !self.tables.snapshot.is_open() {
-            self.worker.enter();
-            // Definitions don't change while this is active; if they have before, tables may be gone.
-            if is_current() {
-                self.bin.collect(durable, &self.tables, &mut self.worker);
-            }
-            self.worker.exit();
+        self.worker.enter();
+        // Definitions don't change while this is active; if they have before, tables may be gone.
+        if is_current() {
+            self.bin.collect(durable, &self.tables, &mut self.worker);
         }
+        self.worker.exit();
         self.worker.reclaim();
     }
 
@@ -446,10 +459,9 @@ impl Occ {
 
     /// Makes the rows what they will be. They stay locked.
     fn write_rows(&mut self, log: &mut impl CommitLog) {
-        let bound = self.tables.snapshot.bound();
-        if let Some(bound) = bound {
+        if let Some(newest) = self.tables.snapshots.newest() {
             for entry in self.writes.entries.iter().filter(|entry| entry.action != Action::Insert) {
-                entry.record.keep_older(bound, &mut self.worker);
+                entry.record.keep_older(newest, &mut self.worker);
             }
         }
         if !self.writes.links.is_empty() {
@@ -458,9 +470,6 @@ impl Occ {
         for place in 0..self.writes.entries.len() {
             let entry = self.writes.entries[place];
             let record = entry.record;
-            if bound.is_none() && record.has_older() {
-                record.drop_older(&mut self.worker);
-            }
             if entry.action.removes() {
                 if entry.action == Action::Delete && log.wants_rows() {
                     log.wrote(RowChange::Delete, self.tables.store(entry.table).definition(), record);
@@ -481,25 +490,31 @@ impl Occ {
 
     /// Takes the index entries away that are outdated, gives the rows their number and unlocks them.
     fn publish(&mut self, order: CommitOrder) {
-        for Link { table, index, key, .. } in &self.outdated {
+        for Link { record, table, index, key } in &self.outdated {
+            let store = self.tables.store(*table);
+            if record.has_older() && self.tables.is_under(store, *record, *index, key) {
+                // It goes with the version that stands under it.
+                continue;
+            }
             if let Some(numbers) = &self.tables.access_numbers {
                 // Whoever finds nothing there depends on this transaction.
                 numbers.raise_vacated(*table, order);
             }
-            self.tables.store(*table).index_at(*index).remove(key, &mut self.worker);
+            store.index_at(*index).remove(key, &mut self.worker);
         }
         self.outdated.clear();
         for entry in &self.writes.entries {
             let record = entry.record;
             let before = record.locked_state();
-            if !entry.action.removes() {
-                record.unlock(RecordState::present(order).queued_like(before));
-                continue;
-            }
-            if !before.is_queued() {
+            let is_garbage = entry.action.removes() || record.has_older();
+            if is_garbage && !before.is_queued() {
                 self.bin.add(Garbage { table: entry.table, record, order });
             }
-            record.unlock(RecordState::absent(order).with_queued(true));
+            let state = match entry.action.removes() {
+                true => RecordState::absent(order),
+                false => RecordState::present(order),
+            };
+            record.unlock(state.with_queued(is_garbage || before.is_queued()));
         }
     }
 

@@ -1,0 +1,184 @@
+//! Transactions that only read, on a snapshot: they never fail, and nobody waits for them or fails because of them.
+//! Paper: Silo §4.9. Differs: the snapshot is taken when it is asked for, so it holds all that was acknowledged before.
+//!
+//! Invariant: between `rest` and `resume` nothing points into shared memory: scans find their entries again by key.
+//! Held by: `crates/reprise/tests/snapshots.rs`.
+
+use super::Occ;
+use super::access::Scans;
+use crate::Tables;
+use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table, TableId};
+use procedure::{DataAccess, Failure, ScanRange, SqlError};
+use storage::{Direction, Record, Snapshot, TableStore, Worker};
+
+/// Returns once everything up to a number is durable.
+type Durable<'a> = dyn Fn(CommitOrder) -> Result<(), SqlError> + 'a;
+
+/// Reads what a snapshot holds.
+pub struct Reader<'a> {
+    tables: &'a Tables,
+    worker: &'a mut Worker,
+    scans: &'a mut Scans,
+    snapshot: &'a Snapshot,
+    /// What must be so before rows are sent.
+    durable: &'a Durable<'a>,
+    /// Where scans were when parts of procedures began.
+    parts: Vec<usize>,
+    /// No transaction with a greater number wrote what was read.
+    last: CommitOrder,
+    key: Vec<u8>,
+}
+
+impl std::fmt::Debug for Reader<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reader").field("snapshot", &self.snapshot).finish_non_exhaustive()
+    }
+}
+
+impl Occ {
+    /// A reader for the transaction in hand, which has read nothing.
+    pub fn reader<'a>(&'a mut self, snapshot: &'a Snapshot, durable: &'a Durable<'a>) -> Reader<'a> {
+        let Self { tables, worker, scans, .. } = self;
+        let (parts, last) = (Vec::new(), CommitOrder(0));
+        Reader { tables, worker, scans, snapshot, durable, parts, last, key: Vec::new() }
+    }
+}
+
+impl Reader<'_> {
+    /// No transaction with a greater number wrote what was read.
+    pub fn last(&self) -> CommitOrder {
+        self.last
+    }
+
+    /// Takes note of a look at what may not be there.
+    fn looks_at(&mut self, table: TableId) {
+        if let Some(numbers) = &self.tables.access_numbers {
+            self.last = self.last.max(numbers.vacated_by(table));
+        }
+    }
+
+    fn key_of(&mut self, record: Record, table: TableId, index: usize) -> Option<()> {
+        let store = self.tables.store(table);
+        let (mut arena, key) = (Arena::default(), &mut self.key);
+        record.read_at(self.snapshot.bound(), |row| store.key_of_row(index, row, &mut arena, key)).1
+    }
+}
+
+fn only_reads() -> Failure {
+    SqlError::new("25006", "a transaction that only reads cannot write").into()
+}
+
+impl DataAccess for Reader<'_> {
+    type Row = Record;
+
+    fn address_of(row: Record) -> u64 {
+        row.address()
+    }
+
+    fn row_at(address: u64) -> Record {
+        TableStore::record(address)
+    }
+
+    fn enter_scan(&mut self) {
+        self.scans.enter();
+    }
+
+    fn leave_scan(&mut self) {
+        self.scans.leave();
+    }
+
+    fn find(&mut self, table: &Table, key: &[u8]) -> Result<Option<Record>, Failure> {
+        let found = self.tables.store(table.id).find(key, self.worker).0;
+        if found.is_none() {
+            self.looks_at(table.id);
+        }
+        Ok(found)
+    }
+
+    fn open_scan(&mut self, table: &Table, range: ScanRange<'_>) -> Result<(), Failure> {
+        let direction = if range.backward { Direction::Backward } else { Direction::Forward };
+        let scan = &mut self.scans.current;
+        scan.cursor.open_with_keys(range.lower, range.upper, direction);
+        scan.table = Some(table.id);
+        scan.index = range.index;
+        Ok(())
+    }
+
+    fn next_row(&mut self) -> Result<Option<Record>, Failure> {
+        let (Some(table), index) = (self.scans.current.table, self.scans.current.index) else {
+            return Ok(None);
+        };
+        loop {
+            if let Some(address) = self.scans.current.cursor.next_buffered() {
+                if let Some(ahead) = self.scans.current.cursor.buffered().get(1) {
+                    TableStore::record(*ahead).prefetch();
+                }
+                let record = TableStore::record(address);
+                let counts = index == 0
+                    || self.key_of(record, table, index).is_some()
+                        && self.scans.current.cursor.last_is_under(&self.key);
+                if counts {
+                    return Ok(Some(record));
+                }
+            } else {
+                let store = self.tables.store(table);
+                if self.scans.current.cursor.read_leaf(store.index_at(index)).is_none() {
+                    return Ok(None);
+                }
+                self.looks_at(table);
+            }
+        }
+    }
+
+    fn read(
+        &mut self,
+        record: Record,
+        columns: &[ColumnSlot],
+        arena: &mut Arena,
+        out: &mut [Datum],
+    ) -> Result<bool, Failure> {
+        let (order, read) = record.read_at(self.snapshot.bound(), |row| {
+            for (slot, datum) in columns.iter().zip(out.iter_mut()) {
+                *datum = row.column(*slot, arena);
+            }
+        });
+        self.last = self.last.max(order);
+        Ok(read.is_some())
+    }
+
+    fn insert(&mut self, _: &Table, _: &[Datum], _: &Arena) -> Result<(), Failure> {
+        Err(only_reads())
+    }
+
+    fn update(&mut self, _: &Table, _: Record, _: &[(usize, Datum)], _: &Arena) -> Result<(), Failure> {
+        Err(only_reads())
+    }
+
+    fn delete(&mut self, _: &Table, _: Record) -> Result<(), Failure> {
+        Err(only_reads())
+    }
+
+    fn begin_part(&mut self) {
+        self.parts.push(self.scans.depth());
+    }
+
+    fn undo_part(&mut self) -> Result<(), Failure> {
+        self.scans.come_back_to(self.parts.last().copied().unwrap_or(0));
+        Ok(())
+    }
+
+    fn end_part(&mut self) {
+        self.parts.pop();
+    }
+
+    fn rest(&mut self) -> Result<(), Failure> {
+        (self.durable)(self.last)?;
+        self.worker.exit();
+        Ok(())
+    }
+
+    fn resume(&mut self) {
+        self.worker.enter();
+        self.scans.look_again();
+    }
+}
