@@ -113,7 +113,7 @@ pub fn run(
     Ok(measured)
 }
 
-fn histogram() -> Histogram<u64> {
+pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST_US, 3).expect("valid bounds")
 }
 

@@ -49,6 +49,10 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    if !matches!(arguments.command, Command::Serve(_)) {
+        let messages = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).without_time();
+        messages.with_target(false).with_writer(std::io::stderr).init();
+    }
     let result = match arguments.command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments).map(|()| ExitCode::SUCCESS),

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use reprise::{Database, Progress};
 use server::{Options, Server, Tls, Users};
+use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
+use tracing::{Level, info};
 
 #[derive(Args)]
 pub struct Arguments {
@@ -32,6 +34,15 @@ pub struct Arguments {
     /// Where to listen. Addresses that other machines reach need users.
     #[arg(long, default_value = "127.0.0.1:5433")]
     listen: SocketAddr,
+    /// Where to answer over HTTP: /metrics for Prometheus, /health, /ready. Nowhere by default.
+    #[arg(long, value_name = "ADDRESS")]
+    http: Option<SocketAddr>,
+    /// How messages on standard error look: text, or json with one object a line.
+    #[arg(long, value_name = "FORM", default_value = "text", value_parser = ["text", "json"])]
+    messages: String,
+    /// What is worth a message: error, warn, info, or debug, which has every error that a client is told of.
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    message_level: Level,
     #[command(flatten)]
     clients: ClientOptions,
     #[command(flatten)]
@@ -99,7 +110,8 @@ impl ClientOptions {
 }
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let options = arguments.clients.options()?;
+    let mut options = arguments.clients.options()?;
+    options.with_metrics = arguments.http.is_some();
     let config = arguments.database.config();
     let listen = arguments.listen;
     if options.users.is_none() && !listen.ip().is_loopback() {
@@ -116,6 +128,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         println!("the configuration is in order");
         return Ok(ExitCode::SUCCESS);
     }
+    let messages = tracing_subscriber::fmt().with_max_level(arguments.message_level).with_target(false);
+    let messages = messages.with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
+    match arguments.messages.as_str() {
+        "json" => messages.json().flatten_event(true).init(),
+        _ => messages.init(),
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let listener = runtime.block_on(TcpListener::bind(listen));
     let listener = listener.with_context(|| format!("cannot listen on {listen}"))?;
@@ -127,20 +145,29 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         format!("{}: {position} of {total}", progress::doing(stage))
     });
     let serving = runtime.spawn(Arc::clone(&server).serve(listener));
+    if let Some(address) = arguments.http {
+        let listener = runtime.block_on(TcpListener::bind(address));
+        let listener = listener.with_context(|| format!("cannot listen on {address}"))?;
+        let address = listener.local_addr()?;
+        runtime.spawn(Arc::clone(&server).serve_http(listener));
+        info!(%address, "metrics and health over HTTP on {address}");
+    }
 
     let database = progress::follow(&progress, |progress| Database::open_with(data, config, progress))?;
     let report = database.recovery_report();
     if report.checkpoint.is_some() || report.transactions > 0 {
-        eprintln!("{}: {report}", data.display());
+        let (transactions, seconds, method) =
+            (report.transactions, report.total_s, report.method.to_string());
+        info!(transactions, seconds, method, "{}: {report}", data.display());
     } else {
-        eprintln!("{}: nothing to recover", data.display());
+        info!("{}: nothing to recover", data.display());
     }
     server.open(database.clone());
-    eprintln!("listening on {address}; {}", arguments.clients.trust());
+    info!(%address, "listening on {address}; {}", arguments.clients.trust());
     until_stopped(&runtime, serving)?;
     runtime.shutdown_background();
     database.checkpoint().context("the last checkpoint failed: the log holds everything")?;
-    eprintln!("stopped after a checkpoint");
+    info!("stopped after a checkpoint");
     Ok(ExitCode::SUCCESS)
 }
 

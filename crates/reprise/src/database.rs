@@ -30,6 +30,8 @@ pub struct Statistics {
     pub failed: u64,
     /// Attempts that a conflict ended and that were tried again.
     pub conflicts: u64,
+    /// Bytes that rows and indexes take.
+    pub memory_bytes: usize,
     /// What was logged.
     pub log: LogStatistics,
 }
@@ -42,8 +44,8 @@ pub(crate) struct Inner {
     pub(crate) logs: Arc<Logs>,
     pub(crate) adaptive: Arc<Adaptive>,
     pub(crate) devices: Vec<PathBuf>,
-    /// Held by whoever opens the snapshot.
     pub(crate) numbers: Numbers,
+    /// Held by whoever takes a checkpoint or changes definitions.
     pub(crate) maintenance: Mutex<()>,
     pub(crate) committed: AtomicU64,
     pub(crate) read: AtomicU64,
@@ -226,6 +228,14 @@ impl Database {
         self.inner.logs.statistics().collect()
     }
 
+    /// Whether the log works.
+    ///
+    /// # Errors
+    /// It has failed: nothing is acknowledged any more.
+    pub fn check_log(&self) -> Result<(), Error> {
+        Ok(self.inner.logs.check()?)
+    }
+
     /// What happened since the database was opened, of sessions that have published it: each does so now and then,
     /// and when it ends.
     pub fn statistics(&self) -> Statistics {
@@ -234,6 +244,7 @@ impl Database {
             read: self.inner.read.load(Ordering::Relaxed),
             failed: self.inner.failed.load(Ordering::Relaxed),
             conflicts: self.inner.conflicts.load(Ordering::Relaxed),
+            memory_bytes: self.inner.definitions.current().tables.memory.used_bytes(),
             log: self.inner.logs.statistics().next().map(|(_, own)| own).unwrap_or_default(),
         }
     }

@@ -47,6 +47,8 @@ impl Inner {
         )
         .map_err(Error::Checkpoint)?;
         self.adaptive.checkpoint_taken(logged_ns, &summary);
+        let (rows, bytes, seconds) = (summary.rows, summary.bytes, summary.elapsed.as_secs_f64());
+        tracing::info!(rows, bytes, seconds, "checkpoint: {rows} rows, {bytes} bytes in {seconds:.2} s");
         self.logs.release_before(summary.bound.min(CommitOrder::first_of(Epoch(incomplete))))?;
         Ok(summary)
     }
@@ -77,7 +79,7 @@ impl Checkpointer {
                 }
                 if let Err(error) = inner.checkpoint() {
                     // The log still has everything: the next attempt may succeed.
-                    eprintln!("warning: {error}");
+                    tracing::warn!(%error, "a checkpoint failed: {error}");
                 }
                 due.checkpoint_taken(&inner.adaptive);
             }
@@ -124,8 +126,9 @@ impl Due {
         self.last = Instant::now();
         if let (Some(load_s), true, false) = (adaptive.is_out_of_reach(), self.is_adaptive, self.has_warned) {
             self.has_warned = true;
-            eprintln!(
-                "warning: recovery will take longer than asked for: loading the checkpoint alone takes {load_s:.1} s"
+            tracing::warn!(
+                load_s,
+                "recovery will take longer than asked for: loading the checkpoint alone takes {load_s:.1} s"
             );
         }
     }

@@ -97,23 +97,25 @@ impl RowSink for Rows {
             Output::end_row(bytes, start);
         };
         self.count.fetch_add(1, Ordering::Relaxed);
-        let output = match &self.to {
-            RowsTo::Client(output) => {
-                put(&mut output.lock());
-                output
-            }
-            RowsTo::Portal(kept) => {
-                put(&mut hold(kept));
-                return Ok(());
-            }
-            RowsTo::Copy(output, copy) => {
-                copy.put_row(values, arena, &mut output.lock());
-                output
-            }
-        };
-        let gone = |error: io::Error| SqlError::new("08006", format!("the client is gone: {error}"));
-        self.is_sent |= output.relieve().map_err(gone)?;
+        match &self.to {
+            RowsTo::Client(output) => put(&mut output.lock()),
+            RowsTo::Portal(kept) => put(&mut hold(kept)),
+            RowsTo::Copy(output, copy) => copy.put_row(values, arena, &mut output.lock()),
+        }
         Ok(())
+    }
+
+    fn is_full(&self) -> bool {
+        match &self.to {
+            RowsTo::Client(output) | RowsTo::Copy(output, _) => output.is_full(),
+            RowsTo::Portal(_) => false,
+        }
+    }
+
+    fn relieve(&mut self) -> Result<(), SqlError> {
+        let (RowsTo::Client(output) | RowsTo::Copy(output, _)) = &self.to else { return Ok(()) };
+        self.is_sent = true;
+        output.relieve().map_err(|error| SqlError::new("08006", format!("the client is gone: {error}")))
     }
 
     fn is_sent(&self) -> bool {
@@ -161,6 +163,8 @@ pub(crate) struct Client {
     server: Arc<Server>,
     registered: Registered,
     output: Output,
+    /// When the statement in hand began.
+    begun: Instant,
     /// Held while a transaction is open.
     session: Option<Session>,
     statements: HashMap<String, Arc<Mutex<Statement>>>,
@@ -192,6 +196,7 @@ impl Client {
             server,
             registered,
             output,
+            begun: Instant::now(),
             session: None,
             statements: HashMap::new(),
             portals: HashMap::new(),
@@ -248,6 +253,8 @@ impl Client {
     /// Says what went wrong. An open transaction has failed with it; one that nobody asked for is over.
     fn fail(&mut self, error: &Error, text: &str) {
         self.output.put(Message::ErrorResponse(ErrorResponse::from(refused(error, text))));
+        self.server.metrics.as_ref().inspect(|own| own.failed());
+        tracing::debug!(sqlstate = error.sqlstate(), %error, "{error}");
         if let Some(session) = &mut self.session {
             session.fail_block();
         }
@@ -369,12 +376,17 @@ impl Client {
         match ran {
             Ran::Complete(tag, commit) => {
                 self.durable(commit).await?;
-                self.output.put(Message::CommandComplete(CommandComplete::new(tag)));
+                self.completed(tag);
             }
             Ran::Empty => self.output.put(Message::EmptyQueryResponse(EmptyQueryResponse::new())),
             Ran::Copying => {}
         }
         Ok(())
+    }
+
+    fn completed(&self, tag: String) {
+        self.server.metrics.as_ref().inspect(|own| own.completed(&tag, self.begun.elapsed()));
+        self.output.put(Message::CommandComplete(CommandComplete::new(tag)));
     }
 
     /// What a message of an extended query came to; whether it went well.
@@ -567,7 +579,7 @@ impl Client {
         // The count is of what this EXECUTE has given.
         let verb = tag.rsplit_once(' ').map_or(tag.as_str(), |(verb, _)| verb);
         let tag = if verb == "SELECT" { format!("SELECT {count}") } else { tag.clone() };
-        output.put(Message::CommandComplete(CommandComplete::new(tag)));
+        self.completed(tag);
         Ok(())
     }
 
@@ -620,6 +632,7 @@ impl Client {
     ) -> Result<Ran, Error> {
         let Some(prepared) = &mut statement.prepared else { return Ok(Ran::Empty) };
         self.registered.cancelled.store(false, Ordering::Relaxed);
+        self.begun = Instant::now();
         let (tag, state) = (prepared.tag(), self.transaction_state());
         let is_end = matches!(prepared.kind(), Kind::Commit | Kind::Rollback | Kind::RollbackTo(_));
         if state == TransactionState::Failed && !is_end {
@@ -865,8 +878,7 @@ impl Client {
         };
         match done {
             Ok(()) => {
-                let tag = format!("COPY {}", copy.inserted);
-                self.output.put(Message::CommandComplete(CommandComplete::new(tag)));
+                self.completed(format!("COPY {}", copy.inserted));
                 if asked == Asked::Simply {
                     self.ready();
                 }

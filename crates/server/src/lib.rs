@@ -5,7 +5,9 @@
 mod client;
 mod connection;
 mod copy;
+mod http;
 mod link;
+mod metrics;
 mod password;
 mod pool;
 mod settings;
@@ -16,6 +18,7 @@ mod wire;
 pub use password::{Users, UsersError};
 pub use tls::Tls;
 
+use metrics::Metrics;
 use pgwire::error::ErrorInfo;
 use pool::Pool;
 use reprise::Database;
@@ -45,6 +48,8 @@ pub struct Options {
     pub statement_timeout: Option<Duration>,
     /// A client that leaves a transaction idle for longer is sent away; none by default.
     pub idle_in_transaction_timeout: Option<Duration>,
+    /// Whether statements are counted and timed, for `Server::serve_http`.
+    pub with_metrics: bool,
     /// What everybody is told at the beginning.
     pub notice: Option<String>,
 }
@@ -62,6 +67,7 @@ pub struct Server {
     /// Says how far the recovery is.
     recovering: Box<dyn Fn() -> String + Send + Sync>,
     pub(crate) connections: Connections,
+    pub(crate) metrics: Option<Metrics>,
     connected: AtomicUsize,
 }
 
@@ -74,7 +80,9 @@ impl std::fmt::Debug for Server {
 impl Server {
     /// A server whose database is not open yet: until `open`, clients are told so (57P03) and what `recovering` says.
     pub fn new(options: Options, recovering: impl Fn() -> String + Send + Sync + 'static) -> Arc<Self> {
+        let metrics = options.with_metrics.then(|| Metrics::new().expect("the bounds of times are some"));
         Arc::new(Self {
+            metrics,
             pool: OnceLock::new(),
             options,
             recovering: Box::new(recovering),
@@ -94,7 +102,7 @@ impl Server {
     /// The listener fails.
     pub async fn serve(self: Arc<Self>, listener: TcpListener) -> io::Result<()> {
         loop {
-            let (socket, _) = match listener.accept().await {
+            let (socket, client) = match listener.accept().await {
                 Ok(accepted) => accepted,
                 // The client has gone again, or there are no file descriptors left for now.
                 Err(error) if error.kind() != io::ErrorKind::InvalidInput => {
@@ -107,7 +115,9 @@ impl Server {
             tokio::spawn(async move {
                 let _counted = Counted::new(&server);
                 // A connection that breaks concerns nobody else: its transaction is rolled back as it goes.
-                let _ = answer(socket, &server).await;
+                if let Err(error) = answer(socket, &server).await {
+                    tracing::info!(%client, %error, "{client}: {error}");
+                }
             });
         }
     }
@@ -126,10 +136,20 @@ impl Server {
         self.pool.get().is_none().then(starting)
     }
 
+    /// The database, once it is open.
+    pub(crate) fn database(&self) -> Option<&Database> {
+        self.pool.get().map(Pool::database)
+    }
+
+    /// How many connections there are.
+    pub(crate) fn connected(&self) -> usize {
+        self.connected.load(Ordering::Relaxed)
+    }
+
     /// The limit, where it is reached.
     pub(crate) fn is_full(&self) -> Option<usize> {
         let limit = self.options.max_connections;
-        (limit > 0 && self.connected.load(Ordering::Relaxed) > limit).then_some(limit)
+        (limit > 0 && self.connected() > limit).then_some(limit)
     }
 }
 
@@ -139,6 +159,7 @@ struct Counted(Arc<Server>);
 impl Counted {
     fn new(server: &Arc<Server>) -> Self {
         server.connected.fetch_add(1, Ordering::Relaxed);
+        server.metrics.as_ref().inspect(|own| own.connected());
         Self(Arc::clone(server))
     }
 }

@@ -1,6 +1,7 @@
 //! `reprise bench`: runs a workload and measures it.
 
 mod recovery;
+mod server;
 
 use crate::clients::{self, Run, Until};
 use crate::options::DatabaseOptions;
@@ -65,6 +66,8 @@ pub struct Arguments {
 enum Special {
     /// Measure how long a recovery takes; reads only.
     Recovery(recovery::Arguments),
+    /// Run a workload by CALL against a server that speaks PostgreSQL's protocol, this one or another.
+    Server(server::Arguments),
 }
 
 #[derive(Serialize)]
@@ -150,8 +153,10 @@ pub fn prepare(db: &Database, workload: &dyn Workload, seed: u64) -> Result<()> 
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    if let Some(Special::Recovery(own)) = &arguments.special {
-        return recovery::run(own);
+    match &arguments.special {
+        Some(Special::Recovery(own)) => return recovery::run(own),
+        Some(Special::Server(own)) => return server::run(own),
+        None => {}
     }
     let name = arguments.workload.as_deref().context("no workload is named")?;
     let workload = match workload::by_name(name, arguments.scale, &arguments.mix) {

@@ -1,0 +1,301 @@
+//! `reprise bench server`: a workload's procedures, called by clients over the wire; of any server that speaks PostgreSQL's
+//! protocol, so that they can be compared.
+
+use super::{Latency, latency, prepare};
+use crate::clients::histogram;
+use crate::progress;
+use anyhow::{Context, Result, bail};
+use bytes::BytesMut;
+use clap::Args;
+use hdrhistogram::Histogram;
+use postgres::types::{Format, IsNull, ToSql, Type, to_sql_checked};
+use postgres::{CopyInWriter, NoTls, Statement};
+use reprise::rooms::catalog::{Arena, Datum, value_from_datum};
+use reprise::rooms::procedure::{RowSink, SqlError};
+use reprise::{Config, Database, Value};
+use serde::Serialize;
+use sql::Schema;
+use std::collections::HashMap;
+use std::error::Error;
+use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use workload::{Request, Workload};
+
+#[derive(Args)]
+pub struct Arguments {
+    /// The workload: tpcc, smallbank, ycsb.
+    workload: String,
+    /// The server: host=ADDRESS port=NUMBER user=NAME dbname=NAME.
+    #[arg(long)]
+    url: String,
+    /// Connections, each with a thread.
+    #[arg(long, default_value_t = 8)]
+    workers: usize,
+    /// How long to run.
+    #[arg(long, default_value_t = 10.0)]
+    seconds: f64,
+    /// Warehouses (tpcc), hundreds of thousands of customers (smallbank) or records (ycsb).
+    #[arg(long, default_value_t = 1)]
+    scale: u32,
+    /// Which transactions, as in `bench`.
+    #[arg(long, default_value = "full")]
+    mix: String,
+    /// Seed of data and requests.
+    #[arg(long, default_value_t = 42)]
+    seed: u64,
+    /// Make tables and procedures, and fill the tables, before the run.
+    #[arg(long)]
+    load: bool,
+    /// Print one JSON object on standard output.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    workload: String,
+    mix: String,
+    scale: u32,
+    workers: usize,
+    server: String,
+    seconds: f64,
+    throughput_tps: f64,
+    committed: u64,
+    aborted: u64,
+    conflicts: u64,
+    latency_us: Latency,
+}
+
+/// A value as the server reads it from text, whatever type it wants.
+#[derive(Debug)]
+struct Text(Option<String>);
+
+impl ToSql for Text {
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        match &self.0 {
+            None => Ok(IsNull::Yes),
+            Some(text) => {
+                out.extend_from_slice(text.as_bytes());
+                Ok(IsNull::No)
+            }
+        }
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    fn encode_format(&self, _: &Type) -> Format {
+        Format::Text
+    }
+
+    to_sql_checked!();
+}
+
+impl From<&Value> for Text {
+    fn from(value: &Value) -> Self {
+        Self((*value != Value::Null).then(|| value.to_string()))
+    }
+}
+
+/// What one client measured.
+struct Own {
+    committed: u64,
+    aborted: u64,
+    conflicts: u64,
+    latency_us: Histogram<u64>,
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let workload = workload::by_name(&arguments.workload, arguments.scale, &arguments.mix);
+    let workload = workload.map_err(anyhow::Error::msg)?;
+    let mut first = connect(&arguments.url)?;
+    let server = first.query_one("SHOW server_version", &[])?.get(0);
+    if arguments.load {
+        load(&mut first, &*workload, arguments.seed)?;
+    }
+    let outputs = outputs(&*workload)?;
+    let stop = AtomicBool::new(false);
+    let begun = Instant::now();
+    let results: Vec<Result<Own>> = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..arguments.workers)
+            .map(|number| {
+                let (workload, outputs, stop) = (&*workload, &outputs, &stop);
+                scope.spawn(move || client(arguments, workload, outputs, number, stop))
+            })
+            .collect();
+        std::thread::sleep(Duration::from_secs_f64(arguments.seconds));
+        stop.store(true, Ordering::Relaxed);
+        clients.into_iter().map(|client| client.join().expect("a client does not panic")).collect()
+    });
+    let seconds = begun.elapsed().as_secs_f64();
+    let mut all = Own { committed: 0, aborted: 0, conflicts: 0, latency_us: histogram() };
+    for own in results {
+        let own = own?;
+        all.committed += own.committed;
+        all.aborted += own.aborted;
+        all.conflicts += own.conflicts;
+        all.latency_us.add(own.latency_us)?;
+    }
+    let report = Report {
+        workload: arguments.workload.clone(),
+        mix: arguments.mix.clone(),
+        scale: arguments.scale,
+        workers: arguments.workers,
+        server,
+        seconds,
+        throughput_tps: all.committed as f64 / seconds,
+        committed: all.committed,
+        aborted: all.aborted,
+        conflicts: all.conflicts,
+        latency_us: latency(&all.latency_us),
+    };
+    if arguments.json {
+        println!("{}", serde_json::to_string(&report)?);
+        return Ok(());
+    }
+    println!(
+        "{} {} x{}, {} connections to {}: {:.0} transactions a second",
+        report.workload, report.mix, report.scale, report.workers, report.server, report.throughput_tps
+    );
+    println!(
+        "committed {}, aborted {}, retried after conflicts {}",
+        report.committed, report.aborted, report.conflicts
+    );
+    let latency = &report.latency_us;
+    println!("latency: p50 {} us, p99 {} us, p99.9 {} us", latency.p50, latency.p99, latency.p999);
+    Ok(())
+}
+
+/// What a server's error says.
+fn told(error: &postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(own) => format!("{}: {}", own.code().code(), own.message()),
+        None => error.to_string(),
+    }
+}
+
+fn connect(url: &str) -> Result<postgres::Client> {
+    postgres::Client::connect(url, NoTls).with_context(|| format!("cannot connect to {url}"))
+}
+
+/// How many outputs each procedure has: as in PostgreSQL, a CALL has an argument for each of them, too.
+fn outputs(workload: &dyn Workload) -> Result<HashMap<String, usize>> {
+    let mut schema = Schema::default();
+    for script in workload.definitions() {
+        for (statement, ..) in Schema::split(script)? {
+            schema = schema.apply(&statement)?.0;
+        }
+    }
+    let count = |parameters: &[procedure::Parameter]| parameters.iter().filter(|own| !own.is_input()).count();
+    Ok(schema.procedures().map(|own| (own.name.clone(), count(&own.parameters))).collect())
+}
+
+fn client(
+    arguments: &Arguments,
+    workload: &dyn Workload,
+    outputs: &HashMap<String, usize>,
+    number: usize,
+    stop: &AtomicBool,
+) -> Result<Own> {
+    let mut client = connect(&arguments.url)?;
+    let mut inputs = workload.client(number, arguments.workers, arguments.seed);
+    let mut statements: HashMap<&str, Statement> = HashMap::new();
+    let mut own = Own { committed: 0, aborted: 0, conflicts: 0, latency_us: histogram() };
+    let mut request = Request::default();
+    while !stop.load(Ordering::Relaxed) {
+        inputs.next(&mut request);
+        let statement = match statements.get(request.procedure) {
+            Some(statement) => statement.clone(),
+            None => {
+                let given = (1..=request.arguments.len()).map(|place| format!("${place}"));
+                let taken = outputs.get(request.procedure).copied().unwrap_or(0);
+                let all: Vec<_> = given.chain(std::iter::repeat_n("NULL".to_owned(), taken)).collect();
+                let statement = client.prepare(&format!("CALL {}({})", request.procedure, all.join(", ")))?;
+                statements.insert(request.procedure, statement.clone());
+                statement
+            }
+        };
+        let texts: Vec<Text> = request.arguments.iter().map(Text::from).collect();
+        let parameters: Vec<&(dyn ToSql + Sync)> = texts.iter().map(|own| own as _).collect();
+        let begun = Instant::now();
+        loop {
+            let Err(error) = client.query(&statement, &parameters) else {
+                own.committed += 1;
+                own.latency_us.record(begun.elapsed().as_micros() as u64)?;
+                break;
+            };
+            match error.code().map(postgres::error::SqlState::code) {
+                Some("40001" | "40P01") => own.conflicts += 1,
+                // A call that raises has done what the workload wants of it.
+                Some("P0001") => {
+                    own.aborted += 1;
+                    break;
+                }
+                _ => bail!("{}: {}", request.procedure, told(&error)),
+            }
+        }
+    }
+    Ok(own)
+}
+
+/// Makes the workload's tables and procedures, and fills the tables with what a database of this program's own is filled with.
+fn load(server: &mut postgres::Client, workload: &dyn Workload, seed: u64) -> Result<()> {
+    let temporary = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let db = Database::open(temporary.path(), Config::default())?;
+    prepare(&db, workload, seed)?;
+    let mut session = db.session()?;
+    let tables = session.query(
+        "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' ORDER BY table_name",
+    )?;
+    let bar = progress::bar("copying", tables.rows.len() as u64);
+    for script in workload.definitions() {
+        server.batch_execute(script).map_err(|error| anyhow::anyhow!(told(&error)))?;
+    }
+    for table in tables.rows.iter().flatten() {
+        let Some(mut rows) = session.prepare(&format!("SELECT * FROM {table}"), &[])? else { continue };
+        let types: Vec<_> = rows.columns().iter().map(|column| column.ty).collect();
+        let lines = Arc::new(Mutex::new(String::new()));
+        session.run_prepared(&mut rows, &[], || {
+            Box::new(Lines { types: types.clone(), lines: Arc::clone(&lines) })
+        })?;
+        let mut copy: CopyInWriter<'_> = server.copy_in(&format!("COPY {table} FROM STDIN"))?;
+        copy.write_all(lines.lock().unwrap_or_else(PoisonError::into_inner).as_bytes())?;
+        copy.finish()?;
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    server.batch_execute("ANALYZE")?;
+    Ok(())
+}
+
+/// Writes rows as COPY reads them.
+struct Lines {
+    types: Vec<reprise::rooms::catalog::Type>,
+    lines: Arc<Mutex<String>>,
+}
+
+impl RowSink for Lines {
+    fn begin(&mut self) {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    fn row(&mut self, values: &[Datum], arena: &Arena) -> Result<(), SqlError> {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        for (place, (value, ty)) in values.iter().zip(&self.types).enumerate() {
+            if place > 0 {
+                lines.push('\t');
+            }
+            match value_from_datum(*value, *ty, arena) {
+                Value::Null => lines.push_str("\\N"),
+                value => lines.push_str(
+                    &value.to_string().replace('\\', "\\\\").replace('\t', "\\t").replace('\n', "\\n"),
+                ),
+            }
+        }
+        lines.push('\n');
+        Ok(())
+    }
+}
