@@ -186,6 +186,18 @@ pub enum Expression {
     },
 }
 
+/// Joins operands, the first half with the second one, and so on below.
+fn balanced(
+    mut operands: Vec<Expression>,
+    join: &impl Fn(Box<[Expression; 2]>) -> Expression,
+) -> Option<Expression> {
+    if operands.len() < 2 {
+        return operands.pop();
+    }
+    let second = operands.split_off(operands.len() / 2);
+    Some(join(Box::new([balanced(operands, join)?, balanced(second, join)?])))
+}
+
 impl Expression {
     /// NULL.
     pub const NULL: Self = Self::Constant(Datum::Null);
@@ -193,6 +205,17 @@ impl Expression {
     /// TRUE or FALSE.
     pub fn boolean(value: bool) -> Self {
         Self::Constant(Datum::boolean(value))
+    }
+
+    /// Whether all conditions hold; of none, they do. They are looked at in order, until one does not hold. However many there
+    /// are, the expression is not deep.
+    pub fn all(conditions: Vec<Self>) -> Self {
+        balanced(conditions, &Self::And).unwrap_or(Self::boolean(true))
+    }
+
+    /// Whether one of the conditions holds; of none, it does not. As `all`.
+    pub fn any(conditions: Vec<Self>) -> Self {
+        balanced(conditions, &Self::Or).unwrap_or(Self::boolean(false))
     }
 
     /// Text.

@@ -318,15 +318,15 @@ impl Session {
         self.seeds = self.seeds.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let (timestamp_us, seed) = (now_us(), self.seeds);
         let asked = StatementRecord { timestamp_us, seed, text: statement };
-        let mut record = Vec::new();
-        asked.write_definition(&mut record);
-        self.inner.logs.check_size(record.len())?;
         let inner = Arc::clone(&self.inner);
         let epochs = Arc::clone(&self.version.tables.epochs);
         let mut drawn = epochs.next_order();
         let run = match inner.definitions.effect_of(statement)? {
             Effect::Run(procedure) => Some(procedure),
             _ => {
+                let mut record = Vec::new();
+                asked.write_definition(&mut record);
+                self.inner.logs.check_size(record.len())?;
                 // Nobody opens a snapshot while definitions change.
                 let _alone = inner.maintenance.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 inner.definitions.change(&asked, self.occ.worker(), |slot| {

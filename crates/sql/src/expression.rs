@@ -294,6 +294,28 @@ impl Binder<'_> {
         Ok(boolean(if negated { Expression::Not(Box::new(is_null)) } else { is_null }))
     }
 
+    /// The operands of a chain of one operator, the first one first.
+    fn bind_chain(
+        &mut self,
+        binary: &ast::BinExpr,
+        continues: impl Fn(&ast::BinOp) -> bool,
+    ) -> Result<Vec<Expression>, StatementError> {
+        let (mut operands, mut own) = (Vec::new(), binary.clone());
+        loop {
+            operands.push(self.part(own.rhs(), own.syntax())?);
+            match self.part(own.lhs(), own.syntax())? {
+                ast::Expr::BinExpr(left) if left.op().is_some_and(|operator| continues(&operator)) => {
+                    own = left
+                }
+                first => {
+                    operands.push(first);
+                    break;
+                }
+            }
+        }
+        operands.iter().rev().map(|operand| self.bind_condition(operand)).collect()
+    }
+
     fn bind_binary(&mut self, binary: &ast::BinExpr) -> Result<Typed, StatementError> {
         use ast::BinOp;
         let node = binary.syntax();
@@ -331,14 +353,12 @@ impl Binder<'_> {
             return self.arithmetic(operator, left, right, node);
         }
         match &operator {
-            BinOp::And(_) => {
-                let operands = [self.bind_condition(&left)?, self.bind_condition(&right)?];
-                Ok(boolean(fold(Expression::And(Box::new(operands)))))
-            }
-            BinOp::Or(_) => {
-                let operands = [self.bind_condition(&left)?, self.bind_condition(&right)?];
-                Ok(boolean(fold(Expression::Or(Box::new(operands)))))
-            }
+            BinOp::And(_) => Ok(boolean(fold(Expression::all(
+                self.bind_chain(binary, |own| matches!(own, BinOp::And(_)))?,
+            )))),
+            BinOp::Or(_) => Ok(boolean(fold(Expression::any(
+                self.bind_chain(binary, |own| matches!(own, BinOp::Or(_)))?,
+            )))),
             BinOp::Is(_) | BinOp::IsNot(_) => {
                 let negated = matches!(operator, BinOp::IsNot(_));
                 match &right {
@@ -456,17 +476,13 @@ impl Binder<'_> {
             return Err(self.unsupported(node, "this kind of IN"));
         }
         let value = self.bind(left)?;
-        let mut any = None;
+        let mut any = Vec::new();
         for item in items {
             let item = self.bind(&item)?;
             let (class, operands) = self.comparable(value.clone(), item, node)?;
-            let equal = Expression::Compare { operator: CompareOperator::Equal, class, operands };
-            any = Some(match any {
-                None => equal,
-                Some(others) => Expression::Or(Box::new([others, equal])),
-            });
+            any.push(Expression::Compare { operator: CompareOperator::Equal, class, operands });
         }
-        let any = any.unwrap_or(Expression::boolean(false));
+        let any = Expression::any(any);
         Ok(boolean(if negated { Expression::Not(Box::new(any)) } else { any }))
     }
 

@@ -15,6 +15,7 @@ mod error;
 mod exception;
 mod expression;
 mod modify;
+mod nesting;
 mod operators;
 mod path;
 mod plan;

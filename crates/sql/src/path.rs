@@ -45,17 +45,14 @@ impl Binder<'_> {
             self.collect_candidates(conjunct, place, &table, &mut candidates)?;
         }
         let (path, used, ordered) = choose_path(&table, &candidates, wanted);
-        let mut filter = None;
+        let mut filter = Vec::new();
         for (place, conjunct) in conjuncts.iter().enumerate() {
             if used.contains(&place) {
                 continue;
             }
-            let bound = self.bind_condition(conjunct)?;
-            filter = Some(match filter {
-                None => bound,
-                Some(others) => Expression::And(Box::new([others, bound])),
-            });
+            filter.push(self.bind_condition(conjunct)?);
         }
+        let filter = (!filter.is_empty()).then(|| Expression::all(filter));
         if let Some(row) = &mut self.row {
             row.is_point = matches!(path, Path::Point { .. });
         }

@@ -3,6 +3,7 @@
 use crate::StatementError;
 use crate::binder::{Binder, Typed};
 use crate::copy::Copy;
+use crate::nesting::with_stack;
 use crate::routine::{Compiled, compile_block, compile_for_client, compile_statement, parameters_of};
 use crate::schema::Schema;
 use crate::source::Source;
@@ -151,6 +152,10 @@ impl Schema {
     /// # Errors
     /// Anything wrong with it, with line and column.
     pub fn prepare(&self, text: &str, types: &[Option<Type>]) -> Result<Option<Prepared>, StatementError> {
+        with_stack(text, || self.prepare_parsed(text, types))
+    }
+
+    fn prepare_parsed(&self, text: &str, types: &[Option<Type>]) -> Result<Option<Prepared>, StatementError> {
         let source = Source::parse(text)?;
         let mut statements =
             source.file.stmts().filter(|statement| !matches!(statement, ast::Stmt::EmptyStmt(_)));

@@ -3,6 +3,7 @@
 use crate::binder::{Binder, Name, Variable};
 use crate::error::StatementError;
 use crate::modify::is_simple_write;
+use crate::nesting::check_tree;
 use crate::schema::Schema;
 use crate::source::Source;
 use catalog::{Datum, ProcedureId, ScalarType, Type, value_from_datum};
@@ -88,6 +89,7 @@ impl Routine {
             let offset = usize::from(error.range().start());
             return Err(source.error_at(offset, SqlError::new("42601", error.message())));
         }
+        check_tree(body.tree().syntax()).map_err(|(_, error)| binder.error(&self.node, error))?;
         let block = body.tree().block();
         let Some(block) = block else {
             binder.body = None;

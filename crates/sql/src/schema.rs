@@ -7,6 +7,7 @@
 use crate::StatementError;
 use crate::binder::Binder;
 use crate::definition::{index_definition, table_definition};
+use crate::nesting::with_stack;
 use crate::routine::{Routine, compile_block};
 use crate::source::Source;
 use crate::types::made_name;
@@ -100,17 +101,18 @@ impl Schema {
     /// # Errors
     /// A syntax error.
     pub fn split(script: &str) -> Result<Vec<(String, u32, u32)>, StatementError> {
-        let source = Source::parse(script)?;
-        Ok(source
-            .file
-            .stmts()
-            .filter(|statement| !matches!(statement, ast::Stmt::EmptyStmt(_)))
-            .map(|statement| {
-                let node = statement.syntax();
-                let (line, column) = source.position(node.text_range().start().into());
-                (source.text_of(node).to_owned(), line, column)
-            })
-            .collect())
+        with_stack(script, || {
+            let source = Source::parse(script)?;
+            let statements = source.file.stmts();
+            let statements = statements.filter(|statement| !matches!(statement, ast::Stmt::EmptyStmt(_)));
+            Ok(statements
+                .map(|statement| {
+                    let node = statement.syntax();
+                    let (line, column) = source.position(node.text_range().start().into());
+                    (source.text_of(node).to_owned(), line, column)
+                })
+                .collect())
+        })
     }
 
     /// Applies one statement.
@@ -118,6 +120,10 @@ impl Schema {
     /// # Errors
     /// Anything wrong with it, with line and column in its text.
     pub fn apply(&self, statement: &str) -> Result<(Self, Effect), StatementError> {
+        with_stack(statement, || self.apply_parsed(statement))
+    }
+
+    fn apply_parsed(&self, statement: &str) -> Result<(Self, Effect), StatementError> {
         let source = Source::parse(statement)?;
         let mut statements =
             source.file.stmts().filter(|statement| !matches!(statement, ast::Stmt::EmptyStmt(_)));

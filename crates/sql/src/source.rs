@@ -4,6 +4,7 @@
 //! statement before the SQL grammar sees it: its bytes are overwritten with blanks, so positions stay true.
 
 use crate::StatementError;
+use crate::nesting::{check_text, check_tree};
 use procedure::SqlError;
 use squawk_lexer::{Token, TokenKind};
 use squawk_syntax::ast::{self, AstNode};
@@ -54,7 +55,13 @@ impl Word<'_> {
 impl Source {
     /// Parses a text of SQL statements.
     pub(crate) fn parse(text: &str) -> Result<Self, StatementError> {
+        let at = |(offset, error): (usize, SqlError)| {
+            let source = Self { text: text.into(), file: SourceFile::parse("").tree(), into: HashMap::new() };
+            source.error_at(offset, error)
+        };
+        check_text(text).map_err(at)?;
         let original = SourceFile::parse(text);
+        check_tree(&original.syntax_node()).map_err(at)?;
         let mut blanked = text.to_owned();
         let mut into = HashMap::new();
         for literal in original.syntax_node().descendants().filter_map(ast::Literal::cast) {
@@ -62,9 +69,12 @@ impl Source {
             let Some(tag) = token.text()[1..].find('$').map(|at| at + 2) else { continue };
             let start = usize::from(token.text_range().start()) + tag;
             let end = (usize::from(token.text_range().end()) - tag).max(start);
+            if literal.syntax().ancestors().any(|node| is_routine(&node)) {
+                check_text(&text[start..end]).map_err(|(offset, error)| at((start + offset, error)))?;
+            }
             lift_into(&text[start..end], start, &mut into, &mut blanked);
         }
-        let parse = SourceFile::parse(&blanked);
+        let parse = if into.is_empty() { original } else { SourceFile::parse(&blanked) };
         let source = Self { text: text.into(), file: parse.tree(), into };
         if let Some(error) = parse.errors().first() {
             let error_at = usize::from(error.range().start());
@@ -97,6 +107,10 @@ impl Source {
     pub(crate) fn targets_at(&self, offset: usize) -> Option<&Into> {
         self.into.get(&offset)
     }
+}
+
+fn is_routine(node: &SyntaxNode) -> bool {
+    ast::CreateProcedure::can_cast(node.kind()) || ast::CreateFunction::can_cast(node.kind())
 }
 
 /// Finds the INTO clauses of a PL/pgSQL body that lies at `base` and blanks them.

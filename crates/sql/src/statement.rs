@@ -335,10 +335,10 @@ impl Binder<'_> {
         let whens: Vec<_> = case.whens().collect();
         for when in whens.iter().rev() {
             let conditions = self.part(when.cond(), when.syntax())?;
-            let mut any: Option<Expression> = None;
+            let mut any = Vec::new();
             for candidate in conditions.target_list().into_iter().flat_map(|list| list.targets()) {
                 let candidate = self.part(candidate.expr(), when.syntax())?;
-                let condition = match &subject {
+                any.push(match &subject {
                     None => self.bind_condition(&candidate)?,
                     Some(subject) => {
                         let value = self.bind(&candidate)?;
@@ -346,13 +346,9 @@ impl Binder<'_> {
                             self.comparable(subject.clone(), value, candidate.syntax())?;
                         Expression::Compare { operator: CompareOperator::Equal, class, operands }
                     }
-                };
-                any = Some(match any {
-                    None => condition,
-                    Some(others) => Expression::Or(Box::new([others, condition])),
                 });
             }
-            let condition = any.unwrap_or(Expression::boolean(false));
+            let condition = Expression::any(any);
             let then = self.bind_inner(when.body(), when.syntax())?;
             otherwise = vec![Statement::If { condition, then, otherwise }];
         }

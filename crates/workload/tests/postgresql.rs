@@ -37,7 +37,7 @@ fn copy_text(tables: &Recovered, name: &str) -> String {
     while cursor.read_leaf(store.index_at(0)).is_some() {
         while let Some(address) = cursor.next_buffered() {
             let order = CommitOrder((1 << CommitOrder::BITS) - 1);
-            let values = TableStore::record(address).read_at(order, |row| {
+            let (_, values) = TableStore::record(address).read_at(order, |row| {
                 arena.clear();
                 let column = |(slot, column): (_, &reprise::rooms::catalog::Column)| {
                     value_from_datum(row.column(slot, &mut arena), column.ty.into(), &arena)

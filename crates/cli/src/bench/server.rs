@@ -230,7 +230,7 @@ fn client(
             match error.code().map(postgres::error::SqlState::code) {
                 Some("40001" | "40P01") => own.conflicts += 1,
                 // A call that raises has done what the workload wants of it.
-                Some("P0001") => {
+                Some(code) if code.starts_with("P0") => {
                     own.aborted += 1;
                     break;
                 }

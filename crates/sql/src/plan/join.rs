@@ -57,7 +57,8 @@ struct Way {
 }
 
 fn all(conditions: impl IntoIterator<Item = Expression>) -> Option<Expression> {
-    conditions.into_iter().reduce(|a, b| Expression::And(Box::new([a, b])))
+    let conditions: Vec<_> = conditions.into_iter().collect();
+    (!conditions.is_empty()).then(|| Expression::all(conditions))
 }
 
 fn filter(plan: Plan, condition: Option<Expression>) -> Plan {

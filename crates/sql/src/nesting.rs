@@ -1,0 +1,132 @@
+//! Texts that nest deeply: parsing and binding follow the text's structure by recursion, so they get the stack that the text may
+//! need, and what would need more than that when it runs is refused.
+//!
+//! Invariant: whatever the text, the stack does not overflow, neither here nor where the result runs on a thread with 2 MiB.
+//! Held by: `deep_texts_are_refused_and_long_ones_are_not` (tests/nesting.rs).
+
+use procedure::SqlError;
+use squawk_lexer::TokenKind;
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+
+/// Levels of a text, at most.
+const MOST_LEVELS: usize = 1000;
+/// Bytes of stack that a byte of text may need.
+const STACK_PER_BYTE: usize = 4 << 10;
+const LEAST_STACK: usize = 512 << 10;
+const MOST_STACK: usize = 1 << 30;
+
+/// Parses or binds a text with the stack that it may need.
+pub(crate) fn with_stack<R>(text: &str, act: impl FnOnce() -> R) -> R {
+    let needed = text.len().saturating_mul(STACK_PER_BYTE).clamp(LEAST_STACK, MOST_STACK);
+    stacker::maybe_grow(needed, needed + LEAST_STACK, act)
+}
+
+fn too_deep() -> SqlError {
+    let hint = format!("At most {MOST_LEVELS} levels are supported: split the statement.");
+    SqlError::new("54001", "the statement is nested too deeply").with_hint(hint)
+}
+
+/// Refuses what the parser had better not see: brackets, operators that stand before their operands, casts of casts and joins of
+/// joins that come to too many levels. It recurses for the first two, and takes the square of the time for the others.
+///
+/// # Errors
+/// The byte offset of the level that is one too many.
+pub(crate) fn check_text(text: &str) -> Result<(), (usize, SqlError)> {
+    let (mut brackets, mut prefixes, mut colons, mut offset) = (0usize, 0usize, 0usize, 0);
+    // Joins, and queries: each may be a level of the plan.
+    let (mut joins, mut queries) = (0usize, 0usize);
+    for token in squawk_lexer::tokenize(text) {
+        let range = offset..offset + token.len as usize;
+        offset = range.end;
+        match token.kind {
+            TokenKind::Whitespace | TokenKind::LineComment | TokenKind::BlockComment { .. } => continue,
+            TokenKind::OpenParen | TokenKind::OpenBracket => brackets += 1,
+            TokenKind::CloseParen | TokenKind::CloseBracket => brackets = brackets.saturating_sub(1),
+            TokenKind::Colon => colons += 1,
+            TokenKind::Semi => (colons, joins, queries) = (0, 0, 0),
+            TokenKind::Ident => {
+                joins += usize::from(text[range.clone()].eq_ignore_ascii_case("join"));
+                queries += usize::from(text[range.clone()].eq_ignore_ascii_case("select"));
+            }
+            TokenKind::Literal { .. } | TokenKind::QuotedIdent { .. } | TokenKind::Dot => {}
+            _ => colons = 0,
+        }
+        // An operand ends a row of such operators; a keyword that is none does not.
+        let is_operand = match token.kind {
+            TokenKind::Ident => {
+                !["not", "case", "when", "select", "if", "then", "begin", "loop", "else", "true"]
+                    .iter()
+                    .any(|word| text[range.clone()].eq_ignore_ascii_case(word))
+            }
+            TokenKind::Literal { .. } | TokenKind::QuotedIdent { .. } | TokenKind::CloseParen => true,
+            _ => false,
+        };
+        prefixes = if is_operand { 0 } else { prefixes + 1 };
+        let is_too_deep = brackets > MOST_LEVELS
+            || prefixes > 4 * MOST_LEVELS
+            || colons > 2 * MOST_LEVELS
+            || joins > MOST_LEVELS
+            || queries > MOST_LEVELS;
+        if is_too_deep {
+            return Err((range.start, too_deep()));
+        }
+    }
+    Ok(())
+}
+
+/// How many levels a node is to what is below it: each ELSIF and WHEN is one below the last, and a chain of ANDs or of ORs is one,
+/// however long it is.
+fn levels(node: &SyntaxNode) -> usize {
+    if let Some(branch) = ast::PlpgsqlIfStmt::cast(node.clone()) {
+        return 1 + branch.elsifs().count();
+    }
+    if let Some(case) = ast::PlpgsqlCaseStmt::cast(node.clone()) {
+        return 1 + case.syntax().children().count();
+    }
+    usize::from(!continues_chain(node))
+}
+
+fn continues_chain(node: &SyntaxNode) -> bool {
+    let operator = |node: SyntaxNode| ast::BinExpr::cast(node).and_then(|own| own.op());
+    let Some(own) = operator(node.clone()) else { return false };
+    let above = node.parent().and_then(operator);
+    match own {
+        ast::BinOp::And(_) => matches!(above, Some(ast::BinOp::And(_))),
+        ast::BinOp::Or(_) => matches!(above, Some(ast::BinOp::Or(_))),
+        _ => false,
+    }
+}
+
+/// Refuses trees whose branches are too long.
+///
+/// # Errors
+/// The byte offset of the level that is one too many.
+pub(crate) fn check_tree(root: &SyntaxNode) -> Result<(), (usize, SqlError)> {
+    if usize::from(root.text_range().len()) <= MOST_LEVELS {
+        return Ok(());
+    }
+    let (mut node, mut depth) = (root.clone(), 0usize);
+    loop {
+        depth += levels(&node);
+        if depth > MOST_LEVELS {
+            return Err((node.text_range().start().into(), too_deep()));
+        }
+        if let Some(child) = node.first_child() {
+            node = child;
+            continue;
+        }
+        // To the next node that is not below this one.
+        loop {
+            depth -= levels(&node);
+            if let Some(sibling) = node.next_sibling() {
+                node = sibling;
+                break;
+            }
+            match node.parent() {
+                Some(parent) => node = parent,
+                None => return Ok(()),
+            }
+        }
+    }
+}
