@@ -65,7 +65,7 @@ fn long_queries_see_one_moment_and_fail_nobody() {
                     }
                 });
             }
-            let whole = vec![Value::Int(ROWS), Value::Int(10 * ROWS)];
+            let whole = [Value::Int(ROWS), Value::Int(10 * ROWS)];
             let mut session = db.session().unwrap();
             for round in 0..60 {
                 let query = [

@@ -195,20 +195,19 @@ mod tests {
         let record = Record::create(&[0], &mut worker).unwrap();
         let mut open: Vec<(Snapshot, Option<u64>)> = Vec::new();
         let mut bounds = Vec::new();
-        let mut now = None;
         for n in 1..2_000u64 {
             record.try_lock().unwrap();
             if let Some(newest) = snapshots.newest() {
                 record.keep_older(newest, &mut worker);
             }
             let order = epochs.draw();
-            if n.is_multiple_of(5) {
-                record.unlock(RecordState::absent(order));
-                now = None;
-            } else {
-                record.write_image(&[n], &mut worker);
-                record.unlock(RecordState::present(order));
-                now = Some(n);
+            let now = (!n.is_multiple_of(5)).then_some(n);
+            match now {
+                None => record.unlock(RecordState::absent(order)),
+                Some(n) => {
+                    record.write_image(&[n], &mut worker);
+                    record.unlock(RecordState::present(order));
+                }
             }
             match n % 7 {
                 0 | 3 => open.push((snapshots.open(&epochs), now)),
