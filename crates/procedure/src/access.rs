@@ -1,6 +1,6 @@
 //! What the executor needs of the state it runs on. Implemented at run time by `transaction`, in replay by `recovery`.
 
-use crate::Failure;
+use crate::{Failure, SqlError};
 use catalog::{Arena, ColumnSlot, Datum, Table};
 
 /// Keys from `lower` on and below `upper` of one of a table's indexes.
@@ -104,6 +104,15 @@ pub trait DataAccess {
 
     /// Ends the part that was begun last: it stays.
     fn end_part(&mut self);
+
+    /// Ends the transaction, as if its statements so far had been all, and begins another one.
+    ///
+    /// # Errors
+    /// It can't end here; it lost a race.
+    fn end_transaction(&mut self, commit: bool) -> Result<(), Failure> {
+        let _ = commit;
+        Err(SqlError::new("2D000", "invalid transaction termination").into())
+    }
 
     /// Rows are about to wait for their client: shared memory is let go until `resume`, where that is possible.
     ///

@@ -130,6 +130,9 @@ fn collect_set(statements: &[Statement], operations: &[Operation], set: &mut Has
                     collect_set(&handler.body, operations, set);
                 }
             }
+            Statement::Opaque(opaque) => opaque.visit_targets(&mut |register| {
+                set.insert(register);
+            }),
             Statement::Exit(_)
             | Statement::Continue(_)
             | Statement::Raise(_)

@@ -60,9 +60,9 @@ impl<'a> From<&'a Procedure> for Code<'a> {
     }
 }
 
-struct Execution<'a, D, T> {
-    code: Code<'a>,
-    data: &'a mut D,
+pub(crate) struct Execution<'a, D, T> {
+    pub(crate) code: Code<'a>,
+    pub(crate) data: &'a mut D,
     tapes: &'a mut T,
 }
 
@@ -199,6 +199,10 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
                 Ended::Exit(exited) if exited == *label => Ok(Ended::Here),
                 ended => Ok(ended),
             },
+            Statement::Opaque(opaque) => {
+                self.run_opaque(opaque, machine)?;
+                Ok(Ended::Here)
+            }
             Statement::Guarded(guarded) => self.run_guarded(guarded, machine),
             Statement::RaiseAgain => match machine.handled.last() {
                 Some(error) => Err(error.clone().into()),
@@ -593,13 +597,37 @@ pub(crate) fn call<D: DataAccess>(
     machine: &mut Machine,
     data: &mut D,
 ) -> Result<(), Failure> {
-    if machine.depth >= MAX_DEPTH {
-        return Err(SqlError::new("54001", "stack depth limit exceeded").into());
-    }
     let first = machine.rows.len();
     for argument in arguments {
         let value = argument.evaluate(machine)?;
         machine.rows.push(value);
+    }
+    call_upon(procedure, first, outputs, machine, data)
+}
+
+/// The same with values.
+pub(crate) fn call_with<D: DataAccess>(
+    procedure: &Procedure,
+    arguments: &[Datum],
+    outputs: &[(Register, Cast)],
+    machine: &mut Machine,
+    data: &mut D,
+) -> Result<(), Failure> {
+    let first = machine.rows.len();
+    machine.rows.extend_from_slice(arguments);
+    call_upon(procedure, first, outputs, machine, data)
+}
+
+/// The same with values that are the last of the machine's rows.
+fn call_upon<D: DataAccess>(
+    procedure: &Procedure,
+    first: usize,
+    outputs: &[(Register, Cast)],
+    machine: &mut Machine,
+    data: &mut D,
+) -> Result<(), Failure> {
+    if machine.depth >= MAX_DEPTH {
+        return Err(SqlError::new("54001", "stack depth limit exceeded").into());
     }
     let caller = machine.enter(procedure.registers.len());
     for (place, (register, _)) in procedure.inputs().enumerate() {
@@ -620,7 +648,7 @@ pub(crate) fn call<D: DataAccess>(
 }
 
 /// What INTO STRICT says.
-fn not_one_row(count: usize) -> SqlError {
+pub(crate) fn not_one_row(count: usize) -> SqlError {
     match count {
         0 => SqlError::new("P0002", "query returned no rows"),
         _ => SqlError::new("P0003", "query returned more than one row")

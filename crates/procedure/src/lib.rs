@@ -16,6 +16,7 @@ mod expression;
 mod foreign_keys;
 mod functions;
 mod machine;
+mod opaque;
 mod operation;
 mod program;
 pub mod query;
@@ -34,6 +35,7 @@ pub use expression::{
 pub use foreign_keys::{ForeignKeys, Reference};
 pub use functions::Function;
 pub use machine::{CurrentNumbers, Machine, RowSink, Sequences};
+pub use opaque::{Compiler, Cursor, Destination, Movement, Opaque};
 pub use operation::{
     Access, Aggregate, AggregateFunction, Bound, Check, Choice, Operation, OperationId, OperationKind, Path,
     QueryOperation, Select, SortKey,

@@ -1,7 +1,8 @@
 //! The registers and scratch memory of an execution: kept from call to call, so that a warm call allocates nothing.
 
-use crate::query::Slots;
-use crate::{Register, SqlError};
+use crate::opaque::{Compiler, OpenCursor};
+use crate::query::{Buffer, Slots};
+use crate::{Failure, Register, SqlError};
 use catalog::{Arena, Datum, TableId};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -43,7 +44,12 @@ pub struct Machine {
     pub(crate) handled: Vec<SqlError>,
     /// Rows that the last operation came to.
     pub(crate) row_count: i64,
-    pub(crate) sequences: Option<Handle>,
+    pub(crate) sequences: Option<Handle<dyn Sequences>>,
+    pub(crate) compiler: Option<Handle<dyn Compiler>>,
+    /// Rows that the functions in progress return, innermost last.
+    pub(crate) returned: Vec<Buffer>,
+    /// Cursors that were opened; a variable knows its own by its place.
+    pub(crate) cursors: Vec<Option<OpenCursor>>,
     /// The numbers that a client has been given last, by sequence, and the sequence that was last.
     pub current_numbers: CurrentNumbers,
 }
@@ -57,6 +63,7 @@ pub(crate) struct Place {
     depth: usize,
     slots: (usize, usize),
     handled: usize,
+    returned: usize,
 }
 
 /// The numbers that a client has been given last.
@@ -66,12 +73,24 @@ pub struct CurrentNumbers {
     last: Option<TableId>,
 }
 
-/// Where numbers of sequences come from.
-pub(crate) struct Handle(Arc<dyn Sequences>);
+/// What somebody else does for an execution.
+pub(crate) struct Handle<T: ?Sized>(pub(crate) Arc<T>);
 
-impl std::fmt::Debug for Handle {
+impl<T: ?Sized> std::fmt::Debug for Handle<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Sequences")
+        f.write_str("Handle")
+    }
+}
+
+/// Where a function's rows go.
+pub(crate) struct Returned<'m> {
+    rows: &'m mut Buffer,
+    arena: &'m Arena,
+}
+
+impl Returned<'_> {
+    pub(crate) fn push(self, row: impl IntoIterator<Item = Datum>) -> Result<(), Failure> {
+        Ok(self.rows.push(row, self.arena)?)
     }
 }
 
@@ -157,6 +176,8 @@ impl Machine {
         self.slots.clear();
         self.notices.clear();
         self.handled.clear();
+        self.returned.clear();
+        self.cursors.clear();
         self.affected = 0;
         self.depth = 0;
         if let Some(output) = &mut self.output {
@@ -227,6 +248,24 @@ impl Machine {
         Ok(Datum::Int(number))
     }
 
+    /// Where the rows go that the function in progress returns.
+    pub(crate) fn returned_rows(&mut self) -> Result<Returned<'_>, Failure> {
+        let Self { returned, arena, .. } = self;
+        let none =
+            || SqlError::new("0A000", "set-valued function called in context that cannot accept a set");
+        let rows = returned.last_mut().ok_or_else(none)?;
+        Ok(Returned { rows, arena })
+    }
+
+    /// The function in progress returns rows.
+    pub(crate) fn return_rows(&mut self, rows: &Buffer) -> Result<(), Failure> {
+        let none =
+            || SqlError::new("0A000", "set-valued function called in context that cannot accept a set");
+        let own = self.returned.last_mut().ok_or_else(none)?;
+        (0..rows.len()).try_for_each(|place| own.push(rows.row(place).iter().copied(), &rows.arena))?;
+        Ok(())
+    }
+
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancelled.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
@@ -241,6 +280,7 @@ impl Machine {
             depth: self.depth,
             slots: self.slots.place(),
             handled: self.handled.len(),
+            returned: self.returned.len(),
         }
     }
 
@@ -252,6 +292,7 @@ impl Machine {
         self.depth = place.depth;
         self.slots.come_back_to(place.slots);
         self.handled.truncate(place.handled);
+        self.returned.truncate(place.returned);
     }
 
     /// Begins a piece of a call, with so many registers, all of them NULL.

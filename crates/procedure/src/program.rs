@@ -1,7 +1,7 @@
 //! Procedures and the statements they are made of.
 
 use crate::query::{Explained, OutputColumn, Plan};
-use crate::{Access, Expression, Operation, OperationId, OperationKind, Path, Register, Severity};
+use crate::{Access, Expression, Opaque, Operation, OperationId, OperationKind, Path, Register, Severity};
 use catalog::{ProcedureId, Table, Type, Value};
 use std::sync::Arc;
 
@@ -54,6 +54,8 @@ pub struct Procedure {
     pub parameters: Vec<Parameter>,
     /// The register and type of a function's result.
     pub result: Option<(Register, Type)>,
+    /// The columns of the rows that a function returns, where it returns rows.
+    pub rows: Option<Vec<(String, Type)>>,
     /// The types of its registers.
     pub registers: Vec<Type>,
     /// What it does.
@@ -70,6 +72,8 @@ pub struct Procedure {
     pub read_only: bool,
     /// Whether it, or what it calls, does what the analysis does not know: its calls are logged by value.
     pub by_value: bool,
+    /// Whether it, or what it calls, ends the transaction that it runs in.
+    pub ends_transactions: bool,
     /// For each operation, the registers whose values are recorded with a call each time it runs; of most, none.
     pub witnesses: Vec<Vec<Register>>,
     /// The statement that made it.
@@ -115,7 +119,7 @@ impl Procedure {
                     references.iter().for_each(|reference| visit(&reference.parent));
                 }
                 OperationKind::Query(own) => own.query.plan.walk(&mut |node| {
-                    if let Plan::Call { procedure, .. } = node {
+                    if let Plan::Call { procedure, .. } | Plan::Rows { procedure, .. } = node {
                         procedure.for_each_table(visit);
                     }
                     if let Some((table, keys)) = node.foreign_keys() {
@@ -135,7 +139,7 @@ impl Procedure {
             Plan::Scan { access, .. } => is_point(access),
             Plan::Values { rows, .. } => rows.len() <= 100,
             Plan::Call { procedure, .. } => procedure.looks_short(),
-            Plan::Function { .. } | Plan::Named { .. } => false,
+            Plan::Function { .. } | Plan::Named { .. } | Plan::Rows { .. } => false,
             _ => true,
         };
         let is_short = |operation: &Operation| match &operation.kind {
@@ -224,7 +228,11 @@ impl Statement {
             Self::Block { body, .. } => Self::are_short(body),
             Self::Call { procedure, .. } => procedure.looks_short(),
             Self::Guarded(own) => Self::are_short(&own.body),
-            Self::ForRange { .. } | Self::ForEach { .. } | Self::ForRows { .. } | Self::While { .. } => false,
+            Self::ForRange { .. }
+            | Self::ForEach { .. }
+            | Self::ForRows { .. }
+            | Self::While { .. }
+            | Self::Opaque(_) => false,
             _ => true,
         })
     }
@@ -324,6 +332,8 @@ pub enum Statement {
     Guarded(Box<Guarded>),
     /// RAISE of the error that is being handled.
     RaiseAgain,
+    /// What the analysis does not look into; of a procedure that is logged by value.
+    Opaque(Box<Opaque>),
     /// WHILE; LOOP has the condition TRUE.
     While {
         /// Names the loop.

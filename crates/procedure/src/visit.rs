@@ -172,6 +172,7 @@ impl Statement {
             | Self::Block { .. }
             | Self::Guarded(_)
             | Self::RaiseAgain
+            | Self::Opaque(_)
             | Self::Exit(_)
             | Self::Continue(_)
             | Self::Execute(_)

@@ -2,6 +2,8 @@
 
 mod staged;
 mod statements;
+mod steps;
+mod texts;
 
 pub(crate) use statements::NAMELESS;
 use statements::serialization_failure;
@@ -181,6 +183,7 @@ impl Session {
         let occ = Occ::new(version.tables.clone(), worker);
         let mut machine = Machine::default();
         machine.count_by(Arc::new(Source::new(Arc::clone(&inner), version.tables.clone())));
+        machine.compile_by(Some(Arc::new(texts::Texts::new(&version))));
         Ok(Self {
             known: Known::new(&version),
             inner,
@@ -364,6 +367,7 @@ impl Session {
     }
 
     fn enter_version(&mut self, version: Arc<Version>) {
+        self.machine.compile_by(Some(Arc::new(texts::Texts::new(&version))));
         self.version = version;
         self.known = Known::new(&self.version);
         self.occ.set_tables(self.version.tables.clone());
@@ -479,6 +483,9 @@ impl Session {
         seed: u64,
         bind: impl Fn(&mut Self, &Procedure) -> Result<(), Error>,
     ) -> Result<Option<Commit>, Error> {
+        if procedure.ends_transactions {
+            return self.run_in_steps(Call { procedure, timestamp_us, seed }, bind);
+        }
         let mut attempts = 0u32;
         loop {
             self.machine.reset(timestamp_us, seed);

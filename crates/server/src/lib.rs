@@ -15,6 +15,7 @@ mod startup;
 mod tls;
 mod wire;
 
+pub use link::Decoder;
 pub use password::{Users, UsersError};
 pub use tls::Tls;
 

@@ -10,6 +10,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 
 /// Bytes that are read at a time, at least.
 const READ: usize = 16 << 10;
+/// Bytes of the largest startup message.
+const LARGEST_STARTUP: usize = 10_000;
 /// Rows of a statement that runs are kept up to this many bytes; then they are on their way, and it can't be tried again.
 const HIGH: usize = 1 << 20;
 
@@ -20,13 +22,24 @@ pub(crate) struct Output {
     socket: Arc<tokio::sync::Mutex<WriteHalf<MaybeTls>>>,
 }
 
-/// Both ways.
-pub(crate) struct Link {
-    socket: ReadHalf<MaybeTls>,
+/// Cuts what a client sends into messages. Nothing is kept for a message but what was sent of it.
+pub struct Decoder {
     input: BytesMut,
     context: DecodeContext,
     /// The largest message that is read.
     largest: usize,
+}
+
+impl std::fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Decoder").field("largest", &self.largest).finish_non_exhaustive()
+    }
+}
+
+/// Both ways.
+pub(crate) struct Link {
+    socket: ReadHalf<MaybeTls>,
+    decoder: Decoder,
     pub(crate) output: Output,
 }
 
@@ -83,20 +96,53 @@ impl Link {
     pub(crate) fn new(socket: MaybeTls, input: BytesMut) -> Self {
         let (reader, writer) = tokio::io::split(socket);
         let socket = Arc::new(tokio::sync::Mutex::new(writer));
-        let mut context = DecodeContext::new(ProtocolVersion::PROTOCOL3_0);
-        context.awaiting_frontend_ssl = false;
         let output = Output { bytes: Arc::default(), socket };
-        Self { socket: reader, input, context, largest: 10_000, output }
+        Self { socket: reader, decoder: Decoder::of(input), output }
     }
 
     /// The startup message has come: others follow, of at most so many bytes.
     pub(crate) fn started(&mut self, largest: usize) {
+        self.decoder.started(largest);
+    }
+
+    /// The next message; `None` when the client has gone. What was to be sent is sent before this waits.
+    pub(crate) async fn next(&mut self) -> io::Result<Option<PgWireFrontendMessage>> {
+        loop {
+            if let Some(message) = self.decoder.next_message()? {
+                return Ok(Some(message));
+            }
+            self.output.flush().await?;
+            self.decoder.input.reserve(READ);
+            if self.socket.read_buf(&mut self.decoder.input).await? == 0 {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+impl Decoder {
+    /// A decoder of what was sent, from the startup message on.
+    pub fn new(input: &[u8]) -> Self {
+        Self::of(input.into())
+    }
+
+    fn of(input: BytesMut) -> Self {
+        let mut context = DecodeContext::new(ProtocolVersion::PROTOCOL3_0);
+        context.awaiting_frontend_ssl = false;
+        Self { input, context, largest: LARGEST_STARTUP }
+    }
+
+    /// The startup message has come: others follow, of at most so many bytes.
+    pub fn started(&mut self, largest: usize) {
         self.context.awaiting_frontend_startup = false;
         self.largest = largest;
     }
 
-    /// A message that has been read, whole.
-    fn decoded(&mut self) -> io::Result<Option<PgWireFrontendMessage>> {
+    /// The next message, once it is there, whole.
+    ///
+    /// # Errors
+    /// It is no message, or longer than is allowed.
+    pub fn next_message(&mut self) -> io::Result<Option<PgWireFrontendMessage>> {
         let tag = usize::from(!self.context.awaiting_frontend_startup);
         let Some(length) = self.input.get(tag..tag + 4) else { return Ok(None) };
         let length = u32::from_be_bytes(length.try_into().expect("four bytes")) as usize;
@@ -110,19 +156,5 @@ impl Link {
         let mut own = self.input.split_to(tag + length);
         let message = PgWireFrontendMessage::decode(&mut own, &self.context).map_err(malformed)?;
         message.map(Some).ok_or_else(|| malformed("a message that makes no sense"))
-    }
-
-    /// The next message; `None` when the client has gone. What was to be sent is sent before this waits.
-    pub(crate) async fn next(&mut self) -> io::Result<Option<PgWireFrontendMessage>> {
-        loop {
-            if let Some(message) = self.decoded()? {
-                return Ok(Some(message));
-            }
-            self.output.flush().await?;
-            self.input.reserve(READ);
-            if self.socket.read_buf(&mut self.input).await? == 0 {
-                return Ok(None);
-            }
-        }
     }
 }

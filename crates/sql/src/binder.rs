@@ -25,6 +25,21 @@ pub(crate) enum Name {
     Variable(Variable),
     /// A RECORD with the fields of the query that was last read into it; none before.
     Record(Option<Vec<(String, Variable)>>),
+    /// A variable with the columns of a table.
+    Row(Vec<(String, Variable)>),
+    /// A cursor.
+    Cursor(Box<CursorVariable>),
+}
+
+/// A cursor variable.
+#[derive(Clone, Debug)]
+pub(crate) struct CursorVariable {
+    pub(crate) cursor: procedure::Cursor,
+    /// What its query is declared with.
+    pub(crate) arguments: Vec<(String, Variable)>,
+    pub(crate) query: Option<squawk_syntax::ast::Stmt>,
+    /// The columns of the query that it was last opened with, as far as the text goes.
+    pub(crate) columns: Option<Vec<(String, Type)>>,
 }
 
 /// The table whose rows an expression may refer to.
@@ -96,6 +111,10 @@ pub(crate) struct Binder<'a> {
     pub(crate) found: Option<Register>,
     /// Where a function puts its result.
     pub(crate) result: Option<(Register, Type)>,
+    /// The columns of the rows that a function returns, where it returns rows.
+    pub(crate) returns: Option<Vec<(String, Type)>>,
+    /// The variables that RETURN NEXT takes a row from; none where it says the row itself.
+    pub(crate) returned: Vec<Register>,
     /// Function calls lifted out of the expressions of the statement in hand; `None` where that is not possible.
     pub(crate) lifted: Option<Vec<Statement>>,
     /// Aggregates of the SELECT in hand; `None` where they are not allowed.
@@ -109,6 +128,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) writes: bool,
     /// Whether there is something that the analysis does not know.
     pub(crate) by_value: bool,
+    /// Whether there is a COMMIT or ROLLBACK.
+    pub(crate) ends_transactions: bool,
     /// How many views the one in hand is inside of.
     pub(crate) views_within: usize,
 }
@@ -129,6 +150,8 @@ impl<'a> Binder<'a> {
             next_label: 0,
             found: None,
             result: None,
+            returns: None,
+            returned: Vec::new(),
             lifted: None,
             aggregates: None,
             parameters: RefCell::default(),
@@ -137,6 +160,7 @@ impl<'a> Binder<'a> {
             uses_seed: false,
             writes: false,
             by_value: false,
+            ends_transactions: false,
             views_within: 0,
         }
     }

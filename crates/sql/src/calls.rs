@@ -45,7 +45,14 @@ impl Binder<'_> {
             _ => return Err(self.unsupported(node, "this kind of call")),
         };
         let list = self.part(call.arg_list(), node)?;
-        let arguments: Vec<ast::Expr> = list.args().filter_map(|argument| argument.expr()).collect();
+        let names_some = list.args().any(|argument| argument.expr().is_none());
+        if names_some
+            && let Some(function) = self.schema.procedure(&name).filter(|own| own.result.is_some()).cloned()
+        {
+            let arguments = self.function_arguments(&function, Some(list), node)?;
+            return self.lift_call(&function, arguments, node);
+        }
+        let arguments = self.plain_arguments(Some(list))?;
         if is_aggregate(&name) {
             return self.bind_aggregate(&name, &arguments, call, node);
         }
@@ -68,7 +75,15 @@ impl Binder<'_> {
         match self.schema.procedure(&name) {
             Some(function) if function.result.is_some() => {
                 let function = Arc::clone(function);
-                self.lift_call(&function, bound, node)
+                let arguments = self.by_place(&function, bound, node)?;
+                self.lift_call(&function, arguments, node)
+            }
+            Some(function) if function.rows.is_some() => {
+                let error = SqlError::new(
+                    "0A000",
+                    format!("{name} returns rows: a call of it outside FROM is not supported"),
+                );
+                Err(self.error(node, error.with_hint(format!("Use SELECT … FROM {name}(…)."))))
             }
             _ => {
                 let message = format!("function {name} with {} arguments does not exist", arguments.len());
@@ -474,7 +489,7 @@ impl Binder<'_> {
     fn lift_call(
         &mut self,
         function: &Arc<Procedure>,
-        arguments: Vec<Typed>,
+        arguments: Vec<Option<Typed>>,
         node: &SyntaxNode,
     ) -> Result<Typed, StatementError> {
         if self.queries.applied.is_some() {
@@ -501,7 +516,7 @@ impl Binder<'_> {
     fn apply_call(
         &mut self,
         function: &Arc<Procedure>,
-        arguments: Vec<Typed>,
+        arguments: Vec<Option<Typed>>,
         node: &SyntaxNode,
     ) -> Result<Typed, StatementError> {
         let arguments = self.call_arguments(function, arguments, node)?;
@@ -522,37 +537,7 @@ impl Binder<'_> {
         self.uses_seed |= procedure.uses_seed;
         self.writes |= !procedure.read_only;
         self.by_value |= procedure.by_value;
-    }
-
-    /// Arguments for the parameters that take values, with defaults for those left out.
-    pub(crate) fn call_arguments(
-        &self,
-        procedure: &Procedure,
-        arguments: Vec<Typed>,
-        node: &SyntaxNode,
-    ) -> Result<Vec<Expression>, StatementError> {
-        let inputs: Vec<_> = procedure.inputs().map(|(_, parameter)| parameter).collect();
-        if arguments.len() > inputs.len() {
-            let message =
-                format!("{} takes {} arguments, not {}", procedure.name, inputs.len(), arguments.len());
-            return Err(self.error(node, SqlError::new("42883", message)));
-        }
-        let mut bound = Vec::new();
-        let mut arguments = arguments.into_iter();
-        for parameter in inputs {
-            let argument = match (arguments.next(), &parameter.default) {
-                (Some(argument), _) => argument,
-                (None, Some(catalog::Value::Null)) => Typed::Null,
-                (None, Some(default)) => Typed::Literal(default.to_string()),
-                (None, None) => {
-                    let message =
-                        format!("{} needs a value for parameter \"{}\"", procedure.name, parameter.name);
-                    return Err(self.error(node, SqlError::new("42883", message)));
-                }
-            };
-            bound.push(self.coerce(argument, parameter.ty, false, node)?);
-        }
-        Ok(bound)
+        self.ends_transactions |= procedure.ends_transactions;
     }
 
     /// CALL of a procedure.
@@ -568,12 +553,17 @@ impl Binder<'_> {
             let message = format!("procedure {name} does not exist");
             return Err(self.error(node, SqlError::new("42883", message)));
         };
-        let list: Vec<ast::Expr> =
-            call.arg_list().into_iter().flat_map(|list| list.args()).filter_map(|a| a.expr()).collect();
         // As in PostgreSQL, CALL names an argument for every parameter, a variable where a value comes back.
+        let all: Vec<_> = procedure.parameters.iter().collect();
+        let placed = self.placed_arguments(&procedure, &all, call.arg_list(), node)?;
         let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
-        for (place, parameter) in procedure.parameters.iter().enumerate() {
-            let Some(argument) = list.get(place) else { continue };
+        for (parameter, argument) in procedure.parameters.iter().zip(&placed) {
+            let Some(argument) = argument else {
+                if parameter.is_input() {
+                    inputs.push(None);
+                }
+                continue;
+            };
             let bound = self.bind(argument)?;
             if parameter.is_output() {
                 let variable = match &bound {
@@ -591,7 +581,7 @@ impl Binder<'_> {
                 outputs.push((register, cast));
             }
             if parameter.is_input() {
-                inputs.push(bound);
+                inputs.push(Some(bound));
             }
         }
         let arguments = self.call_arguments(&procedure, inputs, node)?;

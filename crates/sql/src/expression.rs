@@ -189,7 +189,10 @@ impl Binder<'_> {
             (None, Some(Name::Variable(variable))) => {
                 Ok(Typed::Known(Expression::Register(variable.register), variable.ty))
             }
-            (None, Some(Name::Record(_))) => Err(self.unsupported(node, "a whole record as a value")),
+            (None, Some(Name::Cursor(_))) => Err(self.unsupported(node, "a cursor as a value")),
+            (None, Some(Name::Record(_) | Name::Row(_))) => {
+                Err(self.unsupported(node, "a whole record as a value"))
+            }
             (None, None) if text == "found" && self.body.is_some() => {
                 let register = self.found();
                 Ok(boolean(Expression::Register(register)))
@@ -224,7 +227,7 @@ impl Binder<'_> {
             };
         }
         let variable = match self.name(&base) {
-            Some(Name::Record(Some(fields))) => {
+            Some(Name::Record(Some(fields)) | Name::Row(fields)) => {
                 fields.iter().find(|(field, _)| *field == name).map(|(_, variable)| *variable)
             }
             Some(Name::Record(None)) => {

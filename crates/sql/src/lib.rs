@@ -6,6 +6,7 @@
 //! Not here: what a definition does to the data (`reprise`), how IR runs (`procedure`).
 
 mod alter;
+mod arguments;
 mod binder;
 mod calls;
 mod conditions;
@@ -16,6 +17,7 @@ mod exception;
 mod expression;
 mod modify;
 mod nesting;
+mod opaque;
 mod operators;
 mod path;
 mod plan;

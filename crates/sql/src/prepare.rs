@@ -1,7 +1,7 @@
 //! Statements as a client sends them: what each is, and what it needs to run.
 
 use crate::StatementError;
-use crate::binder::{Binder, Typed};
+use crate::binder::Binder;
 use crate::copy::Copy;
 use crate::nesting::with_stack;
 use crate::routine::{Compiled, compile_block, compile_for_client, compile_statement, parameters_of};
@@ -298,17 +298,7 @@ impl Schema {
             let message = format!("procedure {name} does not exist");
             return Err(binder.error(node, SqlError::new("42883", message)));
         };
-        let list: Vec<ast::Expr> =
-            call.arg_list().into_iter().flat_map(|list| list.args()).filter_map(|own| own.expr()).collect();
-        let inputs = procedure.inputs().count();
-        // As in PostgreSQL, every parameter has an argument, and those of OUT parameters are not looked at.
-        let names_outputs = list.len() > inputs && list.len() == procedure.parameters.len();
-        let mut bound = Vec::new();
-        for (place, argument) in list.iter().enumerate() {
-            if !names_outputs || procedure.parameters[place].is_input() {
-                bound.push(binder.bind(argument)?);
-            }
-        }
+        let bound = binder.procedure_arguments(&procedure, call.arg_list(), node)?;
         let values = binder.call_arguments(&procedure, bound, node)?;
         Ok(Some(called(binder, procedure, values, None, node)?))
     }
@@ -338,11 +328,7 @@ impl Schema {
         }
         let mut binder = Binder::new(self, source);
         binder.declare_parameters(parameters_of(node), types);
-        let mut bound: Vec<Typed> = Vec::new();
-        for argument in call.arg_list().into_iter().flat_map(|list| list.args()) {
-            let argument = binder.part(argument.expr(), argument.syntax())?;
-            bound.push(binder.bind(&argument)?);
-        }
+        let bound = binder.function_arguments(&procedure, call.arg_list(), node)?;
         let values = binder.call_arguments(&procedure, bound, node)?;
         let alias = target.as_name().and_then(|name| name.name()).map(|name| name.text());
         let name = alias.unwrap_or_else(|| name.text());

@@ -6,6 +6,7 @@ use crate::modify::is_simple_write;
 use crate::nesting::check_tree;
 use crate::schema::Schema;
 use crate::source::Source;
+use crate::types::object_name;
 use catalog::{Datum, ProcedureId, ScalarType, Type, value_from_datum};
 use procedure::{Expression, Machine, Mode, Parameter, Procedure, Register, SqlError, Statement};
 use squawk_syntax::SyntaxNode;
@@ -82,7 +83,7 @@ impl Routine {
                 binder.declare(parameter.name.clone(), Name::Variable(variable));
             }
         }
-        let result = self.bind_result(&mut binder)?;
+        let result = self.bind_result(&mut binder, &parameters)?;
         binder.result = result;
         binder.body = Some(body);
         if let Some(error) = body.errors().first() {
@@ -105,18 +106,67 @@ impl Routine {
         ))
     }
 
-    fn bind_result(&self, binder: &mut Binder<'_>) -> Result<Option<(Register, Type)>, StatementError> {
+    /// SETOF: rows of one value, of a table's columns, or of the OUT parameters.
+    fn bind_rows(
+        &self,
+        binder: &mut Binder<'_>,
+        ty: &ast::FuncType,
+        parameters: &[Parameter],
+    ) -> Result<(), StatementError> {
+        let outputs = parameters.iter().enumerate().filter(|(_, parameter)| parameter.is_output());
+        let outputs: Vec<_> = outputs.map(|(place, own)| (Register(place as u32), own)).collect();
+        if !outputs.is_empty() {
+            binder.returned = outputs.iter().map(|(register, _)| *register).collect();
+            binder.returns = Some(outputs.into_iter().map(|(_, own)| (own.name.clone(), own.ty)).collect());
+            return Ok(());
+        }
+        let path = match ty {
+            ast::FuncType::Type(ast::Type::PathType(path)) => path.path_ref(),
+            _ => None,
+        };
+        let table = path.and_then(|path| binder.schema.catalog().table(&object_name(&path)).ok());
+        binder.returns = Some(match table {
+            Some(table) => {
+                table.visible().iter().map(|column| (column.name.clone(), column.ty.into())).collect()
+            }
+            None => vec![(self.name.clone(), binder.bind_function_type(ty)?)],
+        });
+        Ok(())
+    }
+
+    fn bind_result(
+        &self,
+        binder: &mut Binder<'_>,
+        parameters: &[Parameter],
+    ) -> Result<Option<(Register, Type)>, StatementError> {
         let Some(result) = &self.result else { return Ok(None) };
-        if result.return_table_arg_list().is_some() {
-            return Err(binder.unsupported(result.syntax(), "RETURNS TABLE"));
+        if let Some(list) = result.return_table_arg_list() {
+            let mut columns = Vec::new();
+            for column in list.args() {
+                let name = binder.part(column.name(), column.syntax())?;
+                let ty = binder.part(column.func_type(), column.syntax())?;
+                columns.push((ast::normalize_name_node(name.syntax()), binder.bind_function_type(&ty)?));
+            }
+            for (name, ty) in &columns {
+                let register = binder.new_register(*ty);
+                binder.returned.push(register);
+                let variable = Variable { register, ty: *ty, constant: false };
+                binder.declare(name.clone(), Name::Variable(variable));
+            }
+            binder.returns = Some(columns);
+            return Ok(None);
         }
         let ty = binder.part(result.func_type(), result.syntax())?;
         let text = ty.syntax().text().to_string().to_lowercase();
         if text == "void" || text == "record" {
             return Ok(None);
         }
-        if text.starts_with("setof") || text == "trigger" {
-            return Err(binder.unsupported(ty.syntax(), &format!("RETURNS {text}")));
+        if text == "trigger" {
+            return Err(binder.unsupported(ty.syntax(), "RETURNS trigger"));
+        }
+        if text.starts_with("setof") {
+            self.bind_rows(binder, &ty, parameters)?;
+            return Ok(None);
         }
         let ty = binder.bind_function_type(&ty)?;
         let has_out =
@@ -220,6 +270,7 @@ fn finish(
         name: parts.name.into(),
         parameters: parts.parameters,
         result: parts.result,
+        rows: binder.returns,
         registers: binder.registers,
         body,
         operations: binder.operations,
@@ -228,6 +279,7 @@ fn finish(
         uses_seed: binder.uses_seed,
         read_only: !binder.writes,
         by_value: binder.by_value,
+        ends_transactions: binder.ends_transactions,
         witnesses: Vec::new(),
         source: source.text_of(node).into(),
     };
@@ -329,11 +381,7 @@ pub(crate) fn compile_statement(
                 let message = format!("procedure {name} does not exist");
                 return Err(binder.error(node, SqlError::new("42883", message)));
             };
-            let mut arguments = Vec::new();
-            for argument in call.arg_list().into_iter().flat_map(|list| list.args()) {
-                let expression = binder.part(argument.expr(), argument.syntax())?;
-                arguments.push(binder.bind(&expression)?);
-            }
+            let arguments = binder.procedure_arguments(&procedure, call.arg_list(), node)?;
             let arguments = binder.call_arguments(&procedure, arguments, node)?;
             binder.note_call(&procedure);
             body.push(Statement::Call { procedure, arguments, outputs: Vec::new() });

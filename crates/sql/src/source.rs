@@ -67,8 +67,12 @@ impl Source {
         for literal in original.syntax_node().descendants().filter_map(ast::Literal::cast) {
             let Some(ast::LitKind::DollarQuotedString(token)) = literal.kind() else { continue };
             let Some(tag) = token.text()[1..].find('$').map(|at| at + 2) else { continue };
+            if token.text().len() < 2 * tag || !token.text().ends_with(&token.text()[..tag]) {
+                // It has no end: the parser says so.
+                continue;
+            }
             let start = usize::from(token.text_range().start()) + tag;
-            let end = (usize::from(token.text_range().end()) - tag).max(start);
+            let end = usize::from(token.text_range().end()) - tag;
             if literal.syntax().ancestors().any(|node| is_routine(&node)) {
                 check_text(&text[start..end]).map_err(|(offset, error)| at((start + offset, error)))?;
             }

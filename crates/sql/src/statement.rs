@@ -84,6 +84,18 @@ impl Binder<'_> {
                 self.bind_jump(Statement::Continue(label), again.when_clause(), node, out)?;
             }
             PlpgsqlStmt::PlpgsqlReturnStmt(end) => self.bind_return(end, out)?,
+            PlpgsqlStmt::PlpgsqlReturnNextStmt(next) => self.bind_return_next(next, out)?,
+            PlpgsqlStmt::PlpgsqlReturnQueryStmt(end) => self.bind_return_query(end, out)?,
+            PlpgsqlStmt::PlpgsqlReturnQueryExecuteStmt(end) => self.bind_return_text(end, out)?,
+            PlpgsqlStmt::PlpgsqlOpenStmt(open) => self.bind_open(open, out)?,
+            PlpgsqlStmt::PlpgsqlFetchStmt(fetch) => self.bind_fetch(fetch, out)?,
+            PlpgsqlStmt::PlpgsqlMoveStmt(step) => self.bind_move(step, out)?,
+            PlpgsqlStmt::PlpgsqlCloseStmt(close) => self.bind_close(close, out)?,
+            PlpgsqlStmt::PlpgsqlForCursorStmt(repeat) => self.bind_for_cursor(repeat, out)?,
+            PlpgsqlStmt::PlpgsqlForDynStmt(repeat) => self.bind_for_text(repeat, out)?,
+            PlpgsqlStmt::PlpgsqlDynExecuteStmt(execute) => self.bind_execute(execute, out)?,
+            PlpgsqlStmt::PlpgsqlCommitStmt(end) => self.bind_end(true, end.syntax(), out)?,
+            PlpgsqlStmt::PlpgsqlRollbackStmt(end) => self.bind_end(false, end.syntax(), out)?,
             PlpgsqlStmt::PlpgsqlGetDiagStmt(get) => self.bind_diagnostics(get, out)?,
             PlpgsqlStmt::PlpgsqlAssertStmt(assert) => self.bind_assert(assert, out)?,
             PlpgsqlStmt::PlpgsqlRaiseStmt(raise) if is_bare(raise) => {
@@ -163,8 +175,10 @@ impl Binder<'_> {
         declaration: &ast::PlpgsqlDecl,
         out: &mut Vec<Statement>,
     ) -> Result<(), StatementError> {
-        let ast::PlpgsqlDecl::PlpgsqlVarDecl(variable) = declaration else {
-            return Err(self.unsupported(declaration.syntax(), "this kind of declaration"));
+        let variable = match declaration {
+            ast::PlpgsqlDecl::PlpgsqlVarDecl(variable) => variable,
+            ast::PlpgsqlDecl::PlpgsqlAliasDecl(alias) => return self.declare_alias(alias),
+            ast::PlpgsqlDecl::PlpgsqlCursorDecl(cursor) => return self.declare_cursor(cursor, out),
         };
         let node = variable.syntax();
         let name = self.part(variable.name(), node)?;
@@ -179,10 +193,14 @@ impl Binder<'_> {
                 self.declare(name, Name::Record(None));
                 return Ok(());
             }
-            ast::PlpgsqlDeclType::FuncType(ty) => self.bind_function_type(&ty)?,
-            ast::PlpgsqlDeclType::PlpgsqlPercentRowtype(row) => {
-                return Err(self.unsupported(row.syntax(), "%ROWTYPE (use RECORD)"));
+            ast::PlpgsqlDeclType::FuncType(ty)
+                if ty.syntax().text().to_string().eq_ignore_ascii_case("refcursor") =>
+            {
+                self.declare_refcursor(name, out);
+                return Ok(());
             }
+            ast::PlpgsqlDeclType::FuncType(ty) => self.bind_function_type(&ty)?,
+            ast::PlpgsqlDeclType::PlpgsqlPercentRowtype(row) => return self.declare_row(name, &row, out),
         };
         let value = match variable.init() {
             Some(init) => {
@@ -217,7 +235,7 @@ impl Binder<'_> {
         let fail = |code: &str, message: String| self.source.error_at(offset, SqlError::new(code, message));
         let variable = match (self.name(name), field) {
             (Some(Name::Variable(variable)), None) => Some(*variable),
-            (Some(Name::Record(Some(fields))), Some(field)) => {
+            (Some(Name::Record(Some(fields)) | Name::Row(fields)), Some(field)) => {
                 fields.iter().find(|(own, _)| own == field).map(|(_, variable)| *variable)
             }
             (_, Some(field)) => self.labelled_variable(name, field),
@@ -356,7 +374,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    fn bind_loop(
+    pub(crate) fn bind_loop(
         &mut self,
         label: Option<ast::PlpgsqlLabel>,
         body: Option<ast::PlpgsqlBody>,
@@ -460,8 +478,11 @@ impl Binder<'_> {
         let first = variables.first().and_then(|variable| variable.name());
         let first = first.map(|name| ast::normalize_name_node(name.syntax())).unwrap_or_default();
         let is_record = variables.len() == 1 && matches!(self.name(&first), Some(Name::Record(_)));
+        let row = self.fields(&first).filter(|_| variables.len() == 1 && !is_record);
         let targets: Vec<(Register, Type)> = if is_record {
             self.record_targets(&first, &bound.items)?
+        } else if let Some(fields) = row {
+            fields.iter().map(|(_, own)| (own.register, own.ty)).collect()
         } else {
             let mut targets = Vec::new();
             for variable in &variables {
@@ -488,18 +509,12 @@ impl Binder<'_> {
         name: &str,
         items: &[(String, Typed, SyntaxNode)],
     ) -> Result<Vec<(Register, Type)>, StatementError> {
-        let (mut fields, mut targets) = (Vec::new(), Vec::new());
-        for (field, item, _) in items {
-            let ty = match item {
-                Typed::Known(_, ty) => *ty,
-                _ => ScalarType::Text.into(),
-            };
-            let register = self.new_register(ty);
-            fields.push((field.clone(), Variable { register, ty, constant: false }));
-            targets.push((register, ty));
-        }
-        self.redefine(name, Name::Record(Some(fields)));
-        Ok(targets)
+        let column = |(name, item, _): &(String, Typed, SyntaxNode)| match item {
+            Typed::Known(_, ty) => (name.clone(), *ty),
+            _ => (name.clone(), ScalarType::Text.into()),
+        };
+        let columns: Vec<_> = items.iter().map(column).collect();
+        Ok(self.record_with(name, &columns))
     }
 
     fn target(
@@ -553,6 +568,11 @@ impl Binder<'_> {
                 let value = self.bind_as(&value, ty)?;
                 out.push(Statement::Assign { target, value });
             }
+            (Some(_), None) if self.returns.is_some() => {
+                let error =
+                    SqlError::new("42804", "RETURN cannot have a parameter in function returning set");
+                return Err(self.error(node, error.with_hint("Use RETURN NEXT or RETURN QUERY.")));
+            }
             (Some(_), None) => return Err(self.syntax(node, "RETURN cannot have a parameter here")),
         }
         out.push(Statement::Return);
@@ -571,6 +591,11 @@ impl Binder<'_> {
         {
             return Ok(Some((self.record_targets(name, items)?, into.strict)));
         }
+        if let [(name, None, _)] = into.targets.as_slice()
+            && let Some(Name::Row(fields)) = self.name(name)
+        {
+            return Ok(Some((fields.iter().map(|(_, own)| (own.register, own.ty)).collect(), into.strict)));
+        }
         let mut targets = Vec::new();
         for (name, field, offset) in &into.targets {
             let variable = self.assignable_at(name, field.as_deref(), *offset)?;
@@ -580,7 +605,10 @@ impl Binder<'_> {
     }
 
     /// Binds a statement that writes as a query of what it returns.
-    fn bind_written_rows(&mut self, statement: &ast::Stmt) -> Result<Option<BoundSelect>, StatementError> {
+    pub(crate) fn bind_written_rows(
+        &mut self,
+        statement: &ast::Stmt,
+    ) -> Result<Option<BoundSelect>, StatementError> {
         let query = self.bind_query(|binder| match statement {
             ast::Stmt::Insert(insert) => binder.bind_insert_plan(insert),
             ast::Stmt::Update(update) => binder.bind_update_plan(update),

@@ -190,7 +190,7 @@ impl Slicer<'_> {
             Statement::Continue(label) => behind.kept.contains(label),
             Statement::Raise(_) => false,
             Statement::Call { .. } | Statement::Return => unreachable!("calls and returns are replaced"),
-            Statement::Guarded(_) | Statement::RaiseAgain => {
+            Statement::Guarded(_) | Statement::RaiseAgain | Statement::Opaque(_) => {
                 unreachable!("a procedure that handles errors is not analysed")
             }
         };

@@ -390,7 +390,7 @@ impl Webs<'_> {
                 Statement::Raise(raise) if raise.severity == crate::Severity::Exception => None,
                 Statement::Raise(_) => Some(now),
                 Statement::Call { .. } | Statement::Return => unreachable!("calls and returns are replaced"),
-                Statement::Guarded(_) | Statement::RaiseAgain => {
+                Statement::Guarded(_) | Statement::RaiseAgain | Statement::Opaque(_) => {
                     unreachable!("a procedure that handles errors is not analysed")
                 }
             };

@@ -68,6 +68,7 @@ fn describe(plan: &Plan) -> Option<String> {
         Plan::Compute { .. } => return None,
         Plan::Apply { subquery, .. } => question(subquery).into(),
         Plan::Call { procedure, .. } => format!("Call {}", procedure.name),
+        Plan::Rows { procedure, .. } => format!("Rows of {}", procedure.name),
         Plan::Loop { kind, .. } => format!("Nested loop{}", join(kind)),
         Plan::Hash { kind, .. } => format!("Hash join{}", join(kind)),
         Plan::Group { keys, .. } if keys.is_empty() => "Aggregate".into(),

@@ -280,6 +280,17 @@ pub enum Plan {
         /// Where the result goes.
         target: Register,
     },
+    /// The rows that a function of the schema returns.
+    Rows {
+        /// The function.
+        procedure: Arc<Procedure>,
+        /// A value for each of its parameters.
+        arguments: Vec<Expression>,
+        /// The registers of a row.
+        registers: Vec<Register>,
+        /// WITH ORDINALITY.
+        ordinality: Option<Register>,
+    },
     /// Each row of one node with those of another, which is run anew each time.
     Loop {
         /// The first.
@@ -409,6 +420,7 @@ impl Plan {
             | Self::Values { .. }
             | Self::Scan { .. }
             | Self::Function { .. }
+            | Self::Rows { .. }
             | Self::Named { .. } => Vec::new(),
             Self::Filter { input, .. }
             | Self::Compute { input, .. }
@@ -454,7 +466,9 @@ impl Plan {
             Self::Named { .. } | Self::Delete(_) => Vec::new(),
             Self::Values { rows, .. } => rows.iter().flatten().collect(),
             Self::Scan { access, .. } => of_access(access),
-            Self::Function { arguments, .. } | Self::Call { arguments, .. } => arguments.iter().collect(),
+            Self::Function { arguments, .. }
+            | Self::Call { arguments, .. }
+            | Self::Rows { arguments, .. } => arguments.iter().collect(),
             Self::Filter { condition, .. } => vec![condition],
             Self::Compute { values, .. } => values.iter().map(|(_, value)| value).collect(),
             Self::Apply { subquery, .. } => match &subquery.question {
@@ -512,7 +526,7 @@ impl Plan {
         let mut writes = false;
         self.walk(&mut |node| {
             writes |= node.own_table().is_some_and(|(_, writes)| writes);
-            writes |= matches!(node, Self::Call { procedure, .. } if !procedure.read_only);
+            writes |= matches!(node, Self::Call { procedure, .. } | Self::Rows { procedure, .. } if !procedure.read_only);
         });
         writes
     }

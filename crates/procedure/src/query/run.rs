@@ -82,6 +82,24 @@ pub(crate) fn run<D: DataAccess>(
                 sink(machine, data)
             })
         }
+        Plan::Rows { procedure, arguments, registers, ordinality } => {
+            machine.returned.push(Buffer::new(registers.len()));
+            call(procedure, arguments, &[], machine, data)?;
+            let rows = machine.returned.pop().unwrap_or_else(|| Buffer::new(registers.len()));
+            for place in 0..rows.len() {
+                let mark = machine.arena.mark();
+                rows.load(place, registers, machine);
+                if let Some(ordinality) = ordinality {
+                    machine.set(*ordinality, Datum::Int(place as i64 + 1));
+                }
+                let flow = sink(machine, data)?;
+                machine.arena.release(mark);
+                if flow == Flow::Stop {
+                    return Ok(Flow::Stop);
+                }
+            }
+            Ok(Flow::Continue)
+        }
         Plan::Loop { .. } => join::run_loop(plan, machine, data, sink),
         Plan::Hash { .. } => join::run_hash(plan, machine, data, sink),
         Plan::Group { input, keys, aggregates } => group(input, keys, aggregates, machine, data, sink),

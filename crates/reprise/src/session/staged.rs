@@ -78,6 +78,11 @@ impl Staged {
     }
 
     /// How many definitions it has changed.
+    /// Whether some changes are made only as the transaction commits.
+    pub(super) fn defers_changes(&self) -> bool {
+        !self.deferred.is_empty()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.steps.len()
     }

@@ -165,6 +165,8 @@ pub(crate) static NAMELESS: LazyLock<Procedure> = LazyLock::new(|| Procedure {
     name: String::new(),
     parameters: Vec::new(),
     result: None,
+    rows: None,
+    ends_transactions: false,
     registers: Vec::new(),
     body: Vec::new(),
     operations: Vec::new(),
@@ -510,6 +512,10 @@ impl Session {
 
     fn run_in_block(&mut self, procedure: &Procedure, arguments: &[Value]) -> Result<(), Error> {
         self.refuse_deferred(procedure)?;
+        if self.block.staged.as_ref().is_some_and(|own| own.defers_changes()) {
+            // Nobody knows which tables a text is going to name.
+            self.machine.compile_by(None);
+        }
         let (timestamp_us, seed) = (self.block.timestamp_us, self.next_seed());
         self.last = None;
         self.machine.reset(timestamp_us, seed);

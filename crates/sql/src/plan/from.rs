@@ -238,22 +238,43 @@ impl Binder<'_> {
         self.add_relation(Relation { alias, columns, rows, is_plain: true }, node)
     }
 
-    /// A function of the schema in FROM: one row of its result.
+    /// A function of the schema in FROM: its rows, or one row of its result.
     fn add_call(
         &mut self,
         procedure: Arc<Procedure>,
-        arguments: Vec<Typed>,
+        arguments: Vec<Option<Typed>>,
         applied: Vec<super::Applied>,
         references: super::References,
         item: &ast::FunctionFromItem,
     ) -> Result<usize, StatementError> {
         let node = item.syntax();
-        if item.with_ordinality().is_some() {
-            return Err(self.unsupported(node, "WITH ORDINALITY of this function"));
-        }
         let (alias, names) = self.alias_of(item.alias())?;
         let alias = alias.unwrap_or_else(|| procedure.name.clone());
         let arguments = self.call_arguments(&procedure, arguments, node)?;
+        if let Some(mut columns) = procedure.rows.clone() {
+            if let [(only, _)] = columns.as_mut_slice()
+                && *only == procedure.name
+            {
+                // As in PostgreSQL, a function's only column has the name of its alias.
+                only.clone_from(&alias);
+            }
+            let mut registers: Vec<_> = columns.iter().map(|(_, ty)| self.new_register(*ty)).collect();
+            let own = registers.clone();
+            let ordinality = item.with_ordinality().map(|_| self.new_register(ScalarType::BigInt));
+            if let Some(register) = ordinality {
+                columns.push(("ordinality".into(), ScalarType::BigInt.into()));
+                registers.push(register);
+            }
+            self.note_call(&procedure);
+            self.rename(&mut columns, names, &alias, node)?;
+            let rows = Plan::Rows { procedure, arguments, registers: own, ordinality };
+            let plan = Some(Box::new(super::apply_ahead(applied, rows)));
+            let rows = Rows::Plan { plan, registers, lateral: references.own, outer: references.outer };
+            return self.add_relation(Relation { alias, columns, rows, is_plain: true }, node);
+        }
+        if item.with_ordinality().is_some() {
+            return Err(self.unsupported(node, "WITH ORDINALITY of this function"));
+        }
         let (_, ty) = procedure.result.expect("looked at by whoever calls this");
         let target = self.new_register(ty);
         self.note_call(&procedure);
@@ -275,8 +296,16 @@ impl Binder<'_> {
             Some(ast::Expr::FieldExpr(field)) => field.field().map(|name| name.text()).unwrap_or_default(),
             _ => return Err(self.unsupported(node, "this kind of FROM")),
         };
-        let arguments: Vec<ast::Expr> =
-            call.arg_list().into_iter().flat_map(|list| list.args()).filter_map(|a| a.expr()).collect();
+        let own =
+            self.schema.procedure(&name).filter(|own| own.result.is_some() || own.rows.is_some()).cloned();
+        let names_some =
+            call.arg_list().is_some_and(|list| list.args().any(|argument| argument.expr().is_none()));
+        if let Some(procedure) = own.clone().filter(|_| names_some) {
+            let bind = |binder: &mut Self| binder.function_arguments(&procedure, call.arg_list(), node);
+            let ((arguments, applied), references) = self.referring(|binder| binder.applying(bind))?;
+            return self.add_call(procedure, arguments, applied, references, item);
+        }
+        let arguments = self.plain_arguments(call.arg_list())?;
         let arguments = self.without_results(&name, arguments);
         let bind = |binder: &mut Self| {
             let mut bound = Vec::new();
@@ -287,8 +316,9 @@ impl Binder<'_> {
             Ok(bound)
         };
         let ((mut bound, applied), references) = self.referring(|binder| binder.applying(bind))?;
-        if let Some(procedure) = self.schema.procedure(&name).filter(|own| own.result.is_some()).cloned() {
+        if let Some(procedure) = own {
             let arguments = bound.into_iter().map(|(value, ty)| Typed::Known(value, ty)).collect();
+            let arguments = self.by_place(&procedure, arguments, node)?;
             return self.add_call(procedure, arguments, applied, references, item);
         }
         let (function, types): (_, Vec<Type>) = match name.as_str() {

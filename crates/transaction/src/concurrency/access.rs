@@ -565,6 +565,23 @@ impl DataAccess for Occ {
         Ok(())
     }
 
+    fn end_transaction(&mut self, commit: bool) -> Result<(), Failure> {
+        let refused = || SqlError::new("2D000", "invalid transaction termination");
+        if !self.parts.is_empty() {
+            let message = if commit { "cannot commit" } else { "cannot roll back" };
+            return Err(SqlError::new("2D000", format!("{message} while a subtransaction is active")).into());
+        }
+        if self.scans.depth() > 0 {
+            return Err(refused().into());
+        }
+        let mut end = self.end_transaction.take().ok_or_else(|| {
+            refused().with_hint("Only a procedure that is called outside of a transaction ends transactions.")
+        })?;
+        let ended = end(self, commit);
+        self.end_transaction = Some(end);
+        ended
+    }
+
     fn rest(&mut self) -> Result<(), Failure> {
         if self.reads_at_most == usize::MAX { Ok(()) } else { Err(Failure::Long) }
     }

@@ -45,6 +45,9 @@ pub enum Committed {
     Read(CommitOrder),
 }
 
+/// Ends the transaction in hand, so that it stays or not, and begins another one.
+pub type EndTransaction = dyn FnMut(&mut Occ, bool) -> Result<(), Failure> + Send;
+
 /// The state of one worker's transactions under OCC.
 pub struct Occ {
     pub(super) tables: Tables,
@@ -73,6 +76,8 @@ pub struct Occ {
     /// Whether rows are reserved before they are written, and which are.
     pub(super) reserves: bool,
     pub(super) reserved: Vec<u64>,
+    /// What ends transactions within a procedure, where that is possible.
+    pub(super) end_transaction: Option<Box<EndTransaction>>,
 }
 
 impl std::fmt::Debug for Occ {
@@ -106,6 +111,7 @@ impl Occ {
             parts: Vec::new(),
             reserves: false,
             reserved: Vec::new(),
+            end_transaction: None,
         }
     }
 
@@ -148,6 +154,11 @@ impl Occ {
     /// Says whether the transaction in hand reserves the rows that it is going to write (`Reservations`).
     pub fn reserve_rows(&mut self, reserves: bool) {
         self.reserves = reserves;
+    }
+
+    /// Says what ends transactions within a procedure.
+    pub fn end_transactions_by(&mut self, end: Option<Box<EndTransaction>>) {
+        self.end_transaction = end;
     }
 
     /// Gives reserved rows back.

@@ -1,0 +1,147 @@
+//! Arguments of procedures and functions of the schema: by place, by name, or left out where there is a default.
+
+use crate::binder::{Binder, Typed};
+use crate::error::StatementError;
+use procedure::{Expression, Parameter, Procedure, SqlError};
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+
+impl Binder<'_> {
+    /// Refuses names of arguments where they say nothing.
+    pub(crate) fn plain_arguments(
+        &self,
+        list: Option<ast::ArgList>,
+    ) -> Result<Vec<ast::Expr>, StatementError> {
+        let mut plain = Vec::new();
+        for argument in list.into_iter().flat_map(|list| list.args()) {
+            match argument.func_arg_expr() {
+                Some(ast::FuncArgExpr::Expr(expression)) => plain.push(expression),
+                Some(ast::FuncArgExpr::NamedArg(named)) => {
+                    return Err(self.unsupported(named.syntax(), "an argument by name of this function"));
+                }
+                None => {}
+            }
+        }
+        Ok(plain)
+    }
+
+    /// The arguments of a call in the order of the parameters that they are for, with nothing where one is left out.
+    pub(crate) fn placed_arguments(
+        &self,
+        procedure: &Procedure,
+        parameters: &[&Parameter],
+        list: Option<ast::ArgList>,
+        node: &SyntaxNode,
+    ) -> Result<Vec<Option<ast::Expr>>, StatementError> {
+        let mut placed: Vec<Option<ast::Expr>> = vec![None; parameters.len()];
+        let (mut next, mut is_named) = (0, false);
+        for argument in list.into_iter().flat_map(|list| list.args()) {
+            let own = argument.syntax();
+            let (place, expression) = match self.part(argument.func_arg_expr(), own)? {
+                ast::FuncArgExpr::Expr(_) if is_named => {
+                    return Err(self.syntax(own, "positional argument cannot follow named argument"));
+                }
+                ast::FuncArgExpr::Expr(expression) => {
+                    next += 1;
+                    (next - 1, expression)
+                }
+                ast::FuncArgExpr::NamedArg(named) => {
+                    is_named = true;
+                    let name = self.part(named.name(), own)?;
+                    let name = ast::normalize_name_node(name.syntax());
+                    let Some(place) = parameters.iter().position(|parameter| parameter.name == name) else {
+                        let message = format!("{} has no parameter \"{name}\"", procedure.name);
+                        return Err(self.error(own, SqlError::new("42883", message)));
+                    };
+                    (place, self.part(named.expr(), own)?)
+                }
+            };
+            match placed.get_mut(place) {
+                Some(free @ None) => *free = Some(expression),
+                Some(Some(_)) => {
+                    let message = format!("parameter \"{}\" has two arguments", parameters[place].name);
+                    return Err(self.error(own, SqlError::new("42883", message)));
+                }
+                None => {
+                    let message =
+                        format!("{} takes {} arguments, not {next}", procedure.name, parameters.len());
+                    return Err(self.error(node, SqlError::new("42883", message)));
+                }
+            }
+        }
+        Ok(placed)
+    }
+
+    /// What a function of the schema is called with.
+    pub(crate) fn function_arguments(
+        &mut self,
+        procedure: &Procedure,
+        list: Option<ast::ArgList>,
+        node: &SyntaxNode,
+    ) -> Result<Vec<Option<Typed>>, StatementError> {
+        let inputs: Vec<_> = procedure.inputs().map(|(_, parameter)| parameter).collect();
+        let placed = self.placed_arguments(procedure, &inputs, list, node)?;
+        placed.into_iter().map(|argument| argument.map(|own| self.bind(&own)).transpose()).collect()
+    }
+
+    /// Arguments by place, as many as there are.
+    pub(crate) fn by_place(
+        &self,
+        procedure: &Procedure,
+        arguments: Vec<Typed>,
+        node: &SyntaxNode,
+    ) -> Result<Vec<Option<Typed>>, StatementError> {
+        let inputs = procedure.inputs().count();
+        if arguments.len() > inputs {
+            let message = format!("{} takes {inputs} arguments, not {}", procedure.name, arguments.len());
+            return Err(self.error(node, SqlError::new("42883", message)));
+        }
+        let mut placed: Vec<_> = arguments.into_iter().map(Some).collect();
+        placed.resize(inputs, None);
+        Ok(placed)
+    }
+
+    /// What CALL hands to a procedure. As in PostgreSQL, it may have an argument for every parameter, and those of OUT parameters
+    /// are not looked at here.
+    pub(crate) fn procedure_arguments(
+        &mut self,
+        procedure: &Procedure,
+        list: Option<ast::ArgList>,
+        node: &SyntaxNode,
+    ) -> Result<Vec<Option<Typed>>, StatementError> {
+        let names_outputs = list.iter().flat_map(ast::ArgList::args).count() > procedure.inputs().count()
+            || list.iter().flat_map(ast::ArgList::args).any(|own| own.expr().is_none());
+        if !names_outputs {
+            return self.function_arguments(procedure, list, node);
+        }
+        let all: Vec<_> = procedure.parameters.iter().collect();
+        let placed = self.placed_arguments(procedure, &all, list, node)?;
+        let inputs = placed.into_iter().zip(all).filter(|(_, parameter)| parameter.is_input());
+        let inputs: Vec<_> = inputs.map(|(argument, _)| argument).collect();
+        inputs.into_iter().map(|argument| argument.map(|own| self.bind(&own)).transpose()).collect()
+    }
+
+    /// Values for the parameters that take some, with defaults for those left out.
+    pub(crate) fn call_arguments(
+        &self,
+        procedure: &Procedure,
+        arguments: Vec<Option<Typed>>,
+        node: &SyntaxNode,
+    ) -> Result<Vec<Expression>, StatementError> {
+        let mut bound = Vec::new();
+        for ((_, parameter), argument) in procedure.inputs().zip(arguments) {
+            let argument = match (argument, &parameter.default) {
+                (Some(argument), _) => argument,
+                (None, Some(catalog::Value::Null)) => Typed::Null,
+                (None, Some(default)) => Typed::Literal(default.to_string()),
+                (None, None) => {
+                    let message =
+                        format!("{} needs a value for parameter \"{}\"", procedure.name, parameter.name);
+                    return Err(self.error(node, SqlError::new("42883", message)));
+                }
+            };
+            bound.push(self.coerce(argument, parameter.ty, false, node)?);
+        }
+        Ok(bound)
+    }
+}
