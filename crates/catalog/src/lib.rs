@@ -27,7 +27,8 @@ pub use schema::{
     Sequence, Table,
 };
 pub use temporal::{
-    MICROSECONDS_PER_DAY, TemporalError, format_date, format_timestamp, now_us, parse_date, parse_timestamp,
+    MICROSECONDS_PER_DAY, TemporalError, format_date, format_timestamp, moment_of, now_us, parse_date,
+    parse_timestamp, timestamp_of,
 };
 pub use types::{ScalarType, Type};
 pub use value::{Value, ValueError, datum_from_value, value_from_datum};

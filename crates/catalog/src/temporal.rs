@@ -74,6 +74,16 @@ pub fn format_timestamp(us: i64) -> String {
     text
 }
 
+/// The day and the time of a timestamp; `None` beyond the years that the calendar knows.
+pub fn moment_of(us: i64) -> Option<DateTime> {
+    origin().at(0, 0, 0, 0).checked_add(SignedDuration::from_micros(us)).ok()
+}
+
+/// The timestamp of a day and a time.
+pub fn timestamp_of(moment: DateTime) -> Option<i64> {
+    i64::try_from(moment.duration_since(origin().at(0, 0, 0, 0)).as_micros()).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,6 +4,8 @@
 //! values that the first one got (DESIGN §4.3).
 
 use crate::expression::compare;
+use crate::texts::TextFunction;
+use crate::times::TimeFunction;
 use crate::{CompareClass, Evaluated, Expression, Machine, SqlError};
 use catalog::{Datum, Span, TableId};
 use regex::{Regex, RegexBuilder};
@@ -114,10 +116,39 @@ pub enum Function {
     Cardinality,
     /// `array_append(array, value)`.
     ArrayAppend,
+    /// Of timestamps.
+    Time(TimeFunction),
+    /// More of text.
+    Text(TextFunction),
+    /// `to_char(number, template)`; the number is the scale of scaled integers.
+    NumberToText(u8),
+    /// `&`, `|`, `#`, `<<`, `>>` of integers.
+    Bits(BitOperator),
+    /// `concat_ws(between, …)`.
+    ConcatBetween,
+    /// `ln(double)`.
+    NaturalLogarithm,
+    /// `log(double)`.
+    Logarithm,
+    /// `exp(double)`.
+    Exponential,
+    /// `sign(double)`.
+    SignOfDouble,
     /// `greatest(…)`; NULLs are passed over.
     Greatest(CompareClass),
     /// `least(…)`; NULLs are passed over.
     Least(CompareClass),
+}
+
+/// An operator on the bits of integers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "they are what they are called")]
+pub enum BitOperator {
+    And,
+    Or,
+    ExclusiveOr,
+    ShiftLeft,
+    ShiftRight,
 }
 
 impl Function {
@@ -138,12 +169,15 @@ impl Function {
     }
 
     fn accepts_null(self) -> bool {
-        matches!(self, Self::ConcatAll | Self::ArrayAppend | Self::Greatest(_) | Self::Least(_))
+        matches!(
+            self,
+            Self::ConcatAll | Self::ConcatBetween | Self::ArrayAppend | Self::Greatest(_) | Self::Least(_)
+        )
     }
 
     pub(crate) fn evaluate(self, arguments: &[Expression], machine: &mut Machine) -> Evaluated {
         let mut values = [Datum::Null; 3];
-        if arguments.len() > values.len() || matches!(self, Self::ConcatAll) {
+        if arguments.len() > values.len() || matches!(self, Self::ConcatAll | Self::ConcatBetween) {
             return self.evaluate_many(arguments, machine);
         }
         for (value, argument) in values.iter_mut().zip(arguments) {
@@ -151,6 +185,12 @@ impl Function {
             if value.is_null() && !self.accepts_null() {
                 return Ok(Datum::Null);
             }
+        }
+        match self {
+            Self::Time(function) => return function.evaluate(&values[..arguments.len()], machine),
+            Self::Text(function) => return function.evaluate(&values[..arguments.len()], machine),
+            Self::NumberToText(scale) => return number_to_text(&values, scale, machine),
+            _ => {}
         }
         match values[..arguments.len()] {
             [] => self.of_the_call(machine),
@@ -207,6 +247,16 @@ impl Function {
                 for value in values {
                     all.extend_from_slice(machine.arena.datum_bytes(value));
                 }
+                Ok(machine.arena.push_bytes(&all))
+            }
+            Self::ConcatBetween => {
+                let Some((between, others)) = values.split_first() else { return Ok(Datum::Null) };
+                if between.is_null() {
+                    return Ok(Datum::Null);
+                }
+                let texts = others.iter().filter(|value| !value.is_null());
+                let texts: Vec<_> = texts.map(|value| machine.arena.datum_bytes(*value)).collect();
+                let all = texts.join(machine.arena.datum_bytes(*between));
                 Ok(machine.arena.push_bytes(&all))
             }
             _ => self.of_others(&values, machine),
@@ -358,6 +408,13 @@ impl Function {
                 Some(value) => Ok(Datum::Int(value)),
                 None => Err(SqlError::new("22003", "bigint out of range").into()),
             },
+            (Self::Bits(operator), [Datum::Int(a), Datum::Int(b)]) => Ok(Datum::Int(match operator {
+                BitOperator::And => a & b,
+                BitOperator::Or => a | b,
+                BitOperator::ExclusiveOr => a ^ b,
+                BitOperator::ShiftLeft => a.wrapping_shl(*b as u32),
+                BitOperator::ShiftRight => a.wrapping_shr(*b as u32),
+            })),
             (_, [value, rest @ ..]) => of_decimal(self, *value, rest, machine),
             _ => unreachable!("{self:?} has no such arguments"),
         }
@@ -375,9 +432,39 @@ fn of_doubles(function: Function, a: f64, rest: &[Datum]) -> Evaluated {
             return Err(SqlError::new("2201F", "cannot take square root of a negative number").into());
         }
         (Function::SquareRoot, _) => a.sqrt(),
+        (Function::NaturalLogarithm | Function::Logarithm, _) if a == 0.0 => {
+            return Err(SqlError::new("2201E", "cannot take logarithm of zero").into());
+        }
+        (Function::NaturalLogarithm | Function::Logarithm, _) if a < 0.0 => {
+            return Err(SqlError::new("2201E", "cannot take logarithm of a negative number").into());
+        }
+        (Function::NaturalLogarithm, _) => a.ln(),
+        (Function::Logarithm, _) => a.log10(),
+        (Function::Exponential, _) => a.exp(),
+        (Function::SignOfDouble, _) => {
+            if a == 0.0 {
+                0.0
+            } else {
+                a.signum()
+            }
+        }
         (Function::Power, [Datum::Double(b)]) => a.powf(*b),
         _ => unreachable!("{function:?} is not a function of doubles"),
     }))
+}
+
+/// `to_char` of integers, decimals and doubles.
+fn number_to_text(values: &[Datum], scale: u8, machine: &mut Machine) -> Evaluated {
+    let decimal = match values[0] {
+        Datum::Double(value) => {
+            let text = format!("{value:.15}");
+            text.parse().map_err(|_| SqlError::new("22003", "the number is out of range"))?
+        }
+        value => machine.arena.decimal(value, scale).unwrap_or(catalog::Decimal::from_int(0)),
+    };
+    let template = String::from_utf8_lossy(machine.arena.datum_bytes(values[1])).into_owned();
+    let text = crate::numbers::to_text(decimal, &template)?;
+    Ok(machine.arena.push_bytes(text.as_bytes()))
 }
 
 fn of_decimal(function: Function, value: Datum, rest: &[Datum], machine: &mut Machine) -> Evaluated {

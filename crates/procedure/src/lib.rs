@@ -16,12 +16,15 @@ mod expression;
 mod foreign_keys;
 mod functions;
 mod machine;
+mod numbers;
 mod opaque;
 mod operation;
 mod program;
 pub mod query;
 mod rows;
 mod tape;
+mod texts;
+mod times;
 mod visit;
 
 pub use access::{DataAccess, ScanRange};
@@ -33,7 +36,7 @@ pub use expression::{
     ArithmeticOperator, CompareClass, CompareOperator, Evaluated, Expression, NumberClass, Register,
 };
 pub use foreign_keys::{ForeignKeys, Reference};
-pub use functions::Function;
+pub use functions::{BitOperator, Function};
 pub use machine::{CurrentNumbers, Machine, RowSink, Sequences};
 pub use opaque::{Compiler, Cursor, Destination, Movement, Opaque};
 pub use operation::{
@@ -42,3 +45,5 @@ pub use operation::{
 };
 pub use program::{Guarded, Handler, Label, Mode, Parameter, Procedure, Raise, Statement};
 pub use tape::{Part, Tapes, Whole, WitnessRecorder, WitnessValues};
+pub use texts::TextFunction;
+pub use times::{Interval, TimeField, TimeFunction};

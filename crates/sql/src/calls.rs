@@ -7,6 +7,7 @@ use crate::plan::Applied;
 use catalog::{ScalarType, Type};
 use procedure::{
     Aggregate, AggregateFunction, Cast, Expression, Function, Procedure, Register, SqlError, Statement,
+    TextFunction,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -32,6 +33,9 @@ impl Binder<'_> {
             let query = self.part(exists.select_variant(), node)?;
             return self.bind_exists(&query, node);
         }
+        if let Some(extract) = call.extract_fn() {
+            return self.bind_extract(&extract);
+        }
         if let Some(result) = self.bind_keyword_call(call)? {
             return Ok(result);
         }
@@ -44,6 +48,10 @@ impl Binder<'_> {
             },
             _ => return Err(self.unsupported(node, "this kind of call")),
         };
+        if let Some(columns) = self.rows_in_list(&name, call)? {
+            let (register, ty) = columns[0];
+            return Ok(Typed::Known(Expression::Register(register), ty));
+        }
         let list = self.part(call.arg_list(), node)?;
         let names_some = list.args().any(|argument| argument.expr().is_none());
         if names_some
@@ -59,6 +67,9 @@ impl Binder<'_> {
         if let Some(filter) = call.filter_clause() {
             let message = format!("FILTER specified, but {name} is not an aggregate function");
             return Err(self.error(filter.syntax(), SqlError::new("42809", message)));
+        }
+        if let Some(result) = self.time_function(&name, &arguments, node)? {
+            return Ok(result);
         }
         let mut bound = Vec::new();
         for argument in &arguments {
@@ -179,6 +190,38 @@ impl Binder<'_> {
             ("lpad", 2 | 3) => Some((Function::PadStart, &[T::Text, T::Integer, T::Text], T::Text)),
             ("rpad", 2 | 3) => Some((Function::PadEnd, &[T::Text, T::Integer, T::Text], T::Text)),
             ("repeat", 2) => Some((Function::Repeat, &[T::Text, T::Integer], T::Text)),
+            ("split_part", 3) => {
+                Some((Function::Text(TextFunction::SplitPart), &[T::Text, T::Text, T::Integer], T::Text))
+            }
+            ("initcap", 1) => Some((Function::Text(TextFunction::InitialCapitals), &[T::Text], T::Text)),
+            ("reverse", 1) => Some((Function::Text(TextFunction::Reverse), &[T::Text], T::Text)),
+            ("translate", 3) => {
+                Some((Function::Text(TextFunction::Translate), &[T::Text, T::Text, T::Text], T::Text))
+            }
+            ("ascii", 1) => Some((Function::Text(TextFunction::Ascii), &[T::Text], T::Integer)),
+            ("chr", 1) => Some((Function::Text(TextFunction::Character), &[T::Integer], T::Text)),
+            ("starts_with", 2) => {
+                Some((Function::Text(TextFunction::StartsWith), &[T::Text, T::Text], T::Boolean))
+            }
+            ("to_hex", 1) => Some((Function::Text(TextFunction::ToHex), &[T::BigInt], T::Text)),
+            ("regexp_replace", 3 | 4) => {
+                let flags = match arguments.get(3) {
+                    None => "",
+                    Some(Typed::Literal(flags)) => flags,
+                    Some(_) => return Err(self.unsupported(node, "flags of regexp_replace but as a literal")),
+                };
+                if let Some(other) = flags.chars().find(|flag| !matches!(flag, 'g' | 'i')) {
+                    return Err(self.unsupported(node, &format!("the flag {other} of regexp_replace")));
+                }
+                let (all, insensitive) = (flags.contains('g'), flags.contains('i'));
+                let function = TextFunction::ReplaceMatches { all, insensitive };
+                arguments.truncate(3);
+                Some((Function::Text(function), &[T::Text, T::Text, T::Text], T::Text))
+            }
+            ("ln", 1) => Some((Function::NaturalLogarithm, &[T::Double], T::Double)),
+            ("log" | "log10", 1) => Some((Function::Logarithm, &[T::Double], T::Double)),
+            ("exp", 1) => Some((Function::Exponential, &[T::Double], T::Double)),
+            ("sign", 1) => Some((Function::SignOfDouble, &[T::Double], T::Double)),
             ("sqrt", 1) => Some((Function::SquareRoot, &[T::Double], T::Double)),
             ("power" | "pow", 2) => Some((Function::Power, &[T::Double, T::Double], T::Double)),
             _ => None,
@@ -302,6 +345,11 @@ impl Binder<'_> {
                 let function =
                     if name == "greatest" { Function::Greatest(class) } else { Function::Least(class) };
                 Typed::Known(fold(Expression::Function { function, arguments: items }), ty)
+            }
+            ("concat_ws", 2..) => {
+                let text = |argument| self.coerce(argument, T::Text.into(), true, node);
+                let arguments = arguments.into_iter().map(text).collect::<Result<_, _>>()?;
+                call(Function::ConcatBetween, arguments, T::Text)
             }
             ("concat", 1..) => {
                 let text = |argument| self.coerce(argument, T::Text.into(), true, node);

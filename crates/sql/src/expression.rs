@@ -4,7 +4,9 @@ use crate::binder::{Binder, Name, Typed};
 use crate::error::StatementError;
 use crate::operators::{boolean, fold};
 use catalog::{Datum, Decimal, ScalarType, Type};
-use procedure::{ArithmeticOperator, CompareOperator, Expression, Function, NumberClass, Register, SqlError};
+use procedure::{
+    ArithmeticOperator, BitOperator, CompareOperator, Expression, Function, NumberClass, Register, SqlError,
+};
 use squawk_syntax::ast::{self, AstNode};
 use squawk_syntax::{SyntaxKind, SyntaxNode};
 
@@ -99,7 +101,7 @@ impl Binder<'_> {
         }
     }
 
-    fn bind_literal(&self, literal: &ast::Literal) -> Result<Typed, StatementError> {
+    pub(crate) fn bind_literal(&self, literal: &ast::Literal) -> Result<Typed, StatementError> {
         let node = literal.syntax();
         Ok(match self.part(literal.kind(), node)? {
             ast::LitKind::Null(_) => Typed::Null,
@@ -209,6 +211,11 @@ impl Binder<'_> {
 
     fn bind_field(&mut self, field: &ast::FieldExpr) -> Result<Typed, StatementError> {
         let node = field.syntax();
+        if let (Some(ast::Expr::ParenExpr(base)), Some(name)) = (field.base(), field.field())
+            && let Some(value) = self.bind_part(&base, &name.text())?
+        {
+            return Ok(value);
+        }
         let (Some(ast::Expr::NameRef(base)), Some(name)) = (field.base(), field.field()) else {
             return Err(self.unsupported(node, "this kind of reference"));
         };
@@ -244,6 +251,26 @@ impl Binder<'_> {
         match variable {
             Some(variable) => Ok(Typed::Known(Expression::Register(variable.register), variable.ty)),
             None => Err(self.undefined(&format!("{base}.{name}"), node)),
+        }
+    }
+
+    /// `(…).x`: a part of what `_pg_expandarray` gives, in the list where it stands or in a query around that.
+    fn bind_part(&mut self, base: &ast::ParenExpr, name: &str) -> Result<Option<Typed>, StatementError> {
+        match base.expr() {
+            Some(ast::Expr::CallExpr(call)) if calls_expandarray(&call) => {
+                let place = usize::from(name == "n");
+                let columns = self.rows_in_list("_pg_expandarray", &call)?;
+                let column = columns.and_then(|columns| columns.get(place).copied());
+                Ok(column.map(|(register, ty)| Typed::Known(Expression::Register(register), ty)))
+            }
+            Some(ast::Expr::FieldExpr(inner)) => match (inner.base(), inner.field()) {
+                (Some(ast::Expr::NameRef(relation)), Some(column)) => {
+                    let name = format!("{}.{name}", column.text());
+                    self.find_column(Some(&relation.text()), &name, base.syntax())
+                }
+                _ => Ok(None),
+            },
+            _ => Ok(None),
         }
     }
 
@@ -351,6 +378,15 @@ impl Binder<'_> {
             BinOp::Percent(_) => Some(ArithmeticOperator::Remainder),
             _ => None,
         };
+        if let Some(operator @ (ArithmeticOperator::Add | ArithmeticOperator::Subtract)) = arithmetic {
+            let is_earlier = operator == ArithmeticOperator::Subtract;
+            if let Some(by) = self.written_interval(&right)? {
+                return self.shifted(&left, by, is_earlier, node);
+            }
+            if !is_earlier && let Some(by) = self.written_interval(&left)? {
+                return self.shifted(&right, by, false, node);
+            }
+        }
         if let Some(operator) = arithmetic {
             let (left, right) = (self.bind(&left)?, self.bind(&right)?);
             return self.arithmetic(operator, left, right, node);
@@ -404,6 +440,23 @@ impl Binder<'_> {
                     vec![self.bind_as(&left, ScalarType::Text)?, self.bind_as(&right, ScalarType::Text)?];
                 let matches = Expression::Function { function: Function::Matches { insensitive }, arguments };
                 Ok(boolean(if negated { Expression::Not(Box::new(matches)) } else { matches }))
+            }
+            BinOp::CustomOp(custom) if bit_operator(&custom.syntax().text().to_string()).is_some() => {
+                let operator = bit_operator(&custom.syntax().text().to_string());
+                let operator = self.part(operator, node)?;
+                let (left, right) = (self.bind(&left)?, self.bind(&right)?);
+                let [(a, a_type), (b, b_type)] = self.operands(left, right, node)?;
+                if !a_type.is_integer() || !b_type.is_integer() {
+                    return Err(self.unsupported(node, "this operator of anything but integers"));
+                }
+                let ty = match (a_type, b_type) {
+                    (ScalarType::BigInt, _) | (_, ScalarType::BigInt) => ScalarType::BigInt,
+                    (ScalarType::Integer, _) | (_, ScalarType::Integer) => ScalarType::Integer,
+                    _ => ScalarType::SmallInt,
+                };
+                let function = Function::Bits(operator);
+                let bits = fold(Expression::Function { function, arguments: vec![a, b] });
+                Ok(Typed::Known(bits, ty.into()))
             }
             BinOp::CustomOp(custom) if custom.syntax().text() == "||" => {
                 let (left, right) = (self.bind(&left)?, self.bind(&right)?);
@@ -681,6 +734,24 @@ pub(crate) fn comparison_operator(operator: &ast::BinOp) -> Option<CompareOperat
         ast::BinOp::Lteq(_) => CompareOperator::LessOrEqual,
         ast::BinOp::RAngle(_) => CompareOperator::Greater,
         ast::BinOp::Gteq(_) => CompareOperator::GreaterOrEqual,
+        _ => return None,
+    })
+}
+
+/// Whether a call is of what JDBC takes the columns of keys and indexes apart with.
+pub(crate) fn calls_expandarray(call: &ast::CallExpr) -> bool {
+    matches!(call.expr(), Some(ast::Expr::FieldExpr(field))
+        if field.field().is_some_and(|name| name.text() == "_pg_expandarray"))
+}
+
+/// An operator on bits, as written.
+fn bit_operator(text: &str) -> Option<BitOperator> {
+    Some(match text {
+        "&" => BitOperator::And,
+        "|" => BitOperator::Or,
+        "#" => BitOperator::ExclusiveOr,
+        "<<" => BitOperator::ShiftLeft,
+        ">>" => BitOperator::ShiftRight,
         _ => return None,
     })
 }

@@ -32,6 +32,7 @@ mod source;
 mod statement;
 mod system;
 mod system_functions;
+mod times;
 mod types;
 mod view;
 

@@ -178,7 +178,7 @@ impl Binder<'_> {
     }
 
     /// Brings two operands to scalar types.
-    fn operands(
+    pub(crate) fn operands(
         &self,
         left: Typed,
         right: Typed,

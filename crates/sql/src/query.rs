@@ -2,6 +2,7 @@
 
 use crate::binder::{Binder, RowScope, Typed};
 use crate::error::StatementError;
+use crate::expression::calls_expandarray;
 use crate::path::WantedOrder;
 use crate::plan::is_simple;
 use crate::plan::select::Sort;
@@ -222,6 +223,16 @@ impl Binder<'_> {
                 },
                 _ => "?column?".into(),
             });
+            if let ast::Expr::CallExpr(call) = &expression
+                && calls_expandarray(call)
+                && let Some(columns) = self.rows_in_list("_pg_expandarray", call)?
+            {
+                for ((register, ty), part) in columns.into_iter().zip(["x", "n"]) {
+                    let typed = Typed::Known(Expression::Register(register), ty);
+                    items.push((format!("{name}.{part}"), typed, expression.syntax().clone()));
+                }
+                continue;
+            }
             let bound = self.bind(&expression)?;
             items.push((name, bound, expression.syntax().clone()));
         }

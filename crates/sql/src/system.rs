@@ -794,6 +794,14 @@ impl Schema {
                 columns = &[("oid", INT), ("lanname", TEXT), ("lanpltrusted", BOOL)];
                 rows.push(vec![13_500.into(), "plpgsql".into(), true.into()]);
             }
+            "pg_settings" => {
+                columns = &[("name", TEXT), ("setting", TEXT), ("context", TEXT), ("vartype", TEXT)];
+                let known =
+                    [("max_identifier_length", "63"), ("max_index_keys", "32"), ("block_size", "8192")];
+                for (name, setting) in known {
+                    rows.push(vec![name.into(), setting.into(), "internal".into(), "integer".into()]);
+                }
+            }
             "pg_am" => {
                 columns = &[("oid", INT), ("amname", TEXT), ("amtype", TEXT)];
                 rows.push(vec![2.into(), "heap".into(), "t".into()]);

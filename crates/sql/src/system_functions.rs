@@ -95,6 +95,10 @@ impl Binder<'_> {
         Ok(Some(match name {
             "version" => text(VERSION),
             "current_schema" => text("public"),
+            "current_schemas" => {
+                let names = ["pg_catalog", "public"].map(Expression::text);
+                Typed::Known(Expression::Array(names.to_vec()), Type::Array(ScalarType::Text))
+            }
             "current_database" | "current_catalog" => text("postgres"),
             "pg_get_userbyid" => text(OWNER),
             "pg_encoding_to_char" => text("UTF8"),

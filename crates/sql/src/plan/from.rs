@@ -287,6 +287,36 @@ impl Binder<'_> {
         self.add_relation(Relation { alias, columns, rows, is_plain: true }, node)
     }
 
+    /// `unnest` or `generate_series`, and the types of its columns.
+    pub(super) fn set_function(
+        &self,
+        name: &str,
+        bound: &[(Expression, Type)],
+        node: &SyntaxNode,
+    ) -> Result<(TableFunction, Vec<Type>), StatementError> {
+        if name == "unnest" {
+            let mut types = Vec::new();
+            for (_, ty) in bound {
+                let Type::Array(element) = ty else {
+                    let error = SqlError::new("42883", format!("function unnest({ty}) does not exist"));
+                    return Err(self.error(node, error));
+                };
+                types.push(Type::Scalar(*element));
+            }
+            return Ok((TableFunction::Unnest, types));
+        }
+        if !matches!(bound.len(), 2 | 3) {
+            let message = format!("function {name} with {} arguments does not exist", bound.len());
+            return Err(self.error(node, SqlError::new("42883", message)));
+        }
+        if !bound.iter().all(|(_, ty)| ty.scalar().is_some_and(ScalarType::is_integer)) {
+            return Err(self.unsupported(node, "generate_series of anything but integers"));
+        }
+        let is_big = |(_, ty): &(Expression, Type)| *ty == Type::Scalar(ScalarType::BigInt);
+        let ty = if bound.iter().any(is_big) { ScalarType::BigInt } else { ScalarType::Integer };
+        Ok((TableFunction::Series, vec![ty.into()]))
+    }
+
     /// A function in FROM. It may refer to relations before it.
     fn bind_table_function(&mut self, item: &ast::FunctionFromItem) -> Result<usize, StatementError> {
         let node = item.syntax();
@@ -322,26 +352,7 @@ impl Binder<'_> {
             return self.add_call(procedure, arguments, applied, references, item);
         }
         let (function, types): (_, Vec<Type>) = match name.as_str() {
-            "unnest" => {
-                let mut types = Vec::new();
-                for (_, ty) in &bound {
-                    let Type::Array(element) = ty else {
-                        let error = SqlError::new("42883", format!("function unnest({ty}) does not exist"));
-                        return Err(self.error(node, error));
-                    };
-                    types.push(Type::Scalar(*element));
-                }
-                (TableFunction::Unnest, types)
-            }
-            "generate_series" if matches!(bound.len(), 2 | 3) => {
-                let integers = bound.iter().all(|(_, ty)| ty.scalar().is_some_and(ScalarType::is_integer));
-                if !integers {
-                    return Err(self.unsupported(node, "generate_series of anything but integers"));
-                }
-                let is_big = |(_, ty): &(Expression, Type)| *ty == Type::Scalar(ScalarType::BigInt);
-                let ty = if bound.iter().any(is_big) { ScalarType::BigInt } else { ScalarType::Integer };
-                (TableFunction::Series, vec![ty.into()])
-            }
+            "unnest" | "generate_series" => self.set_function(&name, &bound, node)?,
             // Nothing is partitioned.
             "pg_partition_ancestors" | "pg_partition_tree" => {
                 bound = vec![(Expression::Array(Vec::new()), Type::Array(ScalarType::Integer))];

@@ -14,7 +14,7 @@ mod write;
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
 use crate::schema::Schema;
-use catalog::{Table, Type};
+use catalog::{ScalarType, Table, Type};
 use procedure::query::{JoinKind, OutputColumn, Plan, Query, Question, SlotId, Subquery};
 use procedure::{Expression, OperationKind, Procedure, QueryOperation, Register, SqlError, Statement};
 use squawk_syntax::SyntaxNode;
@@ -147,6 +147,12 @@ pub(crate) enum Applied {
         arguments: Vec<Expression>,
         target: Register,
     },
+    /// Rows of a function, by its text: there are as many rows of what it is applied to.
+    Rows {
+        text: String,
+        plan: Plan,
+        columns: Vec<(Register, Type)>,
+    },
 }
 
 impl Queries {
@@ -174,6 +180,7 @@ impl Applied {
         };
         match self {
             Self::Call { arguments, .. } => arguments.iter().for_each(&mut of),
+            Self::Rows { plan, .. } => plan.expressions().into_iter().for_each(of),
             Self::Subquery(subquery) => {
                 subquery.plan.walk(&mut |node| node.expressions().into_iter().for_each(&mut of));
                 match &subquery.question {
@@ -192,6 +199,7 @@ impl Applied {
         let question = match self {
             Self::Subquery(subquery) => &subquery.question,
             Self::Call { target, .. } => return vec![*target],
+            Self::Rows { columns, .. } => return columns.iter().map(|(register, _)| *register).collect(),
         };
         match question {
             Question::Values { pairs } => pairs.iter().map(|(_, target)| *target).collect(),
@@ -208,6 +216,13 @@ impl Applied {
             Self::Call { procedure, arguments, target } => {
                 Plan::Call { input: Box::new(input), procedure, arguments, target }
             }
+            Self::Rows { plan, columns, .. } => Plan::Loop {
+                outer: Box::new(input),
+                inner: Box::new(plan),
+                kind: JoinKind::Inner,
+                condition: None,
+                inner_registers: columns.into_iter().map(|(register, _)| register).collect(),
+            },
         }
     }
 }
@@ -479,6 +494,65 @@ impl Binder<'_> {
         let bound = bind(self);
         let applied = std::mem::replace(&mut self.queries.applied, outer).unwrap_or_default();
         Ok((bound?, applied))
+    }
+
+    /// A function of rows in a list of targets: its columns in the row at hand. As in PostgreSQL, rows without any are left out.
+    pub(crate) fn rows_in_list(
+        &mut self,
+        name: &str,
+        call: &ast::CallExpr,
+    ) -> Result<Option<Vec<(Register, Type)>>, StatementError> {
+        let node = call.syntax();
+        let own = self.schema.procedure(name).filter(|own| own.rows.is_some()).cloned();
+        let is_set = own.is_some() || matches!(name, "unnest" | "generate_series" | "_pg_expandarray");
+        let Some(applied) = self.queries.applied.as_ref().filter(|_| is_set) else { return Ok(None) };
+        let text = node.text().to_string();
+        let mut others = applied.iter().filter_map(|applied| match applied {
+            Applied::Rows { text, columns, .. } => Some((text, columns)),
+            _ => None,
+        });
+        match others.next() {
+            Some((other, columns)) if *other == text => return Ok(Some(columns.clone())),
+            Some(_) => return Err(self.unsupported(node, "a second function of rows in one list")),
+            None => {}
+        }
+        let (plan, columns) = match own {
+            Some(procedure) => {
+                let arguments = self.function_arguments(&procedure, call.arg_list(), node)?;
+                let arguments = self.call_arguments(&procedure, arguments, node)?;
+                let types: Vec<_> = procedure.rows.iter().flatten().map(|(_, ty)| *ty).collect();
+                let columns: Vec<_> = types.into_iter().map(|ty| (self.new_register(ty), ty)).collect();
+                if columns.len() != 1 {
+                    let what = format!("{name}, which returns rows of several columns, outside FROM");
+                    return Err(self.unsupported(node, &what));
+                }
+                self.note_call(&procedure);
+                let registers = columns.iter().map(|(register, _)| *register).collect();
+                (Plan::Rows { procedure, arguments, registers, ordinality: None }, columns)
+            }
+            None => {
+                let mut bound = Vec::new();
+                for argument in self.plain_arguments(call.arg_list())? {
+                    let typed = self.bind(&argument)?;
+                    bound.push(self.settle(typed, None, argument.syntax())?);
+                }
+                let is_numbered = name == "_pg_expandarray";
+                let (function, types) = match is_numbered {
+                    true => self.set_function("unnest", &bound, node)?,
+                    false => self.set_function(name, &bound, node)?,
+                };
+                let mut columns: Vec<_> = types.into_iter().map(|ty| (self.new_register(ty), ty)).collect();
+                let registers = columns.iter().map(|(register, _)| *register).collect();
+                let ordinality = is_numbered.then(|| self.new_register(ScalarType::BigInt));
+                columns.extend(ordinality.map(|register| (register, ScalarType::BigInt.into())));
+                let arguments = bound.into_iter().map(|(value, _)| value).collect();
+                (Plan::Function { function, arguments, registers, ordinality }, columns)
+            }
+        };
+        if let Some(applied) = &mut self.queries.applied {
+            applied.push(Applied::Rows { text, plan, columns: columns.clone() });
+        }
+        Ok(Some(columns))
     }
 
     /// The names of a list of columns.

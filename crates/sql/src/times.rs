@@ -1,0 +1,231 @@
+//! Functions and operators of timestamps, dates and intervals. An interval is no value of its own: it is added to a timestamp, or
+//! taken from one.
+
+use crate::binder::{Binder, Typed};
+use crate::error::StatementError;
+use catalog::{ScalarType, Type};
+use procedure::{Expression, Function, Interval, SqlError, TimeField, TimeFunction};
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+
+/// An interval as written, and how many times it is meant.
+pub(crate) struct WrittenInterval {
+    interval: Interval,
+    times: Option<ast::Expr>,
+}
+
+fn time(function: TimeFunction, arguments: Vec<Expression>, ty: ScalarType) -> Typed {
+    let function = Function::Time(function);
+    Typed::Known(crate::operators::fold(Expression::Function { function, arguments }), ty.into())
+}
+
+fn is_time(ty: Type) -> bool {
+    matches!(ty, Type::Scalar(ScalarType::Timestamp | ScalarType::Timestamptz | ScalarType::Date))
+}
+
+impl Binder<'_> {
+    /// The interval that an expression is, if it is one: `INTERVAL '…'`, `'…'::interval`, or one of them times an integer.
+    pub(crate) fn written_interval(
+        &self,
+        expression: &ast::Expr,
+    ) -> Result<Option<WrittenInterval>, StatementError> {
+        match expression {
+            ast::Expr::ParenExpr(paren) => match paren.expr() {
+                Some(inner) => self.written_interval(&inner),
+                None => Ok(None),
+            },
+            ast::Expr::BinExpr(binary) if matches!(binary.op(), Some(ast::BinOp::Star(_))) => {
+                let (Some(left), Some(right)) = (binary.lhs(), binary.rhs()) else { return Ok(None) };
+                for (one, other) in [(&left, &right), (&right, &left)] {
+                    if let Some(own) = self.written_interval(one)?.filter(|own| own.times.is_none()) {
+                        return Ok(Some(WrittenInterval { times: Some(other.clone()), ..own }));
+                    }
+                }
+                Ok(None)
+            }
+            ast::Expr::CastExpr(cast) => {
+                let ty = cast.ty().map(|ty| ty.syntax().text().to_string().to_lowercase());
+                if ty.is_none_or(|ty| ty != "interval") {
+                    return Ok(None);
+                }
+                let literal = match (cast.literal(), cast.expr()) {
+                    (Some(literal), _) | (None, Some(ast::Expr::Literal(literal))) => literal,
+                    _ => return Err(self.unsupported(cast.syntax(), "an interval but as a literal")),
+                };
+                let Typed::Literal(text) = self.bind_literal(&literal)? else {
+                    return Err(self.unsupported(cast.syntax(), "an interval but as a literal"));
+                };
+                match Interval::parse(&text) {
+                    Some(interval) => Ok(Some(WrittenInterval { interval, times: None })),
+                    None => {
+                        let message = format!("invalid input syntax for type interval: \"{text}\"");
+                        Err(self.error(cast.syntax(), SqlError::new("22007", message)))
+                    }
+                }
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// A timestamp or date, an interval later or earlier; as in PostgreSQL, of a date this is a timestamp.
+    pub(crate) fn shifted(
+        &mut self,
+        base: &ast::Expr,
+        by: WrittenInterval,
+        is_earlier: bool,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        let typed = self.bind(base)?;
+        let (value, ty) = self.settle(typed, Some(ScalarType::Timestamptz.into()), base.syntax())?;
+        let (value, ty) = match ty {
+            Type::Scalar(ScalarType::Date) => (
+                self.coerce(Typed::Known(value, ty), ScalarType::Timestamp.into(), true, node)?,
+                ScalarType::Timestamp,
+            ),
+            Type::Scalar(ty @ (ScalarType::Timestamp | ScalarType::Timestamptz)) => (value, ty),
+            _ => {
+                let message = format!("an interval cannot be added to a value of type {ty}");
+                return Err(self.error(node, SqlError::new("42883", message)));
+            }
+        };
+        let out_of_range = || self.error(node, SqlError::new("22008", "interval out of range"));
+        let interval = if is_earlier { by.interval.negated().ok_or_else(out_of_range)? } else { by.interval };
+        let mut arguments = vec![value];
+        if let Some(times) = by.times {
+            arguments.push(self.bind_as(&times, ScalarType::BigInt)?);
+        }
+        Ok(time(TimeFunction::Later(interval), arguments, ty))
+    }
+
+    fn field(&self, name: &str, node: &SyntaxNode) -> Result<TimeField, StatementError> {
+        TimeField::named(&name.trim().trim_matches(['\'', '"']).to_lowercase()).ok_or_else(|| {
+            self.error(
+                node,
+                SqlError::new("22023", format!("unit \"{name}\" not recognized for a timestamp")),
+            )
+        })
+    }
+
+    /// EXTRACT (field FROM value).
+    pub(crate) fn bind_extract(&mut self, extract: &ast::ExtractFn) -> Result<Typed, StatementError> {
+        let node = extract.syntax();
+        let field = self.part(extract.extract_field(), node)?;
+        let field = self.field(&field.syntax().text().to_string(), field.syntax())?;
+        let value = self.part(extract.expr(), node)?;
+        self.extracted(field, &value, node)
+    }
+
+    fn extracted(
+        &mut self,
+        field: TimeField,
+        value: &ast::Expr,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        let mut inner = value.clone();
+        while let ast::Expr::ParenExpr(paren) = &inner {
+            let Some(own) = paren.expr() else { break };
+            inner = own;
+        }
+        // The seconds between two moments: the only thing that is asked of an interval.
+        if let ast::Expr::BinExpr(binary) = &inner
+            && matches!(binary.op(), Some(ast::BinOp::Minus(_)))
+            && field == TimeField::Epoch
+            && let (Some(left), Some(right)) = (binary.lhs(), binary.rhs())
+            && self.written_interval(&right)?.is_none()
+        {
+            let mut moments = Vec::new();
+            for side in [left, right] {
+                let typed = self.bind(&side)?;
+                let (value, ty) = self.settle(typed, Some(ScalarType::Timestamptz.into()), side.syntax())?;
+                moments.push(self.as_moment(value, ty, node)?);
+            }
+            return Ok(time(TimeFunction::SecondsBetween, moments, ScalarType::AnyNumeric));
+        }
+        let typed = self.bind(value)?;
+        let (value, ty) = self.settle(typed, Some(ScalarType::Timestamptz.into()), value.syntax())?;
+        let value = self.as_moment(value, ty, node)?;
+        Ok(time(TimeFunction::Extract(field), vec![value], ScalarType::AnyNumeric))
+    }
+
+    /// A timestamp or date as a timestamp.
+    fn as_moment(
+        &self,
+        value: Expression,
+        ty: Type,
+        node: &SyntaxNode,
+    ) -> Result<Expression, StatementError> {
+        if !is_time(ty) {
+            return Err(self.error(node, SqlError::new("42883", format!("type {ty} is no timestamp"))));
+        }
+        match ty {
+            Type::Scalar(ScalarType::Date) => {
+                self.coerce(Typed::Known(value, ty), ScalarType::Timestamp.into(), true, node)
+            }
+            _ => Ok(value),
+        }
+    }
+
+    /// Functions by name: `date_part`, `date_trunc`, `to_char`, `to_timestamp`, `to_date`.
+    pub(crate) fn time_function(
+        &mut self,
+        name: &str,
+        arguments: &[ast::Expr],
+        node: &SyntaxNode,
+    ) -> Result<Option<Typed>, StatementError> {
+        let text = |binder: &mut Self, place: usize| binder.bind_as(&arguments[place], ScalarType::Text);
+        match (name, arguments.len()) {
+            ("date_part" | "date_trunc", 2) => {
+                let typed = self.bind(&arguments[0])?;
+                let Typed::Literal(field) = typed else {
+                    return Err(self.unsupported(node, &format!("the unit of {name} but as a literal")));
+                };
+                let field = self.field(&field, arguments[0].syntax())?;
+                if name == "date_part" {
+                    let value = self.extracted(field, &arguments[1], node)?;
+                    return Ok(Some(Typed::Known(
+                        self.coerce(value, ScalarType::Double.into(), true, node)?,
+                        ScalarType::Double.into(),
+                    )));
+                }
+                let typed = self.bind(&arguments[1])?;
+                let (value, ty) = self.settle(typed, Some(ScalarType::Timestamptz.into()), node)?;
+                let result = match ty {
+                    Type::Scalar(ScalarType::Timestamp) => ScalarType::Timestamp,
+                    _ => ScalarType::Timestamptz,
+                };
+                let value = self.as_moment(value, ty, node)?;
+                Ok(Some(time(TimeFunction::Truncate(field), vec![value], result)))
+            }
+            ("to_char", 2) => {
+                let typed = self.bind(&arguments[0])?;
+                let (value, ty) = self.settle(typed, None, arguments[0].syntax())?;
+                let template = text(self, 1)?;
+                if is_time(ty) {
+                    let value = self.as_moment(value, ty, node)?;
+                    return Ok(Some(time(TimeFunction::ToText, vec![value, template], ScalarType::Text)));
+                }
+                let Some(number) = ty.scalar().filter(|ty| ty.is_number()) else {
+                    let message = format!("function to_char({ty}, text) does not exist");
+                    return Err(self.error(node, SqlError::new("42883", message)));
+                };
+                let function = Function::NumberToText(number.fixed_scale().unwrap_or(0));
+                let arguments = vec![value, template];
+                let expression = crate::operators::fold(Expression::Function { function, arguments });
+                Ok(Some(Typed::Known(expression, ScalarType::Text.into())))
+            }
+            ("to_timestamp", 1) => {
+                let seconds = self.bind_as(&arguments[0], ScalarType::Double)?;
+                Ok(Some(time(TimeFunction::FromEpoch, vec![seconds], ScalarType::Timestamptz)))
+            }
+            ("to_timestamp", 2) => {
+                let values = vec![text(self, 0)?, text(self, 1)?];
+                Ok(Some(time(TimeFunction::FromText, values, ScalarType::Timestamptz)))
+            }
+            ("to_date", 2) => {
+                let values = vec![text(self, 0)?, text(self, 1)?];
+                Ok(Some(time(TimeFunction::DateFromText, values, ScalarType::Date)))
+            }
+            _ => Ok(None),
+        }
+    }
+}
