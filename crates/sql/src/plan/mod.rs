@@ -150,7 +150,7 @@ pub(crate) enum Applied {
     /// Rows of a function, by its text: there are as many rows of what it is applied to.
     Rows {
         text: String,
-        plan: Plan,
+        plan: Box<Plan>,
         columns: Vec<(Register, Type)>,
     },
 }
@@ -218,7 +218,7 @@ impl Applied {
             }
             Self::Rows { plan, columns, .. } => Plan::Loop {
                 outer: Box::new(input),
-                inner: Box::new(plan),
+                inner: plan,
                 kind: JoinKind::Inner,
                 condition: None,
                 inner_registers: columns.into_iter().map(|(register, _)| register).collect(),
@@ -550,7 +550,7 @@ impl Binder<'_> {
             }
         };
         if let Some(applied) = &mut self.queries.applied {
-            applied.push(Applied::Rows { text, plan, columns: columns.clone() });
+            applied.push(Applied::Rows { text, plan: Box::new(plan), columns: columns.clone() });
         }
         Ok(Some(columns))
     }
