@@ -76,6 +76,10 @@ public final class Jdbc {
             expect(15, about.getDatabaseMajorVersion());
             expect(List.of("owner|TABLE", "pet|TABLE"), rows(about.getTables(null, "public", "%e%", new String[] {"TABLE"}), "TABLE_NAME", "TABLE_TYPE").stream().filter(row -> row.startsWith("owner") || row.startsWith("pet")).toList());
             expect(List.of("id|int4|NO", "owner|int8|YES", "weight|numeric|YES"), rows(about.getColumns(null, "public", "pet", null), "COLUMN_NAME", "TYPE_NAME", "IS_NULLABLE"));
+            expect(List.of("id|1|pet_pkey"), rows(about.getPrimaryKeys(null, "public", "pet"), "COLUMN_NAME", "KEY_SEQ", "PK_NAME"));
+            expect(List.of("pet_pkey|f|id|1", "pet_owner|t|owner|1"), rows(about.getIndexInfo(null, "public", "pet", false, true), "INDEX_NAME", "NON_UNIQUE", "COLUMN_NAME", "ORDINAL_POSITION"));
+            expect(List.of("owner|id|pet|owner|pet_owner_fkey"), rows(about.getImportedKeys(null, "public", "pet"), "PKTABLE_NAME", "PKCOLUMN_NAME", "FKTABLE_NAME", "FKCOLUMN_NAME", "FK_NAME"));
+            expect(List.of("information_schema", "pg_catalog", "public"), rows(about.getSchemas(), "TABLE_SCHEM"));
             rows(about.getCatalogs(), "TABLE_CAT");
         }
         System.out.println("JDBC: ok");

@@ -91,6 +91,34 @@ def transactions_nest():
     assert one("SELECT n FROM p WHERE id = 2") == (decimal.Decimal("77.00"),)
 
 
+def cursors_of_the_server_are_read_in_parts():
+    with connection.transaction():
+        with connection.cursor(name="part by part") as cursor:
+            cursor.itersize = 7
+            cursor.execute("SELECT n, n * n FROM generate_series(1, 30) AS n")
+            assert cursor.fetchone() == (1, 1)
+            assert cursor.fetchmany(3) == [(2, 4), (3, 9), (4, 16)]
+            assert [row[0] for row in cursor] == list(range(5, 31))
+    try:
+        execute("DECLARE c CURSOR FOR SELECT 1")
+        raise AssertionError("it would end at once")
+    except psycopg.errors.NoActiveSqlTransaction:
+        pass
+    with connection.transaction():
+        execute("DECLARE held CURSOR WITH HOLD FOR SELECT n FROM generate_series(1, 5) AS n")
+    assert execute("FETCH 2 FROM held").fetchall() == [(1,), (2,)]
+    assert execute("MOVE 2 IN held").statusmessage == "MOVE 2"
+    assert execute("FETCH ALL FROM held").fetchall() == [(5,)]
+    execute("CLOSE held")
+
+
+def plans_are_shown_with_what_they_came_to():
+    lines = [row[0] for row in execute("EXPLAIN ANALYZE SELECT n FROM generate_series(1, 40) AS n WHERE n > 30").fetchall()]
+    assert lines[0].endswith("(actual rows=10)") and "(actual rows=40)" in lines[1], lines
+    assert lines[-1].startswith("Execution Time: "), lines
+    assert "actual" not in one("EXPLAIN SELECT 1 FROM p")[0]
+
+
 def statements_are_cancelled():
     endless = "SELECT count(*) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b"
     threading.Timer(0.3, connection.cancel).start()
@@ -111,6 +139,8 @@ for check in (
     a_copy_that_fails_leaves_nothing,
     a_pipeline_is_one_transaction,
     transactions_nest,
+    cursors_of_the_server_are_read_in_parts,
+    plans_are_shown_with_what_they_came_to,
     statements_are_cancelled,
 ):
     check()

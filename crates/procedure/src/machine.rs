@@ -36,6 +36,8 @@ pub struct Machine {
     pub(crate) depth: usize,
     /// Rows that statements for the client came to.
     pub affected: u64,
+    /// Rows that each node of a plan came to, by its address; where they are counted.
+    pub(crate) counted: Option<HashMap<usize, u64>>,
     /// Raised by whoever wants the statement in progress to end.
     pub(crate) cancelled: Option<Arc<AtomicBool>>,
     /// What RAISE NOTICE and its like said.
@@ -205,6 +207,11 @@ impl Machine {
     /// Says what ends the statement in progress when it is raised.
     pub fn cancelled_by(&mut self, flag: Arc<AtomicBool>) {
         self.cancelled = Some(flag);
+    }
+
+    /// Says whether the rows of plans' nodes are counted from now on; gives those that were.
+    pub fn count_rows(&mut self, counts: bool) -> HashMap<usize, u64> {
+        std::mem::replace(&mut self.counted, counts.then(HashMap::new)).unwrap_or_default()
     }
 
     /// Says where numbers of sequences come from.

@@ -3,6 +3,7 @@
 use crate::query::{Explained, OutputColumn, Plan};
 use crate::{Access, Expression, Opaque, Operation, OperationId, OperationKind, Path, Register, Severity};
 use catalog::{ProcedureId, Table, Type, Value};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// How a parameter passes values.
@@ -95,13 +96,13 @@ impl Procedure {
         to_client.map_or(&[], Vec::as_slice)
     }
 
-    /// How it comes to its rows, for EXPLAIN: a line a node.
-    pub fn explained(&self) -> Vec<String> {
+    /// How it comes to its rows, for EXPLAIN: a line a node, with the rows that each came to where they were counted.
+    pub fn explained(&self, counts: Option<&HashMap<usize, u64>>) -> Vec<String> {
         let mut lines = Vec::new();
         for operation in &self.operations {
             match &operation.kind {
                 OperationKind::Query(own) => {
-                    let text = Explained(&own.query.plan).to_string();
+                    let text = Explained(&own.query.plan, counts).to_string();
                     lines.extend(text.lines().map(String::from));
                 }
                 _ => lines.push(crate::analysis::describe(operation)),

@@ -164,6 +164,8 @@ pub struct Session {
     since_publish: u64,
     utilization: Utilization,
     block: statements::Block,
+    /// What EXPLAIN ANALYZE has counted.
+    counted: HashMap<usize, u64>,
 }
 
 impl std::fmt::Debug for Session {
@@ -201,6 +203,7 @@ impl Session {
             since_publish: 0,
             utilization: Utilization::default(),
             block: statements::Block::default(),
+            counted: HashMap::new(),
         })
     }
 

@@ -50,6 +50,9 @@ struct Portal {
     formats: Vec<Format>,
     /// What is left of its rows, as messages, once it has run with a limit; and what its completion is called.
     left: Option<(BytesMut, String)>,
+    /// Whether it was declared as a cursor, and whether that outlives its transaction.
+    is_cursor: bool,
+    holds: bool,
 }
 
 /// Rows on their way to the client.
@@ -68,6 +71,7 @@ enum RowsTo {
     Client(Output),
     Portal(Arc<Mutex<BytesMut>>),
     Copy(Output, CopyOut),
+    Nobody,
 }
 
 fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -84,6 +88,7 @@ impl RowSink for Rows {
                 copy.restart();
             }
             RowsTo::Portal(kept) => hold(kept).clear(),
+            RowsTo::Nobody => {}
         }
     }
 
@@ -101,6 +106,7 @@ impl RowSink for Rows {
             RowsTo::Client(output) => put(&mut output.lock()),
             RowsTo::Portal(kept) => put(&mut hold(kept)),
             RowsTo::Copy(output, copy) => copy.put_row(values, arena, &mut output.lock()),
+            RowsTo::Nobody => {}
         }
         Ok(())
     }
@@ -108,7 +114,7 @@ impl RowSink for Rows {
     fn is_full(&self) -> bool {
         match &self.to {
             RowsTo::Client(output) | RowsTo::Copy(output, _) => output.is_full(),
-            RowsTo::Portal(_) => false,
+            RowsTo::Portal(_) | RowsTo::Nobody => false,
         }
     }
 
@@ -324,9 +330,17 @@ impl Client {
             self.fail(&error, &text);
         }
         if self.copying.is_none() {
+            self.close_portals();
             self.ready();
         }
         Ok(())
+    }
+
+    /// Portals end with the transaction that they are of.
+    fn close_portals(&mut self) {
+        if self.transaction_state() == TransactionState::None {
+            self.portals.retain(|_, portal| portal.holds);
+        }
     }
 
     async fn statements_of(&mut self, text: &str) -> Result<(), (Error, String)> {
@@ -464,7 +478,7 @@ impl Client {
             values.iter().zip(types).enumerate().map(value).collect::<Result<Vec<_>, _>>()?
         };
         let formats = message.result_column_format_codes.iter().map(|code| Format::of(*code)).collect();
-        let portal = Portal { statement, parameters, formats, left: None };
+        let portal = Portal { statement, parameters, formats, left: None, is_cursor: false, holds: false };
         self.portals.insert(message.portal_name.unwrap_or_default(), portal);
         Ok(())
     }
@@ -486,15 +500,32 @@ impl Client {
         let types = own.prepared.as_ref().map(Prepared::parameters).unwrap_or_default();
         let oids = types.iter().map(|ty| described(*ty).0).collect();
         self.output.put(Message::ParameterDescription(ParameterDescription::new(oids)));
-        let columns = own.prepared.as_ref().map(Prepared::columns).unwrap_or_default();
-        Ok(Self::description(columns, &[]))
+        let columns = self.columns_of(own.prepared.as_ref());
+        Ok(Self::description(&columns, &[]))
+    }
+
+    /// The columns of a statement's rows; those of FETCH are the cursor's.
+    fn columns_of(&self, prepared: Option<&Prepared>) -> Vec<OutputColumn> {
+        let Some(prepared) = prepared else { return Vec::new() };
+        match prepared.kind() {
+            Kind::Fetch { name, moves: false, .. } => {
+                let portal = self.portals.get(name).filter(|portal| portal.is_cursor);
+                let columns = portal.map(|portal| {
+                    let own = hold(&portal.statement);
+                    own.prepared.as_ref().map(|own| own.columns().to_vec()).unwrap_or_default()
+                });
+                columns.unwrap_or_default()
+            }
+            _ => prepared.columns().to_vec(),
+        }
     }
 
     fn describe_portal(&mut self, name: &str) -> Result<Message, Error> {
         let portal = self.portal(name)?;
-        let own = hold(&portal.statement);
-        let columns = own.prepared.as_ref().map(Prepared::columns).unwrap_or_default();
-        Ok(Self::description(columns, &portal.formats))
+        let (statement, formats) = (Arc::clone(&portal.statement), portal.formats.clone());
+        let own = hold(&statement);
+        let columns = self.columns_of(own.prepared.as_ref());
+        Ok(Self::description(&columns, &formats))
     }
 
     fn description(columns: &[OutputColumn], formats: &[Format]) -> Message {
@@ -537,7 +568,10 @@ impl Client {
         let (parameters, formats) = (portal.parameters.clone(), portal.formats.clone());
         let mut own = hold(&statement).clone();
         let ends_itself = own.prepared.as_ref().is_none_or(|own| {
-            !matches!(own.kind(), Kind::Run(_) | Kind::Call(..) | Kind::Definition | Kind::Copy(_))
+            !matches!(
+                own.kind(),
+                Kind::Run(_) | Kind::Analyze(_) | Kind::Call(..) | Kind::Definition | Kind::Copy(_)
+            )
         });
         if !is_sync && !ends_itself {
             self.begin_implicit()?;
@@ -564,12 +598,7 @@ impl Client {
         let portal = self.portal(name)?;
         let Some((rows, tag)) = &mut portal.left else { return Ok(()) };
         let most = if most == 0 { usize::MAX } else { most };
-        let (mut end, mut count) = (0, 0);
-        while count < most && end < rows.len() {
-            let length = rows[end + 1..end + 5].try_into().expect("a row message has a length");
-            end += 1 + u32::from_be_bytes(length) as usize;
-            count += 1;
-        }
+        let (end, count) = whole_rows(rows, most);
         output.lock().extend_from_slice(&rows[..end]);
         rows.advance(end);
         if !rows.is_empty() {
@@ -593,9 +622,7 @@ impl Client {
         if went_well && let Err(error) = self.commit_implicit().await {
             self.fail(&error, "");
         }
-        if self.transaction_state() == TransactionState::None {
-            self.portals.clear();
-        }
+        self.close_portals();
         self.ready();
         Ok(())
     }
@@ -674,6 +701,31 @@ impl Client {
                 self.put_texts(&lines);
                 complete(tag)
             }
+            Kind::Analyze(procedure) => {
+                let begun = Instant::now();
+                let rows = self.rows(prepared, &[], RowsTo::Nobody);
+                let Ran::Complete(_, commit) = self.run_in_session(statement, parameters, rows).await? else {
+                    return Ok(Ran::Empty);
+                };
+                let took = begun.elapsed();
+                let counts = self.with_session(|session| Ok(session.counted_rows()))?;
+                let mut lines = procedure.explained(Some(&counts));
+                lines.push(format!("Execution Time: {:.3} ms", took.as_secs_f64() * 1e3));
+                self.put_texts(&lines);
+                Ok(Ran::Complete(tag.into(), commit))
+            }
+            Kind::Declare { name, holds, text } => self.declare(name, holds, &text).await,
+            Kind::Fetch { name, count, moves } => self.fetch(&name, count, moves, formats, asked),
+            Kind::Close(name) => {
+                match name {
+                    Some(name) => {
+                        self.portal(&name)?;
+                        self.portals.remove(&name);
+                    }
+                    None => self.portals.retain(|_, portal| !portal.is_cursor),
+                }
+                complete(tag)
+            }
             Kind::Checkpoint => {
                 tokio::task::block_in_place(|| self.server.pool().database().checkpoint())?;
                 complete(tag)
@@ -727,6 +779,60 @@ impl Client {
                 self.run_in_session(statement, parameters, rows).await
             }
         }
+    }
+
+    /// DECLARE: the query runs now, and its rows are kept.
+    async fn declare(&mut self, name: String, holds: bool, text: &str) -> Result<Ran, Error> {
+        if !holds && (self.transaction_state() == TransactionState::None || self.is_implicit) {
+            let message = "DECLARE CURSOR can only be used in transaction blocks";
+            return Err(SqlError::new("25P01", message).into());
+        }
+        if self.portals.contains_key(&name) {
+            return Err(SqlError::new("42P03", format!("cursor \"{name}\" already exists")).into());
+        }
+        let prepared = self.with_session(|session| session.prepare(text, &[]))?;
+        let mut own = Statement { prepared, took: None };
+        let kept = Arc::new(Mutex::new(BytesMut::new()));
+        let Some(prepared) = &own.prepared else { return Ok(Ran::Empty) };
+        let rows = self.rows(prepared, &[], RowsTo::Portal(Arc::clone(&kept)));
+        let Ran::Complete(_, commit) = self.run_in_session(&mut own, &[], rows).await? else {
+            return Ok(Ran::Empty);
+        };
+        let left = Some((std::mem::take(&mut *hold(&kept)), "FETCH".into()));
+        let (statement, parameters, formats) = (Arc::new(Mutex::new(own)), Vec::new(), Vec::new());
+        self.portals.insert(name, Portal { statement, parameters, formats, left, is_cursor: true, holds });
+        Ok(Ran::Complete("DECLARE CURSOR".into(), commit))
+    }
+
+    /// FETCH and MOVE.
+    fn fetch(
+        &mut self,
+        name: &str,
+        count: Option<usize>,
+        moves: bool,
+        formats: &[Format],
+        asked: Asked,
+    ) -> Result<Ran, Error> {
+        let missing = || SqlError::new("34000", format!("cursor \"{name}\" does not exist"));
+        let portal = self.portals.get_mut(name).filter(|portal| portal.is_cursor).ok_or_else(missing)?;
+        if formats.contains(&Format::Binary) {
+            let error = SqlError::new("0A000", "FETCH in binary format is not supported");
+            return Err(error
+                .with_hint("Ask for text, or bind the query to a portal of the protocol.")
+                .into());
+        }
+        if asked == Asked::Simply && !moves {
+            let own = hold(&portal.statement);
+            let columns = own.prepared.as_ref().map(Prepared::columns).unwrap_or_default();
+            self.output.put(row_description(columns, &[]));
+        }
+        let (rows, _) = portal.left.as_mut().ok_or_else(missing)?;
+        let (end, taken) = whole_rows(rows, count.unwrap_or(usize::MAX));
+        if !moves {
+            self.output.lock().extend_from_slice(&rows[..end]);
+        }
+        rows.advance(end);
+        Ok(Ran::Complete(format!("{} {taken}", if moves { "MOVE" } else { "FETCH" }), None))
     }
 
     fn rows(&self, prepared: &Prepared, formats: &[Format], to: RowsTo) -> Rows {
@@ -917,6 +1023,17 @@ impl Client {
         let Ran::Complete(_, commit) = ran else { return Ok(ran) };
         Ok(Ran::Complete(format!("COPY {}", count.load(Ordering::Relaxed)), commit))
     }
+}
+
+/// Where so many rows of a list of messages end, and how many there are.
+fn whole_rows(rows: &[u8], most: usize) -> (usize, usize) {
+    let (mut end, mut count) = (0, 0);
+    while count < most && end < rows.len() {
+        let length = rows[end + 1..end + 5].try_into().expect("a row message has a length");
+        end += 1 + u32::from_be_bytes(length) as usize;
+        count += 1;
+    }
+    (end, count)
 }
 
 /// Takes no rows.

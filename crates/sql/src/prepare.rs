@@ -54,6 +54,28 @@ pub enum Kind {
     Show(String),
     /// EXPLAIN: the lines that it shows.
     Explain(Vec<String>),
+    /// EXPLAIN ANALYZE: what is run.
+    Analyze(Arc<Procedure>),
+    /// DECLARE of a cursor.
+    Declare {
+        /// Its name.
+        name: String,
+        /// Whether it outlives its transaction.
+        holds: bool,
+        /// Its query.
+        text: String,
+    },
+    /// FETCH, or MOVE: so many rows, or all that are left.
+    Fetch {
+        /// The cursor.
+        name: String,
+        /// How many; all without a number.
+        count: Option<usize>,
+        /// Whether they are only passed over.
+        moves: bool,
+    },
+    /// CLOSE of one cursor, or of all.
+    Close(Option<String>),
     /// PREPARE: a name, the types of parameters that are given, and the statement.
     Prepare {
         /// Its name.
@@ -226,6 +248,28 @@ impl Schema {
                     if own.all_token().is_some() { "DEALLOCATE ALL" } else { "DEALLOCATE" },
                 )
             }
+            ast::Stmt::Declare(own) => {
+                let binder = Binder::new(self, source);
+                let name = binder.part(own.cursor(), node)?;
+                let name = ast::normalize_name_node(name.syntax());
+                let holds = matches!(own.cursor_hold(), Some(ast::CursorHold::WithHold(_)));
+                let query = binder.part(own.query(), node)?;
+                let text = source.text_of(query.syntax()).to_owned();
+                (Kind::Declare { name, holds, text }, "DECLARE CURSOR")
+            }
+            ast::Stmt::Fetch(own) => {
+                let (name, count) = self.fetched(own.cursor_ref(), own.cursor_action(), source, node)?;
+                (Kind::Fetch { name, count, moves: false }, "FETCH")
+            }
+            ast::Stmt::Move(own) => {
+                let (name, count) = self.fetched(own.cursor_ref(), own.cursor_action(), source, node)?;
+                (Kind::Fetch { name, count, moves: true }, "MOVE")
+            }
+            ast::Stmt::Close(own) => {
+                let name = own.cursor_ref().map(|name| ast::normalize_name_node(name.syntax()));
+                let tag = if name.is_some() { "CLOSE CURSOR" } else { "CLOSE CURSOR ALL" };
+                (Kind::Close(name), tag)
+            }
             ast::Stmt::Do(own) => {
                 let binder = Binder::new(self, source);
                 let body = binder.part(own.body(), node)?;
@@ -239,20 +283,68 @@ impl Schema {
             }
             ast::Stmt::Explain(explain) => {
                 let binder = Binder::new(self, source);
-                if explain.explain_mode().is_some() {
-                    return Err(binder.unsupported(node, "EXPLAIN with options"));
-                }
+                let analyzes = match explain.explain_mode() {
+                    None => false,
+                    Some(mode) => match words(&mode.syntax().text().to_string()).as_slice() {
+                        [only] if only == "verbose" => false,
+                        [first, rest @ ..]
+                            if first == "analyze" && rest.iter().all(|own| own == "verbose") =>
+                        {
+                            true
+                        }
+                        _ => return Err(binder.unsupported(node, "this option of EXPLAIN")),
+                    },
+                };
                 let inner = binder.part(explain.explain_stmt(), node)?;
                 let inner = inner.syntax().clone();
                 let inner = binder.part(ast::Stmt::cast(inner), node)?;
-                let Compiled { procedure, .. } = compile_for_client(&inner, self, source, types)?;
-                let lines = procedure.explained();
+                let Compiled { procedure, parameters } = compile_for_client(&inner, self, source, types)?;
                 let columns = vec![text_column("QUERY PLAN")];
+                if analyzes {
+                    let kind = Kind::Analyze(Arc::new(procedure));
+                    return Ok(Prepared { columns, parameters, ..Prepared::plain(kind, "EXPLAIN") });
+                }
+                let lines = procedure.explained(None);
                 return Ok(Prepared { columns, ..Prepared::plain(Kind::Explain(lines), "EXPLAIN") });
             }
             _ => return self.prepare_run(statement, source, types),
         };
         Ok(Prepared::plain(kind, tag))
+    }
+
+    /// Which cursor a FETCH is of, and how many rows it wants.
+    fn fetched(
+        &self,
+        cursor: Option<ast::CursorRef>,
+        action: Option<ast::CursorAction>,
+        source: &Source,
+        node: &SyntaxNode,
+    ) -> Result<(String, Option<usize>), StatementError> {
+        let mut binder = Binder::new(self, source);
+        let name = binder.part(cursor, node)?;
+        let name = ast::normalize_name_node(name.syntax());
+        let expression = match &action {
+            None | Some(ast::CursorAction::Next(_)) => return Ok((name, Some(1))),
+            Some(ast::CursorAction::All(_)) => return Ok((name, None)),
+            Some(ast::CursorAction::Forward(own)) if own.all_token().is_some() => return Ok((name, None)),
+            Some(ast::CursorAction::Forward(own)) => match own.expr() {
+                None => return Ok((name, Some(1))),
+                Some(count) => count,
+            },
+            Some(ast::CursorAction::Expr(count)) => count.clone(),
+            Some(_) => {
+                let error = SqlError::new("55000", "cursor can only scan forward");
+                let hint = "Declare the query with the order that you want.";
+                return Err(binder.error(node, error.with_hint(hint)));
+            }
+        };
+        let count = binder.bind_as(&expression, catalog::ScalarType::BigInt)?;
+        let mut machine = Machine::default();
+        let count = count.evaluate(&mut machine).map_err(|error| binder.error(node, *error))?;
+        match count {
+            catalog::Datum::Int(count) if count >= 0 => Ok((name, Some(usize::try_from(count).unwrap_or(0)))),
+            _ => Err(binder.error(node, SqlError::new("55000", "cursor can only scan forward"))),
+        }
     }
 
     fn prepare_run(
@@ -358,6 +450,12 @@ fn called(
     let parameters = binder.parameter_types(node)?;
     let arguments = Arguments { values, registers: binder.registers.len() };
     Ok((procedure, arguments, parameters, name))
+}
+
+/// The words of a list of options, in lower case.
+fn words(text: &str) -> Vec<String> {
+    let is_between = |c: char| !c.is_alphanumeric();
+    text.split(is_between).filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
 }
 
 /// The name at the end of a statement.

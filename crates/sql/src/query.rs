@@ -73,8 +73,21 @@ impl Binder<'_> {
         Ok(())
     }
 
+    /// FOR UPDATE and its like are what every transaction does here: what was read is as it was when it commits. But nobody passes
+    /// over rows that others are at.
+    pub(crate) fn check_locking(&self, node: &SyntaxNode) -> Result<(), StatementError> {
+        for clause in node.descendants().filter_map(ast::LockingClause::cast) {
+            let wait = clause.lock_wait().map(|wait| wait.syntax().text().to_string().to_lowercase());
+            if wait.is_some_and(|wait| wait.starts_with("skip")) {
+                return Err(self.unsupported(clause.syntax(), "SKIP LOCKED"));
+            }
+        }
+        Ok(())
+    }
+
     /// Binds any query of a procedure.
     pub(crate) fn bind_rows_of(&mut self, query: &ast::SelectVariant) -> Result<BoundSelect, StatementError> {
+        self.check_locking(query.syntax())?;
         if let ast::SelectVariant::Select(select) = query
             && is_simple(select, self.schema)
         {

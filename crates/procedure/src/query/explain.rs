@@ -2,16 +2,17 @@
 
 use super::{Combination, Delete, Insert, JoinKind, Plan, Question, Subquery, TableFunction, Update};
 use crate::{Access, Path};
+use std::collections::HashMap;
 use std::fmt;
 
-/// A plan, to be shown.
+/// A plan, to be shown; with the rows that each node came to, where they were counted.
 #[derive(Clone, Copy, Debug)]
-pub struct Explained<'a>(pub &'a Plan);
+pub struct Explained<'a>(pub &'a Plan, pub Option<&'a HashMap<usize, u64>>);
 
 impl fmt::Display for Explained<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut lines = Vec::new();
-        explain(self.0, 0, &mut lines);
+        explain(self.0, 0, self.1, &mut lines);
         f.write_str(&lines.join("\n"))
     }
 }
@@ -88,9 +89,13 @@ fn describe(plan: &Plan) -> Option<String> {
     })
 }
 
-fn explain(plan: &Plan, depth: usize, lines: &mut Vec<String>) {
+fn explain(plan: &Plan, depth: usize, counts: Option<&HashMap<usize, u64>>, lines: &mut Vec<String>) {
     let mut below = depth;
-    if let Some(text) = describe(plan) {
+    if let Some(mut text) = describe(plan) {
+        if let Some(counts) = counts {
+            let rows = counts.get(&std::ptr::from_ref(plan).addr()).copied().unwrap_or(0);
+            text.push_str(&format!("  (actual rows={rows})"));
+        }
         let arrow = if depth == 0 { "" } else { "->  " };
         lines.push(format!(
             "{}{arrow}{text}",
@@ -98,5 +103,5 @@ fn explain(plan: &Plan, depth: usize, lines: &mut Vec<String>) {
         ));
         below += 1;
     }
-    plan.inputs().into_iter().for_each(|input| explain(input, below, lines));
+    plan.inputs().into_iter().for_each(|input| explain(input, below, counts, lines));
 }

@@ -41,6 +41,23 @@ pub(crate) fn run<D: DataAccess>(
     data: &mut D,
     sink: &mut Sink<'_, D>,
 ) -> Result<Flow, Failure> {
+    if machine.counted.is_none() {
+        return run_node(plan, machine, data, sink);
+    }
+    run_node(plan, machine, data, &mut |machine, data| {
+        if let Some(counted) = &mut machine.counted {
+            *counted.entry(std::ptr::from_ref(plan).addr()).or_default() += 1;
+        }
+        sink(machine, data)
+    })
+}
+
+fn run_node<D: DataAccess>(
+    plan: &Plan,
+    machine: &mut Machine,
+    data: &mut D,
+    sink: &mut Sink<'_, D>,
+) -> Result<Flow, Failure> {
     match plan {
         Plan::One => sink(machine, data),
         Plan::Values { registers, rows } => {

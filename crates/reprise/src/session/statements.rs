@@ -12,6 +12,7 @@ use logging::Commit;
 use procedure::query::OutputColumn;
 use procedure::{Call, Conflict, Failure, Procedure, RowSink, SqlError, execute};
 use sql::{Arguments, Kind};
+use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 use std::task::{Poll, Wake, Waker};
@@ -45,7 +46,7 @@ impl Prepared {
     pub fn looks_short(&self) -> bool {
         match &self.bound.kind {
             Kind::Run(procedure) | Kind::Call(procedure, _) => procedure.looks_short(),
-            Kind::Definition => false,
+            Kind::Definition | Kind::Analyze(_) => false,
             _ => true,
         }
     }
@@ -383,6 +384,11 @@ impl Session {
         }
     }
 
+    /// The rows that the nodes of the plan came to that EXPLAIN ANALYZE has run last.
+    pub fn counted_rows(&mut self) -> HashMap<usize, u64> {
+        std::mem::take(&mut self.counted)
+    }
+
     /// From now on the open transaction does not wait for others.
     pub fn insist(&mut self) {
         self.occ.reserve_rows(false);
@@ -401,7 +407,10 @@ impl Session {
         if self.block.state == TransactionState::Failed {
             return Err(failed_block());
         }
+        let analyzes = matches!(prepared.kind(), Kind::Analyze(_));
+        self.machine.count_rows(analyzes);
         let ran = self.run_bound(prepared, arguments, sink);
+        self.counted = self.machine.count_rows(false);
         self.machine.send_rows_to(None);
         if let Some(busy) = self.block.busy.take() {
             return Ok(Attempt::Busy(busy));
@@ -448,7 +457,7 @@ impl Session {
                 let commit = self.run_statement(&text, |_, _| {})?;
                 Ok(Completion { affected: 0, commit: Some(commit) })
             }
-            Kind::Run(procedure) => {
+            Kind::Run(procedure) | Kind::Analyze(procedure) => {
                 self.machine.send_rows_to(Some(sink));
                 let commit = if in_block {
                     self.run_in_block(procedure, arguments)?;

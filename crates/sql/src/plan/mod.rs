@@ -294,6 +294,7 @@ impl Binder<'_> {
         out: &mut Vec<Statement>,
     ) -> Result<(), StatementError> {
         let node = statement.syntax();
+        self.check_locking(node)?;
         let query = self.bind_query(|binder| match statement {
             ast::Stmt::Insert(insert) => binder.bind_insert_plan(insert),
             ast::Stmt::Update(update) => binder.bind_update_plan(update),

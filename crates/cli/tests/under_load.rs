@@ -1,0 +1,141 @@
+//! What many or slow clients cost the server.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use postgres::{Client, NoTls};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+
+struct Serving {
+    process: Child,
+    port: u16,
+    _folder: tempfile::TempDir,
+}
+
+impl Serving {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut process = Command::new(env!("CARGO_BIN_EXE_reprise"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--memory-ahead-mib", "0", "--data"])
+            .arg(folder.path())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let listening =
+            lines.find_map(|line| line.split_once("listening on ").map(|(_, own)| own.to_owned())).unwrap();
+        let address = listening.split(';').next().unwrap();
+        let port = address.rsplit(':').next().unwrap().parse().unwrap();
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { process, port, _folder: folder }
+    }
+
+    fn connect(&self) -> Client {
+        Client::connect(&format!("host=127.0.0.1 port={} user=me", self.port), NoTls).unwrap()
+    }
+
+    /// A connection whose bytes nobody reads but the test.
+    fn greet(&self) -> TcpStream {
+        let mut socket = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        let settings = b"user\0me\0database\0me\0\0";
+        let mut startup = (8 + settings.len() as u32).to_be_bytes().to_vec();
+        startup.extend(196_608u32.to_be_bytes());
+        startup.extend(settings);
+        socket.write_all(&startup).unwrap();
+        read_until_ready(&mut socket);
+        socket
+    }
+
+    /// Kilobytes of memory that the server has.
+    fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // Where it has ended already, there is nothing to do.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn ask(socket: &mut TcpStream, text: &str) {
+    let mut message = vec![b'Q'];
+    message.extend((4 + text.len() as u32 + 1).to_be_bytes());
+    message.extend(text.as_bytes());
+    message.push(0);
+    socket.write_all(&message).unwrap();
+}
+
+/// Reads messages up to READY FOR QUERY: how many rows there were.
+fn read_until_ready(socket: &mut TcpStream) -> usize {
+    let mut rows = 0;
+    let mut input = BufReader::with_capacity(1 << 16, socket);
+    loop {
+        let mut head = [0; 5];
+        input.read_exact(&mut head).unwrap();
+        let length = u32::from_be_bytes(head[1..].try_into().unwrap()) as usize - 4;
+        let mut body = vec![0; length];
+        input.read_exact(&mut body).unwrap();
+        match head[0] {
+            b'D' => rows += 1,
+            b'E' => panic!("{}", String::from_utf8_lossy(&body)),
+            b'Z' => return rows,
+            _ => {}
+        }
+    }
+}
+
+const ROWS: usize = 150_000;
+
+#[test]
+fn a_reader_that_stalls_costs_little_and_reads_one_moment() {
+    let server = Serving::start();
+    let mut client = server.connect();
+    client
+        .batch_execute(&format!(
+            "CREATE TABLE big (id INT PRIMARY KEY, v INT NOT NULL, t TEXT);
+             CREATE TABLE queue (id INT PRIMARY KEY);
+             INSERT INTO big SELECT n, 0, repeat('x', 1000) FROM generate_series(1, {ROWS}) AS n;"
+        ))
+        .unwrap();
+    let mut reader = server.greet();
+    let before = server.memory();
+    ask(&mut reader, "SELECT id, v, t FROM big");
+    // What the sockets hold is on its way; nobody reads the rest.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let update = client.prepare("UPDATE big SET v = v + 1 WHERE id = $1").unwrap();
+    for round in 0..3_000i32 {
+        client.execute(&update, &[&(round * 37 % ROWS as i32 + 1)]).unwrap();
+        client
+            .batch_execute(&format!(
+                "INSERT INTO queue VALUES ({round}); DELETE FROM queue WHERE id = {round}"
+            ))
+            .unwrap();
+    }
+    let grown = server.memory().saturating_sub(before);
+    assert!(grown < 40_000, "the result has {} kB, and the server has grown by {grown}", ROWS);
+    // The reader still gets everything, as it was.
+    assert_eq!(read_until_ready(&mut reader), ROWS);
+    ask(&mut reader, "SELECT id FROM big WHERE v > 0");
+    assert_eq!(read_until_ready(&mut reader), 3_000);
+}
+
+#[test]
+fn idle_connections_cost_little() {
+    let server = Serving::start();
+    let mut client = server.connect();
+    client.batch_execute("CREATE TABLE t (id INT PRIMARY KEY)").unwrap();
+    let before = server.memory();
+    let mut idle: Vec<TcpStream> = (0..400).map(|_| server.greet()).collect();
+    for id in 0..200 {
+        client.execute("INSERT INTO t VALUES ($1)", &[&id]).unwrap();
+    }
+    let grown = server.memory().saturating_sub(before);
+    assert!(grown < 400 * 64, "400 idle connections take {grown} kB");
+    ask(&mut idle[399], "SELECT * FROM t");
+    assert_eq!(read_until_ready(&mut idle[399]), 200);
+}
