@@ -129,6 +129,11 @@ def statements_are_cancelled():
         except psycopg.errors.QueryCanceled as error:
             assert reason in str(error), error
         execute("SET statement_timeout = 200")
+    try:
+        execute("DO $$ BEGIN LOOP NULL; END LOOP; END $$")
+        raise AssertionError("it does not end")
+    except psycopg.errors.QueryCanceled:
+        pass
     execute("RESET statement_timeout")
     assert one("SELECT 1") == (1,)
 

@@ -304,8 +304,11 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         machine: &mut Machine,
     ) -> Result<Option<Ended>, Failure> {
         machine.rounds = machine.rounds.wrapping_add(1);
-        if machine.rounds.is_multiple_of(ASK_EVERY) && self.data.is_doomed() {
-            return Err(Conflict::Read.into());
+        if machine.rounds.is_multiple_of(ASK_EVERY) {
+            if self.data.is_doomed() {
+                return Err(Conflict::Read.into());
+            }
+            machine.check_cancelled()?;
         }
         Ok(match self.run(body, machine)? {
             Ended::Here => None,
@@ -732,7 +735,14 @@ fn assign_element(
         }
     };
     let span = match machine.get(array) {
-        Datum::Array(span) => Some(span),
+        Datum::Array(span) if span.length > 0 => Some(span),
+        _ if place > 0 => {
+            let message =
+                format!("an array whose first element has the subscript {} is not supported", place + 1);
+            return Err(SqlError::new("0A000", message)
+                .with_hint("Assign its first element before others.")
+                .into());
+        }
         _ => None,
     };
     let changed = machine.arena.with_element(span, place, value);

@@ -7,6 +7,7 @@ use catalog::{Arena, Datum, TableId};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 /// Registers, arena and scratch buffers of one session.
 #[derive(Default, Debug)]
@@ -40,6 +41,8 @@ pub struct Machine {
     pub(crate) counted: Option<HashMap<usize, u64>>,
     /// Raised by whoever wants the statement in progress to end.
     pub(crate) cancelled: Option<Arc<AtomicBool>>,
+    /// When the statement in progress has taken too long.
+    pub(crate) deadline: Option<Instant>,
     /// What RAISE NOTICE and its like said.
     pub notices: Vec<SqlError>,
     /// Errors that are being handled, the last one last.
@@ -273,8 +276,23 @@ impl Machine {
         Ok(())
     }
 
-    pub(crate) fn is_cancelled(&self) -> bool {
-        self.cancelled.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
+    /// Says when the next statements have taken too long.
+    pub fn ends_at(&mut self, deadline: Option<Instant>) {
+        self.deadline = deadline;
+    }
+
+    /// Asked now and then by what may take long.
+    ///
+    /// # Errors
+    /// `57014`: the statement in progress is cancelled, or has taken too long.
+    pub(crate) fn check_cancelled(&self) -> Result<(), SqlError> {
+        if self.cancelled.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)) {
+            return Err(SqlError::new("57014", "canceling statement due to user request"));
+        }
+        if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
+            return Err(SqlError::new("57014", "canceling statement due to statement timeout"));
+        }
+        Ok(())
     }
 
     /// Where the execution is, to come back to when a part of it fails.

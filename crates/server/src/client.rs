@@ -854,14 +854,19 @@ impl Client {
     ) -> Result<Ran, Error> {
         let Some(prepared) = &mut statement.prepared else { return Ok(Ran::Empty) };
         let is_short = statement.took.map_or_else(|| prepared.looks_short(), |took| took < SHORT);
-        let timer = Timer::start(self.settings.duration("statement_timeout"), &self.registered);
+        let limit = self.settings.duration("statement_timeout");
+        let deadline = limit.map(|limit| Instant::now() + limit);
+        // Beside the deadline, for what waits and does not look at the time.
+        let timer = Timer::start(limit, &self.registered);
         let mut waits_until = None;
         let completion = loop {
             let begun = Instant::now();
             let rows = Box::new(rows.clone());
             let attempt = |own: &mut Self| {
                 own.with_session(|session| {
+                    session.ends_at(deadline);
                     let attempt = session.try_prepared(prepared, parameters, rows);
+                    session.ends_at(None);
                     let notices = session.notices().to_vec();
                     Ok((attempt, notices))
                 })

@@ -347,12 +347,12 @@ impl Binder<'_> {
                 Typed::Known(fold(Expression::Function { function, arguments: items }), ty)
             }
             ("concat_ws", 2..) => {
-                let text = |argument| self.coerce(argument, T::Text.into(), true, node);
+                let text = |argument| self.as_printed(argument, node);
                 let arguments = arguments.into_iter().map(text).collect::<Result<_, _>>()?;
                 call(Function::ConcatBetween, arguments, T::Text)
             }
             ("concat", 1..) => {
-                let text = |argument| self.coerce(argument, T::Text.into(), true, node);
+                let text = |argument| self.as_printed(argument, node);
                 let arguments = arguments.into_iter().map(text).collect::<Result<_, _>>()?;
                 call(Function::ConcatAll, arguments, T::Text)
             }
@@ -377,6 +377,18 @@ impl Binder<'_> {
                 let message = format!("relation \"{name}\" does not exist");
                 Err(self.error(node, SqlError::new("42P01", message)))
             }
+        }
+    }
+
+    /// A value as text, as it is printed: this differs from a cast for booleans.
+    fn as_printed(&self, value: Typed, node: &SyntaxNode) -> Result<Expression, StatementError> {
+        match value {
+            Typed::Known(value, Type::Scalar(ScalarType::Boolean)) => {
+                let is_false = Expression::Not(Box::new(value.clone()));
+                let branches = vec![(value, Expression::text("t")), (is_false, Expression::text("f"))];
+                Ok(fold(Expression::Case { branches, otherwise: Box::new(Expression::NULL) }))
+            }
+            other => self.coerce(other, ScalarType::Text.into(), true, node),
         }
     }
 

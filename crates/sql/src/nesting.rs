@@ -6,8 +6,8 @@
 
 use procedure::SqlError;
 use squawk_lexer::TokenKind;
-use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
+use squawk_syntax::{SyntaxKind, SyntaxNode};
 
 /// Levels of a text, at most.
 const MOST_LEVELS: usize = 1000;
@@ -98,16 +98,37 @@ fn continues_chain(node: &SyntaxNode) -> bool {
     }
 }
 
-/// Refuses trees whose branches are too long.
+/// Whether the grammar has left a part of an expression beside it, as it does with a BETWEEN behind a cast.
+fn is_torn(node: &SyntaxNode) -> bool {
+    let most = match node.kind() {
+        SyntaxKind::TARGET
+        | SyntaxKind::WHERE_CLAUSE
+        | SyntaxKind::HAVING_CLAUSE
+        | SyntaxKind::PAREN_EXPR => 1,
+        SyntaxKind::BIN_EXPR => 2,
+        SyntaxKind::BETWEEN_EXPR => {
+            return ast::BetweenExpr::cast(node.clone()).is_some_and(|own| own.target().is_none());
+        }
+        _ => return false,
+    };
+    node.children().filter(|child| ast::Expr::can_cast(child.kind())).count() > most
+}
+
+fn torn() -> SqlError {
+    let error = SqlError::new("0A000", "an operator behind a cast is not supported here");
+    error.with_hint("Put the cast into parentheses: (value::type) BETWEEN … AND ….")
+}
+
+/// Refuses trees whose branches are too long, and what the grammar takes apart.
 ///
 /// # Errors
-/// The byte offset of the level that is one too many.
+/// The byte offset of the level that is one too many, or of what is torn.
 pub(crate) fn check_tree(root: &SyntaxNode) -> Result<(), (usize, SqlError)> {
-    if usize::from(root.text_range().len()) <= MOST_LEVELS {
-        return Ok(());
-    }
     let (mut node, mut depth) = (root.clone(), 0usize);
     loop {
+        if is_torn(&node) {
+            return Err((node.text_range().start().into(), torn()));
+        }
         depth += levels(&node);
         if depth > MOST_LEVELS {
             return Err((node.text_range().start().into(), too_deep()));

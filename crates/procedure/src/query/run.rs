@@ -223,8 +223,8 @@ fn scan<D: DataAccess>(
 /// An error when somebody has cancelled the query.
 pub(super) fn check_cancelled(machine: &mut Machine) -> Result<(), Failure> {
     machine.rounds = machine.rounds.wrapping_add(1);
-    if machine.rounds.is_multiple_of(ASK_EVERY) && machine.is_cancelled() {
-        return Err(SqlError::new("57014", "canceling statement due to user request").into());
+    if machine.rounds.is_multiple_of(ASK_EVERY) {
+        machine.check_cancelled()?;
     }
     Ok(())
 }

@@ -61,12 +61,21 @@ struct Touched<'p> {
     inserted: Buffer,
     old: Buffer,
     new: Buffer,
+    /// Addresses of rows that ON CONFLICT DO UPDATE must not come to again.
+    written: HashSet<u64>,
 }
 
 impl<'p> Touched<'p> {
     fn of(keys: &'p Option<Arc<ForeignKeys>>, table: &'p Table) -> Self {
         let buffer = || Buffer::new(table.columns.len());
-        Self { keys: keys.as_deref(), table, inserted: buffer(), old: buffer(), new: buffer() }
+        Self {
+            keys: keys.as_deref(),
+            table,
+            inserted: buffer(),
+            old: buffer(),
+            new: buffer(),
+            written: HashSet::new(),
+        }
     }
 
     fn inserted(&mut self, row: &[Datum], arena: &Arena) -> Result<(), SqlError> {
@@ -105,7 +114,7 @@ impl<'p> Touched<'p> {
 
     /// Looks after foreign keys, at the end of the statement.
     fn follow<D: DataAccess>(self, machine: &mut Machine, data: &mut D) -> Result<(), Failure> {
-        let Self { keys: Some(keys), table, inserted, old, new } = self else { return Ok(()) };
+        let Self { keys: Some(keys), table, inserted, old, new, .. } = self else { return Ok(()) };
         keys.require_all(table.id, &inserted, machine, data)?;
         let new = (new.len() > 0).then_some(new);
         if old.len() > 0 { keys.follow(Changed { table, old, new }, machine, data) } else { Ok(()) }
@@ -163,6 +172,16 @@ fn insert_row<D: DataAccess>(
     let (row, arena) = machine.window(*registers, values.len());
     data.insert(table, row, arena)?;
     touched.inserted(row, arena)?;
+    if conflict.as_ref().is_some_and(|own| own.update.is_some()) {
+        // Whatever comes to the same row after it may not change it.
+        let mut key = Vec::new();
+        for column in &table.primary().columns {
+            table.encode_key_column(*column, row[*column], arena, &mut key);
+        }
+        if let Some(own) = data.find(table, &key)? {
+            touched.written.insert(D::address_of(own));
+        }
+    }
     told(sink, machine, data)
 }
 
@@ -236,6 +255,11 @@ fn update_existing<D: DataAccess>(
     let slots = table.layout.slots();
     let (old, arena) = machine.window(update.old, slots.len());
     data.read(existing, slots, arena, old)?;
+    if touched.written.contains(&D::address_of(existing)) {
+        let error = SqlError::new("21000", "ON CONFLICT DO UPDATE command cannot affect row a second time");
+        let hint = "Ensure that no rows proposed for insertion within the same command have duplicate constrained values.";
+        return Err(error.with_hint(hint).into());
+    }
     if let Some(condition) = &update.condition
         && !condition.evaluate(machine)?.is_true()
     {
@@ -256,6 +280,7 @@ fn update_existing<D: DataAccess>(
         machine.set(Register(registers.0 + *column as u32), *value);
     }
     check(table, checks, machine)?;
+    touched.written.insert(D::address_of(existing));
     touched.before(existing, machine, data)?;
     data.update(table, existing, &changes, &machine.arena)?;
     touched.after(*registers, machine)?;

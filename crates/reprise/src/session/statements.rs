@@ -245,6 +245,11 @@ impl Session {
         self.machine.cancelled_by(flag);
     }
 
+    /// Says when statements have taken too long, from now on.
+    pub fn ends_at(&mut self, deadline: Option<Instant>) {
+        self.machine.ends_at(deadline);
+    }
+
     /// Begins a transaction of several statements.
     pub fn begin_block(&mut self) {
         if self.block.state == TransactionState::None {
