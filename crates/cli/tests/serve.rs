@@ -146,6 +146,38 @@ fn it_is_watched_over_http() {
 }
 
 #[test]
+fn workloads_are_called_over_the_wire() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Serving::start(&folder.path().join("data"));
+    let url = format!("host=127.0.0.1 port={} user=me", server.port);
+    let run = |workload: &str, url: &str| {
+        Command::new(env!("CARGO_BIN_EXE_reprise"))
+            .args([
+                "bench",
+                "server",
+                workload,
+                "--url",
+                url,
+                "--load",
+                "--workers",
+                "2",
+                "--seconds",
+                "0.5",
+                "--json",
+            ])
+            .output()
+            .unwrap()
+    };
+    let output = run("smallbank", &url);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report["committed"].as_u64().unwrap() > 0, "{report}");
+    assert!(report["latency_us"]["p99"].as_u64().unwrap() > 0, "{report}");
+    let refused = run("smallbank", "host=127.0.0.1 port=1 user=me");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("cannot connect to host=127.0.0.1 port=1"));
+}
+
+#[test]
 fn it_listens_to_this_machine_only() {
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_reprise"))

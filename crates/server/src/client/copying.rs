@@ -1,0 +1,107 @@
+//! COPY.
+
+use super::rows::{Nowhere, RowsTo};
+use super::{Asked, Client, Ran, Statement};
+use crate::copy::{CopyIn, CopyOut, Row};
+use pgwire::messages::PgWireBackendMessage as Message;
+use pgwire::messages::copy::{CopyDone, CopyInResponse, CopyOutResponse};
+use reprise::Error;
+use reprise::rooms::procedure::SqlError;
+use reprise::rooms::sql::{Copy, CopyFormat};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Client {
+    pub(super) fn begin_copy(&mut self, copy: &Copy, asked: Asked) -> Result<Ran, Error> {
+        let prepared = self.with_session(|session| session.prepare(&copy.text, &[]))?;
+        let Some(prepared) = prepared else { return Ok(Ran::Empty) };
+        let columns = prepared.parameters().len();
+        self.begin_implicit()?;
+        let format = i16::from(copy.options.format == CopyFormat::Binary);
+        let response = CopyInResponse::new(format as i8, columns as i16, vec![format; columns]);
+        self.output.put(Message::CopyInResponse(response));
+        self.copying = Some((CopyIn::new(copy, prepared), asked));
+        Ok(Ran::Copying)
+    }
+
+    /// Takes what the client sends; an error ends the copy.
+    pub(crate) fn copy_data(&mut self, data: &[u8]) {
+        let Some((mut copy, asked)) = self.copying.take() else { return };
+        copy.push(data);
+        match self.insert_rows(&mut copy, false) {
+            Ok(()) => self.copying = Some((copy, asked)),
+            Err(error) => self.copy_broke(&error, asked),
+        }
+    }
+
+    pub(super) fn copy_broke(&mut self, error: &Error, asked: Asked) {
+        self.fail(error, "");
+        if asked == Asked::Simply {
+            self.ready();
+        }
+    }
+
+    pub(super) fn insert_rows(&mut self, copy: &mut CopyIn, is_end: bool) -> Result<(), Error> {
+        tokio::task::block_in_place(|| {
+            self.with_session(|session| {
+                while let Row::Values(values) = copy.next_row(is_end)? {
+                    session
+                        .run_prepared(&mut copy.insert, &values, || Box::new(Nowhere))
+                        .map_err(|error| copy.at_its_row(error))?;
+                    copy.inserted += 1;
+                }
+                Ok(())
+            })
+        })
+    }
+
+    /// The copy is complete. Whether messages are passed over until SYNC.
+    pub(crate) async fn copy_done(&mut self) -> io::Result<bool> {
+        let Some((mut copy, asked)) = self.copying.take() else { return Ok(false) };
+        let done = match self.insert_rows(&mut copy, true) {
+            Ok(()) => self.commit_implicit().await,
+            Err(error) => Err(error),
+        };
+        match done {
+            Ok(()) => {
+                self.completed(format!("COPY {}", copy.inserted));
+                if asked == Asked::Simply {
+                    self.ready();
+                }
+                Ok(false)
+            }
+            Err(error) => {
+                self.copy_broke(&error, asked);
+                Ok(asked == Asked::Extended)
+            }
+        }
+    }
+
+    /// The client gives the copy up. Whether messages are passed over until SYNC.
+    pub(crate) fn copy_failed(&mut self, reason: &str) -> bool {
+        let Some((_, asked)) = self.copying.take() else { return false };
+        let error = SqlError::new("57014", format!("COPY from stdin failed: {reason}"));
+        self.copy_broke(&error.into(), asked);
+        asked == Asked::Extended
+    }
+
+    pub(super) async fn copy_out(&mut self, copy: &Copy) -> Result<Ran, Error> {
+        let prepared = self.with_session(|session| session.prepare(&copy.text, &[]))?;
+        let Some(prepared) = prepared else { return Ok(Ran::Empty) };
+        let columns = prepared.columns();
+        let format = i16::from(copy.options.format == CopyFormat::Binary);
+        let response = CopyOutResponse::new(format as i8, columns.len() as i16, vec![format; columns.len()]);
+        self.output.put(Message::CopyOutResponse(response));
+        let out = CopyOut::new(copy);
+        out.begin(columns, &mut self.output.lock());
+        let rows = self.rows(&prepared, &[], RowsTo::Copy(self.output.clone(), out.clone()));
+        let count = Arc::clone(&rows.count);
+        let mut statement = Statement { prepared: Some(prepared), took: None };
+        let ran = self.run_in_session(&mut statement, &[], rows).await?;
+        out.end(&mut self.output.lock());
+        self.output.put(Message::CopyDone(CopyDone::new()));
+        let Ran::Complete(_, commit) = ran else { return Ok(ran) };
+        Ok(Ran::Complete(format!("COPY {}", count.load(Ordering::Relaxed)), commit))
+    }
+}

@@ -1,0 +1,249 @@
+//! Extended queries: statements and portals by name.
+
+use super::rows::{format_at, row_description, whole_rows};
+use super::{Asked, Client, Portal, Ran, Statement, hold};
+use crate::wire::{Format, described, type_of, value_of};
+use bytes::{Buf, Bytes, BytesMut};
+use pgwire::messages::PgWireBackendMessage as Message;
+use pgwire::messages::data::{NoData, ParameterDescription};
+use pgwire::messages::extendedquery::{
+    Bind, BindComplete, Close, CloseComplete, Describe, Execute, Parse, ParseComplete, PortalSuspended,
+};
+use reprise::rooms::catalog::Type;
+use reprise::rooms::procedure::SqlError;
+use reprise::rooms::procedure::query::OutputColumn;
+use reprise::rooms::sql::Kind;
+use reprise::{Error, Prepared, Value};
+use std::io;
+use std::sync::{Arc, Mutex};
+
+impl Client {
+    /// What a message of an extended query came to; whether it went well.
+    pub(super) fn told(&mut self, done: Result<Message, Error>, text: &str) -> bool {
+        match done {
+            Ok(message) => {
+                self.output.put(message);
+                true
+            }
+            Err(error) => {
+                self.fail(&error, text);
+                false
+            }
+        }
+    }
+
+    pub(crate) fn parse(&mut self, message: Parse) -> bool {
+        let name = message.name.unwrap_or_default();
+        let parsed = self.prepare(name, &message.query, &message.type_oids);
+        self.told(parsed.map(|()| Message::ParseComplete(ParseComplete::new())), &message.query)
+    }
+
+    pub(super) fn prepare(&mut self, name: String, text: &str, oids: &[u32]) -> Result<(), Error> {
+        let types = oids.iter().map(|oid| type_of(*oid)).collect::<Result<Vec<_>, _>>()?;
+        if !name.is_empty() && self.statements.contains_key(&name) {
+            let message = format!("prepared statement \"{name}\" already exists");
+            return Err(SqlError::new("42P05", message).into());
+        }
+        self.prepare_as(name, text, &types)
+    }
+
+    pub(super) fn prepare_as(
+        &mut self,
+        name: String,
+        text: &str,
+        types: &[Option<Type>],
+    ) -> Result<(), Error> {
+        let prepared = self.with_session(|session| session.prepare(text, types))?;
+        let statement = Statement { prepared, took: None };
+        self.statements.insert(name, Arc::new(Mutex::new(statement)));
+        Ok(())
+    }
+
+    pub(super) fn statement(&self, name: &str) -> Result<Arc<Mutex<Statement>>, Error> {
+        self.statements.get(name).cloned().ok_or_else(|| {
+            SqlError::new("26000", format!("prepared statement \"{name}\" does not exist")).into()
+        })
+    }
+
+    pub(super) fn portal(&mut self, name: &str) -> Result<&mut Portal, Error> {
+        let missing = || SqlError::new("34000", format!("portal \"{name}\" does not exist")).into();
+        self.portals.get_mut(name).ok_or_else(missing)
+    }
+
+    pub(crate) fn bind(&mut self, message: Bind) -> bool {
+        let bound = self.bind_portal(message);
+        self.told(bound.map(|()| Message::BindComplete(BindComplete::new())), "")
+    }
+
+    pub(super) fn bind_portal(&mut self, message: Bind) -> Result<(), Error> {
+        let statement = self.statement(message.statement_name.as_deref().unwrap_or_default())?;
+        let values = &message.parameters;
+        let parameters = {
+            let own = hold(&statement);
+            let types = own.prepared.as_ref().map(Prepared::parameters).unwrap_or_default();
+            if types.len() != values.len() {
+                let message = format!(
+                    "bind message supplies {} parameters, but the prepared statement requires {}",
+                    values.len(),
+                    types.len()
+                );
+                return Err(SqlError::new("08P01", message).into());
+            }
+            let codes = message.parameter_format_codes.iter();
+            let formats: Vec<Format> = codes.map(|code| Format::of(*code)).collect();
+            let value = |(place, (bytes, ty)): (usize, (&Option<Bytes>, &Type))| match bytes {
+                None => Ok(Value::Null),
+                Some(bytes) => value_of(bytes, *ty, format_at(&formats, place)),
+            };
+            values.iter().zip(types).enumerate().map(value).collect::<Result<Vec<_>, _>>()?
+        };
+        let formats = message.result_column_format_codes.iter().map(|code| Format::of(*code)).collect();
+        let portal = Portal { statement, parameters, formats, left: None, is_cursor: false, holds: false };
+        self.portals.insert(message.portal_name.unwrap_or_default(), portal);
+        Ok(())
+    }
+
+    pub(crate) fn describe(&mut self, message: Describe) -> bool {
+        let name = message.name.unwrap_or_default();
+        let done = if message.target_type == b'S' {
+            self.describe_statement(&name)
+        } else {
+            self.describe_portal(&name)
+        };
+        self.told(done, "")
+    }
+
+    /// The types of a statement's parameters, and its columns.
+    pub(super) fn describe_statement(&mut self, name: &str) -> Result<Message, Error> {
+        let statement = self.statement(name)?;
+        let own = hold(&statement);
+        let types = own.prepared.as_ref().map(Prepared::parameters).unwrap_or_default();
+        let oids = types.iter().map(|ty| described(*ty).0).collect();
+        self.output.put(Message::ParameterDescription(ParameterDescription::new(oids)));
+        let columns = self.columns_of(own.prepared.as_ref());
+        Ok(Self::description(&columns, &[]))
+    }
+
+    /// The columns of a statement's rows; those of FETCH are the cursor's.
+    pub(super) fn columns_of(&self, prepared: Option<&Prepared>) -> Vec<OutputColumn> {
+        let Some(prepared) = prepared else { return Vec::new() };
+        match prepared.kind() {
+            Kind::Fetch { name, moves: false, .. } => {
+                let portal = self.portals.get(name).filter(|portal| portal.is_cursor);
+                let columns = portal.map(|portal| {
+                    let own = hold(&portal.statement);
+                    own.prepared.as_ref().map(|own| own.columns().to_vec()).unwrap_or_default()
+                });
+                columns.unwrap_or_default()
+            }
+            _ => prepared.columns().to_vec(),
+        }
+    }
+
+    pub(super) fn describe_portal(&mut self, name: &str) -> Result<Message, Error> {
+        let portal = self.portal(name)?;
+        let (statement, formats) = (Arc::clone(&portal.statement), portal.formats.clone());
+        let own = hold(&statement);
+        let columns = self.columns_of(own.prepared.as_ref());
+        Ok(Self::description(&columns, &formats))
+    }
+
+    pub(super) fn description(columns: &[OutputColumn], formats: &[Format]) -> Message {
+        if columns.is_empty() { Message::NoData(NoData::new()) } else { row_description(columns, formats) }
+    }
+
+    pub(crate) fn execute(&mut self, message: Execute) -> bool {
+        let most = usize::try_from(message.max_rows).unwrap_or(0);
+        self.delayed = Some((message.name.unwrap_or_default(), most));
+        true
+    }
+
+    pub(crate) fn close(&mut self, message: &Close) -> bool {
+        let name = message.name.as_deref().unwrap_or_default();
+        if message.target_type == b'S' {
+            self.statements.remove(name);
+        } else {
+            self.portals.remove(name);
+        }
+        self.output.put(Message::CloseComplete(CloseComplete::new()));
+        true
+    }
+
+    /// Runs the EXECUTE that was waiting for its next message, which is SYNC or not. Whether it went well.
+    pub(crate) async fn run_delayed(&mut self, is_sync: bool) -> io::Result<bool> {
+        let Some((name, most)) = self.delayed.take() else { return Ok(true) };
+        if let Err(error) = self.run_portal(&name, most, is_sync).await {
+            self.fail(&error, "");
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    pub(super) async fn run_portal(&mut self, name: &str, most: usize, is_sync: bool) -> Result<(), Error> {
+        if self.portal(name)?.left.is_some() {
+            return self.go_on(name, most);
+        }
+        let portal = self.portal(name)?;
+        let statement = Arc::clone(&portal.statement);
+        let (parameters, formats) = (portal.parameters.clone(), portal.formats.clone());
+        let mut own = hold(&statement).clone();
+        let ends_itself = own.prepared.as_ref().is_none_or(|own| {
+            !matches!(
+                own.kind(),
+                Kind::Run(_) | Kind::Analyze(_) | Kind::Call(..) | Kind::Definition | Kind::Copy(_)
+            )
+        });
+        if !is_sync && !ends_itself {
+            self.begin_implicit()?;
+        }
+        // Only what has rows, and is asked for some of them, keeps the others.
+        let has_rows = own.prepared.as_ref().is_some_and(|own| !own.columns().is_empty());
+        let kept = (most > 0 && has_rows).then(|| Arc::new(Mutex::new(BytesMut::new())));
+        let ran = self.run(&mut own, &parameters, &formats, kept.clone(), Asked::Extended).await;
+        *hold(&statement) = own;
+        match (ran?, kept) {
+            (Ran::Complete(tag, commit), Some(kept)) => {
+                let rows = std::mem::take(&mut *hold(&kept));
+                self.portal(name)?.left = Some((rows, tag));
+                self.durable(commit).await?;
+                self.go_on(name, most)
+            }
+            (ran, _) => self.complete(ran).await,
+        }
+    }
+
+    /// Hands on rows that a portal has kept.
+    pub(super) fn go_on(&mut self, name: &str, most: usize) -> Result<(), Error> {
+        let output = self.output.clone();
+        let portal = self.portal(name)?;
+        let Some((rows, tag)) = &mut portal.left else { return Ok(()) };
+        let most = if most == 0 { usize::MAX } else { most };
+        let (end, count) = whole_rows(rows, most);
+        output.lock().extend_from_slice(&rows[..end]);
+        rows.advance(end);
+        if !rows.is_empty() {
+            output.put(Message::PortalSuspended(PortalSuspended::new()));
+            return Ok(());
+        }
+        // The count is of what this EXECUTE has given.
+        let verb = tag.rsplit_once(' ').map_or(tag.as_str(), |(verb, _)| verb);
+        let tag = if verb == "SELECT" { format!("SELECT {count}") } else { tag.clone() };
+        self.completed(tag);
+        Ok(())
+    }
+
+    /// SYNC: what was implicit is committed; portals end with the transaction that they are of.
+    pub(crate) async fn synchronize(&mut self) -> io::Result<()> {
+        let went_well = self.run_delayed(true).await?;
+        if self.copying.is_some() {
+            // The client sends SYNC once more, when the copy is complete.
+            return Ok(());
+        }
+        if went_well && let Err(error) = self.commit_implicit().await {
+            self.fail(&error, "");
+        }
+        self.close_portals();
+        self.ready();
+        Ok(())
+    }
+}

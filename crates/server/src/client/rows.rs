@@ -1,0 +1,124 @@
+//! Rows on their way: to the client, to a portal that keeps them, out of a COPY.
+
+use super::hold;
+use crate::copy::CopyOut;
+use crate::link::Output;
+use crate::wire::{Format, described, put_value};
+use bytes::BytesMut;
+use pgwire::messages::PgWireBackendMessage as Message;
+use pgwire::messages::data::{FieldDescription, RowDescription};
+use reprise::rooms::catalog::{Arena, Datum, Type};
+use reprise::rooms::procedure::query::OutputColumn;
+use reprise::rooms::procedure::{RowSink, SqlError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Rows on their way to the client.
+#[derive(Clone)]
+pub(super) struct Rows {
+    pub(super) types: Vec<Type>,
+    pub(super) formats: Vec<Format>,
+    pub(super) to: RowsTo,
+    pub(super) begun_at: usize,
+    pub(super) count: Arc<AtomicU64>,
+    pub(super) is_sent: bool,
+}
+
+#[derive(Clone)]
+pub(super) enum RowsTo {
+    Client(Output),
+    Portal(Arc<Mutex<BytesMut>>),
+    Copy(Output, CopyOut),
+    Nobody,
+}
+
+impl RowSink for Rows {
+    fn begin(&mut self) {
+        self.count.store(0, Ordering::Relaxed);
+        match &self.to {
+            RowsTo::Client(output) => output.lock().truncate(self.begun_at),
+            RowsTo::Copy(output, copy) => {
+                output.lock().truncate(self.begun_at);
+                copy.restart();
+            }
+            RowsTo::Portal(kept) => hold(kept).clear(),
+            RowsTo::Nobody => {}
+        }
+    }
+
+    fn row(&mut self, values: &[Datum], arena: &Arena) -> Result<(), SqlError> {
+        let values = values.iter().copied().zip(self.types.iter().copied());
+        let put = |bytes: &mut BytesMut| {
+            let start = Output::begin_row(bytes, values.len());
+            for (place, (value, ty)) in values.clone().enumerate() {
+                put_value(value, ty, arena, format_at(&self.formats, place), bytes);
+            }
+            Output::end_row(bytes, start);
+        };
+        self.count.fetch_add(1, Ordering::Relaxed);
+        match &self.to {
+            RowsTo::Client(output) => put(&mut output.lock()),
+            RowsTo::Portal(kept) => put(&mut hold(kept)),
+            RowsTo::Copy(output, copy) => copy.put_row(values, arena, &mut output.lock()),
+            RowsTo::Nobody => {}
+        }
+        Ok(())
+    }
+
+    fn is_full(&self) -> bool {
+        match &self.to {
+            RowsTo::Client(output) | RowsTo::Copy(output, _) => output.is_full(),
+            RowsTo::Portal(_) | RowsTo::Nobody => false,
+        }
+    }
+
+    fn relieve(&mut self) -> Result<(), SqlError> {
+        let (RowsTo::Client(output) | RowsTo::Copy(output, _)) = &self.to else { return Ok(()) };
+        self.is_sent = true;
+        output.relieve().map_err(|error| SqlError::new("08006", format!("the client is gone: {error}")))
+    }
+
+    fn is_sent(&self) -> bool {
+        self.is_sent
+    }
+}
+
+/// The format of a column: each has its own, all have one, or all are text.
+pub(super) fn format_at(formats: &[Format], place: usize) -> Format {
+    match formats {
+        [] => Format::Text,
+        [only] => *only,
+        several => several.get(place).copied().unwrap_or(Format::Text),
+    }
+}
+
+pub(super) fn row_description(columns: &[OutputColumn], formats: &[Format]) -> Message {
+    let field = |(place, column): (usize, &OutputColumn)| {
+        let (oid, size, modifier) = described(column.ty);
+        let format = format_at(formats, place).code();
+        FieldDescription::new(column.name.clone(), 0, 0, oid, size, modifier, format)
+    };
+    Message::RowDescription(RowDescription::new(columns.iter().enumerate().map(field).collect()))
+}
+
+/// Where so many rows of a list of messages end, and how many there are.
+pub(super) fn whole_rows(rows: &[u8], most: usize) -> (usize, usize) {
+    let (mut end, mut count) = (0, 0);
+    while count < most && end < rows.len() {
+        let length = rows[end + 1..end + 5].try_into().expect("a row message has a length");
+        end += 1 + u32::from_be_bytes(length) as usize;
+        count += 1;
+    }
+    (end, count)
+}
+
+/// Takes no rows.
+pub(super) struct Nowhere;
+
+impl RowSink for Nowhere {
+    fn begin(&mut self) {}
+
+    fn row(&mut self, _: &[Datum], _: &Arena) -> Result<(), SqlError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,373 @@
+//! What a statement does, however it was asked for.
+
+use super::rows::{Rows, RowsTo, row_description, whole_rows};
+use super::{Asked, Client, Portal, Ran, SHORT, Statement, hold};
+use crate::link::Output;
+use crate::startup::Registered;
+use crate::told;
+use crate::wire::{Format, put_value};
+use bytes::{Buf, BytesMut};
+use pgwire::messages::PgWireBackendMessage as Message;
+use pgwire::messages::response::NoticeResponse;
+use reprise::rooms::catalog::{Arena, ScalarType};
+use reprise::rooms::procedure::SqlError;
+use reprise::rooms::sql::Kind;
+use reprise::{Attempt, Error, Prepared, RESERVED_FOR, TransactionState, Value};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+impl Client {
+    pub(super) fn notices<'a>(&self, notices: impl IntoIterator<Item = &'a SqlError>) {
+        for notice in notices {
+            self.output.put(Message::NoticeResponse(NoticeResponse::from(told(notice))));
+        }
+    }
+
+    pub(super) fn warn(&self, sqlstate: &str, message: &str) {
+        self.notices([&SqlError::new(sqlstate, message)]);
+    }
+
+    pub(super) fn put_texts(&self, lines: &[String]) {
+        let mut bytes = self.output.lock();
+        for line in lines {
+            let start = Output::begin_row(&mut bytes, 1);
+            let mut arena = Arena::default();
+            let value = arena.push_bytes(line.as_bytes());
+            put_value(value, ScalarType::Text.into(), &arena, Format::Text, &mut bytes);
+            Output::end_row(&mut bytes, start);
+        }
+    }
+
+    /// Runs a statement. Its rows go to the client, or are kept.
+    pub(super) async fn run(
+        &mut self,
+        statement: &mut Statement,
+        parameters: &[Value],
+        formats: &[Format],
+        kept: Option<Arc<Mutex<BytesMut>>>,
+        asked: Asked,
+    ) -> Result<Ran, Error> {
+        let Some(prepared) = &mut statement.prepared else { return Ok(Ran::Empty) };
+        self.registered.cancelled.store(false, Ordering::Relaxed);
+        self.begun = Instant::now();
+        let (tag, state) = (prepared.tag(), self.transaction_state());
+        let is_end = matches!(prepared.kind(), Kind::Commit | Kind::Rollback | Kind::RollbackTo(_));
+        if state == TransactionState::Failed && !is_end {
+            let message = "current transaction is aborted, commands ignored until end of transaction block";
+            return Err(SqlError::new("25P02", message).into());
+        }
+        let complete = |tag: &str| Ok(Ran::Complete(tag.into(), None));
+        match prepared.kind().clone() {
+            Kind::Begin => {
+                if state == TransactionState::Open && !self.is_implicit {
+                    self.warn("25001", "there is already a transaction in progress");
+                }
+                self.begin_implicit()?;
+                self.is_implicit = false;
+                complete(tag)
+            }
+            Kind::Commit | Kind::Rollback => {
+                if state == TransactionState::None || self.is_implicit {
+                    self.warn("25P01", "there is no transaction in progress");
+                }
+                if is_commit(prepared) && state == TransactionState::Open {
+                    let commit = self.commit();
+                    self.settings.transaction_ended(commit.is_ok());
+                    let commit = commit?;
+                    return Ok(Ran::Complete(tag.into(), commit));
+                }
+                self.roll_back();
+                complete(if state == TransactionState::None { tag } else { "ROLLBACK" })
+            }
+            Kind::Set => {
+                self.settings.change(prepared.text(), state != TransactionState::None)?;
+                complete(tag)
+            }
+            Kind::Show(name) => {
+                self.put_texts(&[self.settings.show(&name)?]);
+                complete(tag)
+            }
+            Kind::Explain(lines) => {
+                self.put_texts(&lines);
+                complete(tag)
+            }
+            Kind::Analyze(procedure) => {
+                let begun = Instant::now();
+                let rows = self.rows(prepared, &[], RowsTo::Nobody);
+                let Ran::Complete(_, commit) = self.run_in_session(statement, parameters, rows).await? else {
+                    return Ok(Ran::Empty);
+                };
+                let took = begun.elapsed();
+                let counts = self.with_session(|session| Ok(session.counted_rows()))?;
+                let mut lines = procedure.explained(Some(&counts));
+                lines.push(format!("Execution Time: {:.3} ms", took.as_secs_f64() * 1e3));
+                self.put_texts(&lines);
+                Ok(Ran::Complete(tag.into(), commit))
+            }
+            Kind::Declare { name, holds, text } => self.declare(name, holds, &text).await,
+            Kind::Fetch { name, count, moves } => self.fetch(&name, count, moves, formats, asked),
+            Kind::Close(name) => {
+                match name {
+                    Some(name) => {
+                        self.portal(&name)?;
+                        self.portals.remove(&name);
+                    }
+                    None => self.portals.retain(|_, portal| !portal.is_cursor),
+                }
+                complete(tag)
+            }
+            Kind::Checkpoint => {
+                tokio::task::block_in_place(|| self.server.pool().database().checkpoint())?;
+                complete(tag)
+            }
+            Kind::Nothing => complete(tag),
+            Kind::Prepare { name, types, text } => {
+                if self.statements.contains_key(&name) {
+                    let message = format!("prepared statement \"{name}\" already exists");
+                    return Err(SqlError::new("42P05", message).into());
+                }
+                self.prepare_as(name, &text, &types)?;
+                complete(tag)
+            }
+            Kind::Execute { name, arguments } => {
+                Box::pin(self.run_named(&name, &arguments, formats, asked)).await
+            }
+            Kind::Savepoint(name) => {
+                self.with_session(|session| session.set_savepoint(&name))?;
+                complete(tag)
+            }
+            Kind::RollbackTo(name) => {
+                if state == TransactionState::None {
+                    let message = "ROLLBACK TO SAVEPOINT can only be used in transaction blocks";
+                    return Err(SqlError::new("25P01", message).into());
+                }
+                self.with_session(|session| session.roll_back_to_savepoint(&name))?;
+                complete(tag)
+            }
+            Kind::Release(name) => {
+                self.with_session(|session| session.release_savepoint(&name))?;
+                complete(tag)
+            }
+            Kind::Deallocate(name) => {
+                match name {
+                    Some(name) => {
+                        self.statement(&name)?;
+                        self.statements.remove(&name);
+                    }
+                    None => self.statements.clear(),
+                }
+                complete(tag)
+            }
+            Kind::Copy(copy) if copy.is_in => self.begin_copy(&copy, asked),
+            Kind::Copy(copy) => self.copy_out(&copy).await,
+            Kind::Definition | Kind::Run(_) | Kind::Call(..) => {
+                let to = match kept {
+                    Some(kept) => RowsTo::Portal(kept),
+                    None => RowsTo::Client(self.output.clone()),
+                };
+                let rows = self.rows(prepared, formats, to);
+                self.run_in_session(statement, parameters, rows).await
+            }
+        }
+    }
+
+    /// DECLARE: the query runs now, and its rows are kept.
+    pub(super) async fn declare(&mut self, name: String, holds: bool, text: &str) -> Result<Ran, Error> {
+        if !holds && (self.transaction_state() == TransactionState::None || self.is_implicit) {
+            let message = "DECLARE CURSOR can only be used in transaction blocks";
+            return Err(SqlError::new("25P01", message).into());
+        }
+        if self.portals.contains_key(&name) {
+            return Err(SqlError::new("42P03", format!("cursor \"{name}\" already exists")).into());
+        }
+        let prepared = self.with_session(|session| session.prepare(text, &[]))?;
+        let mut own = Statement { prepared, took: None };
+        let kept = Arc::new(Mutex::new(BytesMut::new()));
+        let Some(prepared) = &own.prepared else { return Ok(Ran::Empty) };
+        let rows = self.rows(prepared, &[], RowsTo::Portal(Arc::clone(&kept)));
+        let Ran::Complete(_, commit) = self.run_in_session(&mut own, &[], rows).await? else {
+            return Ok(Ran::Empty);
+        };
+        let left = Some((std::mem::take(&mut *hold(&kept)), "FETCH".into()));
+        let (statement, parameters, formats) = (Arc::new(Mutex::new(own)), Vec::new(), Vec::new());
+        self.portals.insert(name, Portal { statement, parameters, formats, left, is_cursor: true, holds });
+        Ok(Ran::Complete("DECLARE CURSOR".into(), commit))
+    }
+
+    /// FETCH and MOVE.
+    pub(super) fn fetch(
+        &mut self,
+        name: &str,
+        count: Option<usize>,
+        moves: bool,
+        formats: &[Format],
+        asked: Asked,
+    ) -> Result<Ran, Error> {
+        let missing = || SqlError::new("34000", format!("cursor \"{name}\" does not exist"));
+        let portal = self.portals.get_mut(name).filter(|portal| portal.is_cursor).ok_or_else(missing)?;
+        if formats.contains(&Format::Binary) {
+            let error = SqlError::new("0A000", "FETCH in binary format is not supported");
+            return Err(error
+                .with_hint("Ask for text, or bind the query to a portal of the protocol.")
+                .into());
+        }
+        if asked == Asked::Simply && !moves {
+            let own = hold(&portal.statement);
+            let columns = own.prepared.as_ref().map(Prepared::columns).unwrap_or_default();
+            self.output.put(row_description(columns, &[]));
+        }
+        let (rows, _) = portal.left.as_mut().ok_or_else(missing)?;
+        let (end, taken) = whole_rows(rows, count.unwrap_or(usize::MAX));
+        if !moves {
+            self.output.lock().extend_from_slice(&rows[..end]);
+        }
+        rows.advance(end);
+        Ok(Ran::Complete(format!("{} {taken}", if moves { "MOVE" } else { "FETCH" }), None))
+    }
+
+    pub(super) fn rows(&self, prepared: &Prepared, formats: &[Format], to: RowsTo) -> Rows {
+        Rows {
+            types: prepared.columns().iter().map(|column| column.ty).collect(),
+            formats: formats.to_vec(),
+            to,
+            begun_at: self.output.lock().len(),
+            count: Arc::default(),
+            is_sent: false,
+        }
+    }
+
+    pub(super) async fn run_in_session(
+        &mut self,
+        statement: &mut Statement,
+        parameters: &[Value],
+        rows: Rows,
+    ) -> Result<Ran, Error> {
+        let Some(prepared) = &mut statement.prepared else { return Ok(Ran::Empty) };
+        let is_short = statement.took.map_or_else(|| prepared.looks_short(), |took| took < SHORT);
+        let limit = self.settings.duration("statement_timeout");
+        let deadline = limit.map(|limit| Instant::now() + limit);
+        // Beside the deadline, for what waits and does not look at the time.
+        let timer = Timer::start(limit, &self.registered);
+        let mut waits_until = None;
+        let completion = loop {
+            let begun = Instant::now();
+            let rows = Box::new(rows.clone());
+            let attempt = |own: &mut Self| {
+                own.with_session(|session| {
+                    session.ends_at(deadline);
+                    let attempt = session.try_prepared(prepared, parameters, rows);
+                    session.ends_at(None);
+                    let notices = session.notices().to_vec();
+                    Ok((attempt, notices))
+                })
+            };
+            let (attempt, notices) =
+                if is_short { attempt(self)? } else { tokio::task::block_in_place(|| attempt(self))? };
+            let busy = match attempt {
+                Ok(Attempt::Busy(busy)) => busy,
+                ended => {
+                    let ended = ended.map_err(|error| timer.explain(error));
+                    self.notices(&notices);
+                    statement.took = Some(begun.elapsed());
+                    let Attempt::Done(completion) = ended? else { unreachable!("it is not busy") };
+                    break completion;
+                }
+            };
+            let until = *waits_until.get_or_insert_with(|| begun + RESERVED_FOR);
+            if tokio::time::timeout_at(until.into(), busy.released()).await.is_err() {
+                self.with_session(|session| {
+                    session.insist();
+                    Ok(())
+                })?;
+            }
+        };
+        let tag = prepared.tag();
+        let tag = match prepared.kind() {
+            Kind::Run(_) if tag != "DO" => format!("{tag} {}", completion.affected),
+            Kind::Call(..) if tag == "SELECT" => format!("{tag} {}", completion.affected),
+            _ => tag.into(),
+        };
+        Ok(Ran::Complete(tag, completion.commit))
+    }
+
+    /// EXECUTE of a statement that was named by PREPARE.
+    pub(super) async fn run_named(
+        &mut self,
+        name: &str,
+        arguments: &[String],
+        formats: &[Format],
+        asked: Asked,
+    ) -> Result<Ran, Error> {
+        let statement = self.statement(name)?;
+        let types = {
+            let own = hold(&statement);
+            own.prepared.as_ref().map(|own| own.parameters().to_vec()).unwrap_or_default()
+        };
+        if types.len() != arguments.len() {
+            let message = format!("wrong number of parameters for prepared statement \"{name}\"");
+            let detail = format!("Expected {} parameters but got {}.", types.len(), arguments.len());
+            return Err(SqlError::new("42601", message).with_detail(detail).into());
+        }
+        let mut parameters = Vec::new();
+        for (argument, ty) in arguments.iter().zip(types) {
+            // As PostgreSQL, the argument is of the parameter's type.
+            let text = format!("SELECT CAST(({argument}) AS {ty})");
+            let answer = self.with_session(|session| session.query(&text))?;
+            parameters.extend(answer.rows.into_iter().flatten().next());
+        }
+        let mut own = hold(&statement).clone();
+        if let Some(prepared) = &own.prepared
+            && !prepared.columns().is_empty()
+            && asked == Asked::Simply
+        {
+            self.output.put(row_description(prepared.columns(), &[]));
+        }
+        let ran = self.run(&mut own, &parameters, formats, None, asked).await;
+        *hold(&statement) = own;
+        ran
+    }
+}
+
+/// Cancels a statement that takes too long, unless it is dropped before.
+struct Timer {
+    task: Option<tokio::task::JoinHandle<()>>,
+    has_fired: Arc<AtomicBool>,
+}
+
+impl Timer {
+    fn start(limit: Option<Duration>, registered: &Registered) -> Self {
+        let has_fired = Arc::new(AtomicBool::new(false));
+        let task = limit.map(|limit| {
+            let (cancelled, fired) = (Arc::clone(&registered.cancelled), Arc::clone(&has_fired));
+            tokio::spawn(async move {
+                tokio::time::sleep(limit).await;
+                fired.store(true, Ordering::SeqCst);
+                cancelled.store(true, Ordering::SeqCst);
+            })
+        });
+        Self { task, has_fired }
+    }
+
+    /// Says of a statement that was cancelled that it was for the time.
+    fn explain(&self, error: Error) -> Error {
+        match error {
+            Error::Sql(error) if error.sqlstate == "57014" && self.has_fired.load(Ordering::SeqCst) => {
+                SqlError::new("57014", "canceling statement due to statement timeout").into()
+            }
+            other => other,
+        }
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+}
+
+fn is_commit(prepared: &Prepared) -> bool {
+    matches!(prepared.kind(), Kind::Commit)
+}
