@@ -68,8 +68,12 @@ fn position(length: usize) -> u32 {
 }
 
 impl Arena {
-    /// Forgets all contents and keeps the memory.
+    /// Forgets all contents and keeps the memory, unless it is much.
     pub fn clear(&mut self) {
+        const MUCH: usize = 64 << 20;
+        if self.bytes.capacity() > MUCH || self.elements.capacity() > MUCH / size_of::<Datum>() {
+            *self = Self::default();
+        }
         self.bytes.clear();
         self.elements.clear();
         self.decimals.clear();

@@ -723,6 +723,7 @@ fn assign_element(
     value: &Expression,
     machine: &mut Machine,
 ) -> Result<(), Failure> {
+    machine.check_memory()?;
     let (index, value) = (index.evaluate(machine)?, value.evaluate(machine)?);
     let place = match index {
         Datum::Int(index @ 1..=1_000_000) => index as usize - 1,

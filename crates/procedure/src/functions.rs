@@ -176,6 +176,7 @@ impl Function {
     }
 
     pub(crate) fn evaluate(self, arguments: &[Expression], machine: &mut Machine) -> Evaluated {
+        machine.check_memory()?;
         let mut values = [Datum::Null; 3];
         if arguments.len() > values.len() || matches!(self, Self::ConcatAll | Self::ConcatBetween) {
             return self.evaluate_many(arguments, machine);

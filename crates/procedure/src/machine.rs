@@ -71,6 +71,9 @@ pub(crate) struct Place {
     returned: usize,
 }
 
+/// Bytes of values that one execution may make.
+const MOST_BYTES: usize = 1 << 30;
+
 /// The numbers that a client has been given last.
 #[derive(Clone, Default, Debug)]
 pub struct CurrentNumbers {
@@ -281,11 +284,25 @@ impl Machine {
         self.deadline = deadline;
     }
 
+    /// Asked by what makes values.
+    ///
+    /// # Errors
+    /// `53200`: there are too many of them.
+    #[inline]
+    pub(crate) fn check_memory(&self) -> Result<(), SqlError> {
+        if self.arena.bytes_used() <= MOST_BYTES {
+            return Ok(());
+        }
+        let error = SqlError::new("53200", "out of memory: the statement has made more than 1 GiB of values");
+        Err(error.with_hint("Do it in several statements."))
+    }
+
     /// Asked now and then by what may take long.
     ///
     /// # Errors
-    /// `57014`: the statement in progress is cancelled, or has taken too long.
+    /// `57014`: the statement in progress is cancelled, or has taken too long; `53200`.
     pub(crate) fn check_cancelled(&self) -> Result<(), SqlError> {
+        self.check_memory()?;
         if self.cancelled.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)) {
             return Err(SqlError::new("57014", "canceling statement due to user request"));
         }

@@ -151,3 +151,16 @@ fn returning_into_gives_nulls_without_a_row_and_refuses_several() {
     let error = session.call("remove", params![1]).unwrap_err().to_string();
     assert!(error.contains("more than one row"), "{error}");
 }
+
+/// What makes too many values ends with 53200, and the session goes on.
+#[test]
+fn values_without_end_are_an_error_of_the_statement() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = open(folder.path());
+    let mut session = db.session().unwrap();
+    for body in ["DECLARE t TEXT := 'x'; BEGIN LOOP t := t || t; END LOOP; END"] {
+        let error = session.query(&format!("DO $$ {body} $$")).unwrap_err();
+        assert_eq!(error.sqlstate(), "53200", "{body}: {error}");
+        assert_eq!(session.query("SELECT 6 * 7").unwrap().rows[0][0].to_string(), "42");
+    }
+}

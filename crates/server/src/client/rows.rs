@@ -13,6 +13,9 @@ use reprise::rooms::procedure::{RowSink, SqlError};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+/// Bytes of rows that a portal keeps.
+const MOST_KEPT: usize = 1 << 30;
+
 /// Rows on their way to the client.
 #[derive(Clone)]
 pub(super) struct Rows {
@@ -58,7 +61,15 @@ impl RowSink for Rows {
         self.count.fetch_add(1, Ordering::Relaxed);
         match &self.to {
             RowsTo::Client(output) => put(&mut output.lock()),
-            RowsTo::Portal(kept) => put(&mut hold(kept)),
+            RowsTo::Portal(kept) => {
+                let mut kept = hold(kept);
+                if kept.len() > MOST_KEPT {
+                    let error =
+                        SqlError::new("53200", "out of memory: a cursor keeps more than 1 GiB of rows");
+                    return Err(error.with_hint("Ask for all rows at once: they are sent as they come."));
+                }
+                put(&mut kept);
+            }
             RowsTo::Copy(output, copy) => copy.put_row(values, arena, &mut output.lock()),
             RowsTo::Nobody => {}
         }
