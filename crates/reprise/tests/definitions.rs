@@ -158,9 +158,8 @@ fn values_without_end_are_an_error_of_the_statement() {
     let folder = tempfile::tempdir().unwrap();
     let db = open(folder.path());
     let mut session = db.session().unwrap();
-    for body in ["DECLARE t TEXT := 'x'; BEGIN LOOP t := t || t; END LOOP; END"] {
-        let error = session.query(&format!("DO $$ {body} $$")).unwrap_err();
-        assert_eq!(error.sqlstate(), "53200", "{body}: {error}");
-        assert_eq!(session.query("SELECT 6 * 7").unwrap().rows[0][0].to_string(), "42");
-    }
+    let error =
+        session.query("DO $$ DECLARE t TEXT := 'x'; BEGIN LOOP t := t || t; END LOOP; END $$").unwrap_err();
+    assert_eq!(error.sqlstate(), "53200", "{error}");
+    assert_eq!(session.query("SELECT 6 * 7").unwrap().rows[0][0].to_string(), "42");
 }
