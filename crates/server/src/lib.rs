@@ -11,6 +11,7 @@ mod metrics;
 mod password;
 mod pool;
 mod settings;
+mod shape;
 mod startup;
 mod tls;
 mod wire;

@@ -1,6 +1,7 @@
 //! The bytes of one connection: messages in, messages out. What goes out is kept until there is nothing left to read, so that a
 //! batch of messages is answered by one system call.
 
+use crate::shape::{is_message, is_startup};
 use bytes::{BufMut, BytesMut};
 use pgwire::messages::{DecodeContext, PgWireBackendMessage, PgWireFrontendMessage, ProtocolVersion};
 use pgwire::tokio::server::MaybeTls;
@@ -154,6 +155,13 @@ impl Decoder {
         }
         // Of one message alone, so that nothing behind it can be taken for a part of it.
         let mut own = self.input.split_to(tag + length);
+        let has_shape = match self.context.awaiting_frontend_startup {
+            true => is_startup(&own[4..]),
+            false => is_message(own[0], &own[5..]),
+        };
+        if !has_shape {
+            return Err(malformed("a message that makes no sense"));
+        }
         let message = PgWireFrontendMessage::decode(&mut own, &self.context).map_err(malformed)?;
         message.map(Some).ok_or_else(|| malformed("a message that makes no sense"))
     }

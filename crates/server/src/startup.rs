@@ -1,6 +1,7 @@
 //! The beginning of a connection: TLS, who it is, what it is told of the server.
 
 use crate::link::Link;
+use crate::shape::is_sasl_initial;
 use crate::tls::Tls;
 use crate::{Server, fatal};
 use pgwire::api::auth::sasl::scram::ScramServerAuth;
@@ -8,7 +9,8 @@ use pgwire::messages::PgWireBackendMessage as Message;
 use pgwire::messages::PgWireFrontendMessage;
 use pgwire::messages::response::{ErrorResponse, NoticeResponse, ReadyForQuery, TransactionStatus};
 use pgwire::messages::startup::{
-    Authentication, BackendKeyData, NegotiateProtocolVersion, ParameterStatus, SecretKey, Startup,
+    Authentication, BackendKeyData, NegotiateProtocolVersion, ParameterStatus, PasswordMessageFamily,
+    SecretKey, Startup,
 };
 use pgwire::tokio::server::{MaybeTls, negotiate_tls};
 use reprise::rooms::procedure::SqlError;
@@ -195,6 +197,9 @@ async fn authenticate(link: &mut Link, user: &str, is_secure: bool, server: &Ser
     let Some(PgWireFrontendMessage::PasswordMessageFamily(first)) = link.next().await? else {
         return refuse(link, "08P01", "expected SASL response").await;
     };
+    if matches!(&first, PasswordMessageFamily::Raw(body) if !is_sasl_initial(body)) {
+        return refuse(link, "08P01", "malformed SASL response").await;
+    }
     let Ok(first) = first.into_sasl_initial_response() else {
         return refuse(link, "08P01", "expected SASL response").await;
     };

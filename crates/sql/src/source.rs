@@ -215,6 +215,15 @@ mod tests {
     }
 
     #[test]
+    fn texts_without_an_end_are_errors() {
+        for text in
+            ["DO $$ BEGIN é", "DO $a$ é$$", "DO $é", "SELECT 'é", "CREATE FUNCTION f() RETURNS INT AS $é"]
+        {
+            assert!(Source::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
     fn errors_have_line_and_column() {
         let error = Source::parse("SELECT 1;\n\nCREATE TABL x();").err().unwrap();
         assert_eq!((error.line, error.error.sqlstate.as_str()), (3, "42601"));

@@ -1,0 +1,144 @@
+//! The shapes of messages: whether the bytes of one are as many as its kind has. Looked at before a message is taken apart, which
+//! relies on them.
+//! Source: PostgreSQL's documentation, "Message Formats".
+
+/// What is left of a message.
+struct Body<'a>(&'a [u8]);
+
+impl<'a> Body<'a> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn short(&mut self) -> Option<usize> {
+        let bytes = self.take(2)?;
+        Some(u16::from_be_bytes(bytes.try_into().ok()?).into())
+    }
+
+    /// Text up to a zero.
+    fn text(&mut self) -> Option<()> {
+        let end = self.0.iter().position(|byte| *byte == 0)?;
+        self.take(end + 1).map(|_| ())
+    }
+
+    /// So many numbers of a width, and how many stands before them.
+    fn numbers(&mut self, width: usize) -> Option<()> {
+        let count = self.short()?;
+        self.take(count * width).map(|_| ())
+    }
+
+    /// Values with their lengths; a negative one is NULL.
+    fn values(&mut self) -> Option<()> {
+        for _ in 0..self.short()? {
+            let length = i32::from_be_bytes(self.take(4)?.try_into().ok()?);
+            self.take(usize::try_from(length).unwrap_or(0))?;
+        }
+        Some(())
+    }
+}
+
+/// Whether a message that begins with a tag has the body that its kind has.
+pub(crate) fn is_message(tag: u8, body: &[u8]) -> bool {
+    let mut body = Body(body);
+    let shape = |body: &mut Body<'_>| -> Option<()> {
+        match tag {
+            b'P' => body.text().and_then(|()| body.text()).and_then(|()| body.numbers(4)),
+            b'B' => {
+                body.text()?;
+                body.text()?;
+                body.numbers(2)?;
+                body.values()?;
+                body.numbers(2)
+            }
+            b'D' | b'C' => {
+                let what = body.take(1)?;
+                matches!(what, b"S" | b"P").then_some(())?;
+                body.text()
+            }
+            b'E' => body.text().and_then(|()| body.take(4)).map(|_| ()),
+            b'Q' | b'f' => body.text(),
+            b'S' | b'H' | b'X' | b'c' => Some(()),
+            // Data, and what authentication makes of them.
+            b'd' | b'p' => Some(()),
+            _ => None,
+        }
+    };
+    let has_shape = shape(&mut body).is_some();
+    has_shape && (matches!(tag, b'd' | b'p') || body.0.is_empty())
+}
+
+/// Whether the first message of SASL is one: the name of a mechanism, and data with their length.
+pub(crate) fn is_sasl_initial(body: &[u8]) -> bool {
+    let mut body = Body(body);
+    let length = body.text().and_then(|()| body.take(4)).and_then(|bytes| bytes.try_into().ok());
+    let length = length.map(i32::from_be_bytes);
+    length.is_some_and(|length| usize::try_from(length).unwrap_or(0) == body.0.len())
+}
+
+/// Whether a message that begins with its length is one that begins a connection.
+pub(crate) fn is_startup(body: &[u8]) -> bool {
+    let mut body = Body(body);
+    let Some(code) = body.take(4) else { return false };
+    match u32::from_be_bytes(code.try_into().unwrap_or_default()) {
+        // A cancel request: a process and a key.
+        80_877_102 => body.0.len() == 8,
+        // Requests for encryption.
+        80_877_103 | 80_877_104 => body.0.is_empty(),
+        // Names and values, and a zero.
+        _ => loop {
+            match body.0 {
+                [0] => break true,
+                [] | [0, ..] => break false,
+                _ => {}
+            }
+            if body.text().is_none() || body.text().is_none() {
+                break false;
+            }
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Decoder;
+    use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
+
+    fn decode_all(bytes: &[u8]) -> usize {
+        let mut decoder = Decoder::new(bytes);
+        let mut count = 0;
+        while let Ok(Some(_)) = decoder.next_message() {
+            if count == 0 {
+                decoder.started(64 << 10);
+            }
+            count += 1;
+        }
+        count
+    }
+
+    /// What the fuzzer found, and much like it: whatever comes, it is a message or refused.
+    #[test]
+    fn bytes_of_any_kind_are_messages_or_refused() {
+        let startup: &[u8] = b"\0\0\0\x10\0\x03\0\0user\0x\0\0";
+        assert_eq!(decode_all(&[startup, b"C\0\0\0\x04"].concat()), 1);
+        assert_eq!(decode_all(&[startup, b"Q\0\0\0\x0dSELECT 1\0", b"S\0\0\0\x04"].concat()), 3);
+        let mut random = SmallRng::seed_from_u64(7);
+        for _ in 0..200_000 {
+            let mut bytes = if random.random_range(0..10) == 0 { Vec::new() } else { startup.to_vec() };
+            for _ in 0..random.random_range(1..4) {
+                let body: Vec<u8> = (0..random.random_range(0..24usize))
+                    .map(|_| match random.random_range(0..4) {
+                        0 => 0,
+                        1 => random.random_range(0..4),
+                        _ => random.random(),
+                    })
+                    .collect();
+                bytes.push(*b"PBDCEQfSHXcdpF?".get(random.random_range(0..15)).unwrap_or(&0));
+                bytes.extend((body.len() as u32 + 4).to_be_bytes());
+                bytes.extend(body);
+            }
+            decode_all(&bytes);
+        }
+    }
+}
