@@ -230,18 +230,19 @@ impl Record {
         }
     }
 
-    /// Whether the state, lock included, is still as it was read: what was read in between was one version.
+    /// Whether the state, lock included, is still as it was read: what was read in between was one version. That somebody has
+    /// cleaned up behind older ones says nothing of it.
     #[inline]
     pub fn is_state(self, state: RecordState) -> bool {
         // ORDERING: the row reads before stay above; pairs with the fence in `try_lock`.
         fence(Ordering::Acquire);
-        self.word(0).load(Ordering::Relaxed) == state.0
+        (self.word(0).load(Ordering::Relaxed) ^ state.0) & !QUEUED == 0
     }
 
     /// Whether the state is as it was read, disregarding a lock that the caller itself holds.
     #[inline]
     pub fn is_state_under_lock(self, state: RecordState) -> bool {
-        self.word(0).load(Ordering::Acquire) & !LOCKED == state.0
+        (self.word(0).load(Ordering::Acquire) ^ state.0) & !(LOCKED | QUEUED) == 0
     }
 
     /// Takes the lock, unless somebody has it.
