@@ -1,60 +1,21 @@
 //! The README's tour of the server, with a real kill in it.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod common;
+
+use common::Serving;
 use postgres::{Client, NoTls};
 use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::Path;
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{Command, Stdio};
 
-struct Serving {
-    process: Child,
-    lines: std::io::Lines<BufReader<ChildStderr>>,
-    port: String,
-    /// What it said of its recovery.
-    recovery: String,
-}
-
-impl Serving {
-    fn start(data: &Path) -> Self {
-        Self::start_with(data, &[])
-    }
-
-    fn start_with(data: &Path, flags: &[&str]) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_reprise"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--memory-ahead-mib", "0", "--data"])
-            .arg(data)
-            .args(flags)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
-        let recovery = lines.next().unwrap().unwrap();
-        let listening = lines.next().unwrap().unwrap();
-        let (_, address) = listening.split_once("listening on ").unwrap_or_else(|| panic!("{listening}"));
-        let address = address.split(';').next().unwrap();
-        let port = address.rsplit(':').next().unwrap().to_owned();
-        Self { process, lines, port, recovery }
-    }
-
-    fn connect(&self) -> Client {
-        Client::connect(&format!("host=127.0.0.1 port={} user=me", self.port), NoTls).unwrap()
-    }
-
-    fn signal(mut self, signal: &str) -> Vec<String> {
-        let id = self.process.id().to_string();
-        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
-        self.process.wait().unwrap();
-        self.lines.by_ref().map_while(Result::ok).collect()
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        // Where it has ended already, there is nothing to do.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+/// What the README shows in a language, below a heading.
+fn shown(heading: &str, language: &str) -> Vec<&'static str> {
+    let readme = include_str!("../../../README.md");
+    let (_, section) = readme.split_once(heading).unwrap_or_else(|| panic!("README has no {heading}"));
+    let section = section.split("\n## ").next().unwrap();
+    let fence = format!("```{language}\n");
+    section.split(&fence).skip(1).map(|block| block.split("```").next().unwrap()).collect()
 }
 
 #[test]
@@ -64,18 +25,8 @@ fn the_tour_runs() {
     let server = Serving::start(&data);
     assert!(server.recovery.contains("nothing to recover"), "{}", server.recovery);
     let mut client = server.connect();
-    client
-        .batch_execute(
-            "CREATE TABLE seat (number INT PRIMARY KEY, guest TEXT);
-             CREATE PROCEDURE reserve(p_number INT, p_guest TEXT) LANGUAGE plpgsql AS $$
-             BEGIN
-               UPDATE seat SET guest = p_guest WHERE number = p_number AND guest IS NULL;
-               IF NOT FOUND THEN RAISE EXCEPTION 'seat % is taken', p_number; END IF;
-             END $$;",
-        )
-        .unwrap();
-    client.batch_execute("INSERT INTO seat SELECT n, NULL FROM generate_series(1, 100) AS n").unwrap();
-    client.execute("CALL reserve($1, $2)", &[&7i32, &"Ada"]).unwrap();
+    let [before, after] = shown("## Over the wire", "sql")[..] else { panic!("the tour has two parts") };
+    client.batch_execute(before).unwrap();
     let error = client.execute("CALL reserve(7, 'Bob')", &[]).unwrap_err();
     assert_eq!(error.as_db_error().unwrap().message(), "seat 7 is taken");
     server.signal("-KILL");
@@ -83,7 +34,7 @@ fn the_tour_runs() {
     let server = Serving::start(&data);
     assert!(server.recovery.contains("nothing acknowledged is missing"), "{}", server.recovery);
     let mut client = server.connect();
-    let rows = client.query("SELECT number, guest FROM seat WHERE guest IS NOT NULL", &[]).unwrap();
+    let rows = client.query(after.trim(), &[]).unwrap();
     let seats: Vec<(i32, String)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
     assert_eq!(seats, [(7, "Ada".to_owned())]);
     let free: i64 = client.query_one("SELECT count(*) FROM seat WHERE guest IS NULL", &[]).unwrap().get(0);
@@ -197,7 +148,7 @@ fn users_show_their_password() {
     let server = Serving::start_with(&folder.path().join("data"), &["--users", users.to_str().unwrap()]);
     let connect = |user: &str, password: &str| {
         let mut config = Client::configure();
-        config.host("127.0.0.1").port(server.port.parse().unwrap()).user(user).password(password);
+        config.host("127.0.0.1").port(server.port).user(user).password(password);
         config.connect(NoTls)
     };
     let mut ada = connect("ada", "correct horse").unwrap();

@@ -1,65 +1,22 @@
 //! What many or slow clients cost the server.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use postgres::{Client, NoTls};
-use std::io::{BufRead, BufReader, Read, Write};
+mod common;
+
+use common::Serving;
+use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
 
-struct Serving {
-    process: Child,
-    port: u16,
-    _folder: tempfile::TempDir,
-}
-
-impl Serving {
-    fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let mut process = Command::new(env!("CARGO_BIN_EXE_reprise"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--memory-ahead-mib", "0", "--data"])
-            .arg(folder.path())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines().map_while(Result::ok);
-        let listening =
-            lines.find_map(|line| line.split_once("listening on ").map(|(_, own)| own.to_owned())).unwrap();
-        let address = listening.split(';').next().unwrap();
-        let port = address.rsplit(':').next().unwrap().parse().unwrap();
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { process, port, _folder: folder }
-    }
-
-    fn connect(&self) -> Client {
-        Client::connect(&format!("host=127.0.0.1 port={} user=me", self.port), NoTls).unwrap()
-    }
-
-    /// A connection whose bytes nobody reads but the test.
-    fn greet(&self) -> TcpStream {
-        let mut socket = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        let settings = b"user\0me\0database\0me\0\0";
-        let mut startup = (8 + settings.len() as u32).to_be_bytes().to_vec();
-        startup.extend(196_608u32.to_be_bytes());
-        startup.extend(settings);
-        socket.write_all(&startup).unwrap();
-        read_until_ready(&mut socket);
-        socket
-    }
-
-    /// Kilobytes of memory that the server has.
-    fn memory(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-        line.trim().trim_end_matches(" kB").parse().unwrap()
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        // Where it has ended already, there is nothing to do.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+/// A connection whose bytes nobody reads but the test.
+fn greet(server: &Serving) -> TcpStream {
+    let mut socket = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+    let settings = b"user\0me\0database\0me\0\0";
+    let mut startup = (8 + settings.len() as u32).to_be_bytes().to_vec();
+    startup.extend(196_608u32.to_be_bytes());
+    startup.extend(settings);
+    socket.write_all(&startup).unwrap();
+    read_until_ready(&mut socket);
+    socket
 }
 
 fn ask(socket: &mut TcpStream, text: &str) {
@@ -93,7 +50,8 @@ const ROWS: usize = 150_000;
 
 #[test]
 fn a_reader_that_stalls_costs_little_and_reads_one_moment() {
-    let server = Serving::start();
+    let folder = tempfile::tempdir().unwrap();
+    let server = Serving::start(folder.path());
     let mut client = server.connect();
     client
         .batch_execute(&format!(
@@ -102,7 +60,7 @@ fn a_reader_that_stalls_costs_little_and_reads_one_moment() {
              INSERT INTO big SELECT n, 0, repeat('x', 1000) FROM generate_series(1, {ROWS}) AS n;"
         ))
         .unwrap();
-    let mut reader = server.greet();
+    let mut reader = greet(&server);
     let before = server.memory();
     ask(&mut reader, "SELECT id, v, t FROM big");
     // What the sockets hold is on its way; nobody reads the rest.
@@ -126,11 +84,12 @@ fn a_reader_that_stalls_costs_little_and_reads_one_moment() {
 
 #[test]
 fn idle_connections_cost_little() {
-    let server = Serving::start();
+    let folder = tempfile::tempdir().unwrap();
+    let server = Serving::start(folder.path());
     let mut client = server.connect();
     client.batch_execute("CREATE TABLE t (id INT PRIMARY KEY)").unwrap();
     let before = server.memory();
-    let mut idle: Vec<TcpStream> = (0..400).map(|_| server.greet()).collect();
+    let mut idle: Vec<TcpStream> = (0..400).map(|_| greet(&server)).collect();
     for id in 0..200 {
         client.execute("INSERT INTO t VALUES ($1)", &[&id]).unwrap();
     }

@@ -553,13 +553,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         body: &[Statement],
         machine: &mut Machine,
     ) -> Result<Ended, Failure> {
-        let mut rows = Buffer::new(own.outputs.len());
-        run_query(&own.query, machine, self.data, &mut |machine, _| {
-            let row = own.outputs.iter().map(|(_, value)| value.evaluate(machine));
-            let row = row.collect::<Result<Vec<_>, _>>()?;
-            rows.push(row, &machine.arena)?;
-            Ok(Flow::Continue)
-        })?;
+        let rows = self.rows_of(own, machine)?;
         let targets: Vec<_> = own.outputs.iter().map(|(target, _)| *target).collect();
         let mut ended = Ended::Here;
         for row in 0..rows.len() {
@@ -571,6 +565,18 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         }
         machine.set(operation.found, Datum::boolean(rows.len() > 0));
         Ok(ended)
+    }
+
+    /// The outputs of all rows of a query.
+    pub(crate) fn rows_of(&mut self, own: &QueryOperation, machine: &mut Machine) -> Result<Buffer, Failure> {
+        let mut rows = Buffer::new(own.outputs.len());
+        run_query(&own.query, machine, self.data, &mut |machine, _| {
+            let row = own.outputs.iter().map(|(_, value)| value.evaluate(machine));
+            let row = row.collect::<Result<Vec<_>, _>>()?;
+            rows.push(row, &machine.arena)?;
+            Ok(Flow::Continue)
+        })?;
+        Ok(rows)
     }
 
     /// SELECT INTO: the first row; without one, NULLs.

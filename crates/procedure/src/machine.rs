@@ -132,6 +132,18 @@ pub trait RowSink: Send {
     }
 }
 
+/// Takes rows that nobody wants.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nowhere;
+
+impl RowSink for Nowhere {
+    fn begin(&mut self) {}
+
+    fn row(&mut self, _: &[Datum], _: &Arena) -> Result<(), SqlError> {
+        Ok(())
+    }
+}
+
 /// Gives numbers of sequences. That they were taken is durable before anybody has them, and holds whatever becomes of the
 /// transaction.
 pub trait Sequences: Send + Sync {
@@ -190,6 +202,9 @@ impl Machine {
         self.depth = 0;
         if let Some(output) = &mut self.output {
             output.sink.begin();
+        }
+        if let Some(counted) = &mut self.counted {
+            counted.clear();
         }
         self.timestamp_us = timestamp_us;
         self.random = seed;

@@ -3,12 +3,11 @@
 //! procedure that has one is logged by value.
 
 use crate::executor::{Execution, call_with};
-use crate::query::{Buffer, run_query};
-use crate::rows::Flow;
+use crate::query::Buffer;
 use crate::tape::Tapes;
 use crate::{
-    Cast, DataAccess, Expression, Failure, Machine, OperationId, OperationKind, Procedure, QueryOperation,
-    Register, RowSink, SqlError,
+    Cast, DataAccess, Expression, Failure, Machine, Operation, OperationId, OperationKind, Procedure,
+    QueryOperation, Register, RowSink, SqlError,
 };
 use catalog::{Arena, Datum, Type};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -225,15 +224,15 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
                 machine.returned_rows()?.push(row.iter().copied())
             }
             Opaque::ReturnQuery(operation) => {
-                let rows = self.rows_of(*operation, machine)?;
-                let found = self.code.operations[operation.0 as usize].found;
-                machine.set(found, Datum::boolean(rows.len() > 0));
+                let operation = &self.code.operations[operation.0 as usize];
+                let rows = self.rows_of(query_of(operation), machine)?;
+                machine.set(operation.found, Datum::boolean(rows.len() > 0));
                 machine.row_count = rows.len() as i64;
                 machine.return_rows(&rows)
             }
             Opaque::Open(cursor, operation) => {
-                let rows = self.rows_of(*operation, machine)?;
-                let own = self.query_of(*operation);
+                let own = query_of(&self.code.operations[operation.0 as usize]);
+                let rows = self.rows_of(own, machine)?;
                 let types = own.query.columns.iter().map(|column| column.ty).collect();
                 Ok(machine.open(cursor, rows, types)?)
             }
@@ -250,28 +249,6 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
             }
             Opaque::EndTransaction { commit } => self.data.end_transaction(*commit),
         }
-    }
-
-    fn query_of(&self, operation: OperationId) -> &QueryOperation {
-        match &self.code.operations[operation.0 as usize].kind {
-            OperationKind::Query(own) => own,
-            _ => unreachable!("rows are returned and cursors opened by queries"),
-        }
-    }
-
-    /// The outputs of a query.
-    fn rows_of(&mut self, operation: OperationId, machine: &mut Machine) -> Result<Buffer, Failure> {
-        let OperationKind::Query(own) = &self.code.operations[operation.0 as usize].kind else {
-            unreachable!("rows are returned and cursors opened by queries")
-        };
-        let mut rows = Buffer::new(own.outputs.len());
-        run_query(&own.query, machine, self.data, &mut |machine, _| {
-            let row = own.outputs.iter().map(|(_, value)| value.evaluate(machine));
-            let row = row.collect::<Result<Vec<_>, _>>()?;
-            rows.push(row, &machine.arena)?;
-            Ok(Flow::Continue)
-        })?;
-        Ok(rows)
     }
 
     fn run_text(
@@ -338,6 +315,13 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
             }
             Destination::Cursor(cursor) => Ok(machine.open(cursor, rows, columns)?),
         }
+    }
+}
+
+fn query_of(operation: &Operation) -> &QueryOperation {
+    match &operation.kind {
+        OperationKind::Query(own) => own,
+        _ => unreachable!("rows are returned and cursors opened by queries"),
     }
 }
 

@@ -164,8 +164,6 @@ pub struct Session {
     since_publish: u64,
     utilization: Utilization,
     block: statements::Block,
-    /// What EXPLAIN ANALYZE has counted.
-    counted: HashMap<usize, u64>,
 }
 
 impl std::fmt::Debug for Session {
@@ -203,7 +201,6 @@ impl Session {
             since_publish: 0,
             utilization: Utilization::default(),
             block: statements::Block::default(),
-            counted: HashMap::new(),
         })
     }
 

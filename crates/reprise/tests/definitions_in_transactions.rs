@@ -5,25 +5,12 @@ mod common;
 
 use common::{on, recovered_digest_of, recovered_digest_on, small};
 use reprise::disk::{CrashingDisk, Disk};
+use reprise::rooms::procedure::Nowhere;
 use reprise::{Config, Content, Database, Error, Sequencing, Session, Value};
 use std::path::Path;
 use std::sync::Arc;
 
 const FOLDER: &str = "/db";
-
-struct Nowhere;
-
-impl reprise::rooms::procedure::RowSink for Nowhere {
-    fn begin(&mut self) {}
-
-    fn row(
-        &mut self,
-        _: &[reprise::rooms::catalog::Datum],
-        _: &reprise::rooms::catalog::Arena,
-    ) -> Result<(), reprise::rooms::procedure::SqlError> {
-        Ok(())
-    }
-}
 
 fn run(session: &mut Session, text: &str) -> Result<(), Error> {
     let mut prepared = session.prepare(text, &[])?.expect("a statement");

@@ -5,8 +5,7 @@
 mod common;
 
 use common::{recovered_digest_of, small};
-use reprise::rooms::catalog::{Arena, Datum};
-use reprise::rooms::procedure::{RowSink, SqlError};
+use reprise::rooms::procedure::Nowhere;
 use reprise::{Content, Database, Sequencing, Session, TransactionState, Value, params};
 
 const SCHEMA: &str = "
@@ -29,20 +28,9 @@ BEGIN
 END $$;
 ";
 
-/// Nobody wants the rows.
-struct Nobody;
-
-impl RowSink for Nobody {
-    fn begin(&mut self) {}
-
-    fn row(&mut self, _values: &[Datum], _arena: &Arena) -> Result<(), SqlError> {
-        Ok(())
-    }
-}
-
 fn run(session: &mut Session, text: &str, arguments: &[Value]) -> Result<u64, reprise::Error> {
     let mut prepared = session.prepare(text, &[])?.unwrap();
-    Ok(session.run_prepared(&mut prepared, arguments, || Box::new(Nobody))?.affected)
+    Ok(session.run_prepared(&mut prepared, arguments, || Box::new(Nowhere))?.affected)
 }
 
 #[test]
@@ -113,11 +101,11 @@ fn definitions_that_change_are_followed() {
     session.execute_script(SCHEMA).unwrap();
     let mut prepared = session.prepare("SELECT price FROM item WHERE price = $1", &[]).unwrap().unwrap();
     other.execute_script("CREATE INDEX item_by_price ON item (price)").unwrap();
-    session.run_prepared(&mut prepared, params![3], || Box::new(Nobody)).unwrap();
+    session.run_prepared(&mut prepared, params![3], || Box::new(Nowhere)).unwrap();
     let plan = session.prepare("EXPLAIN SELECT price FROM item WHERE price = 3", &[]).unwrap().unwrap();
     let plan = format!("{:?}", plan.kind());
     assert!(plan.contains("item_by_price"), "{plan}");
     other.execute_script("DROP PROCEDURE sum_up; DROP PROCEDURE add; DROP TABLE item").unwrap();
-    let error = session.run_prepared(&mut prepared, params![3], || Box::new(Nobody)).unwrap_err();
+    let error = session.run_prepared(&mut prepared, params![3], || Box::new(Nowhere)).unwrap_err();
     assert_eq!(error.sqlstate(), "42P01");
 }

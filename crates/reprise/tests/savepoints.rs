@@ -6,19 +6,8 @@ mod common;
 use common::{open, recovered_digest_of};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use reprise::rooms::catalog::{Arena, Datum};
-use reprise::rooms::procedure::{RowSink, SqlError};
+use reprise::rooms::procedure::Nowhere;
 use reprise::{Content, Database, Error, Session, TransactionState};
-
-struct Nowhere;
-
-impl RowSink for Nowhere {
-    fn begin(&mut self) {}
-
-    fn row(&mut self, _: &[Datum], _: &Arena) -> Result<(), SqlError> {
-        Ok(())
-    }
-}
 
 fn run(session: &mut Session, text: &str) -> Result<(), Error> {
     let mut prepared = session.prepare(text, &[])?.expect("a statement");

@@ -4,6 +4,7 @@
 mod common;
 
 use common::{open, recovered_digest};
+use reprise::rooms::procedure::Nowhere;
 use reprise::{Session, params};
 
 fn count(session: &mut Session, query: &str) -> String {
@@ -77,17 +78,6 @@ fn steps_stay_and_what_fails_after_them_does_not() {
         );
         session.begin_block();
         let mut call = session.prepare("CALL every_other()", &[]).unwrap().unwrap();
-        struct Nowhere;
-        impl reprise::rooms::procedure::RowSink for Nowhere {
-            fn begin(&mut self) {}
-            fn row(
-                &mut self,
-                _: &[reprise::rooms::catalog::Datum],
-                _: &reprise::rooms::catalog::Arena,
-            ) -> Result<(), reprise::SqlError> {
-                Ok(())
-            }
-        }
         let error = session.run_prepared(&mut call, &[], || Box::new(Nowhere)).unwrap_err();
         assert_eq!(error.sqlstate(), "2D000", "{error}");
         session.rollback_block();

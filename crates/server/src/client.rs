@@ -24,7 +24,6 @@ use reprise::rooms::logging::Commit;
 use reprise::rooms::procedure::{CurrentNumbers, SqlError};
 use reprise::rooms::sql::{Kind, Schema};
 use reprise::{Error, Prepared, Session, TransactionState, Value};
-use rows::row_description;
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -287,11 +286,7 @@ impl Client {
             return Err(error.with_hint("Send it by itself.").into());
         }
         let mut statement = Statement { prepared, took: None };
-        if let Some(prepared) = &statement.prepared
-            && !prepared.columns().is_empty()
-        {
-            self.output.put(row_description(prepared.columns(), &[]));
-        }
+        self.describe_rows(statement.prepared.as_ref());
         let ran = self.run(&mut statement, &[], &[], None, Asked::Simply).await?;
         self.complete(ran).await
     }

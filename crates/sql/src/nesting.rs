@@ -54,11 +54,9 @@ pub(crate) fn check_text(text: &str) -> Result<(), (usize, SqlError)> {
         }
         // An operand ends a row of such operators; a keyword that is none does not.
         let is_operand = match token.kind {
-            TokenKind::Ident => {
-                !["not", "case", "when", "select", "if", "then", "begin", "loop", "else", "true"]
-                    .iter()
-                    .any(|word| text[range.clone()].eq_ignore_ascii_case(word))
-            }
+            TokenKind::Ident => !["not", "case", "when", "select", "if", "then", "begin", "loop", "else"]
+                .iter()
+                .any(|word| text[range.clone()].eq_ignore_ascii_case(word)),
             TokenKind::Literal { .. } | TokenKind::QuotedIdent { .. } | TokenKind::CloseParen => true,
             _ => false,
         };

@@ -231,15 +231,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn print_report(report: &Report) {
-    let latency = &report.commit_latency_us;
     println!(
         "{} {} x{}, {} workers, log {}: {:.0} transactions a second",
         report.workload, report.mix, report.scale, report.workers, report.log, report.throughput_tps
     );
-    println!(
-        "committed {}, aborted {}, retried after conflicts {}",
-        report.committed, report.aborted, report.conflicts
-    );
+    print_outcomes((report.committed, report.aborted, report.conflicts));
     println!(
         "log: {:.1} bytes a transaction that writes, {} batches of {:.0} us",
         report.log_bytes_per_txn, report.log_batches, report.log_flush_us
@@ -247,7 +243,15 @@ fn print_report(report: &Report) {
     for (content, shadow) in &report.shadow_logs {
         println!("shadow log {content}: {:.1} bytes a transaction that writes", shadow.log_bytes_per_txn);
     }
-    println!("commit latency: p50 {} us, p99 {} us, p99.9 {} us", latency.p50, latency.p99, latency.p999);
+    print_latency("commit latency", &report.commit_latency_us);
+}
+
+fn print_outcomes((committed, aborted, conflicts): (u64, u64, u64)) {
+    println!("committed {committed}, aborted {aborted}, retried after conflicts {conflicts}");
+}
+
+fn print_latency(of: &str, latency: &Latency) {
+    println!("{of}: p50 {} us, p99 {} us, p99.9 {} us", latency.p50, latency.p99, latency.p999);
 }
 
 /// Ends this process as a power cut would end it.

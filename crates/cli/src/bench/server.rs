@@ -1,7 +1,7 @@
 //! `reprise bench server`: a workload's procedures, called by clients over the wire; of any server that speaks PostgreSQL's
 //! protocol, so that they can be compared.
 
-use super::{Latency, latency, prepare};
+use super::{Latency, latency, prepare, print_latency, print_outcomes};
 use crate::clients::histogram;
 use crate::progress;
 use anyhow::{Context, Result, bail};
@@ -160,12 +160,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         "{} {} x{}, {} connections to {}: {:.0} transactions a second",
         report.workload, report.mix, report.scale, report.workers, report.server, report.throughput_tps
     );
-    println!(
-        "committed {}, aborted {}, retried after conflicts {}",
-        report.committed, report.aborted, report.conflicts
-    );
-    let latency = &report.latency_us;
-    println!("latency: p50 {} us, p99 {} us, p99.9 {} us", latency.p50, latency.p99, latency.p999);
+    print_outcomes((report.committed, report.aborted, report.conflicts));
+    print_latency("latency", &report.latency_us);
     Ok(())
 }
 

@@ -7,12 +7,11 @@
 use super::Session;
 use super::staged::Staged;
 use crate::Error;
-use catalog::{Datum, ProcedureId, Type, Value, datum_from_value, now_us, value_from_datum};
+use catalog::{Arena, Datum, ProcedureId, Type, Value, datum_from_value, now_us, value_from_datum};
 use logging::Commit;
 use procedure::query::OutputColumn;
-use procedure::{Call, Conflict, Failure, Procedure, RowSink, SqlError, execute};
+use procedure::{Call, Conflict, Failure, Nowhere, Procedure, RowSink, SqlError, execute};
 use sql::{Arguments, Kind};
-use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 use std::task::{Poll, Wake, Waker};
@@ -189,6 +188,17 @@ pub(super) fn serialization_failure(conflict: Conflict) -> Error {
 fn failed_block() -> Error {
     let message = "current transaction is aborted, commands ignored until end of transaction block";
     Error::Sql(SqlError::new("25P02", message))
+}
+
+/// Each line is a row of one text.
+fn write_lines(lines: &[String], mut sink: Box<dyn RowSink>) -> Result<(), SqlError> {
+    sink.begin();
+    for line in lines {
+        let mut arena = Arena::default();
+        let text = arena.push_bytes(line.as_bytes());
+        sink.row(&[text], &arena)?;
+    }
+    Ok(())
 }
 
 impl Session {
@@ -389,11 +399,6 @@ impl Session {
         }
     }
 
-    /// The rows that the nodes of the plan came to that EXPLAIN ANALYZE has run last.
-    pub fn counted_rows(&mut self) -> HashMap<usize, u64> {
-        std::mem::take(&mut self.counted)
-    }
-
     /// From now on the open transaction does not wait for others.
     pub fn insist(&mut self) {
         self.occ.reserve_rows(false);
@@ -412,10 +417,8 @@ impl Session {
         if self.block.state == TransactionState::Failed {
             return Err(failed_block());
         }
-        let analyzes = matches!(prepared.kind(), Kind::Analyze(_));
-        self.machine.count_rows(analyzes);
         let ran = self.run_bound(prepared, arguments, sink);
-        self.counted = self.machine.count_rows(false);
+        self.machine.count_rows(false);
         self.machine.send_rows_to(None);
         if let Some(busy) = self.block.busy.take() {
             return Ok(Attempt::Busy(busy));
@@ -462,27 +465,45 @@ impl Session {
                 let commit = self.run_statement(&text, |_, _| {})?;
                 Ok(Completion { affected: 0, commit: Some(commit) })
             }
-            Kind::Run(procedure) | Kind::Analyze(procedure) => {
+            Kind::Run(procedure) => {
                 self.machine.send_rows_to(Some(sink));
-                let commit = if in_block {
-                    self.run_in_block(procedure, arguments)?;
-                    None
-                } else {
-                    match self.run_alone(procedure, arguments)? {
-                        Some(commit) => Some(commit),
-                        None => {
-                            let Some(output) = self.machine.take_sink() else {
-                                return Ok(Completion::default());
-                            };
-                            return self.run_bound(prepared, arguments, output);
-                        }
-                    }
+                let ran = self.run_here(procedure, arguments)?;
+                let affected = self.machine.affected;
+                match (ran, self.machine.take_sink()) {
+                    (None, Some(sink)) => self.run_bound(prepared, arguments, sink),
+                    (commit, _) => Ok(Completion { affected, commit: commit.flatten() }),
+                }
+            }
+            Kind::Analyze(procedure) => {
+                self.machine.send_rows_to(Some(Box::new(Nowhere)));
+                self.machine.count_rows(true);
+                let begun = Instant::now();
+                let Some(commit) = self.run_here(procedure, arguments)? else {
+                    return self.run_bound(prepared, arguments, sink);
                 };
-                Ok(Completion { affected: self.machine.affected, commit })
+                let took = begun.elapsed();
+                let mut lines = procedure.explained(Some(&self.machine.count_rows(false)));
+                lines.push(format!("Execution Time: {:.3} ms", took.as_secs_f64() * 1e3));
+                write_lines(&lines, sink)?;
+                Ok(Completion { affected: 0, commit })
             }
             Kind::Call(procedure, own) => self.run_called(procedure, own, (&bound, arguments), sink),
             _ => Err(SqlError::new("0A000", "this statement has no rows").into()),
         }
+    }
+
+    /// Runs a statement in the open transaction, or as one of its own; what must be durable then. `None` when the definitions
+    /// have changed.
+    fn run_here(
+        &mut self,
+        procedure: &Procedure,
+        arguments: &[Value],
+    ) -> Result<Option<Option<Commit>>, Error> {
+        if self.block.state == TransactionState::Open {
+            self.run_in_block(procedure, arguments)?;
+            return Ok(Some(None));
+        }
+        Ok(self.run_alone(procedure, arguments)?.map(Some))
     }
 
     /// Runs a statement as a transaction of its own; `None` when the definitions have changed.

@@ -51,7 +51,8 @@ impl Session {
                 return Ok(None);
             }
             let slot = self.occ.worker().slot();
-            let recording = Recording::new(Arc::clone(&self.inner.logs), &self.inner.adaptive, slot);
+            let mut recording = Recording::new(Arc::clone(&self.inner.logs), &self.inner.adaptive, slot);
+            recording.begin();
             let steps = Steps { recording, committed: 0, last: None };
             let steps = Arc::new(Mutex::new(steps));
             let (own, inner, number) = (Arc::clone(&steps), Arc::clone(&self.inner), self.version.number);
@@ -69,9 +70,6 @@ impl Session {
                 steps.recording.begin();
                 Ok(())
             })));
-            let mut hold = steps.lock().unwrap_or_else(PoisonError::into_inner);
-            hold.recording.begin();
-            drop(hold);
             let arguments = self.arguments.iter().copied();
             let ran = execute(call, arguments, &mut self.machine, &mut self.occ, &mut Whole);
             self.occ.end_transactions_by(None);

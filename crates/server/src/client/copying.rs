@@ -1,12 +1,12 @@
 //! COPY.
 
-use super::rows::{Nowhere, RowsTo};
+use super::rows::RowsTo;
 use super::{Asked, Client, Ran, Statement};
 use crate::copy::{CopyIn, CopyOut, Row};
 use pgwire::messages::PgWireBackendMessage as Message;
 use pgwire::messages::copy::{CopyDone, CopyInResponse, CopyOutResponse};
 use reprise::Error;
-use reprise::rooms::procedure::SqlError;
+use reprise::rooms::procedure::{Nowhere, SqlError};
 use reprise::rooms::sql::{Copy, CopyFormat};
 use std::io;
 use std::sync::Arc;

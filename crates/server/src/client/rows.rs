@@ -32,7 +32,6 @@ pub(super) enum RowsTo {
     Client(Output),
     Portal(Arc<Mutex<BytesMut>>),
     Copy(Output, CopyOut),
-    Nobody,
 }
 
 impl RowSink for Rows {
@@ -45,7 +44,6 @@ impl RowSink for Rows {
                 copy.restart();
             }
             RowsTo::Portal(kept) => hold(kept).clear(),
-            RowsTo::Nobody => {}
         }
     }
 
@@ -71,7 +69,6 @@ impl RowSink for Rows {
                 put(&mut kept);
             }
             RowsTo::Copy(output, copy) => copy.put_row(values, arena, &mut output.lock()),
-            RowsTo::Nobody => {}
         }
         Ok(())
     }
@@ -79,7 +76,7 @@ impl RowSink for Rows {
     fn is_full(&self) -> bool {
         match &self.to {
             RowsTo::Client(output) | RowsTo::Copy(output, _) => output.is_full(),
-            RowsTo::Portal(_) | RowsTo::Nobody => false,
+            RowsTo::Portal(_) => false,
         }
     }
 
@@ -121,15 +118,4 @@ pub(super) fn whole_rows(rows: &[u8], most: usize) -> (usize, usize) {
         count += 1;
     }
     (end, count)
-}
-
-/// Takes no rows.
-pub(super) struct Nowhere;
-
-impl RowSink for Nowhere {
-    fn begin(&mut self) {}
-
-    fn row(&mut self, _: &[Datum], _: &Arena) -> Result<(), SqlError> {
-        Ok(())
-    }
 }

@@ -3,7 +3,6 @@
 use super::rows::{Rows, RowsTo, row_description, whole_rows};
 use super::{Asked, Client, Portal, Ran, SHORT, Statement, hold};
 use crate::link::Output;
-use crate::startup::Registered;
 use crate::told;
 use crate::wire::{Format, put_value};
 use bytes::{Buf, BytesMut};
@@ -13,9 +12,9 @@ use reprise::rooms::catalog::{Arena, ScalarType};
 use reprise::rooms::procedure::SqlError;
 use reprise::rooms::sql::Kind;
 use reprise::{Attempt, Error, Prepared, RESERVED_FOR, TransactionState, Value};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 impl Client {
     pub(super) fn notices<'a>(&self, notices: impl IntoIterator<Item = &'a SqlError>) {
@@ -36,6 +35,14 @@ impl Client {
             let value = arena.push_bytes(line.as_bytes());
             put_value(value, ScalarType::Text.into(), &arena, Format::Text, &mut bytes);
             Output::end_row(&mut bytes, start);
+        }
+    }
+
+    /// Tells the columns of the rows that a statement is about to give, where it gives any.
+    pub(super) fn describe_rows(&self, prepared: Option<&Prepared>) {
+        let columns = self.columns_of(prepared);
+        if !columns.is_empty() {
+            self.output.put(row_description(&columns, &[]));
         }
     }
 
@@ -92,21 +99,8 @@ impl Client {
                 self.put_texts(&lines);
                 complete(tag)
             }
-            Kind::Analyze(procedure) => {
-                let begun = Instant::now();
-                let rows = self.rows(prepared, &[], RowsTo::Nobody);
-                let Ran::Complete(_, commit) = self.run_in_session(statement, parameters, rows).await? else {
-                    return Ok(Ran::Empty);
-                };
-                let took = begun.elapsed();
-                let counts = self.with_session(|session| Ok(session.counted_rows()))?;
-                let mut lines = procedure.explained(Some(&counts));
-                lines.push(format!("Execution Time: {:.3} ms", took.as_secs_f64() * 1e3));
-                self.put_texts(&lines);
-                Ok(Ran::Complete(tag.into(), commit))
-            }
             Kind::Declare { name, holds, text } => self.declare(name, holds, &text).await,
-            Kind::Fetch { name, count, moves } => self.fetch(&name, count, moves, formats, asked),
+            Kind::Fetch { name, count, moves } => self.fetch(&name, count, moves, formats),
             Kind::Close(name) => {
                 match name {
                     Some(name) => {
@@ -161,7 +155,7 @@ impl Client {
             }
             Kind::Copy(copy) if copy.is_in => self.begin_copy(&copy, asked),
             Kind::Copy(copy) => self.copy_out(&copy).await,
-            Kind::Definition | Kind::Run(_) | Kind::Call(..) => {
+            Kind::Definition | Kind::Run(_) | Kind::Analyze(_) | Kind::Call(..) => {
                 let to = match kept {
                     Some(kept) => RowsTo::Portal(kept),
                     None => RowsTo::Client(self.output.clone()),
@@ -202,7 +196,6 @@ impl Client {
         count: Option<usize>,
         moves: bool,
         formats: &[Format],
-        asked: Asked,
     ) -> Result<Ran, Error> {
         let missing = || SqlError::new("34000", format!("cursor \"{name}\" does not exist"));
         let portal = self.portals.get_mut(name).filter(|portal| portal.is_cursor).ok_or_else(missing)?;
@@ -211,11 +204,6 @@ impl Client {
             return Err(error
                 .with_hint("Ask for text, or bind the query to a portal of the protocol.")
                 .into());
-        }
-        if asked == Asked::Simply && !moves {
-            let own = hold(&portal.statement);
-            let columns = own.prepared.as_ref().map(Prepared::columns).unwrap_or_default();
-            self.output.put(row_description(columns, &[]));
         }
         let (rows, _) = portal.left.as_mut().ok_or_else(missing)?;
         let (end, taken) = whole_rows(rows, count.unwrap_or(usize::MAX));
@@ -245,10 +233,7 @@ impl Client {
     ) -> Result<Ran, Error> {
         let Some(prepared) = &mut statement.prepared else { return Ok(Ran::Empty) };
         let is_short = statement.took.map_or_else(|| prepared.looks_short(), |took| took < SHORT);
-        let limit = self.settings.duration("statement_timeout");
-        let deadline = limit.map(|limit| Instant::now() + limit);
-        // Beside the deadline, for what waits and does not look at the time.
-        let timer = Timer::start(limit, &self.registered);
+        let deadline = self.settings.duration("statement_timeout").map(|limit| Instant::now() + limit);
         let mut waits_until = None;
         let completion = loop {
             let begun = Instant::now();
@@ -267,7 +252,6 @@ impl Client {
             let busy = match attempt {
                 Ok(Attempt::Busy(busy)) => busy,
                 ended => {
-                    let ended = ended.map_err(|error| timer.explain(error));
                     self.notices(&notices);
                     statement.took = Some(begun.elapsed());
                     let Attempt::Done(completion) = ended? else { unreachable!("it is not busy") };
@@ -317,54 +301,12 @@ impl Client {
             parameters.extend(answer.rows.into_iter().flatten().next());
         }
         let mut own = hold(&statement).clone();
-        if let Some(prepared) = &own.prepared
-            && !prepared.columns().is_empty()
-            && asked == Asked::Simply
-        {
-            self.output.put(row_description(prepared.columns(), &[]));
+        if asked == Asked::Simply {
+            self.describe_rows(own.prepared.as_ref());
         }
         let ran = self.run(&mut own, &parameters, formats, None, asked).await;
         *hold(&statement) = own;
         ran
-    }
-}
-
-/// Cancels a statement that takes too long, unless it is dropped before.
-struct Timer {
-    task: Option<tokio::task::JoinHandle<()>>,
-    has_fired: Arc<AtomicBool>,
-}
-
-impl Timer {
-    fn start(limit: Option<Duration>, registered: &Registered) -> Self {
-        let has_fired = Arc::new(AtomicBool::new(false));
-        let task = limit.map(|limit| {
-            let (cancelled, fired) = (Arc::clone(&registered.cancelled), Arc::clone(&has_fired));
-            tokio::spawn(async move {
-                tokio::time::sleep(limit).await;
-                fired.store(true, Ordering::SeqCst);
-                cancelled.store(true, Ordering::SeqCst);
-            })
-        });
-        Self { task, has_fired }
-    }
-
-    /// Says of a statement that was cancelled that it was for the time.
-    fn explain(&self, error: Error) -> Error {
-        match error {
-            Error::Sql(error) if error.sqlstate == "57014" && self.has_fired.load(Ordering::SeqCst) => {
-                SqlError::new("57014", "canceling statement due to statement timeout").into()
-            }
-            other => other,
-        }
-    }
-}
-
-impl Drop for Timer {
-    fn drop(&mut self) {
-        if let Some(task) = &self.task {
-            task.abort();
-        }
     }
 }
 

@@ -302,6 +302,29 @@ impl Occ {
     }
 }
 
+impl Scan {
+    pub(super) fn open(&mut self, table: &Table, range: ScanRange<'_>, with_keys: bool) {
+        let direction = if range.backward { Direction::Backward } else { Direction::Forward };
+        if with_keys {
+            self.cursor.open_with_keys(range.lower, range.upper, direction);
+        } else {
+            self.cursor.open(range.lower, range.upper, direction);
+        }
+        self.table = Some(table.id);
+        self.index = range.index;
+    }
+
+    /// The next of the records that the cursor has read; the one behind it is fetched ahead.
+    #[inline]
+    pub(super) fn next_record(&mut self) -> Option<Record> {
+        let address = self.cursor.next_buffered()?;
+        if let Some(ahead) = self.cursor.buffered().get(1) {
+            TableStore::record(*ahead).prefetch();
+        }
+        Some(TableStore::record(address))
+    }
+}
+
 /// The scans of a transaction: one in progress, and those that it interrupts.
 #[derive(Default)]
 pub(super) struct Scans {
@@ -412,14 +435,8 @@ impl DataAccess for Occ {
     }
 
     fn open_scan(&mut self, table: &Table, range: ScanRange<'_>) -> Result<(), Failure> {
-        let direction = if range.backward { Direction::Backward } else { Direction::Forward };
-        if range.index > 0 {
-            self.scans.current.cursor.open_with_keys(range.lower, range.upper, direction);
-        } else {
-            self.scans.current.cursor.open(range.lower, range.upper, direction);
-        }
-        self.scans.current.table = Some(table.id);
-        self.scans.current.index = range.index;
+        // Whose entry an entry is follows from its key.
+        self.scans.current.open(table, range, range.index > 0);
         Ok(())
     }
 
@@ -427,11 +444,7 @@ impl DataAccess for Occ {
     fn next_row(&mut self) -> Result<Option<Record>, Failure> {
         let Some(table) = self.scans.current.table else { return Ok(None) };
         loop {
-            if let Some(address) = self.scans.current.cursor.next_buffered() {
-                if let Some(ahead) = self.scans.current.cursor.buffered().get(1) {
-                    TableStore::record(*ahead).prefetch();
-                }
-                let record = TableStore::record(address);
+            if let Some(record) = self.scans.current.next_record() {
                 if self.scans.current.index > 0 {
                     // Whether the entry counts follows from the row, so the row's version is part of what is read.
                     let state = record.stable_state();

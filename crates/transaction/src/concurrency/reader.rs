@@ -9,7 +9,7 @@ use super::access::Scans;
 use crate::Tables;
 use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table, TableId};
 use procedure::{DataAccess, Failure, ScanRange, SqlError};
-use storage::{Direction, Record, Snapshot, TableStore, Worker};
+use storage::{Record, Snapshot, TableStore, Worker};
 
 /// Returns once everything up to a number is durable.
 type Durable<'a> = dyn Fn(CommitOrder) -> Result<(), SqlError> + 'a;
@@ -96,11 +96,8 @@ impl DataAccess for Reader<'_> {
     }
 
     fn open_scan(&mut self, table: &Table, range: ScanRange<'_>) -> Result<(), Failure> {
-        let direction = if range.backward { Direction::Backward } else { Direction::Forward };
-        let scan = &mut self.scans.current;
-        scan.cursor.open_with_keys(range.lower, range.upper, direction);
-        scan.table = Some(table.id);
-        scan.index = range.index;
+        // The client may rest at any row, and the scan finds its place again by the key.
+        self.scans.current.open(table, range, true);
         Ok(())
     }
 
@@ -109,11 +106,7 @@ impl DataAccess for Reader<'_> {
             return Ok(None);
         };
         loop {
-            if let Some(address) = self.scans.current.cursor.next_buffered() {
-                if let Some(ahead) = self.scans.current.cursor.buffered().get(1) {
-                    TableStore::record(*ahead).prefetch();
-                }
-                let record = TableStore::record(address);
+            if let Some(record) = self.scans.current.next_record() {
                 let counts = index == 0
                     || self.key_of(record, table, index).is_some()
                         && self.scans.current.cursor.last_is_under(&self.key);
