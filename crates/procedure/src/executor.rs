@@ -354,6 +354,9 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
             }
         }
         machine.rows.truncate(start);
+        if count == 0 {
+            set_to_null(&select.outputs, machine);
+        }
         machine.set(operation.found, Datum::boolean(count > 0));
         Ok(ended)
     }
@@ -563,6 +566,9 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
                 break;
             }
         }
+        if rows.len() == 0 {
+            set_to_null(&own.outputs, machine);
+        }
         machine.set(operation.found, Datum::boolean(rows.len() > 0));
         Ok(ended)
     }
@@ -589,13 +595,16 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         if count > 0 {
             load_outputs(select, start, machine);
         } else {
-            for (target, _) in &select.outputs {
-                machine.set(*target, Datum::Null);
-            }
+            set_to_null(&select.outputs, machine);
         }
         machine.rows.truncate(start);
         Ok(count)
     }
+}
+
+/// What there is no row for is NULL: as in PostgreSQL, and so that an operation always defines its outputs.
+fn set_to_null(outputs: &[(Register, Expression)], machine: &mut Machine) {
+    outputs.iter().for_each(|(target, _)| machine.set(*target, Datum::Null));
 }
 
 /// Calls a procedure or function, and brings what it returns into the caller's registers.

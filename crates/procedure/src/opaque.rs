@@ -36,6 +36,8 @@ pub enum Movement {
     To(Expression),
     /// Behind the last row.
     BehindAll,
+    /// One row on, as a loop goes: behind the last row, variables keep what was there.
+    Next,
 }
 
 /// What becomes of the rows of a statement that is given as text.
@@ -347,6 +349,7 @@ fn fetch(
         Movement::First => 1,
         Movement::Last => count,
         Movement::BehindAll => count + 1,
+        Movement::Next => open.at + 1,
         Movement::By(_) => open.at.saturating_add(distance),
         Movement::Back(_) => open.at.saturating_sub(distance),
         Movement::To(_) if distance < 0 => count + 1 + distance,
@@ -357,7 +360,9 @@ fn fetch(
     let loaded = if is_row {
         load_row(&open.rows, &open.types, open.at as usize - 1, targets, machine)
     } else {
-        targets.iter().for_each(|(target, _)| machine.set(*target, Datum::Null));
+        if !matches!(movement, Movement::Next) || count == 0 {
+            targets.iter().for_each(|(target, _)| machine.set(*target, Datum::Null));
+        }
         Ok(())
     };
     *machine.cursor(cursor)? = Some(open);

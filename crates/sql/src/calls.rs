@@ -381,7 +381,7 @@ impl Binder<'_> {
     }
 
     /// A value as text, as it is printed: this differs from a cast for booleans.
-    fn as_printed(&self, value: Typed, node: &SyntaxNode) -> Result<Expression, StatementError> {
+    pub(crate) fn as_printed(&self, value: Typed, node: &SyntaxNode) -> Result<Expression, StatementError> {
         match value {
             Typed::Known(value, Type::Scalar(ScalarType::Boolean)) => {
                 let is_false = Expression::Not(Box::new(value.clone()));

@@ -674,6 +674,16 @@ impl Binder<'_> {
         }
         let ty = self.bind_type(&target)?;
         let operand = match (cast.expr(), cast.literal()) {
+            // As PostgreSQL, each element is brought to the type.
+            (Some(ast::Expr::ArrayExpr(array)), _) if array.select_variant().is_none() => {
+                let Type::Array(element) = ty else { return Err(self.unsupported(node, "this cast")) };
+                let item = |item: ast::Expr| {
+                    let bound = self.bind(&item)?;
+                    self.coerce(bound, element.into(), true, item.syntax())
+                };
+                let items = array.exprs().map(item).collect::<Result<_, _>>()?;
+                return Ok(Typed::Known(Expression::Array(items), ty));
+            }
             (Some(operand), _) => self.bind(&operand)?,
             (None, Some(literal)) => self.bind_literal(&literal)?,
             _ => return Err(self.unsupported(node, "this cast")),

@@ -502,7 +502,7 @@ impl Binder<'_> {
         let (is_row, any) = (self.new_register(ScalarType::Boolean), self.new_register(ScalarType::Boolean));
         let (label, mut inner) = self.bind_loop(label, body, node)?;
         let assign = |value| Statement::Assign { target: any, value };
-        let movement = Movement::By(Expression::Constant(Datum::Int(1)));
+        let movement = Movement::Next;
         let fetch = Opaque::Fetch { cursor: cursor.clone(), movement, targets, found: is_row };
         let mut body = vec![opaque(fetch)];
         body.push(Statement::If {

@@ -37,7 +37,8 @@ impl Binder<'_> {
         let mut values = Vec::new();
         for value in raise.params() {
             let value = self.single_expression(Some(value), node)?;
-            values.push(self.bind_text(&value)?);
+            let bound = self.bind(&value)?;
+            values.push(self.as_printed(bound, value.syntax())?);
         }
         if values.len() + 1 != parts.len() {
             return Err(self.syntax(node, "RAISE has another number of parameters than of % in its format"));

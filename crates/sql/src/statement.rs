@@ -72,8 +72,14 @@ impl Binder<'_> {
                 let (label, body) = self.bind_loop(repeat.label(), repeat.body(), node)?;
                 out.push(Statement::While { label, condition, body });
             }
-            PlpgsqlStmt::PlpgsqlForIStmt(repeat) => out.push(self.bind_for_range(repeat)?),
-            PlpgsqlStmt::PlpgsqlForEachStmt(repeat) => out.push(self.bind_for_each(repeat)?),
+            PlpgsqlStmt::PlpgsqlForIStmt(repeat) => {
+                let bound = self.bind_for_range(repeat)?;
+                self.push_loop(bound, repeat.syntax(), out);
+            }
+            PlpgsqlStmt::PlpgsqlForEachStmt(repeat) => {
+                let bound = self.bind_for_each(repeat)?;
+                self.push_loop(bound, repeat.syntax(), out);
+            }
             PlpgsqlStmt::PlpgsqlForQueryStmt(repeat) => self.bind_for_rows(repeat, out)?,
             PlpgsqlStmt::PlpgsqlExitStmt(exit) => {
                 let label = self.target(exit.label(), true, node)?;
@@ -387,6 +393,24 @@ impl Binder<'_> {
         let body = self.bind_inner(body, node)?;
         self.targets.pop();
         Ok((label, body))
+    }
+
+    /// Adds a loop over values. FOUND says afterwards whether there was a round, where anybody asks for it.
+    fn push_loop(&mut self, mut repeat: Statement, node: &SyntaxNode, out: &mut Vec<Statement>) {
+        let asks = |root: SyntaxNode| root.text().to_string().to_ascii_lowercase().contains("found");
+        let (Statement::ForRange { body, .. } | Statement::ForEach { body, .. }) = &mut repeat else {
+            unreachable!("it goes over values")
+        };
+        if !node.ancestors().last().is_some_and(asks) {
+            out.push(repeat);
+            return;
+        }
+        let any = self.new_register(ScalarType::Boolean);
+        let target = self.found();
+        body.insert(0, Statement::Assign { target: any, value: Expression::boolean(true) });
+        out.push(Statement::Assign { target: any, value: Expression::boolean(false) });
+        out.push(repeat);
+        out.push(Statement::Assign { target, value: Expression::Register(any) });
     }
 
     fn bind_for_range(&mut self, repeat: &ast::PlpgsqlForIStmt) -> Result<Statement, StatementError> {

@@ -1,0 +1,268 @@
+//! `information_schema`.
+
+use super::objects::short;
+use super::types::{TYPES, type_oid, type_oids};
+use super::{Cell, INT, OWNER, SystemRelation, TEXT};
+use crate::schema::Schema;
+use catalog::{Identity, ScalarType, Type};
+
+const DATABASE: &str = "postgres";
+
+impl Schema {
+    /// A relation of `information_schema`.
+    pub(super) fn information(&self, name: &str) -> Option<SystemRelation> {
+        Some(match name {
+            "schemata" => self.information_schemata(),
+            "tables" => self.information_tables(),
+            "views" => self.information_views(),
+            "columns" => self.information_columns(),
+            "table_constraints" => self.information_table_constraints(),
+            "key_column_usage" => self.information_key_column_usage(),
+            "sequences" => self.information_sequences(),
+            "routines" => self.information_routines(),
+            _ => return None,
+        })
+    }
+
+    fn information_schemata(&self) -> SystemRelation {
+        let columns = [("catalog_name", TEXT), ("schema_name", TEXT), ("schema_owner", TEXT)];
+        let mut rows = Vec::new();
+        for (_, name) in self.namespace_names() {
+            rows.push(vec![DATABASE.into(), name.into(), OWNER.into()]);
+        }
+        SystemRelation::new(&columns, rows)
+    }
+
+    fn information_tables(&self) -> SystemRelation {
+        let columns = [
+            ("table_catalog", TEXT),
+            ("table_schema", TEXT),
+            ("table_name", TEXT),
+            ("table_type", TEXT),
+            ("is_insertable_into", TEXT),
+        ];
+        let mut rows = Vec::new();
+        let tables = self.catalog().tables().filter(|own| own.sequence.is_none());
+        let tables = tables.map(|own| (&own.name, "BASE TABLE", "YES"));
+        for (name, kind, writable) in tables.chain(self.views().map(|own| (&own.name, "VIEW", "NO"))) {
+            let schema = self.namespace_of(name);
+            rows.push(vec![DATABASE.into(), schema.into(), short(name).into(), kind.into(), writable.into()]);
+        }
+        SystemRelation::new(&columns, rows)
+    }
+
+    fn information_views(&self) -> SystemRelation {
+        let columns = [
+            ("table_catalog", TEXT),
+            ("table_schema", TEXT),
+            ("table_name", TEXT),
+            ("view_definition", TEXT),
+        ];
+        let mut rows = Vec::new();
+        for view in self.views() {
+            let (schema, own) = (self.namespace_of(&view.name), short(&view.name));
+            rows.push(vec![DATABASE.into(), schema.into(), own.into(), view.query.as_str().into()]);
+        }
+        SystemRelation::new(&columns, rows)
+    }
+
+    fn information_columns(&self) -> SystemRelation {
+        let columns = [
+            ("table_catalog", TEXT),
+            ("table_schema", TEXT),
+            ("table_name", TEXT),
+            ("column_name", TEXT),
+            ("ordinal_position", INT),
+            ("column_default", TEXT),
+            ("is_nullable", TEXT),
+            ("data_type", TEXT),
+            ("character_maximum_length", INT),
+            ("numeric_precision", INT),
+            ("numeric_scale", INT),
+            ("udt_name", TEXT),
+            ("is_identity", TEXT),
+            ("identity_generation", TEXT),
+        ];
+        let mut rows = Vec::new();
+        let mut add = |table: &str,
+                       place: usize,
+                       name: &str,
+                       ty: Type,
+                       default: Option<&String>,
+                       nullable: bool,
+                       identity: Option<Identity>| {
+            let scalar = ty.element();
+            let oid = type_oid(ty);
+            let known = TYPES.iter().find(|own| own.0 == i64::from(type_oids(scalar).0));
+            let (udt, sql) = known.map_or(("", ""), |own| (own.1, own.2));
+            let is_array = oid != i64::from(type_oids(scalar).0);
+            let number = |value: u32| Cell::Int(i64::from(value));
+            let length = match scalar {
+                ScalarType::Char(limit) | ScalarType::Varchar(limit) => number(limit),
+                _ => Cell::Null,
+            };
+            let (precision, scale) = match scalar {
+                ScalarType::Numeric { precision, scale } => (number(precision.into()), number(scale.into())),
+                ScalarType::SmallInt => (number(16), number(0)),
+                ScalarType::Integer => (number(32), number(0)),
+                ScalarType::BigInt => (number(64), number(0)),
+                ScalarType::Double => (number(53), Cell::Null),
+                _ => (Cell::Null, Cell::Null),
+            };
+            let yes = |value: bool| Cell::from(if value { "YES" } else { "NO" });
+            let generation = match identity {
+                None => Cell::Null,
+                Some(Identity::Always) => "ALWAYS".into(),
+                Some(Identity::ByDefault) => "BY DEFAULT".into(),
+            };
+            rows.push(vec![
+                DATABASE.into(),
+                self.namespace_of(table).into(),
+                short(table).into(),
+                name.into(),
+                (place as i64 + 1).into(),
+                default.map_or(Cell::Null, |text| text.clone().into()),
+                yes(nullable),
+                if is_array { "ARRAY" } else { sql }.into(),
+                length,
+                precision,
+                scale,
+                if is_array { format!("_{udt}") } else { udt.into() }.into(),
+                yes(identity.is_some()),
+                generation,
+            ]);
+        };
+        for table in self.catalog().tables().filter(|own| own.sequence.is_none()) {
+            for (place, column) in table.visible().iter().enumerate() {
+                let default = column.default.as_ref().filter(|_| column.identity.is_none());
+                add(
+                    &table.name,
+                    place,
+                    &column.name,
+                    column.ty.into(),
+                    default,
+                    column.nullable,
+                    column.identity,
+                );
+            }
+        }
+        for view in self.views() {
+            for (place, (name, ty)) in self.view_columns(view).into_iter().enumerate() {
+                add(&view.name, place, &name, ty, None, true, None);
+            }
+        }
+        SystemRelation::new(&columns, rows)
+    }
+
+    fn information_table_constraints(&self) -> SystemRelation {
+        let columns = [
+            ("constraint_catalog", TEXT),
+            ("constraint_schema", TEXT),
+            ("constraint_name", TEXT),
+            ("table_schema", TEXT),
+            ("table_name", TEXT),
+            ("constraint_type", TEXT),
+            ("is_deferrable", TEXT),
+        ];
+        let mut rows = Vec::new();
+        for own in self.constraints() {
+            let kind = match own.kind {
+                "p" => "PRIMARY KEY",
+                "u" => "UNIQUE",
+                "f" => "FOREIGN KEY",
+                _ => "CHECK",
+            };
+            let schema = self.namespace_of(&own.table.name);
+            rows.push(vec![
+                DATABASE.into(),
+                schema.into(),
+                own.name.into(),
+                schema.into(),
+                own.table.short_name().into(),
+                kind.into(),
+                "NO".into(),
+            ]);
+        }
+        SystemRelation::new(&columns, rows)
+    }
+
+    fn information_key_column_usage(&self) -> SystemRelation {
+        let columns = [
+            ("constraint_schema", TEXT),
+            ("constraint_name", TEXT),
+            ("table_schema", TEXT),
+            ("table_name", TEXT),
+            ("column_name", TEXT),
+            ("ordinal_position", INT),
+            ("position_in_unique_constraint", INT),
+        ];
+        let mut rows = Vec::new();
+        for own in self.constraints().into_iter().filter(|own| own.kind != "c") {
+            for (place, column) in own.columns.iter().enumerate() {
+                let schema = self.namespace_of(&own.table.name);
+                let position = Cell::Int(place as i64 + 1);
+                let other = if own.parent.is_some() { position.clone() } else { Cell::Null };
+                rows.push(vec![
+                    schema.into(),
+                    own.name.into(),
+                    schema.into(),
+                    own.table.short_name().into(),
+                    own.table.columns[*column].name.as_str().into(),
+                    position,
+                    other,
+                ]);
+            }
+        }
+        SystemRelation::new(&columns, rows)
+    }
+
+    fn information_sequences(&self) -> SystemRelation {
+        let columns = [
+            ("sequence_catalog", TEXT),
+            ("sequence_schema", TEXT),
+            ("sequence_name", TEXT),
+            ("data_type", TEXT),
+            ("start_value", TEXT),
+            ("increment", TEXT),
+        ];
+        let mut rows = Vec::new();
+        for table in self.catalog().tables() {
+            let Some(own) = &table.sequence else { continue };
+            let schema = self.namespace_of(&table.name);
+            rows.push(vec![
+                DATABASE.into(),
+                schema.into(),
+                table.short_name().into(),
+                own.ty.to_string().into(),
+                own.start.to_string().into(),
+                own.increment.to_string().into(),
+            ]);
+        }
+        SystemRelation::new(&columns, rows)
+    }
+
+    fn information_routines(&self) -> SystemRelation {
+        let columns = [
+            ("routine_catalog", TEXT),
+            ("routine_schema", TEXT),
+            ("routine_name", TEXT),
+            ("routine_type", TEXT),
+            ("data_type", TEXT),
+            ("external_language", TEXT),
+        ];
+        let mut rows = Vec::new();
+        for own in self.procedures() {
+            let kind = if own.result.is_some() { "FUNCTION" } else { "PROCEDURE" };
+            let result = own.result.map_or(Cell::Null, |(_, ty)| ty.to_string().into());
+            rows.push(vec![
+                DATABASE.into(),
+                "public".into(),
+                own.name.as_str().into(),
+                kind.into(),
+                result,
+                "PLPGSQL".into(),
+            ]);
+        }
+        SystemRelation::new(&columns, rows)
+    }
+}

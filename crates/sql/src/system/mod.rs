@@ -1,0 +1,88 @@
+//! The system catalogs: `pg_catalog` and `information_schema`, as relations that follow from the definitions.
+//! Source: PostgreSQL 15's documentation of the system catalogs. Columns that nobody asked for yet are left out.
+//!
+//! Each is a list of rows, made where a query names it. Numbers of objects (OIDs) follow from the numbers of the catalog, so they
+//! stay as long as the object does.
+
+mod information_schema;
+mod objects;
+mod others;
+mod relations;
+mod types;
+
+use crate::schema::Schema;
+use catalog::{ScalarType, Type};
+
+pub(crate) use types::TYPES;
+pub use types::{type_length, type_modifier, type_oids};
+
+/// A value of a system relation.
+#[derive(Clone, Debug)]
+pub(crate) enum Cell {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Text(String),
+    Ints(Vec<i64>),
+}
+
+/// A system relation: its columns, and its rows.
+pub(crate) struct SystemRelation {
+    pub(crate) columns: Vec<(&'static str, Type)>,
+    pub(crate) rows: Vec<Vec<Cell>>,
+}
+
+impl SystemRelation {
+    fn new(columns: &[(&'static str, Type)], rows: Vec<Vec<Cell>>) -> Self {
+        Self { columns: columns.to_vec(), rows }
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<bool> for Cell {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
+}
+
+impl From<i64> for Cell {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+/// Who owns everything, as there are no roles yet.
+pub(crate) const OWNER: &str = "postgres";
+const PUBLIC: i64 = 2200;
+const SYSTEM: i64 = 11;
+const INFORMATION: i64 = 13_000;
+
+const BOOL: Type = Type::Scalar(ScalarType::Boolean);
+const INT: Type = Type::Scalar(ScalarType::Integer);
+const TEXT: Type = Type::Scalar(ScalarType::Text);
+const INTS: Type = Type::Array(ScalarType::Integer);
+const TEXTS: Type = Type::Array(ScalarType::Text);
+
+impl Schema {
+    /// A system relation by name; the schema may be left out of those of `pg_catalog`.
+    pub(crate) fn system_relation(&self, name: &str) -> Option<SystemRelation> {
+        match name.strip_prefix("information_schema.") {
+            Some(name) => self.information(name),
+            None => {
+                let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
+                self.relations_catalog(name).or_else(|| self.other_catalog(name))
+            }
+        }
+    }
+}

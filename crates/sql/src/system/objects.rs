@@ -1,0 +1,233 @@
+//! What the definitions hold, with the numbers and texts that the catalogs know it by.
+
+use super::{Cell, INFORMATION, PUBLIC, SYSTEM};
+use crate::schema::{Schema, View};
+use catalog::{ReferenceAction, Table, Type};
+use procedure::{Mode, Procedure};
+use std::sync::Arc;
+
+pub(super) fn table_oid(table: &Table) -> i64 {
+    16_384 + i64::from(table.id.0)
+}
+
+pub(super) fn index_oid(index: &catalog::Index) -> i64 {
+    1_000_000 + i64::from(index.id.0)
+}
+
+pub(super) fn routine_oid(procedure: &Procedure) -> i64 {
+    3_000_000 + i64::from(procedure.id.0)
+}
+
+pub(super) fn short(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or_default()
+}
+
+/// A name as SQL has it, in quotes where it needs them.
+pub(crate) fn quoted(name: &str) -> String {
+    let is_plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if is_plain { name.into() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+pub(super) fn quoted_path(name: &str) -> String {
+    name.split('.').map(quoted).collect::<Vec<_>>().join(".")
+}
+
+pub(super) fn columns_of(table: &Table, columns: &[usize]) -> String {
+    columns.iter().map(|column| quoted(&table.columns[*column].name)).collect::<Vec<_>>().join(", ")
+}
+
+pub(super) fn places(columns: &[usize]) -> Cell {
+    Cell::Ints(columns.iter().map(|column| *column as i64 + 1).collect())
+}
+
+/// A constraint, as `pg_constraint` has it.
+pub(crate) struct Constraint<'a> {
+    pub(crate) oid: i64,
+    pub(crate) name: &'a str,
+    pub(crate) kind: &'static str,
+    pub(crate) table: &'a Arc<Table>,
+    pub(crate) definition: String,
+    pub(super) index: i64,
+    pub(super) columns: Vec<usize>,
+    pub(super) parent: Option<(i64, Vec<usize>, [ReferenceAction; 2])>,
+}
+
+pub(super) fn action_word(action: ReferenceAction) -> Option<&'static str> {
+    match action {
+        ReferenceAction::Refuse => None,
+        ReferenceAction::Cascade => Some("CASCADE"),
+        ReferenceAction::SetNull => Some("SET NULL"),
+        ReferenceAction::SetDefault => Some("SET DEFAULT"),
+    }
+}
+
+pub(super) fn action_code(action: ReferenceAction) -> &'static str {
+    match action {
+        ReferenceAction::Refuse => "a",
+        ReferenceAction::Cascade => "c",
+        ReferenceAction::SetNull => "n",
+        ReferenceAction::SetDefault => "d",
+    }
+}
+
+impl Schema {
+    pub(super) fn namespace_oid(&self, name: &str) -> i64 {
+        let Some((schema, _)) = name.rsplit_once('.') else { return PUBLIC };
+        let place = self.namespaces().position(|own| own == schema).unwrap_or(0);
+        5_000_000 + place as i64
+    }
+
+    pub(super) fn namespace_of<'a>(&self, name: &'a str) -> &'a str {
+        name.rsplit_once('.').map_or("public", |(schema, _)| schema)
+    }
+
+    pub(super) fn view_oid(&self, view: &View) -> i64 {
+        2_000_000 + self.views().position(|own| own.name == view.name).unwrap_or(0) as i64
+    }
+
+    /// Relations by OID, with their names as SQL has them.
+    pub(crate) fn relation_names(&self) -> Vec<(i64, String)> {
+        let tables = self.catalog().tables().map(|own| (table_oid(own), quoted_path(&own.name)));
+        let indexes = self.catalog().tables().flat_map(|table| {
+            let visible = table.indexes.iter().skip(usize::from(table.hidden_key));
+            visible.map(|index| (index_oid(index), quoted_path(&index.name)))
+        });
+        let views = self.views().map(|own| (self.view_oid(own), quoted_path(&own.name)));
+        tables.chain(indexes).chain(views).collect()
+    }
+
+    /// What CREATE INDEX would say.
+    pub(crate) fn index_definitions(&self) -> Vec<(i64, String)> {
+        let of = |table: &Arc<Table>| {
+            let visible = table.indexes.iter().skip(usize::from(table.hidden_key));
+            let define = |index: &catalog::Index| {
+                let unique = if index.unique { "UNIQUE " } else { "" };
+                let columns = columns_of(table, &index.columns);
+                let (name, on) = (
+                    quoted(short(&index.name)),
+                    quoted_path(&format!("{}.{}", self.namespace_of(&table.name), table.short_name())),
+                );
+                (index_oid(index), format!("CREATE {unique}INDEX {name} ON {on} USING btree ({columns})"))
+            };
+            visible.map(define).collect::<Vec<_>>()
+        };
+        self.catalog().tables().flat_map(of).collect()
+    }
+
+    /// The columns of indexes, by their indexes' numbers and their places from 1 on.
+    pub(crate) fn index_columns(&self) -> impl Iterator<Item = ((i64, i64), String)> {
+        let indexes = self.catalog().tables().flat_map(|table| {
+            table.indexes.iter().skip(usize::from(table.hidden_key)).map(move |index| (table, index))
+        });
+        indexes.flat_map(|(table, index)| {
+            let column = |(place, column): (usize, &usize)| {
+                ((index_oid(index), place as i64 + 1), quoted(&table.columns[*column].name))
+            };
+            index.columns.iter().enumerate().map(column).collect::<Vec<_>>()
+        })
+    }
+
+    pub(crate) fn constraints(&self) -> Vec<Constraint<'_>> {
+        let mut all = Vec::new();
+        for table in self.catalog().tables() {
+            let base = 4_000_000 + i64::from(table.id.0) * 1_000;
+            for index in table.indexes.iter().filter(|index| index.is_constraint) {
+                let is_primary = index.id == table.primary().id && !table.hidden_key;
+                let word = if is_primary { "PRIMARY KEY" } else { "UNIQUE" };
+                all.push(Constraint {
+                    oid: base + all.len() as i64 % 1_000,
+                    name: short(&index.name),
+                    kind: if is_primary { "p" } else { "u" },
+                    table,
+                    definition: format!("{word} ({})", columns_of(table, &index.columns)),
+                    index: index_oid(index),
+                    columns: index.columns.clone(),
+                    parent: None,
+                });
+            }
+            for (name, text) in &table.checks {
+                all.push(Constraint {
+                    oid: base + all.len() as i64 % 1_000,
+                    name,
+                    kind: "c",
+                    table,
+                    definition: format!("CHECK ({text})"),
+                    index: 0,
+                    columns: Vec::new(),
+                    parent: None,
+                });
+            }
+            for key in &table.foreign_keys {
+                let Ok(parent) = self.catalog().table(&key.parent) else { continue };
+                let mut definition = format!(
+                    "FOREIGN KEY ({}) REFERENCES {}({})",
+                    columns_of(table, &key.columns),
+                    quoted_path(&parent.name),
+                    columns_of(parent, &key.parent_columns)
+                );
+                for (event, action) in [("UPDATE", key.on_update), ("DELETE", key.on_delete)] {
+                    if let Some(word) = action_word(action) {
+                        definition += &format!(" ON {event} {word}");
+                    }
+                }
+                let actions = [key.on_update, key.on_delete];
+                let index = parent.unique_index_of(&key.parent_columns);
+                all.push(Constraint {
+                    oid: base + all.len() as i64 % 1_000,
+                    name: &key.name,
+                    kind: "f",
+                    table,
+                    definition,
+                    index: index.map_or(0, |place| index_oid(&parent.indexes[place])),
+                    columns: key.columns.clone(),
+                    parent: Some((table_oid(parent), key.parent_columns.clone(), actions)),
+                });
+            }
+        }
+        all
+    }
+
+    /// What a routine returns, and what it takes.
+    pub(crate) fn routine_texts(&self) -> Vec<(i64, String, String)> {
+        let texts = |own: &Arc<Procedure>| {
+            let arguments = own.parameters.iter().map(|parameter| {
+                let mode = match parameter.mode {
+                    Mode::In if own.result.is_none() => "IN ",
+                    Mode::In => "",
+                    Mode::Out => "OUT ",
+                    Mode::InOut => "INOUT ",
+                };
+                let name =
+                    if parameter.name.is_empty() { String::new() } else { quoted(&parameter.name) + " " };
+                let ty = match parameter.ty {
+                    Type::Scalar(scalar) => Type::Scalar(scalar.unlimited()),
+                    Type::Array(scalar) => Type::Array(scalar.unlimited()),
+                };
+                format!("{mode}{name}{ty}")
+            });
+            let result = own.result.map(|(_, ty)| ty.to_string()).unwrap_or_default();
+            (routine_oid(own), result, arguments.collect::<Vec<_>>().join(", "))
+        };
+        self.procedures().map(texts).collect()
+    }
+
+    pub(crate) fn view_definitions(&self) -> Vec<(i64, String)> {
+        self.views().map(|own| (self.view_oid(own), format!("{};", own.query.trim()))).collect()
+    }
+
+    pub(crate) fn namespace_names(&self) -> Vec<(i64, String)> {
+        let own =
+            self.namespaces().enumerate().map(|(place, name)| (5_000_000 + place as i64, name.to_owned()));
+        let system = [(SYSTEM, "pg_catalog"), (PUBLIC, "public"), (INFORMATION, "information_schema")];
+        system.into_iter().map(|(oid, name)| (oid, name.to_owned())).chain(own).collect()
+    }
+
+    /// The number of a relation by name, as a literal of type `regclass` has it.
+    pub(crate) fn relation_oid(&self, name: &str) -> Option<i64> {
+        let plain = name.strip_prefix("public.").unwrap_or(name);
+        let own =
+            self.relation_names().into_iter().find(|(_, own)| own == plain || own.replace('"', "") == plain);
+        own.map(|(oid, _)| oid)
+    }
+}

@@ -1,0 +1,328 @@
+//! What `pg_catalog` says of everything but relations: types, routines, schemas, whatever there is once, and what there is
+//! nothing of.
+
+use super::objects::routine_oid;
+use super::types::{TYPES, type_oid, type_oids};
+use super::{BOOL, Cell, INT, INTS, OWNER, PUBLIC, SYSTEM, SystemRelation, TEXT, TEXTS};
+use crate::schema::Schema;
+use catalog::{ScalarType, Type};
+
+/// Relations without rows, as nothing that they are about is there.
+const EMPTY: &[(&str, &[(&str, Type)])] = &[
+    ("pg_description", &[("objoid", INT), ("classoid", INT), ("objsubid", INT), ("description", TEXT)]),
+    ("pg_shdescription", &[("objoid", INT), ("classoid", INT), ("objsubid", INT), ("description", TEXT)]),
+    ("pg_inherits", &[("inhrelid", INT), ("inhparent", INT), ("inhseqno", INT), ("inhdetachpending", BOOL)]),
+    (
+        "pg_trigger",
+        &[
+            ("oid", INT),
+            ("tgrelid", INT),
+            ("tgparentid", INT),
+            ("tgname", TEXT),
+            ("tgenabled", TEXT),
+            ("tgisinternal", BOOL),
+            ("tgfoid", INT),
+            ("tgtype", INT),
+            ("tgconstraint", INT),
+        ],
+    ),
+    (
+        "pg_policy",
+        &[
+            ("oid", INT),
+            ("polname", TEXT),
+            ("polrelid", INT),
+            ("polcmd", TEXT),
+            ("polpermissive", BOOL),
+            ("polroles", INTS),
+            ("polqual", TEXT),
+            ("polwithcheck", TEXT),
+        ],
+    ),
+    (
+        "pg_statistic_ext",
+        &[
+            ("oid", INT),
+            ("stxrelid", INT),
+            ("stxname", TEXT),
+            ("stxnamespace", INT),
+            ("stxkind", TEXTS),
+            ("stxstattarget", INT),
+        ],
+    ),
+    ("pg_publication", &[("oid", INT), ("pubname", TEXT), ("puballtables", BOOL)]),
+    ("pg_publication_namespace", &[("oid", INT), ("pnpubid", INT), ("pnnspid", INT)]),
+    (
+        "pg_publication_rel",
+        &[("oid", INT), ("prpubid", INT), ("prrelid", INT), ("prqual", TEXT), ("prattrs", INTS)],
+    ),
+    ("pg_auth_members", &[("roleid", INT), ("member", INT), ("admin_option", BOOL)]),
+    ("pg_enum", &[("oid", INT), ("enumtypid", INT), ("enumlabel", TEXT), ("enumsortorder", INT)]),
+    ("pg_range", &[("rngtypid", INT), ("rngsubtype", INT)]),
+    ("pg_extension", &[("oid", INT), ("extname", TEXT), ("extnamespace", INT), ("extversion", TEXT)]),
+    ("pg_rewrite", &[("oid", INT), ("rulename", TEXT), ("ev_class", INT), ("ev_type", TEXT)]),
+    ("pg_partitioned_table", &[("partrelid", INT), ("partstrat", TEXT)]),
+    ("pg_foreign_table", &[("ftrelid", INT), ("ftserver", INT)]),
+    ("pg_foreign_server", &[("oid", INT), ("srvname", TEXT)]),
+];
+
+impl Schema {
+    /// What `pg_catalog` says of other things than relations.
+    pub(super) fn other_catalog(&self, name: &str) -> Option<SystemRelation> {
+        if let Some((_, columns)) = EMPTY.iter().find(|(own, _)| *own == name) {
+            return Some(SystemRelation::new(columns, Vec::new()));
+        }
+        Some(match name {
+            "pg_namespace" => self.pg_namespace(),
+            "pg_type" => self.pg_type(),
+            "pg_proc" => self.pg_proc(),
+            "pg_language" => self.pg_language(),
+            "pg_settings" => self.pg_settings(),
+            "pg_am" => self.pg_am(),
+            "pg_collation" => self.pg_collation(),
+            "pg_database" => self.pg_database(),
+            "pg_roles" | "pg_user" | "pg_authid" => self.pg_roles(),
+            "pg_tablespace" => self.pg_tablespace(),
+            _ => return None,
+        })
+    }
+
+    fn pg_namespace(&self) -> SystemRelation {
+        let columns = [("oid", INT), ("nspname", TEXT), ("nspowner", INT), ("nspacl", TEXTS)];
+        let mut rows = Vec::new();
+        for (oid, name) in self.namespace_names() {
+            rows.push(vec![oid.into(), name.into(), 10.into(), Cell::Null]);
+        }
+        SystemRelation::new(&columns, rows)
+    }
+
+    fn pg_type(&self) -> SystemRelation {
+        let columns = [
+            ("oid", INT),
+            ("typname", TEXT),
+            ("typnamespace", INT),
+            ("typlen", INT),
+            ("typtype", TEXT),
+            ("typcategory", TEXT),
+            ("typelem", INT),
+            ("typarray", INT),
+            ("typrelid", INT),
+            ("typbasetype", INT),
+            ("typtypmod", INT),
+            ("typnotnull", BOOL),
+            ("typcollation", INT),
+            ("typdelim", TEXT),
+            ("typinput", TEXT),
+            ("typowner", INT),
+            ("typisdefined", BOOL),
+            ("typdefault", TEXT),
+        ];
+        let mut rows = Vec::new();
+        let mut add = |oid: i64, name: String, length: i64, category: &str, element: i64, array: i64| {
+            let collation = if category == "S" { 100 } else { 0 };
+            rows.push(vec![
+                oid.into(),
+                name.into(),
+                SYSTEM.into(),
+                length.into(),
+                "b".into(),
+                category.into(),
+                element.into(),
+                array.into(),
+                0.into(),
+                0.into(),
+                Cell::Int(-1),
+                false.into(),
+                collation.into(),
+                ",".into(),
+                "".into(),
+                10.into(),
+                true.into(),
+                Cell::Null,
+            ]);
+        };
+        let all = [
+            ScalarType::SmallInt,
+            ScalarType::Integer,
+            ScalarType::BigInt,
+            ScalarType::AnyNumeric,
+            ScalarType::Double,
+            ScalarType::Boolean,
+            ScalarType::Char(1),
+            ScalarType::Varchar(1),
+            ScalarType::Text,
+            ScalarType::Timestamp,
+            ScalarType::Timestamptz,
+            ScalarType::Date,
+            ScalarType::Bytea,
+            ScalarType::Uuid,
+        ];
+        for scalar in all {
+            let (own, array) = type_oids(scalar);
+            let Some((oid, name, _, length, category)) = TYPES.iter().find(|ty| ty.0 == i64::from(own))
+            else {
+                continue;
+            };
+            add(*oid, (*name).into(), i64::from(*length), category, 0, array.into());
+            add(array.into(), format!("_{name}"), -1, "A", *oid, 0);
+        }
+        SystemRelation::new(&columns, rows)
+    }
+
+    fn pg_proc(&self) -> SystemRelation {
+        let columns = [
+            ("oid", INT),
+            ("proname", TEXT),
+            ("pronamespace", INT),
+            ("proowner", INT),
+            ("prolang", INT),
+            ("prokind", TEXT),
+            ("prosecdef", BOOL),
+            ("proisstrict", BOOL),
+            ("proretset", BOOL),
+            ("provolatile", TEXT),
+            ("proparallel", TEXT),
+            ("pronargs", INT),
+            ("pronargdefaults", INT),
+            ("prorettype", INT),
+            ("proargtypes", INTS),
+            ("proallargtypes", INTS),
+            ("proargnames", TEXTS),
+            ("proargmodes", TEXTS),
+            ("prosrc", TEXT),
+            ("proacl", TEXTS),
+        ];
+        let mut rows = Vec::new();
+        for own in self.procedures() {
+            let kind = if own.result.is_some() { "f" } else { "p" };
+            let types: Vec<i64> = own.inputs().map(|(_, parameter)| type_oid(parameter.ty)).collect();
+            let defaults = own.parameters.iter().filter(|own| own.default.is_some()).count() as i64;
+            rows.push(vec![
+                routine_oid(own).into(),
+                own.name.as_str().into(),
+                PUBLIC.into(),
+                10.into(),
+                13_500.into(),
+                kind.into(),
+                false.into(),
+                false.into(),
+                false.into(),
+                "v".into(),
+                "u".into(),
+                (types.len() as i64).into(),
+                defaults.into(),
+                own.result.map_or(2278, |(_, ty)| type_oid(ty)).into(),
+                Cell::Ints(types),
+                Cell::Null,
+                Cell::Null,
+                Cell::Null,
+                own.source.to_string().into(),
+                Cell::Null,
+            ]);
+        }
+        SystemRelation::new(&columns, rows)
+    }
+
+    fn pg_language(&self) -> SystemRelation {
+        let columns = [("oid", INT), ("lanname", TEXT), ("lanpltrusted", BOOL)];
+        let rows = vec![vec![13_500.into(), "plpgsql".into(), true.into()]];
+        SystemRelation::new(&columns, rows)
+    }
+
+    fn pg_settings(&self) -> SystemRelation {
+        let columns = [("name", TEXT), ("setting", TEXT), ("context", TEXT), ("vartype", TEXT)];
+        let mut rows = Vec::new();
+        let known = [("max_identifier_length", "63"), ("max_index_keys", "32"), ("block_size", "8192")];
+        for (name, setting) in known {
+            rows.push(vec![name.into(), setting.into(), "internal".into(), "integer".into()]);
+        }
+        SystemRelation::new(&columns, rows)
+    }
+
+    fn pg_am(&self) -> SystemRelation {
+        let columns = [("oid", INT), ("amname", TEXT), ("amtype", TEXT)];
+        let rows =
+            vec![vec![2.into(), "heap".into(), "t".into()], vec![403.into(), "btree".into(), "i".into()]];
+        SystemRelation::new(&columns, rows)
+    }
+
+    fn pg_collation(&self) -> SystemRelation {
+        let columns = [("oid", INT), ("collname", TEXT), ("collnamespace", INT), ("collprovider", TEXT)];
+        let rows = vec![vec![100.into(), "default".into(), SYSTEM.into(), "d".into()]];
+        SystemRelation::new(&columns, rows)
+    }
+
+    fn pg_database(&self) -> SystemRelation {
+        let columns = [
+            ("oid", INT),
+            ("datname", TEXT),
+            ("datdba", INT),
+            ("encoding", INT),
+            ("datlocprovider", TEXT),
+            ("datistemplate", BOOL),
+            ("datallowconn", BOOL),
+            ("datconnlimit", INT),
+            ("dattablespace", INT),
+            ("datcollate", TEXT),
+            ("datctype", TEXT),
+            ("daticulocale", TEXT),
+            ("datacl", TEXTS),
+        ];
+        let rows = vec![vec![
+            5.into(),
+            "postgres".into(),
+            10.into(),
+            6.into(),
+            "c".into(),
+            false.into(),
+            true.into(),
+            Cell::Int(-1),
+            1663.into(),
+            "C".into(),
+            "C".into(),
+            Cell::Null,
+            Cell::Null,
+        ]];
+        SystemRelation::new(&columns, rows)
+    }
+
+    fn pg_roles(&self) -> SystemRelation {
+        let columns = [
+            ("oid", INT),
+            ("rolname", TEXT),
+            ("rolsuper", BOOL),
+            ("rolinherit", BOOL),
+            ("rolcreaterole", BOOL),
+            ("rolcreatedb", BOOL),
+            ("rolcanlogin", BOOL),
+            ("rolreplication", BOOL),
+            ("rolconnlimit", INT),
+            ("rolvaliduntil", Type::Scalar(ScalarType::Timestamptz)),
+            ("rolbypassrls", BOOL),
+            ("usename", TEXT),
+            ("usesysid", INT),
+        ];
+        let rows = vec![vec![
+            10.into(),
+            OWNER.into(),
+            true.into(),
+            true.into(),
+            true.into(),
+            true.into(),
+            true.into(),
+            true.into(),
+            Cell::Int(-1),
+            Cell::Null,
+            true.into(),
+            OWNER.into(),
+            10.into(),
+        ]];
+        SystemRelation::new(&columns, rows)
+    }
+
+    fn pg_tablespace(&self) -> SystemRelation {
+        let columns = [("oid", INT), ("spcname", TEXT)];
+        let rows = vec![vec![1663.into(), "pg_default".into()]];
+        SystemRelation::new(&columns, rows)
+    }
+}

@@ -1,0 +1,455 @@
+//! Tables, views and what belongs to them, in `pg_catalog`.
+
+use super::objects::{action_code, index_oid, places, short, table_oid};
+use super::types::{TYPES, type_modifier, type_oid};
+use super::{BOOL, Cell, INT, INTS, OWNER, SystemRelation, TEXT, TEXTS};
+use crate::schema::Schema;
+use catalog::{Identity, ScalarType, Type};
+
+impl Schema {
+    /// What `pg_catalog` says of relations; `None` where another part of it is asked for.
+    pub(super) fn relations_catalog(&self, name: &str) -> Option<SystemRelation> {
+        Some(match name {
+            "pg_class" => self.pg_class(),
+            "pg_attribute" => self.pg_attribute(),
+            "pg_attrdef" => self.pg_attrdef(),
+            "pg_index" => self.pg_index(),
+            "pg_constraint" => self.pg_constraint(),
+            "pg_sequence" => self.pg_sequence(),
+            "pg_tables" => self.pg_tables(),
+            "pg_views" => self.pg_views(),
+            "pg_indexes" => self.pg_indexes(),
+            "pg_depend" => self.pg_depend(),
+            _ => return None,
+        })
+    }
+
+    fn pg_class(&self) -> SystemRelation {
+        let columns = [
+            ("oid", INT),
+            ("relname", TEXT),
+            ("relnamespace", INT),
+            ("relkind", TEXT),
+            ("relowner", INT),
+            ("relam", INT),
+            ("relpersistence", TEXT),
+            ("relhasindex", BOOL),
+            ("relchecks", INT),
+            ("relnatts", INT),
+            ("reltuples", Type::Scalar(ScalarType::Double)),
+            ("relpages", INT),
+            ("relhasrules", BOOL),
+            ("relhastriggers", BOOL),
+            ("relrowsecurity", BOOL),
+            ("relforcerowsecurity", BOOL),
+            ("relispartition", BOOL),
+            ("reltablespace", INT),
+            ("reloftype", INT),
+            ("reltoastrelid", INT),
+            ("relreplident", TEXT),
+            ("relpartbound", TEXT),
+            ("reltype", INT),
+            ("relfilenode", INT),
+            ("relisshared", BOOL),
+            ("relhassubclass", BOOL),
+            ("relispopulated", BOOL),
+            ("relacl", TEXTS),
+            ("reloptions", TEXTS),
+        ];
+        let mut rows = Vec::new();
+        let mut add =
+            |oid: i64, name: &str, kind: &str, columns: usize, checks: usize, keys: bool, am: i64| {
+                let namespace = self.namespace_oid(name);
+                rows.push(vec![
+                    oid.into(),
+                    short(name).into(),
+                    namespace.into(),
+                    kind.into(),
+                    10.into(),
+                    am.into(),
+                    "p".into(),
+                    (kind == "r").into(),
+                    (checks as i64).into(),
+                    (columns as i64).into(),
+                    Cell::Int(-1),
+                    0.into(),
+                    (kind == "v").into(),
+                    keys.into(),
+                    false.into(),
+                    false.into(),
+                    false.into(),
+                    0.into(),
+                    0.into(),
+                    0.into(),
+                    "d".into(),
+                    Cell::Null,
+                    0.into(),
+                    oid.into(),
+                    false.into(),
+                    false.into(),
+                    true.into(),
+                    Cell::Null,
+                    Cell::Null,
+                ]);
+            };
+        for table in self.catalog().tables() {
+            let kind = if table.sequence.is_some() { "S" } else { "r" };
+            let keys =
+                !table.foreign_keys.is_empty() || self.catalog().references_to(&table.name).next().is_some();
+            let am = if kind == "r" { 2 } else { 0 };
+            add(table_oid(table), &table.name, kind, table.visible().len(), table.checks.len(), keys, am);
+            for index in table.indexes.iter().skip(usize::from(table.hidden_key)) {
+                add(index_oid(index), &index.name, "i", index.columns.len(), 0, false, 403);
+            }
+        }
+        for view in self.views() {
+            add(self.view_oid(view), &view.name, "v", self.view_columns(view).len(), 0, false, 0);
+        }
+        SystemRelation::new(&columns, rows)
+    }
+
+    fn pg_attribute(&self) -> SystemRelation {
+        let columns = [
+            ("attrelid", INT),
+            ("attname", TEXT),
+            ("atttypid", INT),
+            ("atttypmod", INT),
+            ("attnum", INT),
+            ("attlen", INT),
+            ("attnotnull", BOOL),
+            ("atthasdef", BOOL),
+            ("attisdropped", BOOL),
+            ("attidentity", TEXT),
+            ("attgenerated", TEXT),
+            ("attcollation", INT),
+            ("attndims", INT),
+            ("attislocal", BOOL),
+            ("attstattarget", INT),
+            ("attstorage", TEXT),
+            ("attcompression", TEXT),
+            ("attfdwoptions", TEXTS),
+            ("attoptions", TEXTS),
+            ("attacl", TEXTS),
+            ("atthasmissing", BOOL),
+        ];
+        let mut rows = Vec::new();
+        let mut add = |relation: i64,
+                       place: usize,
+                       name: &str,
+                       ty: Type,
+                       not_null: bool,
+                       has_default: bool,
+                       identity: &str| {
+            let scalar = ty.element();
+            let oid = type_oid(ty);
+            let length = TYPES.iter().find(|own| own.0 == oid).map_or(-1, |own| i64::from(own.3));
+            let collation = if scalar.is_text() { 100 } else { 0 };
+            rows.push(vec![
+                relation.into(),
+                name.into(),
+                oid.into(),
+                i64::from(type_modifier(scalar)).into(),
+                (place as i64 + 1).into(),
+                length.into(),
+                not_null.into(),
+                has_default.into(),
+                false.into(),
+                identity.into(),
+                "".into(),
+                collation.into(),
+                0.into(),
+                true.into(),
+                Cell::Int(-1),
+                "p".into(),
+                "".into(),
+                Cell::Null,
+                Cell::Null,
+                Cell::Null,
+                false.into(),
+            ]);
+        };
+        for table in self.catalog().tables() {
+            for (place, column) in table.visible().iter().enumerate() {
+                let identity = match column.identity {
+                    None => "",
+                    Some(Identity::Always) => "a",
+                    Some(Identity::ByDefault) => "d",
+                };
+                let has_default = column.default.is_some() && identity.is_empty();
+                add(
+                    table_oid(table),
+                    place,
+                    &column.name,
+                    column.ty.into(),
+                    !column.nullable,
+                    has_default,
+                    identity,
+                );
+            }
+            for index in table.indexes.iter().skip(usize::from(table.hidden_key)) {
+                for (place, column) in index.columns.iter().enumerate() {
+                    let column = &table.columns[*column];
+                    add(index_oid(index), place, &column.name, column.ty.into(), false, false, "");
+                }
+            }
+        }
+        for view in self.views() {
+            for (place, (name, ty)) in self.view_columns(view).into_iter().enumerate() {
+                add(self.view_oid(view), place, &name, ty, false, false, "");
+            }
+        }
+        SystemRelation::new(&columns, rows)
+    }
+
+    fn pg_attrdef(&self) -> SystemRelation {
+        let columns = [("oid", INT), ("adrelid", INT), ("adnum", INT), ("adbin", TEXT)];
+        let mut rows = Vec::new();
+        for table in self.catalog().tables() {
+            for (place, column) in table.visible().iter().enumerate() {
+                if let Some(default) = column.default.as_ref().filter(|_| column.identity.is_none()) {
+                    let text = match default.strip_prefix("nextval('").and_then(|own| own.strip_suffix("')"))
+                    {
+                        Some(sequence) => format!("nextval('{sequence}'::regclass)"),
+                        None => default.clone(),
+                    };
+                    let oid = 6_000_000 + table_oid(table) * 100 + place as i64;
+                    rows.push(vec![
+                        oid.into(),
+                        table_oid(table).into(),
+                        (place as i64 + 1).into(),
+                        text.into(),
+                    ]);
+                }
+            }
+        }
+        SystemRelation::new(&columns, rows)
+    }
+
+    fn pg_index(&self) -> SystemRelation {
+        let columns = [
+            ("indexrelid", INT),
+            ("indrelid", INT),
+            ("indnatts", INT),
+            ("indnkeyatts", INT),
+            ("indisunique", BOOL),
+            ("indnullsnotdistinct", BOOL),
+            ("indisprimary", BOOL),
+            ("indisexclusion", BOOL),
+            ("indisclustered", BOOL),
+            ("indisvalid", BOOL),
+            ("indisready", BOOL),
+            ("indislive", BOOL),
+            ("indisreplident", BOOL),
+            ("indimmediate", BOOL),
+            ("indkey", INTS),
+            ("indoption", INTS),
+            ("indexprs", TEXT),
+            ("indpred", TEXT),
+        ];
+        let mut rows = Vec::new();
+        for table in self.catalog().tables() {
+            for (place, index) in table.indexes.iter().enumerate().skip(usize::from(table.hidden_key)) {
+                let count = index.columns.len() as i64;
+                rows.push(vec![
+                    index_oid(index).into(),
+                    table_oid(table).into(),
+                    count.into(),
+                    count.into(),
+                    index.unique.into(),
+                    false.into(),
+                    (place == 0).into(),
+                    false.into(),
+                    false.into(),
+                    true.into(),
+                    true.into(),
+                    true.into(),
+                    false.into(),
+                    true.into(),
+                    places(&index.columns),
+                    Cell::Ints(vec![0; index.columns.len()]),
+                    Cell::Null,
+                    Cell::Null,
+                ]);
+            }
+        }
+        SystemRelation::new(&columns, rows)
+    }
+
+    fn pg_constraint(&self) -> SystemRelation {
+        let columns = [
+            ("oid", INT),
+            ("conname", TEXT),
+            ("connamespace", INT),
+            ("contype", TEXT),
+            ("condeferrable", BOOL),
+            ("condeferred", BOOL),
+            ("convalidated", BOOL),
+            ("conrelid", INT),
+            ("conindid", INT),
+            ("conparentid", INT),
+            ("confrelid", INT),
+            ("confupdtype", TEXT),
+            ("confdeltype", TEXT),
+            ("confmatchtype", TEXT),
+            ("conkey", INTS),
+            ("confkey", INTS),
+            ("contypid", INT),
+            ("conislocal", BOOL),
+            ("connoinherit", BOOL),
+            ("conbin", TEXT),
+        ];
+        let mut rows = Vec::new();
+        for own in self.constraints() {
+            let (parent, keys, [update, delete]) = match &own.parent {
+                Some((parent, columns, actions)) => {
+                    (*parent, places(columns), actions.map(|action| Cell::from(action_code(action))))
+                }
+                None => (0, Cell::Null, [" ".into(), " ".into()]),
+            };
+            rows.push(vec![
+                own.oid.into(),
+                own.name.into(),
+                self.namespace_oid(&own.table.name).into(),
+                own.kind.into(),
+                false.into(),
+                false.into(),
+                true.into(),
+                table_oid(own.table).into(),
+                own.index.into(),
+                0.into(),
+                parent.into(),
+                update,
+                delete,
+                "s".into(),
+                places(&own.columns),
+                keys,
+                0.into(),
+                true.into(),
+                false.into(),
+                Cell::Null,
+            ]);
+        }
+        SystemRelation::new(&columns, rows)
+    }
+
+    fn pg_sequence(&self) -> SystemRelation {
+        let columns = [
+            ("seqrelid", INT),
+            ("seqtypid", INT),
+            ("seqstart", Type::Scalar(ScalarType::BigInt)),
+            ("seqincrement", Type::Scalar(ScalarType::BigInt)),
+            ("seqmax", Type::Scalar(ScalarType::BigInt)),
+            ("seqmin", Type::Scalar(ScalarType::BigInt)),
+            ("seqcache", Type::Scalar(ScalarType::BigInt)),
+            ("seqcycle", BOOL),
+        ];
+        let mut rows = Vec::new();
+        for table in self.catalog().tables() {
+            let Some(own) = &table.sequence else { continue };
+            rows.push(vec![
+                table_oid(table).into(),
+                type_oid(own.ty.into()).into(),
+                own.start.into(),
+                own.increment.into(),
+                own.greatest.into(),
+                own.least.into(),
+                1.into(),
+                own.cycles.into(),
+            ]);
+        }
+        SystemRelation::new(&columns, rows)
+    }
+
+    fn pg_tables(&self) -> SystemRelation {
+        let columns = [
+            ("schemaname", TEXT),
+            ("tablename", TEXT),
+            ("tableowner", TEXT),
+            ("tablespace", TEXT),
+            ("hasindexes", BOOL),
+        ];
+        let mut rows = Vec::new();
+        for table in self.catalog().tables().filter(|own| own.sequence.is_none()) {
+            rows.push(vec![
+                self.namespace_of(&table.name).into(),
+                table.short_name().into(),
+                OWNER.into(),
+                Cell::Null,
+                (table.indexes.len() > usize::from(table.hidden_key)).into(),
+            ]);
+        }
+        SystemRelation::new(&columns, rows)
+    }
+
+    fn pg_views(&self) -> SystemRelation {
+        let columns = [("schemaname", TEXT), ("viewname", TEXT), ("viewowner", TEXT), ("definition", TEXT)];
+        let mut rows = Vec::new();
+        for view in self.views() {
+            let (schema, name) = (self.namespace_of(&view.name), short(&view.name));
+            rows.push(vec![
+                schema.into(),
+                name.into(),
+                OWNER.into(),
+                format!("{};", view.query.trim()).into(),
+            ]);
+        }
+        SystemRelation::new(&columns, rows)
+    }
+
+    fn pg_indexes(&self) -> SystemRelation {
+        let columns = [
+            ("schemaname", TEXT),
+            ("tablename", TEXT),
+            ("indexname", TEXT),
+            ("tablespace", TEXT),
+            ("indexdef", TEXT),
+        ];
+        let mut rows = Vec::new();
+        let definitions = self.index_definitions();
+        for table in self.catalog().tables() {
+            for index in table.indexes.iter().skip(usize::from(table.hidden_key)) {
+                let definition = definitions.iter().find(|(oid, _)| *oid == index_oid(index));
+                let definition = definition.map_or(Cell::Null, |(_, text)| text.clone().into());
+                let schema = self.namespace_of(&table.name);
+                rows.push(vec![
+                    schema.into(),
+                    table.short_name().into(),
+                    short(&index.name).into(),
+                    Cell::Null,
+                    definition,
+                ]);
+            }
+        }
+        SystemRelation::new(&columns, rows)
+    }
+
+    fn pg_depend(&self) -> SystemRelation {
+        let columns = [
+            ("classid", INT),
+            ("objid", INT),
+            ("objsubid", INT),
+            ("refclassid", INT),
+            ("refobjid", INT),
+            ("refobjsubid", INT),
+            ("deptype", TEXT),
+        ];
+        let mut rows = Vec::new();
+        for table in self.catalog().tables() {
+            let Some((owner, column)) = table.sequence.as_ref().and_then(|own| own.owner.as_ref()) else {
+                continue;
+            };
+            let Ok(owner) = self.catalog().table(owner) else { continue };
+            let place = owner.column(column).map_or(0, |place| place as i64 + 1);
+            rows.push(vec![
+                1259.into(),
+                table_oid(table).into(),
+                0.into(),
+                1259.into(),
+                table_oid(owner).into(),
+                place.into(),
+                "a".into(),
+            ]);
+        }
+        SystemRelation::new(&columns, rows)
+    }
+}

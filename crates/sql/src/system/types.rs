@@ -1,0 +1,61 @@
+//! Types, as PostgreSQL numbers them.
+
+use catalog::{ScalarType, Type};
+
+/// A type's OID, and that of an array of it.
+pub fn type_oids(scalar: ScalarType) -> (u32, u32) {
+    match scalar {
+        ScalarType::SmallInt => (21, 1005),
+        ScalarType::Integer => (23, 1007),
+        ScalarType::BigInt => (20, 1016),
+        ScalarType::Numeric { .. } | ScalarType::AnyNumeric => (1700, 1231),
+        ScalarType::Double => (701, 1022),
+        ScalarType::Boolean => (16, 1000),
+        ScalarType::Char(_) => (1042, 1014),
+        ScalarType::Varchar(_) => (1043, 1015),
+        ScalarType::Text => (25, 1009),
+        ScalarType::Timestamp => (1114, 1115),
+        ScalarType::Timestamptz => (1184, 1185),
+        ScalarType::Date => (1082, 1182),
+        ScalarType::Bytea => (17, 1001),
+        ScalarType::Uuid => (2950, 2951),
+    }
+}
+
+/// A type's modifier; -1 where it has none.
+pub fn type_modifier(scalar: ScalarType) -> i32 {
+    match scalar {
+        ScalarType::Numeric { precision, scale } => (i32::from(precision) << 16 | i32::from(scale)) + 4,
+        ScalarType::Char(limit) | ScalarType::Varchar(limit) => i32::try_from(limit).unwrap_or(-5) + 4,
+        _ => -1,
+    }
+}
+
+/// Bytes of a type's values; -1 where they vary.
+pub fn type_length(scalar: ScalarType) -> i16 {
+    let oid = i64::from(type_oids(scalar).0);
+    TYPES.iter().find(|own| own.0 == oid).map_or(-1, |own| own.3)
+}
+
+/// All types: OID, name as the catalogs have it, name as SQL has it, bytes of a value, category.
+pub(crate) const TYPES: [(i64, &str, &str, i16, &str); 14] = [
+    (16, "bool", "boolean", 1, "B"),
+    (17, "bytea", "bytea", -1, "U"),
+    (20, "int8", "bigint", 8, "N"),
+    (21, "int2", "smallint", 2, "N"),
+    (23, "int4", "integer", 4, "N"),
+    (25, "text", "text", -1, "S"),
+    (701, "float8", "double precision", 8, "N"),
+    (1042, "bpchar", "character", -1, "S"),
+    (1043, "varchar", "character varying", -1, "S"),
+    (1082, "date", "date", 4, "D"),
+    (1114, "timestamp", "timestamp without time zone", 8, "D"),
+    (1184, "timestamptz", "timestamp with time zone", 8, "D"),
+    (1700, "numeric", "numeric", -1, "N"),
+    (2950, "uuid", "uuid", 16, "U"),
+];
+
+pub(super) fn type_oid(ty: Type) -> i64 {
+    let (own, array) = type_oids(ty.element());
+    i64::from(if matches!(ty, Type::Array(_)) { array } else { own })
+}
