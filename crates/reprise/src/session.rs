@@ -1,13 +1,18 @@
 //! A session: runs calls, one at a time, and acknowledges them.
 
+mod block;
+mod results;
 mod staged;
 mod statements;
 mod steps;
 mod texts;
 
+pub use block::TransactionState;
+use results::Collector;
+pub use results::{Answer, Row, Ticket};
 pub(crate) use statements::NAMELESS;
 use statements::serialization_failure;
-pub use statements::{Attempt, Busy, Completion, Prepared, RESERVED_FOR, TransactionState};
+pub use statements::{Attempt, Busy, Completion, Prepared, RESERVED_FOR};
 
 use crate::Error;
 use crate::database::Inner;
@@ -15,13 +20,12 @@ use crate::definitions::{Version, unknown_procedure};
 use crate::recording::Recording;
 use crate::sequences::Source;
 use crate::utilization::Utilization;
-use catalog::{Arena, Datum, Type, Value, datum_from_value, encode_value, now_us, value_from_datum};
+use catalog::{Datum, Value, datum_from_value, encode_value, now_us, value_from_datum};
 use logging::Commit;
 use logging::content::{CallRecord, StatementRecord};
-use procedure::{Call, Conflict, CurrentNumbers, Failure, Machine, Procedure, RowSink, SqlError, execute};
+use procedure::{Call, Conflict, CurrentNumbers, Failure, Machine, Procedure, SqlError, execute};
 use sql::{Effect, Schema};
 use std::collections::HashMap;
-use std::ops::Index;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use storage::Worker;
@@ -31,72 +35,6 @@ use transaction::{Committed, Occ};
 const PUBLISH_EVERY: u64 = 256;
 /// After this many attempts in a row a session lets others run between two.
 const PATIENCE: u32 = 8;
-
-/// What a call returned: one value an output.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Row {
-    names: Vec<String>,
-    values: Vec<Value>,
-}
-
-impl Row {
-    /// The names of its columns.
-    pub fn names(&self) -> &[String] {
-        &self.names
-    }
-
-    /// Its values.
-    pub fn values(&self) -> &[Value] {
-        &self.values
-    }
-
-    /// A value by name.
-    pub fn get(&self, name: &str) -> Option<&Value> {
-        self.names.iter().position(|own| own == name).map(|place| &self.values[place])
-    }
-}
-
-impl Index<usize> for Row {
-    type Output = Value;
-
-    fn index(&self, place: usize) -> &Value {
-        &self.values[place]
-    }
-}
-
-/// A transaction that is executed and whose durability is still to come.
-#[must_use = "a commit counts only once it is durable: wait for it, or keep the ticket until you look"]
-#[derive(Clone)]
-pub struct Ticket {
-    inner: Arc<Inner>,
-    commit: Commit,
-}
-
-impl std::fmt::Debug for Ticket {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ticket").field("commit", &self.commit).finish_non_exhaustive()
-    }
-}
-
-impl Ticket {
-    /// What must be durable.
-    pub fn commit(&self) -> Commit {
-        self.commit
-    }
-
-    /// Whether it is.
-    pub fn is_durable(&self) -> bool {
-        self.inner.logs.is_durable(self.commit)
-    }
-
-    /// Returns once it is.
-    ///
-    /// # Errors
-    /// The log has failed before that.
-    pub fn wait(&self) -> Result<(), Error> {
-        Ok(self.inner.logs.wait(self.commit)?)
-    }
-}
 
 /// The procedures as one session knows them. Sessions share procedures but not this, so that a call touches no counter
 /// that another session touches too.
@@ -112,36 +50,6 @@ impl Known {
         let places = procedures.iter().enumerate();
         let places = places.map(|(place, procedure)| (procedure.name.clone(), place)).collect();
         Arc::new(Self { procedures, places })
-    }
-}
-
-/// What a statement came to.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Answer {
-    /// The columns of its rows: name and type; none of a statement that returns no rows.
-    pub columns: Vec<(String, Type)>,
-    /// Its rows.
-    pub rows: Vec<Vec<Value>>,
-    /// How many rows it returned or wrote.
-    pub affected: u64,
-}
-
-/// Keeps the rows of a statement.
-#[derive(Clone)]
-struct Collector {
-    types: Vec<Type>,
-    rows: Arc<Mutex<Vec<Vec<Value>>>>,
-}
-
-impl RowSink for Collector {
-    fn begin(&mut self) {
-        self.rows.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    }
-
-    fn row(&mut self, values: &[Datum], arena: &Arena) -> Result<(), SqlError> {
-        let row = values.iter().zip(&self.types).map(|(value, ty)| value_from_datum(*value, *ty, arena));
-        self.rows.lock().unwrap_or_else(PoisonError::into_inner).push(row.collect());
-        Ok(())
     }
 }
 
@@ -163,7 +71,7 @@ pub struct Session {
     conflicts: u64,
     since_publish: u64,
     utilization: Utilization,
-    block: statements::Block,
+    block: block::Block,
 }
 
 impl std::fmt::Debug for Session {
@@ -200,7 +108,7 @@ impl Session {
             conflicts: 0,
             since_publish: 0,
             utilization: Utilization::default(),
-            block: statements::Block::default(),
+            block: block::Block::default(),
         })
     }
 

@@ -1,6 +1,6 @@
 //! Expressions: names to registers, operators and literals to typed IR.
 
-use crate::binder::{Binder, Name, Typed};
+use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
 use crate::operators::{boolean, fold};
 use catalog::{Datum, Decimal, ScalarType, Type};
@@ -27,7 +27,11 @@ impl Binder<'_> {
         self.bind_condition_of(bound, expression.syntax())
     }
 
-    fn bind_condition_of(&self, bound: Typed, node: &SyntaxNode) -> Result<Expression, StatementError> {
+    pub(crate) fn bind_condition_of(
+        &self,
+        bound: Typed,
+        node: &SyntaxNode,
+    ) -> Result<Expression, StatementError> {
         match bound {
             Typed::Known(bound, Type::Scalar(ScalarType::Boolean)) => Ok(bound),
             Typed::Known(_, ty) => {
@@ -151,129 +155,6 @@ impl Binder<'_> {
         })
     }
 
-    fn undefined(&self, name: &str, node: &SyntaxNode) -> StatementError {
-        self.error(node, SqlError::new("42703", format!("column or variable \"{name}\" does not exist")))
-    }
-
-    fn ambiguous(&self, name: &str, node: &SyntaxNode) -> StatementError {
-        let message = format!("column reference \"{name}\" is ambiguous");
-        let hint = "It could refer to either a PL/pgSQL variable or a table column.";
-        self.error(node, SqlError::new("42702", message).with_hint(hint))
-    }
-
-    fn bind_name(&mut self, name: &ast::NameRef) -> Result<Typed, StatementError> {
-        let node = name.syntax();
-        if name.current_timestamp_token().is_some() {
-            return Ok(self.now(ScalarType::Timestamptz));
-        }
-        if name.localtimestamp_token().is_some() {
-            return Ok(self.now(ScalarType::Timestamp));
-        }
-        if name.current_date_token().is_some() {
-            let now = self.now(ScalarType::Timestamp);
-            let day = self.coerce(now, ScalarType::Date.into(), true, node)?;
-            return Ok(Typed::Known(day, ScalarType::Date.into()));
-        }
-        let text = name.text();
-        let column = self.row.as_ref().and_then(|row| row.table.column(&text));
-        let variable = self.name(&text).cloned();
-        if column.is_none()
-            && let Some(column) = self.find_column(None, &text, node)?
-        {
-            return match variable {
-                Some(_) => Err(self.ambiguous(&text, node)),
-                None => Ok(column),
-            };
-        }
-        match (column, variable) {
-            (Some(_), Some(_)) => Err(self.ambiguous(&text, node)),
-            (Some(column), None) => Ok(self.column(column)),
-            (None, Some(Name::Variable(variable))) => {
-                Ok(Typed::Known(Expression::Register(variable.register), variable.ty))
-            }
-            (None, Some(Name::Cursor(_))) => Err(self.unsupported(node, "a cursor as a value")),
-            (None, Some(Name::Record(_) | Name::Row(_))) => {
-                Err(self.unsupported(node, "a whole record as a value"))
-            }
-            (None, None) if text == "found" && self.body.is_some() => {
-                let register = self.found();
-                Ok(boolean(Expression::Register(register)))
-            }
-            (None, None) => Err(self.undefined(&text, node)),
-        }
-    }
-
-    fn column(&mut self, column: usize) -> Typed {
-        let register = self.column_register(column);
-        let ty = self.row.as_ref().expect("the column's row").table.columns[column].ty;
-        Typed::Known(Expression::Register(register), ty.into())
-    }
-
-    fn bind_field(&mut self, field: &ast::FieldExpr) -> Result<Typed, StatementError> {
-        let node = field.syntax();
-        if let (Some(ast::Expr::ParenExpr(base)), Some(name)) = (field.base(), field.field())
-            && let Some(value) = self.bind_part(&base, &name.text())?
-        {
-            return Ok(value);
-        }
-        let (Some(ast::Expr::NameRef(base)), Some(name)) = (field.base(), field.field()) else {
-            return Err(self.unsupported(node, "this kind of reference"));
-        };
-        let (base, name) = (base.text(), name.text());
-        if let Some(row) = &self.row
-            && row.alias == base
-        {
-            let table = std::sync::Arc::clone(&row.table);
-            let column = self.column_of(&table, &name, node)?;
-            return Ok(self.column(column));
-        }
-        if self.names_relation(&base) {
-            return match self.find_column(Some(&base), &name, node)? {
-                Some(column) => Ok(column),
-                None => Err(self.undefined(&format!("{base}.{name}"), node)),
-            };
-        }
-        let variable = match self.name(&base) {
-            Some(Name::Record(Some(fields)) | Name::Row(fields)) => {
-                fields.iter().find(|(field, _)| *field == name).map(|(_, variable)| *variable)
-            }
-            Some(Name::Record(None)) => {
-                let message = format!("record \"{base}\" is not assigned yet");
-                return Err(self.error(node, SqlError::new("55000", message)));
-            }
-            _ => self.labelled_variable(&base, &name),
-        };
-        let is_scope = self.scopes.iter().any(|(own, _)| own.as_deref() == Some(&base));
-        if variable.is_none() && self.name(&base).is_none() && !is_scope {
-            let message = format!("missing FROM-clause entry for table \"{base}\"");
-            return Err(self.error(node, SqlError::new("42P01", message)));
-        }
-        match variable {
-            Some(variable) => Ok(Typed::Known(Expression::Register(variable.register), variable.ty)),
-            None => Err(self.undefined(&format!("{base}.{name}"), node)),
-        }
-    }
-
-    /// `(…).x`: a part of what `_pg_expandarray` gives, in the list where it stands or in a query around that.
-    fn bind_part(&mut self, base: &ast::ParenExpr, name: &str) -> Result<Option<Typed>, StatementError> {
-        match base.expr() {
-            Some(ast::Expr::CallExpr(call)) if calls_expandarray(&call) => {
-                let place = usize::from(name == "n");
-                let columns = self.rows_in_list("_pg_expandarray", &call)?;
-                let column = columns.and_then(|columns| columns.get(place).copied());
-                Ok(column.map(|(register, ty)| Typed::Known(Expression::Register(register), ty)))
-            }
-            Some(ast::Expr::FieldExpr(inner)) => match (inner.base(), inner.field()) {
-                (Some(ast::Expr::NameRef(relation)), Some(column)) => {
-                    let name = format!("{}.{name}", column.text());
-                    self.find_column(Some(&relation.text()), &name, base.syntax())
-                }
-                _ => Ok(None),
-            },
-            _ => Ok(None),
-        }
-    }
-
     pub(crate) fn now(&mut self, ty: ScalarType) -> Typed {
         self.uses_timestamp = true;
         let expression = Expression::Function { function: Function::Now, arguments: Vec::new() };
@@ -315,13 +196,6 @@ impl Binder<'_> {
             }
             _ => Err(self.unsupported(node, "this operator")),
         }
-    }
-
-    fn is_null(&mut self, operand: &ast::Expr, negated: bool) -> Result<Typed, StatementError> {
-        let bound = self.bind(operand)?;
-        let (expression, _) = self.settle(bound, None, operand.syntax())?;
-        let is_null = Expression::IsNull(Box::new(expression));
-        Ok(boolean(if negated { Expression::Not(Box::new(is_null)) } else { is_null }))
     }
 
     /// The operands of a chain of one operator, the first one first.
@@ -464,150 +338,6 @@ impl Binder<'_> {
             }
             _ => Err(self.unsupported(node, "this operator")),
         }
-    }
-
-    fn distinct(
-        &mut self,
-        left: Typed,
-        right: Typed,
-        equal: bool,
-        node: &SyntaxNode,
-    ) -> Result<Typed, StatementError> {
-        let (class, operands) = self.comparable(left, right, node)?;
-        let distinct = Expression::Distinct { class, operands };
-        Ok(boolean(if equal { Expression::Not(Box::new(distinct)) } else { distinct }))
-    }
-
-    fn bind_any(
-        &mut self,
-        (operator, all): (CompareOperator, bool),
-        left: &ast::Expr,
-        array: &ast::Expr,
-        node: &SyntaxNode,
-    ) -> Result<Typed, StatementError> {
-        if operator != CompareOperator::Equal || all {
-            return Err(self.unsupported(node, "ANY or ALL of an array with another operator than = ANY"));
-        }
-        let value = self.bind(left)?;
-        let array = match (self.bind(array)?, &value) {
-            // An array whose type is not known is one of values like the one that is looked for.
-            (literal @ (Typed::Parameter(_) | Typed::Literal(_)), Typed::Known(_, ty)) => {
-                let ty = Type::Array(ty.element().unlimited());
-                Typed::Known(self.coerce(literal, ty, false, node)?, ty)
-            }
-            (array, _) => array,
-        };
-        let Typed::Known(array, Type::Array(element)) = array else {
-            return Err(self.unsupported(node, "ANY of anything but an array"));
-        };
-        let sample = Typed::Known(Expression::Constant(Datum::Int(0)), element.into());
-        let (class, operands) = self.comparable(value, sample, node)?;
-        let [value, sample] = *operands;
-        if !matches!(sample, Expression::Constant(Datum::Int(0))) {
-            return Err(self.unsupported(node, "ANY of elements of another type"));
-        }
-        Ok(boolean(Expression::Any { class, operands: Box::new([value, array]) }))
-    }
-
-    fn bind_in(
-        &mut self,
-        left: &ast::Expr,
-        list: &ast::Expr,
-        negated: bool,
-        node: &SyntaxNode,
-    ) -> Result<Typed, StatementError> {
-        if let ast::Expr::ParenExpr(paren) = list
-            && let Some(query) = Self::query_of(paren)
-        {
-            let any = self.bind_quantified(left, (CompareOperator::Equal, false), &query, node)?;
-            let any = self.bind_condition_of(any, node)?;
-            return Ok(boolean(if negated { Expression::Not(Box::new(any)) } else { any }));
-        }
-        let items: Vec<ast::Expr> = match list {
-            ast::Expr::ParenExpr(paren) => paren.expr().into_iter().collect(),
-            ast::Expr::TupleExpr(tuple) => tuple.exprs().collect(),
-            _ => Vec::new(),
-        };
-        if items.is_empty() {
-            return Err(self.unsupported(node, "this kind of IN"));
-        }
-        let value = self.bind(left)?;
-        let mut any = Vec::new();
-        for item in items {
-            let item = self.bind(&item)?;
-            let (class, operands) = self.comparable(value.clone(), item, node)?;
-            any.push(Expression::Compare { operator: CompareOperator::Equal, class, operands });
-        }
-        let any = Expression::any(any);
-        Ok(boolean(if negated { Expression::Not(Box::new(any)) } else { any }))
-    }
-
-    /// Refuses bounds that the grammar has read too far, as operators that bind weaker than BETWEEN follow.
-    pub(crate) fn check_between(&self, between: &ast::BetweenExpr) -> Result<(), StatementError> {
-        let reaches_too_far = match between.end() {
-            Some(ast::Expr::BinExpr(end)) => end.op().is_some_and(|operator| {
-                use ast::BinOp;
-                comparison_operator(&operator).is_some()
-                    || matches!(operator, BinOp::And(_) | BinOp::Or(_) | BinOp::Is(_) | BinOp::IsNot(_))
-            }),
-            _ => false,
-        };
-        if !reaches_too_far {
-            return Ok(());
-        }
-        let error = SqlError::new("0A000", "BETWEEN beside an operator that binds weaker is not supported");
-        Err(self.error(between.syntax(), error.with_hint("Put the BETWEEN in parentheses.")))
-    }
-
-    /// `target BETWEEN start AND end`; the target with a minus before it, where one stands there.
-    fn bind_between(&mut self, between: &ast::BetweenExpr, negative: bool) -> Result<Typed, StatementError> {
-        let node = between.syntax();
-        if between.between_symmetry().is_some() {
-            return Err(self.unsupported(node, "BETWEEN SYMMETRIC"));
-        }
-        self.check_between(between)?;
-        let target = self.part(between.target(), node)?;
-        let (start, end) = (self.part(between.start(), node)?, self.part(between.end(), node)?);
-        let mut value = self.bind(&target)?;
-        if negative {
-            let zero = Typed::Known(Expression::Constant(Datum::Int(0)), ScalarType::Integer.into());
-            value = self.arithmetic(ArithmeticOperator::Subtract, zero, value, node)?;
-        }
-        let (start, end) = (self.bind(&start)?, self.bind(&end)?);
-        let (class, operands) = self.comparable(value.clone(), start, node)?;
-        let above = Expression::Compare { operator: CompareOperator::GreaterOrEqual, class, operands };
-        let (class, operands) = self.comparable(value, end, node)?;
-        let below = Expression::Compare { operator: CompareOperator::LessOrEqual, class, operands };
-        let inside = Expression::And(Box::new([above, below]));
-        let negated = between.not_token().is_some();
-        Ok(boolean(if negated { Expression::Not(Box::new(inside)) } else { inside }))
-    }
-
-    /// A CASE that picks one of the row's columns by something that does not depend on the row.
-    fn bind_choice(
-        &mut self,
-        conditions: &[Expression],
-        case: &ast::CaseExpr,
-    ) -> Result<Option<Typed>, StatementError> {
-        let Some(row) = self.row.as_ref().filter(|row| row.is_point) else { return Ok(None) };
-        let table = std::sync::Arc::clone(&row.table);
-        let known = row.known.clone();
-        let values = case.when_clause_list().into_iter().flat_map(|list| list.when_clauses());
-        let values = values.map(|when| when.then()).chain([case.else_clause().and_then(|e| e.expr())]);
-        let columns: Option<Vec<usize>> = values.map(|value| self.plain_column(&value?, &table)).collect();
-        let Some(mut columns) = columns else { return Ok(None) };
-        let ty = table.columns[columns[0]].ty;
-        let alike = |column: &usize| table.columns[*column].ty == ty && !known.contains_key(column);
-        if !columns.iter().all(alike) {
-            return Ok(None);
-        }
-        let Some(otherwise) = columns.pop() else { return Ok(None) };
-        let branches = conditions.iter().cloned().zip(columns).collect();
-        let target = self.new_register(ty);
-        if let Some(row) = &mut self.row {
-            row.choices.push(procedure::Choice { branches, otherwise, target });
-        }
-        Ok(Some(Typed::Known(Expression::Register(target), ty.into())))
     }
 
     fn bind_case(&mut self, case: &ast::CaseExpr) -> Result<Typed, StatementError> {

@@ -5,22 +5,27 @@
 //!
 //! Not here: what a definition does to the data (`reprise`), how IR runs (`procedure`).
 
+mod aggregates;
 mod alter;
 mod arguments;
 mod binder;
 mod calls;
 mod conditions;
 mod copy;
+mod cursors;
 mod definition;
 mod error;
 mod exception;
 mod expression;
+mod loops;
 mod modify;
+mod names;
 mod nesting;
 mod opaque;
 mod operators;
 mod path;
 mod plan;
+mod predicates;
 mod prepare;
 mod query;
 mod raise;

@@ -5,12 +5,12 @@
 //! client's to see (SQLSTATE 40001).
 
 use super::Session;
-use super::staged::Staged;
+use super::block::{TransactionState, failed_block};
 use crate::Error;
 use catalog::{Arena, Datum, ProcedureId, Type, Value, datum_from_value, now_us, value_from_datum};
 use logging::Commit;
 use procedure::query::OutputColumn;
-use procedure::{Call, Conflict, Failure, Nowhere, Procedure, RowSink, SqlError, execute};
+use procedure::{Conflict, Nowhere, Procedure, RowSink, SqlError};
 use sql::{Arguments, Kind};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
@@ -18,7 +18,7 @@ use std::task::{Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 use storage::Slot;
-use transaction::{Reservations, Savepoint};
+use transaction::Reservations;
 
 /// A statement that is bound against the definitions.
 #[derive(Clone, Debug)]
@@ -66,25 +66,13 @@ impl Prepared {
     }
 }
 
-/// Where a session stands with transactions of several statements.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum TransactionState {
-    /// Each statement is a transaction of its own.
-    #[default]
-    None,
-    /// One is open.
-    Open,
-    /// One is open, and a statement of it has failed: it can only be rolled back.
-    Failed,
-}
-
 /// A row that another client's transaction is about to write: the statement has not happened, and can be run again.
 #[derive(Clone, Debug)]
 #[must_use = "the statement has not happened: run it again, later"]
 pub struct Busy {
-    address: u64,
-    slot: Slot,
-    reservations: Arc<Reservations>,
+    pub(super) address: u64,
+    pub(super) slot: Slot,
+    pub(super) reservations: Arc<Reservations>,
 }
 
 impl Busy {
@@ -126,29 +114,6 @@ pub enum Attempt {
 /// So long a statement waits for rows that others are about to write; then it goes on, and one of them loses the race.
 pub const RESERVED_FOR: Duration = Duration::from_secs(1);
 
-/// A savepoint that a client has set.
-struct NamedSavepoint {
-    name: String,
-    savepoint: Savepoint,
-    /// How many definitions the transaction had changed.
-    definitions: usize,
-}
-
-/// The transaction of several statements.
-#[derive(Default)]
-pub(super) struct Block {
-    pub(super) state: TransactionState,
-    /// Whether it has run a statement.
-    pub(super) begun: bool,
-    timestamp_us: i64,
-    /// What it has changed of the definitions.
-    pub(super) staged: Option<Box<Staged>>,
-    /// Savepoints, the last one last.
-    savepoints: Vec<NamedSavepoint>,
-    /// Why the statement in hand was not run.
-    busy: Option<Busy>,
-}
-
 /// What a statement came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Completion {
@@ -183,11 +148,6 @@ pub(super) fn serialization_failure(conflict: Conflict) -> Error {
     let error = SqlError::new("40001", "could not serialize access due to concurrent update");
     let error = SqlError { detail: Some(format!("{conflict}.")), ..error };
     Error::Sql(error.with_hint("The transaction might succeed if retried."))
-}
-
-fn failed_block() -> Error {
-    let message = "current transaction is aborted, commands ignored until end of transaction block";
-    Error::Sql(SqlError::new("25P02", message))
 }
 
 /// Each line is a row of one text.
@@ -240,16 +200,6 @@ impl Session {
         Ok(())
     }
 
-    /// Where the session stands.
-    pub fn transaction_state(&self) -> TransactionState {
-        self.block.state
-    }
-
-    /// Whether the open transaction has changed definitions.
-    pub fn changes_definitions(&self) -> bool {
-        self.block.staged.is_some()
-    }
-
     /// Says what ends the statement in progress when it is raised.
     pub fn cancelled_by(&mut self, flag: Arc<AtomicBool>) {
         self.machine.cancelled_by(flag);
@@ -258,123 +208,6 @@ impl Session {
     /// Says when statements have taken too long, from now on.
     pub fn ends_at(&mut self, deadline: Option<Instant>) {
         self.machine.ends_at(deadline);
-    }
-
-    /// Begins a transaction of several statements.
-    pub fn begin_block(&mut self) {
-        if self.block.state == TransactionState::None {
-            self.block = Block { state: TransactionState::Open, ..Block::default() };
-        }
-    }
-
-    /// Ends the transaction. What must be durable before that is acknowledged; nothing when it was rolled back, as a statement of
-    /// it had failed, or when it did nothing.
-    ///
-    /// # Errors
-    /// It lost a race (40001): nothing of it happened. Or the log failed.
-    pub fn commit_block(&mut self) -> Result<Option<Commit>, Error> {
-        if self.block.state != TransactionState::Open {
-            self.rollback_block();
-        }
-        let block = std::mem::take(&mut self.block);
-        if !block.begun {
-            return Ok(None);
-        }
-        if let Some(staged) = block.staged {
-            return self.commit_staged(&staged).map(Some);
-        }
-        if let Err(error) = self.recording.prepare(&NAMELESS, &self.occ) {
-            self.occ.rollback();
-            return Err(error.into());
-        }
-        match self.commit() {
-            Ok(commit) => commit.map(Some),
-            Err(Failure::Error(error)) => Err(Error::Sql(*error)),
-            Err(Failure::Conflict(conflict)) => {
-                self.conflicts += 1;
-                Err(serialization_failure(conflict))
-            }
-            Err(_) => Err(serialization_failure(Conflict::Read)),
-        }
-    }
-
-    /// Ends the transaction as if it had never been.
-    pub fn rollback_block(&mut self) {
-        let block = std::mem::take(&mut self.block);
-        if block.begun {
-            self.occ.rollback_if_running();
-        }
-        if block.staged.is_some() {
-            self.refresh();
-        }
-    }
-
-    /// Takes note that a statement has failed, whether or not it ran: an open transaction has failed with it.
-    pub fn fail_block(&mut self) {
-        if self.block.state == TransactionState::Open {
-            if self.block.savepoints.is_empty() {
-                self.rollback_block();
-            }
-            self.block.state = TransactionState::Failed;
-        }
-    }
-
-    /// SAVEPOINT.
-    ///
-    /// # Errors
-    /// `25P01` when no transaction is open; the log has failed.
-    pub fn set_savepoint(&mut self, name: &str) -> Result<(), Error> {
-        if self.block.state != TransactionState::Open {
-            let message = "SAVEPOINT can only be used in transaction blocks";
-            return Err(SqlError::new("25P01", message).into());
-        }
-        self.begin_in_block()?;
-        let (name, savepoint) = (name.to_owned(), self.occ.set_savepoint());
-        let definitions = self.block.staged.as_ref().map_or(0, |own| own.len());
-        self.block.savepoints.push(NamedSavepoint { name, savepoint, definitions });
-        Ok(())
-    }
-
-    fn find_savepoint(&self, name: &str) -> Result<usize, Error> {
-        let place = self.block.savepoints.iter().rposition(|own| own.name == name);
-        place.ok_or_else(|| SqlError::new("3B001", format!("savepoint \"{name}\" does not exist")).into())
-    }
-
-    /// RELEASE SAVEPOINT: it and all later ones are forgotten.
-    ///
-    /// # Errors
-    /// `3B001` when there is no such savepoint.
-    pub fn release_savepoint(&mut self, name: &str) -> Result<(), Error> {
-        let place = self.find_savepoint(name)?;
-        for _ in self.block.savepoints.drain(place..) {
-            self.occ.release_savepoint();
-        }
-        Ok(())
-    }
-
-    /// ROLLBACK TO SAVEPOINT: what came after it has not happened, and the transaction goes on.
-    ///
-    /// # Errors
-    /// `3B001` when there is no such savepoint; `0A000` when definitions have changed since. The transaction has failed.
-    pub fn roll_back_to_savepoint(&mut self, name: &str) -> Result<(), Error> {
-        let place = self.find_savepoint(name)?;
-        let NamedSavepoint { savepoint, definitions, .. } = self.block.savepoints[place];
-        if self.block.staged.as_ref().map_or(0, |own| own.len()) != definitions {
-            let message = "rolling back to a savepoint before definitions have changed is not supported";
-            return Err(SqlError::new("0A000", message).with_hint("Roll the whole transaction back.").into());
-        }
-        for _ in self.block.savepoints.drain(place + 1..) {
-            self.occ.release_savepoint();
-        }
-        if self.occ.roll_back_to(savepoint).is_err() {
-            self.occ.rollback_if_running();
-            self.block.begun = false;
-            self.block.savepoints.clear();
-            self.block.state = TransactionState::Failed;
-            return Err(serialization_failure(Conflict::Write));
-        }
-        self.block.state = TransactionState::Open;
-        Ok(())
     }
 
     /// Runs a query, a statement that writes, a call or a definition. Its rows go to what `sink` makes.
@@ -520,7 +353,7 @@ impl Session {
     }
 
     /// Brings arguments into the arena.
-    fn bring_in(&mut self, procedure: &Procedure, arguments: &[Value]) -> Result<(), Error> {
+    pub(super) fn bring_in(&mut self, procedure: &Procedure, arguments: &[Value]) -> Result<(), Error> {
         self.arguments.clear();
         for (place, (_, parameter)) in procedure.inputs().enumerate() {
             let value = arguments.get(place).or(parameter.default.as_ref()).unwrap_or(&Value::Null);
@@ -529,71 +362,6 @@ impl Session {
             self.arguments.push(datum);
         }
         Ok(())
-    }
-
-    /// Begins the transaction with its first statement.
-    fn begin_in_block(&mut self) -> Result<(), Error> {
-        if self.block.begun {
-            return Ok(());
-        }
-        self.check_log()?;
-        while !self.begin() {}
-        self.recording.begin();
-        self.occ.reserve_rows(true);
-        self.block.begun = true;
-        self.block.timestamp_us = now_us();
-        Ok(())
-    }
-
-    fn run_in_block(&mut self, procedure: &Procedure, arguments: &[Value]) -> Result<(), Error> {
-        self.refuse_deferred(procedure)?;
-        if self.block.staged.as_ref().is_some_and(|own| own.defers_changes()) {
-            // Nobody knows which tables a text is going to name.
-            self.machine.compile_by(None);
-        }
-        let (timestamp_us, seed) = (self.block.timestamp_us, self.next_seed());
-        self.last = None;
-        self.machine.reset(timestamp_us, seed);
-        self.bring_in(procedure, arguments)?;
-        self.recording.witnesses.begin(&[]);
-        let call = Call { procedure, timestamp_us, seed };
-        let arguments = self.arguments.iter().copied();
-        let tapes = &mut self.recording.witnesses;
-        let savepoint = self.occ.set_savepoint();
-        let ran = execute(call, arguments, &mut self.machine, &mut self.occ, tapes);
-        let error = match ran {
-            Ok(()) => {
-                self.occ.release_savepoint();
-                return Ok(());
-            }
-            Err(Failure::Conflict(Conflict::Reserved(address))) if !self.machine.has_sent_rows() => {
-                if self.occ.forget_since(savepoint).is_ok() {
-                    self.occ.release_savepoint();
-                    let reservations = Arc::clone(&self.occ.tables().reservations);
-                    let slot = self.occ.worker().slot();
-                    self.block.busy = Some(Busy { address, slot, reservations });
-                    return Err(serialization_failure(Conflict::Reserved(address)));
-                }
-                serialization_failure(Conflict::Reserved(address))
-            }
-            // What failed may have seen states of different moments.
-            Err(Failure::Error(error)) => match self.occ.reads_hold() {
-                Ok(()) if !self.block.savepoints.is_empty() => {
-                    self.occ.release_savepoint();
-                    self.failed += 1;
-                    return Err(Error::Sql(*error));
-                }
-                Ok(()) => Error::Sql(*error),
-                Err(conflict) => serialization_failure(conflict),
-            },
-            Err(Failure::Conflict(conflict)) => serialization_failure(conflict),
-            Err(_) => serialization_failure(Conflict::Read),
-        };
-        self.occ.rollback();
-        self.block.savepoints.clear();
-        self.block.begun = false;
-        self.failed += 1;
-        Err(error)
     }
 
     /// Runs a call: logged as such where it is a transaction of its own.

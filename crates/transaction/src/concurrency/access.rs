@@ -4,18 +4,10 @@ use super::Occ;
 use crate::changes::{Action, Link};
 use catalog::{Arena, ColumnSlot, Datum, Table, TableId};
 use procedure::{Conflict, DataAccess, Failure, ScanRange, SqlError};
-use storage::{Change, Cursor, Direction, Finger, OutOfMemory, Record, RecordState, TableStore};
+use storage::{Change, Finger, OutOfMemory, Record, RecordState, TableStore};
 
 /// A row that is written was read among the last so many.
 const RECENT: usize = 16;
-
-/// The scan in progress.
-#[derive(Default)]
-pub(super) struct Scan {
-    pub(super) cursor: Cursor,
-    pub(super) table: Option<TableId>,
-    pub(super) index: usize,
-}
 
 /// Where the transaction's last insert was.
 #[derive(Default)]
@@ -299,75 +291,6 @@ impl Occ {
         let changes = changes.iter().map(|(column, datum)| Change { slot: slots[*column], datum: *datum });
         record.apply(&table.layout, changes, arena, &mut self.worker);
         Ok(())
-    }
-}
-
-impl Scan {
-    pub(super) fn open(&mut self, table: &Table, range: ScanRange<'_>, with_keys: bool) {
-        let direction = if range.backward { Direction::Backward } else { Direction::Forward };
-        if with_keys {
-            self.cursor.open_with_keys(range.lower, range.upper, direction);
-        } else {
-            self.cursor.open(range.lower, range.upper, direction);
-        }
-        self.table = Some(table.id);
-        self.index = range.index;
-    }
-
-    /// The next of the records that the cursor has read; the one behind it is fetched ahead.
-    #[inline]
-    pub(super) fn next_record(&mut self) -> Option<Record> {
-        let address = self.cursor.next_buffered()?;
-        if let Some(ahead) = self.cursor.buffered().get(1) {
-            TableStore::record(*ahead).prefetch();
-        }
-        Some(TableStore::record(address))
-    }
-}
-
-/// The scans of a transaction: one in progress, and those that it interrupts.
-#[derive(Default)]
-pub(super) struct Scans {
-    pub(super) current: Scan,
-    outer: Vec<Scan>,
-    /// Scans whose buffers are used again.
-    spare: Vec<Scan>,
-}
-
-impl Scans {
-    pub(super) fn enter(&mut self) {
-        let inner = self.spare.pop().unwrap_or_default();
-        self.outer.push(std::mem::replace(&mut self.current, inner));
-    }
-
-    pub(super) fn leave(&mut self) {
-        if let Some(outer) = self.outer.pop() {
-            self.spare.push(std::mem::replace(&mut self.current, outer));
-        }
-    }
-
-    pub(super) fn depth(&self) -> usize {
-        self.outer.len()
-    }
-
-    /// Leaves those that were entered since there were so many.
-    pub(super) fn come_back_to(&mut self, depth: usize) {
-        while self.outer.len() > depth {
-            self.leave();
-        }
-    }
-
-    /// Forgets what scans have read ahead.
-    pub(super) fn look_again(&mut self) {
-        self.current.cursor.look_again();
-        self.outer.iter_mut().for_each(|scan| scan.cursor.look_again());
-    }
-
-    /// Ends all but one.
-    pub(super) fn reset(&mut self) {
-        while !self.outer.is_empty() {
-            self.leave();
-        }
     }
 }
 

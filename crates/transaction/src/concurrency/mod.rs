@@ -7,6 +7,7 @@ mod listen;
 mod occ;
 mod reader;
 mod savepoint;
+mod scans;
 
 pub use describe::{Described, Description};
 pub use expected::Expectations;

@@ -14,10 +14,11 @@
 //! digests.
 //! Not here: how statements read and write (`access`).
 
-use super::access::{LastInsert, Scans};
+use super::access::LastInsert;
 use super::expected::Expectations;
 use super::listen::{CommitLog, Observed, Silence, Writing};
 use super::savepoint::{Savepoint, UndoLog};
+use super::scans::Scans;
 use crate::Tables;
 use crate::access_numbers::Readable;
 use crate::changes::{Action, Link, WriteSet};

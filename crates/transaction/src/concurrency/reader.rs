@@ -5,7 +5,7 @@
 //! Held by: `crates/reprise/tests/snapshots.rs`.
 
 use super::Occ;
-use super::access::Scans;
+use super::scans::Scans;
 use crate::Tables;
 use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table, TableId};
 use procedure::{DataAccess, Failure, ScanRange, SqlError};

@@ -1,15 +1,18 @@
 //! The executor: runs a procedure's statements over a `DataAccess`.
 
+mod operations;
+
+pub(crate) use operations::{check, not_one_row, require_value};
+use operations::{load_outputs, set_to_null};
+
 use crate::ahead::point_key;
-use crate::machine::Output;
-use crate::query::{Buffer, run_query};
-use crate::rows::{Flow, for_each_row, select_rows, write_key};
+use crate::rows::{select_rows, write_key};
 use crate::tape::{Part, Tapes, Whole};
 use crate::{
-    Cast, Check, Conflict, DataAccess, Expression, Failure, Guarded, Label, Machine, Operation, OperationId,
-    OperationKind, Procedure, QueryOperation, Raise, Register, Select, Severity, SqlError, Statement,
+    Cast, Conflict, DataAccess, Expression, Failure, Guarded, Label, Machine, Operation, OperationId,
+    OperationKind, Procedure, QueryOperation, Raise, Register, Severity, SqlError, Statement,
 };
-use catalog::{Datum, Table};
+use catalog::Datum;
 
 /// Calls deeper than this are refused, as PostgreSQL refuses them by its stack limit.
 const MAX_DEPTH: usize = 100;
@@ -374,180 +377,6 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         count
     }
 
-    #[inline]
-    fn operation(&mut self, id: OperationId, machine: &mut Machine) -> Result<(), Failure> {
-        let code = self.code;
-        match self.tapes.part(id) {
-            Part::Run => self.run_operation(&code.operations[id.0 as usize], machine),
-            Part::Send => {
-                self.run_operation(&code.operations[id.0 as usize], machine)?;
-                for register in &code.sent[id.0 as usize] {
-                    self.tapes.send(id, machine.get(*register), &machine.arena);
-                }
-                Ok(())
-            }
-            Part::Receive => {
-                for register in &code.sent[id.0 as usize] {
-                    let value = self.tapes.receive(id, &mut machine.arena);
-                    machine.set(*register, value);
-                }
-                Ok(())
-            }
-        }
-    }
-
-    fn run_operation(&mut self, operation: &Operation, machine: &mut Machine) -> Result<(), Failure> {
-        let count = match &operation.kind {
-            OperationKind::Select(select) => self.select_into(select, machine)?,
-            OperationKind::Insert { table, values, registers, checks, references, returning } => {
-                for (place, value) in values.iter().enumerate() {
-                    let value = value.evaluate(machine)?;
-                    require_value(table, place, value)?;
-                    machine.set(Register(registers.0 + place as u32), value);
-                }
-                check(table, checks, machine)?;
-                let (row, arena) = machine.window(*registers, values.len());
-                self.data.insert(table, row, arena)?;
-                for reference in references {
-                    let (row, arena) = machine.window(*registers, values.len());
-                    reference.require(row, arena, self.data)?;
-                }
-                assign(returning, machine)?;
-                1
-            }
-            OperationKind::Update { access, assignments, checks, returning } => {
-                let table = &access.table;
-                let count = self.for_each_collected(access, machine, |row, machine, data| {
-                    let mut changes = std::mem::take(&mut machine.changes);
-                    changes.clear();
-                    for (column, register, value) in assignments {
-                        let value = value.evaluate(machine)?;
-                        require_value(table, *column, value)?;
-                        changes.push((*column, value));
-                        machine.set(*register, value);
-                    }
-                    check(table, checks, machine)?;
-                    data.update(table, row, &changes, &machine.arena)?;
-                    machine.changes = changes;
-                    assign(returning, machine)
-                })?;
-                settle_returning(returning, count, machine)?;
-                count
-            }
-            OperationKind::Delete { access, returning } => {
-                let count = self.for_each_collected(access, machine, |row, machine, data| {
-                    data.delete(&access.table, row)?;
-                    assign(returning, machine)
-                })?;
-                settle_returning(returning, count, machine)?;
-                count
-            }
-            OperationKind::Query(own) => {
-                let count = self.query(own, machine)?;
-                machine.row_count = count as i64;
-                machine.set(operation.found, Datum::boolean(count > 0));
-                return Ok(());
-            }
-        };
-        machine.row_count = count as i64;
-        if operation.writes() {
-            machine.affected += count as u64;
-        }
-        machine.set(operation.found, Datum::boolean(count > 0));
-        Ok(())
-    }
-
-    /// Visits every row of an access. The rows of a range are collected first, so that what `visit` writes does not
-    /// come up again.
-    fn for_each_collected(
-        &mut self,
-        access: &crate::Access,
-        machine: &mut Machine,
-        mut visit: impl FnMut(D::Row, &mut Machine, &mut D) -> Result<(), Failure>,
-    ) -> Result<usize, Failure> {
-        let mut count = 0;
-        if matches!(access.path, crate::Path::Point { .. }) {
-            for_each_row(access, machine, self.data, |row, machine, data| {
-                count += 1;
-                visit(row, machine, data)?;
-                Ok(Flow::Stop)
-            })?;
-            return Ok(count);
-        }
-        let mut found = Vec::new();
-        let start = machine.rows.len();
-        for_each_row(access, machine, self.data, |row, machine, _| {
-            found.push(row);
-            for place in 0..access.slots.len() {
-                let value = machine.get(Register(access.registers.0 + place as u32));
-                machine.rows.push(value);
-            }
-            Ok(Flow::Continue)
-        })?;
-        for (place, row) in found.iter().enumerate() {
-            for column in 0..access.slots.len() {
-                let value = machine.rows[start + place * access.slots.len() + column];
-                machine.set(Register(access.registers.0 + column as u32), value);
-            }
-            visit(*row, machine, self.data)?;
-        }
-        machine.rows.truncate(start);
-        Ok(found.len())
-    }
-
-    /// Runs a query: for its effect, for the client, or for its first row. Returns how many rows it came to.
-    fn query(&mut self, own: &QueryOperation, machine: &mut Machine) -> Result<usize, Failure> {
-        let QueryOperation { query, outputs, strict, to_client } = own;
-        let mut count = 0;
-        if *to_client {
-            let mut output = machine.output.take();
-            // A statement that returns no columns has no rows, however many it writes.
-            let returns = !query.columns.is_empty();
-            let result = run_query(query, machine, self.data, &mut |machine, data| {
-                count += 1;
-                if let Some(Output { sink, row }) = &mut output
-                    && returns
-                {
-                    row.clear();
-                    row.extend(query.columns.iter().map(|column| machine.get(column.register)));
-                    sink.row(row, &machine.arena)?;
-                    if sink.is_full() {
-                        data.rest()?;
-                        let relieved = sink.relieve();
-                        data.resume();
-                        relieved?;
-                    }
-                }
-                Ok(Flow::Continue)
-            });
-            machine.output = output;
-            result?;
-            machine.affected += count as u64;
-            return Ok(count);
-        }
-        let writes = query.plan.writes();
-        let mut first = Buffer::new(outputs.len());
-        run_query(query, machine, self.data, &mut |machine, _| {
-            count += 1;
-            if count == 1 {
-                let row = outputs.iter().map(|(_, value)| value.evaluate(machine));
-                let row = row.collect::<Result<Vec<_>, _>>()?;
-                first.push(row, &machine.arena)?;
-            }
-            let enough = !writes && count > usize::from(*strict);
-            Ok(if enough { Flow::Stop } else { Flow::Continue })
-        })?;
-        if *strict && count != 1 {
-            return Err(not_one_row(count).into());
-        }
-        let targets: Vec<_> = outputs.iter().map(|(target, _)| *target).collect();
-        match first.len() {
-            0 => targets.iter().for_each(|target| machine.set(*target, Datum::Null)),
-            _ => first.load(0, &targets, machine),
-        }
-        Ok(count)
-    }
-
     fn for_rows_of_query(
         &mut self,
         label: Label,
@@ -572,39 +401,6 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         machine.set(operation.found, Datum::boolean(rows.len() > 0));
         Ok(ended)
     }
-
-    /// The outputs of all rows of a query.
-    pub(crate) fn rows_of(&mut self, own: &QueryOperation, machine: &mut Machine) -> Result<Buffer, Failure> {
-        let mut rows = Buffer::new(own.outputs.len());
-        run_query(&own.query, machine, self.data, &mut |machine, _| {
-            let row = own.outputs.iter().map(|(_, value)| value.evaluate(machine));
-            let row = row.collect::<Result<Vec<_>, _>>()?;
-            rows.push(row, &machine.arena)?;
-            Ok(Flow::Continue)
-        })?;
-        Ok(rows)
-    }
-
-    /// SELECT INTO: the first row; without one, NULLs.
-    fn select_into(&mut self, select: &Select, machine: &mut Machine) -> Result<usize, Failure> {
-        let start = machine.rows.len();
-        let count = select_rows(select, if select.strict { 2 } else { 1 }, machine, self.data)?;
-        if select.strict && count != 1 {
-            return Err(not_one_row(count).into());
-        }
-        if count > 0 {
-            load_outputs(select, start, machine);
-        } else {
-            set_to_null(&select.outputs, machine);
-        }
-        machine.rows.truncate(start);
-        Ok(count)
-    }
-}
-
-/// What there is no row for is NULL: as in PostgreSQL, and so that an operation always defines its outputs.
-fn set_to_null(outputs: &[(Register, Expression)], machine: &mut Machine) {
-    outputs.iter().for_each(|(target, _)| machine.set(*target, Datum::Null));
 }
 
 /// Calls a procedure or function, and brings what it returns into the caller's registers.
@@ -662,73 +458,6 @@ fn call_upon<D: DataAccess>(
         machine.set_in(caller, *to, value);
     }
     machine.leave(caller);
-    Ok(())
-}
-
-/// What INTO STRICT says.
-pub(crate) fn not_one_row(count: usize) -> SqlError {
-    match count {
-        0 => SqlError::new("P0002", "query returned no rows"),
-        _ => SqlError::new("P0003", "query returned more than one row")
-            .with_hint("Make sure the query returns a single row, or use LIMIT 1."),
-    }
-}
-
-fn load_outputs(select: &Select, start: usize, machine: &mut Machine) {
-    for (place, (target, _)) in select.outputs.iter().enumerate() {
-        let value = machine.rows[start + place];
-        machine.set(*target, value);
-    }
-}
-
-fn assign(targets: &[(Register, Expression)], machine: &mut Machine) -> Result<(), Failure> {
-    for (target, value) in targets {
-        let value = value.evaluate(machine)?;
-        machine.set(*target, value);
-    }
-    Ok(())
-}
-
-/// RETURNING … INTO gives NULLs when no row was written, and is an error when several were, as in PostgreSQL.
-#[inline]
-fn settle_returning(
-    returning: &[(Register, Expression)],
-    count: usize,
-    machine: &mut Machine,
-) -> Result<(), Failure> {
-    if returning.is_empty() || count == 1 {
-        return Ok(());
-    }
-    if count > 1 {
-        return Err(SqlError::new("P0003", "query returned more than one row").into());
-    }
-    for (target, _) in returning {
-        machine.set(*target, Datum::Null);
-    }
-    Ok(())
-}
-
-#[inline]
-pub(crate) fn require_value(table: &Table, column: usize, value: Datum) -> Result<(), Failure> {
-    let definition = &table.columns[column];
-    if value.is_null() && !definition.nullable {
-        let message = format!(
-            "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
-            definition.name, table.name
-        );
-        return Err(SqlError::new("23502", message).into());
-    }
-    Ok(())
-}
-
-pub(crate) fn check(table: &Table, checks: &[Check], machine: &mut Machine) -> Result<(), Failure> {
-    for Check { name, condition } in checks {
-        if condition.evaluate(machine)? == Datum::Int(0) {
-            let message =
-                format!("new row for relation \"{}\" violates check constraint \"{name}\"", table.name);
-            return Err(SqlError::new("23514", message).into());
-        }
-    }
     Ok(())
 }
 

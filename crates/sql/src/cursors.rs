@@ -1,0 +1,265 @@
+//! Cursors of PL/pgSQL.
+
+use crate::binder::{Binder, CursorVariable, Name, Variable};
+use crate::error::StatementError;
+use crate::opaque::{Columns, opaque};
+use catalog::{Datum, ScalarType, Type};
+use procedure::{Cursor, Destination, Expression, Movement, Opaque, Register, SqlError, Statement};
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+use std::collections::HashMap;
+
+impl Binder<'_> {
+    /// Declares a cursor that has no query yet.
+    pub(crate) fn declare_refcursor(&mut self, name: String, out: &mut Vec<Statement>) {
+        let register = self.new_register(ScalarType::BigInt);
+        out.push(Statement::Assign { target: register, value: Expression::NULL });
+        let cursor = Cursor { register, name: name.clone() };
+        let variable = CursorVariable { cursor, arguments: Vec::new(), query: None, columns: None };
+        self.declare(name, Name::Cursor(Box::new(variable)));
+    }
+
+    /// `name CURSOR (arguments) FOR query`.
+    pub(crate) fn declare_cursor(
+        &mut self,
+        declaration: &ast::PlpgsqlCursorDecl,
+        out: &mut Vec<Statement>,
+    ) -> Result<(), StatementError> {
+        let node = declaration.syntax();
+        let name = self.part(declaration.name(), node)?;
+        let name = ast::normalize_name_node(name.syntax());
+        let mut arguments = Vec::new();
+        for argument in declaration.args().into_iter().flat_map(|list| list.plpgsql_cursor_args()) {
+            let own = self.part(argument.name(), node)?;
+            let own = ast::normalize_name_node(own.syntax());
+            let ty = match self.part(argument.ty(), node)? {
+                ast::PlpgsqlDeclType::FuncType(ty) => self.bind_function_type(&ty)?,
+                ast::PlpgsqlDeclType::PlpgsqlPercentRowtype(row) => {
+                    return Err(self.unsupported(row.syntax(), "%ROWTYPE of a cursor's argument"));
+                }
+            };
+            let register = self.new_register(ty);
+            arguments.push((own, Variable { register, ty, constant: false }));
+        }
+        let register = self.new_register(ScalarType::BigInt);
+        out.push(Statement::Assign { target: register, value: Expression::NULL });
+        let cursor = Cursor { register, name: name.clone() };
+        let query = Some(self.part(declaration.query(), node)?);
+        let variable = CursorVariable { cursor, arguments, query, columns: None };
+        self.declare(name, Name::Cursor(Box::new(variable)));
+        Ok(())
+    }
+
+    fn cursor_of(
+        &self,
+        reference: Option<ast::PlpgsqlCursorVariableRef>,
+        node: &SyntaxNode,
+    ) -> Result<(String, CursorVariable), StatementError> {
+        let reference = self.part(reference, node)?;
+        let name = reference.syntax().text().to_string().trim().trim_matches('"').to_lowercase();
+        match self.name(&name) {
+            Some(Name::Cursor(variable)) => Ok((name, (**variable).clone())),
+            _ => {
+                let message = format!("\"{name}\" is not a cursor variable");
+                Err(self.error(reference.syntax(), SqlError::new("42804", message)))
+            }
+        }
+    }
+
+    /// Opens a cursor on the query that it was declared with.
+    fn open_declared(
+        &mut self,
+        (name, variable): (&str, &CursorVariable),
+        list: Option<ast::ArgList>,
+        node: &SyntaxNode,
+        out: &mut Vec<Statement>,
+    ) -> Result<(), StatementError> {
+        let Some(query) = variable.query.clone() else {
+            return Err(self.syntax(node, "a cursor without a query needs OPEN … FOR"));
+        };
+        let given: Vec<_> = list.into_iter().flat_map(|list| list.args()).collect();
+        if given.len() != variable.arguments.len() {
+            let (own, wanted) = (given.len(), variable.arguments.len());
+            return Err(self.syntax(node, &format!("cursor \"{name}\" has {wanted} arguments, not {own}")));
+        }
+        for (place, argument) in given.iter().enumerate() {
+            let (own, expression) = match self.part(argument.func_arg_expr(), node)? {
+                ast::FuncArgExpr::Expr(expression) => (Some(&variable.arguments[place]), expression),
+                ast::FuncArgExpr::NamedArg(named) => {
+                    let of = self.part(named.name(), node)?;
+                    let of = ast::normalize_name_node(of.syntax());
+                    let own = variable.arguments.iter().find(|(own, _)| *own == of);
+                    (own, self.part(named.expr(), node)?)
+                }
+            };
+            let (_, own) = *self.part(own, argument.syntax())?;
+            let value = self.bind_as(&expression, own.ty)?;
+            out.push(Statement::Assign { target: own.register, value });
+        }
+        let names =
+            variable.arguments.iter().map(|(own, own_variable)| (own.clone(), Name::Variable(*own_variable)));
+        self.scopes.push((Some(name.to_owned()), names.collect::<HashMap<_, _>>()));
+        let bound = self.rows_operation(&query, None);
+        self.scopes.pop();
+        let (operation, columns) = bound?;
+        self.knows_columns(name, variable, columns);
+        self.push_opaque(Opaque::Open(variable.cursor.clone(), operation), out);
+        Ok(())
+    }
+
+    fn knows_columns(&mut self, name: &str, variable: &CursorVariable, columns: Columns) {
+        let variable = CursorVariable { columns: Some(columns), ..variable.clone() };
+        self.redefine(name, Name::Cursor(Box::new(variable)));
+    }
+
+    pub(crate) fn bind_open(
+        &mut self,
+        open: &ast::PlpgsqlOpenStmt,
+        out: &mut Vec<Statement>,
+    ) -> Result<(), StatementError> {
+        let node = open.syntax();
+        let (name, variable) = self.cursor_of(open.cursor(), node)?;
+        match open.source() {
+            None => self.open_declared((&name, &variable), open.args(), node, out),
+            Some(ast::PlpgsqlOpenSource::PlpgsqlOpenQuery(query)) => {
+                let statement = self.part(query.query(), node)?;
+                let (operation, columns) = self.rows_operation(&statement, None)?;
+                self.knows_columns(&name, &variable, columns);
+                self.push_opaque(Opaque::Open(variable.cursor, operation), out);
+                Ok(())
+            }
+            Some(ast::PlpgsqlOpenSource::PlpgsqlOpenExecute(text)) => {
+                let rows = Destination::Cursor(variable.cursor);
+                let text = self.bind_dynamic(text.query(), text.using_clause(), rows, node)?;
+                self.push_opaque(text, out);
+                Ok(())
+            }
+        }
+    }
+
+    fn movement(
+        &mut self,
+        action: Option<ast::CursorAction>,
+        moves: bool,
+        node: &SyntaxNode,
+    ) -> Result<Movement, StatementError> {
+        let by = |count: i64| Movement::By(Expression::Constant(Datum::Int(count)));
+        let mut count = |own: Option<ast::Expr>| {
+            let own = self.part(own, node)?;
+            self.bind_as(&own, ScalarType::BigInt)
+        };
+        Ok(match action {
+            None | Some(ast::CursorAction::Next(_)) => by(1),
+            Some(ast::CursorAction::Prior(_)) => by(-1),
+            Some(ast::CursorAction::First(_)) => Movement::First,
+            Some(ast::CursorAction::Last(_)) => Movement::Last,
+            Some(ast::CursorAction::Absolute(own)) => Movement::To(count(own.expr())?),
+            Some(ast::CursorAction::Relative(own)) => Movement::By(count(own.expr())?),
+            Some(ast::CursorAction::Forward(own)) if own.expr().is_none() && own.all_token().is_none() => {
+                by(1)
+            }
+            Some(ast::CursorAction::Backward(own)) if own.expr().is_none() && own.all_token().is_none() => {
+                by(-1)
+            }
+            Some(ast::CursorAction::Forward(own)) if moves && own.all_token().is_none() => {
+                Movement::By(count(own.expr())?)
+            }
+            Some(ast::CursorAction::Backward(own)) if moves && own.all_token().is_none() => {
+                Movement::Back(count(own.expr())?)
+            }
+            Some(ast::CursorAction::Backward(_)) if moves => {
+                Movement::To(Expression::Constant(Datum::Int(0)))
+            }
+            Some(ast::CursorAction::Forward(_) | ast::CursorAction::All(_)) if moves => Movement::BehindAll,
+            Some(ast::CursorAction::Expr(own)) if moves => Movement::By(count(Some(own))?),
+            Some(other) => return Err(self.unsupported(other.syntax(), "FETCH of several rows")),
+        })
+    }
+
+    pub(crate) fn bind_fetch(
+        &mut self,
+        fetch: &ast::PlpgsqlFetchStmt,
+        out: &mut Vec<Statement>,
+    ) -> Result<(), StatementError> {
+        let node = fetch.syntax();
+        let (_, variable) = self.cursor_of(fetch.cursor(), node)?;
+        let movement = self.movement(fetch.direction(), false, node)?;
+        let into = self.part(fetch.into_clause(), node)?;
+        let targets = self.targets_of(&into, variable.columns.as_deref())?;
+        let found = self.found();
+        self.push_opaque(Opaque::Fetch { cursor: variable.cursor, movement, targets, found }, out);
+        Ok(())
+    }
+
+    pub(crate) fn bind_move(
+        &mut self,
+        step: &ast::PlpgsqlMoveStmt,
+        out: &mut Vec<Statement>,
+    ) -> Result<(), StatementError> {
+        let node = step.syntax();
+        let (_, variable) = self.cursor_of(step.cursor(), node)?;
+        let movement = self.movement(step.direction(), true, node)?;
+        let found = self.found();
+        let targets = Vec::new();
+        self.push_opaque(Opaque::Fetch { cursor: variable.cursor, movement, targets, found }, out);
+        Ok(())
+    }
+
+    pub(crate) fn bind_close(
+        &mut self,
+        close: &ast::PlpgsqlCloseStmt,
+        out: &mut Vec<Statement>,
+    ) -> Result<(), StatementError> {
+        let (_, variable) = self.cursor_of(close.cursor(), close.syntax())?;
+        self.push_opaque(Opaque::Close(variable.cursor), out);
+        Ok(())
+    }
+
+    /// A loop over the rows of an open cursor, which is closed after it.
+    pub(crate) fn bind_fetching_loop(
+        &mut self,
+        cursor: &Cursor,
+        targets: Vec<(Register, Type)>,
+        (label, body): (Option<ast::PlpgsqlLabel>, Option<ast::PlpgsqlBody>),
+        node: &SyntaxNode,
+        out: &mut Vec<Statement>,
+    ) -> Result<(), StatementError> {
+        let (is_row, any) = (self.new_register(ScalarType::Boolean), self.new_register(ScalarType::Boolean));
+        let (label, mut inner) = self.bind_loop(label, body, node)?;
+        let assign = |value| Statement::Assign { target: any, value };
+        let movement = Movement::Next;
+        let fetch = Opaque::Fetch { cursor: cursor.clone(), movement, targets, found: is_row };
+        let mut body = vec![opaque(fetch)];
+        body.push(Statement::If {
+            condition: Expression::Register(is_row),
+            then: vec![assign(Expression::boolean(true))],
+            otherwise: vec![Statement::Exit(label)],
+        });
+        body.append(&mut inner);
+        out.push(assign(Expression::boolean(false)));
+        out.push(Statement::While { label, condition: Expression::boolean(true), body });
+        self.push_opaque(Opaque::Close(cursor.clone()), out);
+        let found = self.found();
+        out.push(Statement::Assign { target: found, value: Expression::Register(any) });
+        Ok(())
+    }
+
+    /// FOR … IN a cursor that was declared with a query.
+    pub(crate) fn bind_for_cursor(
+        &mut self,
+        repeat: &ast::PlpgsqlForCursorStmt,
+        out: &mut Vec<Statement>,
+    ) -> Result<(), StatementError> {
+        let node = repeat.syntax();
+        let (name, variable) = self.cursor_of(repeat.cursor(), node)?;
+        self.open_declared((&name, &variable), repeat.args(), node, out)?;
+        let (_, variable) = self.cursor_of(repeat.cursor(), node)?;
+        self.scopes.push((None, HashMap::new()));
+        let targets = self.loop_targets(repeat.vars(), variable.columns.as_deref(), node);
+        let parts = (repeat.label(), repeat.body());
+        let bound =
+            targets.and_then(|targets| self.bind_fetching_loop(&variable.cursor, targets, parts, node, out));
+        self.scopes.pop();
+        bound
+    }
+}

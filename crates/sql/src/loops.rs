@@ -1,0 +1,178 @@
+//! Loops of PL/pgSQL over values and over rows.
+
+use crate::binder::{Binder, Name, Target, Typed, Variable};
+use crate::error::StatementError;
+use catalog::{Datum, ScalarType, Type};
+use procedure::{Cast, Expression, Label, Register, SqlError, Statement};
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+use std::collections::HashMap;
+
+impl Binder<'_> {
+    pub(crate) fn bind_loop(
+        &mut self,
+        label: Option<ast::PlpgsqlLabel>,
+        body: Option<ast::PlpgsqlBody>,
+        node: &SyntaxNode,
+    ) -> Result<(Label, Vec<Statement>), StatementError> {
+        let name = label.and_then(|label| label.name());
+        let name = name.map(|name| ast::normalize_name_node(name.syntax()));
+        let label = self.new_label();
+        self.targets.push(Target { name, label, is_loop: true });
+        let body = self.bind_inner(body, node)?;
+        self.targets.pop();
+        Ok((label, body))
+    }
+
+    /// Adds a loop over values. FOUND says afterwards whether there was a round, where anybody asks for it.
+    pub(crate) fn push_loop(&mut self, mut repeat: Statement, node: &SyntaxNode, out: &mut Vec<Statement>) {
+        let asks = |root: SyntaxNode| root.text().to_string().to_ascii_lowercase().contains("found");
+        let (Statement::ForRange { body, .. } | Statement::ForEach { body, .. }) = &mut repeat else {
+            unreachable!("it goes over values")
+        };
+        if !node.ancestors().last().is_some_and(asks) {
+            out.push(repeat);
+            return;
+        }
+        let any = self.new_register(ScalarType::Boolean);
+        let target = self.found();
+        body.insert(0, Statement::Assign { target: any, value: Expression::boolean(true) });
+        out.push(Statement::Assign { target: any, value: Expression::boolean(false) });
+        out.push(repeat);
+        out.push(Statement::Assign { target, value: Expression::Register(any) });
+    }
+
+    pub(crate) fn bind_for_range(
+        &mut self,
+        repeat: &ast::PlpgsqlForIStmt,
+    ) -> Result<Statement, StatementError> {
+        let node = repeat.syntax();
+        let range = self.part(repeat.range(), node)?;
+        let mut bound = |expression: Option<ast::PlpgsqlExpr>| {
+            let expression = self.single_expression(expression, node)?;
+            self.bind_as(&expression, ScalarType::Integer)
+        };
+        let (from, to) = (bound(range.lower())?, bound(range.upper())?);
+        let step = match range.step() {
+            Some(step) => bound(Some(step))?,
+            None => Expression::Constant(Datum::Int(1)),
+        };
+        let name = self.loop_variable(repeat.vars(), node)?;
+        let register = self.new_register(ScalarType::Integer);
+        let variable = Variable { register, ty: ScalarType::Integer.into(), constant: false };
+        self.scopes.push((None, HashMap::from([(name, Name::Variable(variable))])));
+        let (label, body) = self.bind_loop(repeat.label(), repeat.body(), node)?;
+        self.scopes.pop();
+        let reverse = repeat.reverse_token().is_some();
+        Ok(Statement::ForRange {
+            label,
+            variable: register,
+            from,
+            to,
+            step,
+            reverse,
+            ahead: Vec::new(),
+            body,
+        })
+    }
+
+    fn loop_variable(
+        &self,
+        mut variables: ast::AstChildren<ast::PlpgsqlForVariable>,
+        node: &SyntaxNode,
+    ) -> Result<String, StatementError> {
+        match (variables.next().and_then(|variable| variable.name()), variables.next()) {
+            (Some(name), None) => Ok(ast::normalize_name_node(name.syntax())),
+            _ => Err(self.unsupported(node, "several variables of this loop")),
+        }
+    }
+
+    pub(crate) fn bind_for_each(
+        &mut self,
+        repeat: &ast::PlpgsqlForEachStmt,
+    ) -> Result<Statement, StatementError> {
+        let node = repeat.syntax();
+        if let Some(slice) = repeat.slice() {
+            return Err(self.unsupported(slice.syntax(), "FOREACH … SLICE"));
+        }
+        let name = self.loop_variable(repeat.vars(), node)?;
+        let variable = self.assignable(&name, None, node)?;
+        let array = self.single_expression(repeat.array(), node)?;
+        let Typed::Known(array, Type::Array(element)) = self.bind(&array)? else {
+            return Err(self.error(node, SqlError::new("42804", "FOREACH expression must yield an array")));
+        };
+        let Some(cast) = variable.ty.scalar().and_then(|ty| Cast::between(element, ty, false)) else {
+            return Err(self.error(node, SqlError::new("42804", "the loop variable has another type")));
+        };
+        let (label, mut body) = self.bind_loop(repeat.label(), repeat.body(), node)?;
+        let register = match cast {
+            Cast::Same => variable.register,
+            cast => {
+                let raw = self.new_register(element);
+                let operand = Box::new(Expression::Register(raw));
+                let value = Expression::Cast { cast, operand };
+                body.insert(0, Statement::Assign { target: variable.register, value });
+                raw
+            }
+        };
+        Ok(Statement::ForEach { label, variable: register, array, body })
+    }
+
+    pub(crate) fn bind_for_rows(
+        &mut self,
+        repeat: &ast::PlpgsqlForQueryStmt,
+        out: &mut Vec<Statement>,
+    ) -> Result<(), StatementError> {
+        let node = repeat.syntax();
+        let query = self.part(repeat.query(), node)?;
+        let select = query.syntax().clone();
+        let bound = match ast::SelectVariant::cast(select.clone()) {
+            Some(query) => self.bind_rows_of(&query)?,
+            None => match self.bind_written_rows(&query)? {
+                Some(bound) => bound,
+                None => return Err(self.unsupported(node, "a loop over anything but a query")),
+            },
+        };
+        let variables: Vec<_> = repeat.vars().collect();
+        let first = variables.first().and_then(|variable| variable.name());
+        let first = first.map(|name| ast::normalize_name_node(name.syntax())).unwrap_or_default();
+        let is_record = variables.len() == 1 && matches!(self.name(&first), Some(Name::Record(_)));
+        let row = self.fields(&first).filter(|_| variables.len() == 1 && !is_record);
+        let targets: Vec<(Register, Type)> = if is_record {
+            self.record_targets(&first, &bound.items)?
+        } else if let Some(fields) = row {
+            fields.iter().map(|(_, own)| (own.register, own.ty)).collect()
+        } else {
+            let mut targets = Vec::new();
+            for variable in &variables {
+                let name = self.part(variable.name(), node)?;
+                let name = ast::normalize_name_node(name.syntax());
+                let variable = self.assignable(&name, None, variable.syntax())?;
+                targets.push((variable.register, variable.ty));
+            }
+            targets
+        };
+        let outputs = self.outputs(bound.items, &targets, &select)?;
+        let Some(kind) = bound.rows.operation(outputs, false) else {
+            return Err(self.unsupported(&select, "a loop over a SELECT without FROM"));
+        };
+        let operation = self.operation(kind, &select);
+        let (label, body) = self.bind_loop(repeat.label(), repeat.body(), node)?;
+        out.push(Statement::ForRows { label, operation, body });
+        Ok(())
+    }
+
+    /// Gives a RECORD the fields of a query.
+    pub(crate) fn record_targets(
+        &mut self,
+        name: &str,
+        items: &[(String, Typed, SyntaxNode)],
+    ) -> Result<Vec<(Register, Type)>, StatementError> {
+        let column = |(name, item, _): &(String, Typed, SyntaxNode)| match item {
+            Typed::Known(_, ty) => (name.clone(), *ty),
+            _ => (name.clone(), ScalarType::Text.into()),
+        };
+        let columns: Vec<_> = items.iter().map(column).collect();
+        Ok(self.record_with(name, &columns))
+    }
+}

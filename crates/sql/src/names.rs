@@ -1,0 +1,135 @@
+//! Names in expressions: variables, columns, fields of records and rows.
+
+use crate::binder::{Binder, Name, Typed};
+use crate::error::StatementError;
+use crate::expression::calls_expandarray;
+use crate::operators::boolean;
+use catalog::ScalarType;
+use procedure::{Expression, SqlError};
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+
+impl Binder<'_> {
+    fn undefined(&self, name: &str, node: &SyntaxNode) -> StatementError {
+        self.error(node, SqlError::new("42703", format!("column or variable \"{name}\" does not exist")))
+    }
+
+    fn ambiguous(&self, name: &str, node: &SyntaxNode) -> StatementError {
+        let message = format!("column reference \"{name}\" is ambiguous");
+        let hint = "It could refer to either a PL/pgSQL variable or a table column.";
+        self.error(node, SqlError::new("42702", message).with_hint(hint))
+    }
+
+    pub(crate) fn bind_name(&mut self, name: &ast::NameRef) -> Result<Typed, StatementError> {
+        let node = name.syntax();
+        if name.current_timestamp_token().is_some() {
+            return Ok(self.now(ScalarType::Timestamptz));
+        }
+        if name.localtimestamp_token().is_some() {
+            return Ok(self.now(ScalarType::Timestamp));
+        }
+        if name.current_date_token().is_some() {
+            let now = self.now(ScalarType::Timestamp);
+            let day = self.coerce(now, ScalarType::Date.into(), true, node)?;
+            return Ok(Typed::Known(day, ScalarType::Date.into()));
+        }
+        let text = name.text();
+        let column = self.row.as_ref().and_then(|row| row.table.column(&text));
+        let variable = self.name(&text).cloned();
+        if column.is_none()
+            && let Some(column) = self.find_column(None, &text, node)?
+        {
+            return match variable {
+                Some(_) => Err(self.ambiguous(&text, node)),
+                None => Ok(column),
+            };
+        }
+        match (column, variable) {
+            (Some(_), Some(_)) => Err(self.ambiguous(&text, node)),
+            (Some(column), None) => Ok(self.column(column)),
+            (None, Some(Name::Variable(variable))) => {
+                Ok(Typed::Known(Expression::Register(variable.register), variable.ty))
+            }
+            (None, Some(Name::Cursor(_))) => Err(self.unsupported(node, "a cursor as a value")),
+            (None, Some(Name::Record(_) | Name::Row(_))) => {
+                Err(self.unsupported(node, "a whole record as a value"))
+            }
+            (None, None) if text == "found" && self.body.is_some() => {
+                let register = self.found();
+                Ok(boolean(Expression::Register(register)))
+            }
+            (None, None) => Err(self.undefined(&text, node)),
+        }
+    }
+
+    pub(crate) fn column(&mut self, column: usize) -> Typed {
+        let register = self.column_register(column);
+        let ty = self.row.as_ref().expect("the column's row").table.columns[column].ty;
+        Typed::Known(Expression::Register(register), ty.into())
+    }
+
+    pub(crate) fn bind_field(&mut self, field: &ast::FieldExpr) -> Result<Typed, StatementError> {
+        let node = field.syntax();
+        if let (Some(ast::Expr::ParenExpr(base)), Some(name)) = (field.base(), field.field())
+            && let Some(value) = self.bind_part(&base, &name.text())?
+        {
+            return Ok(value);
+        }
+        let (Some(ast::Expr::NameRef(base)), Some(name)) = (field.base(), field.field()) else {
+            return Err(self.unsupported(node, "this kind of reference"));
+        };
+        let (base, name) = (base.text(), name.text());
+        if let Some(row) = &self.row
+            && row.alias == base
+        {
+            let table = std::sync::Arc::clone(&row.table);
+            let column = self.column_of(&table, &name, node)?;
+            return Ok(self.column(column));
+        }
+        if self.names_relation(&base) {
+            return match self.find_column(Some(&base), &name, node)? {
+                Some(column) => Ok(column),
+                None => Err(self.undefined(&format!("{base}.{name}"), node)),
+            };
+        }
+        let variable = match self.name(&base) {
+            Some(Name::Record(Some(fields)) | Name::Row(fields)) => {
+                fields.iter().find(|(field, _)| *field == name).map(|(_, variable)| *variable)
+            }
+            Some(Name::Record(None)) => {
+                let message = format!("record \"{base}\" is not assigned yet");
+                return Err(self.error(node, SqlError::new("55000", message)));
+            }
+            _ => self.labelled_variable(&base, &name),
+        };
+        let is_scope = self.scopes.iter().any(|(own, _)| own.as_deref() == Some(&base));
+        if variable.is_none() && self.name(&base).is_none() && !is_scope {
+            let message = format!("missing FROM-clause entry for table \"{base}\"");
+            return Err(self.error(node, SqlError::new("42P01", message)));
+        }
+        match variable {
+            Some(variable) => Ok(Typed::Known(Expression::Register(variable.register), variable.ty)),
+            None => Err(self.undefined(&format!("{base}.{name}"), node)),
+        }
+    }
+
+    /// `(…).x`: a part of what `_pg_expandarray` gives, in the list where it stands or in a query around that.
+    fn bind_part(&mut self, base: &ast::ParenExpr, name: &str) -> Result<Option<Typed>, StatementError> {
+        match base.expr() {
+            Some(ast::Expr::CallExpr(call)) if calls_expandarray(&call) => {
+                let place = usize::from(name == "n");
+                let columns = self.rows_in_list("_pg_expandarray", &call)?;
+                let column = columns.and_then(|columns| columns.get(place).copied());
+                Ok(column.map(|(register, ty)| Typed::Known(Expression::Register(register), ty)))
+            }
+            Some(ast::Expr::FieldExpr(inner)) => match (inner.base(), inner.field()) {
+                (Some(ast::Expr::NameRef(relation)), Some(column)) => {
+                    let name = format!("{}.{name}", column.text());
+                    self.find_column(Some(&relation.text()), &name, base.syntax())
+                }
+                _ => Ok(None),
+            },
+            _ => Ok(None),
+        }
+    }
+}

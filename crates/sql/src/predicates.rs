@@ -1,0 +1,167 @@
+//! Conditions on values: IS NULL, BETWEEN, IN, ANY and ALL, IS DISTINCT FROM.
+
+use crate::binder::{Binder, Typed};
+use crate::error::StatementError;
+use crate::expression::comparison_operator;
+use crate::operators::boolean;
+use catalog::{Datum, ScalarType, Type};
+use procedure::{ArithmeticOperator, CompareOperator, Expression, SqlError};
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+
+impl Binder<'_> {
+    pub(crate) fn is_null(&mut self, operand: &ast::Expr, negated: bool) -> Result<Typed, StatementError> {
+        let bound = self.bind(operand)?;
+        let (expression, _) = self.settle(bound, None, operand.syntax())?;
+        let is_null = Expression::IsNull(Box::new(expression));
+        Ok(boolean(if negated { Expression::Not(Box::new(is_null)) } else { is_null }))
+    }
+
+    pub(crate) fn distinct(
+        &mut self,
+        left: Typed,
+        right: Typed,
+        equal: bool,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        let (class, operands) = self.comparable(left, right, node)?;
+        let distinct = Expression::Distinct { class, operands };
+        Ok(boolean(if equal { Expression::Not(Box::new(distinct)) } else { distinct }))
+    }
+
+    pub(crate) fn bind_any(
+        &mut self,
+        (operator, all): (CompareOperator, bool),
+        left: &ast::Expr,
+        array: &ast::Expr,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        if operator != CompareOperator::Equal || all {
+            return Err(self.unsupported(node, "ANY or ALL of an array with another operator than = ANY"));
+        }
+        let value = self.bind(left)?;
+        let array = match (self.bind(array)?, &value) {
+            // An array whose type is not known is one of values like the one that is looked for.
+            (literal @ (Typed::Parameter(_) | Typed::Literal(_)), Typed::Known(_, ty)) => {
+                let ty = Type::Array(ty.element().unlimited());
+                Typed::Known(self.coerce(literal, ty, false, node)?, ty)
+            }
+            (array, _) => array,
+        };
+        let Typed::Known(array, Type::Array(element)) = array else {
+            return Err(self.unsupported(node, "ANY of anything but an array"));
+        };
+        let sample = Typed::Known(Expression::Constant(Datum::Int(0)), element.into());
+        let (class, operands) = self.comparable(value, sample, node)?;
+        let [value, sample] = *operands;
+        if !matches!(sample, Expression::Constant(Datum::Int(0))) {
+            return Err(self.unsupported(node, "ANY of elements of another type"));
+        }
+        Ok(boolean(Expression::Any { class, operands: Box::new([value, array]) }))
+    }
+
+    pub(crate) fn bind_in(
+        &mut self,
+        left: &ast::Expr,
+        list: &ast::Expr,
+        negated: bool,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        if let ast::Expr::ParenExpr(paren) = list
+            && let Some(query) = Self::query_of(paren)
+        {
+            let any = self.bind_quantified(left, (CompareOperator::Equal, false), &query, node)?;
+            let any = self.bind_condition_of(any, node)?;
+            return Ok(boolean(if negated { Expression::Not(Box::new(any)) } else { any }));
+        }
+        let items: Vec<ast::Expr> = match list {
+            ast::Expr::ParenExpr(paren) => paren.expr().into_iter().collect(),
+            ast::Expr::TupleExpr(tuple) => tuple.exprs().collect(),
+            _ => Vec::new(),
+        };
+        if items.is_empty() {
+            return Err(self.unsupported(node, "this kind of IN"));
+        }
+        let value = self.bind(left)?;
+        let mut any = Vec::new();
+        for item in items {
+            let item = self.bind(&item)?;
+            let (class, operands) = self.comparable(value.clone(), item, node)?;
+            any.push(Expression::Compare { operator: CompareOperator::Equal, class, operands });
+        }
+        let any = Expression::any(any);
+        Ok(boolean(if negated { Expression::Not(Box::new(any)) } else { any }))
+    }
+
+    /// Refuses bounds that the grammar has read too far, as operators that bind weaker than BETWEEN follow.
+    pub(crate) fn check_between(&self, between: &ast::BetweenExpr) -> Result<(), StatementError> {
+        let reaches_too_far = match between.end() {
+            Some(ast::Expr::BinExpr(end)) => end.op().is_some_and(|operator| {
+                use ast::BinOp;
+                comparison_operator(&operator).is_some()
+                    || matches!(operator, BinOp::And(_) | BinOp::Or(_) | BinOp::Is(_) | BinOp::IsNot(_))
+            }),
+            _ => false,
+        };
+        if !reaches_too_far {
+            return Ok(());
+        }
+        let error = SqlError::new("0A000", "BETWEEN beside an operator that binds weaker is not supported");
+        Err(self.error(between.syntax(), error.with_hint("Put the BETWEEN in parentheses.")))
+    }
+
+    /// `target BETWEEN start AND end`; the target with a minus before it, where one stands there.
+    pub(crate) fn bind_between(
+        &mut self,
+        between: &ast::BetweenExpr,
+        negative: bool,
+    ) -> Result<Typed, StatementError> {
+        let node = between.syntax();
+        if between.between_symmetry().is_some() {
+            return Err(self.unsupported(node, "BETWEEN SYMMETRIC"));
+        }
+        self.check_between(between)?;
+        let target = self.part(between.target(), node)?;
+        let (start, end) = (self.part(between.start(), node)?, self.part(between.end(), node)?);
+        let mut value = self.bind(&target)?;
+        if negative {
+            let zero = Typed::Known(Expression::Constant(Datum::Int(0)), ScalarType::Integer.into());
+            value = self.arithmetic(ArithmeticOperator::Subtract, zero, value, node)?;
+        }
+        let (start, end) = (self.bind(&start)?, self.bind(&end)?);
+        let (class, operands) = self.comparable(value.clone(), start, node)?;
+        let above = Expression::Compare { operator: CompareOperator::GreaterOrEqual, class, operands };
+        let (class, operands) = self.comparable(value, end, node)?;
+        let below = Expression::Compare { operator: CompareOperator::LessOrEqual, class, operands };
+        let inside = Expression::And(Box::new([above, below]));
+        let negated = between.not_token().is_some();
+        Ok(boolean(if negated { Expression::Not(Box::new(inside)) } else { inside }))
+    }
+
+    /// A CASE that picks one of the row's columns by something that does not depend on the row.
+    pub(crate) fn bind_choice(
+        &mut self,
+        conditions: &[Expression],
+        case: &ast::CaseExpr,
+    ) -> Result<Option<Typed>, StatementError> {
+        let Some(row) = self.row.as_ref().filter(|row| row.is_point) else { return Ok(None) };
+        let table = std::sync::Arc::clone(&row.table);
+        let known = row.known.clone();
+        let values = case.when_clause_list().into_iter().flat_map(|list| list.when_clauses());
+        let values = values.map(|when| when.then()).chain([case.else_clause().and_then(|e| e.expr())]);
+        let columns: Option<Vec<usize>> = values.map(|value| self.plain_column(&value?, &table)).collect();
+        let Some(mut columns) = columns else { return Ok(None) };
+        let ty = table.columns[columns[0]].ty;
+        let alike = |column: &usize| table.columns[*column].ty == ty && !known.contains_key(column);
+        if !columns.iter().all(alike) {
+            return Ok(None);
+        }
+        let Some(otherwise) = columns.pop() else { return Ok(None) };
+        let branches = conditions.iter().cloned().zip(columns).collect();
+        let target = self.new_register(ty);
+        if let Some(row) = &mut self.row {
+            row.choices.push(procedure::Choice { branches, otherwise, target });
+        }
+        Ok(Some(Typed::Known(Expression::Register(target), ty.into())))
+    }
+}
