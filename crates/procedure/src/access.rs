@@ -51,6 +51,15 @@ pub trait DataAccess {
     /// A conflict.
     fn find(&mut self, table: &Table, key: &[u8]) -> Result<Option<Self::Row>, Failure>;
 
+    /// Has other transactions wait before they write a row, where transactions wait for each other at all: FOR UPDATE.
+    ///
+    /// # Errors
+    /// Another one has it; a conflict.
+    fn hold(&mut self, row: Self::Row) -> Result<(), Failure> {
+        let _ = row;
+        Ok(())
+    }
+
     /// Begins a scan; an earlier one ends.
     ///
     /// # Errors

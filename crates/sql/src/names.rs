@@ -4,6 +4,7 @@ use crate::binder::{Binder, Name, Typed};
 use crate::error::StatementError;
 use crate::expression::calls_expandarray;
 use crate::operators::boolean;
+use crate::system_functions::session_value;
 use catalog::ScalarType;
 use procedure::{Expression, SqlError};
 use squawk_syntax::SyntaxNode;
@@ -58,7 +59,8 @@ impl Binder<'_> {
                 let register = self.found();
                 Ok(boolean(Expression::Register(register)))
             }
-            (None, None) => Err(self.undefined(&text, node)),
+            (None, None) => session_value(&node.text().to_string().to_lowercase())
+                .ok_or_else(|| self.undefined(&text, node)),
         }
     }
 

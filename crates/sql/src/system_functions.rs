@@ -17,6 +17,16 @@ fn text(value: &str) -> Typed {
     Typed::Known(Expression::text(value), ScalarType::Text.into())
 }
 
+/// What words say of the session that it is asked in. There are no roles yet.
+pub(crate) fn session_value(word: &str) -> Option<Typed> {
+    Some(match word {
+        "current_user" | "session_user" | "current_role" | "user" => text(OWNER),
+        "current_schema" => text("public"),
+        "current_database" | "current_catalog" => text("postgres"),
+        _ => return None,
+    })
+}
+
 fn integer(value: i64, ty: ScalarType) -> Typed {
     Typed::Known(Expression::Constant(catalog::Datum::Int(value)), ty.into())
 }
@@ -92,14 +102,15 @@ impl Binder<'_> {
             let found = looked_up(number(binder)?, names, Expression::NULL);
             Ok::<_, StatementError>(Typed::Known(found, ScalarType::Text.into()))
         };
+        if let Some(value) = session_value(name) {
+            return Ok(Some(value));
+        }
         Ok(Some(match name {
             "version" => text(VERSION),
-            "current_schema" => text("public"),
             "current_schemas" => {
                 let names = ["pg_catalog", "public"].map(Expression::text);
                 Typed::Known(Expression::Array(names.to_vec()), Type::Array(ScalarType::Text))
             }
-            "current_database" | "current_catalog" => text("postgres"),
             "pg_get_userbyid" => text(OWNER),
             "pg_encoding_to_char" => text("UTF8"),
             "pg_client_encoding" => text("UTF8"),

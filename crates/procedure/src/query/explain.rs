@@ -66,6 +66,7 @@ fn describe(plan: &Plan) -> Option<String> {
         Plan::Function { function: TableFunction::Unnest, .. } => "Unnest".into(),
         Plan::Function { function: TableFunction::Series, .. } => "Series".into(),
         Plan::Filter { .. } => "Filter".into(),
+        Plan::Hold { .. } => "Lock rows".into(),
         Plan::Compute { .. } => return None,
         Plan::Apply { subquery, .. } => question(subquery).into(),
         Plan::Call { procedure, .. } => format!("Call {}", procedure.name),

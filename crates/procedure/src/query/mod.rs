@@ -255,6 +255,15 @@ pub enum Plan {
         /// The condition.
         condition: Expression,
     },
+    /// Rows of tables that nobody else shall write until the transaction ends: FOR UPDATE.
+    Hold {
+        /// The rows.
+        input: Box<Self>,
+        /// The registers that say which rows of tables they are of; NULL where an outer join has none.
+        handles: Vec<Register>,
+        /// Whether it is an error that another transaction has one.
+        nowait: bool,
+    },
     /// Rows with more values.
     Compute {
         /// The rows.
@@ -424,6 +433,7 @@ impl Plan {
             | Self::Named { .. } => Vec::new(),
             Self::Filter { input, .. }
             | Self::Compute { input, .. }
+            | Self::Hold { input, .. }
             | Self::Group { input, .. }
             | Self::Distinct { input, .. }
             | Self::Sort { input, .. }
@@ -463,7 +473,7 @@ impl Plan {
             Self::One | Self::Union { .. } | Self::Combine { .. } | Self::Keep { .. } | Self::With { .. } => {
                 Vec::new()
             }
-            Self::Named { .. } | Self::Delete(_) => Vec::new(),
+            Self::Named { .. } | Self::Delete(_) | Self::Hold { .. } => Vec::new(),
             Self::Values { rows, .. } => rows.iter().flatten().collect(),
             Self::Scan { access, .. } => of_access(access),
             Self::Function { arguments, .. }

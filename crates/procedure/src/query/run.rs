@@ -7,7 +7,9 @@ use crate::aggregate::Accumulator;
 use crate::executor::call;
 use crate::expression::compare_across;
 use crate::rows::{Flow, count_of, for_each_row};
-use crate::{Access, Aggregate, Cast, DataAccess, Expression, Failure, Machine, Register, SortKey, SqlError};
+use crate::{
+    Access, Aggregate, Cast, Conflict, DataAccess, Expression, Failure, Machine, Register, SortKey, SqlError,
+};
 use catalog::Datum;
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -81,6 +83,18 @@ fn run_node<D: DataAccess>(
         }
         Plan::Filter { input, condition } => run(input, machine, data, &mut |machine, data| {
             if condition.evaluate(machine)?.is_true() { sink(machine, data) } else { Ok(Flow::Continue) }
+        }),
+        Plan::Hold { input, handles, nowait } => run(input, machine, data, &mut |machine, data| {
+            for handle in handles {
+                let Datum::Int(address) = machine.get(*handle) else { continue };
+                match data.hold(D::row_at(address as u64)) {
+                    Err(Failure::Conflict(Conflict::Reserved(_))) if *nowait => {
+                        return Err(SqlError::new("55P03", "could not obtain lock on row").into());
+                    }
+                    held => held?,
+                }
+            }
+            sink(machine, data)
         }),
         Plan::Compute { input, values } => run(input, machine, data, &mut |machine, data| {
             for (register, value) in values {

@@ -45,6 +45,14 @@ struct Clauses {
     after: Vec<Applied>,
 }
 
+/// The rows that FOR UPDATE holds.
+#[derive(Default)]
+struct Held {
+    /// The registers that say which they are.
+    handles: Vec<Register>,
+    nowait: bool,
+}
+
 enum Distinct {
     No,
     Rows,
@@ -148,13 +156,64 @@ impl Binder<'_> {
         let tail = self.bind_tail(select)?;
         let clauses = self.bind_outputs(select, &tail)?;
         let grouped = !clauses.keys.is_empty() || !clauses.aggregates.is_empty();
+        let held = self.bind_locking(select, &clauses)?;
         let wanted = match &clauses.distinct {
             Distinct::No if !grouped && sources.len() == 1 => self.order_by_index(&clauses.order),
             _ => None,
         };
         let (plan, ordered) = self.join_all(sources, conjuncts, wanted.as_ref())?;
         let is_sorted = ordered && wanted.is_some();
-        Ok(self.finish_select(plan, clauses, is_sorted, tail))
+        Ok(self.finish_select(plan, clauses, is_sorted, tail, held))
+    }
+
+    /// FOR UPDATE: which rows of tables are held. FOR SHARE asks for nothing: what was read is validated.
+    fn bind_locking(&mut self, select: &ast::Select, clauses: &Clauses) -> Result<Held, StatementError> {
+        let mut held = Held::default();
+        for clause in select.syntax().children().filter_map(ast::LockingClause::cast) {
+            let node = clause.syntax();
+            let reason = match clauses {
+                Clauses { distinct: Distinct::Rows | Distinct::On(_), .. } => Some("DISTINCT clause"),
+                Clauses { keys, .. } if !keys.is_empty() => Some("GROUP BY clause"),
+                Clauses { aggregates, .. } if !aggregates.is_empty() => Some("aggregate functions"),
+                _ => None,
+            };
+            if let Some(reason) = reason {
+                let message = format!("FOR UPDATE is not allowed with {reason}");
+                return Err(self.error(node, SqlError::new("0A000", message)));
+            }
+            let updates = matches!(
+                clause.lock_strength(),
+                Some(ast::LockStrength::ForUpdate(_) | ast::LockStrength::ForNoKeyUpdate(_))
+            );
+            let names = clause.locking_of().map(|of| {
+                let names = of.exprs().map(|own| ast::normalize_name_node(own.syntax()));
+                names.collect::<Vec<_>>()
+            });
+            for name in names.iter().flatten() {
+                if !self.level().relations.iter().any(|own| own.alias == *name) {
+                    let message =
+                        format!("relation \"{name}\" in FOR UPDATE clause not found in FROM clause");
+                    return Err(self.error(node, SqlError::new("42P01", message)));
+                }
+            }
+            if !updates {
+                continue;
+            }
+            held.nowait |= clause
+                .lock_wait()
+                .is_some_and(|wait| wait.syntax().text().to_string().eq_ignore_ascii_case("nowait"));
+            for place in 0..self.level().relations.len() {
+                let fresh = self.new_register(ScalarType::BigInt);
+                let relation = &mut self.level().relations[place];
+                if names.as_ref().is_some_and(|names| !names.contains(&relation.alias)) {
+                    continue;
+                }
+                if let Rows::Table { handle, .. } = &mut relation.rows {
+                    held.handles.push(*handle.get_or_insert(fresh));
+                }
+            }
+        }
+        Ok(held)
     }
 
     fn bind_outputs(&mut self, select: &ast::Select, tail: &Tail) -> Result<Clauses, StatementError> {
@@ -446,7 +505,14 @@ impl Binder<'_> {
             .collect()
     }
 
-    fn finish_select(&mut self, plan: Plan, clauses: Clauses, is_sorted: bool, tail: Tail) -> Bound {
+    fn finish_select(
+        &mut self,
+        plan: Plan,
+        clauses: Clauses,
+        is_sorted: bool,
+        tail: Tail,
+        held: Held,
+    ) -> Bound {
         let Clauses { outputs, literals, keys, aggregates, having, mut order, distinct, before, after } =
             clauses;
         let mut plan = apply_all(before, plan);
@@ -502,12 +568,17 @@ impl Binder<'_> {
         };
         plan = compute(plan, values);
         let Tail { offset, limit, .. } = tail;
+        registers.extend(&held.handles);
         if !order.is_empty() && !is_sorted {
             let wanted = if on.is_empty() { [offset.clone(), limit.clone()] } else { [None, None] };
             plan = Plan::Sort { input: Box::new(plan), keys: order, registers, wanted };
         }
         if !on.is_empty() {
             plan = Plan::Distinct { input: Box::new(plan), values: on };
+        }
+        if !held.handles.is_empty() {
+            let Held { handles, nowait } = held;
+            plan = Plan::Hold { input: Box::new(plan), handles, nowait };
         }
         Bound { plan: limited(plan, offset, limit), columns, literals }
     }

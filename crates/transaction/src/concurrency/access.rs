@@ -357,6 +357,13 @@ impl DataAccess for Occ {
         Ok(record)
     }
 
+    fn hold(&mut self, row: Record) -> Result<(), Failure> {
+        match self.writes.find(row) {
+            Some(_) => Ok(()),
+            None => self.reserve(row),
+        }
+    }
+
     fn open_scan(&mut self, table: &Table, range: ScanRange<'_>) -> Result<(), Failure> {
         // Whose entry an entry is follows from its key.
         self.scans.current.open(table, range, range.index > 0);
