@@ -44,6 +44,62 @@ fn the_tour_runs() {
     assert!(said.last().unwrap().ends_with("stopped after a checkpoint"), "{said:?}");
 }
 
+/// The first row of a query in simple protocol, as text; or the SQLSTATE and where in the text the error is.
+fn answer(client: &mut Client, text: &str) -> String {
+    let shown = |row: &postgres::SimpleQueryRow| {
+        (0..row.len()).map(|place| row.get(place).unwrap_or("NULL").to_owned()).collect::<Vec<_>>().join(" ")
+    };
+    match client.simple_query(text) {
+        Ok(messages) => messages
+            .iter()
+            .find_map(|message| match message {
+                postgres::SimpleQueryMessage::Row(row) => Some(shown(row)),
+                _ => None,
+            })
+            .unwrap_or_default(),
+        Err(error) => {
+            let error = error.as_db_error().unwrap();
+            let place = match error.position() {
+                Some(postgres::error::ErrorPosition::Original(place)) => format!(" at {place}"),
+                _ => String::new(),
+            };
+            format!("{}{place}", error.code().code())
+        }
+    }
+}
+
+/// Statements that differ in their integers share a plan, which nobody may notice.
+#[test]
+fn plans_of_simple_queries_follow_the_definitions() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Serving::start(folder.path());
+    let (mut client, mut other) = (server.connect(), server.connect());
+    client.batch_execute("CREATE TABLE t (id INT PRIMARY KEY, a SMALLINT, b TEXT, c NUMERIC(6, 2))").unwrap();
+    for id in 1..=3 {
+        assert_eq!(answer(&mut client, &format!("INSERT INTO t VALUES ({id}, {id}0, '{id}', {id})")), "");
+    }
+    assert_eq!(answer(&mut client, "INSERT INTO t VALUES (4, 40000, '4', 4)"), "22003");
+    assert_eq!(answer(&mut client, "INSERT INTO t VALUES (4, 4, '4', 40000)"), "22003");
+    assert_eq!(answer(&mut client, "INSERT INTO t VALUES (1, 4, '4', 4)"), "23505");
+    for (id, expected) in [(1, "1 10 1 1.00"), (2, "2 20 2 2.00"), (9, ""), (3_000_000_000i64, "")] {
+        assert_eq!(answer(&mut client, &format!("SELECT * FROM t WHERE id = {id}")), expected);
+        assert_eq!(answer(&mut other, &format!("SELECT * FROM t WHERE id = {id}")), expected);
+    }
+    assert_eq!(answer(&mut client, "SELECT b FROM t WHERE id = 12345 AND b = 5"), "42883 at 38");
+    assert_eq!(answer(&mut client, "SELECT a + 1, c - 1, -2 FROM t WHERE a > 15 AND c < 3"), "21 1.00 -2");
+    client.batch_execute("ALTER TABLE t ADD COLUMN d BIGINT DEFAULT 5; ALTER TABLE t DROP COLUMN b").unwrap();
+    assert_eq!(answer(&mut other, "SELECT * FROM t WHERE id = 1"), "1 10 1.00 5");
+    // Within a transaction that changes definitions they are its own.
+    client.batch_execute("BEGIN; CREATE TABLE u (id INT PRIMARY KEY); INSERT INTO u VALUES (1)").unwrap();
+    assert_eq!(answer(&mut client, "SELECT * FROM u WHERE id = 1"), "1");
+    assert_eq!(answer(&mut other, "SELECT * FROM u WHERE id = 1"), "42P01 at 15");
+    client.batch_execute("ROLLBACK").unwrap();
+    assert_eq!(answer(&mut client, "SELECT * FROM u WHERE id = 1"), "42P01 at 15");
+    assert_eq!(answer(&mut client, "SELECT * FROM t WHERE id = 3"), "3 30 3.00 5");
+    client.batch_execute("DROP TABLE t; CREATE TABLE t (id TEXT)").unwrap();
+    assert_eq!(answer(&mut other, "SELECT * FROM t WHERE id = 3"), "42883 at 23");
+}
+
 /// What a GET is answered: the status line and everything behind it.
 fn get(address: &str, path: &str) -> String {
     let mut socket = TcpStream::connect(address).unwrap();

@@ -279,7 +279,8 @@ impl Client {
     }
 
     async fn simple_statement(&mut self, text: String, only: bool) -> Result<(), Error> {
-        let prepared = self.with_session(|session| session.prepare(&text, &[]))?;
+        let server = Arc::clone(&self.server);
+        let (prepared, values) = self.with_session(|session| server.plans.prepare(&text, session))?;
         let is_copy = matches!(prepared.as_ref().map(Prepared::kind), Some(Kind::Copy(_)));
         if is_copy && !only {
             let error = SqlError::new("0A000", "COPY among other statements of one query is not supported");
@@ -287,7 +288,7 @@ impl Client {
         }
         let mut statement = Statement { prepared, took: None };
         self.describe_rows(statement.prepared.as_ref());
-        let ran = self.run(&mut statement, &[], &[], None, Asked::Simply).await?;
+        let ran = self.run(&mut statement, &values, &[], None, Asked::Simply).await?;
         self.complete(ran).await
     }
 

@@ -9,6 +9,7 @@ mod http;
 mod link;
 mod metrics;
 mod password;
+mod plans;
 mod pool;
 mod settings;
 mod shape;
@@ -22,6 +23,7 @@ pub use tls::Tls;
 
 use metrics::Metrics;
 use pgwire::error::ErrorInfo;
+use plans::Plans;
 use pool::Pool;
 use reprise::Database;
 use reprise::rooms::procedure::SqlError;
@@ -65,6 +67,7 @@ impl std::fmt::Debug for Options {
 /// A database that is served, or will be once it is recovered.
 pub struct Server {
     pool: OnceLock<Pool>,
+    pub(crate) plans: Plans,
     pub(crate) options: Options,
     /// Says how far the recovery is.
     recovering: Box<dyn Fn() -> String + Send + Sync>,
@@ -86,6 +89,7 @@ impl Server {
         Arc::new(Self {
             metrics,
             pool: OnceLock::new(),
+            plans: Plans::default(),
             options,
             recovering: Box::new(recovering),
             connections: Connections::default(),

@@ -17,6 +17,7 @@ mod definition;
 mod error;
 mod exception;
 mod expression;
+mod lifting;
 mod loops;
 mod modify;
 mod names;
@@ -43,6 +44,7 @@ mod view;
 
 pub use copy::{Copy, CopyFormat, CopyOptions};
 pub use error::StatementError;
+pub use lifting::{Lifted, lift};
 pub use prepare::{Arguments, Kind, Prepared};
 pub use schema::{Effect, Rebuild, Schema, View};
 pub use system::{type_length, type_modifier, type_oids};

@@ -177,6 +177,12 @@ impl Session {
         }))
     }
 
+    /// Whether a statement is bound against the definitions as everybody sees them.
+    pub fn is_current(&mut self, prepared: &Prepared) -> bool {
+        self.catch_up();
+        !self.changes_definitions() && prepared.version == self.version.number
+    }
+
     /// Takes over definitions that have changed. Not inside a transaction, under which they don't change.
     fn catch_up(&mut self) {
         if !self.block.begun && !self.inner.definitions.is_current(self.version.number) {

@@ -1,0 +1,58 @@
+//! Plans of simple queries, by their text without its integers: clients that write values into their texts ask for the same few
+//! again and again.
+
+use reprise::rooms::sql::{Lifted, lift};
+use reprise::{Error, Prepared, Session, Value};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+const SHARDS: usize = 16;
+/// A shard that has so many begins anew.
+const MOST_PLANS: usize = 64;
+
+/// The plans that all clients share.
+#[derive(Default)]
+pub(crate) struct Plans {
+    shards: [Mutex<HashMap<String, Prepared>>; SHARDS],
+    hasher: RandomState,
+}
+
+impl Plans {
+    fn shard(&self, text: &str) -> MutexGuard<'_, HashMap<String, Prepared>> {
+        let shard = self.hasher.hash_one(text) as usize % SHARDS;
+        self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A statement, ready to run with the values that come with it; `None` when the text holds none.
+    ///
+    /// # Errors
+    /// Anything wrong with it, at its place in the text.
+    pub(crate) fn prepare(
+        &self,
+        text: &str,
+        session: &mut Session,
+    ) -> Result<(Option<Prepared>, Vec<Value>), Error> {
+        let Some(Lifted { text: lifted, types, values }) = lift(text) else {
+            return Ok((session.prepare(text, &[])?, Vec::new()));
+        };
+        let known = self.shard(&lifted).get(&lifted).cloned();
+        // The same text may come with greater integers, of another type.
+        let fits = |known: &Prepared| known.parameters().iter().copied().map(Some).eq(types.iter().copied());
+        if let Some(known) = known.filter(|known| fits(known) && session.is_current(known)) {
+            return Ok((Some(known), values));
+        }
+        // What is wrong is told of the text that was sent.
+        let Ok(Some(prepared)) = session.prepare(&lifted, &types) else {
+            return Ok((session.prepare(text, &[])?, Vec::new()));
+        };
+        if session.is_current(&prepared) {
+            let mut shard = self.shard(&lifted);
+            if shard.len() >= MOST_PLANS {
+                shard.clear();
+            }
+            shard.insert(lifted, prepared.clone());
+        }
+        Ok((Some(prepared), values))
+    }
+}

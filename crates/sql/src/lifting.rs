@@ -1,0 +1,123 @@
+//! Statements that differ in nothing but their integers: with parameters in place of those they are one text, and share a plan.
+
+use catalog::{ScalarType, Type, Value};
+use squawk_lexer::{LiteralKind, TokenKind};
+
+/// More integers than this are a load of rows, whose text is not going to come again.
+const MOST: usize = 64;
+
+/// A statement whose integers have become parameters.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Lifted {
+    /// The statement.
+    pub text: String,
+    /// The types that the integers have, as PostgreSQL reads them.
+    pub types: Vec<Option<Type>>,
+    /// The integers.
+    pub values: Vec<Value>,
+}
+
+/// Puts parameters in place of a statement's integers, where those mean nothing but a value: behind comparisons, plus and minus,
+/// among VALUES, and as arguments of CALL. `None` where there is nothing to gain, or where a parameter could mean another thing.
+pub fn lift(text: &str) -> Option<Lifted> {
+    let mut lifted =
+        Lifted { text: String::with_capacity(text.len()), types: Vec::new(), values: Vec::new() };
+    let (mut offset, mut depth) = (0, 0usize);
+    let mut first = None;
+    // Whether brackets hold a list of values, and whether the last token takes one.
+    let (mut lists, mut takes) = (false, false);
+    for token in squawk_lexer::tokenize(text) {
+        let own = &text[offset..offset + token.len as usize];
+        offset += own.len();
+        let took = takes;
+        match token.kind {
+            TokenKind::Whitespace | TokenKind::LineComment | TokenKind::BlockComment { .. } => {
+                lifted.text.push_str(own);
+                continue;
+            }
+            TokenKind::Ident => {
+                let word = own.to_ascii_lowercase();
+                match (first.is_some(), word.as_str()) {
+                    (false, "select" | "insert" | "update" | "delete") => {}
+                    (false, "call") => lists = true,
+                    // Keys of groups are compared as they are written.
+                    (false, _) | (true, "group" | "distinct" | "over") => return None,
+                    (true, "values") => lists = true,
+                    _ => {}
+                }
+                first.get_or_insert(());
+            }
+            TokenKind::PositionalParam { .. } => return None,
+            TokenKind::OpenParen | TokenKind::OpenBracket => depth += 1,
+            TokenKind::CloseParen | TokenKind::CloseBracket => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        takes = match token.kind {
+            TokenKind::Eq | TokenKind::Lt | TokenKind::Gt | TokenKind::Plus | TokenKind::Minus => true,
+            TokenKind::OpenParen | TokenKind::Comma => lists && depth == 1,
+            _ => false,
+        };
+        let is_integer = matches!(token.kind, TokenKind::Literal { kind: LiteralKind::Int { .. }, .. })
+            && own.bytes().all(|byte| byte.is_ascii_digit());
+        match own.parse::<i64>() {
+            Ok(value) if is_integer && took => {
+                let ty = if i32::try_from(value).is_ok() { ScalarType::Integer } else { ScalarType::BigInt };
+                lifted.types.push(Some(ty.into()));
+                lifted.values.push(Value::Int(value));
+                lifted.text.push('$');
+                lifted.text.push_str(&lifted.values.len().to_string());
+            }
+            _ => lifted.text.push_str(own),
+        }
+        if lifted.values.len() > MOST {
+            return None;
+        }
+    }
+    (!lifted.values.is_empty()).then_some(lifted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lifted(text: &str) -> String {
+        lift(text).map_or_else(|| "-".into(), |own| own.text)
+    }
+
+    #[test]
+    fn only_plain_values_are_lifted() {
+        for (text, expected) in [
+            ("SELECT a FROM t WHERE id = 5", "SELECT a FROM t WHERE id = $1"),
+            (
+                "UPDATE t SET a = a + -7 WHERE id>=12 AND b < 3",
+                "UPDATE t SET a = a + -$1 WHERE id>=$2 AND b < $3",
+            ),
+            (
+                "INSERT INTO t (a, b) VALUES (1, f(2)), (3, 'x 4')",
+                "INSERT INTO t (a, b) VALUES ($1, f(2)), ($2, 'x 4')",
+            ),
+            ("CALL pay(1, ARRAY[2, 3], 4)", "CALL pay($1, ARRAY[2, 3], $2)"),
+            (
+                "SELECT a FROM t WHERE id = 1 ORDER BY 2 LIMIT 3",
+                "SELECT a FROM t WHERE id = $1 ORDER BY 2 LIMIT 3",
+            ),
+            (
+                "DELETE FROM t WHERE d = DATE '2020-01-05' - 3",
+                "DELETE FROM t WHERE d = DATE '2020-01-05' - $1",
+            ),
+            ("SELECT a FROM t WHERE id = 1.5 OR c = 99999999999999999999 OR e = /* 1 */ 0x10", "-"),
+            ("SELECT a + 1 FROM t GROUP BY a + 1", "-"),
+            ("SELECT DISTINCT a + 1 FROM t", "-"),
+            ("SELECT $1 = 1", "-"),
+            ("EXPLAIN SELECT a FROM t WHERE id = 1", "-"),
+            ("CREATE TABLE t (a INT DEFAULT +1)", "-"),
+            ("SELECT count(*) FROM generate_series(1, 10)", "-"),
+        ] {
+            assert_eq!(lifted(text), expected, "{text}");
+        }
+        let types = lift("SELECT 1 = 2147483647, 2 = 2147483648").expect("two integers").types;
+        assert_eq!(types, [Some(ScalarType::Integer.into()), Some(ScalarType::BigInt.into())]);
+        let many: String = (0..100).map(|n| format!("({n}),")).collect();
+        assert_eq!(lift(&format!("INSERT INTO t VALUES {}", many.trim_end_matches(','))), None);
+    }
+}
