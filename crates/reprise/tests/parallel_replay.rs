@@ -591,3 +591,25 @@ fn loops_over_no_rows_forget_the_row_before() {
     let calls = (0..400).map(|n| ("pass", vec![Value::Int(n)]));
     check_calls(&script, calls, |_| false);
 }
+
+/// Inside of a loop over rows FOUND is what it was before that began, which may be of the round before.
+#[test]
+fn found_inside_a_loop_over_rows_is_of_the_round_before() {
+    let script = "
+        CREATE TABLE item (a INT PRIMARY KEY, v INT NOT NULL);
+        CREATE PROCEDURE pass(x INT) LANGUAGE plpgsql AS $$
+        DECLARE p INT; e INT;
+        BEGIN
+            FOR i IN 1..9 LOOP
+                FOR p, e IN SELECT v, a FROM item WHERE a = i AND v % 3 <> 0 LOOP
+                    IF FOUND THEN
+                        UPDATE item SET v = (v * 5 + x) % 1009 WHERE a = i;
+                    END IF;
+                END LOOP;
+            END LOOP;
+        END $$;";
+    let rows = (0..10).map(|a| format!("INSERT INTO item VALUES ({a}, {a});"));
+    let script = script.to_owned() + &rows.collect::<String>();
+    let calls = (0..400).map(|n| ("pass", vec![Value::Int(n)]));
+    check_calls(&script, calls, |_| false);
+}

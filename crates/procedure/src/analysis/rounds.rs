@@ -183,10 +183,18 @@ impl Inside<'_> {
         for statement in statements {
             let mut carried = false;
             statement.clone().visit_uses(&mut |_, register| carried |= is_old(register, now));
+            // A loop over rows sets FOUND when it ends, and everything else before each row.
+            let ends_with = match statement {
+                Statement::ForRows { operation, .. } => {
+                    Some(self.program.operations[operation.0 as usize].found)
+                }
+                _ => None,
+            };
             match statement {
                 Statement::Execute(id) | Statement::ForRows { operation: id, .. } => {
                     self.visit(*id, &mut |role, register| match role {
                         Role::Use => carried |= is_old(&register, now),
+                        Role::Define | Role::Window if Some(register) == ends_with => {}
                         Role::Define | Role::Window => {
                             now.insert(register);
                         }
@@ -212,7 +220,7 @@ impl Inside<'_> {
                 Statement::Assign { target, .. } => {
                     now.insert(*target);
                 }
-                _ => {}
+                _ => now.extend(ends_with),
             }
             if carried {
                 return true;
