@@ -245,6 +245,8 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
             Err(conflict) => return Err(conflict),
         };
         let Some(handler) = guarded.handlers.iter().find(|own| own.fits(&error.sqlstate)) else {
+            // Whoever handles it undoes this with the rest.
+            self.data.end_part();
             return Err(Failure::Error(error));
         };
         // An error that comes of states of different moments is none.
