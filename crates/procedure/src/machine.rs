@@ -210,6 +210,11 @@ impl Machine {
         self.random = seed;
     }
 
+    /// What there is no row for is NULL: as in PostgreSQL, and so that what defines registers always does.
+    pub(crate) fn set_to_null<T>(&mut self, targets: &[(Register, T)]) {
+        targets.iter().for_each(|(target, _)| self.set(*target, Datum::Null));
+    }
+
     /// Says where rows go that statements hand to their client. Without a sink they go nowhere.
     pub fn send_rows_to(&mut self, sink: Option<Box<dyn RowSink>>) {
         self.output = sink.map(|sink| Output { sink, row: Vec::new() });

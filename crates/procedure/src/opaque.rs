@@ -296,7 +296,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
                 Err(crate::executor::not_one_row(rows.len()).into())
             }
             Destination::First { targets, .. } if rows.len() == 0 => {
-                targets.iter().for_each(|(target, _)| machine.set(*target, Datum::Null));
+                machine.set_to_null(targets);
                 Ok(())
             }
             Destination::First { targets, .. } => load_row(&rows, &columns, 0, targets, machine),
@@ -361,7 +361,7 @@ fn fetch(
         load_row(&open.rows, &open.types, open.at as usize - 1, targets, machine)
     } else {
         if !matches!(movement, Movement::Next) || count == 0 {
-            targets.iter().for_each(|(target, _)| machine.set(*target, Datum::Null));
+            machine.set_to_null(targets);
         }
         Ok(())
     };

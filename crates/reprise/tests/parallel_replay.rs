@@ -573,6 +573,14 @@ fn tables_that_are_written_by_value_are_read_in_order() {
     check_calls(&script, calls, |number| number % 4 == 0);
 }
 
+/// Calls `pass(x)`, whose loop may fall into rounds, over ten rows of `item`.
+fn check_rounds(script: &str) {
+    let rows = (0..10).map(|a| format!("INSERT INTO item VALUES ({a}, {a});"));
+    let script = script.to_owned() + &rows.collect::<String>();
+    let calls = (0..400).map(|n| ("pass", vec![Value::Int(n)]));
+    check_calls(&script, calls, |_| false);
+}
+
 /// A loop over no rows sets its variables to NULL, so nothing goes from one round to the next through them.
 #[test]
 fn loops_over_no_rows_forget_the_row_before() {
@@ -586,10 +594,7 @@ fn loops_over_no_rows_forget_the_row_before() {
                 UPDATE item SET v = (v * 5 + coalesce(p, x)) % 1009 WHERE a = i;
             END LOOP;
         END $$;";
-    let rows = (0..10).map(|a| format!("INSERT INTO item VALUES ({a}, {a});"));
-    let script = script.to_owned() + &rows.collect::<String>();
-    let calls = (0..400).map(|n| ("pass", vec![Value::Int(n)]));
-    check_calls(&script, calls, |_| false);
+    check_rounds(script);
 }
 
 /// Inside of a loop over rows FOUND is what it was before that began, which may be of the round before.
@@ -608,8 +613,5 @@ fn found_inside_a_loop_over_rows_is_of_the_round_before() {
                 END LOOP;
             END LOOP;
         END $$;";
-    let rows = (0..10).map(|a| format!("INSERT INTO item VALUES ({a}, {a});"));
-    let script = script.to_owned() + &rows.collect::<String>();
-    let calls = (0..400).map(|n| ("pass", vec![Value::Int(n)]));
-    check_calls(&script, calls, |_| false);
+    check_rounds(script);
 }

@@ -23,7 +23,7 @@ pub fn lift(text: &str) -> Option<Lifted> {
     let mut lifted =
         Lifted { text: String::with_capacity(text.len()), types: Vec::new(), values: Vec::new() };
     let (mut offset, mut depth) = (0, 0usize);
-    let mut first = None;
+    let mut has_begun = false;
     // Whether brackets hold a list of values, and whether the last token takes one.
     let (mut lists, mut takes) = (false, false);
     for token in squawk_lexer::tokenize(text) {
@@ -37,7 +37,7 @@ pub fn lift(text: &str) -> Option<Lifted> {
             }
             TokenKind::Ident => {
                 let word = own.to_ascii_lowercase();
-                match (first.is_some(), word.as_str()) {
+                match (has_begun, word.as_str()) {
                     (false, "select" | "insert" | "update" | "delete") => {}
                     (false, "call") => lists = true,
                     // Keys of groups are compared as they are written.
@@ -45,7 +45,7 @@ pub fn lift(text: &str) -> Option<Lifted> {
                     (true, "values") => lists = true,
                     _ => {}
                 }
-                first.get_or_insert(());
+                has_begun = true;
             }
             TokenKind::PositionalParam { .. } => return None,
             TokenKind::OpenParen | TokenKind::OpenBracket => depth += 1,

@@ -2,8 +2,8 @@
 
 mod operations;
 
+use operations::load_outputs;
 pub(crate) use operations::{check, not_one_row, require_value};
-use operations::{load_outputs, set_to_null};
 
 use crate::ahead::point_key;
 use crate::rows::{select_rows, write_key};
@@ -360,7 +360,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         }
         machine.rows.truncate(start);
         if count == 0 {
-            set_to_null(&select.outputs, machine);
+            machine.set_to_null(&select.outputs);
         }
         machine.set(operation.found, Datum::boolean(count > 0));
         Ok(ended)
@@ -398,7 +398,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
             }
         }
         if rows.len() == 0 {
-            set_to_null(&own.outputs, machine);
+            machine.set_to_null(&own.outputs);
         }
         machine.set(operation.found, Datum::boolean(rows.len() > 0));
         Ok(ended)

@@ -134,7 +134,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
     }
 
     /// Runs a query: for its effect, for the client, or for its first row. Returns how many rows it came to.
-    pub(super) fn query(&mut self, own: &QueryOperation, machine: &mut Machine) -> Result<usize, Failure> {
+    fn query(&mut self, own: &QueryOperation, machine: &mut Machine) -> Result<usize, Failure> {
         let QueryOperation { query, outputs, strict, to_client } = own;
         let mut count = 0;
         if *to_client {
@@ -168,9 +168,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         run_query(query, machine, self.data, &mut |machine, _| {
             count += 1;
             if count == 1 {
-                let row = outputs.iter().map(|(_, value)| value.evaluate(machine));
-                let row = row.collect::<Result<Vec<_>, _>>()?;
-                first.push(row, &machine.arena)?;
+                push_outputs(outputs, machine, &mut first)?;
             }
             let enough = !writes && count > usize::from(*strict);
             Ok(if enough { Flow::Stop } else { Flow::Continue })
@@ -178,10 +176,11 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         if *strict && count != 1 {
             return Err(not_one_row(count).into());
         }
-        let targets: Vec<_> = outputs.iter().map(|(target, _)| *target).collect();
-        match first.len() {
-            0 => targets.iter().for_each(|target| machine.set(*target, Datum::Null)),
-            _ => first.load(0, &targets, machine),
+        if first.len() == 0 {
+            machine.set_to_null(outputs);
+        } else {
+            let targets: Vec<_> = outputs.iter().map(|(target, _)| *target).collect();
+            first.load(0, &targets, machine);
         }
         Ok(count)
     }
@@ -190,16 +189,14 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
     pub(crate) fn rows_of(&mut self, own: &QueryOperation, machine: &mut Machine) -> Result<Buffer, Failure> {
         let mut rows = Buffer::new(own.outputs.len());
         run_query(&own.query, machine, self.data, &mut |machine, _| {
-            let row = own.outputs.iter().map(|(_, value)| value.evaluate(machine));
-            let row = row.collect::<Result<Vec<_>, _>>()?;
-            rows.push(row, &machine.arena)?;
+            push_outputs(&own.outputs, machine, &mut rows)?;
             Ok(Flow::Continue)
         })?;
         Ok(rows)
     }
 
     /// SELECT INTO: the first row; without one, NULLs.
-    pub(super) fn select_into(&mut self, select: &Select, machine: &mut Machine) -> Result<usize, Failure> {
+    fn select_into(&mut self, select: &Select, machine: &mut Machine) -> Result<usize, Failure> {
         let start = machine.rows.len();
         let count = select_rows(select, if select.strict { 2 } else { 1 }, machine, self.data)?;
         if select.strict && count != 1 {
@@ -208,16 +205,22 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         if count > 0 {
             load_outputs(select, start, machine);
         } else {
-            set_to_null(&select.outputs, machine);
+            machine.set_to_null(&select.outputs);
         }
         machine.rows.truncate(start);
         Ok(count)
     }
 }
 
-/// What there is no row for is NULL: as in PostgreSQL, and so that an operation always defines its outputs.
-pub(super) fn set_to_null(outputs: &[(Register, Expression)], machine: &mut Machine) {
-    outputs.iter().for_each(|(target, _)| machine.set(*target, Datum::Null));
+/// Adds the outputs of the row in the registers.
+fn push_outputs(
+    outputs: &[(Register, Expression)],
+    machine: &mut Machine,
+    rows: &mut Buffer,
+) -> Result<(), Failure> {
+    let row = outputs.iter().map(|(_, value)| value.evaluate(machine));
+    let row = row.collect::<Result<Vec<_>, _>>()?;
+    Ok(rows.push(row, &machine.arena)?)
 }
 
 pub(super) fn load_outputs(select: &Select, start: usize, machine: &mut Machine) {
@@ -227,7 +230,7 @@ pub(super) fn load_outputs(select: &Select, start: usize, machine: &mut Machine)
     }
 }
 
-pub(super) fn assign(targets: &[(Register, Expression)], machine: &mut Machine) -> Result<(), Failure> {
+fn assign(targets: &[(Register, Expression)], machine: &mut Machine) -> Result<(), Failure> {
     for (target, value) in targets {
         let value = value.evaluate(machine)?;
         machine.set(*target, value);
@@ -237,7 +240,7 @@ pub(super) fn assign(targets: &[(Register, Expression)], machine: &mut Machine) 
 
 /// RETURNING … INTO gives NULLs when no row was written, and is an error when several were, as in PostgreSQL.
 #[inline]
-pub(super) fn settle_returning(
+fn settle_returning(
     returning: &[(Register, Expression)],
     count: usize,
     machine: &mut Machine,
@@ -248,9 +251,7 @@ pub(super) fn settle_returning(
     if count > 1 {
         return Err(SqlError::new("P0003", "query returned more than one row").into());
     }
-    for (target, _) in returning {
-        machine.set(*target, Datum::Null);
-    }
+    machine.set_to_null(returning);
     Ok(())
 }
 
