@@ -1,0 +1,64 @@
+//! A server that a test has started.
+
+use postgres::{Client, NoTls};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+pub struct Serving {
+    process: Child,
+    lines: std::io::Lines<BufReader<ChildStderr>>,
+    pub port: u16,
+    /// What it said of its recovery.
+    pub recovery: String,
+}
+
+impl Serving {
+    pub fn start(data: &Path) -> Self {
+        Self::start_with(data, &[])
+    }
+
+    pub fn start_with(data: &Path, flags: &[&str]) -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_reprise"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--memory-ahead-mib", "0", "--data"])
+            .arg(data)
+            .args(flags)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
+        let recovery = lines.next().unwrap().unwrap();
+        let listening = lines.next().unwrap().unwrap();
+        let (_, address) = listening.split_once("listening on ").unwrap_or_else(|| panic!("{listening}"));
+        let address = address.split(';').next().unwrap();
+        let port = address.rsplit(':').next().unwrap().parse().unwrap();
+        Self { process, lines, port, recovery }
+    }
+
+    pub fn connect(&self) -> Client {
+        Client::connect(&format!("host=127.0.0.1 port={} user=me", self.port), NoTls).unwrap()
+    }
+
+    /// Ends it; what it still said.
+    pub fn signal(mut self, signal: &str) -> Vec<String> {
+        let id = self.process.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+        self.process.wait().unwrap();
+        self.lines.by_ref().map_while(Result::ok).collect()
+    }
+
+    /// Kilobytes of memory that it has.
+    pub fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // Where it has ended already, there is nothing to do.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

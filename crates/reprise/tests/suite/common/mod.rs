@@ -1,0 +1,147 @@
+//! What the tests of the database share.
+
+use reprise::rooms::catalog::Arena;
+use reprise::rooms::checkpoint::{Consistency, Manifest};
+use reprise::rooms::recovery::{RecoveryConfig, recover};
+use reprise::rooms::storage::{Cursor, Direction, TableStore, Worker};
+use reprise::rooms::transaction::Tables;
+use reprise::{Config, Content, Database, Digest, Method, Progress, ReplayMode, disk::Disk};
+use std::path::Path;
+use std::sync::Arc;
+
+/// A configuration for small databases.
+pub fn small() -> Config {
+    let mut config = Config::default();
+    config.log_file_bytes = 1 << 20;
+    config.memory_bytes = 1 << 30;
+    config.memory_ahead_bytes = 0;
+    config.checkpoint_threads = 2;
+    config
+}
+
+pub fn open(folder: &Path) -> Database {
+    Database::open(folder, small()).expect("it opens")
+}
+
+/// One log of each content beside the database's own.
+pub const SHADOWS: [Content; 3] = [Content::Logical, Content::Physical, Content::Physiological];
+
+/// A small database on a disk of the tests.
+pub fn on(disk: Arc<dyn Disk>) -> Config {
+    let mut config = small();
+    config.disk = disk;
+    config.log_file_bytes = 64 << 10;
+    config.checkpoint_threads = 1;
+    config
+}
+
+/// Recovers a folder without changing it, and the shadow logs in it, by every method; all must come to one digest.
+pub fn recovered_digest(folder: &Path) -> Digest {
+    recovered_digest_on(&small().disk, folder)
+}
+
+/// As `recovered_digest`, on a disk.
+pub fn recovered_digest_on(disk: &Arc<dyn Disk>, folder: &Path) -> Digest {
+    let reference = digest_by(disk, folder, Method::Clr, ReplayMode::default(), 2);
+    for (mode, threads) in [
+        (ReplayMode::Pipelined, 1),
+        (ReplayMode::Pipelined, 2),
+        (ReplayMode::Pipelined, 8),
+        (ReplayMode::Synchronous, 3),
+        (ReplayMode::Static, 2),
+        (ReplayMode::Chopping, 2),
+    ] {
+        let digest = digest_by(disk, folder, Method::ClrP, mode, threads);
+        assert_eq!(digest, reference, "clr-p ({mode}, {threads} threads) against clr");
+    }
+    for (_, content) in Content::NAMES {
+        let shadow = folder.join(format!("shadow-{content}"));
+        if disk.list(&shadow).expect("the disk works").is_empty() {
+            continue;
+        }
+        for (method, threads) in Method::of(content).iter().flat_map(|own| [1, 2, 8].map(|n| (*own, n))) {
+            let digest = digest_by(disk, &shadow, method, ReplayMode::default(), threads);
+            assert_eq!(digest, reference, "{method} of the {content} log ({threads} threads) against clr");
+        }
+    }
+    reference
+}
+
+/// Recovers a folder whose log holds one content by every method that there is for it, and the shadow logs in it; all must
+/// come to one digest.
+pub fn recovered_digest_of(content: Content, folder: &Path) -> Digest {
+    let disk = &small().disk;
+    if content == Content::Command {
+        return recovered_digest_on(disk, folder);
+    }
+    let shadows = Content::NAMES.map(|(name, content)| (content, folder.join(format!("shadow-{name}"))));
+    let logs = shadows.into_iter().filter(|(_, shadow)| shadow.exists());
+    let mut reference = None;
+    for (content, folder) in std::iter::once((content, folder.to_path_buf())).chain(logs) {
+        let manifest = Manifest::read(disk, &folder).expect("it can be read");
+        let is_fuzzy = manifest.is_some_and(|manifest| manifest.consistency == Consistency::Fuzzy);
+        let methods = Method::of(content).iter().filter(|own| !is_fuzzy || **own != Method::LlrP);
+        for (method, threads) in methods.flat_map(|own| [1, 2, 8].map(|threads| (*own, threads))) {
+            let digest = digest_by(disk, &folder, method, ReplayMode::default(), threads);
+            let reference = reference.get_or_insert_with(|| digest.clone());
+            assert_eq!(digest, *reference, "{method} of the {content} log with {threads} threads");
+        }
+    }
+    reference.expect("there is a method for every content")
+}
+
+/// The digest of what a folder recovers to by one method.
+pub fn digest_by(
+    disk: &Arc<dyn Disk>,
+    folder: &Path,
+    method: Method,
+    mode: ReplayMode,
+    threads: usize,
+) -> Digest {
+    let settings = RecoveryConfig {
+        method,
+        mode,
+        threads,
+        // Small, so that short histories have several.
+        batch: 16,
+        memory_bytes: small().memory_bytes,
+        memory_ahead_bytes: 0,
+        ..RecoveryConfig::default()
+    };
+    let recovered = recover(disk, folder, &settings, &Progress::default());
+    let recovered =
+        recovered.unwrap_or_else(|error| panic!("{method} recovers ({mode}, {threads}): {error}"));
+    check_indexes(&recovered.tables);
+    recovered.tables.digest().expect("a worker")
+}
+
+/// Every row is in every index of its table under its key.
+fn check_indexes(tables: &Tables) {
+    let mut worker = Worker::new(tables.epochs.clone(), tables.memory.clone()).expect("a worker");
+    worker.enter();
+    for store in tables.iter() {
+        let mut cursor = Cursor::default();
+        cursor.open(&[], None, Direction::Forward);
+        while cursor.read_leaf(store.index_at(0)).is_some() {
+            while let Some(address) = cursor.next_buffered() {
+                let record = TableStore::record(address);
+                if record.stable_state().is_absent() {
+                    continue;
+                }
+                for place in 0..store.definition().indexes.len() {
+                    let (mut arena, mut key) = (Arena::default(), Vec::new());
+                    store.key_of_row(place, record.row(), &mut arena, &mut key);
+                    let (found, _) = store.index_at(place).get(&key, &worker);
+                    let index = &store.definition().indexes[place].name;
+                    assert_eq!(
+                        found,
+                        Some(address),
+                        "a row of {} is not in {index}",
+                        store.definition().name
+                    );
+                }
+            }
+        }
+    }
+    worker.exit();
+}

@@ -1,0 +1,162 @@
+//! Definitions change while others work, are durable, and bad input is answered with what, where and what to do.
+
+use crate::common::{open, recovered_digest, small};
+use reprise::{Config, Database, Error, Value, params};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[test]
+fn a_call_is_replayed_by_the_version_that_ran() {
+    let folder = tempfile::tempdir().unwrap();
+    {
+        let db = open(folder.path());
+        let mut session = db.session().unwrap();
+        session
+            .execute_script(
+                "CREATE TABLE t (id INT PRIMARY KEY, v TEXT, at TIMESTAMPTZ, r DOUBLE PRECISION);",
+            )
+            .unwrap();
+        let stop = AtomicBool::new(false);
+        session.execute_script(&version(1)).unwrap();
+        std::thread::scope(|scope| {
+            let (db, stop) = (&db, &stop);
+            scope.spawn(move || {
+                let mut session = db.session().unwrap();
+                for id in 0.. {
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let _ = session.submit("put", params![id]).unwrap();
+                }
+            });
+            for number in 2..8 {
+                session.execute_script(&version(number)).unwrap();
+            }
+            session.execute_script("CREATE INDEX t_v ON t (v)").unwrap();
+            stop.store(true, Ordering::Relaxed);
+        });
+        session.execute_script("DROP PROCEDURE put").unwrap();
+        let live = db.digest().unwrap();
+        drop((session, db));
+        assert_eq!(recovered_digest(folder.path()), live);
+    }
+    let db = open(folder.path());
+    let error = db.session().unwrap().call("put", params![1]).unwrap_err();
+    assert_eq!(error.sqlstate(), "42883", "{error}");
+}
+
+fn version(number: i32) -> String {
+    format!(
+        "CREATE OR REPLACE PROCEDURE put(p_id INT) LANGUAGE plpgsql AS $$
+         BEGIN INSERT INTO t VALUES (p_id, 'version {number}', now(), random()); END $$"
+    )
+}
+
+#[test]
+fn bad_input_is_answered_clearly() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = open(folder.path());
+    let mut session = db.session().unwrap();
+    session
+        .execute_script(
+            "CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(5) NOT NULL UNIQUE, n SMALLINT CHECK (n > 0));
+             CREATE PROCEDURE put(p_id INT, p_name TEXT, p_n INT DEFAULT 1) LANGUAGE plpgsql AS $$
+             BEGIN INSERT INTO t VALUES (p_id, p_name, p_n); END $$;
+             CREATE PROCEDURE strict(p_id INT) LANGUAGE plpgsql AS $$
+             DECLARE v TEXT; BEGIN SELECT name INTO STRICT v FROM t WHERE id = p_id; END $$;
+             CREATE PROCEDURE divide(p_by INT, OUT r INT) LANGUAGE plpgsql AS $$ BEGIN r := 1 / p_by; END $$;",
+        )
+        .unwrap();
+    session.call("put", params![1, "one"]).unwrap();
+    let null = Value::Null;
+    let cases: [(&str, Vec<Value>, &str); 12] = [
+        ("put", params![1, "two"].to_vec(), "23505"),
+        ("put", params![2, "one"].to_vec(), "23505"),
+        ("put", params![2, "too long"].to_vec(), "22001"),
+        ("put", vec![Value::Int(2), null], "23502"),
+        ("put", params![2, "two", 0].to_vec(), "23514"),
+        ("put", params![2, "two", 70_000].to_vec(), "22003"),
+        ("put", params![2].to_vec(), "42883"),
+        ("put", params![2, "two", 3, 4].to_vec(), "42883"),
+        ("put", params!["x", "two"].to_vec(), "22P02"),
+        ("strict", params![9].to_vec(), "P0002"),
+        ("divide", params![0].to_vec(), "22012"),
+        ("missing", vec![], "42883"),
+    ];
+    for (procedure, arguments, sqlstate) in cases {
+        let error = session.call(procedure, &arguments).expect_err("it is wrong");
+        assert_eq!(error.sqlstate(), sqlstate, "{procedure} {arguments:?}: {error}");
+    }
+    assert_eq!(db.digest().unwrap().tables[0].1.rows, 1, "nothing of a refused call happened");
+    let error =
+        session.execute_script("CREATE TABLE u (a INT PRIMARY KEY);\n  CREATE TABLE v (a FOO);").unwrap_err();
+    assert!(error.to_string().contains("line 2, column 21"), "{error}");
+}
+
+#[test]
+fn out_of_memory_is_an_error_of_the_statement() {
+    let folder = tempfile::tempdir().unwrap();
+    let limited = || {
+        let mut config: Config = small();
+        config.memory_bytes = 64 << 20;
+        config
+    };
+    let rows = {
+        let db = Database::open(folder.path(), limited()).unwrap();
+        let mut session = db.session().unwrap();
+        session
+            .execute_script(
+                "CREATE TABLE t (id INT PRIMARY KEY, pad TEXT NOT NULL);
+                 CREATE PROCEDURE put(p_id INT) LANGUAGE plpgsql AS $$
+                 BEGIN INSERT INTO t VALUES (p_id, repeat('x', 4000)); END $$;
+                 CREATE PROCEDURE n(OUT c BIGINT) LANGUAGE plpgsql AS $$ BEGIN SELECT count(*) INTO c FROM t; END $$;",
+            )
+            .unwrap();
+        let refused = (0..100_000).find_map(|id| session.submit("put", params![id]).err()).unwrap();
+        assert!(matches!(&refused, Error::Sql(error) if error.sqlstate == "53200"), "{refused}");
+        session.call("n", params![]).unwrap()[0].clone()
+    };
+    let db = Database::open(folder.path(), limited()).unwrap();
+    assert_eq!(
+        db.session().unwrap().call("n", params![]).unwrap()[0],
+        rows,
+        "a restart under the same limit succeeds"
+    );
+}
+
+#[test]
+fn returning_into_gives_nulls_without_a_row_and_refuses_several() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = open(folder.path());
+    let mut session = db.session().unwrap();
+    session
+        .execute_script(
+            "CREATE TABLE t (a INT, b INT, v INT NOT NULL, PRIMARY KEY (a, b));
+             INSERT INTO t VALUES (1, 1, 7), (1, 2, 8);
+             CREATE PROCEDURE change(p_a INT, p_b INT, OUT o INT) LANGUAGE plpgsql AS $$ BEGIN
+                 o := 5;
+                 UPDATE t SET v = v + 1 WHERE a = p_a AND b = p_b RETURNING v INTO o;
+             END $$;
+             CREATE PROCEDURE remove(p_a INT, OUT o INT) LANGUAGE plpgsql AS $$ BEGIN
+                 o := 5;
+                 DELETE FROM t WHERE a = p_a RETURNING v INTO o;
+             END $$;",
+        )
+        .unwrap();
+    assert_eq!(session.call("change", params![1, 1]).unwrap()[0], Value::Int(8));
+    assert_eq!(session.call("change", params![2, 1]).unwrap()[0], Value::Null);
+    assert_eq!(session.call("remove", params![2]).unwrap()[0], Value::Null);
+    let error = session.call("remove", params![1]).unwrap_err().to_string();
+    assert!(error.contains("more than one row"), "{error}");
+}
+
+/// What makes too many values ends with 53200, and the session goes on.
+#[test]
+fn values_without_end_are_an_error_of_the_statement() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = open(folder.path());
+    let mut session = db.session().unwrap();
+    let error =
+        session.query("DO $$ DECLARE t TEXT := 'x'; BEGIN LOOP t := t || t; END LOOP; END $$").unwrap_err();
+    assert_eq!(error.sqlstate(), "53200", "{error}");
+    assert_eq!(session.query("SELECT 6 * 7").unwrap().rows[0][0].to_string(), "42");
+}

@@ -1,0 +1,211 @@
+//! Definitions that change in transactions of several statements: all or nothing, by every method of recovery.
+
+use crate::common::{on, recovered_digest_of, recovered_digest_on, small};
+use reprise::disk::{CrashingDisk, Disk};
+use reprise::rooms::procedure::Nowhere;
+use reprise::{Config, Content, Database, Error, Sequencing, Session, Value};
+use std::path::Path;
+use std::sync::Arc;
+
+const FOLDER: &str = "/db";
+
+fn run(session: &mut Session, text: &str) -> Result<(), Error> {
+    let mut prepared = session.prepare(text, &[])?.expect("a statement");
+    let completion = session.run_prepared(&mut prepared, &[], || Box::new(Nowhere))?;
+    completion.commit.map_or(Ok(()), |commit| session.wait_for(commit))
+}
+
+fn in_transaction(session: &mut Session, statements: &[&str]) -> Result<(), Error> {
+    session.begin_block();
+    for statement in statements {
+        if let Err(error) = run(session, statement) {
+            session.rollback_block();
+            return Err(error);
+        }
+    }
+    match session.commit_block()? {
+        Some(commit) => session.wait_for(commit),
+        None => Ok(()),
+    }
+}
+
+const BEFORE: &str = "
+CREATE TABLE account (id INT PRIMARY KEY, balance INT NOT NULL);
+CREATE TABLE old (id INT PRIMARY KEY, what TEXT);
+INSERT INTO account VALUES (1, 100), (2, 200), (3, 300);
+INSERT INTO old VALUES (1, 'one'), (2, 'two');
+";
+
+/// Everything that may stand beside each other in one transaction.
+const MIGRATION: [&str; 12] = [
+    "CREATE TABLE note (id SERIAL PRIMARY KEY, account INT REFERENCES account, body TEXT)",
+    "CREATE INDEX note_account ON note (account)",
+    "INSERT INTO note (account, body) VALUES (1, 'a'), (2, 'b'), (3, 'c')",
+    "CREATE FUNCTION twice(n INT) RETURNS INT LANGUAGE plpgsql AS $$ BEGIN RETURN n * 2; END $$",
+    "INSERT INTO note (account, body) SELECT id, 'twice ' || twice(balance) FROM account",
+    "TRUNCATE old",
+    "INSERT INTO old VALUES (7, 'again')",
+    "DELETE FROM account WHERE id = 4",
+    "CREATE VIEW rich AS SELECT * FROM account WHERE balance > 150",
+    "ALTER TABLE account ADD COLUMN name TEXT DEFAULT 'nobody'",
+    "CREATE TABLE gone (id INT)",
+    "DROP TABLE gone",
+];
+
+fn numbers(session: &mut Session, query: &str) -> Vec<i64> {
+    let answer = session.query(query).unwrap();
+    answer.rows.iter().map(|row| if let Value::Int(n) = row[0] { n } else { -1 }).collect()
+}
+
+fn check_after(session: &mut Session) {
+    assert_eq!(numbers(session, "SELECT id FROM note ORDER BY id"), [1, 2, 3, 4, 5, 6]);
+    assert_eq!(numbers(session, "SELECT id FROM note WHERE account = 2 ORDER BY id"), [2, 5]);
+    assert_eq!(numbers(session, "SELECT id FROM old"), [7]);
+    assert_eq!(numbers(session, "SELECT count(*) FROM rich"), [2]);
+    assert_eq!(numbers(session, "SELECT count(*) FROM account WHERE name = 'nobody'"), [3]);
+    assert!(session.query("SELECT * FROM gone").is_err());
+}
+
+fn open_with(change: impl FnOnce(&mut Config)) -> (tempfile::TempDir, Database) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = small();
+    change(&mut config);
+    let database = Database::open(folder.path(), config).unwrap();
+    (folder, database)
+}
+
+#[test]
+fn a_migration_happens_by_every_method() {
+    for (content, sequencing) in [
+        (Content::Command, Sequencing::Epoch),
+        (Content::Command, Sequencing::Serial),
+        (Content::Command, Sequencing::Gsn),
+        (Content::Logical, Sequencing::Epoch),
+        (Content::Logical, Sequencing::Ssn),
+        (Content::Physiological, Sequencing::Epoch),
+    ] {
+        let (folder, database) =
+            open_with(|config| (config.content, config.sequencing) = (content, sequencing));
+        let mut session = database.session().unwrap();
+        session.execute_script(BEFORE).unwrap();
+        in_transaction(&mut session, &MIGRATION).unwrap();
+        check_after(&mut session);
+        run(&mut session, "INSERT INTO note (account, body) VALUES (1, 'later')").unwrap();
+        run(&mut session, "UPDATE account SET name = 'x' WHERE id = 1").unwrap();
+        let digest = database.digest().unwrap();
+        drop((session, database));
+        assert_eq!(recovered_digest_of(content, folder.path()), digest, "{content}, {sequencing}");
+        let database = Database::open(folder.path(), small()).unwrap();
+        let mut session = database.session().unwrap();
+        assert_eq!(numbers(&mut session, "SELECT count(*) FROM note"), [7]);
+        assert!(numbers(&mut session, "SELECT nextval('note_id_seq')")[0] > 7);
+    }
+}
+
+#[test]
+fn what_is_rolled_back_was_never_there() {
+    let (_folder, database) = open_with(|_| {});
+    let mut session = database.session().unwrap();
+    session.execute_script(BEFORE).unwrap();
+    let before = database.digest().unwrap();
+    session.begin_block();
+    MIGRATION.iter().for_each(|statement| run(&mut session, statement).unwrap());
+    // Nobody else sees any of it.
+    let mut other = database.session().unwrap();
+    assert!(other.query("SELECT * FROM note").is_err());
+    assert_eq!(numbers(&mut other, "SELECT id FROM old ORDER BY id"), [1, 2]);
+    session.rollback_block();
+    assert!(session.query("SELECT * FROM note").is_err());
+    assert!(session.call("twice", &[Value::Int(1)]).is_err());
+    assert_eq!(database.digest().unwrap(), before);
+    in_transaction(&mut session, &MIGRATION).unwrap();
+    check_after(&mut session);
+}
+
+#[test]
+fn whoever_comes_second_has_lost() {
+    let (_folder, database) = open_with(|_| {});
+    let mut session = database.session().unwrap();
+    session.execute_script(BEFORE).unwrap();
+    let mut other = database.session().unwrap();
+    for theirs in ["CREATE TABLE theirs (id INT)", "UPDATE account SET balance = 0 WHERE id = 1"] {
+        session.begin_block();
+        run(&mut session, "SELECT balance FROM account WHERE id = 1").unwrap();
+        run(&mut session, "CREATE TABLE own (id INT PRIMARY KEY)").unwrap();
+        run(&mut session, "INSERT INTO own VALUES (1)").unwrap();
+        let theirs = std::thread::scope(|scope| {
+            // A definition waits for the open transaction, for a while.
+            let waiting = scope.spawn(|| run(&mut other, theirs));
+            waiting.join().unwrap()
+        });
+        match theirs {
+            Ok(()) => assert_eq!(session.commit_block().unwrap_err().sqlstate(), "40001"),
+            Err(error) => {
+                assert_eq!(error.sqlstate(), "55P03");
+                session.rollback_block();
+            }
+        }
+        assert!(session.query("SELECT * FROM own").is_err());
+    }
+}
+
+#[test]
+fn what_would_not_be_replayed_as_it_ran_is_refused() {
+    let (_folder, database) = open_with(|_| {});
+    let mut session = database.session().unwrap();
+    session.execute_script(BEFORE).unwrap();
+    for statements in [
+        &["INSERT INTO old VALUES (5, 'five')", "ALTER TABLE old ADD COLUMN more INT"][..],
+        &["INSERT INTO old VALUES (5, 'five')", "CREATE INDEX ON old (what)"],
+        &["INSERT INTO old VALUES (5, 'five')", "TRUNCATE old"],
+        &["ALTER TABLE old ADD COLUMN more INT", "INSERT INTO old VALUES (5, 'five', 5)"],
+        &["CREATE INDEX old_what ON old (what)", "SELECT * FROM old WHERE what = 'two'"],
+        &["CREATE UNIQUE INDEX ON account (id)", "INSERT INTO account VALUES (9, 9)"],
+    ] {
+        let error = in_transaction(&mut session, statements).unwrap_err();
+        assert_eq!(error.sqlstate(), "0A000", "{statements:?}: {error}");
+        assert_eq!(numbers(&mut session, "SELECT count(*) FROM old"), [2]);
+    }
+    // A row that does not fit is seen when it is committed.
+    run(&mut session, "INSERT INTO old VALUES (5, 'two')").unwrap();
+    let error = in_transaction(&mut session, &["CREATE UNIQUE INDEX ON old (what)"]).unwrap_err();
+    assert_eq!(error.sqlstate(), "23505");
+    assert_eq!(numbers(&mut session, "SELECT count(*) FROM old"), [3]);
+}
+
+fn work(disk: &Arc<dyn Disk>) -> Result<(), Error> {
+    let database = Database::open(FOLDER, on(Arc::clone(disk)))?;
+    let mut session = database.session()?;
+    session.execute_script(BEFORE)?;
+    in_transaction(&mut session, &MIGRATION)?;
+    run(&mut session, "INSERT INTO note (account, body) VALUES (1, 'later')")
+}
+
+#[test]
+fn a_crash_at_every_call_leaves_all_or_nothing() {
+    let whole = CrashingDisk::default();
+    work(&(Arc::new(whole.clone()) as Arc<dyn Disk>)).unwrap();
+    let mut seen = [0; 2];
+    for crash in 0..whole.calls() + 2 {
+        let disk = CrashingDisk::default();
+        disk.crash_after(crash);
+        let finished = work(&(Arc::new(disk.clone()) as Arc<dyn Disk>)).is_ok();
+        let after: Arc<dyn Disk> = Arc::new(disk.after_crash(crash));
+        recovered_digest_on(&after, Path::new(FOLDER));
+        let database = Database::open(FOLDER, on(after)).unwrap();
+        let mut session = database.session().unwrap();
+        match session.query("SELECT count(*) FROM note") {
+            Ok(_) => {
+                let own = numbers(&mut session, "SELECT count(*) FROM note WHERE body <> 'later'");
+                assert_eq!(own, [6], "crash {crash}");
+                assert_eq!(numbers(&mut session, "SELECT id FROM old"), [7]);
+                seen[1] += 1;
+            }
+            Err(_) => {
+                assert!(!finished);
+                seen[0] += 1;
+            }
+        }
+    }
+    assert!(seen[0] > 5 && seen[1] > 2, "{seen:?}");
+}

@@ -1,0 +1,72 @@
+//! SELECT … FOR UPDATE: whoever wants to write the rows, or to hold them too, waits until the transaction has ended.
+
+use crate::common::open;
+use reprise::rooms::procedure::Nowhere;
+use reprise::{Attempt, Error, Session};
+
+fn attempt(session: &mut Session, text: &str) -> Result<Attempt, Error> {
+    let mut prepared = session.prepare(text, &[])?.expect("a statement");
+    session.try_prepared(&mut prepared, &[], Box::new(Nowhere))
+}
+
+fn is_done(attempt: Result<Attempt, Error>) -> bool {
+    matches!(attempt.unwrap(), Attempt::Done(_))
+}
+
+#[test]
+fn held_rows_are_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = open(folder.path());
+    let mut first = db.session().unwrap();
+    let script = "CREATE TABLE job (id INT PRIMARY KEY, state INT NOT NULL, owner INT);
+        CREATE TABLE owner (id INT PRIMARY KEY);
+        INSERT INTO job VALUES (1, 0, 7), (2, 0, NULL), (3, 0, 7); INSERT INTO owner VALUES (7);";
+    first.execute_script(script).unwrap();
+    let mut second = db.session().unwrap();
+    for query in [
+        "SELECT state FROM job WHERE id = 1 FOR UPDATE",
+        // The first by another order than an index has.
+        "SELECT id FROM job WHERE owner = 7 ORDER BY owner, id LIMIT 1 FOR NO KEY UPDATE",
+        "SELECT job.id FROM job LEFT JOIN owner ON owner.id = job.owner WHERE job.id < 3 ORDER BY job.id + 1 FOR UPDATE OF job",
+        "SELECT 1 FROM (SELECT id FROM job WHERE id = 1 FOR UPDATE) AS one",
+    ] {
+        first.begin_block();
+        assert!(is_done(attempt(&mut first, query)), "{query}");
+        second.begin_block();
+        assert!(is_done(attempt(&mut second, "SELECT state FROM job WHERE id = 1 FOR SHARE")), "{query}");
+        assert!(!is_done(attempt(&mut second, "SELECT state FROM job WHERE id = 1 FOR UPDATE")), "{query}");
+        assert!(!is_done(attempt(&mut second, "UPDATE job SET state = 5 WHERE id = 1")), "{query}");
+        for other in ["SELECT id FROM owner FOR UPDATE", "UPDATE job SET state = state + 1 WHERE id = 3"] {
+            assert!(is_done(attempt(&mut second, other)), "{query}: {other}");
+        }
+        second.rollback_block();
+        assert!(is_done(attempt(&mut first, "UPDATE job SET state = state + 1 WHERE id = 1")));
+        first.commit_block().unwrap();
+        second.begin_block();
+        // Nobody has lost a race.
+        assert!(is_done(attempt(&mut second, "UPDATE job SET state = state + 1 WHERE id = 1")));
+        second.commit_block().unwrap();
+    }
+    assert_eq!(first.query("SELECT state FROM job WHERE id = 1").unwrap().rows[0][0].to_string(), "8");
+
+    first.begin_block();
+    assert!(is_done(attempt(&mut first, "SELECT * FROM job WHERE id = 2 FOR UPDATE")));
+    second.begin_block();
+    let error = attempt(&mut second, "SELECT * FROM job WHERE id = 2 FOR UPDATE NOWAIT").unwrap_err();
+    assert_eq!(error.sqlstate(), "55P03", "{error}");
+    second.rollback_block();
+    first.rollback_block();
+    second.begin_block();
+    assert!(is_done(attempt(&mut second, "SELECT * FROM job WHERE id = 2 FOR UPDATE NOWAIT")));
+    second.rollback_block();
+
+    for (query, sqlstate) in [
+        ("SELECT DISTINCT state FROM job FOR UPDATE", "0A000"),
+        ("SELECT count(*) FROM job FOR UPDATE", "0A000"),
+        ("SELECT state FROM job GROUP BY state FOR UPDATE", "0A000"),
+        ("SELECT state FROM job FOR UPDATE OF nothing", "42P01"),
+        ("SELECT state FROM job FOR UPDATE SKIP LOCKED", "0A000"),
+    ] {
+        assert_eq!(second.prepare(query, &[]).unwrap_err().sqlstate(), sqlstate, "{query}");
+    }
+}

@@ -1,0 +1,26 @@
+//! The promises of the database, a module each.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod acknowledged_commits_survive_kill;
+mod adaptive;
+mod checkpoints;
+mod common;
+mod crash_consistency;
+mod definitions;
+mod definitions_in_transactions;
+mod devices;
+mod histories;
+mod holding;
+mod large_transactions;
+mod losers;
+mod nesting;
+mod parallel_replay;
+mod queries;
+mod recovery_survives_kill;
+mod savepoints;
+mod sequences;
+mod sequencings;
+mod serializability;
+mod shadow_logs;
+mod snapshots;
+mod steps;

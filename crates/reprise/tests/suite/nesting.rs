@@ -1,0 +1,95 @@
+//! Texts of any shape: what nests too deeply is refused, and what is only long is not, on threads with an ordinary stack.
+
+use crate::common::open;
+use reprise::Database;
+
+/// Runs a statement on a thread with 2 MiB of stack: its rows' first column, or its SQLSTATE.
+fn answer(db: &Database, text: &str) -> String {
+    std::thread::scope(|scope| {
+        let run = || match db.session().unwrap().query(text) {
+            Ok(answer) => answer.rows.first().map_or_else(String::new, |row| row[0].to_string()),
+            Err(error) => error.sqlstate().to_owned(),
+        };
+        std::thread::Builder::new().stack_size(2 << 20).spawn_scoped(scope, run).unwrap().join().unwrap()
+    })
+}
+
+/// A beginning, something repeated, a middle, and an end that is repeated as often.
+type Shape = (&'static str, &'static str, &'static str, &'static str, &'static str);
+
+const SHAPES: [Shape; 22] = [
+    ("brackets", "SELECT ", "(", "1", ")"),
+    ("NOT", "SELECT ", "NOT ", "true", ""),
+    ("signs", "SELECT ", "- ", "1", ""),
+    ("sums", "SELECT ", "1 + ", "1", ""),
+    ("sums of rows", "SELECT ", "n + ", "n FROM (VALUES (1)) AS v (n)", ""),
+    ("concatenations", "SELECT length(", "'a' || ", "'b')", ""),
+    ("CASE", "SELECT ", "CASE WHEN true THEN ", "1", " END"),
+    ("ELSE", "SELECT ", "CASE WHEN false THEN 0 ELSE ", "1", " END"),
+    ("subqueries", "SELECT ", "(SELECT ", "1", ")"),
+    ("functions", "SELECT ", "abs(", "1", ")"),
+    ("WHENs", "SELECT CASE", " WHEN false THEN 0", " ELSE 1 END", ""),
+    ("EXISTS", "SELECT 1 WHERE true", " AND EXISTS (SELECT 1)", "", ""),
+    ("casts", "SELECT 1", "::int", "", ""),
+    ("casts with lengths", "SELECT '1'", "::varchar(1)", "", ""),
+    ("columns", "SELECT 1", ", 1", "", ""),
+    ("rows", "SELECT count(*) FROM (VALUES (1)", ", (1)", ") AS v", ""),
+    ("statements", "SELECT 1", "; SELECT 1", "", ""),
+    ("unions", "SELECT 1", " UNION ALL SELECT 1", "", ""),
+    ("joins", "SELECT count(*) FROM (VALUES (1)) AS v", " CROSS JOIN (VALUES (1)) AS w", "", ""),
+    ("arrays", "SELECT cardinality(", "ARRAY[", "1", "]"),
+    ("tables", "SELECT * FROM ", "(SELECT * FROM ", "(VALUES (1)) AS v", ") AS t"),
+    ("WITH", "", "WITH w AS (SELECT 1) ", "SELECT 1", ""),
+];
+
+#[test]
+fn deep_texts_are_refused_and_long_ones_are_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = open(folder.path());
+    for (name, begin, again, middle, end) in SHAPES {
+        for count in [10, 100, 300, 1_000, 5_000, 100_000] {
+            let text = format!("{begin}{}{middle}{}", again.repeat(count), end.repeat(count));
+            let answered = answer(&db, &text);
+            let is_refused = ["54001", "54011", "42601", "0A000", "42712"].contains(&answered.as_str());
+            assert!(is_refused || answered.len() < 7 && !answered.is_empty(), "{name} x{count}: {answered}");
+            assert!(
+                !is_refused || count >= 100 || ["WITH", "joins", "arrays", "statements"].contains(&name),
+                "{name} x{count}: {answered}"
+            );
+        }
+    }
+    for count in [10, 1_000, 5_000] {
+        let any = (0..count).map(|n| format!("n = {n}")).collect::<Vec<_>>().join(" OR ");
+        let all = (0..count).map(|n| format!("n >= -{n}")).collect::<Vec<_>>().join(" AND ");
+        let list = (0..count).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
+        let rows = (0..count).map(|n| format!("({n})")).collect::<Vec<_>>().join(", ");
+        for condition in [any, all, format!("n IN ({list})"), format!("n = ANY (ARRAY[{list}])")] {
+            let text = format!("SELECT count(*) FROM (VALUES {rows}) AS v (n) WHERE {condition}");
+            assert_eq!(answer(&db, &text), count.to_string(), "{:.60}…", condition);
+        }
+    }
+}
+
+#[test]
+fn deep_procedures_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = open(folder.path());
+    for (name, begin, end) in [
+        ("IF", "IF true THEN ", "END IF; "),
+        ("blocks", "BEGIN ", "END; "),
+        ("loops", "LOOP ", "EXIT; END LOOP; "),
+        ("branches", "IF false THEN NULL; ELSE ", "END IF; "),
+    ] {
+        for count in [10, 100, 1_000, 20_000] {
+            let body = format!("BEGIN {}NULL; {} END", begin.repeat(count), end.repeat(count));
+            let answered = answer(&db, &format!("DO $$ {body} $$"));
+            assert!(answered.is_empty() || count > 100 && answered == "54001", "{name} x{count}: {answered}");
+        }
+    }
+    for count in [10, 100, 20_000] {
+        let body =
+            format!("BEGIN IF false THEN NULL; {} END IF; END", "ELSIF false THEN NULL; ".repeat(count));
+        let answered = answer(&db, &format!("DO $$ {body} $$"));
+        assert!(answered.is_empty() || count > 100 && answered == "54001", "ELSIF x{count}: {answered}");
+    }
+}

@@ -1,0 +1,108 @@
+//! Procedures that hold queries, statements of clients and their transactions come back after a crash as they were: they are
+//! logged by value, beside calls that are logged as such.
+
+use crate::common::{recovered_digest_of, small};
+use reprise::rooms::procedure::Nowhere;
+use reprise::{Content, Database, Sequencing, Session, TransactionState, Value, params};
+
+const SCHEMA: &str = "
+CREATE TABLE item (id INT PRIMARY KEY, price INT NOT NULL, kind INT NOT NULL);
+CREATE INDEX item_by_kind ON item (kind);
+CREATE TABLE total (kind INT PRIMARY KEY, n BIGINT NOT NULL, sum BIGINT NOT NULL);
+CREATE PROCEDURE add(p_id INT, p_price INT, p_kind INT) LANGUAGE plpgsql AS $$
+BEGIN INSERT INTO item VALUES (p_id, p_price, p_kind); END $$;
+CREATE PROCEDURE sum_up() LANGUAGE plpgsql AS $$
+DECLARE r RECORD;
+BEGIN
+  INSERT INTO total SELECT kind, count(*), sum(price) FROM item GROUP BY kind
+    ON CONFLICT (kind) DO UPDATE SET n = excluded.n, sum = excluded.sum;
+  FOR r IN SELECT i.id, t.n FROM item i JOIN total t ON t.kind = i.kind WHERE t.n > 3 ORDER BY i.id DESC LIMIT 2 LOOP
+    UPDATE item SET price = price + r.n::INT WHERE id = r.id;
+  END LOOP;
+  IF (SELECT count(*) FROM total) > 2 THEN
+    DELETE FROM total USING item WHERE item.kind = total.kind AND item.price > 60;
+  END IF;
+END $$;
+";
+
+fn run(session: &mut Session, text: &str, arguments: &[Value]) -> Result<u64, reprise::Error> {
+    let mut prepared = session.prepare(text, &[])?.unwrap();
+    Ok(session.run_prepared(&mut prepared, arguments, || Box::new(Nowhere))?.affected)
+}
+
+#[test]
+fn queries_in_procedures_and_transactions_are_recovered() {
+    let sequencings = [Sequencing::Epoch, Sequencing::Gsn, Sequencing::Serial];
+    for sequencing in sequencings {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = small();
+        config.sequencing = sequencing;
+        let db = Database::open(folder.path(), config).unwrap();
+        let mut session = db.session().unwrap();
+        session.execute_script(SCHEMA).unwrap();
+        for n in 0..40i64 {
+            session.call("add", params![n, n * 7 % 50, n % 4]).unwrap();
+            if n % 10 == 9 {
+                session.call("sum_up", params![]).unwrap();
+            }
+            if n % 7 == 3 {
+                session.begin_block();
+                let insert =
+                    "INSERT INTO item SELECT id + 1000, price, 9 FROM item WHERE id = $1 RETURNING id";
+                assert_eq!(run(&mut session, insert, params![n]).unwrap(), 1);
+                assert_eq!(
+                    run(&mut session, "UPDATE item SET price = $1 WHERE kind = 9", params![n]).unwrap(),
+                    n as u64 / 7 + 1
+                );
+                let commit = session.commit_block().unwrap().unwrap();
+                session.wait_for(commit).unwrap();
+            }
+            if n % 8 == 5 {
+                session.begin_block();
+                run(&mut session, "DELETE FROM item", params![]).unwrap();
+                session.rollback_block();
+            }
+        }
+        let moved = "UPDATE item SET id = id + 5000 WHERE kind = 2";
+        assert_eq!(run(&mut session, moved, params![]).unwrap(), 10);
+        let answer = session.query("SELECT count(*), sum(price) FROM item").unwrap();
+        assert_eq!(answer.rows[0][0], Value::Int(46));
+        let live = db.digest().unwrap();
+        drop((session, db));
+        assert_eq!(recovered_digest_of(Content::Command, folder.path()), live, "{sequencing}");
+    }
+}
+
+#[test]
+fn a_statement_that_fails_fails_its_transaction() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), small()).unwrap();
+    let mut session = db.session().unwrap();
+    session.execute_script(SCHEMA).unwrap();
+    session.begin_block();
+    run(&mut session, "INSERT INTO item VALUES (1, 1, 1)", params![]).unwrap();
+    let error = run(&mut session, "INSERT INTO item VALUES ($1, 1, 1)", params![1]).unwrap_err();
+    assert_eq!(error.sqlstate(), "23505");
+    assert_eq!(session.transaction_state(), TransactionState::Failed);
+    assert_eq!(run(&mut session, "SELECT 1", params![]).unwrap_err().sqlstate(), "25P02");
+    assert!(session.commit_block().unwrap().is_none(), "there is nothing to commit");
+    assert_eq!(session.transaction_state(), TransactionState::None);
+    assert_eq!(session.query("SELECT 1 FROM item").unwrap().affected, 0);
+}
+
+#[test]
+fn definitions_that_change_are_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), small()).unwrap();
+    let (mut session, mut other) = (db.session().unwrap(), db.session().unwrap());
+    session.execute_script(SCHEMA).unwrap();
+    let mut prepared = session.prepare("SELECT price FROM item WHERE price = $1", &[]).unwrap().unwrap();
+    other.execute_script("CREATE INDEX item_by_price ON item (price)").unwrap();
+    session.run_prepared(&mut prepared, params![3], || Box::new(Nowhere)).unwrap();
+    let plan = session.prepare("EXPLAIN SELECT price FROM item WHERE price = 3", &[]).unwrap().unwrap();
+    let plan = format!("{:?}", plan.kind());
+    assert!(plan.contains("item_by_price"), "{plan}");
+    other.execute_script("DROP PROCEDURE sum_up; DROP PROCEDURE add; DROP TABLE item").unwrap();
+    let error = session.run_prepared(&mut prepared, params![3], || Box::new(Nowhere)).unwrap_err();
+    assert_eq!(error.sqlstate(), "42P01");
+}

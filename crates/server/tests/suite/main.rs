@@ -1,0 +1,4 @@
+//! The promises of the server, a module each.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod clients;

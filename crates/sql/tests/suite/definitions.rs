@@ -1,0 +1,158 @@
+//! Definitions are accepted, or refused at CREATE with line and column.
+
+use procedure::{OperationKind, Path};
+use sql::Schema;
+
+fn apply_all(script: &str) -> Schema {
+    let mut schema = Schema::default();
+    for (statement, line, _) in Schema::split(script).expect("syntax") {
+        let (changed, _) =
+            schema.apply(&statement).unwrap_or_else(|e| panic!("statement at line {line}: {e}"));
+        schema = changed;
+    }
+    schema
+}
+
+fn paths(schema: &Schema, procedure: &str) -> Vec<String> {
+    let describe = |path: &Path| match path {
+        Path::Point { key } => format!("point/{}", key.len()),
+        Path::Range { index, prefix, lower, upper, backward, .. } => format!(
+            "index {index}/{}{}{}{}",
+            prefix.len(),
+            if lower.is_some() { " lower" } else { "" },
+            if upper.is_some() { " upper" } else { "" },
+            if *backward { " backward" } else { "" }
+        ),
+    };
+    let procedure = schema.procedure(procedure).expect("it was created");
+    let operations = procedure.operations.iter();
+    operations
+        .map(|operation| match &operation.kind {
+            OperationKind::Select(select) => {
+                format!("select {} {}", select.access.table.name, describe(&select.access.path))
+            }
+            OperationKind::Insert { table, .. } => format!("insert {}", table.name),
+            OperationKind::Update { access, .. } => {
+                format!("update {} {}", access.table.name, describe(&access.path))
+            }
+            OperationKind::Delete { access, .. } => {
+                format!("delete {} {}", access.table.name, describe(&access.path))
+            }
+            OperationKind::Query(_) => "query".into(),
+        })
+        .collect()
+}
+
+#[test]
+fn tpcc_reaches_every_row_by_an_index() {
+    let schema = apply_all(concat!(
+        include_str!("../../../workload/src/tpcc/schema.sql"),
+        include_str!("../../../workload/src/tpcc/procedures.sql")
+    ));
+    assert_eq!(
+        paths(&schema, "payment"),
+        [
+            "update warehouse point/1",
+            "update district point/2",
+            "select customer index 1/3",
+            "select customer index 1/3",
+            "update customer point/3",
+            "update customer point/3",
+            "insert history"
+        ]
+    );
+    assert_eq!(
+        paths(&schema, "order_status"),
+        [
+            "select customer index 1/3",
+            "select customer index 1/3",
+            "select customer point/3",
+            "select orders index 1/3 backward",
+            "select order_line index 0/3"
+        ]
+    );
+    assert_eq!(
+        paths(&schema, "delivery"),
+        [
+            "select new_order index 0/2",
+            "delete new_order point/3",
+            "update orders point/3",
+            "update order_line index 0/3",
+            "select order_line index 0/3",
+            "update customer point/3"
+        ]
+    );
+    assert_eq!(
+        paths(&schema, "stock_level"),
+        ["select district point/2", "select order_line index 0/2 lower upper", "select stock point/2"]
+    );
+    assert!(schema.procedure("stock_level").expect("created").read_only);
+    assert!(!schema.procedure("new_order").expect("created").read_only);
+}
+
+#[test]
+fn smallbank_compiles() {
+    let schema = apply_all(concat!(
+        include_str!("../../../workload/src/smallbank/schema.sql"),
+        include_str!("../../../workload/src/smallbank/procedures.sql")
+    ));
+    assert_eq!(schema.procedures().count(), 6);
+}
+
+#[test]
+fn what_is_not_supported_is_refused_with_line_and_column() {
+    let schema =
+        apply_all("CREATE TABLE t (a INT PRIMARY KEY, b TEXT CHECK (b <> ''), c NUMERIC(10,2) DEFAULT 1.5);");
+    let body =
+        |body: &str| format!("CREATE PROCEDURE p(x INT) LANGUAGE plpgsql AS $$\nBEGIN\n  {body}\nEND $$");
+    let cases = [
+        (body("WITH RECURSIVE r AS (SELECT 1) SELECT a INTO x FROM t;"), 3, "0A000"),
+        (body("SELECT a INTO x FROM t TABLESAMPLE system (1);"), 3, "0A000"),
+        (body("UPDATE t SET nope = 1 WHERE a = x;"), 3, "42703"),
+        (body("x := clock_timestamp();"), 3, "0A000"),
+        (body("x := y + 1;"), 3, "42703"),
+        (body("x := 'abc' || 1 + true;"), 3, "42883"),
+        (body("SELECT a FROM t;"), 3, "42601"),
+        (body("RAISE EXCEPTION 'one % two %', x;"), 3, "42601"),
+        (body("EXIT;"), 3, "42601"),
+        (body("LISTEN news;"), 3, "0A000"),
+        (body("SELEC 1;"), 3, "42601"),
+        ("CREATE TABLE u (a INT PRIMARY KEY, b INT[])".into(), 1, "0A000"),
+        ("CREATE TABLE u (a INT PRIMARY KEY,\n b FOO)".into(), 2, "0A000"),
+        ("CREATE TABLE t (a INT PRIMARY KEY)".into(), 1, "42P07"),
+        ("CREATE TABLE u (a INT PRIMARY KEY CHECK (z > 1))".into(), 1, "42703"),
+        ("CREATE INDEX ON t (nope)".into(), 1, "42703"),
+        ("DROP TABLE u".into(), 1, "42P01"),
+        ("LISTEN news".into(), 1, "0A000"),
+        ("WITH d AS (DELETE FROM t RETURNING a)\nSELECT count(*) FROM t".into(), 1, "0A000"),
+        ("SELECT 1 FROM t x, t y\nWHERE x.a BETWEEN 1 AND y.a OR x.b = ''".into(), 2, "0A000"),
+        ("SELECT (SELECT\nmax(x.a)) FROM t x".into(), 2, "0A000"),
+        ("CREATE FUNCTION f() RETURNS INT LANGUAGE sql AS $$ SELECT 1 $$".into(), 1, "0A000"),
+    ];
+    for (statement, line, sqlstate) in cases {
+        let error = schema.apply(&statement).map(|_| ()).expect_err(&statement);
+        assert_eq!((error.line, error.error.sqlstate.as_str()), (line, sqlstate), "{statement}: {error}");
+        assert!(error.column > 0);
+    }
+}
+
+#[test]
+fn definitions_that_others_depend_on_stay() {
+    let schema = apply_all(
+        "CREATE TABLE t (a INT PRIMARY KEY, b INT);
+         CREATE FUNCTION f(x INT) RETURNS INT LANGUAGE plpgsql AS $$ DECLARE r INT; BEGIN SELECT b INTO r FROM t WHERE a = x; RETURN r; END $$;
+         CREATE PROCEDURE p(x INT) LANGUAGE plpgsql AS $$ DECLARE v INT; BEGIN v := f(x); UPDATE t SET b = v WHERE a = x; END $$;",
+    );
+    let state = |statement: &str| schema.apply(statement).map(|_| ()).expect_err(statement).error.sqlstate;
+    assert_eq!(state("DROP TABLE t"), "2BP01");
+    let (indexed, _) = schema.apply("CREATE INDEX t_b ON t (b)").expect("an index may be added");
+    let operation = &indexed.procedure("f").expect("compiled anew").operations[0];
+    assert_eq!(operation.table().indexes.len(), 2);
+    let replaced = schema
+        .apply(
+            "CREATE OR REPLACE FUNCTION f(x INT) RETURNS INT LANGUAGE plpgsql AS $$ BEGIN RETURN x; END $$",
+        )
+        .expect("replaced")
+        .0;
+    assert_eq!(replaced.procedure("f").expect("there").version, 2);
+}

@@ -1,0 +1,146 @@
+//! SQL statements and their answers (`sql/*.slt`): what is recorded is what PostgreSQL says, and what Reprise says, too.
+//!
+//! With REPRISE_RECORD_ANSWERS=1 the answers are recorded anew, from PostgreSQL. Where none is installed, only Reprise is asked.
+
+use postgres::{Client as Postgres, SimpleQueryMessage};
+use reprise::{Config, Database, Session, Value};
+use crate::server::Server;
+use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner, default_column_validator, default_validator};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// An error as the files name it: SQLSTATE, then the message.
+#[derive(Debug)]
+struct Refused(String);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+fn output(columns: usize, rows: Vec<Vec<String>>, affected: u64) -> DBOutput<DefaultColumnType> {
+    if columns == 0 {
+        return DBOutput::StatementComplete(affected);
+    }
+    DBOutput::Rows { types: vec![DefaultColumnType::Any; columns], rows }
+}
+
+fn text(value: Option<&str>) -> String {
+    match value {
+        None => "NULL".into(),
+        Some("") => "(empty)".into(),
+        Some(text) => text.into(),
+    }
+}
+
+struct Reprise {
+    session: Session,
+    _folder: tempfile::TempDir,
+}
+
+impl Reprise {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = Config::default();
+        config.memory_ahead_bytes = 0;
+        let session = Database::open(folder.path(), config).unwrap().session().unwrap();
+        Self { session, _folder: folder }
+    }
+}
+
+impl DB for Reprise {
+    type Error = Refused;
+    type ColumnType = DefaultColumnType;
+
+    fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, Refused> {
+        let answer =
+            self.session.query(sql).map_err(|error| Refused(format!("{} {error}", error.sqlstate())))?;
+        let value = |value: &Value| match value {
+            Value::Null => text(None),
+            value => text(Some(&value.to_string())),
+        };
+        let rows = answer.rows.iter().map(|row| row.iter().map(value).collect()).collect();
+        Ok(output(answer.columns.len(), rows, answer.affected))
+    }
+}
+
+struct PostgreSql(Postgres);
+
+impl DB for PostgreSql {
+    type Error = Refused;
+    type ColumnType = DefaultColumnType;
+
+    fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, Refused> {
+        let messages = self.0.simple_query(sql).map_err(|error| {
+            let error = error.as_db_error().unwrap();
+            Refused(format!("{} {}", error.code().code(), error.message()))
+        })?;
+        let (mut columns, mut rows, mut affected) = (0, Vec::new(), 0);
+        for message in messages {
+            match message {
+                SimpleQueryMessage::RowDescription(description) => columns = description.len(),
+                SimpleQueryMessage::Row(row) => {
+                    rows.push((0..row.len()).map(|place| text(row.get(place))).collect());
+                }
+                SimpleQueryMessage::CommandComplete(count) => affected = count,
+                _ => {}
+            }
+        }
+        Ok(output(columns, rows, affected))
+    }
+}
+
+fn files() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sql");
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|own| own == "slt"));
+    files.sort();
+    assert!(!files.is_empty());
+    files
+}
+
+#[test]
+fn reprise_answers_as_recorded() {
+    let mut failures = Vec::new();
+    for file in files() {
+        let mut runner = Runner::new(|| async { Ok(Reprise::new()) });
+        let records = sqllogictest::parse_file(&file).unwrap();
+        for record in records {
+            if let Err(error) = runner.run(record) {
+                failures.push(error.display(false).to_string());
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{} answers differ:\n{}", failures.len(), failures.join("\n\n"));
+}
+
+#[test]
+fn postgresql_answers_as_recorded() {
+    let Some(server) = Server::start() else {
+        eprintln!("skipped: no PostgreSQL is installed");
+        return;
+    };
+    let records_anew = std::env::var("REPRISE_RECORD_ANSWERS").is_ok();
+    for file in files() {
+        let mut postgres = server.connect();
+        postgres.batch_execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public").unwrap();
+        drop(postgres);
+        let mut runner = Runner::new(|| async { Ok(PostgreSql(server.connect())) });
+        if records_anew {
+            let update = runner.update_test_file(
+                &file,
+                "  ",
+                default_validator,
+                sqllogictest::default_normalizer,
+                default_column_validator,
+            );
+            futures::executor::block_on(update).unwrap();
+        } else {
+            runner.run_file(&file).unwrap();
+        }
+    }
+}

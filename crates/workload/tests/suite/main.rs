@@ -1,0 +1,7 @@
+//! The workloads and the answers of SQL, a module each.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod answers;
+mod every_recovery;
+mod postgresql;
+mod server;
