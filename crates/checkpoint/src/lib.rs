@@ -12,7 +12,7 @@ mod part;
 mod writer;
 
 pub use error::CheckpointError;
-pub use loader::{Indexes, Rows, load};
+pub use loader::{Check, Discard, Indexes, Rows, load};
 pub use manifest::{Consistency, Manifest, Part};
 pub use part::PartRow;
 pub use writer::{CheckpointSummary, Destination, write};

@@ -2,13 +2,13 @@
 
 use crate::part::{PartRow, read_part};
 use crate::{CheckpointError, Manifest, Part};
-use catalog::CommitOrder;
+use catalog::{Arena, CommitOrder};
 use logging::disk::{SharedDisk, seen_from};
 use logging::{CorruptionKind, LogError};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use storage::{Linker, OutOfMemory, TableStore, Worker};
+use storage::{Linker, OutOfMemory, TableDigest, TableStore, Worker};
 use transaction::Tables;
 
 /// Where the rows of a checkpoint go.
@@ -56,6 +56,25 @@ impl Rows for Indexes {
     }
 }
 
+/// Rows are only read, to compare them with their digest.
+#[derive(Clone, Copy, Debug)]
+pub struct Discard;
+
+impl Rows for Discard {
+    type Scratch = ();
+
+    fn add(
+        &self,
+        _: &TableStore,
+        _: PartRow<'_>,
+        _: CommitOrder,
+        (): &mut (),
+        _: &mut Worker,
+    ) -> Result<bool, OutOfMemory> {
+        Ok(true)
+    }
+}
+
 /// The parts by the folder that they lie in, and how many of them are taken.
 fn queues(manifest: &Manifest) -> Vec<(Vec<&Part>, AtomicUsize)> {
     let mut folders: BTreeMap<_, Vec<&Part>> = BTreeMap::new();
@@ -63,6 +82,16 @@ fn queues(manifest: &Manifest) -> Vec<(Vec<&Part>, AtomicUsize)> {
         folders.entry(part.path.parent()).or_default().push(part);
     }
     folders.into_values().map(|parts| (parts, AtomicUsize::new(0))).collect()
+}
+
+/// What is compared of a part that is loaded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Check {
+    /// Checksums of blocks, number of rows.
+    #[default]
+    Checksums,
+    /// Also the digest of the rows as they are decoded, with the one that the manifest has.
+    Digests,
 }
 
 /// Loads the rows of a data folder's checkpoint into tables that its definitions made. `progress` is raised by the bytes read.
@@ -74,7 +103,7 @@ pub fn load<R: Rows>(
     folder: &Path,
     manifest: &Manifest,
     (tables, rows): (&Tables, &R),
-    threads: usize,
+    (threads, check): (usize, Check),
     progress: &AtomicU64,
 ) -> Result<(), CheckpointError> {
     let queues = queues(manifest);
@@ -89,11 +118,17 @@ pub fn load<R: Rows>(
             let corrupt = |what| LogError::corrupt(&path, 0, CorruptionKind::Malformed(what));
             let store = tables.by_id(part.table).ok_or_else(|| corrupt("its table is not defined"))?;
             let (mut count, mut scratch) = (0, R::Scratch::default());
+            let (mut digest, mut arena, mut bytes) = (0u128, Arena::default(), Vec::new());
             worker.enter();
             let read = read_part(disk, &path, part.table, part.bytes, |row| {
                 count += 1;
                 if row.words.len() < store.definition().layout.fixed_words() {
                     return Err(corrupt("a row is shorter than its table's").into());
+                }
+                if check == Check::Digests {
+                    arena.clear();
+                    let hash = TableDigest::hash_image(store.definition(), row.words, &mut arena, &mut bytes);
+                    digest = digest.wrapping_add(hash);
                 }
                 let order = row.order.unwrap_or(order);
                 match rows.add(store, row, order, &mut scratch, &mut worker)? {
@@ -108,6 +143,9 @@ pub fn load<R: Rows>(
             read?;
             if count != part.rows {
                 return Err(corrupt("rows are missing").into());
+            }
+            if check == Check::Digests && part.digest.is_some_and(|expected| expected != digest) {
+                return Err(corrupt("its rows are not those that the checkpoint's digest is of").into());
             }
             progress.fetch_add(part.bytes, Ordering::Relaxed);
         }

@@ -1,8 +1,9 @@
 //! The manifest: which parts make up the newest checkpoint, and the definitions at its time.
 //!
 //! Layout: magic (8 bytes), format version (u32), then varints: commit order bound, number of the checkpoint, since version 2
-//! its consistency (0 consistent, 1 fuzzy), statements (count, then length and text of each), parts (count, then table, rows, bytes, length and path of each),
-//! and the CRC-32C of everything before (u32). This is the only description of that layout.
+//! its consistency (0 consistent, 1 fuzzy), statements (count, then length and text of each), parts (count, then of each its
+//! table, rows, bytes, since version 3 the digest of its rows (16 bytes), length and text of its path), and the CRC-32C of
+//! everything before (u32). This is the only description of that layout.
 
 use crate::CheckpointError;
 use catalog::{CommitOrder, DecodeError, Reader, TableId, put_varint};
@@ -12,8 +13,8 @@ use std::path::{Path, PathBuf};
 
 const NAME: &str = "checkpoint";
 const MAGIC: &[u8; 8] = b"RPRSCKP\n";
-/// Version 1 knew consistent checkpoints only.
-const VERSION: u32 = 2;
+/// Version 1 knew consistent checkpoints only; version 2 had no digests.
+const VERSION: u32 = 3;
 const OLDEST_VERSION: u32 = 1;
 
 /// One file of rows of one table.
@@ -25,6 +26,8 @@ pub struct Part {
     pub rows: u64,
     /// Length of the file.
     pub bytes: u64,
+    /// The digest of its rows (`storage::TableDigest::hash`); `None` in manifests before version 3.
+    pub digest: Option<u128>,
     /// Where it is, seen from the data folder.
     pub path: PathBuf,
 }
@@ -81,6 +84,7 @@ impl Manifest {
             put_varint(part.table.0.into(), &mut bytes);
             put_varint(part.rows, &mut bytes);
             put_varint(part.bytes, &mut bytes);
+            bytes.extend_from_slice(&part.digest.unwrap_or_default().to_le_bytes());
             text(&part.path.to_string_lossy(), &mut bytes);
         }
         let checksum = crc32c::crc32c(&bytes);
@@ -111,6 +115,7 @@ impl Manifest {
                     table: TableId(u32::try_from(reader.varint()?).map_err(|_| DecodeError)?),
                     rows: reader.varint()?,
                     bytes: reader.varint()?,
+                    digest: if version < 3 { None } else { Some(u128::from_le_bytes(reader.array()?)) },
                     path: text(&mut reader)?.into(),
                 })
             })

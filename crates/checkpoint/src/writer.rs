@@ -9,14 +9,14 @@
 
 use crate::part::{Form, PartRow, PartWriter};
 use crate::{CheckpointError, Consistency, Manifest, Part};
-use catalog::CommitOrder;
+use catalog::{Arena, CommitOrder};
 use logging::LogError;
 use logging::disk::SharedDisk;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use storage::{Cursor, Direction, RowWords, TableStore, Worker};
+use storage::{Cursor, Direction, RowWords, TableDigest, TableStore, Worker};
 use transaction::Tables;
 
 /// Rows of a part file, about.
@@ -187,10 +187,12 @@ fn write_parts(
             let has_orders = matches!(moment, Moment::Any);
             let form = Form { has_slots: range.store.has_slots(), has_orders };
             let mut writer = PartWriter::create(disk, path.clone(), table, form)?;
-            last = last.max(write_range(range, moment, &mut writer, &mut worker)?);
+            let (greatest, digest) = write_range(range, moment, &mut writer, &mut worker)?;
+            last = last.max(greatest);
             writer.finish()?;
             shares().end(device, writer.bytes);
-            let part = Part { table, rows: writer.rows, bytes: writer.bytes, path };
+            let digest = Some(digest);
+            let part = Part { table, rows: writer.rows, bytes: writer.bytes, digest, path };
             parts.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(part);
         }
     };
@@ -224,16 +226,17 @@ fn ranges<'a>(tables: &'a Tables, worker: &mut Worker) -> Vec<Range<'a>> {
     ranges
 }
 
-/// Writes the rows of a range; returns the greatest number of any.
+/// Writes the rows of a range. Returns the greatest number of any, and their digest.
 fn write_range(
     range: &Range<'_>,
     moment: Moment,
     writer: &mut PartWriter,
     worker: &mut Worker,
-) -> Result<CommitOrder, CheckpointError> {
+) -> Result<(CommitOrder, u128), CheckpointError> {
     let mut cursor = Cursor::default();
     cursor.open(&range.lower, range.upper.as_deref(), Direction::Forward);
     let (mut image, mut last): (Vec<u64>, _) = (Vec::new(), CommitOrder(0));
+    let (mut digest, mut arena, mut scratch) = (0u128, Arena::default(), Vec::new());
     loop {
         // Records stay valid only while the worker is active, so a leaf is done before it leaves.
         worker.enter();
@@ -254,13 +257,17 @@ fn write_range(
                 }
             };
             if is_present && result.is_ok() {
+                arena.clear();
+                let definition = range.store.definition();
+                let hash = TableDigest::hash_image(definition, &image, &mut arena, &mut scratch);
+                digest = digest.wrapping_add(hash);
                 result = writer.add(PartRow { slot: record.slot(), order, words: &image });
             }
         }
         worker.exit();
         result?;
         if !more {
-            return Ok(last);
+            return Ok((last, digest));
         }
     }
 }

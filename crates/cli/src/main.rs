@@ -1,8 +1,10 @@
 //! The `reprise` program.
 
+mod backup;
 mod bench;
 mod clients;
 mod configuration;
+mod control;
 mod demo;
 mod explain;
 mod inspect;
@@ -33,6 +35,10 @@ enum Command {
     Bench(bench::Arguments),
     /// Recover a data folder and report; reads only.
     Recover(recover::Arguments),
+    /// Write a backup of a data folder, open or not, and read it back.
+    Backup(backup::BackupArguments),
+    /// Make a data folder of a backup.
+    Restore(backup::RestoreArguments),
     /// Show what the analysis of procedures finds: what replay keeps of them, slices, blocks.
     Explain(explain::Arguments),
     /// Answer PostgreSQL clients.
@@ -57,6 +63,8 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Recover(arguments) => recover::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Backup(arguments) => backup::backup(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Restore(arguments) => backup::restore(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Explain(arguments) => explain::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Serve(arguments) if arguments.print_sample_config => {
             print!("{}", configuration::sample(&Arguments::command()));

@@ -33,6 +33,9 @@ pub struct Arguments {
     /// Show where the work of a parallel replay was expected and where it was.
     #[arg(long, conflicts_with = "json")]
     explain: bool,
+    /// Compare the rows of the checkpoint with the digest that it was written with.
+    #[arg(long)]
+    verify: bool,
     /// Print one JSON object on standard output.
     #[arg(long)]
     json: bool,
@@ -184,14 +187,20 @@ pub fn recover(
     folder: &std::path::Path,
     (method, mode): (Method, ReplayMode),
     threads: usize,
-    memory_gib: usize,
+    (memory_gib, verify): (usize, bool),
 ) -> Result<Report> {
     if !folder.join("pepoch").exists() {
         bail!("{} holds no database", folder.display());
     }
     let config = Config::default();
-    let settings =
-        RecoveryConfig { method, mode, threads, memory_bytes: memory_gib << 30, ..RecoveryConfig::default() };
+    let settings = RecoveryConfig {
+        method,
+        mode,
+        threads,
+        verify,
+        memory_bytes: memory_gib << 30,
+        ..RecoveryConfig::default()
+    };
     let recovered = progress::watch(|progress| recovery::recover(&config.disk, folder, &settings, progress))?;
     let Some(digest) = recovered.tables.digest() else { bail!("all worker slots are taken") };
     eprintln!("{}", recovered.report);
@@ -201,7 +210,7 @@ pub fn recover(
 pub fn run(arguments: &Arguments) -> Result<()> {
     let how = (arguments.method, arguments.mode);
     let threads = arguments.threads.unwrap_or(Config::default().checkpoint_threads);
-    let report = recover(&arguments.folder, how, threads, arguments.memory_gib)?;
+    let report = recover(&arguments.folder, how, threads, (arguments.memory_gib, arguments.verify))?;
     if arguments.write {
         let mut config = Config::default();
         (config.method, config.mode) = how;

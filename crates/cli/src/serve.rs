@@ -1,5 +1,6 @@
 //! `reprise serve`: the server, until it is told to stop.
 
+use crate::control;
 use crate::options::DatabaseOptions;
 use crate::progress;
 use anyhow::{Context, Result, bail};
@@ -15,7 +16,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing::{Level, info};
+use tracing::{Level, info, warn};
 
 #[derive(Args)]
 pub struct Arguments {
@@ -43,6 +44,9 @@ pub struct Arguments {
     /// What is worth a message: error, warn, info, or debug, which has every error that a client is told of.
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     message_level: Level,
+    /// The folder in which clients may make backups, by `CALL reprise_backup('NAME')`. None by default.
+    #[arg(long, value_name = "FOLDER")]
+    backups: Option<PathBuf>,
     #[command(flatten)]
     clients: ClientOptions,
     #[command(flatten)]
@@ -112,6 +116,7 @@ impl ClientOptions {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut options = arguments.clients.options()?;
     options.with_metrics = arguments.http.is_some();
+    options.backups = arguments.backups.clone();
     let config = arguments.database.config();
     let listen = arguments.listen;
     if options.users.is_none() && !listen.ip().is_loopback() {
@@ -161,6 +166,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         info!(transactions, seconds, method, "{}: {report}", data.display());
     } else {
         info!("{}: nothing to recover", data.display());
+    }
+    if let Err(error) = control::listen(data, database.clone()) {
+        warn!("`reprise backup` can't reach this server: {error:#}");
     }
     server.open(database.clone());
     info!(%address, "listening on {address}; {}", arguments.clients.trust());

@@ -3,7 +3,7 @@
 use crate::replay::{self, Latches, Method, ReplayBreakdown, ReplayMode, State, ThreadTimes};
 use crate::{Progress, RecoveryError, Stage, load_logs};
 use catalog::{CommitOrder, Epoch};
-use checkpoint::{Consistency, Manifest};
+use checkpoint::{Check, Consistency, Manifest};
 use logging::PepochFile;
 use logging::content::{RecordKind, StatementRecord};
 use logging::disk::{DeviceOptions, SharedDisk};
@@ -32,6 +32,8 @@ pub struct RecoveryConfig {
     pub batch: usize,
     /// Whether `llr` and `plr` latch rows. Off only measures what latches cost: the state may be wrong.
     pub latches: Latches,
+    /// Whether the rows of the checkpoint are compared with the digest that it was written with.
+    pub verify: bool,
     /// What the log devices are like.
     pub device: DeviceOptions,
     /// Worker slots of the database.
@@ -50,6 +52,7 @@ impl Default for RecoveryConfig {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             batch: REPLAY_BATCH,
             latches: Latches::On,
+            verify: false,
             device: DeviceOptions::default(),
             workers: 256,
             memory_bytes: 64 << 30,
@@ -224,7 +227,8 @@ pub fn recover(
         (state.schema, state.tables) = define(&manifest.statements, state.tables)?;
         // Two a device at least: one waits for it while the other one works.
         let threads = config.threads.max(2 * folders.len());
-        state.load(method, (disk, folder), &manifest, threads, progress)?;
+        let check = if config.verify { Check::Digests } else { Check::Checksums };
+        state.load(method, (disk, folder), &manifest, (threads, check), progress)?;
         report.checkpoint = Some(manifest.bound);
         report.checkpoint_rows = manifest.parts.iter().map(|part| part.rows).sum();
         report.checkpoint_bytes = manifest.parts.iter().map(|part| part.bytes).sum();

@@ -55,6 +55,20 @@ pub struct Config {
 }
 
 impl Config {
+    /// How a folder is recovered.
+    pub(crate) fn recovery(&self) -> RecoveryConfig {
+        RecoveryConfig {
+            method: self.method,
+            mode: self.mode,
+            threads: self.checkpoint_threads,
+            device: self.device,
+            workers: self.workers,
+            memory_bytes: self.memory_bytes,
+            memory_ahead_bytes: self.memory_ahead_bytes,
+            ..RecoveryConfig::default()
+        }
+    }
+
     /// How logs are written.
     pub(crate) fn log(&self) -> LogConfig {
         LogConfig { file_bytes: self.log_file_bytes, flush_floor: self.flush_floor, ..LogConfig::default() }

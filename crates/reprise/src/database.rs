@@ -11,7 +11,7 @@ use catalog::{CommitOrder, Epoch};
 use logging::Commit;
 use logging::content::{Outcome, seal};
 use logging::{Content, LogStatistics};
-use recovery::{Progress, RecoveryConfig, RecoveryReport};
+use recovery::{Progress, RecoveryReport};
 use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -115,17 +115,8 @@ impl Database {
         let recorded = Recorded::of(&config)?;
         let disk = Arc::clone(&config.disk);
         let lock = opening::lock(&disk, folder)?;
-        let recovery = RecoveryConfig {
-            method: config.method,
-            mode: config.mode,
-            threads: config.checkpoint_threads,
-            device: config.device,
-            workers: config.workers,
-            memory_bytes: config.memory_bytes,
-            memory_ahead_bytes: config.memory_ahead_bytes,
-            ..RecoveryConfig::default()
-        };
-        let recovered = recovery::recover(&disk, folder, &recovery, progress).map_err(Error::Recovery)?;
+        let recovered =
+            recovery::recover(&disk, folder, &config.recovery(), progress).map_err(Error::Recovery)?;
         let (recovered, incarnation) = opening::begin_incarnation(recovered, &config, folder)?;
         let devices = recovered.pepoch.device_folders(folder);
         let config = Config { disk: config.device.on(&disk, &devices), ..config };

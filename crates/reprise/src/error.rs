@@ -31,6 +31,12 @@ pub enum Error {
     /// Another process has the folder.
     #[error("{} is in use by another process", .0.display())]
     InUse(PathBuf),
+    /// A folder that must hold a database holds none.
+    #[error("{} holds no database: it has no pepoch file", .0.display())]
+    NoDatabase(PathBuf),
+    /// The folder that a backup is to be written into holds files.
+    #[error("cannot write a backup: {} exists already; name a folder that is empty or does not exist", .0.display())]
+    BackupTarget(PathBuf),
     /// All worker slots are taken.
     #[error("all {0} worker slots are taken: close sessions, or raise the configured number of workers")]
     TooManySessions(usize),
@@ -59,6 +65,8 @@ impl Error {
             Self::Log(_) | Self::Checkpoint(_) => "58030",
             Self::Recovery(_) => "XX001",
             Self::InUse(_) | Self::OtherDevices { .. } => "55006",
+            Self::BackupTarget(_) => "58P02",
+            Self::NoDatabase(_) => "58P01",
             Self::InvalidContent(_) | Self::InvalidSequencing(_) => "22023",
             Self::TooManySessions(_) => "53300",
         }

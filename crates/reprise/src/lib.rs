@@ -26,6 +26,7 @@
 //! This crate puts the rooms together; each room is described in its own crate and in ARCHITECTURE.md.
 
 mod adaptive;
+mod backup;
 mod config;
 mod database;
 mod definitions;
@@ -39,6 +40,7 @@ mod sequences;
 mod session;
 mod utilization;
 
+pub use backup::{Backup, copy_database};
 pub use catalog::{CommitOrder, Decimal, Epoch, Value};
 pub use checkpoint::CheckpointSummary;
 pub use config::Config;

@@ -29,6 +29,7 @@ use reprise::Database;
 use reprise::rooms::procedure::SqlError;
 use startup::Connections;
 use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -54,6 +55,8 @@ pub struct Options {
     pub idle_in_transaction_timeout: Option<Duration>,
     /// Whether statements are counted and timed, for `Server::serve_http`.
     pub with_metrics: bool,
+    /// The folder in which clients may make backups; none by default.
+    pub backups: Option<PathBuf>,
     /// What everybody is told at the beginning.
     pub notice: Option<String>,
 }

@@ -98,6 +98,8 @@ pub enum Kind {
     Copy(Copy),
     /// CHECKPOINT.
     Checkpoint,
+    /// CALL of `reprise_backup`: the name of the backup.
+    Backup(String),
     /// VACUUM, ANALYZE: there is nothing to do.
     Nothing,
 }
@@ -126,6 +128,9 @@ impl Arguments {
         self.registers
     }
 }
+
+/// The built-in procedure that makes a backup.
+const BACKUP: &str = "reprise_backup";
 
 /// What PostgreSQL calls a statement that changes definitions.
 fn definition_tag(statement: &ast::Stmt) -> Option<&'static str> {
@@ -215,6 +220,11 @@ impl Schema {
             ast::Stmt::Reset(_) => (Kind::Set, "RESET"),
             ast::Stmt::Discard(_) => (Kind::Set, "DISCARD ALL"),
             ast::Stmt::Checkpoint(_) => (Kind::Checkpoint, "CHECKPOINT"),
+            ast::Stmt::Call(call) if self.is_backup(call) => {
+                let columns = vec![text_column("backup")];
+                let kind = Kind::Backup(self.backup_name(call, source)?);
+                return Ok(Prepared { columns, ..Prepared::plain(kind, "CALL") });
+            }
             ast::Stmt::Vacuum(_) => (Kind::Nothing, "VACUUM"),
             ast::Stmt::Analyze(_) => (Kind::Nothing, "ANALYZE"),
             ast::Stmt::Copy(copy) => (Kind::Copy(self.copy(copy, source)?), "COPY"),
@@ -310,6 +320,35 @@ impl Schema {
             _ => return self.prepare_run(statement, source, types),
         };
         Ok(Prepared::plain(kind, tag))
+    }
+
+    /// Whether a CALL is of the built-in `reprise_backup`, which a procedure of that name hides.
+    fn is_backup(&self, call: &ast::Call) -> bool {
+        let path = call.procedure_name_ref().and_then(|name| name.path_ref());
+        path.is_some_and(|path| crate::types::last_name(&path) == BACKUP) && self.procedure(BACKUP).is_none()
+    }
+
+    /// Returns the argument of `reprise_backup`, an expression of constants.
+    fn backup_name(&self, call: &ast::Call, source: &Source) -> Result<String, StatementError> {
+        let (mut binder, node) = (Binder::new(self, source), call.syntax());
+        let list = call.arg_list();
+        let mut arguments = list.into_iter().flat_map(|list| list.args()).map(|argument| argument.expr());
+        let (Some(Some(argument)), None) = (arguments.next(), arguments.next()) else {
+            let error = SqlError::new("42883", format!("{BACKUP} takes one argument"));
+            return Err(binder.error(node, error.with_hint("Give the name of the backup.")));
+        };
+        let value = binder.bind_as(&argument, catalog::ScalarType::Text)?;
+        let mut machine = Machine::default();
+        let value = value.evaluate(&mut machine).map_err(|error| binder.error(node, *error))?;
+        match value {
+            catalog::Datum::Bytes(name) => {
+                Ok(String::from_utf8_lossy(machine.arena.bytes(name)).into_owned())
+            }
+            _ => {
+                let message = format!("the argument of {BACKUP} must not be NULL");
+                Err(binder.error(node, SqlError::new("22004", message)))
+            }
+        }
     }
 
     /// Which cursor a FETCH is of, and how many rows it wants.

@@ -4,7 +4,7 @@
 //! their rows in memory, the order of their inserts or their indexes.
 
 use crate::RowWords;
-use catalog::{Arena, Datum, Table};
+use catalog::{Arena, ColumnSlot, Datum, RowLayout, Table};
 use std::fmt;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
@@ -25,12 +25,27 @@ pub struct Digest {
 }
 
 impl TableDigest {
-    /// The hash of one row.
+    /// Returns the hash of one row.
     pub fn hash_row(table: &Table, row: RowWords<'_>, arena: &mut Arena, scratch: &mut Vec<u8>) -> u128 {
+        Self::hash_columns(table, scratch, arena, |slot, arena| row.column(slot, arena))
+    }
+
+    /// Returns the hash of one row that is given as the words of its image.
+    pub fn hash_image(table: &Table, image: &[u64], arena: &mut Arena, scratch: &mut Vec<u8>) -> u128 {
+        Self::hash_columns(table, scratch, arena, |slot, arena| {
+            RowLayout::decode(slot, image.len(), |word| image[word], arena)
+        })
+    }
+
+    fn hash_columns(
+        table: &Table,
+        scratch: &mut Vec<u8>,
+        arena: &mut Arena,
+        mut column: impl FnMut(ColumnSlot, &mut Arena) -> Datum,
+    ) -> u128 {
         scratch.clear();
         for slot in table.layout.slots() {
-            let datum = row.column(*slot, arena);
-            match datum {
+            match column(*slot, arena) {
                 Datum::Null => scratch.push(0),
                 Datum::Int(value) => {
                     scratch.push(1);
@@ -45,7 +60,7 @@ impl TableDigest {
                     scratch.extend_from_slice(&span.length.to_le_bytes());
                     scratch.extend_from_slice(arena.bytes(span));
                 }
-                Datum::Wide(_) => {
+                datum @ Datum::Wide(_) => {
                     if let Some(decimal) = arena.decimal(datum, 0) {
                         scratch.push(4);
                         scratch.push(decimal.scale);

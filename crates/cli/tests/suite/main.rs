@@ -1,6 +1,7 @@
 //! The promises of the `reprise` program, a module each.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod backups;
 mod commands;
 mod common;
 mod serve;

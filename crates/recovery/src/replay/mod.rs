@@ -15,7 +15,7 @@ pub use tuples::Latches;
 
 use crate::{LogContents, Progress, RecoveryConfig, RecoveryError};
 use catalog::{CommitOrder, ProcedureId};
-use checkpoint::{CheckpointError, Consistency, Indexes, Manifest};
+use checkpoint::{Check, CheckpointError, Consistency, Indexes, Manifest};
 use clr_p::How;
 use logging::content::{RecordKind, StatementRecord};
 use logging::disk::SharedDisk;
@@ -170,18 +170,18 @@ impl State {
         method: Method,
         (disk, folder): (&SharedDisk, &Path),
         manifest: &Manifest,
-        threads: usize,
+        how: (usize, Check),
         progress: &Progress,
     ) -> Result<(), CheckpointError> {
         let (tables, done) = (&self.tables, progress.counter());
         match method {
             Method::Clr | Method::ClrP | Method::Auto => {
-                checkpoint::load(disk, folder, manifest, (tables, &Indexes::All), threads, done)
+                checkpoint::load(disk, folder, manifest, (tables, &Indexes::All), how, done)
             }
             Method::Llr | Method::LlrP | Method::Aries | Method::Poplar => {
-                checkpoint::load(disk, folder, manifest, (tables, &Indexes::Primary), threads, done)
+                checkpoint::load(disk, folder, manifest, (tables, &Indexes::Primary), how, done)
             }
-            Method::Plr => checkpoint::load(disk, folder, manifest, (tables, &self.slots), threads, done),
+            Method::Plr => checkpoint::load(disk, folder, manifest, (tables, &self.slots), how, done),
         }
     }
 

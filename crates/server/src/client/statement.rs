@@ -11,7 +11,9 @@ use pgwire::messages::response::NoticeResponse;
 use reprise::rooms::catalog::{Arena, ScalarType};
 use reprise::rooms::procedure::SqlError;
 use reprise::rooms::sql::Kind;
-use reprise::{Attempt, Error, Prepared, RESERVED_FOR, TransactionState, Value};
+use reprise::{Attempt, Backup, Error, Prepared, RESERVED_FOR, TransactionState, Value};
+use std::ffi::OsStr;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -115,6 +117,11 @@ impl Client {
                 tokio::task::block_in_place(|| self.server.pool().database().checkpoint())?;
                 complete(tag)
             }
+            Kind::Backup(name) => {
+                let line = self.back_up(&name)?;
+                self.put_texts(&[line]);
+                complete(tag)
+            }
             Kind::Nothing => complete(tag),
             Kind::Prepare { name, types, text } => {
                 if self.statements.contains_key(&name) {
@@ -164,6 +171,28 @@ impl Client {
                 self.run_in_session(statement, parameters, rows).await
             }
         }
+    }
+
+    /// Makes a backup in the folder for backups. Returns what it holds, as one line.
+    fn back_up(&self, name: &str) -> Result<String, Error> {
+        if self.transaction_state() != TransactionState::None {
+            let message = "reprise_backup cannot be called inside a transaction block";
+            return Err(SqlError::new("25001", message).into());
+        }
+        let Some(folder) = &self.server.options.backups else {
+            let error = SqlError::new("42501", "backups by clients are not allowed");
+            return Err(error.with_hint("Start the server with --backups FOLDER.").into());
+        };
+        if Path::new(name).file_name() != Some(OsStr::new(name)) {
+            let error = SqlError::new("22023", format!("\"{name}\" is not the name of a folder"));
+            return Err(error.with_hint("Give a name without slashes.").into());
+        }
+        let made = tokio::task::block_in_place(|| self.server.pool().database().backup(folder.join(name)))?;
+        let Backup { folder, rows, bytes, digest, elapsed } = made;
+        let (folder, seconds) = (folder.display(), elapsed.as_secs_f64());
+        Ok(format!(
+            "{folder}: {rows} rows, {bytes} bytes in {seconds:.2} s, read back and equal, digest {digest}"
+        ))
     }
 
     /// DECLARE: the query runs now, and its rows are kept.

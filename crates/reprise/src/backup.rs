@@ -1,0 +1,145 @@
+//! Backups: a copy of a database as of one moment, and the way back from it.
+//!
+//! A backup is a data folder: a pepoch file without incarnations, one consistent checkpoint with the digests of its rows, and
+//! no log. `Database::open` opens it like any other folder. A backup of an open database is written from a snapshot, so
+//! transactions go on meanwhile; it holds every transaction that was acknowledged before it began.
+//! Invariants: 1. a backup holds the state after a prefix of the serial order. 2. before `Backup::write` returns, the parts were
+//! read back and compared with the digest of what was written. Held by: `crates/reprise/tests/suite/backups.rs`.
+//! After a crash: the pepoch file is written last, so a folder without one is an unfinished backup, which is refused.
+
+use crate::database::Database;
+use crate::{Config, Error, opening};
+use catalog::CommitOrder;
+use checkpoint::{Check, Consistency, Destination, Discard, Manifest};
+use logging::disk::SharedDisk;
+use logging::{LogError, PepochFile};
+use recovery::{Progress, RecoveryConfig, recover};
+use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+use storage::{Digest, TableDigest};
+use transaction::Tables;
+
+/// A backup that was written and read back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Backup {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Rows of all tables.
+    pub rows: u64,
+    /// Bytes of its checkpoint.
+    pub bytes: u64,
+    /// The digest of what was written, which is that of what was read back.
+    pub digest: Digest,
+    /// How long it took, reading back included.
+    pub elapsed: Duration,
+}
+
+/// What a backup is of.
+struct Source<'a> {
+    disk: &'a SharedDisk,
+    tables: &'a Tables,
+    statements: Vec<String>,
+    threads: usize,
+}
+
+impl Database {
+    /// Writes a backup of the database as of now into a folder that is empty or does not exist. Transactions go on meanwhile.
+    ///
+    /// # Errors
+    /// `Error::BackupTarget` when the folder holds files; `Error::Checkpoint` when the disk fails or what is read back differs.
+    pub fn backup(&self, target: impl AsRef<Path>) -> Result<Backup, Error> {
+        let inner = &self.inner;
+        let _definitions_stay = inner.maintenance.lock().unwrap_or_else(PoisonError::into_inner);
+        let version = inner.definitions.current();
+        let source = Source {
+            disk: &inner.config.disk,
+            tables: &version.tables,
+            statements: version.statements.clone(),
+            threads: inner.config.checkpoint_threads,
+        };
+        source.write(target.as_ref(), |number| inner.logs.complete(number))
+    }
+}
+
+/// Writes a backup of a data folder that no process has open, or of another backup, into a folder that is empty or does not
+/// exist. To restore a backup is to do this with the backup as the source: the target becomes a data folder of its own.
+///
+/// # Errors
+/// `Error::InUse` when a process has the folder open; `Error::Recovery` when the folder cannot be recovered, or its
+/// checkpoint is not what its digest says; `Error::BackupTarget` when the target holds files.
+pub fn copy_database(
+    folder: &Path,
+    target: &Path,
+    config: &Config,
+    progress: &Progress,
+) -> Result<Backup, Error> {
+    let disk = &config.disk;
+    if PepochFile::read(disk, folder)?.is_none() {
+        return Err(Error::NoDatabase(folder.into()));
+    }
+    check_empty(disk, target)?;
+    let _lock = opening::lock(disk, folder)?;
+    let how = RecoveryConfig { verify: true, ..config.recovery() };
+    let recovered = recover(disk, folder, &how, progress).map_err(Error::Recovery)?;
+    let (tables, statements) = (&recovered.tables, recovered.statements);
+    Source { disk, tables, statements, threads: how.threads }.write(target, |_| Ok(()))
+}
+
+impl Source<'_> {
+    /// Writes the backup and reads it back. `complete` returns once everything up to a number is durable in the source's log.
+    fn write(
+        self,
+        target: &Path,
+        complete: impl FnOnce(CommitOrder) -> Result<(), LogError>,
+    ) -> Result<Backup, Error> {
+        let begun = Instant::now();
+        let disk = self.disk;
+        check_empty(disk, target)?;
+        disk.create_folder(target).map_err(|error| LogError::io("create", target, error))?;
+        let devices = [target.to_path_buf()];
+        let to = Destination { disk, folder: target, shadows: &[], devices: &devices };
+        let durable = CommitOrder::default;
+        let (statements, threads) = (self.statements, self.threads);
+        let written = checkpoint::write(
+            to,
+            Consistency::Consistent,
+            statements,
+            self.tables,
+            threads,
+            durable,
+            complete,
+        );
+        let (manifest, summary) = written.map_err(Error::Checkpoint)?;
+        let (rows, read) = ((self.tables, &Discard), AtomicU64::new(0));
+        let how = (threads, Check::Digests);
+        checkpoint::load(disk, target, &manifest, rows, how, &read).map_err(Error::Checkpoint)?;
+        PepochFile::default().write(disk, target)?;
+        let (folder, digest) = (target.to_path_buf(), digest_of(&manifest, self.tables));
+        let (rows, bytes) = (summary.rows, summary.bytes);
+        Ok(Backup { folder, rows, bytes, digest, elapsed: begun.elapsed() })
+    }
+}
+
+fn check_empty(disk: &SharedDisk, target: &Path) -> Result<(), Error> {
+    let found = disk.list(target).map_err(|error| LogError::io("list", target, error))?;
+    match found.first() {
+        Some(file) => Err(Error::BackupTarget(file.clone())),
+        None => Ok(()),
+    }
+}
+
+/// Returns the digest of all rows of a checkpoint.
+fn digest_of(manifest: &Manifest, tables: &Tables) -> Digest {
+    let mut digests = Vec::new();
+    for store in tables.iter() {
+        let mut digest = TableDigest::default();
+        for part in manifest.parts.iter().filter(|part| part.table == store.definition().id) {
+            digest.merge(&TableDigest { rows: part.rows, hash: part.digest.unwrap_or_default() });
+        }
+        digests.push((store.definition().name.clone(), digest));
+    }
+    digests.sort_by(|a, b| a.0.cmp(&b.0));
+    Digest { tables: digests }
+}
