@@ -151,6 +151,25 @@ impl CrashingDisk {
         Self(Arc::new(Mutex::new(crashed)))
     }
 
+    /// A disk with these files, all of them durable.
+    pub fn holding(files: BTreeMap<PathBuf, Vec<u8>>) -> Self {
+        let mut state = State::default();
+        for (path, durable) in files {
+            state.files.insert(state.next_file, Contents { durable, pending: Vec::new() });
+            state.names.insert(path, state.next_file);
+            state.next_file += 1;
+        }
+        state.durable_names = state.names.clone();
+        Self(Arc::new(Mutex::new(state)))
+    }
+
+    /// The contents of all files, as the end of the process leaves them while the power stays on.
+    pub fn contents(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let state = self.state();
+        let current = |file: &u64| state.files.get(file).map(Contents::current).unwrap_or_default();
+        state.names.iter().map(|(path, file)| (path.clone(), current(file))).collect()
+    }
+
     /// Changes the durable bytes of a file, as a failing medium does.
     pub fn damage(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.state();
