@@ -283,7 +283,7 @@ fn closed(log: Log) -> (CrashingDisk, PathBuf, u64, usize, Ledger) {
         ledger.acknowledged.insert(id);
     }
     drop((session, db));
-    let logs = logging::read_device(&shared, &Path::new(FOLDER).join("log0")).unwrap();
+    let logs = logging::read_device(&shared, &Path::new(FOLDER).join("log0"), 0).unwrap();
     let last = logs[0].batches.last().unwrap();
     let (file, begin) = (last.file.clone(), last.offset);
     let end = begin as usize + 512;

@@ -8,6 +8,7 @@ mod checkpoints;
 mod common;
 mod crash_consistency;
 mod definitions;
+mod definitions_in_checkpoints;
 mod definitions_in_transactions;
 mod devices;
 mod histories;

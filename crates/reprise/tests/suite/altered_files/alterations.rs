@@ -166,6 +166,8 @@ pub fn is_like_a_torn_tail(files: &Files, altered: &Files) -> bool {
             && at >= BATCH
             && altered[at..].iter().all(|byte| *byte == 0)
     };
-    files.len() == altered.len()
-        && files.iter().all(|(path, bytes)| altered.get(path) == Some(bytes) || is_cut(path, bytes))
+    let is_in_use = |path: &PathBuf| path.extension().is_none_or(|extension| extension != "tmp");
+    let count = |files: &Files| files.keys().filter(|path| is_in_use(path)).count();
+    count(files) == count(altered)
+        && files.iter().filter(|(path, _)| is_in_use(path)).all(|(path, bytes)| altered.get(path) == Some(bytes) || is_cut(path, bytes))
 }
