@@ -179,6 +179,8 @@ pub struct Recovered {
     pub consistency: Consistency,
     /// The number of the checkpoint; 0 when there was none.
     pub checkpoint: u64,
+    /// Whether logs or checkpoint are of formats that cannot prove that they are complete.
+    pub lacks_proof: bool,
     /// Transactions that were undone, in the order in which they were. That they are is to be logged before anything else.
     pub undone: Vec<CommitOrder>,
     /// How it went.
@@ -215,6 +217,7 @@ pub fn recover(
     let folders = pepoch.device_folders(folder);
     let disk = &config.device.on(disk, &folders);
     let from = manifest.as_ref().map(|manifest| manifest.bound).unwrap_or_default();
+    let lacks_proof = manifest.as_ref().is_some_and(|manifest| manifest.logs.is_none());
     let checkpoint = manifest.as_ref().map_or(0, |manifest| manifest.number);
     let last_in_checkpoint = manifest.as_ref().map(|manifest| manifest.last).unwrap_or_default();
     let epochs = Arc::new(Epochs::new(Epoch(1), config.workers));
@@ -230,6 +233,7 @@ pub fn recover(
     let witnesses = Witnesses { folder, devices: &folders, pepoch: &pepoch, manifest: manifest.as_ref() };
     witnesses.check_manifest()?;
     let mut log = load_logs(disk, witnesses, from, config.accept_data_loss)?;
+    let lacks_proof = lacks_proof || log.logs().iter().any(|log| !log.database.is_known());
     report.losses = log.losses.iter().map(ToString::to_string).collect();
     report.log_load_s = reading.elapsed().as_secs_f64();
     report.log_bytes = log.bytes;
@@ -290,6 +294,7 @@ pub fn recover(
         kinds: log.kinds,
         consistency,
         checkpoint,
+        lacks_proof,
         undone: replayed.undone,
         report,
     })

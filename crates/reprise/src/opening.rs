@@ -43,7 +43,10 @@ pub(crate) fn suit(
     recovered.tables = recovered.tables.numbered_by(config.sequencing.numbering());
     let is_fuzzy = recovered.consistency == Consistency::Fuzzy;
     let needs_snapshot = is_fuzzy && config.sequencing.numbering() != Numbering::Logs;
-    let needs_checkpoint = lacks_slots || changes_content || needs_snapshot || !config.shadow_logs.is_empty();
+    // A folder of an older format is one of this format from here on.
+    let is_old = recovered.lacks_proof;
+    let needs_checkpoint =
+        lacks_slots || changes_content || needs_snapshot || is_old || !config.shadow_logs.is_empty();
     // An empty database is one for every log.
     let needs_checkpoint = needs_checkpoint && recovered.holds_anything();
     // What was lost by consent is never looked for again.

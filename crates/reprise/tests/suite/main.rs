@@ -11,6 +11,7 @@ mod definitions;
 mod definitions_in_checkpoints;
 mod definitions_in_transactions;
 mod devices;
+mod golden_folders;
 mod histories;
 mod holding;
 mod large_transactions;
