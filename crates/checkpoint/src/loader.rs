@@ -76,10 +76,10 @@ impl Rows for Discard {
 }
 
 /// The parts by the folder that they lie in, and how many of them are taken.
-fn queues(manifest: &Manifest) -> Vec<(Vec<&Part>, AtomicUsize)> {
-    let mut folders: BTreeMap<_, Vec<&Part>> = BTreeMap::new();
-    for part in &manifest.parts {
-        folders.entry(part.path.parent()).or_default().push(part);
+fn queues(manifest: &Manifest) -> Vec<(Vec<(usize, &Part)>, AtomicUsize)> {
+    let mut folders: BTreeMap<_, Vec<(usize, &Part)>> = BTreeMap::new();
+    for (index, part) in manifest.parts.iter().enumerate() {
+        folders.entry(part.path.parent()).or_default().push((index, part));
     }
     folders.into_values().map(|parts| (parts, AtomicUsize::new(0))).collect()
 }
@@ -111,7 +111,7 @@ pub fn load<R: Rows>(
     let run = |thread: usize, mut worker: Worker| -> Result<(), CheckpointError> {
         // Its own device first, so that all are read at the same time.
         let own = (0..queues.len()).map(|place| &queues[(thread + place) % queues.len()]);
-        for part in own
+        for &(index, part) in own
             .flat_map(|(parts, next)| std::iter::from_fn(|| parts.get(next.fetch_add(1, Ordering::Relaxed))))
         {
             let path = seen_from(folder, &part.path);
@@ -120,7 +120,7 @@ pub fn load<R: Rows>(
             let (mut count, mut scratch) = (0, R::Scratch::default());
             let (mut digest, mut arena, mut bytes) = (0u128, Arena::default(), Vec::new());
             worker.enter();
-            let read = read_part(disk, &path, part.table, part.bytes, |row| {
+            let read = read_part(disk, (folder, manifest), (index, part), |row| {
                 count += 1;
                 if row.words.len() < store.definition().layout.fixed_words() {
                     return Err(corrupt("a row is shorter than its table's").into());

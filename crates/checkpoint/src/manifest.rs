@@ -1,19 +1,24 @@
 //! The manifest: which parts make up the newest checkpoint, and the definitions at its time.
 //!
-//! Layout: magic (8 bytes), format version (u32), then varints: commit order bound, number of the checkpoint, since version 2
-//! its consistency (0 consistent, 1 fuzzy), statements (count, then length and text of each), parts (count, then of each its
-//! table, rows, bytes, since version 3 the digest of its rows (16 bytes), length and text of its path), and the CRC-32C of
-//! everything before (u32). This is the only description of that layout.
+//! Layout: magic (8 bytes), format version (u32), database of the data folder (16 bytes), database that wrote the parts (16
+//! bytes), then varints: commit order bound, number of the checkpoint, its consistency (0 consistent, 1 fuzzy), incarnation,
+//! greatest number that it holds, ranges of logs (count, then incarnation, logger, first file, last file and last batch of
+//! each), statements (count, then length and text of each), parts (count, then table, rows, bytes, CRC-32C, digest of
+//! the rows (16 bytes), length and path of each), and the CRC-32C of everything before (u32). This is the only description of that layout.
+//!
+//! | version | differs from the next one |
+//! |---|---|
+//! | 1 | no consistency: it is consistent |
+//! | 2 | no databases, incarnation, greatest number, ranges, CRC-32C and digests of parts |
 
-use crate::CheckpointError;
+use crate::{CheckpointError, Shadow};
 use catalog::{CommitOrder, DecodeError, Reader, TableId, put_varint};
 use logging::disk::{SharedDisk, read_whole, replace};
-use logging::{CorruptionKind, LogError};
+use logging::{CorruptionKind, DatabaseId, LogError, LogRange};
 use std::path::{Path, PathBuf};
 
 const NAME: &str = "checkpoint";
 const MAGIC: &[u8; 8] = b"RPRSCKP\n";
-/// Version 1 knew consistent checkpoints only; version 2 had no digests.
 const VERSION: u32 = 3;
 const OLDEST_VERSION: u32 = 1;
 
@@ -26,7 +31,9 @@ pub struct Part {
     pub rows: u64,
     /// Length of the file.
     pub bytes: u64,
-    /// The digest of its rows (`storage::TableDigest::hash`); `None` in manifests before version 3.
+    /// The CRC-32C of the file after its header; unknown before version 3 of the manifest.
+    pub checksum: Option<u32>,
+    /// The digest of its rows (`storage::TableDigest::hash`); unknown before version 3 of the manifest.
     pub digest: Option<u128>,
     /// Where it is, seen from the data folder.
     pub path: PathBuf,
@@ -43,9 +50,26 @@ pub enum Consistency {
     Fuzzy,
 }
 
+/// What a checkpoint knows of the logs since format version 3.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LogKnowledge {
+    /// The incarnation that took the checkpoint.
+    pub incarnation: u64,
+    /// What of the logs recovery needs beside the checkpoint. What is not named of incarnations before that one is not needed.
+    pub ranges: Vec<LogRange>,
+}
+
 /// A checkpoint.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Manifest {
+    /// The database of the data folder; unknown before version 3.
+    pub database: DatabaseId,
+    /// The database whose parts these are: another one in data folders of shadow logs.
+    pub parts_of: DatabaseId,
+    /// What recovery needs of the logs; unknown before version 3.
+    pub logs: Option<LogKnowledge>,
+    /// The greatest number that it holds.
+    pub last: CommitOrder,
     /// Of which moment its rows are.
     pub consistency: Consistency,
     /// It holds the transactions ordered before this; replay begins here.
@@ -59,15 +83,24 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// The same checkpoint for a data folder inside this one.
-    pub(crate) fn as_seen_from_inside(&self) -> Self {
+    /// The path of the manifest in a data folder.
+    pub fn path(folder: &Path) -> PathBuf {
+        folder.join(NAME)
+    }
+
+    /// The same checkpoint for the data folder of a shadow log inside this one.
+    pub(crate) fn as_seen_from_inside(&self, shadow: Shadow<'_>) -> Self {
         let outer = |part: &Part| Part { path: Path::new("..").join(&part.path), ..part.clone() };
-        Self { parts: self.parts.iter().map(outer).collect(), ..self.clone() }
+        let logs = self.logs.as_ref().map(|logs| LogKnowledge { ranges: shadow.ranges.to_vec(), ..*logs });
+        let parts = self.parts.iter().map(outer).collect();
+        Self { database: shadow.database, logs, parts, ..self.clone() }
     }
 
     fn encode(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&self.database.to_bytes());
+        bytes.extend_from_slice(&self.parts_of.to_bytes());
         let text = |text: &str, bytes: &mut Vec<u8>| {
             put_varint(text.len() as u64, bytes);
             bytes.extend_from_slice(text.as_bytes());
@@ -75,6 +108,19 @@ impl Manifest {
         put_varint(self.bound.0, &mut bytes);
         put_varint(self.number, &mut bytes);
         put_varint((self.consistency == Consistency::Fuzzy).into(), &mut bytes);
+        let (incarnation, ranges) = match &self.logs {
+            Some(logs) => (logs.incarnation, logs.ranges.as_slice()),
+            None => (0, &[][..]),
+        };
+        put_varint(incarnation, &mut bytes);
+        put_varint(self.last.0, &mut bytes);
+        put_varint(ranges.len() as u64, &mut bytes);
+        for range in ranges {
+            let LogRange { incarnation, logger, first_file, last_file, last_batch } = *range;
+            for number in [incarnation, logger.into(), first_file, last_file, last_batch] {
+                put_varint(number, &mut bytes);
+            }
+        }
         put_varint(self.statements.len() as u64, &mut bytes);
         for statement in &self.statements {
             text(statement, &mut bytes);
@@ -84,6 +130,7 @@ impl Manifest {
             put_varint(part.table.0.into(), &mut bytes);
             put_varint(part.rows, &mut bytes);
             put_varint(part.bytes, &mut bytes);
+            put_varint(part.checksum.unwrap_or_default().into(), &mut bytes);
             bytes.extend_from_slice(&part.digest.unwrap_or_default().to_le_bytes());
             text(&part.path.to_string_lossy(), &mut bytes);
         }
@@ -97,7 +144,21 @@ impl Manifest {
             let length = usize::try_from(reader.varint()?).map_err(|_| DecodeError)?;
             String::from_utf8(reader.take(length)?.to_vec()).map_err(|_| DecodeError)
         }
+        fn range(reader: &mut Reader<'_>) -> Result<LogRange, DecodeError> {
+            Ok(LogRange {
+                incarnation: reader.varint()?,
+                logger: u32::try_from(reader.varint()?).map_err(|_| DecodeError)?,
+                first_file: reader.varint()?,
+                last_file: reader.varint()?,
+                last_batch: reader.varint()?,
+            })
+        }
         let mut reader = Reader::new(bytes);
+        let mut database = || Ok(DatabaseId::from_bytes(reader.array()?));
+        let (database, parts_of) = match version {
+            3.. => (database()?, database()?),
+            _ => Default::default(),
+        };
         let bound = CommitOrder(reader.varint()?);
         let number = reader.varint()?;
         let consistency = match version {
@@ -108,6 +169,13 @@ impl Manifest {
                 _ => return Err(DecodeError),
             },
         };
+        let (mut logs, mut last) = (None, CommitOrder(bound.0.saturating_sub(1)));
+        if version >= 3 {
+            let incarnation = reader.varint()?;
+            last = CommitOrder(reader.varint()?);
+            let ranges = (0..reader.varint()?).map(|_| range(&mut reader)).collect::<Result<_, _>>()?;
+            logs = (incarnation > 0).then_some(LogKnowledge { incarnation, ranges });
+        }
         let statements = (0..reader.varint()?).map(|_| text(&mut reader)).collect::<Result<_, _>>()?;
         let parts = (0..reader.varint()?)
             .map(|_| {
@@ -115,12 +183,19 @@ impl Manifest {
                     table: TableId(u32::try_from(reader.varint()?).map_err(|_| DecodeError)?),
                     rows: reader.varint()?,
                     bytes: reader.varint()?,
-                    digest: if version < 3 { None } else { Some(u128::from_le_bytes(reader.array()?)) },
+                    checksum: match version {
+                        3.. => Some(u32::try_from(reader.varint()?).map_err(|_| DecodeError)?),
+                        _ => None,
+                    },
+                    digest: match version {
+                        3.. => Some(u128::from_le_bytes(reader.array()?)),
+                        _ => None,
+                    },
                     path: text(&mut reader)?.into(),
                 })
             })
             .collect::<Result<_, _>>()?;
-        Ok(Self { consistency, bound, number, statements, parts })
+        Ok(Self { database, parts_of, logs, last, consistency, bound, number, statements, parts })
     }
 
     /// Reads the manifest of a data folder; `None` when no checkpoint was published yet.
@@ -128,7 +203,7 @@ impl Manifest {
     /// # Errors
     /// The disk fails; the manifest is damaged.
     pub fn read(disk: &SharedDisk, folder: &Path) -> Result<Option<Self>, CheckpointError> {
-        let path = folder.join(NAME);
+        let path = Self::path(folder);
         let bytes = match read_whole(&**disk, &path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -156,7 +231,7 @@ impl Manifest {
     /// # Errors
     /// The disk is full, or fails; the checkpoint before is then still there.
     pub fn publish(&self, disk: &SharedDisk, folder: &Path) -> Result<(), CheckpointError> {
-        let path = folder.join(NAME);
+        let path = Self::path(folder);
         replace(&**disk, &path, &self.encode()).map_err(|error| LogError::io("write", &path, error).into())
     }
 }

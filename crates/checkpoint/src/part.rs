@@ -1,18 +1,24 @@
 //! Part files: rows of one table, in blocks.
 //!
-//! Layout: magic (8 bytes), format version (u32: 1, 2 where rows have slots, 3 where they have numbers, 4 with both), table
-//! (u32), then blocks: length of the rows (u32), their CRC-32C (u32), the rows. A row is its length in words (u32), its slot
+//! Layout: magic (8 bytes), format version (u32: 5, 6 where rows have slots, 7 where they have numbers, 8 with both), table
+//! (u32), database (16 bytes), number of the checkpoint (u64), index of the part (u32), zeros (4 bytes), then blocks: length of the rows (u32), their CRC-32C (u32), the rows. A row is its length in words (u32), its slot
 //! where rows have them (u32), its number where rows have them (u64), and its words, little-endian, as `catalog::RowLayout`
-//! lays them out. This is the only description of that layout.
+//! lays them out. This is the only description of that layout. Versions 1 to 4 are like 5 to 8, but nothing stands between the
+//! table and the blocks.
 
-use crate::CheckpointError;
+use crate::manifest::Part;
+use crate::{CheckpointError, Manifest};
 use catalog::{CommitOrder, TableId};
-use logging::disk::{DiskFile, SharedDisk};
-use logging::{CorruptionKind, LogError};
+use logging::disk::{DiskFile, SharedDisk, seen_from};
+use logging::{CorruptionKind, DatabaseId, LogError, UnprovenKind};
 use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 8] = b"RPRSPRT\n";
-const HEADER: usize = 16;
+const HEADER: usize = 48;
+/// Bytes of the header in versions 1 to 4.
+const OLD_HEADER: usize = 16;
+/// Forms that the versions of a generation tell apart.
+const FORMS: u32 = 4;
 const BLOCK_HEADER: usize = 8;
 /// A block is written once it has this many bytes.
 const BLOCK: usize = 1 << 20;
@@ -37,12 +43,31 @@ pub(crate) struct Form {
 
 impl Form {
     fn version(self) -> u32 {
-        1 + u32::from(self.has_slots) + 2 * u32::from(self.has_orders)
+        1 + FORMS + u32::from(self.has_slots) + 2 * u32::from(self.has_orders)
     }
 
-    fn of_version(version: u32) -> Option<Self> {
-        let flags = version.checked_sub(1).filter(|flags| *flags < 4)?;
-        Some(Self { has_slots: flags & 1 != 0, has_orders: flags & 2 != 0 })
+    /// The form, and whether the header names the checkpoint.
+    fn of_version(version: u32) -> Option<(Self, bool)> {
+        let flags = version.checked_sub(1).filter(|flags| *flags < 2 * FORMS)?;
+        Some((Self { has_slots: flags & 1 != 0, has_orders: flags & 2 != 0 }, flags >= FORMS))
+    }
+}
+
+/// Which part of which checkpoint a file is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PartId {
+    pub(crate) database: DatabaseId,
+    pub(crate) checkpoint: u64,
+    pub(crate) index: u32,
+}
+
+impl PartId {
+    fn encode(self) -> [u8; HEADER - OLD_HEADER] {
+        let mut bytes = [0; HEADER - OLD_HEADER];
+        bytes[..16].copy_from_slice(&self.database.to_bytes());
+        bytes[16..24].copy_from_slice(&self.checkpoint.to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.index.to_le_bytes());
+        bytes
     }
 }
 
@@ -53,6 +78,8 @@ pub(crate) struct PartWriter {
     form: Form,
     pub(crate) bytes: u64,
     pub(crate) rows: u64,
+    /// The CRC-32C of all blocks so far.
+    pub(crate) checksum: u32,
 }
 
 impl PartWriter {
@@ -60,14 +87,15 @@ impl PartWriter {
         disk: &SharedDisk,
         path: PathBuf,
         table: TableId,
-        form: Form,
+        (id, form): (PartId, Form),
     ) -> Result<Self, LogError> {
         let file = disk.create(&path).map_err(|error| LogError::io("create", &path, error))?;
         let mut header = MAGIC.to_vec();
         header.extend_from_slice(&form.version().to_le_bytes());
         header.extend_from_slice(&table.0.to_le_bytes());
+        header.extend_from_slice(&id.encode());
         file.write_at(0, &header).map_err(|error| LogError::io("write", &path, error))?;
-        Ok(Self { file, path, block: vec![0; BLOCK_HEADER], form, bytes: HEADER as u64, rows: 0 })
+        Ok(Self { file, path, block: vec![0; BLOCK_HEADER], form, bytes: HEADER as u64, rows: 0, checksum: 0 })
     }
 
     pub(crate) fn add(&mut self, PartRow { slot, order, words }: PartRow<'_>) -> Result<(), LogError> {
@@ -98,6 +126,7 @@ impl PartWriter {
             .write_at(self.bytes, &self.block)
             .map_err(|error| LogError::io("write", &self.path, error))?;
         self.bytes += self.block.len() as u64;
+        self.checksum = crc32c::crc32c_append(self.checksum, &self.block);
         self.block.truncate(BLOCK_HEADER);
         Ok(())
     }
@@ -108,18 +137,25 @@ impl PartWriter {
     }
 }
 
-/// Runs `row` on every row of a part.
+/// Runs `row` on every row of a checkpoint's part; `index` is its index in the manifest, which lies in `folder`.
 pub(crate) fn read_part(
     disk: &SharedDisk,
-    path: &Path,
-    table: TableId,
-    bytes: u64,
+    (folder, manifest): (&Path, &Manifest),
+    (index, part): (usize, &Part),
     mut row: impl FnMut(PartRow<'_>) -> Result<(), CheckpointError>,
 ) -> Result<(), CheckpointError> {
+    let path = &seen_from(folder, &part.path);
     let corrupt = |offset: u64, kind| CheckpointError::from(LogError::corrupt(path, offset, kind));
+    let unproven = |kind| CheckpointError::from(LogError::unproven(path, 0, kind));
+    let by = || Manifest::path(folder);
     let io = |error| LogError::io("read", path, error);
-    let file = disk.open(path).map_err(io)?;
-    let length = file.length().map_err(io)?;
+    let file = match disk.open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(unproven(UnprovenKind::Missing { by: by() }));
+        }
+        opened => opened.map_err(io)?,
+    };
+    let (length, bytes) = (file.length().map_err(io)?, part.bytes);
     if length != bytes {
         return Err(corrupt(
             length.min(bytes),
@@ -129,10 +165,23 @@ pub(crate) fn read_part(
     let mut header = [0; HEADER];
     file.read_at(0, &mut header).map_err(io)?;
     let form = Form::of_version(u32::from_le_bytes([header[8], header[9], header[10], header[11]]));
-    let (Some(form), true) = (form, header[..8] == *MAGIC && header[12..] == table.0.to_le_bytes()) else {
+    let (Some((form, has_id)), true) =
+        (form, header[..8] == *MAGIC && header[12..16] == part.table.0.to_le_bytes())
+    else {
         return Err(corrupt(0, CorruptionKind::Malformed("this is no part of this checkpoint")));
     };
-    let mut offset = HEADER as u64;
+    if has_id {
+        let found = header[16..32].try_into().expect("the bytes of a number");
+        manifest.parts_of.admit(DatabaseId::from_bytes(found), path)?;
+        let (database, checkpoint) = (manifest.parts_of, manifest.number);
+        let expected = PartId { database, checkpoint, index: index as u32 };
+        if expected.encode() != header[OLD_HEADER..] {
+            return Err(unproven(UnprovenKind::OtherCheckpoint { by: by() }));
+        }
+    }
+    let start = if has_id { HEADER } else { OLD_HEADER } as u64;
+    let mut checksum = 0;
+    let mut offset = start;
     let (mut block, mut words) = (Vec::new(), Vec::new());
     while offset < bytes {
         let mut head = [0; BLOCK_HEADER];
@@ -147,6 +196,7 @@ pub(crate) fn read_part(
         if crc32c::crc32c(&block).to_le_bytes() != head[4..] {
             return Err(corrupt(offset, CorruptionKind::Checksum));
         }
+        checksum = crc32c::crc32c_append(crc32c::crc32c_append(checksum, &head), &block);
         let mut rest = block.as_slice();
         while let Some((count, tail)) = rest.split_first_chunk::<4>() {
             let too_long = || corrupt(offset, CorruptionKind::Malformed("a row is longer than its block"));
@@ -173,6 +223,9 @@ pub(crate) fn read_part(
             rest = tail;
         }
         offset = end;
+    }
+    if part.checksum.is_some_and(|expected| expected != checksum) {
+        return Err(unproven(UnprovenKind::OtherCheckpoint { by: by() }));
     }
     Ok(())
 }

@@ -7,10 +7,10 @@
 //! is durable in the log, so it never holds what a crash of the log would take back.
 //! Held by: `crates/reprise/tests/checkpoints.rs`, `fuzzy_checkpoints.rs`.
 
-use crate::part::{Form, PartRow, PartWriter};
-use crate::{CheckpointError, Consistency, Manifest, Part};
+use crate::part::{Form, PartId, PartRow, PartWriter};
+use crate::{CheckpointError, Consistency, LogKnowledge, Manifest, Part};
 use catalog::{Arena, CommitOrder};
-use logging::LogError;
+use logging::{DatabaseId, LogError, LogRange};
 use logging::disk::SharedDisk;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -48,10 +48,54 @@ pub struct Destination<'a> {
     pub disk: &'a SharedDisk,
     /// The data folder.
     pub folder: &'a Path,
-    /// Folders inside the data folder that hold other logs of the same transactions: it is published there, too.
-    pub shadows: &'a [PathBuf],
+    /// The database.
+    pub database: DatabaseId,
+    /// Counts the openings of the database.
+    pub incarnation: u64,
     /// Where parts go, in turn.
     pub devices: &'a [PathBuf],
+}
+
+/// A data folder inside another one that holds another log of the same transactions: a checkpoint is published there, too.
+#[derive(Clone, Copy, Debug)]
+pub struct Shadow<'a> {
+    /// The folder.
+    pub folder: &'a Path,
+    /// Its database.
+    pub database: DatabaseId,
+    /// What recovery needs of its log.
+    pub ranges: &'a [LogRange],
+}
+
+/// What a checkpoint asks of the log.
+pub trait Log {
+    /// Up to which number everything is durable.
+    fn durable(&self) -> CommitOrder;
+
+    /// Returns once everything up to a number is durable.
+    ///
+    /// # Errors
+    /// The log has failed before that.
+    fn complete(&self, number: CommitOrder) -> Result<(), LogError>;
+
+    /// What recovery needs of the log beside a checkpoint that holds everything numbered before a bound.
+    fn ranges_from(&self, bound: CommitOrder) -> Vec<LogRange>;
+
+    /// Publishes a checkpoint in the data folders of shadow logs.
+    ///
+    /// # Errors
+    /// The disk is full, or fails.
+    fn publish_in_shadows(
+        &self,
+        bound: CommitOrder,
+        publish: &dyn Fn(Shadow<'_>) -> Result<(), CheckpointError>,
+    ) -> Result<(), CheckpointError>;
+
+    /// Makes it known that a checkpoint is published, before anything is removed that only earlier ones need.
+    ///
+    /// # Errors
+    /// The disk is full, or fails.
+    fn checkpointed(&self, number: u64) -> Result<(), LogError>;
 }
 
 /// The rows of which moment are written.
@@ -63,8 +107,8 @@ enum Moment {
     Any,
 }
 
-/// Writes and publishes a checkpoint of all tables. `durable` tells up to which number everything is durable in the log, and
-/// `complete` returns once everything up to a number is. The definitions must not change meanwhile.
+/// Writes and publishes a checkpoint of all tables. The log keeps what is numbered from `keep` on. The definitions must not change
+/// meanwhile, and all of them are durable.
 ///
 /// # Errors
 /// A device is full, or fails; the checkpoint before is then still the newest.
@@ -74,25 +118,25 @@ pub fn write(
     statements: Vec<String>,
     tables: &Tables,
     threads: usize,
-    durable: impl FnOnce() -> CommitOrder,
-    complete: impl FnOnce(CommitOrder) -> Result<(), LogError>,
+    (log, keep): (&impl Log, CommitOrder),
 ) -> Result<(Manifest, CheckpointSummary), CheckpointError> {
-    let Destination { disk, folder, shadows, devices } = to;
+    let Destination { disk, folder, database, incarnation, devices } = to;
     let begun = Instant::now();
     let number = Manifest::read(disk, folder)?.map_or(1, |last| last.number + 1);
     let (bound, (parts, last)) = match consistency {
         Consistency::Consistent => {
             let snapshot = tables.snapshots.open(&tables.epochs);
             let moment = Moment::Before(snapshot.bound());
-            (snapshot.bound(), write_parts((disk, devices), number, tables, moment, threads)?)
+            (snapshot.bound(), write_parts(to, number, tables, moment, threads)?)
         }
         Consistency::Fuzzy => {
             // Before any row is read: what is numbered up to here is done, and so in them (DESIGN §7).
-            let bound = CommitOrder(durable().0 + 1);
-            (bound, write_parts((disk, devices), number, tables, Moment::Any, threads)?)
+            let bound = CommitOrder(log.durable().0 + 1);
+            (bound, write_parts(to, number, tables, Moment::Any, threads)?)
         }
     };
-    complete(last.max(CommitOrder(bound.0 - 1)))?;
+    let last = last.max(CommitOrder(bound.0 - 1));
+    log.complete(last)?;
     for device in devices {
         let name = part_folder(device, number);
         disk.sync_folder(&name).map_err(|error| LogError::io("sync", &name, error))?;
@@ -101,11 +145,15 @@ pub fn write(
     // Paths inside the data folder are kept relative to it, so that the folder can be moved.
     let relative = |path: PathBuf| path.strip_prefix(folder).map(Path::to_path_buf).unwrap_or(path);
     let parts: Vec<Part> = parts.into_iter().map(|part| Part { path: relative(part.path), ..part }).collect();
-    let manifest = Manifest { consistency, bound, number, statements, parts };
-    for shadow in shadows {
-        manifest.as_seen_from_inside().publish(disk, shadow)?;
-    }
+    let kept = bound.min(keep);
+    let logs = Some(LogKnowledge { incarnation, ranges: log.ranges_from(kept) });
+    let parts_of = database;
+    let manifest = Manifest { database, parts_of, logs, last, consistency, bound, number, statements, parts };
+    log.publish_in_shadows(kept, &|shadow| {
+        manifest.as_seen_from_inside(shadow).publish(disk, shadow.folder)
+    })?;
     manifest.publish(disk, folder)?;
+    log.checkpointed(number)?;
     remove_others(disk, devices, number)?;
     let sum = |of: fn(&Part) -> u64| manifest.parts.iter().map(of).sum();
     let summary = CheckpointSummary {
@@ -155,7 +203,7 @@ impl Shares {
 
 /// Writes the rows; returns the parts, and the greatest number of any row.
 fn write_parts(
-    (disk, folders): (&SharedDisk, &[PathBuf]),
+    Destination { disk, database, devices: folders, .. }: Destination<'_>,
     number: u64,
     tables: &Tables,
     moment: Moment,
@@ -186,13 +234,14 @@ fn write_parts(
             let path = folder.join(format!("part-{place:06}"));
             let has_orders = matches!(moment, Moment::Any);
             let form = Form { has_slots: range.store.has_slots(), has_orders };
-            let mut writer = PartWriter::create(disk, path.clone(), table, form)?;
+            let id = PartId { database, checkpoint: number, index: place as u32 };
+            let mut writer = PartWriter::create(disk, path.clone(), table, (id, form))?;
             let (greatest, digest) = write_range(range, moment, &mut writer, &mut worker)?;
             last = last.max(greatest);
             writer.finish()?;
             shares().end(device, writer.bytes);
-            let digest = Some(digest);
-            let part = Part { table, rows: writer.rows, bytes: writer.bytes, digest, path };
+            let (checksum, digest) = (Some(writer.checksum), Some(digest));
+            let part = Part { table, rows: writer.rows, bytes: writer.bytes, checksum, digest, path };
             parts.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(part);
         }
     };

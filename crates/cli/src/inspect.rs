@@ -43,8 +43,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     let mut table = Table::new();
     table.set_header(["device", "incarnation", "files", "bytes", "batches", "records", "epochs", "tail"]);
-    for device in &pepoch.devices {
-        for log in read_device(&disk, &folder.join(device))? {
+    for (number, device) in pepoch.devices.iter().enumerate() {
+        for log in read_device(&disk, &folder.join(device), number as u32)? {
             let (mut records, mut epochs) = (0u64, None);
             for batch in &log.batches {
                 let mut reader = Reader::new(&batch.records);
@@ -72,6 +72,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                 match &log.tail {
                     LogTail::Clean => "whole".into(),
                     LogTail::Torn { file, offset } => format!("torn at {offset} of {}", file.display()),
+                    LogTail::Damaged(error) => error.to_string(),
                 },
             ]);
         }

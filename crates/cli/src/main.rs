@@ -14,6 +14,7 @@ mod recover;
 mod serve;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
+use reprise::rooms::recovery::RecoveryError;
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -77,7 +78,23 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
+            hint(&error);
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Prints what an operator can do about an error.
+fn hint(error: &anyhow::Error) {
+    let of_database = error.chain().find_map(|cause| cause.downcast_ref::<reprise::Error>());
+    let of_recovery = error.chain().find_map(|cause| cause.downcast_ref::<RecoveryError>());
+    let hint = of_database.and_then(reprise::Error::hint).or(of_recovery.and_then(RecoveryError::hint));
+    if let Some(hint) = hint {
+        eprintln!("hint: {hint}");
+    }
+    let can_be_accepted = of_database.is_some_and(reprise::Error::can_be_accepted)
+        || of_recovery.is_some_and(RecoveryError::can_be_accepted);
+    if can_be_accepted {
+        eprintln!("hint: --accept-data-loss goes on with what came before, and names what is lost.");
     }
 }

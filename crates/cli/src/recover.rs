@@ -30,6 +30,9 @@ pub struct Arguments {
     /// Make the cut durable and take a checkpoint, as opening the database does.
     #[arg(long)]
     write: bool,
+    /// Recover what is left when files are missing or damaged, and name what is lost.
+    #[arg(long)]
+    accept_data_loss: bool,
     /// Show where the work of a parallel replay was expected and where it was.
     #[arg(long, conflicts_with = "json")]
     explain: bool,
@@ -60,6 +63,8 @@ pub struct Report {
     pub undone: u64,
     pub cut: u64,
     pub torn: Vec<(PathBuf, u64)>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub losses: Vec<String>,
     pub checkpoint_rows: u64,
     pub checkpoint_bytes: u64,
     pub log_bytes: u64,
@@ -172,6 +177,7 @@ impl Report {
             undone: report.undone,
             cut: report.cut.0,
             torn: report.torn.clone(),
+            losses: report.losses.clone(),
             checkpoint_rows: report.checkpoint_rows,
             checkpoint_bytes: report.checkpoint_bytes,
             log_bytes: report.log_bytes,
@@ -182,26 +188,32 @@ impl Report {
     }
 }
 
+/// How far the files of a folder are trusted.
+#[derive(Clone, Copy, Default)]
+pub struct Trust {
+    /// The rows of the checkpoint are compared with their digest.
+    pub verify: bool,
+    /// What is left is recovered where files are missing or damaged.
+    pub accept_data_loss: bool,
+}
+
 /// Recovers a folder without changing it.
 pub fn recover(
     folder: &std::path::Path,
     (method, mode): (Method, ReplayMode),
     threads: usize,
-    (memory_gib, verify): (usize, bool),
+    memory_gib: usize,
+    trust: Trust,
 ) -> Result<Report> {
-    if !folder.join("pepoch").exists() {
+    let config = Config::default();
+    let memory_bytes = memory_gib << 30;
+    let Trust { verify, accept_data_loss } = trust;
+    let defaults = RecoveryConfig::default();
+    let settings = RecoveryConfig { method, mode, threads, memory_bytes, verify, accept_data_loss, ..defaults };
+    let recovered = progress::watch(|progress| recovery::recover(&config.disk, folder, &settings, progress))?;
+    if !recovered.pepoch.database.is_known() && recovered.pepoch.incarnations.is_empty() {
         bail!("{} holds no database", folder.display());
     }
-    let config = Config::default();
-    let settings = RecoveryConfig {
-        method,
-        mode,
-        threads,
-        verify,
-        memory_bytes: memory_gib << 30,
-        ..RecoveryConfig::default()
-    };
-    let recovered = progress::watch(|progress| recovery::recover(&config.disk, folder, &settings, progress))?;
     let Some(digest) = recovered.tables.digest() else { bail!("all worker slots are taken") };
     eprintln!("{}", recovered.report);
     Ok(Report::new(&recovered.report, &digest))
@@ -210,10 +222,17 @@ pub fn recover(
 pub fn run(arguments: &Arguments) -> Result<()> {
     let how = (arguments.method, arguments.mode);
     let threads = arguments.threads.unwrap_or(Config::default().checkpoint_threads);
-    let report = recover(&arguments.folder, how, threads, (arguments.memory_gib, arguments.verify))?;
+    let report = recover(
+        &arguments.folder,
+        how,
+        threads,
+        arguments.memory_gib,
+        Trust { verify: arguments.verify, accept_data_loss: arguments.accept_data_loss },
+    )?;
     if arguments.write {
         let mut config = Config::default();
         (config.method, config.mode) = how;
+        config.accept_data_loss = arguments.accept_data_loss;
         config.memory_bytes = arguments.memory_gib << 30;
         reprise::Database::open(&arguments.folder, config)?.checkpoint()?;
     }

@@ -44,6 +44,9 @@ pub struct Arguments {
     /// What is worth a message: error, warn, info, or debug, which has every error that a client is told of.
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     message_level: Level,
+    /// Open what is left of the database when files are missing or damaged: everything after the first loss is lost, too.
+    #[arg(long)]
+    accept_data_loss: bool,
     /// The folder in which clients may make backups, by `CALL reprise_backup('NAME')`. None by default.
     #[arg(long, value_name = "FOLDER")]
     backups: Option<PathBuf>,
@@ -117,7 +120,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut options = arguments.clients.options()?;
     options.with_metrics = arguments.http.is_some();
     options.backups = arguments.backups.clone();
-    let config = arguments.database.config();
+    let mut config = arguments.database.config();
+    config.accept_data_loss = arguments.accept_data_loss;
     let listen = arguments.listen;
     if options.users.is_none() && !listen.ip().is_loopback() {
         bail!(

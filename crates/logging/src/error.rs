@@ -1,5 +1,6 @@
 //! What can go wrong with log, checkpoint and pepoch files.
 
+use crate::identity::DatabaseId;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,6 +37,64 @@ pub enum CorruptionKind {
     UnknownVersion(u32),
 }
 
+/// Why it cannot be proved that a file is whole and belongs to the database.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum UnprovenKind {
+    /// The file is not there, or holds nothing.
+    #[error("is missing or empty, but {} shows that it was written", by.display())]
+    Missing {
+        /// The file that shows it.
+        by: PathBuf,
+    },
+    /// The log ends before a batch that was durable.
+    #[error("ends with batch {found}, but {} shows that batch {named} was durable", by.display())]
+    EndsEarly {
+        /// The last batch.
+        found: u64,
+        /// The last batch that another file knows.
+        named: u64,
+        /// The file that knows it.
+        by: PathBuf,
+    },
+    /// The file is an earlier state of itself.
+    #[error("is older than {}", than.display())]
+    Outdated {
+        /// The file that was written after it.
+        than: PathBuf,
+    },
+    /// The file belongs to another database.
+    #[error("belongs to database {found}, not to {expected}")]
+    Foreign {
+        /// The database of the file.
+        found: DatabaseId,
+        /// The database of the folder.
+        expected: DatabaseId,
+    },
+    /// The file or device belongs to another logger.
+    #[error("belongs to logger {found}, not to logger {expected}")]
+    OtherLogger {
+        /// The logger of the file.
+        found: u32,
+        /// The logger of the device.
+        expected: u32,
+    },
+    /// The file belongs to another checkpoint, or is another part of it.
+    #[error("is no part of the checkpoint that {} describes", by.display())]
+    OtherCheckpoint {
+        /// The manifest.
+        by: PathBuf,
+    },
+    /// The log must be replayed, but the executor would not do what it did then.
+    #[error("must be replayed under semantics {written}, but this release has semantics {known}")]
+    OtherSemantics {
+        /// The number in the log.
+        written: u32,
+        /// The number of this release.
+        known: u32,
+    },
+}
+
 /// An error of the log. Cheap to clone: all who wait for a commit get it.
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
@@ -59,6 +118,16 @@ pub enum LogError {
         offset: u64,
         /// How.
         kind: CorruptionKind,
+    },
+    /// It cannot be proved that the database's files are complete and belong together.
+    #[error("{} {kind}", file.display())]
+    Unproven {
+        /// Which file.
+        file: PathBuf,
+        /// Where in it the proof fails; 0 for the whole file.
+        offset: u64,
+        /// Why.
+        kind: UnprovenKind,
     },
     /// The database stopped accepting commits after a failed write.
     #[error(
@@ -92,5 +161,41 @@ impl LogError {
     /// Bytes at an offset are wrong.
     pub fn corrupt(file: &Path, offset: u64, kind: CorruptionKind) -> Self {
         Self::Corrupt { file: file.into(), offset, kind }
+    }
+
+    /// A file does not prove what it should.
+    pub fn unproven(file: &Path, offset: u64, kind: UnprovenKind) -> Self {
+        Self::Unproven { file: file.into(), offset, kind }
+    }
+
+    /// Whether the database can go on with what came before the fault, if its operator accepts the loss of the rest.
+    pub fn can_be_accepted(&self) -> bool {
+        matches!(
+            self,
+            Self::Corrupt { .. }
+                | Self::Unproven { kind: UnprovenKind::Missing { .. } | UnprovenKind::EndsEarly { .. }, .. }
+        )
+    }
+
+    /// What an operator can do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        let Self::Unproven { kind, .. } = self else {
+            return matches!(self, Self::Corrupt { .. })
+                .then_some("Restore the file from a copy of the same moment as the others.");
+        };
+        Some(match kind {
+            UnprovenKind::Missing { .. } | UnprovenKind::EndsEarly { .. } => {
+                "Mount the device that holds the file, or restore all files of the database from one moment."
+            }
+            UnprovenKind::Outdated { .. } | UnprovenKind::OtherCheckpoint { .. } => {
+                "Restore all files of the database, on all devices, from one moment."
+            }
+            UnprovenKind::Foreign { .. } | UnprovenKind::OtherLogger { .. } => {
+                "Mount each device where it was when the database was made; a log device belongs to one database."
+            }
+            UnprovenKind::OtherSemantics { .. } => {
+                "Open the database with the release that wrote it and stop it cleanly: its last checkpoint leaves nothing to replay."
+            }
+        })
     }
 }

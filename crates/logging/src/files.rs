@@ -3,31 +3,41 @@
 //! A logger writes files `log-<incarnation>-<sequence>.rlog` in its device's folder; where several write into one folder,
 //! `log-<incarnation>-<sequence>-w<logger>.rlog`. The first 4,096 bytes are the header: one sector (see `sectors`) of magic
 //! (8 bytes), format version (u32), logger (u32), loggers (u32), incarnation (u64), sequence (u64), length of the file
-//! (u64), salt (u64), number of the first batch (u64), alignment of batches (u32). Batches follow, each beginning at a
-//! multiple of that: magic (u32),
-//! length of the records (u32), number (u64), then two commit orders: up to the first all that this logger has is in this
-//! batch or before (u64), up to the second all that any logger has is durable with it (u64); then the records. This is the
-//! only description of that layout. Before version 3 an epoch stood in place of the first and
-//! nothing in place of the second, and the alignment was 4,096.
+//! (u64), salt (u64), number of the first batch (u64), alignment of batches (u32), database (16 bytes), semantics of the
+//! executor (u32). Batches follow, each beginning at a multiple of the alignment: magic (u32), length of the records (u32), number
+//! (u64), then two commit orders: up to the first all that this logger has is in this batch or before (u64), up to the second
+//! all that any logger has is durable with it (u64); length of the next list (u16), a varint for each logger with the number of
+//! its last durable batch, where there are several loggers; then the records. This is the only description of that layout.
 //!
+//! | version | differs from the next one |
+//! |---|---|
+//! | 1 | has fewer kinds of records |
+//! | 2 | batches have an epoch in place of the first commit order and nothing in place of the second; the alignment is 4,096 |
+//! | 3 | no database, semantics, or list of batches |
+//!
+//! Invariants: 1. a file has batches only once the pepoch file names it. 2. a batch names only batches that were durable when it was written. So what is named is there after any
+//! crash, and a file or batch that is named and not there was removed. Held by: `altered_files` (crates/reprise).
 //! After a crash: the header is written last when a file is made, so a file with a header has its full length, zeroed
 //! but for its batches; a file without one, or with a part of one and nothing else, was never used.
 
 use crate::disk::{DiskFile, SharedDisk, ZEROS};
 use crate::error::{CorruptionKind, LogError};
+use crate::identity::DatabaseId;
+use crate::pepoch::PepochKeeper;
 use crate::sectors::{self, SECTOR, SectorState};
 use catalog::{CommitOrder, Reader};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Length of the header.
 pub(crate) const PAGE: usize = 4096;
-pub(crate) const BATCH_HEADER: usize = 32;
-/// Before format version 3.
-pub(crate) const OLD_BATCH_HEADER: usize = 24;
+/// Bytes of a batch before its list of batches.
+pub(crate) const BATCH_HEADER: usize = 34;
 pub(crate) const BATCH_MAGIC: u32 = 0x4854_4142;
+/// Most bytes of a varint.
+const VARINT: usize = 10;
 const MAGIC: &[u8; 8] = b"RPRSLOG\n";
-/// Version 1 had fewer kinds of records, version 2 shorter headers of batches.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 const OLDEST_VERSION: u32 = 1;
 
 /// Which file of a logger.
@@ -51,12 +61,20 @@ pub(crate) struct Header {
     pub(crate) salt: u64,
     pub(crate) first_batch: u64,
     pub(crate) alignment: usize,
+    pub(crate) database: DatabaseId,
+    pub(crate) semantics: u32,
 }
 
 impl FileId {
-    pub(crate) fn path(self, folder: &Path) -> PathBuf {
+    /// The path of the file on a device.
+    pub fn path(self, folder: &Path) -> PathBuf {
         let worker = self.worker.map(|worker| format!("-w{worker:03}")).unwrap_or_default();
         folder.join(format!("log-{:08}-{:08}{worker}.rlog", self.incarnation, self.sequence))
+    }
+
+    /// The logger of a file on a device.
+    pub fn logger(self, device: u32) -> u32 {
+        self.worker.unwrap_or(device)
     }
 
     /// The file that a path names; `None` for other files.
@@ -82,6 +100,8 @@ impl Header {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         bytes.extend_from_slice(&(self.alignment as u32).to_le_bytes());
+        bytes.extend_from_slice(&self.database.to_bytes());
+        bytes.extend_from_slice(&self.semantics.to_le_bytes());
         let mut sector = Vec::new();
         sectors::pack(&[&bytes], 0, 0, &mut sector);
         sector
@@ -122,7 +142,26 @@ impl Header {
         if alignment == 0 || !alignment.is_multiple_of(SECTOR) {
             return Err(corrupt(CorruptionKind::Malformed("its batches are aligned to no sectors")));
         }
-        let header = Self { version, logger, loggers, id, length, salt, first_batch, alignment };
+        let (database, semantics) = match version {
+            4.. => (
+                DatabaseId::from_bytes(reader.array().map_err(malformed)?),
+                u32::from_le_bytes(reader.array().map_err(malformed)?),
+            ),
+            // The executor has not changed its meaning since these versions.
+            _ => (DatabaseId::default(), 1),
+        };
+        let header = Self {
+            version,
+            logger,
+            loggers,
+            id,
+            length,
+            salt,
+            first_batch,
+            alignment,
+            database,
+            semantics,
+        };
         if header.length != bytes.len() as u64 {
             let kind = CorruptionKind::Truncated { actual: bytes.len() as u64, expected: header.length };
             return Err(LogError::corrupt(path, bytes.len() as u64, kind));
@@ -185,9 +224,13 @@ pub(crate) struct FileMaker {
     pub(crate) folder: PathBuf,
     pub(crate) logger: u32,
     pub(crate) loggers: u32,
-    /// Whether others write into the folder too.
+    /// Whether other loggers write into the folder too.
     pub(crate) shares_folder: bool,
+    /// Most loggers that there will be.
+    pub(crate) most_loggers: usize,
     pub(crate) length: u64,
+    pub(crate) database: DatabaseId,
+    pub(crate) pepoch: Arc<PepochKeeper>,
 }
 
 impl FileMaker {
@@ -215,7 +258,8 @@ impl FileMaker {
     /// Bytes of records in the largest batch that a file holds.
     pub(crate) fn largest_batch(&self) -> usize {
         let room = (self.length as usize).saturating_sub(PAGE) / PAGE * PAGE;
-        (room / SECTOR * sectors::CONTENTS).saturating_sub(BATCH_HEADER)
+        let list = if self.most_loggers > 1 { self.most_loggers * VARINT } else { 0 };
+        (room / SECTOR * sectors::CONTENTS).saturating_sub(BATCH_HEADER + list)
     }
 
     /// Makes zeroed room for the next file, out of a spare one where there is one. What takes time is done here, at leisure
@@ -245,10 +289,21 @@ impl FileMaker {
     ) -> Result<ReadyFile, LogError> {
         let path = id.path(&self.folder);
         let salt = (id.incarnation << 40 ^ id.sequence << 8 ^ u64::from(self.logger))
-            .wrapping_mul(0xd134_2543_de82_ef95);
-        let (logger, loggers, length) = (self.logger, self.loggers, self.length);
+            .wrapping_mul(0xd134_2543_de82_ef95)
+            ^ self.database.salt();
         let alignment = file.alignment();
-        let header = Header { version: VERSION, logger, loggers, id, length, salt, first_batch, alignment };
+        let header = Header {
+            version: VERSION,
+            logger: self.logger,
+            loggers: self.loggers,
+            id,
+            length: self.length,
+            salt,
+            first_batch,
+            alignment,
+            database: self.database,
+            semantics: procedure::SEMANTICS,
+        };
         let io = |action| {
             let path = path.clone();
             move |error| LogError::io(action, &path, error)
@@ -257,6 +312,7 @@ impl FileMaker {
         file.write_at(0, &header.write()).map_err(io("write"))?;
         file.sync().map_err(io("sync"))?;
         self.disk.sync_folder(&self.folder).map_err(io("sync the folder of"))?;
+        self.pepoch.update_newest(|newest| newest.begin_file(self.logger, id.sequence))?;
         Ok(ReadyFile { file, path, salt, length: self.length, alignment })
     }
 
@@ -270,15 +326,74 @@ impl FileMaker {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct RetiredFile {
     pub(crate) path: PathBuf,
+    pub(crate) id: FileId,
+    pub(crate) logger: u32,
     pub(crate) last: CommitOrder,
+}
+
+impl RetiredFile {
+    /// The files of earlier incarnations on a device, with the greatest number in each.
+    pub(crate) fn of_device(device: usize, files: &[(PathBuf, CommitOrder)]) -> impl Iterator<Item = Self> {
+        files.iter().filter_map(move |(path, last)| {
+            let id = FileId::of(path)?;
+            Some(Self { path: path.clone(), id, logger: id.logger(device as u32), last: *last })
+        })
+    }
+}
+
+/// What a checkpoint needs of the log of one logger in one incarnation, and what was in it at least when the checkpoint was
+/// published.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct LogRange {
+    /// Which incarnation.
+    pub incarnation: u64,
+    /// Which logger.
+    pub logger: u32,
+    /// The sequence of the first file that is needed.
+    pub first_file: u64,
+    /// The sequence of the newest file.
+    pub last_file: u64,
+    /// The newest durable batch; 0 where nothing is known.
+    pub last_batch: u64,
+}
+
+impl LogRange {
+    /// Extends ranges by a file that is needed.
+    pub(crate) fn add(ranges: &mut Vec<Self>, file: &RetiredFile) {
+        let (incarnation, logger, sequence) = (file.id.incarnation, file.logger, file.id.sequence);
+        match ranges.iter_mut().find(|range| range.is_of(incarnation, logger)) {
+            Some(range) => {
+                range.first_file = range.first_file.min(sequence);
+                range.last_file = range.last_file.max(sequence);
+            }
+            None => ranges.push(Self {
+                incarnation,
+                logger,
+                first_file: sequence,
+                last_file: sequence,
+                last_batch: 0,
+            }),
+        }
+    }
+
+    /// Whether it is of a logger of an incarnation.
+    pub fn is_of(&self, incarnation: u64, logger: u32) -> bool {
+        (self.incarnation, self.logger) == (incarnation, logger)
+    }
+
+    /// Whether ranges, of all that a checkpoint needs, include a file.
+    pub(crate) fn include(ranges: &[Self], file: &RetiredFile) -> bool {
+        let mut own = ranges.iter().filter(|range| range.is_of(file.id.incarnation, file.logger));
+        own.any(|range| range.first_file <= file.id.sequence)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::disk::CrashingDisk;
+    use crate::pepoch::PepochFile;
     use crate::reader::read_device;
-    use std::sync::Arc;
 
     #[test]
     fn a_recycled_file_loses_its_name_before_its_contents() {
@@ -286,12 +401,15 @@ mod tests {
         let disk: SharedDisk = Arc::new(crashing.clone());
         let folder = PathBuf::from("/log");
         let maker = FileMaker {
-            disk,
+            disk: Arc::clone(&disk),
             folder: folder.clone(),
             logger: 0,
             loggers: 1,
             shares_folder: false,
+            most_loggers: 1,
             length: 64 << 10,
+            database: DatabaseId::random(),
+            pepoch: PepochKeeper::new(&disk, &folder, PepochFile::default(), false),
         };
         let file = maker.prepare(|| Pace::Steady).unwrap();
         let ready = maker.finish(file, FileId { incarnation: 1, worker: None, sequence: 1 }, 1).unwrap();
@@ -303,7 +421,9 @@ mod tests {
         assert!(maker.prepare(|| Pace::Stop).is_err(), "it is stopped before it is durable");
         for seed in 0..64 {
             let after: SharedDisk = Arc::new(crashing.after_crash(seed));
-            read_device(&after, &folder).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+            let logs = read_device(&after, &folder, 0).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+            let damage = logs.iter().find_map(|log| log.damage());
+            assert!(damage.is_none(), "seed {seed}: {damage:?}");
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Records that no buffer holds: each in a file of its own, which the log refers to.
 //!
-//! A file `large-<incarnation>-<number>` in the folder of the first device: magic and version (8 bytes), CRC-32C of the rest
-//! (u32, little-endian), then what stands behind a record's number (`content`).
+//! A file `large-<incarnation>-<number>` in the folder of the first device: magic and version (8 bytes), CRC-32C of what stands
+//! behind a record's number (u32, little-endian), database (16 bytes), then what stands behind a record's number (`content`). In
+//! version 1 there is no database. This is the only description of that layout.
 //! Invariants: 1. a file is durable, and its name is, before the record that refers to it is in a buffer. 2. it goes once a
 //! checkpoint holds what it says, or when its transaction did not commit.
 //! After a crash: files of transactions that did not commit; the next opening removes them.
@@ -10,13 +11,17 @@
 use crate::content::{LargeRecord, take_body};
 use crate::disk::{SharedDisk, read_whole};
 use crate::error::{CorruptionKind, LogError};
+use crate::identity::DatabaseId;
 use catalog::CommitOrder;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-const MAGIC: &[u8; 8] = b"RPRSLRG1";
-const CHECKED_FROM: usize = 12;
+const MAGIC: &[u8; 8] = b"RPRSLRG2";
+const MAGIC_WITHOUT_DATABASE: &[u8; 8] = b"RPRSLRG1";
+/// Bytes before the database, and the body of version 1.
+const HEADER: usize = 12;
+const BODY: usize = HEADER + DatabaseId::BYTES;
 const PREFIX: &str = "large-";
 
 /// The large records of one log.
@@ -24,6 +29,7 @@ const PREFIX: &str = "large-";
 pub struct LargeRecords {
     disk: SharedDisk,
     folder: PathBuf,
+    database: DatabaseId,
     incarnation: u64,
     next: AtomicU64,
     /// Files whose transactions have committed, and their numbers.
@@ -48,7 +54,7 @@ impl LargeRecords {
     pub fn new(
         disk: &SharedDisk,
         folder: &Path,
-        incarnation: u64,
+        (database, incarnation): (DatabaseId, u64),
         kept: Vec<(PathBuf, CommitOrder)>,
     ) -> Result<Self, LogError> {
         let listed = disk.list(folder).map_err(|error| LogError::io("list", folder, error))?;
@@ -59,7 +65,7 @@ impl LargeRecords {
             }
         }
         let (disk, folder) = (disk.clone(), folder.into());
-        Ok(Self { disk, folder, incarnation, next: AtomicU64::new(1), kept: Mutex::new(kept) })
+        Ok(Self { disk, folder, database, incarnation, next: AtomicU64::new(1), kept: Mutex::new(kept) })
     }
 
     /// Puts what a record says into a file; the record refers to that from then on.
@@ -71,9 +77,10 @@ impl LargeRecords {
         let path = path_of(&self.folder, self.incarnation, number);
         let (kind, body) = take_body(record);
         let checksum = crc32c::crc32c(body);
-        let mut bytes = Vec::with_capacity(CHECKED_FROM + body.len());
+        let mut bytes = Vec::with_capacity(BODY + body.len());
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&checksum.to_le_bytes());
+        bytes.extend_from_slice(&self.database.to_bytes());
         bytes.extend_from_slice(body);
         let length = body.len() as u64;
         let write = || {
@@ -124,22 +131,31 @@ impl LargeRecords {
 pub fn read_large(
     disk: &SharedDisk,
     folder: &Path,
+    database: DatabaseId,
     record: LargeRecord,
 ) -> Result<(PathBuf, Vec<u8>), LogError> {
     let path = path_of(folder, record.incarnation, record.number);
     let mut bytes = read_whole(&**disk, &path).map_err(|error| LogError::io("read", &path, error))?;
     let damaged = |offset: usize, kind| Err(LogError::corrupt(&path, offset as u64, kind));
-    let expected = record.length + CHECKED_FROM as u64;
+    let header = match bytes.first_chunk::<8>() {
+        Some(MAGIC_WITHOUT_DATABASE) => HEADER,
+        _ => BODY,
+    };
+    let expected = record.length + header as u64;
     if bytes.len() as u64 != expected {
         return damaged(bytes.len(), CorruptionKind::Truncated { actual: bytes.len() as u64, expected });
     }
-    if bytes[..8] != *MAGIC {
+    if header == BODY && bytes[..8] != *MAGIC {
         return damaged(0, CorruptionKind::Malformed("this is no file of a large record"));
     }
-    let checksum = u32::from_le_bytes(bytes[8..CHECKED_FROM].try_into().expect("four bytes"));
-    let body = bytes.split_off(CHECKED_FROM);
+    let checksum = u32::from_le_bytes(bytes[8..HEADER].try_into().expect("four bytes"));
+    if header == BODY {
+        let found = bytes[HEADER..BODY].try_into().expect("the bytes of a number");
+        database.admit(DatabaseId::from_bytes(found), &path)?;
+    }
+    let body = bytes.split_off(header);
     if checksum != record.checksum || crc32c::crc32c(&body) != checksum {
-        return damaged(CHECKED_FROM, CorruptionKind::Checksum);
+        return damaged(header, CorruptionKind::Checksum);
     }
     Ok((path, body))
 }

@@ -9,6 +9,7 @@ pub mod content;
 pub mod disk;
 mod error;
 mod files;
+mod identity;
 mod large;
 mod logger;
 mod pepoch;
@@ -19,12 +20,13 @@ mod sync;
 
 pub use buffer::{Latched, LogBuffer, Room};
 pub use content::Content;
-pub use error::{CorruptionKind, LogError};
-pub use files::FileId;
+pub use error::{CorruptionKind, LogError, UnprovenKind};
+pub use files::{FileId, LogRange};
+pub use identity::{DatabaseId, DeviceMarker, lock_device};
 pub use large::{LargeFile, LargeRecords, read_large};
 pub use logger::{LogConfig, LogStatistics};
-pub use pepoch::{Incarnation, PepochFile};
-pub use reader::{Batch, LogTail, LoggerLog, Records, durable_up_to, read_device, read_ends};
+pub use pepoch::{Incarnation, LogEnd, PepochFile, PepochKeeper};
+pub use reader::{Batch, LogTail, LoggerLog, Records, durable_up_to, read_device, read_device_where, read_ends};
 pub use sequencing::{
     Commit, CommitQueue, InvalidSequencing, Log, LogStart, LoggerTag, Numbering, Sequencing, start,
 };

@@ -7,10 +7,13 @@
 use crate::buffer::LogBuffer;
 use crate::disk::DiskFile;
 use crate::error::LogError;
-use crate::files::{BATCH_HEADER, BATCH_MAGIC, FileId, FileMaker, PAGE, Pace, ReadyFile, RetiredFile};
+use crate::files::{
+    BATCH_HEADER, BATCH_MAGIC, FileId, FileMaker, LogRange, PAGE, Pace, ReadyFile, RetiredFile,
+};
+use crate::pepoch::LogEnd;
 use crate::sectors::{self, SECTOR};
 use crate::sequencing::DurableBuffer;
-use catalog::CommitOrder;
+use catalog::{CommitOrder, put_varint};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -71,9 +74,13 @@ pub struct LogStatistics {
 pub(crate) struct Shared {
     pub(crate) lane: DurableBuffer,
     pub(crate) thread: OnceLock<std::thread::Thread>,
+    /// Files that are full, or of earlier incarnations.
     pub(crate) retired: Mutex<Vec<RetiredFile>>,
+    /// The sequence of the file that is written; changes under the lock of `retired`.
+    sequence: AtomicU64,
     pub(crate) record_bytes: AtomicU64,
     pub(crate) file_bytes: AtomicU64,
+    /// Durable batches: the number of the last one.
     pub(crate) batches: AtomicU64,
     pub(crate) flush_us: AtomicU64,
 }
@@ -84,6 +91,7 @@ impl Shared {
             lane: DurableBuffer::new(LogBuffer::new(largest_batch, start)),
             thread: OnceLock::new(),
             retired: Mutex::default(),
+            sequence: AtomicU64::new(1),
             record_bytes: AtomicU64::new(0),
             file_bytes: AtomicU64::new(0),
             batches: AtomicU64::new(0),
@@ -91,12 +99,32 @@ impl Shared {
         }
     }
 
-    /// Recycles the files whose records a checkpoint holds, as all are numbered before its bound.
-    pub(crate) fn release_before(&self, bound: CommitOrder, maker: &FileMaker) -> Result<(), LogError> {
+    /// What a checkpoint before whose bound all is durable needs of this log, and of those of earlier incarnations on the device.
+    pub(crate) fn ranges_from(&self, bound: CommitOrder, incarnation: u64, logger: u32) -> Vec<LogRange> {
+        let retired = self.retired();
+        let sequence = self.sequence.load(Ordering::Relaxed);
+        let last_batch = self.batches.load(Ordering::Acquire);
+        let current = LogRange { incarnation, logger, first_file: sequence, last_file: sequence, last_batch };
+        let mut ranges = vec![current];
+        for file in retired.iter().filter(|file| file.last >= bound) {
+            LogRange::add(&mut ranges, file);
+        }
+        ranges
+    }
+
+    /// Recycles the files that a checkpoint does not need.
+    pub(crate) fn release(&self, needed: &[LogRange], maker: &FileMaker) -> Result<(), LogError> {
         let mut retired = self.retired();
-        let (gone, kept): (Vec<_>, Vec<_>) = retired.drain(..).partition(|file| file.last < bound);
+        let (kept, gone): (Vec<_>, Vec<_>) =
+            retired.drain(..).partition(|file| LogRange::include(needed, file));
         *retired = kept;
         gone.iter().try_for_each(|file| maker.recycle(&file.path))
+    }
+
+    /// How the log ends, once nothing is written any more.
+    pub(crate) fn end(&self, logger: u32) -> LogEnd {
+        let file = self.sequence.load(Ordering::Relaxed);
+        LogEnd { logger, file, batch: self.batches.load(Ordering::Acquire) }
     }
 
     pub(crate) fn add_to(&self, sum: &mut LogStatistics) {
@@ -200,6 +228,7 @@ pub(crate) struct BatchWriter {
     offset: u64,
     next_batch: u64,
     preparer: Option<Preparer>,
+    header: Vec<u8>,
     packed: Vec<u8>,
     /// No record of the file is past this.
     last: CommitOrder,
@@ -219,6 +248,7 @@ impl BatchWriter {
             offset: PAGE as u64,
             next_batch: 1,
             preparer,
+            header: Vec::new(),
             packed: Vec::new(),
             last: CommitOrder(0),
         };
@@ -233,10 +263,17 @@ impl BatchWriter {
         }
     }
 
-    /// Makes records durable, and with them what they complete. A file must have room for them.
-    pub(crate) fn write(&mut self, records: &[u8], ends: BatchEnds) -> Result<(), LogError> {
+    /// Makes records durable, and with them what they complete. A file must have room for them. `known` are the durable batches of
+    /// all loggers.
+    pub(crate) fn write(
+        &mut self,
+        records: &[u8],
+        ends: BatchEnds,
+        known: impl ExactSizeIterator<Item = u64>,
+    ) -> Result<(), LogError> {
         let begun = Instant::now();
-        let bytes = sectors::count(BATCH_HEADER + records.len()) * SECTOR;
+        self.describe(records, ends, known);
+        let bytes = sectors::count(self.header.len() + records.len()) * SECTOR;
         let bytes = bytes.next_multiple_of(self.file.alignment) as u64;
         if self.offset + bytes > self.file.length {
             let limit = self.maker.largest_batch();
@@ -246,15 +283,9 @@ impl BatchWriter {
             self.next_file()?;
         }
         self.last = self.last.max(ends.last).max(ends.completed);
-        let mut header = [0; BATCH_HEADER];
-        header[..4].copy_from_slice(&BATCH_MAGIC.to_le_bytes());
-        header[4..8].copy_from_slice(&(records.len() as u32).to_le_bytes());
-        header[8..16].copy_from_slice(&self.next_batch.to_le_bytes());
-        header[16..24].copy_from_slice(&ends.completed.0.to_le_bytes());
-        header[24..].copy_from_slice(&ends.vouched.0.to_le_bytes());
         self.packed.clear();
         let first = self.offset / SECTOR as u64;
-        sectors::pack(&[&header, records], self.file.salt, first, &mut self.packed);
+        sectors::pack(&[&self.header, records], self.file.salt, first, &mut self.packed);
         self.packed.resize(bytes as usize, 0);
         let io = |action| {
             let path = self.file.path.clone();
@@ -265,9 +296,27 @@ impl BatchWriter {
         self.next_batch += 1;
         self.shared.record_bytes.fetch_add(records.len() as u64, Ordering::Relaxed);
         self.shared.file_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.shared.batches.fetch_add(1, Ordering::Relaxed);
+        // ORDERING: Release pairs with the Acquire of a logger that names this batch: the batch is durable by then.
+        self.shared.batches.fetch_add(1, Ordering::Release);
         self.shared.flush_us.fetch_add(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Writes the header of the next batch. `files.rs` describes it.
+    fn describe(&mut self, records: &[u8], ends: BatchEnds, known: impl ExactSizeIterator<Item = u64>) {
+        let header = &mut self.header;
+        header.clear();
+        header.extend_from_slice(&BATCH_MAGIC.to_le_bytes());
+        header.extend_from_slice(&(records.len() as u32).to_le_bytes());
+        header.extend_from_slice(&self.next_batch.to_le_bytes());
+        header.extend_from_slice(&ends.completed.0.to_le_bytes());
+        header.extend_from_slice(&ends.vouched.0.to_le_bytes());
+        header.resize(BATCH_HEADER, 0);
+        if known.len() > 1 {
+            known.for_each(|batch| put_varint(batch, header));
+        }
+        let list = (header.len() - BATCH_HEADER) as u16;
+        header[BATCH_HEADER - 2..BATCH_HEADER].copy_from_slice(&list.to_le_bytes());
     }
 
     /// Goes on in the next file.
@@ -279,7 +328,11 @@ impl BatchWriter {
         self.id.sequence += 1;
         let next = self.maker.finish(prepared, self.id, self.next_batch)?;
         let full = std::mem::replace(&mut self.file, next);
-        self.shared.retired().push(RetiredFile { path: full.path, last: self.last });
+        let (id, logger) = (FileId { sequence: self.id.sequence - 1, ..self.id }, self.maker.logger);
+        let mut retired = self.shared.retired();
+        retired.push(RetiredFile { path: full.path, id, logger, last: self.last });
+        self.shared.sequence.store(self.id.sequence, Ordering::Relaxed);
+        drop(retired);
         self.offset = PAGE as u64;
         self.prepare_next();
         Ok(())

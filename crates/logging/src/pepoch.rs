@@ -1,35 +1,156 @@
 //! The pepoch file: how often the database was opened, and up to which commit order each earlier log counts.
 //! Paper: PACMAN §2.1, SiloR (the persistent epoch). Differs: the durable epoch of a running log stands in its batches, so
-//! that one fdatasync makes a commit durable; this file holds the cuts that recoveries made (DESIGN §6.3, last trap).
+//! that one fdatasync makes a commit durable; this file holds the cuts that recoveries made, and what proves that the other
+//! files are complete.
 //!
-//! Text, so that an operator can read it: a version line, a line an incarnation, the devices, the companions, a checksum
-//! line. Cuts are commit orders, as `epoch.sequence`; in version 1 they were epochs.
-//! It is replaced in one step, before the database opens.
+//! Text, so that an operator can read it. Lines: the version; `database` and its number; `checkpoint` and the number of the
+//! newest one, where there is one; `unmarked` while devices may lack their markers; for each incarnation `incarnation`, its
+//! number, `cut` and a commit order (`epoch.sequence`) or `open`, `ends` and for each logger `logger:file:batch`: its newest file,
+//! and once the incarnation is over its newest batch; `device` and its folder for each; `companion` and its folder for each;
+//! `checksum`. This is the only description of that layout.
+//!
+//! | version | differs from the next one |
+//! |---|---|
+//! | 1 | cuts are epochs |
+//! | 2 | no `database`, `checkpoint`, `unmarked`, `ends`; `loggers` and how many there are where workers have logs |
+//!
+//! Invariants: 1. it is replaced in one step. 2. it lists an incarnation before that makes a file, and a file before that has a
+//! batch; it names a checkpoint before anything is removed that only earlier ones need.
+//! After a crash: the file before or after a step; both are right.
+//! Held by: `altered_files`, `a_crash_at_every_call_loses_nothing` (crates/reprise).
 
 use crate::disk::{SharedDisk, read_whole, replace};
 use crate::error::{CorruptionKind, LogError};
+use crate::identity::DatabaseId;
 use catalog::{CommitOrder, Epoch};
-use std::fmt::Write;
+use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 const NAME: &str = "pepoch";
-const FIRST_LINE: &str = "reprise pepoch 2";
+const FIRST_LINE: &str = "reprise pepoch 3";
+const FIRST_LINE_WITHOUT_DATABASE: &str = "reprise pepoch 2";
 const FIRST_LINE_OF_EPOCHS: &str = "reprise pepoch 1";
 
-/// One opening of the database.
+/// How far the log of a logger goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogEnd {
+    /// Which logger.
+    pub logger: u32,
+    /// The sequence of its newest file.
+    pub file: u64,
+    /// Its newest batch; 0 when it has none, or the incarnation is not over.
+    pub batch: u64,
+}
+
+/// One opening of the database.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Incarnation {
     /// Counts from 1.
     pub number: u64,
     /// What its log holds past this does not count, unless it counts alone; not known while it runs.
     pub cut: Option<CommitOrder>,
-    /// How many loggers it has at least, where workers have logs of their own: their number grows while it runs.
+    /// How many loggers it has at least, where version 2 tells; 0 elsewhere.
     pub loggers: u32,
+    /// How far the logs of its loggers go at least; empty before version 3.
+    pub ends: Vec<LogEnd>,
+}
+
+impl Incarnation {
+    /// Whether its log is known to end where `ends` tells.
+    pub fn is_over(&self) -> bool {
+        self.ends.iter().any(|end| end.batch > 0)
+    }
+
+    /// Enters that a logger has begun a file.
+    pub(crate) fn begin_file(&mut self, logger: u32, file: u64) {
+        match self.ends.iter_mut().find(|end| end.logger == logger) {
+            Some(end) => end.file = file,
+            None => self.ends.push(LogEnd { logger, file, batch: 0 }),
+        }
+    }
+
+    /// How far the log of a logger goes at least, when that is known.
+    pub fn end_of(&self, logger: u32) -> Option<&LogEnd> {
+        self.ends.iter().find(|end| end.logger == logger)
+    }
+}
+
+type Malformed = (u64, CorruptionKind);
+
+fn malformed(what: &'static str) -> Malformed {
+    (0, CorruptionKind::Malformed(what))
+}
+
+fn number<N: std::str::FromStr>(word: &str) -> Result<N, Malformed> {
+    word.parse().map_err(|_| malformed("a number is expected"))
+}
+
+fn order(word: &str, counts_epochs: bool) -> Result<CommitOrder, Malformed> {
+    match word.split_once('.') {
+        Some((epoch, sequence)) => {
+            let sequence: u64 = number(sequence)?;
+            Ok(CommitOrder(CommitOrder::first_of(Epoch(number(epoch)?)).0 + sequence))
+        }
+        None if counts_epochs => Ok(CommitOrder::last_of(Epoch(number(word)?))),
+        None => Err(malformed("a commit order is expected")),
+    }
+}
+
+impl Incarnation {
+    fn parse(line: &str, counts_epochs: bool) -> Result<Self, Malformed> {
+        let unknown = || malformed("a line is not known");
+        let mut words = line.split(' ');
+        let mut incarnation = Self { number: number(words.next().unwrap_or(""))?, ..Self::default() };
+        match words.next() {
+            Some("cut") => incarnation.cut = Some(order(words.next().unwrap_or(""), counts_epochs)?),
+            Some("open") => {}
+            _ => return Err(unknown()),
+        }
+        while let Some(word) = words.next() {
+            match word {
+                "loggers" => incarnation.loggers = number(words.next().unwrap_or(""))?,
+                "ends" => {
+                    for word in words.by_ref() {
+                        let mut numbers = word.split(':');
+                        let mut next = || numbers.next().unwrap_or("");
+                        let logger = number(next())?;
+                        incarnation.ends.push(LogEnd { logger, file: number(next())?, batch: number(next())? });
+                    }
+                }
+                _ => return Err(unknown()),
+            }
+        }
+        Ok(incarnation)
+    }
+}
+
+impl fmt::Display for Incarnation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.number)?;
+        match self.cut {
+            Some(cut) => write!(f, "cut {cut}")?,
+            None => f.write_str("open")?,
+        }
+        if self.loggers > 0 {
+            write!(f, " loggers {}", self.loggers)?;
+        }
+        if !self.ends.is_empty() {
+            f.write_str(" ends")?;
+        }
+        self.ends.iter().try_for_each(|end| write!(f, " {}:{}:{}", end.logger, end.file, end.batch))
+    }
 }
 
 /// The file's contents.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PepochFile {
+    /// The number of the database; unknown where older releases made the folder.
+    pub database: DatabaseId,
+    /// The number of the newest checkpoint, or of one before it; 0 when there may be none.
+    pub checkpoint: u64,
+    /// Whether devices may lack their markers.
+    pub is_unmarked: bool,
     /// Incarnations whose logs may still be there, oldest first.
     pub incarnations: Vec<Incarnation>,
     /// Folders of the log devices, as they were configured.
@@ -40,12 +161,17 @@ pub struct PepochFile {
 }
 
 impl PepochFile {
+    /// The path of the file in a data folder.
+    pub fn path(folder: &Path) -> PathBuf {
+        folder.join(NAME)
+    }
+
     /// Reads the file of a data folder; `None` when there is none.
     ///
     /// # Errors
     /// The disk fails; the file is damaged.
     pub fn read(disk: &SharedDisk, folder: &Path) -> Result<Option<Self>, LogError> {
-        let path = folder.join(NAME);
+        let path = Self::path(folder);
         let bytes = match read_whole(&**disk, &path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -54,8 +180,7 @@ impl PepochFile {
         Self::parse(&bytes).map(Some).map_err(|(offset, kind)| LogError::corrupt(&path, offset, kind))
     }
 
-    fn parse(bytes: &[u8]) -> Result<Self, (u64, CorruptionKind)> {
-        let malformed = |what| (0, CorruptionKind::Malformed(what));
+    fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         let text = std::str::from_utf8(bytes).map_err(|_| malformed("this is no text"))?;
         let (contents, checksum) =
             text.rsplit_once("checksum ").ok_or(malformed("the checksum line is missing"))?;
@@ -64,44 +189,22 @@ impl PepochFile {
         }
         let mut lines = contents.lines();
         let counts_epochs = match lines.next() {
-            Some(FIRST_LINE) => false,
+            Some(FIRST_LINE | FIRST_LINE_WITHOUT_DATABASE) => false,
             Some(FIRST_LINE_OF_EPOCHS) => true,
             _ => return Err(malformed("the format version is not known")),
         };
         let mut file = Self::default();
         for line in lines {
-            if let Some(device) = line.strip_prefix("device ") {
-                file.devices.push(device.into());
-                continue;
+            let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
+            match name {
+                "database" => file.database = rest.parse().map_err(|_| malformed("the database has no number"))?,
+                "checkpoint" => file.checkpoint = number(rest)?,
+                "unmarked" => file.is_unmarked = true,
+                "incarnation" => file.incarnations.push(Incarnation::parse(rest, counts_epochs)?),
+                "device" => file.devices.push(rest.into()),
+                "companion" => file.companions.push(rest.into()),
+                _ => return Err(malformed("a line is not known")),
             }
-            if let Some(companion) = line.strip_prefix("companion ") {
-                file.companions.push(companion.into());
-                continue;
-            }
-            let words: Vec<&str> = line.split(' ').collect();
-            let number = |word: &str| word.parse::<u64>().map_err(|_| malformed("a number is none"));
-            let order = |word: &str| match word.split_once('.') {
-                Some((epoch, sequence)) => {
-                    Ok(CommitOrder(CommitOrder::first_of(Epoch(number(epoch)?)).0 + number(sequence)?))
-                }
-                None if counts_epochs => Ok(CommitOrder::last_of(Epoch(number(word)?))),
-                None => Err(malformed("a cut is none")),
-            };
-            let (own, rest) = match words.as_slice() {
-                ["incarnation", own, rest @ ..] => (number(own)?, rest),
-                _ => return Err(malformed("a line is not known")),
-            };
-            let (cut, rest) = match rest {
-                ["cut", cut, rest @ ..] => (Some(order(cut)?), rest),
-                ["open", rest @ ..] => (None, rest),
-                _ => return Err(malformed("a line is not known")),
-            };
-            let loggers = match rest {
-                [] => 0,
-                ["loggers", count] => number(count)? as u32,
-                _ => return Err(malformed("a line is not known")),
-            };
-            file.incarnations.push(Incarnation { number: own, cut, loggers });
         }
         Ok(file)
     }
@@ -112,10 +215,18 @@ impl PepochFile {
     /// The disk is full, or fails; the old file is then still there.
     pub fn write(&self, disk: &SharedDisk, folder: &Path) -> Result<(), LogError> {
         let mut text = format!("{FIRST_LINE}\n");
-        for Incarnation { number, cut, loggers } in &self.incarnations {
-            let state = cut.map_or("open".into(), |cut| format!("cut {cut}"));
-            let loggers = if *loggers > 0 { format!(" loggers {loggers}") } else { String::new() };
-            let _ = writeln!(text, "incarnation {number} {state}{loggers}");
+        // Writing to a string does not fail.
+        if self.database.is_known() {
+            let _ = writeln!(text, "database {}", self.database);
+        }
+        if self.checkpoint > 0 {
+            let _ = writeln!(text, "checkpoint {}", self.checkpoint);
+        }
+        if self.is_unmarked {
+            text.push_str("unmarked\n");
+        }
+        for incarnation in &self.incarnations {
+            let _ = writeln!(text, "incarnation {incarnation}");
         }
         for device in &self.devices {
             let _ = writeln!(text, "device {}", device.display());
@@ -125,7 +236,7 @@ impl PepochFile {
         }
         let checksum = crc32c::crc32c(text.as_bytes());
         let _ = writeln!(text, "checksum {checksum:08x}");
-        let path = folder.join(NAME);
+        let path = Self::path(folder);
         replace(&**disk, &path, text.as_bytes()).map_err(|error| LogError::io("write", &path, error))
     }
 
@@ -147,5 +258,60 @@ impl PepochFile {
     /// The number of the next incarnation.
     pub fn next(&self) -> u64 {
         self.incarnations.last().map_or(1, |last| last.number + 1)
+    }
+}
+
+/// The pepoch file of an open database, which changes while it runs.
+#[derive(Debug)]
+pub struct PepochKeeper {
+    disk: SharedDisk,
+    folder: PathBuf,
+    /// The file, and whether it is in the folder yet.
+    kept: Mutex<(PepochFile, bool)>,
+}
+
+impl PepochKeeper {
+    /// Keeps a file that was written into its folder, or will be by `publish`.
+    pub fn new(disk: &SharedDisk, folder: &Path, file: PepochFile, is_published: bool) -> Arc<Self> {
+        let (disk, folder) = (Arc::clone(disk), folder.to_path_buf());
+        Arc::new(Self { disk, folder, kept: Mutex::new((file, is_published)) })
+    }
+
+    /// Changes the file, durably.
+    ///
+    /// # Errors
+    /// The disk is full, or fails; the file before is then still there.
+    pub fn update(&self, change: impl FnOnce(&mut PepochFile)) -> Result<(), LogError> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = kept.0.clone();
+        change(&mut changed);
+        if kept.1 && changed != kept.0 {
+            changed.write(&self.disk, &self.folder)?;
+        }
+        kept.0 = changed;
+        Ok(())
+    }
+
+    /// Changes the newest incarnation, durably.
+    ///
+    /// # Errors
+    /// As `update`.
+    pub fn update_newest(&self, change: impl FnOnce(&mut Incarnation)) -> Result<(), LogError> {
+        self.update(|file| {
+            if let Some(newest) = file.incarnations.last_mut() {
+                change(newest);
+            }
+        })
+    }
+
+    /// Writes the file into its folder for the first time.
+    ///
+    /// # Errors
+    /// The disk is full, or fails.
+    pub fn publish(&self) -> Result<(), LogError> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.0.write(&self.disk, &self.folder)?;
+        kept.1 = true;
+        Ok(())
     }
 }

@@ -5,14 +5,18 @@
 //! | all sectors whole | a batch |
 //! | header all zero, nothing after it | the end of the log |
 //! | some sectors zero, the others whole, nothing after it | a torn tail: the crash came while it was written; it is cut |
-//! | any sector neither whole nor zero | damage: an error that names file and offset |
+//! | any sector neither whole nor zero | damage: the log ends here, with an error that names file and offset |
 //! | not whole, but a later batch or file follows | damage likewise: a batch is only written once the one before is durable |
 //! | the file is shorter than its header says | damage likewise |
-//! | a batch number is missing | damage likewise |
+//! | a batch or file is left out | damage likewise |
+//! | the file belongs to another database or logger | damage likewise |
+//!
+//! Not here: whether a log is complete, which other files tell (`recovery::completeness`).
 
 use crate::disk::{SharedDisk, read_whole};
-use crate::error::{CorruptionKind, LogError};
-use crate::files::{BATCH_HEADER, BATCH_MAGIC, FileId, Header, OLD_BATCH_HEADER, PAGE};
+use crate::error::{CorruptionKind, LogError, UnprovenKind};
+use crate::files::{BATCH_HEADER, BATCH_MAGIC, FileId, Header, PAGE};
+use crate::identity::DatabaseId;
 use crate::sectors::{self, CONTENTS, SECTOR, SectorState};
 use catalog::{CommitOrder, Epoch, Reader};
 use std::ops::Range;
@@ -64,7 +68,7 @@ impl std::fmt::Debug for Records {
 }
 
 /// How a log ends.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub enum LogTail {
     /// With a whole batch.
     Clean,
@@ -75,34 +79,98 @@ pub enum LogTail {
         /// Where the torn batch begins.
         offset: u64,
     },
+    /// What follows is damaged, missing, or of another log.
+    Damaged(LogError),
 }
 
 /// What one logger wrote in one incarnation.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct LoggerLog {
     /// Which incarnation.
     pub incarnation: u64,
     /// Which logger of how many.
     pub logger: (u32, u32),
+    /// The database that wrote it; unknown before format version 4.
+    pub database: DatabaseId,
+    /// The meaning of the executor that wrote it.
+    pub semantics: u32,
     /// Its batches.
     pub batches: Vec<Batch>,
+    /// The number of its last batch; 0 when it has none.
+    pub last_batch: u64,
+    /// The newest batch of each logger that was durable when a batch was written.
+    pub known: Vec<u64>,
     /// How it ends.
     pub tail: LogTail,
     /// Its files, oldest first.
     pub files: Vec<PathBuf>,
+    /// The sequence of its first and last file.
+    pub sequences: (u64, u64),
+    /// Where the last file ends.
+    pub end: u64,
     /// Bytes that were read.
     pub bytes_read: u64,
 }
 
 impl LoggerLog {
-    fn new(header: &Header) -> Self {
+    fn new(id: FileId, device: u32) -> Self {
         Self {
-            incarnation: header.id.incarnation,
-            logger: (header.logger, header.loggers),
+            incarnation: id.incarnation,
+            logger: (id.logger(device), 0),
+            database: DatabaseId::default(),
+            semantics: 0,
             batches: Vec::new(),
+            last_batch: 0,
+            known: Vec::new(),
             tail: LogTail::Clean,
             files: Vec::new(),
+            sequences: (id.sequence, id.sequence.saturating_sub(1)),
+            end: 0,
             bytes_read: 0,
+        }
+    }
+
+    /// Takes over a file's header, unless the file is not the next one of this log.
+    fn begin_file(&mut self, id: FileId, header: &Header, path: &Path) -> Result<(), LogError> {
+        if header.logger != self.logger.0 {
+            let kind = UnprovenKind::OtherLogger { found: header.logger, expected: self.logger.0 };
+            return Err(LogError::unproven(path, 0, kind));
+        }
+        if header.id != id {
+            let kind = CorruptionKind::Malformed("the header is of another file");
+            return Err(LogError::corrupt(path, 0, kind));
+        }
+        if self.files.is_empty() {
+            self.database = header.database;
+            self.semantics = header.semantics;
+            self.last_batch = header.first_batch.saturating_sub(1);
+        } else {
+            self.database.admit(header.database, path)?;
+        }
+        if id.sequence != self.sequences.1 + 1 {
+            let missing = FileId { sequence: self.sequences.1 + 1, ..id };
+            let missing = missing.path(path.parent().unwrap_or(Path::new(".")));
+            return Err(LogError::unproven(&missing, 0, UnprovenKind::Missing { by: path.into() }));
+        }
+        if header.first_batch != self.last_batch + 1 {
+            let kind = CorruptionKind::Hole { expected: self.last_batch + 1, actual: header.first_batch };
+            return Err(LogError::corrupt(path, 0, kind));
+        }
+        if let LogTail::Torn { file, offset } = &self.tail {
+            // A later file was begun, so the batch had been made durable.
+            return Err(LogError::corrupt(file, *offset, CorruptionKind::Checksum));
+        }
+        self.logger.1 = self.logger.1.max(header.loggers);
+        self.sequences.1 = id.sequence;
+        self.files.push(path.into());
+        Ok(())
+    }
+
+    /// What is wrong after its last batch.
+    pub fn damage(&self) -> Option<&LogError> {
+        match &self.tail {
+            LogTail::Damaged(error) => Some(error),
+            LogTail::Clean | LogTail::Torn { .. } => None,
         }
     }
 
@@ -128,15 +196,18 @@ pub fn durable_up_to<'l>(logs: impl IntoIterator<Item = &'l LoggerLog>) -> Commi
 }
 
 enum Found {
-    Batch { number: u64, batch: RawBatch, end: usize },
+    Batch { batch: RawBatch, end: usize },
     End,
     Torn,
 }
 
 /// A batch as it is in its file.
 struct RawBatch {
+    number: u64,
     completed: CommitOrder,
     vouched: CommitOrder,
+    /// The newest durable batch of each logger.
+    known: Vec<u64>,
     records: Range<usize>,
 }
 
@@ -148,40 +219,46 @@ fn log_files(disk: &SharedDisk, folder: &Path) -> Result<Vec<(FileId, PathBuf)>,
     Ok(files)
 }
 
-/// Reads all log files of a folder, one result an incarnation and logger, oldest first.
+/// Reads all log files of a device, one result an incarnation and logger, oldest first. `device` is its index among the devices.
 ///
 /// # Errors
-/// The disk fails; a file is damaged.
-pub fn read_device(disk: &SharedDisk, folder: &Path) -> Result<Vec<LoggerLog>, LogError> {
-    let files = log_files(disk, folder)?;
+/// The disk fails. Damage ends the log in which it is.
+pub fn read_device(disk: &SharedDisk, folder: &Path, device: u32) -> Result<Vec<LoggerLog>, LogError> {
+    read_device_where(disk, folder, device, |_| true)
+}
+
+/// As `read_device`, but only those files that `is_needed` asks for.
+///
+/// # Errors
+/// As `read_device`.
+pub fn read_device_where(
+    disk: &SharedDisk,
+    folder: &Path,
+    device: u32,
+    mut is_needed: impl FnMut(FileId) -> bool,
+) -> Result<Vec<LoggerLog>, LogError> {
     let mut logs: Vec<LoggerLog> = Vec::new();
-    let mut expected = None;
-    for (id, path) in files {
-        let bytes = read_whole(&**disk, &path).map_err(|error| LogError::io("read", &path, error))?;
-        let Some(header) = Header::read(&path, &bytes)? else { continue };
-        if header.id != id {
-            let kind = CorruptionKind::Malformed("the header is of another file");
-            return Err(LogError::corrupt(&path, 0, kind));
+    for (id, path) in log_files(disk, folder)?.into_iter().filter(|(id, _)| is_needed(*id)) {
+        let key = (id.incarnation, id.logger(device));
+        let is_new = logs.last().is_none_or(|log| (log.incarnation, log.logger.0) != key);
+        if !is_new && logs.last().is_some_and(|log| log.damage().is_some()) {
+            continue;
         }
-        let own = (header.id.incarnation, header.logger);
-        if logs.last().is_none_or(|log| (log.incarnation, log.logger.0) != own) {
-            expected = None;
-            logs.push(LoggerLog::new(&header));
+        let bytes = read_whole(&**disk, &path).map_err(|error| LogError::io("read", &path, error))?;
+        let header = Header::read(&path, &bytes);
+        if let Ok(None) = header {
+            continue;
+        }
+        if is_new {
+            logs.push(LoggerLog::new(id, device));
         }
         let Some(log) = logs.last_mut() else { continue };
-        if let LogTail::Torn { file, offset } = &log.tail {
-            // A later file was begun, so the batch had been made durable.
-            return Err(LogError::corrupt(file, *offset, CorruptionKind::Checksum));
-        }
-        if let Some(expected) = expected
-            && expected != header.first_batch
-        {
-            let kind = CorruptionKind::Hole { expected, actual: header.first_batch };
-            return Err(LogError::corrupt(&path, 0, kind));
-        }
         log.bytes_read += bytes.len() as u64;
-        expected = Some(read_file(&path, bytes, &header, log)?);
-        log.files.push(path);
+        let begun = header.map(|header| header.expect("a header that is not there was passed over"));
+        match begun.and_then(|header| log.begin_file(id, &header, &path).map(|()| header)) {
+            Ok(header) => read_file(&path, bytes, &header, log),
+            Err(error) => log.tail = LogTail::Damaged(error),
+        }
     }
     Ok(logs)
 }
@@ -190,54 +267,86 @@ pub fn read_device(disk: &SharedDisk, folder: &Path) -> Result<Vec<LoggerLog>, L
 ///
 /// # Errors
 /// The disk fails; a file is damaged.
-pub fn read_ends(disk: &SharedDisk, folder: &Path, incarnation: u64) -> Result<Vec<LoggerLog>, LogError> {
+pub fn read_ends(
+    disk: &SharedDisk,
+    folder: &Path,
+    device: u32,
+    incarnation: u64,
+) -> Result<Vec<LoggerLog>, LogError> {
     let files = log_files(disk, folder)?;
     let mut ends: Vec<LoggerLog> = Vec::new();
-    for (_, path) in files.into_iter().rev().filter(|(id, _)| id.incarnation == incarnation) {
+    for (id, path) in files.into_iter().rev().filter(|(id, _)| id.incarnation == incarnation) {
         let bytes = read_whole(&**disk, &path).map_err(|error| LogError::io("read", &path, error))?;
         let Some(header) = Header::read(&path, &bytes)? else { continue };
         let place = ends.iter().position(|end| end.logger.0 == header.logger).unwrap_or_else(|| {
-            ends.push(LoggerLog::new(&header));
+            ends.push(LoggerLog::new(id, device));
             ends.len() - 1
         });
-        if ends[place].batches.is_empty() {
-            read_file(&path, bytes, &header, &mut ends[place])?;
+        let end = &mut ends[place];
+        if !end.batches.is_empty() {
+            continue;
+        }
+        *end = LoggerLog::new(id, device);
+        end.begin_file(id, &header, &path)?;
+        read_file(&path, bytes, &header, end);
+        if let Some(error) = end.damage() {
+            return Err(error.clone());
         }
     }
     Ok(ends)
 }
 
-/// Reads the batches of a file, where they are; returns the number of the batch that would be next.
-fn read_file(path: &Path, mut bytes: Vec<u8>, header: &Header, log: &mut LoggerLog) -> Result<u64, LogError> {
+/// Reads the batches of a file, where they are.
+fn read_file(path: &Path, mut bytes: Vec<u8>, header: &Header, log: &mut LoggerLog) {
     let mut offset = PAGE;
-    let mut expected = header.first_batch;
     let mut found = Vec::new();
     while offset + SECTOR <= bytes.len() {
-        match read_batch(path, &mut bytes, offset, header)? {
-            Found::Batch { number, batch, end } => {
-                if number != expected {
-                    let kind = CorruptionKind::Hole { expected, actual: number };
-                    return Err(LogError::corrupt(path, offset as u64, kind));
+        match read_next(path, &mut bytes, offset, header, log.last_batch + 1) {
+            Ok(Found::Batch { batch, end }) => {
+                log.last_batch = batch.number;
+                log.known.resize(log.known.len().max(batch.known.len()), 0);
+                for (newest, known) in log.known.iter_mut().zip(&batch.known) {
+                    *newest = (*newest).max(*known);
                 }
-                expected += 1;
                 found.push((batch, offset));
                 offset = end;
+                continue;
             }
-            other => {
-                refuse_later_batch(path, &bytes, offset, header, expected)?;
-                if let Found::Torn = other {
-                    log.tail = LogTail::Torn { file: path.into(), offset: offset as u64 };
-                }
-                break;
-            }
+            Ok(Found::Torn) => log.tail = LogTail::Torn { file: path.into(), offset: offset as u64 },
+            Ok(Found::End) => {}
+            Err(error) => log.tail = LogTail::Damaged(error),
         }
+        break;
     }
+    log.end = offset as u64;
     let file = Arc::new(bytes);
-    log.batches.extend(found.into_iter().map(|(RawBatch { completed, vouched, records }, offset)| {
+    log.batches.extend(found.into_iter().map(|(batch, offset)| {
+        let RawBatch { completed, vouched, records, .. } = batch;
         let records = Records { file: Arc::clone(&file), range: records };
         Batch { completed, vouched, records, file: path.into(), offset: offset as u64 }
     }));
-    Ok(expected)
+}
+
+/// Reads what stands where a batch should, and refuses one that is not the next, or that should have been the last.
+fn read_next(
+    path: &Path,
+    bytes: &mut [u8],
+    offset: usize,
+    header: &Header,
+    expected: u64,
+) -> Result<Found, LogError> {
+    let found = read_batch(path, bytes, offset, header)?;
+    match &found {
+        Found::Batch { batch, .. } if batch.number != expected => {
+            let kind = CorruptionKind::Hole { expected, actual: batch.number };
+            Err(LogError::corrupt(path, offset as u64, kind))
+        }
+        Found::Batch { .. } => Ok(found),
+        Found::End | Found::Torn => {
+            refuse_later_batch(path, bytes, offset, header, expected)?;
+            Ok(found)
+        }
+    }
 }
 
 /// Reads a batch, whose contents are then without gaps where they were.
@@ -273,9 +382,17 @@ fn read_batch(path: &Path, bytes: &mut [u8], offset: usize, header: &Header) -> 
     let length = u32::from_le_bytes(reader.array().map_err(malformed)?) as usize;
     let number = u64::from_le_bytes(reader.array().map_err(malformed)?);
     let mut word = || reader.array().map(u64::from_le_bytes).map_err(malformed);
-    let (completed, vouched, header_bytes) = match header.version {
-        3.. => (CommitOrder(word()?), CommitOrder(word()?), BATCH_HEADER),
-        _ => (CommitOrder::last_of(Epoch(word()?)), CommitOrder(0), OLD_BATCH_HEADER),
+    let (completed, vouched) = match header.version {
+        3.. => (CommitOrder(word()?), CommitOrder(word()?)),
+        _ => (CommitOrder::last_of(Epoch(word()?)), CommitOrder(0)),
+    };
+    let (list, header_bytes) = match header.version {
+        4.. => {
+            let list = u16::from_le_bytes(reader.array().map_err(malformed)?) as usize;
+            (list, BATCH_HEADER + list)
+        }
+        3 => (0, BATCH_HEADER - 2),
+        _ => (0, BATCH_HEADER - 10),
     };
     let end = offset + sectors::count(header_bytes + length) * SECTOR;
     if magic != BATCH_MAGIC {
@@ -301,8 +418,13 @@ fn read_batch(path: &Path, bytes: &mut [u8], offset: usize, header: &Header) -> 
         bytes.copy_within(at..at + CONTENTS, offset + place * CONTENTS);
     }
     let start = offset + header_bytes;
-    let batch = RawBatch { completed, vouched, records: start..start + length };
-    Ok(Found::Batch { number, batch, end: end.next_multiple_of(header.alignment) })
+    let mut list = Reader::new(&bytes[start - list..start]);
+    let mut known = Vec::new();
+    while list.remaining() > 0 {
+        known.push(list.varint().map_err(malformed)?);
+    }
+    let batch = RawBatch { number, completed, vouched, known, records: start..start + length };
+    Ok(Found::Batch { batch, end: end.next_multiple_of(header.alignment) })
 }
 
 /// After the end of the log nothing may follow: a batch with a later number shows that this one had been durable.

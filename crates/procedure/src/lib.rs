@@ -47,3 +47,11 @@ pub use program::{Guarded, Handler, Label, Mode, Parameter, Procedure, Raise, St
 pub use tape::{Part, Tapes, Whole, WitnessRecorder, WitnessValues};
 pub use texts::TextFunction;
 pub use times::{Interval, TimeField, TimeFunction};
+
+/// The meaning of the executor, as log files name it: a log is replayed only by a release with the number that wrote it.
+///
+/// Raise it with every change after which a call, replayed from its record on the same rows, could write something else: a
+/// function, a cast, an operator, rounding, a collation, the order in which rows are visited, what a check admits, what replay
+/// takes from the record. Changes of speed alone and statements that were refused before do not count. Databases that were
+/// stopped cleanly have nothing to replay, and go on with the new number.
+pub const SEMANTICS: u32 = 1;

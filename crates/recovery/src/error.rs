@@ -76,6 +76,23 @@ pub enum RecoveryError {
 }
 
 impl RecoveryError {
+    fn of_files(&self) -> Option<&LogError> {
+        match self {
+            Self::Log(error) | Self::Checkpoint(CheckpointError::Disk(error)) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// What an operator can do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        self.of_files().and_then(LogError::hint)
+    }
+
+    /// Whether recovery can go on with what came before the fault.
+    pub fn can_be_accepted(&self) -> bool {
+        matches!(self, Self::Log(error) if error.can_be_accepted())
+    }
+
     /// The log holds records that the method does not replay.
     pub(crate) fn holds(kind: RecordKind) -> Self {
         let (holds, replays) = match kind {

@@ -1,22 +1,22 @@
 //! Recovery: the newest checkpoint, the log of all devices up to the cut, and replay.
 //!
-//! | what the folder holds | what recovery does |
+//! | what the log holds | what recovery does |
 //! |---|---|
-//! | no pepoch file | an empty database, whatever else is there |
-//! | a checkpoint | its definitions are applied, its rows are loaded in parallel |
-//! | logs of closed incarnations | records count up to the cut that the pepoch file gives |
+//! | a checkpoint before it | its definitions are applied, its rows are loaded in parallel |
+//! | logs of earlier incarnations | records count up to the cut that the pepoch file gives |
 //! | the log of the last incarnation | records count up to the number to which all its loggers are complete, or were vouched for, and those of its companions (shadow logs); past that, those that count alone |
 //! | a fuzzy checkpoint | its rows have their own numbers: `poplar`, `llr` and `plr` let the last writer win |
 //! | commands and writes by value | `clr` and `clr-p` run the procedures again; writes alone `llr`, `llr-p` and `poplar` replay too |
 //! | physical records | `plr` writes slots |
 //! | operations and outcomes | `aries` redoes what counts, and undoes what had not committed |
 //! | records that the method asked for does not replay | an error that names the one that does |
-//! | a torn tail | it is cut there, and the report says so |
-//! | any other damage, a missing device | an error that names file and offset, and nothing is opened |
+//!
+//! What is found at the start, with missing, older and foreign files, is a table in docs/recovery.md.
 //!
 //! Recovery only reads. Recovering twice gives the same state; a crash during recovery changes nothing.
 //! Not here: making the cut durable before new transactions run (`reprise`).
 
+mod completeness;
 mod error;
 mod log;
 mod progress;
@@ -24,7 +24,7 @@ mod recover;
 mod replay;
 
 pub use error::RecoveryError;
-pub use log::{LogContents, load_logs};
+pub use log::LogContents;
 pub use progress::{Progress, Stage};
 pub use recover::{REPLAY_BATCH, Recovered, RecoveryConfig, RecoveryReport, recover};
 pub use replay::{BlockMeasures, Latches, Method, ReplayBreakdown, ReplayMode, ThreadTimes};

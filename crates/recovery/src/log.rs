@@ -5,12 +5,14 @@
 //! and what counts alone past it (`logging::content::Stamp`).
 
 use crate::RecoveryError;
+use crate::completeness::{FoundLog, Loss, Needed, Witnesses};
 use catalog::{CommitOrder, Reader};
+use checkpoint::Consistency;
 use logging::content::{self, LargeRecord, Record, RecordKind};
 use logging::disk::{SharedDisk, seen_from};
 use logging::{
-    CorruptionKind, LogError, LogTail, LoggerLog, PepochFile, durable_up_to, read_device, read_ends,
-    read_large,
+    CorruptionKind, LogEnd, LogError, LogTail, LoggerLog, PepochFile, UnprovenKind, durable_up_to,
+    read_device_where, read_ends, read_large,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -59,22 +61,32 @@ pub struct LogContents {
     pub transactions: u64,
     /// Bytes of the records.
     pub record_bytes: u64,
+    /// How the logs of each incarnation end.
+    pub ends: BTreeMap<u64, Vec<LogEnd>>,
+    /// What is missing, and was accepted to be.
+    pub losses: Vec<LogError>,
+    /// Nothing past this counts, because something is missing.
+    pub complete: CommitOrder,
 }
 
-/// Reads the logs of a data folder. Transactions before `from` are left out.
+/// Reads the logs of a data folder. Transactions before `from` are left out. Where something is missing, and that is accepted,
+/// so are those after the first that may be missing.
 ///
 /// # Errors
-/// The disk fails; a file is damaged; a device is missing.
-pub fn load_logs(
+/// The disk fails; a file is damaged, missing, or of another database.
+pub(crate) fn load_logs(
     disk: &SharedDisk,
-    folder: &Path,
-    pepoch: &PepochFile,
+    witnesses: Witnesses<'_>,
     from: CommitOrder,
+    accepts_loss: bool,
 ) -> Result<LogContents, RecoveryError> {
-    let folders = pepoch.device_folders(folder);
-    let by_device: Vec<Result<Vec<LoggerLog>, LogError>> = std::thread::scope(|scope| {
-        let reading: Vec<_> =
-            folders.iter().map(|folder| scope.spawn(move || read_device(disk, folder))).collect();
+    let Witnesses { folder, devices: folders, pepoch, .. } = witnesses;
+    let losses = witnesses.check_markers(disk)?;
+    let by_device: Vec<Result<_, LogError>> = std::thread::scope(|scope| {
+        let devices = folders.iter().enumerate();
+        let reading: Vec<_> = devices
+            .map(|(device, folder)| scope.spawn(move || read_needed(disk, (device as u32, folder), witnesses)))
+            .collect();
         reading.into_iter().map(|thread| thread.join().expect("reading does not panic")).collect()
     });
     let mut contents = LogContents {
@@ -90,24 +102,47 @@ pub fn load_logs(
         kinds: BTreeSet::new(),
         transactions: 0,
         record_bytes: 0,
+        ends: BTreeMap::new(),
+        losses: Vec::new(),
+        complete: CommitOrder(u64::MAX),
     };
     let mut logs_of_device = Vec::new();
     for device in by_device {
-        let device = device?;
-        logs_of_device.push(device.len());
-        contents.logs.extend(device);
+        let (logs, unneeded) = device?;
+        logs_of_device.push((logs.len(), unneeded));
+        contents.logs.extend(logs);
     }
+    contents.check(witnesses, &logs_of_device, losses, (from, accepts_loss))?;
     contents.find_cuts(pepoch, |incarnation| durable_in_companions(disk, folder, pepoch, incarnation))?;
     let first = folders.first().map(PathBuf::as_path).unwrap_or(folder);
-    let lasts = contents.index_records(from, |record| Ok(read_large(disk, first, record)?))?;
+    let read = |record| Ok(read_large(disk, first, pepoch.database, record)?);
+    let lasts = contents.index_records(from, read)?;
     contents.last = lasts.iter().copied().max().unwrap_or_default();
     let mut logs = contents.logs.iter().zip(lasts);
-    for count in logs_of_device {
+    for (count, unneeded) in logs_of_device {
         let files = logs.by_ref().take(count);
         let files = files.flat_map(|(log, last)| log.files.iter().map(move |file| (file.clone(), last)));
-        contents.files.push(files.collect());
+        let unneeded = unneeded.into_iter().map(|file| (file, CommitOrder(0)));
+        contents.files.push(unneeded.chain(files).collect());
     }
     Ok(contents)
+}
+
+/// Reads the logs of a device that recovery needs; returns the files of the others, too.
+fn read_needed(
+    disk: &SharedDisk,
+    (device, folder): (u32, &Path),
+    witnesses: Witnesses<'_>,
+) -> Result<(Vec<LoggerLog>, Vec<PathBuf>), LogError> {
+    let mut unneeded = Vec::new();
+    let logs = read_device_where(disk, folder, device, |id| {
+        let is_needed = witnesses.needed(id.incarnation, id.logger(device)) != Needed::Nothing;
+        if !is_needed {
+            unneeded.push(id.path(folder));
+        }
+        is_needed
+    })?;
+    Ok((logs, unneeded))
 }
 
 /// Up to which order everything of an incarnation is durable in the logs of all companions that there are.
@@ -127,8 +162,8 @@ fn durable_in_companions(
             Some(cut) => cut,
             None => {
                 let mut ends = Vec::new();
-                for device in other.device_folders(&folder) {
-                    ends.extend(read_ends(disk, &device, incarnation)?);
+                for (number, device) in other.device_folders(&folder).iter().enumerate() {
+                    ends.extend(read_ends(disk, device, number as u32, incarnation)?);
                 }
                 durable_up_to(&ends)
             }
@@ -148,6 +183,42 @@ fn is_a_commit(record: &Record<'_>) -> bool {
 }
 
 impl LogContents {
+    /// Refuses logs that are not complete, or takes what is complete.
+    fn check(
+        &mut self,
+        witnesses: Witnesses<'_>,
+        logs_of_device: &[(usize, Vec<PathBuf>)],
+        mut losses: Vec<Loss>,
+        (from, accepts_loss): (CommitOrder, bool),
+    ) -> Result<(), RecoveryError> {
+        let counts = logs_of_device.iter().enumerate();
+        let devices = counts.flat_map(|(device, (count, _))| std::iter::repeat_n(device, *count));
+        let logs: Vec<_> =
+            devices.zip(&self.logs).map(|(device, log)| FoundLog { device, log }).collect();
+        let before = |incarnation: u64| {
+            let earlier = witnesses.pepoch.incarnations.iter().filter(|own| own.number < incarnation);
+            let cuts = earlier.filter_map(|own| own.cut).max().unwrap_or_default();
+            cuts.max(CommitOrder(from.0.saturating_sub(1)))
+        };
+        losses.extend(witnesses.check_logs(&logs, before)?);
+        let refused = losses.iter().find(|loss| !accepts_loss || !loss.error.can_be_accepted());
+        if let Some(Loss { error, .. }) = refused {
+            return Err(error.clone().into());
+        }
+        for log in &self.logs {
+            let end = LogEnd { logger: log.logger.0, file: log.sequences.1, batch: log.last_batch };
+            self.ends.entry(log.incarnation).or_default().push(end);
+        }
+        self.complete = losses.iter().map(|loss| loss.complete).min().unwrap_or(self.complete);
+        self.losses = losses.into_iter().map(|loss| loss.error).collect();
+        let of_many_moments = witnesses.manifest.filter(|own| own.consistency == Consistency::Fuzzy);
+        match (of_many_moments, self.losses.first()) {
+            // Its rows are of different moments: without the log that follows they are no state that ever was.
+            (Some(manifest), Some(error)) if self.complete < manifest.last => Err(error.clone().into()),
+            _ => Ok(()),
+        }
+    }
+
     fn find_cuts(
         &mut self,
         pepoch: &PepochFile,
@@ -165,7 +236,7 @@ impl LogContents {
             let written = logs.iter().any(|log| !log.batches.is_empty());
             let known = pepoch.cut_of(incarnation);
             // Loggers write nothing before all of them have their files, so a log without batches may be short of one.
-            if found < loggers && written && known.is_none() {
+            if found < loggers && written && known.is_none() && self.losses.is_empty() {
                 return Err(RecoveryError::MissingDevice { incarnation, loggers, found });
             }
             let computed = if found < loggers { CommitOrder(0) } else { durable_up_to(logs.iter().copied()) };
@@ -173,7 +244,7 @@ impl LogContents {
                 Some(cut) => cut,
                 None => in_companions(incarnation)?.map_or(computed, |least| least.min(computed)),
             };
-            self.cuts.insert(incarnation, cut);
+            self.cuts.insert(incarnation, cut.min(self.complete));
         }
         Ok(())
     }
@@ -200,9 +271,14 @@ impl LogContents {
                     let order = stamp.order;
                     last = last.max(order);
                     let bytes = batch.records.len() - reader.remaining() - offset;
-                    if order > cut && !stamp.alone {
+                    if order > cut && !stamp.alone || order > self.complete {
                         self.discarded += u64::from(is_a_commit(&record));
                     } else if order >= from || kind == RecordKind::Operation {
+                        if log.semantics != procedure::SEMANTICS {
+                            let (written, known) = (log.semantics, procedure::SEMANTICS);
+                            let kind = UnprovenKind::OtherSemantics { written, known };
+                            return Err(LogError::unproven(&batch.file, batch.offset, kind).into());
+                        }
                         // An operation is logged before its transaction draws the order that it commits at.
                         let (log, batch) = (log_place as u32, batch_place as u32);
                         self.record_bytes += bytes as u64;
@@ -326,7 +402,7 @@ impl LogContents {
         let torn = self.logs.iter().filter(|log| Some(log.incarnation) == last);
         torn.filter_map(|log| match &log.tail {
             LogTail::Torn { file, offset } => Some((file.clone(), *offset)),
-            LogTail::Clean => None,
+            LogTail::Clean | LogTail::Damaged(_) => None,
         })
         .collect()
     }

@@ -1,10 +1,12 @@
 //! The whole way back: checkpoint, logs, replay, and a report of it.
 
 use crate::replay::{self, Latches, Method, ReplayBreakdown, ReplayMode, State, ThreadTimes};
-use crate::{Progress, RecoveryError, Stage, load_logs};
+use crate::completeness::{Witnesses, leftover};
+use crate::log::load_logs;
+use crate::{Progress, RecoveryError, Stage};
 use catalog::{CommitOrder, Epoch};
 use checkpoint::{Check, Consistency, Manifest};
-use logging::PepochFile;
+use logging::{LogError, PepochFile, UnprovenKind};
 use logging::content::{RecordKind, StatementRecord};
 use logging::disk::{DeviceOptions, SharedDisk};
 use sql::Schema;
@@ -36,6 +38,10 @@ pub struct RecoveryConfig {
     pub verify: bool,
     /// What the log devices are like.
     pub device: DeviceOptions,
+    /// Devices of a folder that is not there yet: files there, without a pepoch file in the folder, are refused.
+    pub new_devices: Vec<PathBuf>,
+    /// Whether to go on without what is missing, and everything after it, where the rest is a state that was.
+    pub accept_data_loss: bool,
     /// Worker slots of the database.
     pub workers: usize,
     /// Bytes that rows and indexes may take.
@@ -54,6 +60,8 @@ impl Default for RecoveryConfig {
             latches: Latches::On,
             verify: false,
             device: DeviceOptions::default(),
+            new_devices: Vec::new(),
+            accept_data_loss: false,
             workers: 256,
             memory_bytes: 64 << 30,
             memory_ahead_bytes: 256 << 20,
@@ -90,6 +98,8 @@ pub struct RecoveryReport {
     pub cut: CommitOrder,
     /// Where the crash tore the log: file and offset.
     pub torn: Vec<(PathBuf, u64)>,
+    /// What is missing, where that was accepted; everything after the cut is lost then.
+    pub losses: Vec<String>,
     /// Seconds that loading the checkpoint took.
     pub checkpoint_load_s: f64,
     /// Seconds that reading the log took.
@@ -144,7 +154,10 @@ impl fmt::Display for RecoveryReport {
         if self.undone > 0 {
             write!(f, ", {} uncommitted transactions undone", self.undone)?;
         }
-        f.write_str("; nothing acknowledged is missing")
+        if self.losses.is_empty() {
+            return f.write_str("; nothing acknowledged is missing");
+        }
+        write!(f, "; accepted as lost is everything after {}, because: {}", self.cut, self.losses.join("; "))
     }
 }
 
@@ -167,6 +180,10 @@ pub struct Recovered {
     pub kinds: BTreeSet<RecordKind>,
     /// Of which moment the checkpoint was.
     pub consistency: Consistency,
+    /// The number of the checkpoint; 0 when there was none.
+    pub checkpoint: u64,
+    /// Whether logs or checkpoint are of formats that cannot prove that they are complete.
+    pub lacks_proof: bool,
     /// Transactions that were undone, in the order in which they were. That they are is to be logged before anything else.
     pub undone: Vec<CommitOrder>,
     /// How it went.
@@ -193,11 +210,19 @@ pub fn recover(
     let begun = Instant::now();
     let mut report = RecoveryReport { threads: config.threads, ..RecoveryReport::default() };
     let found = PepochFile::read(disk, folder)?;
+    if found.is_none()
+        && let Some(by) = leftover(disk, folder, &config.new_devices)?
+    {
+        return Err(LogError::unproven(&PepochFile::path(folder), 0, UnprovenKind::Missing { by }).into());
+    }
     let manifest = if found.is_none() { None } else { Manifest::read(disk, folder)? };
     let mut pepoch = found.unwrap_or_default();
     let folders = pepoch.device_folders(folder);
     let disk = &config.device.on(disk, &folders);
     let from = manifest.as_ref().map(|manifest| manifest.bound).unwrap_or_default();
+    let lacks_proof = manifest.as_ref().is_some_and(|manifest| manifest.logs.is_none());
+    let checkpoint = manifest.as_ref().map_or(0, |manifest| manifest.number);
+    let last_in_checkpoint = manifest.as_ref().map(|manifest| manifest.last).unwrap_or_default();
     let epochs = Arc::new(Epochs::new(Epoch(1), config.workers));
     let memory = Arc::new(Memory::new(config.memory_bytes));
     if config.memory_ahead_bytes > 0 {
@@ -208,7 +233,11 @@ pub fn recover(
 
     progress.begin(Stage::Log, 0);
     let reading = Instant::now();
-    let mut log = load_logs(disk, folder, &pepoch, from)?;
+    let witnesses = Witnesses { folder, devices: &folders, pepoch: &pepoch, manifest: manifest.as_ref() };
+    witnesses.check_manifest()?;
+    let mut log = load_logs(disk, witnesses, from, config.accept_data_loss)?;
+    let lacks_proof = lacks_proof || log.logs().iter().any(|log| !log.database.is_known());
+    report.losses = log.losses.iter().map(ToString::to_string).collect();
     report.log_load_s = reading.elapsed().as_secs_f64();
     report.log_bytes = log.bytes;
     report.record_bytes = log.record_bytes;
@@ -248,12 +277,15 @@ pub fn recover(
 
     for incarnation in &mut pepoch.incarnations {
         let cut = log.cuts.get(&incarnation.number).copied();
-        incarnation.cut = incarnation.cut.or(cut).or(Some(CommitOrder(0)));
+        incarnation.cut = incarnation.cut.or(cut).or(Some(CommitOrder(0))).map(|cut| cut.min(log.complete));
+        if !incarnation.is_over() {
+            incarnation.ends = log.ends.remove(&incarnation.number).unwrap_or(std::mem::take(&mut incarnation.ends));
+        }
     }
     let in_checkpoint = CommitOrder(from.0.saturating_sub(1));
     report.cut = log.cuts.values().copied().max().unwrap_or_default().max(in_checkpoint);
     // New epochs begin above everything that any file mentions, kept or cut.
-    tables.epochs.advance_to(Epoch(log.last.max(from).epoch().0 + 1));
+    tables.epochs.advance_to(Epoch(log.last.max(from).max(last_in_checkpoint).epoch().0 + 1));
     progress.begin(Stage::Done, 0);
     report.total_s = begun.elapsed().as_secs_f64();
     Ok(Recovered {
@@ -265,6 +297,8 @@ pub fn recover(
         large_files: log.large_files,
         kinds: log.kinds,
         consistency,
+        checkpoint,
+        lacks_proof,
         undone: replayed.undone,
         report,
     })

@@ -8,11 +8,12 @@
 //! After a crash: the pepoch file is written last, so a folder without one is an unfinished backup, which is refused.
 
 use crate::database::Database;
+use crate::logs::Logs;
 use crate::{Config, Error, opening};
 use catalog::CommitOrder;
-use checkpoint::{Check, Consistency, Destination, Discard, Manifest};
-use logging::disk::SharedDisk;
-use logging::{LogError, PepochFile};
+use checkpoint::{Check, CheckpointError, Consistency, Destination, Discard, Manifest, Shadow};
+use logging::disk::{SharedDisk, make_folder};
+use logging::{DatabaseId, LogError, LogRange, PepochFile};
 use recovery::{Progress, RecoveryConfig, recover};
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
@@ -42,6 +43,34 @@ struct Source<'a> {
     tables: &'a Tables,
     statements: Vec<String>,
     threads: usize,
+    /// The logs of an open database; what is copied must be durable there.
+    logs: Option<&'a Logs>,
+}
+
+impl checkpoint::Log for Option<&Logs> {
+    fn durable(&self) -> CommitOrder {
+        self.and_then(|logs| logs.durable()).unwrap_or_default()
+    }
+
+    fn complete(&self, number: CommitOrder) -> Result<(), LogError> {
+        self.map_or(Ok(()), |logs| logs.complete(number))
+    }
+
+    fn ranges_from(&self, _: CommitOrder) -> Vec<LogRange> {
+        Vec::new()
+    }
+
+    fn publish_in_shadows(
+        &self,
+        _: CommitOrder,
+        _: &dyn Fn(Shadow<'_>) -> Result<(), CheckpointError>,
+    ) -> Result<(), CheckpointError> {
+        Ok(())
+    }
+
+    fn checkpointed(&self, _: u64) -> Result<(), LogError> {
+        Ok(())
+    }
 }
 
 impl Database {
@@ -58,8 +87,10 @@ impl Database {
             tables: &version.tables,
             statements: version.statements.clone(),
             threads: inner.config.checkpoint_threads,
+            logs: Some(&inner.logs),
         };
-        source.write(target.as_ref(), |number| inner.logs.complete(number))
+        inner.logs.complete(inner.logs.defined())?;
+        source.write(target.as_ref())
     }
 }
 
@@ -84,39 +115,27 @@ pub fn copy_database(
     let how = RecoveryConfig { verify: true, ..config.recovery() };
     let recovered = recover(disk, folder, &how, progress).map_err(Error::Recovery)?;
     let (tables, statements) = (&recovered.tables, recovered.statements);
-    Source { disk, tables, statements, threads: how.threads }.write(target, |_| Ok(()))
+    Source { disk, tables, statements, threads: how.threads, logs: None }.write(target)
 }
 
 impl Source<'_> {
-    /// Writes the backup and reads it back. `complete` returns once everything up to a number is durable in the source's log.
-    fn write(
-        self,
-        target: &Path,
-        complete: impl FnOnce(CommitOrder) -> Result<(), LogError>,
-    ) -> Result<Backup, Error> {
+    /// Writes the backup and reads it back.
+    fn write(self, target: &Path) -> Result<Backup, Error> {
         let begun = Instant::now();
-        let disk = self.disk;
+        let Self { disk, tables, statements, threads, logs } = self;
         check_empty(disk, target)?;
-        disk.create_folder(target).map_err(|error| LogError::io("create", target, error))?;
-        let devices = [target.to_path_buf()];
-        let to = Destination { disk, folder: target, shadows: &[], devices: &devices };
-        let durable = CommitOrder::default;
-        let (statements, threads) = (self.statements, self.threads);
-        let written = checkpoint::write(
-            to,
-            Consistency::Consistent,
-            statements,
-            self.tables,
-            threads,
-            durable,
-            complete,
-        );
-        let (manifest, summary) = written.map_err(Error::Checkpoint)?;
-        let (rows, read) = ((self.tables, &Discard), AtomicU64::new(0));
+        make_folder(&**disk, target).map_err(|error| LogError::io("create", target, error))?;
+        let (database, devices) = (DatabaseId::random(), [target.to_path_buf()]);
+        let to = Destination { disk, folder: target, database, incarnation: 0, devices: &devices };
+        let log = (&logs, CommitOrder::default());
+        let (manifest, summary) =
+            checkpoint::write(to, Consistency::Consistent, statements, tables, threads, log)
+                .map_err(Error::Checkpoint)?;
+        let (rows, read) = ((tables, &Discard), AtomicU64::new(0));
         let how = (threads, Check::Digests);
         checkpoint::load(disk, target, &manifest, rows, how, &read).map_err(Error::Checkpoint)?;
-        PepochFile::default().write(disk, target)?;
-        let (folder, digest) = (target.to_path_buf(), digest_of(&manifest, self.tables));
+        PepochFile { database, checkpoint: manifest.number, ..PepochFile::default() }.write(disk, target)?;
+        let (folder, digest) = (target.to_path_buf(), digest_of(&manifest, tables));
         let (rows, bytes) = (summary.rows, summary.bytes);
         Ok(Backup { folder, rows, bytes, digest, elapsed: begun.elapsed() })
     }

@@ -42,6 +42,9 @@ pub struct Config {
     pub method: Method,
     /// How much a parallel replay does at a time.
     pub mode: ReplayMode,
+    /// Whether to open what is left when files are missing or damaged: the newest state that can be proved, without everything
+    /// after it. Each loss is in the report and in a message.
+    pub accept_data_loss: bool,
     /// Sessions, and threads of checkpoints, at one time.
     pub workers: usize,
     /// Bytes that rows and indexes may take.
@@ -62,11 +65,18 @@ impl Config {
             mode: self.mode,
             threads: self.checkpoint_threads,
             device: self.device,
+            new_devices: self.new_devices(),
+            accept_data_loss: self.accept_data_loss,
             workers: self.workers,
             memory_bytes: self.memory_bytes,
             memory_ahead_bytes: self.memory_ahead_bytes,
             ..RecoveryConfig::default()
         }
+    }
+
+    /// The devices of a new folder.
+    pub(crate) fn new_devices(&self) -> Vec<PathBuf> {
+        self.log_devices.clone().unwrap_or_else(|| LogConfig::default().devices)
     }
 
     /// How logs are written.
@@ -93,6 +103,7 @@ impl Default for Config {
             checkpoint_threads: recovery.threads,
             method: Method::default(),
             mode: ReplayMode::default(),
+            accept_data_loss: false,
             workers: recovery.workers,
             memory_bytes: recovery.memory_bytes,
             memory_ahead_bytes: recovery.memory_ahead_bytes,

@@ -10,9 +10,8 @@ use crate::{Config, Error, Loader, Session};
 use catalog::{CommitOrder, Epoch};
 use logging::Commit;
 use logging::content::{Outcome, seal};
-use logging::{Content, LogStatistics};
+use logging::{Content, DatabaseId, LogStatistics};
 use recovery::{Progress, RecoveryReport};
-use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -44,6 +43,8 @@ pub(crate) struct Inner {
     pub(crate) logs: Arc<Logs>,
     pub(crate) adaptive: Arc<Adaptive>,
     pub(crate) devices: Vec<PathBuf>,
+    pub(crate) database: DatabaseId,
+    pub(crate) incarnation: u64,
     pub(crate) numbers: Numbers,
     /// Held by whoever takes a checkpoint or changes definitions.
     pub(crate) maintenance: Mutex<()>,
@@ -51,7 +52,6 @@ pub(crate) struct Inner {
     pub(crate) read: AtomicU64,
     pub(crate) failed: AtomicU64,
     pub(crate) conflicts: AtomicU64,
-    _lock: Box<dyn Any + Send + Sync>,
 }
 
 /// A database. Clones share it; it closes when the last clone and the last session are gone.
@@ -115,13 +115,20 @@ impl Database {
         let recorded = Recorded::of(&config)?;
         let disk = Arc::clone(&config.disk);
         let lock = opening::lock(&disk, folder)?;
-        let recovered =
+        let mut recovered = 
             recovery::recover(&disk, folder, &config.recovery(), progress).map_err(Error::Recovery)?;
+        for loss in &recovered.report.losses {
+            let cut = recovered.report.cut;
+            tracing::warn!(%loss, %cut, "accepted as lost is everything after {cut}, because {loss}");
+        }
+        let mut locks = opening::take_devices(&mut recovered, &config, folder)?;
+        locks.push(lock);
         let (recovered, incarnation) = opening::begin_incarnation(recovered, &config, folder)?;
         let devices = recovered.pepoch.device_folders(folder);
         let config = Config { disk: config.device.on(&disk, &devices), ..config };
         let (mut recovered, needs_checkpoint) = opening::suit(recovered, recorded, &config)?;
-        let logs = opening::start_logs(&recovered, recorded, incarnation, &config, (folder, &devices))?;
+        let logs = opening::start_logs(&recovered, recorded, incarnation, &config, (folder, &devices), locks)?;
+        let database = recovered.pepoch.database;
         let undone = std::mem::take(&mut recovered.undone);
         let version = Version::new(1, recovered.schema, recovered.tables, recovered.statements);
         let inner = Arc::new(Inner {
@@ -130,6 +137,8 @@ impl Database {
             logs: Arc::new(logs),
             adaptive: Arc::new(Adaptive::new(config.recovery_target, &recovered.report)),
             devices,
+            database,
+            incarnation,
             maintenance: Mutex::default(),
             numbers: Numbers::default(),
             committed: AtomicU64::new(0),
@@ -137,13 +146,12 @@ impl Database {
             failed: AtomicU64::new(0),
             conflicts: AtomicU64::new(0),
             config,
-            _lock: lock,
         });
         inner.log_undone(undone)?;
         if needs_checkpoint {
             inner.checkpoint()?;
         }
-        inner.logs.publish_shadows(&inner.config, incarnation)?;
+        inner.logs.publish_shadows()?;
         let checkpointer = Checkpointer::start(&inner).map(Arc::new);
         Ok(Self { inner, report: Arc::new(recovered.report), _checkpointer: checkpointer })
     }
@@ -175,6 +183,15 @@ impl Database {
     /// The disk is full, or fails; the checkpoint before is then still there.
     pub fn checkpoint(&self) -> Result<checkpoint::CheckpointSummary, Error> {
         self.inner.checkpoint()
+    }
+
+    /// Takes a last checkpoint and closes the database, so that the next opening has nothing to replay: a later release may then
+    /// open the folder, whatever its executor means. Other clones and sessions must be gone, or what they do later is replayed.
+    ///
+    /// # Errors
+    /// The disk is full, or fails; the log holds everything then.
+    pub fn close(self) -> Result<(), Error> {
+        self.checkpoint().map(drop)
     }
 
     /// The digest of all tables as of now.

@@ -37,6 +37,9 @@ pub enum Error {
     /// The folder that a backup is to be written into holds files.
     #[error("cannot write a backup: {} exists already; name a folder that is empty or does not exist", .0.display())]
     BackupTarget(PathBuf),
+    /// A log device is locked.
+    #[error("log device {} is in use by another database, or is named twice", .0.display())]
+    DeviceInUse(PathBuf),
     /// All worker slots are taken.
     #[error("all {0} worker slots are taken: close sessions, or raise the configured number of workers")]
     TooManySessions(usize),
@@ -57,6 +60,23 @@ pub enum Error {
 }
 
 impl Error {
+    /// What an operator can do about it.
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            Self::Recovery(error) => error.hint(),
+            Self::Log(error) => error.hint(),
+            Self::Sql(error) => error.hint.as_deref(),
+            Self::Statement(error) => error.error.hint.as_deref(),
+            Self::DeviceInUse(_) => Some("Give each logger of each database a folder of its own."),
+            _ => None,
+        }
+    }
+
+    /// Whether `Config::accept_data_loss` would open the database with what is left.
+    pub fn can_be_accepted(&self) -> bool {
+        matches!(self, Self::Recovery(error) if error.can_be_accepted())
+    }
+
     /// PostgreSQL's code for it.
     pub fn sqlstate(&self) -> &str {
         match self {
@@ -64,7 +84,7 @@ impl Error {
             Self::Statement(error) => &error.error.sqlstate,
             Self::Log(_) | Self::Checkpoint(_) => "58030",
             Self::Recovery(_) => "XX001",
-            Self::InUse(_) | Self::OtherDevices { .. } => "55006",
+            Self::InUse(_) | Self::DeviceInUse(_) | Self::OtherDevices { .. } => "55006",
             Self::BackupTarget(_) => "58P02",
             Self::NoDatabase(_) => "58P01",
             Self::InvalidContent(_) | Self::InvalidSequencing(_) => "22023",

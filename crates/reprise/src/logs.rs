@@ -7,12 +7,14 @@
 //! all logs, as each names the others as companions (`logging::PepochFile`), so that all come to one state.
 //! Held by: `a_crash_at_every_call_leaves_one_state` (crates/reprise/tests/shadow_logs.rs).
 
+use crate::opening::Lock;
 use crate::{Config, Error};
 use catalog::CommitOrder;
+use checkpoint::{CheckpointError, Shadow};
 use logging::content::{Images, InvalidContent, Stamp, seal};
 use logging::{
-    Commit, Content, Incarnation, LargeRecords, Log, LogConfig, LogError, LogStart, LogStatistics, LoggerTag,
-    Numbering, PepochFile, Room, Sequencing,
+    Commit, Content, DatabaseId, Incarnation, LargeRecords, Log, LogConfig, LogError, LogRange, LogStart,
+    LogStatistics, LoggerTag, Numbering, PepochFile, PepochKeeper, Room,
 };
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -68,22 +70,26 @@ pub(crate) struct RecordedLog {
     pub(crate) large: LargeRecords,
 }
 
-/// A data folder's pepoch file, as it was last written.
-struct Published {
+/// The data folder of a shadow log.
+struct ShadowFolder {
     folder: PathBuf,
-    file: PepochFile,
+    database: DatabaseId,
+    pepoch: Arc<PepochKeeper>,
+    /// What the last checkpoint in it needs of its log.
+    ranges: Mutex<Vec<LogRange>>,
 }
 
 /// All logs of an open database, its own first; none when nothing is logged.
 pub(crate) struct Logs {
     logs: Vec<RecordedLog>,
     pub(crate) numbering: Numbering,
-    /// The data folders of the shadow logs.
-    pub(crate) shadows: Vec<PathBuf>,
+    pepoch: Arc<PepochKeeper>,
+    /// In the order of their logs.
+    shadows: Vec<ShadowFolder>,
     /// The number of the last definition: whoever runs under it has observed it.
     defined: AtomicU64,
-    /// Pepoch files that say how many logs there are, where workers have logs of their own.
-    published: Mutex<Vec<Published>>,
+    /// What keeps other databases from the folder and its devices, until everything is written.
+    _locks: Vec<Lock>,
 }
 
 /// The data folder of a shadow log.
@@ -113,93 +119,89 @@ pub(crate) fn remove_shadows(config: &Config, folder: &Path) -> Result<(), LogEr
     Ok(())
 }
 
+/// The pepoch file of a shadow log, which is published later.
+fn shadow_pepoch(
+    config: &Config,
+    shadow: &Path,
+    content: Content,
+    incarnation: u64,
+) -> (DatabaseId, Arc<PepochKeeper>) {
+    let database = DatabaseId::random();
+    let others = config.shadow_logs.iter().filter(|other| **other != content);
+    let siblings = others.map(|content| Path::new("..").join(shadow_name(*content)));
+    let file = PepochFile {
+        database,
+        // Nothing but a log of the same incarnation is ever looked for in it.
+        is_unmarked: true,
+        incarnations: vec![Incarnation { number: incarnation, ..Incarnation::default() }],
+        devices: vec![SHADOW_DEVICE.into()],
+        companions: std::iter::once("..".into()).chain(siblings).collect(),
+        ..PepochFile::default()
+    };
+    (database, PepochKeeper::new(&config.disk, shadow, file, false))
+}
+
 impl Logs {
     /// Starts the logs of an incarnation. `own` is where the database's own log begins, and what it records; `None` when
     /// nothing is logged.
     pub(crate) fn start(
         config: &Config,
-        (folder, pepoch): (&Path, &PepochFile),
+        (folder, database, pepoch): (&Path, DatabaseId, &Arc<PepochKeeper>),
         incarnation: u64,
         epochs: &Arc<Epochs>,
         own: Option<(Recorded, LogStart<'_>)>,
         large_files: Vec<(PathBuf, CommitOrder)>,
+        locks: Vec<Lock>,
     ) -> Result<Self, Error> {
         let mut logs = Self {
             logs: Vec::new(),
             numbering: own.as_ref().map_or(Numbering::Clock, |_| config.sequencing.numbering()),
+            pepoch: Arc::clone(pepoch),
             shadows: Vec::new(),
             defined: AtomicU64::new(0),
-            published: Mutex::default(),
+            _locks: locks,
         };
         let shadow_log = LogConfig { devices: vec![SHADOW_DEVICE.into()], ..config.log() };
         for content in &config.shadow_logs {
             let shadow = shadow_folder(folder, *content);
+            let (database, pepoch) = shadow_pepoch(config, &shadow, *content, incarnation);
             let start = LogStart {
                 config: &shadow_log,
                 folders: &[shadow.join(SHADOW_DEVICE)],
                 disk: &config.disk,
+                database,
+                pepoch: &pepoch,
                 incarnation,
                 epochs,
                 retired: Vec::new(),
             };
             let log = logging::start(config.sequencing, start)?;
             let device = shadow.join(SHADOW_DEVICE);
-            let large = LargeRecords::new(&config.disk, &device, incarnation, Vec::new())?;
+            let large = LargeRecords::new(&config.disk, &device, (database, incarnation), Vec::new())?;
             logs.logs.push(RecordedLog { recorded: Recorded::shadow(*content), log, large });
-            logs.shadows.push(shadow);
+            logs.shadows.push(ShadowFolder { folder: shadow, database, pepoch, ranges: Mutex::default() });
         }
         if let Some((recorded, start)) = own {
             let first = start.folders.first().map(PathBuf::as_path).unwrap_or(folder);
-            let large = LargeRecords::new(&config.disk, first, incarnation, large_files)?;
+            let large = (database, incarnation);
+            let large = LargeRecords::new(&config.disk, first, large, large_files)?;
             let log = logging::start(config.sequencing, start)?;
             logs.logs.insert(0, RecordedLog { recorded, log, large });
-            logs.remember(config.sequencing, folder, pepoch);
         }
         Ok(logs)
     }
 
-    fn remember(&self, sequencing: Sequencing, folder: &Path, file: &PepochFile) {
-        if sequencing == Sequencing::Gsn {
-            let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
-            published.push(Published { folder: folder.into(), file: file.clone() });
-        }
-    }
-
     /// Makes the shadow logs' folders data folders, once what they begin with is durable.
-    pub(crate) fn publish_shadows(&self, config: &Config, incarnation: u64) -> Result<(), LogError> {
-        for (place, shadow) in self.shadows.iter().enumerate() {
-            let others = config.shadow_logs.iter().enumerate().filter(|(other, _)| *other != place);
-            let siblings = others.map(|(_, content)| Path::new("..").join(shadow_name(*content)));
-            let pepoch = PepochFile {
-                incarnations: vec![Incarnation { number: incarnation, cut: None, loggers: 0 }],
-                devices: vec![SHADOW_DEVICE.into()],
-                companions: std::iter::once("..".into()).chain(siblings).collect(),
-            };
-            pepoch.write(&config.disk, shadow)?;
-            self.remember(config.sequencing, shadow, &pepoch);
-        }
-        Ok(())
+    pub(crate) fn publish_shadows(&self) -> Result<(), LogError> {
+        self.shadows.iter().try_for_each(|shadow| shadow.pepoch.publish())
     }
 
     /// Prepares for the records of a worker, before its first.
     ///
     /// # Errors
     /// A device is full, or fails.
-    pub(crate) fn add_worker(&self, worker: Slot, config: &Config) -> Result<(), LogError> {
-        let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
-        self.logs.iter().try_for_each(|own| own.log.add_worker(worker))?;
-        for (Published { folder, file }, own) in published.iter_mut().zip(&self.logs) {
-            let loggers = own.log.loggers();
-            let mut changed = file.clone();
-            let Some(last) = changed.incarnations.last_mut().filter(|last| last.loggers != loggers) else {
-                continue;
-            };
-            // Nothing is logged in a new log before the folder says that it is there: so a log that is lost is missed.
-            last.loggers = loggers;
-            changed.write(&config.disk, folder)?;
-            *file = changed;
-        }
-        Ok(())
+    pub(crate) fn add_worker(&self, worker: Slot) -> Result<(), LogError> {
+        self.logs.iter().try_for_each(|own| own.log.add_worker(worker))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &RecordedLog> {
@@ -417,19 +419,74 @@ impl Logs {
         self.logs.iter().for_each(|own| own.log.note_saturation());
     }
 
-    /// Recycles the files whose records a checkpoint holds, as all are numbered before its bound.
+    /// The number of the last definition.
+    pub(crate) fn defined(&self) -> CommitOrder {
+        CommitOrder(self.defined.load(Ordering::Relaxed))
+    }
+
+    /// Recycles the files that the newest checkpoint does not need, as `needed` says of the database's own log. What is numbered
+    /// before `bound` is in the checkpoint.
     ///
     /// # Errors
     /// A device fails.
-    pub(crate) fn release_before(&self, bound: CommitOrder) -> Result<(), LogError> {
-        self.logs.iter().try_for_each(|own| {
-            own.log.release_before(bound)?;
-            own.large.release_before(bound)
-        })
+    pub(crate) fn release(&self, needed: &[LogRange], bound: CommitOrder) -> Result<(), LogError> {
+        if let Some(own) = self.logs.first() {
+            own.log.release(needed)?;
+        }
+        for (own, shadow) in self.logs.iter().skip(1).zip(&self.shadows) {
+            own.log.release(&shadow.ranges.lock().unwrap_or_else(PoisonError::into_inner))?;
+        }
+        self.logs.iter().try_for_each(|own| own.large.release_before(bound))
     }
 
     /// What was written since the database was opened, by log.
     pub(crate) fn statistics(&self) -> impl Iterator<Item = (Content, LogStatistics)> {
         self.logs.iter().map(|own| (own.recorded.content, own.log.statistics()))
+    }
+}
+
+impl checkpoint::Log for Logs {
+    fn durable(&self) -> CommitOrder {
+        Self::durable(self).unwrap_or_default()
+    }
+
+    fn complete(&self, number: CommitOrder) -> Result<(), LogError> {
+        Self::complete(self, number)
+    }
+
+    fn ranges_from(&self, bound: CommitOrder) -> Vec<LogRange> {
+        self.logs.first().map_or(Vec::new(), |own| own.log.ranges_from(bound))
+    }
+
+    fn publish_in_shadows(
+        &self,
+        bound: CommitOrder,
+        publish: &dyn Fn(Shadow<'_>) -> Result<(), CheckpointError>,
+    ) -> Result<(), CheckpointError> {
+        self.logs.iter().skip(1).zip(&self.shadows).try_for_each(|(own, shadow)| {
+            let mut ranges = shadow.ranges.lock().unwrap_or_else(PoisonError::into_inner);
+            *ranges = own.log.ranges_from(bound);
+            publish(Shadow { folder: &shadow.folder, database: shadow.database, ranges: &ranges })
+        })
+    }
+
+    fn checkpointed(&self, number: u64) -> Result<(), LogError> {
+        let shadows = self.shadows.iter().map(|shadow| &shadow.pepoch);
+        let mut files = std::iter::once(&self.pepoch).chain(shadows);
+        files.try_for_each(|pepoch| pepoch.update(|file| file.checkpoint = number))
+    }
+}
+
+impl Drop for Logs {
+    /// Writes how the logs end, so that a closed database proves that nothing of it is missing. Without it, after an error, the
+    /// next opening takes the logs as a crash leaves them.
+    fn drop(&mut self) {
+        let shadows = self.shadows.iter().map(|shadow| &shadow.pepoch);
+        let files = std::iter::once(&self.pepoch).chain(shadows);
+        for (own, pepoch) in self.logs.iter_mut().zip(files) {
+            if let Some(ends) = own.log.close() {
+                let _ = pepoch.update_newest(|newest| newest.ends = ends);
+            }
+        }
     }
 }

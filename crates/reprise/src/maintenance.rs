@@ -23,11 +23,12 @@ impl Inner {
         Taking { inner: self, tables: &version.tables }.give_back()?;
         let logged_ns = self.adaptive.logged_ns();
         // What a transaction logs before it draws its order may be of an earlier epoch, but not of one that is complete.
-        let incomplete = version.tables.epochs.completed(|_| true).0 + 1;
+        let incomplete = CommitOrder::first_of(Epoch(version.tables.epochs.completed(|_| true).0 + 1));
         let to = Destination {
             disk: &self.config.disk,
             folder: &self.folder,
-            shadows: &self.logs.shadows,
+            database: self.database,
+            incarnation: self.incarnation,
             devices: &self.devices,
         };
         // Where the last writer of a row wins anyway, nobody needs to keep old rows for the checkpoint.
@@ -35,21 +36,23 @@ impl Inner {
             Numbering::Logs => Consistency::Fuzzy,
             Numbering::Clock | Numbering::LogsAndReads => Consistency::Consistent,
         };
-        let (_, summary) = checkpoint::write(
+        // The log behind the checkpoint begins with what is not durable yet, which must not be a definition that it holds.
+        self.logs.complete(self.logs.defined())?;
+        let (manifest, summary) = checkpoint::write(
             to,
             consistency,
             version.statements.clone(),
             &version.tables,
             // At least one a device, as each waits for its own.
             self.config.checkpoint_threads.max(self.devices.len()),
-            || self.logs.durable().unwrap_or_default(),
-            |number| self.logs.complete(number),
+            (&*self.logs, incomplete),
         )
         .map_err(Error::Checkpoint)?;
         self.adaptive.checkpoint_taken(logged_ns, &summary);
         let (rows, bytes, seconds) = (summary.rows, summary.bytes, summary.elapsed.as_secs_f64());
         tracing::info!(rows, bytes, seconds, "checkpoint: {rows} rows, {bytes} bytes in {seconds:.2} s");
-        self.logs.release_before(summary.bound.min(CommitOrder::first_of(Epoch(incomplete))))?;
+        let needed = manifest.logs.map(|logs| logs.ranges).unwrap_or_default();
+        self.logs.release(&needed, summary.bound.min(incomplete))?;
         Ok(summary)
     }
 }

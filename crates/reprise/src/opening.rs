@@ -3,16 +3,21 @@
 use crate::logs::{self, Logs, Recorded};
 use crate::{Config, Error};
 use checkpoint::Consistency;
-use logging::disk::SharedDisk;
-use logging::{Content, Incarnation, LogConfig, LogError, LogStart, Numbering, PepochFile};
+use logging::disk::{SharedDisk, make_folder};
+use logging::{
+    Content, DatabaseId, DeviceMarker, Incarnation, LogError, LogStart, Numbering, PepochFile, PepochKeeper, lock_device,
+};
 use recovery::Recovered;
 use std::any::Any;
 use std::path::{Path, PathBuf};
 use storage::Worker;
 
+/// Keeps others from a folder for as long as it lives.
+pub(crate) type Lock = Box<dyn Any + Send + Sync>;
+
 /// Makes the folder, and makes sure that no other process has it.
-pub(crate) fn lock(disk: &SharedDisk, folder: &Path) -> Result<Box<dyn Any + Send + Sync>, Error> {
-    disk.create_folder(folder).map_err(|error| LogError::io("create", folder, error))?;
+pub(crate) fn lock(disk: &SharedDisk, folder: &Path) -> Result<Lock, Error> {
+    make_folder(&**disk, folder).map_err(|error| LogError::io("create", folder, error))?;
     let path = folder.join("lock");
     disk.lock(&path).map_err(|error| match error.kind() {
         std::io::ErrorKind::WouldBlock => Error::InUse(folder.into()),
@@ -38,9 +43,14 @@ pub(crate) fn suit(
     recovered.tables = recovered.tables.numbered_by(config.sequencing.numbering());
     let is_fuzzy = recovered.consistency == Consistency::Fuzzy;
     let needs_snapshot = is_fuzzy && config.sequencing.numbering() != Numbering::Logs;
-    let needs_checkpoint = lacks_slots || changes_content || needs_snapshot || !config.shadow_logs.is_empty();
+    // A folder of an older format is one of this format from here on.
+    let is_old = recovered.lacks_proof;
+    let needs_checkpoint =
+        lacks_slots || changes_content || needs_snapshot || is_old || !config.shadow_logs.is_empty();
     // An empty database is one for every log.
     let needs_checkpoint = needs_checkpoint && recovered.holds_anything();
+    // What was lost by consent is never looked for again.
+    let needs_checkpoint = needs_checkpoint || !recovered.report.losses.is_empty();
     Ok((recovered, needs_checkpoint))
 }
 
@@ -51,20 +61,62 @@ pub(crate) fn start_logs(
     incarnation: u64,
     config: &Config,
     (folder, devices): (&Path, &[PathBuf]),
+    locks: Vec<Lock>,
 ) -> Result<Logs, Error> {
     let disk = &config.disk;
     let epochs = &recovered.tables.epochs;
     logs::remove_shadows(config, folder)?;
     let log = config.log();
     let retired = recovered.log_files.clone();
-    let start = LogStart { config: &log, folders: devices, disk, incarnation, epochs, retired };
+    let database = recovered.pepoch.database;
+    let pepoch = &PepochKeeper::new(disk, folder, recovered.pepoch.clone(), true);
+    let start =
+        LogStart { config: &log, folders: devices, disk, database, pepoch, incarnation, epochs, retired };
     let own = (config.content != Content::Off).then_some((recorded, start));
     let large_files = recovered.large_files.clone();
-    let logs = Logs::start(config, (folder, &recovered.pepoch), incarnation, epochs, own, large_files)?;
-    for device in devices {
-        disk.create_folder(device).map_err(|error| LogError::io("create", device, error))?;
+    Logs::start(config, (folder, database, pepoch), incarnation, epochs, own, large_files, locks)
+}
+
+/// Makes the devices' folders, keeps others from them, and marks them as this database's.
+pub(crate) fn take_devices(
+    recovered: &mut Recovered,
+    config: &Config,
+    folder: &Path,
+) -> Result<Vec<Lock>, Error> {
+    let disk = &config.disk;
+    let pepoch = &mut recovered.pepoch;
+    if pepoch.devices.is_empty() {
+        pepoch.devices = config.new_devices();
+    } else if let Some(asked) = &config.log_devices
+        && *asked != pepoch.devices
+    {
+        return Err(Error::OtherDevices { made: pepoch.devices.clone(), asked: asked.clone() });
     }
-    Ok(logs)
+    config.sequencing.admits_devices(pepoch.devices.len())?;
+    let devices = pepoch.device_folders(folder);
+    let mut locks = Vec::new();
+    for device in &devices {
+        make_folder(&**disk, device).map_err(|error| LogError::io("create", device, error))?;
+        locks.push(lock_device(disk, device)?.ok_or_else(|| Error::DeviceInUse(device.clone()))?);
+    }
+    let mut lacks_marker = !pepoch.database.is_known() || pepoch.is_unmarked;
+    for device in &devices {
+        lacks_marker = lacks_marker || DeviceMarker::read(disk, device)?.is_none();
+    }
+    if lacks_marker {
+        if !pepoch.database.is_known() {
+            pepoch.database = DatabaseId::random();
+        }
+        // Before any marker, so that a crash in between leaves no marker that belongs to no folder.
+        pepoch.is_unmarked = true;
+        pepoch.write(disk, folder)?;
+        let loggers = devices.len() as u32;
+        for (logger, device) in devices.iter().enumerate() {
+            DeviceMarker { database: pepoch.database, logger: logger as u32, loggers }.write(disk, device)?;
+        }
+        pepoch.is_unmarked = false;
+    }
+    Ok(locks)
 }
 
 /// Makes the cut durable before anything new can be logged (DESIGN §6.3, last trap).
@@ -74,14 +126,6 @@ pub(crate) fn begin_incarnation(
     folder: &Path,
 ) -> Result<(Recovered, u64), Error> {
     let pepoch: &mut PepochFile = &mut recovered.pepoch;
-    if pepoch.devices.is_empty() {
-        pepoch.devices = config.log_devices.clone().unwrap_or_else(|| LogConfig::default().devices);
-    } else if let Some(asked) = &config.log_devices
-        && *asked != pepoch.devices
-    {
-        return Err(Error::OtherDevices { made: pepoch.devices.clone(), asked: asked.clone() });
-    }
-    config.sequencing.admits_devices(pepoch.devices.len())?;
     let number = pepoch.next();
     // Cuts of incarnations whose files are gone are not needed any more.
     let alive =
@@ -92,7 +136,8 @@ pub(crate) fn begin_incarnation(
         };
     pepoch.incarnations.retain(alive);
     pepoch.companions = logs::companions(config);
-    pepoch.incarnations.push(Incarnation { number, cut: None, loggers: 0 });
+    pepoch.checkpoint = recovered.checkpoint;
+    pepoch.incarnations.push(Incarnation { number, ..Incarnation::default() });
     pepoch.write(&config.disk, folder)?;
     Ok((recovered, number))
 }

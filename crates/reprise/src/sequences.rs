@@ -139,7 +139,7 @@ impl Writer {
     fn new(inner: &Inner, tables: &Tables) -> Result<Self, Error> {
         let (epochs, memory) = (tables.epochs.clone(), tables.memory.clone());
         let worker = Worker::new(epochs, memory).ok_or(Error::TooManySessions(inner.config.workers))?;
-        inner.logs.add_worker(worker.slot(), &inner.config)?;
+        inner.logs.add_worker(worker.slot())?;
         let recording = Recording::new(Arc::clone(&inner.logs), &inner.adaptive, worker.slot());
         Ok(Self { occ: Occ::new(tables.clone(), worker), recording })
     }

@@ -86,7 +86,7 @@ impl Session {
         let (epochs, memory) = (version.tables.epochs.clone(), version.tables.memory.clone());
         let worker = Worker::new(epochs, memory).ok_or(Error::TooManySessions(inner.config.workers))?;
         let seeds = now_us() as u64 ^ (worker.slot().0 as u64) << 56;
-        inner.logs.add_worker(worker.slot(), &inner.config)?;
+        inner.logs.add_worker(worker.slot())?;
         let recording = Recording::new(Arc::clone(&inner.logs), &inner.adaptive, worker.slot());
         let occ = Occ::new(version.tables.clone(), worker);
         let mut machine = Machine::default();

@@ -1,13 +1,14 @@
 //! A disk in memory that knows what is durable, and rebuilds what a crash could leave of the rest.
 //!
 //! Of writes that were not synced, any subset survives, each cut at any multiple of 512 bytes; of names that were not
-//! synced (creations, renames, removals), any prefix survives, as a journalling file system keeps their order.
+//! synced (creations, renames, removals), any prefix survives, as a journalling file system keeps their order. A folder
+//! whose parent was not synced since may be gone, with all that is in it.
 
 use super::{Disk, DiskFile};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -72,7 +73,11 @@ struct State {
     durable_names: BTreeMap<PathBuf, u64>,
     pending_names: Vec<NameChange>,
     next_file: u64,
-    locked: bool,
+    /// Folders that were made.
+    folders: BTreeSet<PathBuf>,
+    /// Those of them whose parent was not synced since.
+    pending_folders: BTreeSet<PathBuf>,
+    locked: BTreeSet<PathBuf>,
     /// Calls that change something, and at which of them the power goes.
     calls: u64,
     crash_at: Option<u64>,
@@ -127,6 +132,13 @@ impl CrashingDisk {
         for change in &state.pending_names[..survived] {
             apply(&mut names, change);
         }
+        let mut folders = state.folders.clone();
+        for folder in &state.pending_folders {
+            if random.random_bool(0.5) {
+                folders.retain(|other| !other.starts_with(folder));
+                names.retain(|path, _| !path.starts_with(folder));
+            }
+        }
         let mut files = BTreeMap::new();
         for (number, contents) in &state.files {
             let mut bytes = contents.durable.clone();
@@ -147,8 +159,31 @@ impl CrashingDisk {
             files.insert(*number, Contents { durable: bytes, pending: Vec::new() });
         }
         let next_file = state.next_file;
-        let crashed = State { files, durable_names: names.clone(), names, next_file, ..State::default() };
+        let durable_names = names.clone();
+        let crashed = State { files, durable_names, names, folders, next_file, ..State::default() };
         Self(Arc::new(Mutex::new(crashed)))
+    }
+
+    /// A disk with these files, all of them durable.
+    pub fn holding(files: BTreeMap<PathBuf, Vec<u8>>) -> Self {
+        let mut state = State::default();
+        for (path, durable) in files {
+            state.files.insert(state.next_file, Contents { durable, pending: Vec::new() });
+            state.names.insert(path, state.next_file);
+            state.next_file += 1;
+        }
+        state.durable_names = state.names.clone();
+        let ancestors = state.names.keys().flat_map(|path| path.ancestors().skip(1));
+        let folders = ancestors.filter(|folder| folder.parent().is_some()).map(Path::to_path_buf).collect();
+        state.folders = folders;
+        Self(Arc::new(Mutex::new(state)))
+    }
+
+    /// The contents of all files, as the end of the process leaves them while the power stays on.
+    pub fn contents(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let state = self.state();
+        let current = |file: &u64| state.files.get(file).map(Contents::current).unwrap_or_default();
+        state.names.iter().map(|(path, file)| (path.clone(), current(file))).collect()
     }
 
     /// Changes the durable bytes of a file, as a failing medium does.
@@ -255,35 +290,46 @@ impl Disk for CrashingDisk {
             return Err(io::ErrorKind::NotFound.into());
         }
         state.change_name(NameChange::Remove(path.into()));
+        state.folders.retain(|folder| !folder.starts_with(path));
         Ok(())
     }
 
-    fn create_folder(&self, _: &Path) -> io::Result<()> {
-        self.state().step()
-    }
-
-    fn sync_folder(&self, _: &Path) -> io::Result<()> {
+    fn create_folder(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
         let mut state = self.state();
         state.step()?;
+        let has_parent = |folder: &&Path| folder.parent().is_some_and(|parent| !parent.as_os_str().is_empty());
+        let is_missing = |folder: &&Path| has_parent(folder) && !state.folders.contains(*folder);
+        let mut made: Vec<_> = folder.ancestors().take_while(is_missing).map(Path::to_path_buf).collect();
+        made.reverse();
+        state.folders.extend(made.iter().cloned());
+        state.pending_folders.extend(made.iter().cloned());
+        Ok(made)
+    }
+
+    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.step()?;
+        state.pending_folders.retain(|pending| pending.parent() != Some(folder));
         state.durable_names = state.names.clone();
         state.pending_names.clear();
         Ok(())
     }
 
-    fn lock(&self, _: &Path) -> io::Result<Box<dyn Any + Send + Sync>> {
-        let mut state = self.state();
-        if state.locked {
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Any + Send + Sync>> {
+        if !self.state().locked.insert(path.into()) {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        state.locked = true;
-        Ok(Box::new(Unlock(self.clone())))
+        Ok(Box::new(Unlock { disk: self.clone(), path: path.into() }))
     }
 }
 
-struct Unlock(CrashingDisk);
+struct Unlock {
+    disk: CrashingDisk,
+    path: PathBuf,
+}
 
 impl Drop for Unlock {
     fn drop(&mut self) {
-        self.0.state().locked = false;
+        self.disk.state().locked.remove(&self.path);
     }
 }

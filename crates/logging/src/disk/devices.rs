@@ -201,7 +201,7 @@ impl Disk for Devices {
         self.inner.remove(path)
     }
 
-    fn create_folder(&self, folder: &Path) -> io::Result<()> {
+    fn create_folder(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
         self.inner.create_folder(folder)
     }
 

@@ -147,7 +147,7 @@ impl Disk for FailingDisk {
         self.inner.remove(path)
     }
 
-    fn create_folder(&self, folder: &Path) -> io::Result<()> {
+    fn create_folder(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
         self.plan.check(folder)?;
         self.inner.create_folder(folder)
     }

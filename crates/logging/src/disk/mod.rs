@@ -122,11 +122,11 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     /// It is not there, or the disk fails.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes a folder and those above it.
+    /// Makes a folder and those above it; returns those that were not there, outermost first. See `make_folder`.
     ///
     /// # Errors
     /// The disk is full, or fails.
-    fn create_folder(&self, folder: &Path) -> io::Result<()>;
+    fn create_folder(&self, folder: &Path) -> io::Result<Vec<PathBuf>>;
 
     /// Returns once the names in a folder are durable.
     ///
@@ -134,11 +134,33 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     /// The disk fails.
     fn sync_folder(&self, folder: &Path) -> io::Result<()>;
 
-    /// Makes sure that no other process uses a folder, for as long as the guard lives.
+    /// Locks a file, which is made if it is not there, for as long as the guard lives.
     ///
     /// # Errors
-    /// `WouldBlock` when one does.
+    /// `WouldBlock` when it is locked, by this process or another one.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Any + Send + Sync>>;
+}
+
+/// Makes a folder and those above it, durably.
+///
+/// # Errors
+/// The disk is full, or fails.
+pub fn make_folder(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
+    let sync_parent = |folder: &Path| match folder.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => disk.sync_folder(Path::new(".")),
+        Some(parent) => disk.sync_folder(parent),
+        None => Ok(()),
+    };
+    let made = disk.create_folder(folder)?;
+    made.iter().try_for_each(|folder| sync_parent(folder))?;
+    if made.is_empty() {
+        // A process that made it may have ended before it was durable. A parent that can't be read was made by another one.
+        return sync_parent(folder).or_else(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => Ok(()),
+            _ => Err(error),
+        });
+    }
+    Ok(())
 }
 
 /// A path seen from a folder; one that begins with `..` is seen from the folder above. By name alone, as not every disk here

@@ -103,8 +103,12 @@ impl Disk for RealDisk {
         if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
     }
 
-    fn create_folder(&self, folder: &Path) -> io::Result<()> {
-        fs::create_dir_all(folder)
+    fn create_folder(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
+        let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+        let mut made: Vec<_> = folder.ancestors().take_while(is_missing).map(Path::to_path_buf).collect();
+        made.reverse();
+        fs::create_dir_all(folder)?;
+        Ok(made)
     }
 
     fn sync_folder(&self, folder: &Path) -> io::Result<()> {

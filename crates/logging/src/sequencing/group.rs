@@ -12,8 +12,10 @@
 use super::durability::{Bounds, Durability, DurableBuffer};
 use super::{Commit, Log, LogStart, LoggerTag};
 use crate::buffer::LogBuffer;
+use crate::disk::make_folder;
 use crate::error::LogError;
-use crate::files::{FileMaker, RetiredFile};
+use crate::files::{FileMaker, LogRange, RetiredFile};
+use crate::pepoch::LogEnd;
 use crate::logger::{BatchWriter, LogStatistics, Shared};
 use catalog::CommitOrder;
 use std::path::Path;
@@ -101,6 +103,7 @@ impl Group {
 pub(super) struct LoggerGroup {
     group: Arc<Group>,
     makers: Vec<FileMaker>,
+    incarnation: u64,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -114,22 +117,24 @@ impl LoggerGroup {
     /// Starts a logger for each device.
     pub(super) fn start<S: Scheme>(start: LogStart<'_>) -> Result<Self, LogError> {
         let number = start.number();
-        let LogStart { config, folders, disk, incarnation, epochs, retired } = start;
+        let LogStart { config, folders, disk, database, pepoch, incarnation, epochs, retired } = start;
         let (mut makers, mut loggers, mut writers) = (Vec::new(), Vec::new(), Vec::new());
-        let mut retired = retired.into_iter();
         for (logger, folder) in folders.iter().enumerate() {
-            disk.create_folder(folder).map_err(|error| LogError::io("create", folder, error))?;
+            make_folder(&**disk, folder).map_err(|error| LogError::io("create", folder, error))?;
             let maker = FileMaker {
                 disk: Arc::clone(disk),
                 folder: folder.clone(),
                 logger: logger as u32,
                 loggers: folders.len() as u32,
                 shares_folder: false,
+                most_loggers: folders.len(),
                 length: config.file_bytes,
+                database,
+                pepoch: Arc::clone(pepoch),
             };
             let shared = Arc::new(Shared::new(maker.largest_batch(), number));
-            let old = retired.next().unwrap_or_default().into_iter();
-            shared.retired().extend(old.map(|(path, last)| RetiredFile { path, last }));
+            let old = retired.get(logger).map(Vec::as_slice).unwrap_or_default();
+            shared.retired().extend(RetiredFile::of_device(logger, old));
             writers.push(BatchWriter::new(maker.clone(), incarnation, Arc::clone(&shared))?);
             makers.push(maker);
             loggers.push(shared);
@@ -154,7 +159,7 @@ impl LoggerGroup {
             let _ = group.loggers[number].thread.set(thread.thread().clone());
             threads.push(thread);
         }
-        Ok(Self { group, makers, threads })
+        Ok(Self { group, makers, incarnation, threads })
     }
 
     fn wake_all(&self) {
@@ -225,9 +230,23 @@ impl Log for LoggerGroup {
         durability.wait_until(|| durability.number() >= number, || self.wake_all())
     }
 
-    fn release_before(&self, bound: CommitOrder) -> Result<(), LogError> {
+    fn ranges_from(&self, bound: CommitOrder) -> Vec<LogRange> {
+        let loggers = self.group.loggers.iter().enumerate();
+        loggers
+            .flat_map(|(number, logger)| logger.ranges_from(bound, self.incarnation, number as u32))
+            .collect()
+    }
+
+    fn release(&self, needed: &[LogRange]) -> Result<(), LogError> {
         let mut loggers = self.group.loggers.iter().zip(&self.makers);
-        loggers.try_for_each(|(logger, maker)| logger.release_before(bound, maker))
+        loggers.try_for_each(|(logger, maker)| logger.release(needed, maker))
+    }
+
+    fn close(&mut self) -> Option<Vec<LogEnd>> {
+        self.stop();
+        let loggers = self.group.loggers.iter().enumerate();
+        let is_whole = self.group.durability.poison.check().is_ok();
+        is_whole.then(|| loggers.map(|(number, logger)| logger.end(number as u32)).collect())
     }
 
     fn note_saturation(&self) {
@@ -243,8 +262,14 @@ impl Log for LoggerGroup {
 }
 
 impl Drop for LoggerGroup {
-    /// Makes everything durable that is in the buffers, and ends the loggers.
     fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl LoggerGroup {
+    /// Makes everything durable that is in the buffers, and ends the loggers.
+    fn stop(&mut self) {
         self.group.stop.store(true, Ordering::Release);
         for thread in self.threads.drain(..) {
             thread.thread().unpark();
@@ -298,7 +323,8 @@ impl Logger {
                 if !records.is_empty() {
                     group.logged.fetch_max(ends.last.0, Ordering::SeqCst);
                 }
-                writer.write(records, ends)
+                let known = group.loggers.iter().map(|logger| logger.batches.load(Ordering::Acquire));
+                writer.write(records, ends, known)
             },
         )?;
         if group.durability.number().0 < group.logged.load(Ordering::SeqCst) {

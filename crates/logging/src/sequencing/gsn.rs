@@ -12,12 +12,15 @@
 use super::durability::{Bounds, Durability, DurableBuffer};
 use super::{Commit, Log, LogStart};
 use crate::buffer::LogBuffer;
-use crate::disk::SharedDisk;
+use crate::disk::{SharedDisk, make_folder};
 use crate::error::LogError;
-use crate::files::{FileMaker, RetiredFile};
+use crate::files::{FileMaker, LogRange, RetiredFile};
+use crate::pepoch::{LogEnd, PepochKeeper};
+use crate::identity::DatabaseId;
 use crate::logger::{BatchWriter, LogStatistics, Shared};
 use catalog::CommitOrder;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use storage::{Epochs, Slot};
@@ -29,7 +32,8 @@ const LOOK_AGAIN: Duration = Duration::from_micros(50);
 struct WorkerLog {
     shared: Arc<Shared>,
     maker: FileMaker,
-    writer: Mutex<BatchWriter>,
+    /// What writes its batches, and the durable batches of all logs as the last one names them.
+    writer: Mutex<(BatchWriter, Vec<u64>)>,
 }
 
 /// The logs of all workers.
@@ -37,6 +41,8 @@ pub struct GsnLog {
     disk: SharedDisk,
     folders: Vec<PathBuf>,
     file_bytes: u64,
+    database: DatabaseId,
+    pepoch: Arc<PepochKeeper>,
     incarnation: u64,
     epochs: Arc<Epochs>,
     durability: Durability,
@@ -63,15 +69,17 @@ fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl GsnLog {
     pub(super) fn start(start: LogStart<'_>) -> Result<Self, LogError> {
         for folder in start.folders {
-            start.disk.create_folder(folder).map_err(|error| LogError::io("create", folder, error))?;
+            make_folder(&**start.disk, folder).map_err(|error| LogError::io("create", folder, error))?;
         }
-        let retired = start.retired.iter().flatten();
-        let retired = retired.map(|(path, last)| RetiredFile { path: path.clone(), last: *last }).collect();
+        let retired = start.retired.iter().enumerate();
+        let retired = retired.flat_map(|(device, files)| RetiredFile::of_device(device, files)).collect();
         let workers = start.epochs.capacity();
         Ok(Self {
             disk: Arc::clone(start.disk),
             folders: start.folders.to_vec(),
             file_bytes: start.config.file_bytes,
+            database: start.database,
+            pepoch: Arc::clone(start.pepoch),
             incarnation: start.incarnation,
             epochs: Arc::clone(start.epochs),
             durability: Durability::from(start.number()),
@@ -105,10 +113,15 @@ impl GsnLog {
     /// nobody else has anything to write.
     fn flush(&self, own: &WorkerLog, raise: CommitOrder) -> Result<(), LogError> {
         let mut writer = hold(&own.writer);
+        let (batches, known) = &mut *writer;
         self.durability.poison.check()?;
         self.epochs.advance_from(self.epochs.current());
         let bounds = Bounds { raise: self.greatest_number().max(raise), complete: None };
-        let write = |records: &[u8], ends| writer.write(records, ends);
+        let write = |records: &[u8], ends| {
+            known.clear();
+            known.extend(self.all().map(|log| log.shared.batches.load(Ordering::Acquire)));
+            batches.write(records, ends, known.iter().copied())
+        };
         let flushed = own.shared.lane.flush(|| self.lanes(), bounds, &self.durability, write);
         flushed.inspect_err(|error| self.durability.fail(error.clone()))
     }
@@ -140,10 +153,14 @@ impl Log for GsnLog {
             logger: *made as u32,
             loggers: *made as u32 + 1,
             shares_folder: true,
+            most_loggers: self.logs.len(),
             length: self.file_bytes,
+            database: self.database,
+            pepoch: Arc::clone(&self.pepoch),
         };
         let shared = Arc::new(Shared::new(maker.largest_batch(), CommitOrder(0)));
-        let writer = Mutex::new(BatchWriter::new(maker.clone(), self.incarnation, Arc::clone(&shared))?);
+        let writer = BatchWriter::new(maker.clone(), self.incarnation, Arc::clone(&shared))?;
+        let writer = Mutex::new((writer, Vec::new()));
         let log = self.logs[*made].get_or_init(|| WorkerLog { shared, maker, writer });
         // ORDERING: whoever vouches without having seen this log has raised its own number before (both SeqCst), so the
         // numbers here begin above what it vouched for.
@@ -152,10 +169,6 @@ impl Log for GsnLog {
         let _ = self.places[worker.0].set(*made);
         *made += 1;
         Ok(())
-    }
-
-    fn loggers(&self) -> u32 {
-        *hold(&self.made) as u32
     }
 
     #[inline]
@@ -206,14 +219,30 @@ impl Log for GsnLog {
         }
     }
 
-    fn release_before(&self, bound: CommitOrder) -> Result<(), LogError> {
+    fn ranges_from(&self, bound: CommitOrder) -> Vec<LogRange> {
+        let mut ranges: Vec<_> =
+            self.all().flat_map(|log| log.shared.ranges_from(bound, self.incarnation, log.maker.logger)).collect();
+        for file in hold(&self.retired).iter().filter(|file| file.last >= bound) {
+            LogRange::add(&mut ranges, file);
+        }
+        ranges
+    }
+
+    fn release(&self, needed: &[LogRange]) -> Result<(), LogError> {
         let mut retired = hold(&self.retired);
-        let (gone, kept): (Vec<_>, Vec<_>) = retired.drain(..).partition(|file| file.last < bound);
+        let (kept, gone): (Vec<_>, Vec<_>) =
+            retired.drain(..).partition(|file| LogRange::include(needed, file));
         *retired = kept;
         for RetiredFile { path, .. } in gone {
             self.disk.remove(&path).map_err(|error| LogError::io("remove", &path, error))?;
         }
-        self.all().try_for_each(|log| log.shared.release_before(bound, &log.maker))
+        self.all().try_for_each(|log| log.shared.release(needed, &log.maker))
+    }
+
+    fn close(&mut self) -> Option<Vec<LogEnd>> {
+        self.stop();
+        let is_whole = self.durability.poison.check().is_ok();
+        is_whole.then(|| self.all().map(|log| log.shared.end(log.maker.logger)).collect())
     }
 
     fn statistics(&self) -> LogStatistics {
@@ -224,8 +253,14 @@ impl Log for GsnLog {
 }
 
 impl Drop for GsnLog {
-    /// Makes everything durable that is in the buffers, and says so. Nobody is left to be told of a failure.
     fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl GsnLog {
+    /// Makes everything durable that is in the buffers, and says so. No client is left to be told of a failure.
+    fn stop(&self) {
         for log in self.all().filter(|log| !log.shared.lane.buffer.is_empty()) {
             let _ = self.flush(log, CommitOrder(0));
         }

@@ -25,7 +25,10 @@ use crate::buffer::LogBuffer;
 use crate::content::{Content, Images};
 use crate::disk::SharedDisk;
 use crate::error::LogError;
+use crate::files::LogRange;
+use crate::identity::DatabaseId;
 use crate::logger::{LogConfig, LogStatistics};
+use crate::pepoch::{LogEnd, PepochKeeper};
 use catalog::CommitOrder;
 use group::LoggerGroup;
 use std::fmt;
@@ -164,11 +167,6 @@ pub trait Log: Send + Sync + fmt::Debug {
         Ok(())
     }
 
-    /// How many logs there are, where workers have logs of their own; 0 otherwise.
-    fn loggers(&self) -> u32 {
-        0
-    }
-
     /// Where a worker's records go.
     fn buffer(&self, worker: Slot) -> &LogBuffer;
 
@@ -222,11 +220,18 @@ pub trait Log: Send + Sync + fmt::Debug {
     /// The log has failed before that.
     fn complete(&self, number: CommitOrder) -> Result<(), LogError>;
 
-    /// Recycles the files whose records a checkpoint holds, as all are numbered before its bound.
+    /// What of the logs a checkpoint needs that holds everything numbered before a bound.
+    fn ranges_from(&self, bound: CommitOrder) -> Vec<LogRange>;
+
+    /// Recycles the files that the newest checkpoint does not need, of those that were there when it asked for its ranges.
     ///
     /// # Errors
     /// A device fails.
-    fn release_before(&self, bound: CommitOrder) -> Result<(), LogError>;
+    fn release(&self, needed: &[LogRange]) -> Result<(), LogError>;
+
+    /// Makes everything durable and ends the loggers, of which none is used afterwards. Returns how their logs end, unless one
+    /// has failed.
+    fn close(&mut self) -> Option<Vec<LogEnd>>;
 
     /// Tells that some session is saturated: it submits as fast as it can.
     fn note_saturation(&self) {}
@@ -306,6 +311,10 @@ pub struct LogStart<'a> {
     pub folders: &'a [PathBuf],
     /// Where they are.
     pub disk: &'a SharedDisk,
+    /// Whose log it is.
+    pub database: DatabaseId,
+    /// Where its files are named.
+    pub pepoch: &'a Arc<PepochKeeper>,
     /// Counts the openings of the database.
     pub incarnation: u64,
     /// The clock, which stands above everything that was ever logged.

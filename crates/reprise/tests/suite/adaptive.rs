@@ -54,7 +54,7 @@ fn what_is_dear_to_run_again_is_logged_by_value() {
     let live = db.digest().unwrap();
     drop((session, db));
     let mut counts = [0, 0];
-    for batch in &read_device(&disk, &Path::new(FOLDER).join("log")).unwrap()[0].batches {
+    for batch in &read_device(&disk, &Path::new(FOLDER).join("log"), 0).unwrap()[0].batches {
         let mut reader = Reader::new(&batch.records);
         while reader.remaining() > 0 {
             match content::read(&mut reader).unwrap().1 {

@@ -267,8 +267,9 @@ fn fail_at_every_call(log: Log) {
     }
 }
 
-/// A database that was closed with everything durable: the disk, its log file, and where the last batch begins.
-fn closed(log: Log) -> (CrashingDisk, PathBuf, u64, usize, Ledger) {
+/// A database that was killed with everything durable: the disk, its log file, and where the last batch begins. One that was
+/// closed tells how its log ends, so that nothing of it can be cut (`altered_files`).
+fn killed(log: Log) -> (CrashingDisk, PathBuf, u64, usize, Ledger) {
     let disk = CrashingDisk::default();
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     let mut ledger = Ledger::default();
@@ -282,8 +283,10 @@ fn closed(log: Log) -> (CrashingDisk, PathBuf, u64, usize, Ledger) {
         ledger.tried.insert(id);
         ledger.acknowledged.insert(id);
     }
+    let killed = CrashingDisk::holding(disk.contents());
     drop((session, db));
-    let logs = logging::read_device(&shared, &Path::new(FOLDER).join("log0")).unwrap();
+    let (disk, shared): (_, Arc<dyn Disk>) = (killed.clone(), Arc::new(killed));
+    let logs = logging::read_device(&shared, &Path::new(FOLDER).join("log0"), 0).unwrap();
     let last = logs[0].batches.last().unwrap();
     let (file, begin) = (last.file.clone(), last.offset);
     let end = begin as usize + 512;
@@ -296,7 +299,7 @@ fn every_changed_byte_of_the_log_is_refused_or_harmless() {
 }
 
 fn change_every_byte(log: Log) {
-    let (disk, file, _, end, ledger) = closed(log);
+    let (disk, file, _, end, ledger) = killed(log);
     let mut refused = 0;
     for at in 0..end + 5_000 {
         // Beyond its sectors a page is padding that nobody reads; a sample of it will do.
@@ -328,7 +331,7 @@ fn a_log_cut_at_any_byte_is_refused() {
 }
 
 fn cut_at_every_byte(log: Log) {
-    let (disk, file, begin, end, ledger) = closed(log);
+    let (disk, file, begin, end, ledger) = killed(log);
     for at in (0..PAGE).chain(begin as usize..end + 1) {
         let damaged = disk.after_crash(0);
         damaged.damage(&file, |bytes| bytes.truncate(at));

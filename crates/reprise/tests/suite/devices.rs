@@ -1,7 +1,10 @@
 //! Log devices of every kind: what was acknowledged is there again.
 
-use crate::common::{recovered_digest_of, small};
-use reprise::{Content, Database, DeviceOptions, LogIo, Sequencing, params};
+use crate::common::{on, recovered_digest_of, small};
+use reprise::disk::CrashingDisk;
+use reprise::{Content, Database, DeviceOptions, Error, LogIo, Sequencing, params};
+use std::path::Path;
+use std::sync::Arc;
 
 const SCHEMA: &str = "
 CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL, pad TEXT NOT NULL);
@@ -61,5 +64,60 @@ fn unknown_kinds_are_refused() {
     {
         let error = text.parse::<LogIo>().unwrap_err();
         assert!(error.contains(why), "{error}");
+    }
+}
+
+/// A database whose log devices are these folders.
+fn open_with_devices(folder: &Path, devices: &[&Path]) -> Result<Database, Error> {
+    let mut config = small();
+    config.log_devices = Some(devices.iter().map(|device| device.to_path_buf()).collect());
+    Database::open(folder, config)
+}
+
+#[test]
+fn devices_are_not_shared() {
+    let root = tempfile::tempdir().unwrap();
+    let path = |name: &str| root.path().join(name);
+    let (log, link) = (path("log"), path("link"));
+    std::fs::create_dir(&log).unwrap();
+    std::os::unix::fs::symlink(&log, &link).unwrap();
+    for devices in [[&*log, &*log], [&*log, &*link]] {
+        let error = open_with_devices(&path("twice"), &devices).expect_err("one folder is two devices");
+        assert_eq!(error.sqlstate(), "55006", "{error}");
+        assert!(error.to_string().contains("is named twice"), "{error}");
+        std::fs::remove_dir_all(path("twice")).unwrap();
+    }
+    let first = open_with_devices(&path("first"), &[&log]).unwrap();
+    first.session().unwrap().execute_script(SCHEMA).unwrap();
+    let second = || open_with_devices(&path("second"), &[&*link]).expect_err("the device is the first one's");
+    assert!(second().to_string().contains("link"), "{}", second());
+    drop(first);
+    assert!(second().to_string().contains("link"), "{}", second());
+    // One that has a device of its own finds another database's in its place.
+    drop(open_with_devices(&path("third"), &[&path("other")]).unwrap());
+    std::fs::remove_dir_all(path("other")).unwrap();
+    std::os::unix::fs::symlink(&log, path("other")).unwrap();
+    let error = open_with_devices(&path("third"), &[&path("other")]).expect_err("it is the first one's");
+    assert!(error.to_string().contains("belongs to database"), "{error}");
+    open_with_devices(&path("first"), &[&log]).unwrap();
+}
+
+/// A device's folder and those above it, made when the database is, are there after a loss of power.
+#[test]
+fn new_folders_of_devices_are_durable() {
+    for seed in 0..32 {
+        let disk = CrashingDisk::default();
+        let config = |disk: &CrashingDisk| {
+            let mut config = on(Arc::new(disk.clone()));
+            config.log_devices = Some(vec!["/volumes/one/log".into(), "/volumes/two/log".into()]);
+            config
+        };
+        let db = Database::open("/data/db", config(&disk)).unwrap();
+        db.session().unwrap().execute_script(SCHEMA).unwrap();
+        let live = db.digest().unwrap();
+        let after = disk.after_crash(seed);
+        drop(db);
+        let db = Database::open("/data/db", config(&after)).unwrap_or_else(|error| panic!("{seed}: {error}"));
+        assert_eq!(db.digest().unwrap(), live, "seed {seed}");
     }
 }

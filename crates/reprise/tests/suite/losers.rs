@@ -5,7 +5,7 @@ use crate::common::{digest_by, on};
 use reprise::disk::{CrashingDisk, Disk};
 use reprise::rooms::catalog::Reader;
 use reprise::rooms::logging::content::{self, Record};
-use reprise::rooms::logging::{self, LogConfig, LogStart, PepochFile, read_device};
+use reprise::rooms::logging::{self, LogConfig, LogStart, PepochFile, PepochKeeper, read_device};
 use reprise::rooms::recovery::{RecoveryConfig, recover};
 use reprise::rooms::storage::{Epochs, Slot};
 use reprise::{
@@ -75,10 +75,13 @@ fn with_losers(images: Images) -> (CrashingDisk, Digest) {
     let disk = CrashingDisk::default();
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     let folder = Path::new(FOLDER);
-    let pepoch = PepochFile::read(&whole, folder).unwrap().unwrap();
+    let mut pepoch = PepochFile::read(&whole, folder).unwrap().unwrap();
+    // The log is written anew, without some of its records, on devices that have no markers.
+    pepoch.is_unmarked = true;
+    pepoch.incarnations.iter_mut().for_each(|incarnation| incarnation.ends.clear());
     shared.create_folder(folder).unwrap();
     pepoch.write(&shared, folder).unwrap();
-    let logs = read_device(&whole, &folder.join(DEVICE)).unwrap();
+    let logs = read_device(&whole, &folder.join(DEVICE), 0).unwrap();
     let mut records = Vec::new();
     for batch in &logs[0].batches {
         let mut reader = Reader::new(&batch.records);
@@ -100,6 +103,8 @@ fn with_losers(images: Images) -> (CrashingDisk, Digest) {
         config: &settings,
         folders: &folders,
         disk: &shared,
+        database: pepoch.database,
+        pepoch: &PepochKeeper::new(&shared, folder, pepoch.clone(), true),
         incarnation: 1,
         epochs: &epochs,
         retired: Vec::new(),

@@ -3,13 +3,16 @@
 
 mod acknowledged_commits_survive_kill;
 mod adaptive;
+mod altered_files;
 mod backups;
 mod checkpoints;
 mod common;
 mod crash_consistency;
 mod definitions;
+mod definitions_in_checkpoints;
 mod definitions_in_transactions;
 mod devices;
+mod golden_folders;
 mod histories;
 mod holding;
 mod large_transactions;

@@ -1,0 +1,122 @@
+//! Whatever happens to the files of a folder, what is opened is all that was acknowledged, or nothing: each file and each
+//! device deleted, zeroed, cut, restored to each earlier state, taken for another one, or replaced by another database's.
+//!
+//! One alteration cannot be told from what a crash leaves, and is the exception that is asserted here: after a kill, the
+//! newest batches of a logger that nothing else names may be zeroed (docs/recovery.md).
+
+mod alterations;
+mod folders;
+
+use alterations::Altered;
+use folders::{History, Moment, Shape};
+use reprise::disk::{CrashingDisk, Disk};
+use reprise::{Database, Digest, Error, Sequencing};
+use std::sync::Arc;
+
+/// What a folder on a disk opens to.
+fn open_on(shape: &Shape, disk: &CrashingDisk, accept_data_loss: bool) -> Result<Digest, Error> {
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    let mut config = shape.config(&disk);
+    config.accept_data_loss = accept_data_loss;
+    let db = Database::open(folders::FOLDER, config)?;
+    assert!(accept_data_loss || db.recovery_report().losses.is_empty());
+    Ok(db.digest().unwrap())
+}
+
+/// What an altered folder opens to.
+fn open(shape: &Shape, files: &folders::Files) -> Result<Digest, Error> {
+    open_on(shape, &CrashingDisk::holding(files.clone()), false)
+}
+
+/// Opens a refused folder with what is left. That is a state which was, and the database goes on from it.
+fn accept(shape: &Shape, altered: &Altered, digests: &[Digest]) -> Result<(), String> {
+    let disk = CrashingDisk::holding(altered.files.clone());
+    let found = match open_on(shape, &disk, true) {
+        Ok(found) => found,
+        Err(error) if error.to_string().contains(folders::FOLDER) => return Ok(()),
+        Err(error) => return Err(format!("accepted, but the error names no file: {error}")),
+    };
+    if !digests.contains(&found) {
+        return Err("accepted, but the state never was".into());
+    }
+    match open_on(shape, &disk, false) {
+        Ok(again) if again == found => Ok(()),
+        Ok(_) => Err("accepted, but another state the next time".into()),
+        Err(error) => Err(format!("accepted, but refused the next time: {error}")),
+    }
+}
+
+/// Alters the files of a folder in all ways; returns how many alterations there were, and how many of them cannot be told
+/// from a crash.
+fn check(shape: Shape) -> (usize, usize) {
+    let History { moments, digests } = shape.make(0);
+    let other = shape.make(5).moments.pop().unwrap().files;
+    let Moment { files, digest } = moments.last().unwrap();
+    assert_eq!(open(&shape, files).as_ref().ok(), Some(digest), "{shape:?}: unaltered");
+    let (mut faults, mut excepted) = (Vec::new(), 0);
+    let all = alterations::all(&shape, &moments, &other);
+    for altered in &all {
+        let fault = match open(&shape, &altered.files) {
+            Err(error) if !error.to_string().contains(folders::FOLDER) => {
+                Err(format!("the error names no file: {error}"))
+            }
+            Err(error) if error.hint().is_none() => Err(format!("the error has no remedy: {error}")),
+            Err(error) if error.can_be_accepted() => accept(&shape, altered, &digests),
+            Err(_) => Ok(()),
+            Ok(found) if found == *digest => Ok(()),
+            Ok(_) if !shape.is_closed && alterations::is_like_a_torn_tail(files, &altered.files) => {
+                excepted += 1;
+                Ok(())
+            }
+            Ok(found) if digests.contains(&found) => Err("accepted in silence: an earlier state".into()),
+            Ok(_) => Err("accepted in silence: a state that never was".into()),
+        };
+        faults.extend(fault.err().map(|fault| format!("{}: {fault}", altered.what)));
+    }
+    let (count, all) = (faults.len(), all.len());
+    assert!(faults.is_empty(), "{shape:?}: {count} of {all} alterations:\n{}", faults.join("\n"));
+    (all, excepted)
+}
+
+fn shapes(sequencing: Sequencing) -> impl Iterator<Item = Shape> {
+    let devices = [1, 2].into_iter().filter(move |devices| sequencing.admits_devices(*devices).is_ok());
+    devices.flat_map(move |devices| {
+        (1..=3).flat_map(move |incarnations| {
+            [(false, false), (false, true), (true, false), (true, true)].map(|(has_checkpoints, is_closed)| {
+                Shape { devices, incarnations, has_checkpoints, sequencing, is_closed }
+            })
+        })
+    })
+}
+
+fn check_all(sequencing: Sequencing, is_chosen: impl Fn(&Shape) -> bool) {
+    let every = std::env::var_os("REPRISE_ALTERATIONS").is_some();
+    let (mut count, mut excepted) = (0, 0);
+    for shape in shapes(sequencing).filter(|shape| every || is_chosen(shape)) {
+        let (altered, like_a_crash) = check(shape);
+        count += altered;
+        excepted += like_a_crash;
+    }
+    assert!(count > 100, "{count} alterations");
+    assert!(excepted > 0, "the exception is one");
+}
+
+#[test]
+fn altered_files_of_epochs_are_refused() {
+    check_all(Sequencing::Epoch, |_| true);
+}
+
+#[test]
+fn altered_files_of_one_order_are_refused() {
+    check_all(Sequencing::Serial, |shape| shape.incarnations == 2);
+}
+
+#[test]
+fn altered_files_of_ssn_are_refused() {
+    check_all(Sequencing::Ssn, |shape| shape.incarnations == 2 && shape.devices == 2);
+}
+
+#[test]
+fn altered_files_of_gsn_are_refused() {
+    check_all(Sequencing::Gsn, |shape| shape.incarnations == 2 && shape.devices == 2);
+}
