@@ -47,13 +47,16 @@ struct Source<'a> {
     logs: Option<&'a Logs>,
 }
 
-impl checkpoint::Log for Option<&Logs> {
+/// The log of a backup's source: the backup waits for it, and needs nothing of it afterwards.
+struct SourceLog<'a>(Option<&'a Logs>);
+
+impl checkpoint::Log for SourceLog<'_> {
     fn durable(&self) -> CommitOrder {
-        self.and_then(|logs| logs.durable()).unwrap_or_default()
+        self.0.and_then(Logs::durable).unwrap_or_default()
     }
 
     fn complete(&self, number: CommitOrder) -> Result<(), LogError> {
-        self.map_or(Ok(()), |logs| logs.complete(number))
+        self.0.map_or(Ok(()), |logs| logs.complete(number))
     }
 
     fn ranges_from(&self, _: CommitOrder) -> Vec<LogRange> {
@@ -127,7 +130,7 @@ impl Source<'_> {
         make_folder(&**disk, target).map_err(|error| LogError::io("create", target, error))?;
         let (database, devices) = (DatabaseId::random(), [target.to_path_buf()]);
         let to = Destination { disk, folder: target, database, incarnation: 0, devices: &devices };
-        let log = (&logs, CommitOrder::default());
+        let log = (&SourceLog(logs), CommitOrder::default());
         let (manifest, summary) =
             checkpoint::write(to, Consistency::Consistent, statements, tables, threads, log)
                 .map_err(Error::Checkpoint)?;
