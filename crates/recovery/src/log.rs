@@ -274,7 +274,7 @@ impl LogContents {
                     if order > cut && !stamp.alone || order > self.complete {
                         self.discarded += u64::from(is_a_commit(&record));
                     } else if order >= from || kind == RecordKind::Operation {
-                        if log.semantics != procedure::SEMANTICS {
+                        if order >= from && log.semantics != procedure::SEMANTICS {
                             let (written, known) = (log.semantics, procedure::SEMANTICS);
                             let kind = UnprovenKind::OtherSemantics { written, known };
                             return Err(LogError::unproven(&batch.file, batch.offset, kind).into());

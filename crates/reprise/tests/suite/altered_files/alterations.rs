@@ -21,7 +21,7 @@ fn is_log(path: &Path) -> bool {
 /// Whether two files are of one kind, so that one may be taken for the other.
 fn are_alike(one: &Path, other: &Path) -> bool {
     let is_part = |path: &Path| path.file_name().unwrap().to_string_lossy().starts_with("part-");
-    let is_marker = |path: &Path| path.ends_with("device");
+    let is_marker = |path: &Path| path.ends_with("reprise-device");
     one != other
         && (is_log(one) && is_log(other)
             || is_part(one) && is_part(other)
@@ -32,7 +32,7 @@ fn are_alike(one: &Path, other: &Path) -> bool {
 pub fn all(shape: &Shape, history: &[Moment], other: &Files) -> Vec<Altered> {
     let files = &history.last().unwrap().files;
     let mut altered = Vec::new();
-    for path in files.keys().filter(|path| !path.ends_with("lock") && !path.ends_with("device.lock")) {
+    for path in files.keys().filter(|path| !path.ends_with("lock") && !path.ends_with("reprise-device.lock")) {
         of_file(files, path, &mut altered);
         replacements(history, other, path, &mut altered);
     }
