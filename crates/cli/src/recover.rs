@@ -209,13 +209,7 @@ pub fn recover(
 pub fn run(arguments: &Arguments) -> Result<()> {
     let how = (arguments.method, arguments.mode);
     let threads = arguments.threads.unwrap_or(Config::default().checkpoint_threads);
-    let report = recover(
-        &arguments.folder,
-        how,
-        threads,
-        arguments.memory_gib,
-        arguments.accept_data_loss,
-    )?;
+    let report = recover(&arguments.folder, how, threads, arguments.memory_gib, arguments.accept_data_loss)?;
     if arguments.write {
         let mut config = Config::default();
         (config.method, config.mode) = how;

@@ -153,10 +153,7 @@ impl DeviceMarker {
 ///
 /// # Errors
 /// The disk fails.
-pub fn lock_device(
-    disk: &SharedDisk,
-    device: &Path,
-) -> Result<Option<Box<dyn Any + Send + Sync>>, LogError> {
+pub fn lock_device(disk: &SharedDisk, device: &Path) -> Result<Option<Box<dyn Any + Send + Sync>>, LogError> {
     let path = device.join(LOCK);
     match disk.lock(&path) {
         Ok(guard) => Ok(Some(guard)),

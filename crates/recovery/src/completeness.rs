@@ -78,7 +78,8 @@ pub(crate) fn leftover(
     folder: &Path,
     devices: &[PathBuf],
 ) -> Result<Option<PathBuf>, LogError> {
-    let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name =
+        |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let is_log = |path: &PathBuf| FileId::of(path).is_some();
     let is_large = |name: &str| name.strip_prefix("large-").is_some_and(|rest| rest.contains('-'));
     let found = disk.list(folder).map_err(|error| LogError::io("list", folder, error))?;
@@ -245,7 +246,8 @@ impl Witnesses<'_> {
         if known.is_some_and(|known| known.loggers > logger && known.cut.is_none()) {
             file.raise(1, &pepoch);
         }
-        if let Some(end) = known.and_then(|known| known.end_of(logger)).filter(|_| needed != Needed::Unknown) {
+        if let Some(end) = known.and_then(|known| known.end_of(logger)).filter(|_| needed != Needed::Unknown)
+        {
             file.raise(end.file, &pepoch);
             batch.raise(end.batch, &pepoch);
         }
@@ -281,8 +283,7 @@ impl Witnesses<'_> {
         }
         if batch.number > log.last_batch {
             let last = log.files.last().map_or_else(PathBuf::new, Clone::clone);
-            let kind =
-                UnprovenKind::EndsEarly { found: log.last_batch, named: batch.number, by: batch.by };
+            let kind = UnprovenKind::EndsEarly { found: log.last_batch, named: batch.number, by: batch.by };
             return Some(Loss { error: LogError::unproven(&last, log.end, kind), complete });
         }
         None

@@ -85,7 +85,9 @@ pub(crate) fn load_logs(
     let by_device: Vec<Result<_, LogError>> = std::thread::scope(|scope| {
         let devices = folders.iter().enumerate();
         let reading: Vec<_> = devices
-            .map(|(device, folder)| scope.spawn(move || read_needed(disk, (device as u32, folder), witnesses)))
+            .map(|(device, folder)| {
+                scope.spawn(move || read_needed(disk, (device as u32, folder), witnesses))
+            })
             .collect();
         reading.into_iter().map(|thread| thread.join().expect("reading does not panic")).collect()
     });
@@ -193,8 +195,7 @@ impl LogContents {
     ) -> Result<(), RecoveryError> {
         let counts = logs_of_device.iter().enumerate();
         let devices = counts.flat_map(|(device, (count, _))| std::iter::repeat_n(device, *count));
-        let logs: Vec<_> =
-            devices.zip(&self.logs).map(|(device, log)| FoundLog { device, log }).collect();
+        let logs: Vec<_> = devices.zip(&self.logs).map(|(device, log)| FoundLog { device, log }).collect();
         let before = |incarnation: u64| {
             let earlier = witnesses.pepoch.incarnations.iter().filter(|own| own.number < incarnation);
             let cuts = earlier.filter_map(|own| own.cut).max().unwrap_or_default();

@@ -84,9 +84,15 @@ fn shapes(sequencing: Sequencing) -> impl Iterator<Item = Shape> {
     let devices = [1, 2].into_iter().filter(move |devices| sequencing.admits_devices(*devices).is_ok());
     devices.flat_map(move |devices| {
         (1..=3).flat_map(move |incarnations| {
-            [(false, false), (false, true), (true, false), (true, true)].map(|(has_checkpoints, is_closed)| {
-                Shape { devices, incarnations, has_checkpoints, sequencing, is_closed }
-            })
+            [(false, false), (false, true), (true, false), (true, true)].map(
+                |(has_checkpoints, is_closed)| Shape {
+                    devices,
+                    incarnations,
+                    has_checkpoints,
+                    sequencing,
+                    is_closed,
+                },
+            )
         })
     })
 }

@@ -32,7 +32,8 @@ fn are_alike(one: &Path, other: &Path) -> bool {
 pub fn all(shape: &Shape, history: &[Moment], other: &Files) -> Vec<Altered> {
     let files = &history.last().unwrap().files;
     let mut altered = Vec::new();
-    for path in files.keys().filter(|path| !path.ends_with("lock") && !path.ends_with("reprise-device.lock")) {
+    for path in files.keys().filter(|path| !path.ends_with("lock") && !path.ends_with("reprise-device.lock"))
+    {
         of_file(files, path, &mut altered);
         replacements(history, other, path, &mut altered);
     }
@@ -132,11 +133,14 @@ fn of_checkpoints(history: &[Moment], other: &Files, altered: &mut Vec<Altered>)
     let empty = Files::new();
     let earlier = history.iter().enumerate();
     let earlier = earlier.map(|(step, moment)| (format!("the checkpoint after step {step}"), &moment.files));
-    let sources = [("no checkpoint".to_owned(), &empty), ("the checkpoint of another database".into(), other)];
+    let sources =
+        [("no checkpoint".to_owned(), &empty), ("the checkpoint of another database".into(), other)];
     for (what, source) in sources.into_iter().chain(earlier) {
         let mut files = files.clone();
         files.retain(|path, _| !belongs(path));
-        files.extend(source.iter().filter(|(path, _)| belongs(path)).map(|(path, own)| (path.clone(), own.clone())));
+        files.extend(
+            source.iter().filter(|(path, _)| belongs(path)).map(|(path, own)| (path.clone(), own.clone())),
+        );
         altered.push(Altered { what, files });
     }
 }
@@ -169,5 +173,8 @@ pub fn is_like_a_torn_tail(files: &Files, altered: &Files) -> bool {
     let is_in_use = |path: &PathBuf| path.extension().is_none_or(|extension| extension != "tmp");
     let count = |files: &Files| files.keys().filter(|path| is_in_use(path)).count();
     count(files) == count(altered)
-        && files.iter().filter(|(path, _)| is_in_use(path)).all(|(path, bytes)| altered.get(path) == Some(bytes) || is_cut(path, bytes))
+        && files
+            .iter()
+            .filter(|(path, _)| is_in_use(path))
+            .all(|(path, bytes)| altered.get(path) == Some(bytes) || is_cut(path, bytes))
 }
