@@ -202,9 +202,11 @@ impl LogContents {
             cuts.max(CommitOrder(from.0.saturating_sub(1)))
         };
         losses.extend(witnesses.check_logs(&logs, before)?);
-        let refused = losses.iter().find(|loss| !accepts_loss || !loss.error.can_be_accepted());
-        if let Some(Loss { error, .. }) = refused {
+        if let Some(Loss { error, .. }) = losses.iter().find(|loss| !loss.error.can_be_accepted()) {
             return Err(error.clone().into());
+        }
+        if let Some(Loss { error, .. }) = losses.first().filter(|_| !accepts_loss) {
+            return Err(RecoveryError::Incomplete(error.clone()));
         }
         for log in &self.logs {
             let end = LogEnd { logger: log.logger.0, file: log.sequences.1, batch: log.last_batch };
