@@ -95,7 +95,15 @@ impl PartWriter {
         header.extend_from_slice(&table.0.to_le_bytes());
         header.extend_from_slice(&id.encode());
         file.write_at(0, &header).map_err(|error| LogError::io("write", &path, error))?;
-        Ok(Self { file, path, block: vec![0; BLOCK_HEADER], form, bytes: HEADER as u64, rows: 0, checksum: 0 })
+        Ok(Self {
+            file,
+            path,
+            block: vec![0; BLOCK_HEADER],
+            form,
+            bytes: HEADER as u64,
+            rows: 0,
+            checksum: 0,
+        })
     }
 
     pub(crate) fn add(&mut self, PartRow { slot, order, words }: PartRow<'_>) -> Result<(), LogError> {
@@ -137,6 +145,57 @@ impl PartWriter {
     }
 }
 
+/// A part that is open and belongs to its checkpoint.
+struct OpenPart {
+    file: Box<dyn DiskFile>,
+    form: Form,
+    /// Where its blocks begin.
+    start: u64,
+}
+
+/// Opens a checkpoint's part; `index` is its index in the manifest, which lies in `folder`.
+fn open_part(
+    disk: &SharedDisk,
+    path: &Path,
+    (folder, manifest): (&Path, &Manifest),
+    (index, part): (usize, &Part),
+) -> Result<OpenPart, LogError> {
+    let unproven = |kind| LogError::unproven(path, 0, kind);
+    let by = || Manifest::path(folder);
+    let io = |error| LogError::io("read", path, error);
+    let file = match disk.open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(unproven(UnprovenKind::Missing { by: by() }));
+        }
+        opened => opened.map_err(io)?,
+    };
+    let length = file.length().map_err(io)?;
+    if length != part.bytes {
+        let kind = CorruptionKind::Truncated { actual: length, expected: part.bytes };
+        return Err(LogError::corrupt(path, length.min(part.bytes), kind));
+    }
+    let mut header = [0; HEADER];
+    file.read_at(0, &mut header).map_err(io)?;
+    let form = Form::of_version(u32::from_le_bytes([header[8], header[9], header[10], header[11]]));
+    let (Some((form, has_id)), true) =
+        (form, header[..8] == *MAGIC && header[12..OLD_HEADER] == part.table.0.to_le_bytes())
+    else {
+        let kind = CorruptionKind::Malformed("this is no part of this checkpoint");
+        return Err(LogError::corrupt(path, 0, kind));
+    };
+    if !has_id {
+        return Ok(OpenPart { file, form, start: OLD_HEADER as u64 });
+    }
+    let (database, checkpoint) = (manifest.parts_of, manifest.number);
+    let found = header[OLD_HEADER..OLD_HEADER + DatabaseId::BYTES].try_into();
+    database.admit(DatabaseId::from_bytes(found.expect("the bytes of a number")), path)?;
+    let expected = PartId { database, checkpoint, index: index as u32 };
+    if expected.encode() != header[OLD_HEADER..] {
+        return Err(unproven(UnprovenKind::OtherCheckpoint { by: by() }));
+    }
+    Ok(OpenPart { file, form, start: HEADER as u64 })
+}
+
 /// Runs `row` on every row of a checkpoint's part; `index` is its index in the manifest, which lies in `folder`.
 pub(crate) fn read_part(
     disk: &SharedDisk,
@@ -146,40 +205,9 @@ pub(crate) fn read_part(
 ) -> Result<(), CheckpointError> {
     let path = &seen_from(folder, &part.path);
     let corrupt = |offset: u64, kind| CheckpointError::from(LogError::corrupt(path, offset, kind));
-    let unproven = |kind| CheckpointError::from(LogError::unproven(path, 0, kind));
-    let by = || Manifest::path(folder);
     let io = |error| LogError::io("read", path, error);
-    let file = match disk.open(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Err(unproven(UnprovenKind::Missing { by: by() }));
-        }
-        opened => opened.map_err(io)?,
-    };
-    let (length, bytes) = (file.length().map_err(io)?, part.bytes);
-    if length != bytes {
-        return Err(corrupt(
-            length.min(bytes),
-            CorruptionKind::Truncated { actual: length, expected: bytes },
-        ));
-    }
-    let mut header = [0; HEADER];
-    file.read_at(0, &mut header).map_err(io)?;
-    let form = Form::of_version(u32::from_le_bytes([header[8], header[9], header[10], header[11]]));
-    let (Some((form, has_id)), true) =
-        (form, header[..8] == *MAGIC && header[12..16] == part.table.0.to_le_bytes())
-    else {
-        return Err(corrupt(0, CorruptionKind::Malformed("this is no part of this checkpoint")));
-    };
-    if has_id {
-        let found = header[16..32].try_into().expect("the bytes of a number");
-        manifest.parts_of.admit(DatabaseId::from_bytes(found), path)?;
-        let (database, checkpoint) = (manifest.parts_of, manifest.number);
-        let expected = PartId { database, checkpoint, index: index as u32 };
-        if expected.encode() != header[OLD_HEADER..] {
-            return Err(unproven(UnprovenKind::OtherCheckpoint { by: by() }));
-        }
-    }
-    let start = if has_id { HEADER } else { OLD_HEADER } as u64;
+    let OpenPart { file, form, start } = open_part(disk, path, (folder, manifest), (index, part))?;
+    let bytes = part.bytes;
     let mut checksum = 0;
     let mut offset = start;
     let (mut block, mut words) = (Vec::new(), Vec::new());
@@ -225,7 +253,8 @@ pub(crate) fn read_part(
         offset = end;
     }
     if part.checksum.is_some_and(|expected| expected != checksum) {
-        return Err(unproven(UnprovenKind::OtherCheckpoint { by: by() }));
+        let kind = UnprovenKind::OtherCheckpoint { by: Manifest::path(folder) };
+        return Err(LogError::unproven(path, 0, kind).into());
     }
     Ok(())
 }

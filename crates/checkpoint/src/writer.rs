@@ -10,8 +10,8 @@
 use crate::part::{Form, PartId, PartRow, PartWriter};
 use crate::{CheckpointError, Consistency, LogKnowledge, Manifest, Part};
 use catalog::{Arena, CommitOrder};
-use logging::{DatabaseId, LogError, LogRange};
 use logging::disk::SharedDisk;
+use logging::{DatabaseId, LogError, LogRange};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -150,18 +150,8 @@ impl Header {
             // The executor has not changed its meaning since these versions.
             _ => (DatabaseId::default(), 1),
         };
-        let header = Self {
-            version,
-            logger,
-            loggers,
-            id,
-            length,
-            salt,
-            first_batch,
-            alignment,
-            database,
-            semantics,
-        };
+        let header =
+            Self { version, logger, loggers, id, length, salt, first_batch, alignment, database, semantics };
         if header.length != bytes.len() as u64 {
             let kind = CorruptionKind::Truncated { actual: bytes.len() as u64, expected: header.length };
             return Err(LogError::corrupt(path, bytes.len() as u64, kind));

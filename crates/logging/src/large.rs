@@ -6,7 +6,7 @@
 //! Invariants: 1. a file is durable, and its name is, before the record that refers to it is in a buffer. 2. it goes once a
 //! checkpoint holds what it says, or when its transaction did not commit.
 //! After a crash: files of transactions that did not commit; the next opening removes them.
-//! Held by: `crates/reprise/tests/large_transactions.rs`.
+//! Held by: `large_transactions` (crates/reprise).
 
 use crate::content::{LargeRecord, take_body};
 use crate::disk::{SharedDisk, read_whole};

@@ -26,7 +26,9 @@ pub use identity::{DatabaseId, DeviceMarker, lock_device};
 pub use large::{LargeFile, LargeRecords, read_large};
 pub use logger::{LogConfig, LogStatistics};
 pub use pepoch::{Incarnation, LogEnd, PepochFile, PepochKeeper};
-pub use reader::{Batch, LogTail, LoggerLog, Records, durable_up_to, read_device, read_device_where, read_ends};
+pub use reader::{
+    Batch, LogTail, LoggerLog, Records, durable_up_to, read_device, read_device_where, read_ends,
+};
 pub use sequencing::{
     Commit, CommitQueue, InvalidSequencing, Log, LogStart, LoggerTag, Numbering, Sequencing, start,
 };

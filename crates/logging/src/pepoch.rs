@@ -115,7 +115,11 @@ impl Incarnation {
                         let mut numbers = word.split(':');
                         let mut next = || numbers.next().unwrap_or("");
                         let logger = number(next())?;
-                        incarnation.ends.push(LogEnd { logger, file: number(next())?, batch: number(next())? });
+                        incarnation.ends.push(LogEnd {
+                            logger,
+                            file: number(next())?,
+                            batch: number(next())?,
+                        });
                     }
                 }
                 _ => return Err(unknown()),
@@ -197,7 +201,9 @@ impl PepochFile {
         for line in lines {
             let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
             match name {
-                "database" => file.database = rest.parse().map_err(|_| malformed("the database has no number"))?,
+                "database" => {
+                    file.database = rest.parse().map_err(|_| malformed("the database has no number"))?
+                }
                 "checkpoint" => file.checkpoint = number(rest)?,
                 "unmarked" => file.is_unmarked = true,
                 "incarnation" => file.incarnations.push(Incarnation::parse(rest, counts_epochs)?),
@@ -313,5 +319,54 @@ impl PepochKeeper {
         kept.0.write(&self.disk, &self.folder)?;
         kept.1 = true;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::CrashingDisk;
+
+    fn file() -> PepochFile {
+        let ends = vec![LogEnd { logger: 0, file: 3, batch: 17 }, LogEnd { logger: 1, file: 1, batch: 0 }];
+        let cut = Some(CommitOrder(CommitOrder::first_of(Epoch(7)).0 + 2));
+        PepochFile {
+            database: DatabaseId::random(),
+            checkpoint: 4,
+            is_unmarked: true,
+            incarnations: vec![
+                Incarnation { number: 2, cut, loggers: 0, ends },
+                Incarnation { number: 3, ..Incarnation::default() },
+            ],
+            devices: vec!["log".into(), "/volumes/with a space".into()],
+            companions: vec!["shadow-logical".into()],
+        }
+    }
+
+    #[test]
+    fn a_file_is_read_as_it_was_written() {
+        let disk: SharedDisk = Arc::new(CrashingDisk::default());
+        let folder = Path::new("/db");
+        file().write(&disk, folder).unwrap();
+        let read = PepochFile::read(&disk, folder).unwrap().unwrap();
+        assert_eq!(PepochFile { database: read.database, ..file() }, read);
+        assert!(read.database.is_known());
+    }
+
+    #[test]
+    fn earlier_versions_are_read() {
+        let parse = |text: &str| {
+            let checksum = crc32c::crc32c(text.as_bytes());
+            PepochFile::parse(format!("{text}checksum {checksum:08x}\n").as_bytes()).unwrap()
+        };
+        let first = parse("reprise pepoch 1\nincarnation 1 cut 5\nincarnation 2 open\ndevice log\n");
+        assert_eq!(first.cut_of(1), Some(CommitOrder::last_of(Epoch(5))));
+        let second =
+            parse("reprise pepoch 2\nincarnation 1 cut 5.3\nincarnation 2 open loggers 2\ndevice log\n");
+        assert_eq!(second.cut_of(1), Some(CommitOrder(CommitOrder::first_of(Epoch(5)).0 + 3)));
+        for file in [first, second] {
+            assert!(!file.database.is_known() && !file.is_unmarked);
+            assert!(file.incarnations.iter().all(|incarnation| incarnation.ends.is_empty()));
+        }
     }
 }

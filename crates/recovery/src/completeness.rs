@@ -78,22 +78,23 @@ pub(crate) fn leftover(
     folder: &Path,
     devices: &[PathBuf],
 ) -> Result<Option<PathBuf>, LogError> {
-    let list = |folder: &Path| disk.list(folder).map_err(|error| LogError::io("list", folder, error));
-    let is_ours = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let is_large = name.strip_prefix("large-").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-        FileId::of(path).is_some() || is_large || name.starts_with("checkpoint-")
-    };
-    let found = list(folder)?;
+    let name =
+        |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let is_log = |path: &PathBuf| FileId::of(path).is_some();
+    let is_large = |name: &str| name.strip_prefix("large-").is_some_and(|rest| rest.contains('-'));
+    let found = disk.list(folder).map_err(|error| LogError::io("list", folder, error))?;
     if found.contains(&Manifest::path(folder)) {
         return Ok(Some(Manifest::path(folder)));
     }
-    let configured = devices.iter().map(|device| folder.join(device));
-    for device in configured.chain(found) {
+    let configured = devices.iter().map(|device| (folder.join(device), true));
+    for (device, is_configured) in configured.chain(found.into_iter().map(|folder| (folder, false))) {
         // What is no folder has no files.
         let Ok(files) = disk.list(&device) else { continue };
         let marker = DeviceMarker::path(&device);
-        if let Some(file) = files.iter().find(|file| is_ours(file) || **file == marker) {
+        let is_of_device = |path: &PathBuf| is_large(&name(path)) || name(path).starts_with("checkpoint-");
+        let is_ours =
+            |path: &&PathBuf| is_log(path) || **path == marker || is_configured && is_of_device(path);
+        if let Some(file) = files.iter().find(is_ours) {
             return Ok(Some(file.clone()));
         }
     }
@@ -245,7 +246,8 @@ impl Witnesses<'_> {
         if known.is_some_and(|known| known.loggers > logger && known.cut.is_none()) {
             file.raise(1, &pepoch);
         }
-        if let Some(end) = known.and_then(|known| known.end_of(logger)).filter(|_| needed != Needed::Unknown) {
+        if let Some(end) = known.and_then(|known| known.end_of(logger)).filter(|_| needed != Needed::Unknown)
+        {
             file.raise(end.file, &pepoch);
             batch.raise(end.batch, &pepoch);
         }
@@ -281,8 +283,7 @@ impl Witnesses<'_> {
         }
         if batch.number > log.last_batch {
             let last = log.files.last().map_or_else(PathBuf::new, Clone::clone);
-            let kind =
-                UnprovenKind::EndsEarly { found: log.last_batch, named: batch.number, by: batch.by };
+            let kind = UnprovenKind::EndsEarly { found: log.last_batch, named: batch.number, by: batch.by };
             return Some(Loss { error: LogError::unproven(&last, log.end, kind), complete });
         }
         None

@@ -15,6 +15,9 @@ pub enum RecoveryError {
     /// The disk failed, or a log file is damaged.
     #[error(transparent)]
     Log(#[from] LogError),
+    /// Log files are missing or damaged; recovery can go on with what came before, if that is accepted.
+    #[error(transparent)]
+    Incomplete(LogError),
     /// The checkpoint could not be loaded.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
@@ -78,7 +81,9 @@ pub enum RecoveryError {
 impl RecoveryError {
     fn of_files(&self) -> Option<&LogError> {
         match self {
-            Self::Log(error) | Self::Checkpoint(CheckpointError::Disk(error)) => Some(error),
+            Self::Log(error) | Self::Incomplete(error) | Self::Checkpoint(CheckpointError::Disk(error)) => {
+                Some(error)
+            }
             _ => None,
         }
     }
@@ -90,7 +95,7 @@ impl RecoveryError {
 
     /// Whether recovery can go on with what came before the fault.
     pub fn can_be_accepted(&self) -> bool {
-        matches!(self, Self::Log(error) if error.can_be_accepted())
+        matches!(self, Self::Incomplete(_))
     }
 
     /// The log holds records that the method does not replay.

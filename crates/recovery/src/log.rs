@@ -85,7 +85,9 @@ pub(crate) fn load_logs(
     let by_device: Vec<Result<_, LogError>> = std::thread::scope(|scope| {
         let devices = folders.iter().enumerate();
         let reading: Vec<_> = devices
-            .map(|(device, folder)| scope.spawn(move || read_needed(disk, (device as u32, folder), witnesses)))
+            .map(|(device, folder)| {
+                scope.spawn(move || read_needed(disk, (device as u32, folder), witnesses))
+            })
             .collect();
         reading.into_iter().map(|thread| thread.join().expect("reading does not panic")).collect()
     });
@@ -193,17 +195,18 @@ impl LogContents {
     ) -> Result<(), RecoveryError> {
         let counts = logs_of_device.iter().enumerate();
         let devices = counts.flat_map(|(device, (count, _))| std::iter::repeat_n(device, *count));
-        let logs: Vec<_> =
-            devices.zip(&self.logs).map(|(device, log)| FoundLog { device, log }).collect();
+        let logs: Vec<_> = devices.zip(&self.logs).map(|(device, log)| FoundLog { device, log }).collect();
         let before = |incarnation: u64| {
             let earlier = witnesses.pepoch.incarnations.iter().filter(|own| own.number < incarnation);
             let cuts = earlier.filter_map(|own| own.cut).max().unwrap_or_default();
             cuts.max(CommitOrder(from.0.saturating_sub(1)))
         };
         losses.extend(witnesses.check_logs(&logs, before)?);
-        let refused = losses.iter().find(|loss| !accepts_loss || !loss.error.can_be_accepted());
-        if let Some(Loss { error, .. }) = refused {
+        if let Some(Loss { error, .. }) = losses.iter().find(|loss| !loss.error.can_be_accepted()) {
             return Err(error.clone().into());
+        }
+        if let Some(Loss { error, .. }) = losses.first().filter(|_| !accepts_loss) {
+            return Err(RecoveryError::Incomplete(error.clone()));
         }
         for log in &self.logs {
             let end = LogEnd { logger: log.logger.0, file: log.sequences.1, batch: log.last_batch };
@@ -274,7 +277,7 @@ impl LogContents {
                     if order > cut && !stamp.alone || order > self.complete {
                         self.discarded += u64::from(is_a_commit(&record));
                     } else if order >= from || kind == RecordKind::Operation {
-                        if log.semantics != procedure::SEMANTICS {
+                        if order >= from && log.semantics != procedure::SEMANTICS {
                             let (written, known) = (log.semantics, procedure::SEMANTICS);
                             let kind = UnprovenKind::OtherSemantics { written, known };
                             return Err(LogError::unproven(&batch.file, batch.offset, kind).into());

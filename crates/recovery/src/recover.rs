@@ -1,14 +1,14 @@
 //! The whole way back: checkpoint, logs, replay, and a report of it.
 
-use crate::replay::{self, Latches, Method, ReplayBreakdown, ReplayMode, State, ThreadTimes};
 use crate::completeness::{Witnesses, leftover};
 use crate::log::load_logs;
+use crate::replay::{self, Latches, Method, ReplayBreakdown, ReplayMode, State, ThreadTimes};
 use crate::{Progress, RecoveryError, Stage};
 use catalog::{CommitOrder, Epoch};
 use checkpoint::{Check, Consistency, Manifest};
-use logging::{LogError, PepochFile, UnprovenKind};
 use logging::content::{RecordKind, StatementRecord};
 use logging::disk::{DeviceOptions, SharedDisk};
+use logging::{LogError, PepochFile, UnprovenKind};
 use sql::Schema;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -279,7 +279,8 @@ pub fn recover(
         let cut = log.cuts.get(&incarnation.number).copied();
         incarnation.cut = incarnation.cut.or(cut).or(Some(CommitOrder(0))).map(|cut| cut.min(log.complete));
         if !incarnation.is_over() {
-            incarnation.ends = log.ends.remove(&incarnation.number).unwrap_or(std::mem::take(&mut incarnation.ends));
+            incarnation.ends =
+                log.ends.remove(&incarnation.number).unwrap_or(std::mem::take(&mut incarnation.ends));
         }
     }
     let in_checkpoint = CommitOrder(from.0.saturating_sub(1));

@@ -127,7 +127,8 @@ impl Database {
         let devices = recovered.pepoch.device_folders(folder);
         let config = Config { disk: config.device.on(&disk, &devices), ..config };
         let (mut recovered, needs_checkpoint) = opening::suit(recovered, recorded, &config)?;
-        let logs = opening::start_logs(&recovered, recorded, incarnation, &config, (folder, &devices), locks)?;
+        let logs =
+            opening::start_logs(&recovered, recorded, incarnation, &config, (folder, &devices), locks)?;
         let database = recovered.pepoch.database;
         let undone = std::mem::take(&mut recovered.undone);
         let version = Version::new(1, recovered.schema, recovered.tables, recovered.statements);

@@ -5,7 +5,8 @@ use crate::{Config, Error};
 use checkpoint::Consistency;
 use logging::disk::{SharedDisk, make_folder};
 use logging::{
-    Content, DatabaseId, DeviceMarker, Incarnation, LogError, LogStart, Numbering, PepochFile, PepochKeeper, lock_device,
+    Content, DatabaseId, DeviceMarker, Incarnation, LogError, LogStart, Numbering, PepochFile, PepochKeeper,
+    lock_device,
 };
 use recovery::Recovered;
 use std::any::Any;

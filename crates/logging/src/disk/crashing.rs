@@ -297,7 +297,8 @@ impl Disk for CrashingDisk {
     fn create_folder(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
         let mut state = self.state();
         state.step()?;
-        let has_parent = |folder: &&Path| folder.parent().is_some_and(|parent| !parent.as_os_str().is_empty());
+        let has_parent =
+            |folder: &&Path| folder.parent().is_some_and(|parent| !parent.as_os_str().is_empty());
         let is_missing = |folder: &&Path| has_parent(folder) && !state.folders.contains(*folder);
         let mut made: Vec<_> = folder.ancestors().take_while(is_missing).map(Path::to_path_buf).collect();
         made.reverse();

@@ -15,9 +15,9 @@ use crate::buffer::LogBuffer;
 use crate::disk::{SharedDisk, make_folder};
 use crate::error::LogError;
 use crate::files::{FileMaker, LogRange, RetiredFile};
-use crate::pepoch::{LogEnd, PepochKeeper};
 use crate::identity::DatabaseId;
 use crate::logger::{BatchWriter, LogStatistics, Shared};
+use crate::pepoch::{LogEnd, PepochKeeper};
 use catalog::CommitOrder;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -220,8 +220,10 @@ impl Log for GsnLog {
     }
 
     fn ranges_from(&self, bound: CommitOrder) -> Vec<LogRange> {
-        let mut ranges: Vec<_> =
-            self.all().flat_map(|log| log.shared.ranges_from(bound, self.incarnation, log.maker.logger)).collect();
+        let mut ranges: Vec<_> = self
+            .all()
+            .flat_map(|log| log.shared.ranges_from(bound, self.incarnation, log.maker.logger))
+            .collect();
         for file in hold(&self.retired).iter().filter(|file| file.last >= bound) {
             LogRange::add(&mut ranges, file);
         }

@@ -118,7 +118,9 @@ fn check(content: Content, sequencing: Sequencing, devices: usize, definition: &
     };
     let db = Database::open(FOLDER, config(Arc::new(gated))).unwrap();
     let mut session = db.session().unwrap();
-    session.execute_script("CREATE TABLE a (id INT PRIMARY KEY, v INT); INSERT INTO a VALUES (1, 1)").unwrap();
+    session
+        .execute_script("CREATE TABLE a (id INT PRIMARY KEY, v INT); INSERT INTO a VALUES (1, 1)")
+        .unwrap();
     gate.set(true);
     std::thread::scope(|scope| {
         let before = db.digest().unwrap();

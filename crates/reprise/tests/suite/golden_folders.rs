@@ -41,7 +41,8 @@ fn golden() -> PathBuf {
 
 fn archive(files: &Files) -> String {
     let mut text = String::new();
-    let is_kept = |path: &Path| path.extension().is_none_or(|e| e != "tmp" && e != "lock") && !path.ends_with("lock");
+    let is_kept =
+        |path: &Path| path.extension().is_none_or(|e| e != "tmp" && e != "lock") && !path.ends_with("lock");
     for (path, bytes) in files.iter().filter(|(path, _)| is_kept(path)) {
         let name = path.strip_prefix(FOLDER).unwrap().display();
         writeln!(text, "file {} {name}", bytes.len()).unwrap();

@@ -79,7 +79,7 @@ fn with_losers(images: Images) -> (CrashingDisk, Digest) {
     // The log is written anew, without some of its records, on devices that have no markers.
     pepoch.is_unmarked = true;
     pepoch.incarnations.iter_mut().for_each(|incarnation| incarnation.ends.clear());
-    shared.create_folder(folder).unwrap();
+    logging::disk::make_folder(&*shared, folder).unwrap();
     pepoch.write(&shared, folder).unwrap();
     let logs = read_device(&whole, &folder.join(DEVICE), 0).unwrap();
     let mut records = Vec::new();

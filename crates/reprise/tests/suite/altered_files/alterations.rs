@@ -12,6 +12,8 @@ const BATCH: usize = 4096;
 pub struct Altered {
     pub what: String,
     pub files: Files,
+    /// Whether a device is gone, or another one is in its place.
+    pub is_wrong_device: bool,
 }
 
 fn is_log(path: &Path) -> bool {
@@ -21,7 +23,7 @@ fn is_log(path: &Path) -> bool {
 /// Whether two files are of one kind, so that one may be taken for the other.
 fn are_alike(one: &Path, other: &Path) -> bool {
     let is_part = |path: &Path| path.file_name().unwrap().to_string_lossy().starts_with("part-");
-    let is_marker = |path: &Path| path.ends_with("device");
+    let is_marker = |path: &Path| path.ends_with("reprise-device");
     one != other
         && (is_log(one) && is_log(other)
             || is_part(one) && is_part(other)
@@ -32,7 +34,8 @@ fn are_alike(one: &Path, other: &Path) -> bool {
 pub fn all(shape: &Shape, history: &[Moment], other: &Files) -> Vec<Altered> {
     let files = &history.last().unwrap().files;
     let mut altered = Vec::new();
-    for path in files.keys().filter(|path| !path.ends_with("lock") && !path.ends_with("device.lock")) {
+    for path in files.keys().filter(|path| !path.ends_with("lock") && !path.ends_with("reprise-device.lock"))
+    {
         of_file(files, path, &mut altered);
         replacements(history, other, path, &mut altered);
     }
@@ -47,7 +50,8 @@ fn of_file(files: &Files, path: &Path, altered: &mut Vec<Altered>) {
     let mut add = |what: &str, change: &dyn Fn(&mut Files)| {
         let mut files = files.clone();
         change(&mut files);
-        altered.push(Altered { what: format!("{} {what}", path.display()), files });
+        let what = format!("{} {what}", path.display());
+        altered.push(Altered { what, files, is_wrong_device: false });
     };
     add("deleted", &|files| drop(files.remove(path)));
     add("zeroed", &|files| files.get_mut(path).unwrap().fill(0));
@@ -69,7 +73,8 @@ fn replacements(history: &[Moment], other: &Files, path: &Path, altered: &mut Ve
     let mut add = |what: String, bytes: &'_ Vec<u8>| {
         let mut files = files.clone();
         files.insert(path.into(), bytes.clone());
-        altered.push(Altered { what: format!("{} replaced by {what}", path.display()), files });
+        let what = format!("{} replaced by {what}", path.display());
+        altered.push(Altered { what, files, is_wrong_device: false });
     };
     for (step, moment) in history.iter().enumerate() {
         if let Some(bytes) = moment.files.get(path).filter(|bytes| seen.insert(bytes)) {
@@ -95,27 +100,27 @@ fn put_folder(files: &mut Files, folder: &Path, from: &Files, source: &Path) {
 /// A whole device is gone, restored, taken for another one, or another database's.
 fn of_devices(shape: &Shape, history: &[Moment], other: &Files, altered: &mut Vec<Altered>) {
     let files = &history.last().unwrap().files;
-    let mut add = |what: String, change: &dyn Fn(&mut Files)| {
+    let mut add = |what: String, is_wrong_device: bool, change: &dyn Fn(&mut Files)| {
         let mut files = files.clone();
         change(&mut files);
-        altered.push(Altered { what, files });
+        altered.push(Altered { what, files, is_wrong_device });
     };
     for number in 0..shape.devices {
         let folder = device_folder(number);
         let name = folder.display();
-        add(format!("{name} emptied"), &|files| files.retain(|path, _| !path.starts_with(&folder)));
-        add(format!("{name} of another database"), &|files| put_folder(files, &folder, other, &folder));
+        add(format!("{name} emptied"), true, &|files| files.retain(|path, _| !path.starts_with(&folder)));
+        add(format!("{name} of another database"), true, &|files| put_folder(files, &folder, other, &folder));
         for (step, moment) in history.iter().enumerate() {
             let what = format!("{name} as it was after step {step}");
-            add(what, &|files| put_folder(files, &folder, &moment.files, &folder));
+            add(what, false, &|files| put_folder(files, &folder, &moment.files, &folder));
         }
         for neighbour in (0..shape.devices).filter(|own| *own != number).map(device_folder) {
             let what = format!("{} copied over {name}", neighbour.display());
-            add(what, &|altered| put_folder(altered, &folder, files, &neighbour));
+            add(what, true, &|altered| put_folder(altered, &folder, files, &neighbour));
         }
     }
     if shape.devices == 2 {
-        add("devices swapped".into(), &|altered| {
+        add("devices swapped".into(), true, &|altered| {
             put_folder(altered, &device_folder(0), files, &device_folder(1));
             put_folder(altered, &device_folder(1), files, &device_folder(0));
         });
@@ -132,12 +137,15 @@ fn of_checkpoints(history: &[Moment], other: &Files, altered: &mut Vec<Altered>)
     let empty = Files::new();
     let earlier = history.iter().enumerate();
     let earlier = earlier.map(|(step, moment)| (format!("the checkpoint after step {step}"), &moment.files));
-    let sources = [("no checkpoint".to_owned(), &empty), ("the checkpoint of another database".into(), other)];
+    let sources =
+        [("no checkpoint".to_owned(), &empty), ("the checkpoint of another database".into(), other)];
     for (what, source) in sources.into_iter().chain(earlier) {
         let mut files = files.clone();
         files.retain(|path, _| !belongs(path));
-        files.extend(source.iter().filter(|(path, _)| belongs(path)).map(|(path, own)| (path.clone(), own.clone())));
-        altered.push(Altered { what, files });
+        files.extend(
+            source.iter().filter(|(path, _)| belongs(path)).map(|(path, own)| (path.clone(), own.clone())),
+        );
+        altered.push(Altered { what, files, is_wrong_device: false });
     }
 }
 
@@ -169,5 +177,8 @@ pub fn is_like_a_torn_tail(files: &Files, altered: &Files) -> bool {
     let is_in_use = |path: &PathBuf| path.extension().is_none_or(|extension| extension != "tmp");
     let count = |files: &Files| files.keys().filter(|path| is_in_use(path)).count();
     count(files) == count(altered)
-        && files.iter().filter(|(path, _)| is_in_use(path)).all(|(path, bytes)| altered.get(path) == Some(bytes) || is_cut(path, bytes))
+        && files
+            .iter()
+            .filter(|(path, _)| is_in_use(path))
+            .all(|(path, bytes)| altered.get(path) == Some(bytes) || is_cut(path, bytes))
 }

@@ -56,7 +56,8 @@ pub fn recovered_digest_on(disk: &Arc<dyn Disk>, folder: &Path) -> Digest {
     }
     for (_, content) in Content::NAMES {
         let shadow = folder.join(format!("shadow-{content}"));
-        if disk.list(&shadow).expect("the disk works").is_empty() {
+        // A crash may have come before it was a data folder.
+        if !disk.list(&shadow).expect("the disk works").contains(&shadow.join("pepoch")) {
             continue;
         }
         for (method, threads) in Method::of(content).iter().flat_map(|own| [1, 2, 8].map(|n| (*own, n))) {
