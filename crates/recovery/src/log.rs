@@ -143,6 +143,7 @@ fn is_a_commit(record: &Record<'_>) -> bool {
     match record {
         Record::Outcome(outcome) => outcome.committed,
         Record::Operation(_) => false,
+        Record::Large(own) => own.kind != RecordKind::Operation,
         _ => true,
     }
 }
@@ -200,9 +201,13 @@ impl LogContents {
                     let order = stamp.order;
                     last = last.max(order);
                     let bytes = batch.records.len() - reader.remaining() - offset;
+                    let is_operation = match &record {
+                        Record::Large(own) => own.kind == RecordKind::Operation,
+                        _ => kind == RecordKind::Operation,
+                    };
                     if order > cut && !stamp.alone {
                         self.discarded += u64::from(is_a_commit(&record));
-                    } else if order >= from || kind == RecordKind::Operation {
+                    } else if order >= from || is_operation {
                         // An operation is logged before its transaction draws the order that it commits at.
                         let (log, batch) = (log_place as u32, batch_place as u32);
                         self.record_bytes += bytes as u64;

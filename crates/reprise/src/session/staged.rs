@@ -198,8 +198,13 @@ impl Session {
     /// Commits the transaction with its definitions.
     pub(super) fn commit_staged(&mut self, staged: &Staged) -> Result<Commit, Error> {
         let committed = self.try_commit_staged(staged);
-        if committed.is_err() {
-            self.occ.rollback_if_running();
+        match committed {
+            Ok(commit) => _ = self.answers(commit),
+            Err(_) => {
+                self.occ.rollback_if_running();
+                // Definitions look at rows without taking note of them.
+                self.shows_everything();
+            }
         }
         self.refresh();
         committed
