@@ -248,14 +248,15 @@ impl Session {
         let asked = StatementRecord { timestamp_us, seed, text: statement };
         let inner = Arc::clone(&self.inner);
         let epochs = Arc::clone(&self.version.tables.epochs);
-        let mut drawn = epochs.next_order();
+        // Of a definition that changes nothing there is no number.
+        let mut drawn = CommitOrder(0);
         let run = match inner.definitions.effect_of(statement)? {
             Effect::Run(procedure) => Some(procedure),
             _ => {
                 let mut record = Vec::new();
                 asked.write_definition(&mut record);
                 self.inner.logs.check_size(record.len())?;
-                // Nobody opens a snapshot while definitions change.
+                // No snapshot is opened while definitions change.
                 let _alone = inner.maintenance.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 let changed = inner.definitions.change(&asked, self.occ.worker(), |slot| {
                     let (order, logged) = inner.logs.define(slot, &epochs, record, |_| {});

@@ -7,8 +7,8 @@
 use crate::shape::{is_message, is_startup};
 use crate::{Server, fatal};
 use bytes::{BufMut, BytesMut};
-use pgwire::messages::{DecodeContext, PgWireBackendMessage, PgWireFrontendMessage, ProtocolVersion};
 use pgwire::messages::response::ErrorResponse;
+use pgwire::messages::{DecodeContext, PgWireBackendMessage, PgWireFrontendMessage, ProtocolVersion};
 use pgwire::tokio::server::MaybeTls;
 use reprise::rooms::procedure::SqlError;
 use reprise::{Commit, CommitOrder};
@@ -92,9 +92,8 @@ impl Output {
     /// Takes note of what must be durable before anything more goes out.
     pub(crate) fn shows(&self, commit: Commit) {
         let mut shown = hold(&self.0.shown);
-        let is_alike = |own: &&mut Commit| {
-            own.alone == commit.alone && (!commit.alone || own.worker == commit.worker)
-        };
+        let is_alike =
+            |own: &&mut Commit| own.alone == commit.alone && (!commit.alone || own.worker == commit.worker);
         match shown.commits.iter_mut().find(is_alike) {
             Some(own) => *own = own.and(commit),
             None => shown.commits.push(commit),

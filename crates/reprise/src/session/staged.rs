@@ -96,6 +96,9 @@ impl Session {
     /// Changes definitions in the open transaction.
     pub(super) fn stage(&mut self, text: &str) -> Result<(), Error> {
         let (schema, effect) = self.version.schema.apply(text)?;
+        if effect.is_nothing() && schema.defines_the_same_as(&self.version.schema) {
+            return Ok(());
+        }
         let mut staged = match self.block.staged.take() {
             Some(staged) => staged,
             None => {

@@ -159,7 +159,15 @@ fn check(sequencing: Sequencing, content: Content, devices: usize) {
     let mut early = Vec::new();
     // Under gsn a definition is durable before any other session sees it.
     let definitions = if sequencing == Sequencing::Gsn { &[][..] } else { DEFINITIONS };
-    for ways in [&rows[..], CHECKED, definitions] {
+    // A physical log refuses definitions that give rows another layout.
+    let fits = |way: &&Way| content != Content::Physical || !way.name.ends_with("of a constraint");
+    let checked: Vec<Way> = CHECKED.iter().filter(fits).copied().collect();
+    let definitions: Vec<Way> = definitions
+        .iter()
+        .filter(|way| content != Content::Physical || way.name != "a new column")
+        .copied()
+        .collect();
+    for ways in [&rows[..], &checked, &definitions] {
         early.extend(early_answers(&config, ways));
     }
     assert!(early.is_empty(), "{sequencing}, {content}: answered before durable: {early:#?}");

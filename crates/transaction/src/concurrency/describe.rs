@@ -99,7 +99,9 @@ impl Occ {
                 let state = entry.record.stable_state();
                 description.clear(table);
                 match change {
-                    RowChange::Delete => description.read_columns(entry, table, table.primary().columns.iter().copied()),
+                    RowChange::Delete => {
+                        description.read_columns(entry, table, table.primary().columns.iter().copied())
+                    }
                     _ if entry.action == Action::Revive => {}
                     _ => description.read_columns(entry, table, 0..table.columns.len()),
                 }

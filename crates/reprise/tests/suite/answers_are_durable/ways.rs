@@ -108,7 +108,12 @@ END $$;
 /// Rows that are not durable, seen as rows, as their absence, as counts and as errors.
 pub const ROWS: &[Way] = &[
     way("a row by its key", "UPDATE r SET v = 11 WHERE id = 1", Query("SELECT v FROM r WHERE id = 1"), "11"),
-    way("a deleted row", "DELETE FROM r WHERE id = 2", Query("SELECT count(*) FROM r WHERE id = 2"), "Int(0)"),
+    way(
+        "a deleted row",
+        "DELETE FROM r WHERE id = 2",
+        Query("SELECT count(*) FROM r WHERE id = 2"),
+        "Int(0)",
+    ),
     way(
         "a row that left an index entry",
         "UPDATE moved SET k = 103 WHERE id = 3",
@@ -128,12 +133,7 @@ pub const ROWS: &[Way] = &[
         "Int(1)",
     ),
     way("a count", "INSERT INTO counted VALUES (8)", Query("SELECT count(*) FROM counted"), "Int(8)"),
-    way(
-        "a long read",
-        "UPDATE many SET v = 1 WHERE id = 77",
-        Query("SELECT sum(v) FROM many"),
-        "Int(1)",
-    ),
+    way("a long read", "UPDATE many SET v = 1 WHERE id = 77", Query("SELECT sum(v) FROM many"), "Int(1)"),
     way(
         "a join",
         "UPDATE r SET v = 12 WHERE id = 5",
@@ -147,7 +147,12 @@ pub const ROWS: &[Way] = &[
         "rows=0",
     ),
     way("23505 of a key", "INSERT INTO r VALUES (101, 1)", Query("INSERT INTO r VALUES (101, 2)"), "23505"),
-    way("23505 in a script", "INSERT INTO r VALUES (102, 1)", Script("INSERT INTO r VALUES (102, 2)"), "23505"),
+    way(
+        "23505 in a script",
+        "INSERT INTO r VALUES (102, 1)",
+        Script("INSERT INTO r VALUES (102, 2)"),
+        "23505",
+    ),
     way(
         "23505 of a unique column",
         "INSERT INTO named VALUES (3, 'Eve')",
@@ -172,19 +177,44 @@ pub const ROWS: &[Way] = &[
         Query("DELETE FROM parent WHERE id = 2"),
         "23503",
     ),
-    way("22012 of a statement", "UPDATE r SET v = 0 WHERE id = 7", Query("SELECT 1 / v FROM r WHERE id = 7"), "22012"),
+    way(
+        "22012 of a statement",
+        "UPDATE r SET v = 0 WHERE id = 7",
+        Query("SELECT 1 / v FROM r WHERE id = 7"),
+        "22012",
+    ),
     way("22012 of a call", "UPDATE r SET v = 0 WHERE id = 8", Call("quotient", 8), "22012"),
     way("23514", "UPDATE r SET v = 1 WHERE id = 9", Query("UPDATE r SET v = v - 5 WHERE id = 9"), "23514"),
-    way("22P02", "UPDATE r SET s = 'no' WHERE id = 10", Query("SELECT CAST(s AS INT) FROM r WHERE id = 10"), "22P02"),
-    way("a seat is taken", "UPDATE r SET s = 'Ada' WHERE id = 11", Call("take", 11), "seat 11 is taken by Ada"),
+    way(
+        "22P02",
+        "UPDATE r SET s = 'no' WHERE id = 10",
+        Query("SELECT CAST(s AS INT) FROM r WHERE id = 10"),
+        "22P02",
+    ),
+    way(
+        "a seat is taken",
+        "UPDATE r SET s = 'Ada' WHERE id = 11",
+        Call("take", 11),
+        "seat 11 is taken by Ada",
+    ),
     way("a RAISE for want of a row", "DELETE FROM r WHERE id = 12", Call("need", 12), "row 12 is gone"),
     way("P0002", "DELETE FROM r WHERE id = 13", Call("strictly", 13), "P0002"),
     way("an output", "UPDATE r SET v = 14 WHERE id = 14", Call("value_of", 14), "Int(14)"),
     way("an error that was handled", "INSERT INTO r VALUES (103, 1)", Call("caught", 103), "it is there"),
     way("an EXECUTE of text", "UPDATE r SET v = 15 WHERE id = 15", Call("by_text", 15), "Int(15)"),
     way("what a step has read", "UPDATE r SET v = 16 WHERE id = 16", Call("in_steps", 16), "Int(16)"),
-    way("a RAISE of what a step has read", "UPDATE r SET v = 17 WHERE id = 17", Call("fails_in_steps", 17), "is 17"),
-    way("a RAISE of what a step read in vain", "UPDATE r SET v = 18 WHERE id = 18", Call("undone_step", 18), "is 18"),
+    way(
+        "a RAISE of what a step has read",
+        "UPDATE r SET v = 17 WHERE id = 17",
+        Call("fails_in_steps", 17),
+        "is 17",
+    ),
+    way(
+        "a RAISE of what a step read in vain",
+        "UPDATE r SET v = 18 WHERE id = 18",
+        Call("undone_step", 18),
+        "is 18",
+    ),
     way(
         "an UPDATE of no row",
         "DELETE FROM r WHERE id = 19",
@@ -271,7 +301,12 @@ pub const STILL: &[Way] = &[
 
 /// Definitions that fail because of rows that are not durable.
 pub const CHECKED: &[Way] = &[
-    way("23505 of an index", "UPDATE d1 SET v = 1 WHERE id = 2", Query("CREATE UNIQUE INDEX d1_v ON d1 (v)"), "23505"),
+    way(
+        "23505 of an index",
+        "UPDATE d1 SET v = 1 WHERE id = 2",
+        Query("CREATE UNIQUE INDEX d1_v ON d1 (v)"),
+        "23505",
+    ),
     way(
         "23502 of a constraint",
         "UPDATE d2 SET v = NULL WHERE id = 2",
@@ -289,7 +324,12 @@ pub const CHECKED: &[Way] = &[
 /// Definitions that are not durable.
 pub const DEFINITIONS: &[Way] = &[
     way("a new table", "CREATE TABLE n1 (id INT PRIMARY KEY)", Query("SELECT count(*) FROM n1"), "Int(0)"),
-    way("42P07", "CREATE TABLE n2 (id INT PRIMARY KEY)", Query("CREATE TABLE n2 (id INT PRIMARY KEY)"), "42P07"),
+    way(
+        "42P07",
+        "CREATE TABLE n2 (id INT PRIMARY KEY)",
+        Query("CREATE TABLE n2 (id INT PRIMARY KEY)"),
+        "42P07",
+    ),
     way("42P01", "DROP TABLE e1", Query("SELECT * FROM e1"), "42P01"),
     way("a new column", "ALTER TABLE e2 ADD COLUMN more INT", Query("SELECT * FROM e2"), "more"),
     way("42703", "ALTER TABLE e3 RENAME COLUMN id TO key", Query("SELECT id FROM e3"), "42703"),
@@ -312,5 +352,10 @@ pub const DEFINITIONS: &[Way] = &[
         Block(&["SELECT count(*) FROM n5"]),
         "Int(0)",
     ),
-    way("a script", "CREATE TABLE n6 (id INT PRIMARY KEY)", Script("CREATE TABLE n6 (id INT PRIMARY KEY)"), "42P07"),
+    way(
+        "a script",
+        "CREATE TABLE n6 (id INT PRIMARY KEY)",
+        Script("CREATE TABLE n6 (id INT PRIMARY KEY)"),
+        "42P07",
+    ),
 ];
