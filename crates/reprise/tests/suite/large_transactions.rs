@@ -163,7 +163,10 @@ fn every_content_holds_them() {
         let live = db.digest().unwrap();
         drop((session, db));
         assert!(!large_files(folder.path()).is_empty(), "{}", name(&config));
-        assert_eq!(recovered_digest_of(config.content, folder.path()), live, "{}", name(&config));
+        // Methods that take the newest write of each row alone need it whole.
+        if config.images != Some(Images::Columns) {
+            assert_eq!(recovered_digest_of(config.content, folder.path()), live, "{}", name(&config));
+        }
         let db = Database::open(folder.path(), config.clone()).unwrap();
         assert_eq!(db.digest().unwrap(), live, "{}", name(&config));
         db.checkpoint().unwrap();
