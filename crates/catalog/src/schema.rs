@@ -289,7 +289,7 @@ impl Table {
 }
 
 /// All definitions of a database but its procedures.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Catalog {
     tables: BTreeMap<String, Arc<Table>>,
     next_table: u32,

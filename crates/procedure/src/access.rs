@@ -1,7 +1,7 @@
 //! What the executor needs of the state it runs on. Implemented at run time by `transaction`, in replay by `recovery`.
 
 use crate::{Failure, SqlError};
-use catalog::{Arena, ColumnSlot, Datum, Table};
+use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table};
 
 /// Keys from `lower` on and below `upper` of one of a table's indexes.
 #[derive(Clone, Copy, Debug)]
@@ -123,12 +123,13 @@ pub trait DataAccess {
         Err(SqlError::new("2D000", "invalid transaction termination").into())
     }
 
-    /// Rows are about to wait for their client: shared memory is let go until `resume`, where that is possible.
+    /// Rows are about to wait for their client: shared memory is let go until `resume`, where that is possible. Returns the
+    /// greatest number of what was read so far: the rows must not be sent before everything up to it is durable.
     ///
     /// # Errors
     /// What was read must not be sent.
-    fn rest(&mut self) -> Result<(), Failure> {
-        Ok(())
+    fn rest(&mut self) -> Result<CommitOrder, Failure> {
+        Ok(CommitOrder(0))
     }
 
     /// Goes on after `rest`.

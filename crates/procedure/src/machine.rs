@@ -3,7 +3,7 @@
 use crate::opaque::{Compiler, OpenCursor};
 use crate::query::{Buffer, Slots};
 use crate::{Failure, Register, SqlError};
-use catalog::{Arena, Datum, TableId};
+use catalog::{Arena, CommitOrder, Datum, TableId};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -118,11 +118,12 @@ pub trait RowSink: Send {
         false
     }
 
-    /// Sends rows to the client, which may take as long as it likes.
+    /// Sends rows to the client, which may take as long as it likes, once everything up to `shown` is durable.
     ///
     /// # Errors
     /// What ends the statement.
-    fn relieve(&mut self) -> Result<(), SqlError> {
+    fn relieve(&mut self, shown: CommitOrder) -> Result<(), SqlError> {
+        let _ = shown;
         Ok(())
     }
 

@@ -180,6 +180,7 @@ fn is_a_commit(record: &Record<'_>) -> bool {
     match record {
         Record::Outcome(outcome) => outcome.committed,
         Record::Operation(_) => false,
+        Record::Large(own) => own.kind != RecordKind::Operation,
         _ => true,
     }
 }
@@ -274,9 +275,13 @@ impl LogContents {
                     let order = stamp.order;
                     last = last.max(order);
                     let bytes = batch.records.len() - reader.remaining() - offset;
+                    let is_operation = match &record {
+                        Record::Large(own) => own.kind == RecordKind::Operation,
+                        _ => kind == RecordKind::Operation,
+                    };
                     if order > cut && !stamp.alone || order > self.complete {
                         self.discarded += u64::from(is_a_commit(&record));
-                    } else if order >= from || kind == RecordKind::Operation {
+                    } else if order >= from || is_operation {
                         if order >= from && log.semantics != procedure::SEMANTICS {
                             let (written, known) = (log.semantics, procedure::SEMANTICS);
                             let kind = UnprovenKind::OtherSemantics { written, known };

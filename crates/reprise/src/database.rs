@@ -219,6 +219,11 @@ impl Database {
         self.inner.logs.is_durable(commit)
     }
 
+    /// What must be durable before rows are sent of which this is the greatest number (`RowSink::relieve`).
+    pub fn must_be_durable(&self, shown: CommitOrder) -> Commit {
+        Commit::of_all(shown.max(self.inner.logs.defined()))
+    }
+
     /// Waits without blocking the thread until a commit is durable.
     ///
     /// # Errors

@@ -30,7 +30,7 @@ pub(crate) struct Version {
     pub(crate) schema: Schema,
     pub(crate) tables: Tables,
     pub(crate) procedures: HashMap<String, Arc<Procedure>>,
-    /// The statements that made it, in order.
+    /// The statements that made it, in order, but for those that changed nothing.
     pub(crate) statements: Vec<String>,
 }
 
@@ -126,8 +126,9 @@ impl Definitions {
         Ok(self.current().schema.apply(statement)?.1)
     }
 
-    /// Applies a definition while nobody else is active. `worker` belongs to the session that asks; `log` writes the
-    /// statement's record once it can't fail any more.
+    /// Applies a definition while no other session is active. `worker` belongs to the session that asks; `log` writes the
+    /// statement's record once it can't fail any more. A statement that changes nothing, as applications send them whenever
+    /// they start, is neither logged nor remembered.
     pub(crate) fn change(
         &self,
         statement: &StatementRecord<'_>,
@@ -137,6 +138,9 @@ impl Definitions {
         let (slot, epochs) = (worker.slot(), self.current().tables.epochs.clone());
         self.exclusively(slot, &epochs, |current| {
             let (schema, effect) = current.schema.apply(statement.text)?;
+            if effect.is_nothing() && schema.defines_the_same_as(&current.schema) {
+                return Ok(None);
+            }
             let mut tables = current.tables.clone();
             let how = Applying { timestamp_us: statement.timestamp_us, seed: statement.seed, is_new: true };
             worker.enter();

@@ -86,7 +86,7 @@ pub(crate) struct Logs {
     pepoch: Arc<PepochKeeper>,
     /// In the order of their logs.
     shadows: Vec<ShadowFolder>,
-    /// The number of the last definition: whoever runs under it has observed it.
+    /// The number of the last definition: every transaction that runs under it has observed it.
     defined: AtomicU64,
     /// What keeps other databases from the folder and its devices, until everything is written.
     _locks: Vec<Lock>,
@@ -250,6 +250,25 @@ impl Logs {
         Ok(true)
     }
 
+    /// Returns the number of the last definition: every answer shows it.
+    #[inline]
+    pub(crate) fn defined(&self) -> CommitOrder {
+        CommitOrder(self.defined.load(Ordering::Relaxed))
+    }
+
+    /// Returns a number that no transaction so far is above, and makes it one that can be waited for.
+    pub(crate) fn newest(&self, epochs: &Epochs) -> CommitOrder {
+        let drawn = CommitOrder(epochs.next_order().0 - 1);
+        let newest = match self.numbering {
+            Numbering::Clock => drawn,
+            Numbering::Logs | Numbering::LogsAndReads => {
+                self.logs.iter().fold(drawn, |greatest, own| greatest.max(own.log.newest()))
+            }
+        };
+        self.logs.iter().for_each(|own| own.log.expect(newest));
+        newest
+    }
+
     /// Returns once everything up to a number is durable, whether or not anything has it.
     ///
     /// # Errors
@@ -311,7 +330,7 @@ impl Logs {
         rooms: &mut Vec<Room>,
     ) -> (Stamp, Result<(), LogError>) {
         // What is durable now is so in every recovery; with logs to compare all that counts must be in all of them.
-        let defined = CommitOrder(self.defined.load(Ordering::Relaxed));
+        let defined = self.defined();
         let alone = self.logs.len() == 1 && self.logs[0].log.durable() >= observed.foreign.max(defined);
         let above = observed.last.max(defined).max(floor);
         let next = |greatest: CommitOrder| match tag {

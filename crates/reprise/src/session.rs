@@ -1,5 +1,6 @@
 //! A session: runs calls, one at a time, and acknowledges them.
 
+mod answers;
 mod block;
 mod results;
 mod staged;
@@ -20,7 +21,7 @@ use crate::definitions::{Version, unknown_procedure};
 use crate::recording::Recording;
 use crate::sequences::Source;
 use crate::utilization::Utilization;
-use catalog::{Datum, Value, datum_from_value, encode_value, now_us, value_from_datum};
+use catalog::{CommitOrder, Datum, Value, datum_from_value, encode_value, now_us, value_from_datum};
 use logging::Commit;
 use logging::content::{CallRecord, StatementRecord};
 use procedure::{Call, Conflict, CurrentNumbers, Failure, Machine, Procedure, SqlError, execute};
@@ -72,6 +73,8 @@ pub struct Session {
     since_publish: u64,
     utilization: Utilization,
     block: block::Block,
+    /// What must be durable before the last answer is given, definitions aside.
+    answer: Commit,
 }
 
 impl std::fmt::Debug for Session {
@@ -88,6 +91,7 @@ impl Session {
         let seeds = now_us() as u64 ^ (worker.slot().0 as u64) << 56;
         inner.logs.add_worker(worker.slot())?;
         let recording = Recording::new(Arc::clone(&inner.logs), &inner.adaptive, worker.slot());
+        let answer = Commit { worker: worker.slot(), ..Commit::of_all(CommitOrder(0)) };
         let occ = Occ::new(version.tables.clone(), worker);
         let mut machine = Machine::default();
         machine.count_by(Arc::new(Source::new(Arc::clone(&inner), version.tables.clone())));
@@ -109,6 +113,7 @@ impl Session {
             since_publish: 0,
             utilization: Utilization::default(),
             block: block::Block::default(),
+            answer,
         })
     }
 
@@ -124,15 +129,16 @@ impl Session {
     /// # Errors
     /// The procedure raised, a constraint was violated, the arguments are wrong: nothing happened. Or the log failed.
     pub fn call(&mut self, procedure: &str, arguments: &[Value]) -> Result<Row, Error> {
-        let commit = self.run_call(procedure, arguments)?;
-        self.inner.logs.wait(commit)?;
+        let ran = self.run_call(procedure, arguments);
+        self.acknowledge(ran)?;
         Ok(self.row())
     }
 
-    /// Executes a call now and returns without waiting for the disk. Its outputs are in `row`.
+    /// Executes a call now and returns without waiting for the disk. Its outputs are in `row`, and what must be durable before
+    /// they, or an error, are shown to anybody else is the ticket, or `must_be_durable`.
     ///
     /// # Errors
-    /// As `call`.
+    /// As `call`; but the error may follow from a transaction that is not durable yet.
     pub fn submit(&mut self, procedure: &str, arguments: &[Value]) -> Result<Ticket, Error> {
         let commit = self.run_call(procedure, arguments)?;
         Ok(Ticket { inner: Arc::clone(&self.inner), commit })
@@ -141,7 +147,7 @@ impl Session {
     /// As `submit`, for callers that keep a `CommitQueue` and ask `Database::is_durable` themselves.
     ///
     /// # Errors
-    /// As `call`.
+    /// As `submit`.
     pub fn submit_commit(&mut self, procedure: &str, arguments: &[Value]) -> Result<Commit, Error> {
         self.run_call(procedure, arguments)
     }
@@ -181,18 +187,19 @@ impl Session {
     /// # Errors
     /// The first statement that is refused, with its line and column in the script; those before it have happened.
     pub fn execute_script(&mut self, script: &str) -> Result<(), Error> {
-        let mut last = None;
+        let mut shown = self.nothing_shown();
         for (statement, line, column) in Schema::split(script)? {
-            let commit = self.run_statement(&statement, |_, _| {}).map_err(|error| match error {
+            let ran = self.run_statement(&statement, |_, _| {}).map_err(|error| match error {
                 Error::Statement(error) => Error::Statement(error.inside(line, column)),
                 other => other,
-            })?;
-            last = Some(commit);
+            });
+            shown = shown.and(self.must_be_durable());
+            if let Err(error) = ran {
+                self.wait_for(shown)?;
+                return Err(error);
+            }
         }
-        match last {
-            Some(commit) => Ok(self.inner.logs.wait(commit)?),
-            None => Ok(()),
-        }
+        self.wait_for(shown)
     }
 
     fn check_log(&self) -> Result<(), Error> {
@@ -204,6 +211,15 @@ impl Session {
     /// # Errors
     /// The statement is refused, with line and column; it failed: nothing happened. Or the log failed.
     pub fn query(&mut self, statement: &str) -> Result<Answer, Error> {
+        let ran = self.submit_query(statement);
+        self.acknowledge(ran)
+    }
+
+    /// As `query`, without waiting for the disk: what must be durable before the answer is shown is `must_be_durable`.
+    ///
+    /// # Errors
+    /// As `query`; but the error may follow from a transaction that is not durable yet.
+    pub fn submit_query(&mut self, statement: &str) -> Result<Answer, Error> {
         let rows = Arc::new(Mutex::new(Vec::new()));
         let sink = Collector { types: Vec::new(), rows: Arc::clone(&rows) };
         let mut answer = Answer::default();
@@ -214,7 +230,7 @@ impl Session {
             session.machine.send_rows_to(Some(Box::new(Collector { types, ..sink.clone() })));
         });
         self.machine.send_rows_to(None);
-        self.inner.logs.wait(ran?)?;
+        ran?;
         answer.affected = self.machine.affected;
         answer.rows = std::mem::take(&mut *rows.lock().unwrap_or_else(PoisonError::into_inner));
         Ok(answer)
@@ -226,31 +242,35 @@ impl Session {
         mut prepare: impl FnMut(&mut Self, &Procedure),
     ) -> Result<Commit, Error> {
         self.check_log()?;
+        self.begin_answer();
         self.seeds = self.seeds.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let (timestamp_us, seed) = (now_us(), self.seeds);
         let asked = StatementRecord { timestamp_us, seed, text: statement };
         let inner = Arc::clone(&self.inner);
         let epochs = Arc::clone(&self.version.tables.epochs);
-        let mut drawn = epochs.next_order();
+        // Of a definition that changes nothing there is no number.
+        let mut drawn = CommitOrder(0);
         let run = match inner.definitions.effect_of(statement)? {
             Effect::Run(procedure) => Some(procedure),
             _ => {
                 let mut record = Vec::new();
                 asked.write_definition(&mut record);
                 self.inner.logs.check_size(record.len())?;
-                // Nobody opens a snapshot while definitions change.
+                // No snapshot is opened while definitions change.
                 let _alone = inner.maintenance.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                inner.definitions.change(&asked, self.occ.worker(), |slot| {
+                let changed = inner.definitions.change(&asked, self.occ.worker(), |slot| {
                     let (order, logged) = inner.logs.define(slot, &epochs, record, |_| {});
                     drawn = order;
                     logged
-                })?;
+                });
+                // It has looked at rows without taking note of them.
+                changed.inspect_err(|_| self.shows_everything())?;
                 None
             }
         };
         self.refresh();
         match run {
-            None => Ok(Commit { number: drawn, worker: self.occ.worker().slot(), alone: false }),
+            None => Ok(self.answers(Commit { number: drawn, ..self.nothing_shown() })),
             Some(procedure) => {
                 self.arguments.clear();
                 self.last = None;
@@ -297,6 +317,7 @@ impl Session {
         if self.utilization.call_begins() == Some(true) {
             self.inner.logs.note_saturation();
         }
+        self.begin_answer();
         let commit = self.run_named(name, arguments);
         self.utilization.call_ends();
         commit
@@ -411,15 +432,19 @@ impl Session {
             let outcome = match execute(call, arguments, &mut self.machine, &mut self.occ, tapes) {
                 Ok(()) => {
                     if let Err(error) = self.recording.prepare(procedure, &self.occ) {
+                        self.shows_what_was_read();
                         self.occ.rollback();
                         return Err(error.into());
                     }
                     self.commit()
                 }
-                Err(Failure::Error(error)) => match self.occ.rollback_after_error() {
-                    Ok(()) => Err(Failure::Error(error)),
-                    Err(conflict) => Err(Failure::Conflict(conflict)),
-                },
+                Err(Failure::Error(error)) => {
+                    self.shows_what_was_read();
+                    match self.occ.rollback_after_error() {
+                        Ok(()) => Err(Failure::Error(error)),
+                        Err(conflict) => Err(Failure::Conflict(conflict)),
+                    }
+                }
                 Err(failure) => {
                     self.occ.rollback();
                     Err(failure)
@@ -463,12 +488,7 @@ impl Session {
             tables.snapshots.open(&tables.epochs)
         };
         let arguments = self.arguments.iter().copied();
-        let (inner, slot) = (&self.inner, self.occ.worker().slot());
-        let durable = |number| {
-            let waited = inner.logs.wait(Commit { number, worker: slot, alone: false });
-            waited.map_err(|error| SqlError::new("58030", error.to_string()))
-        };
-        let mut reader = self.occ.reader(&snapshot, &durable);
+        let mut reader = self.occ.reader(&snapshot);
         let ran = execute(call, arguments, &mut self.machine, &mut reader, &mut self.recording.witnesses);
         let last = reader.last();
         self.occ.rollback_if_running();
@@ -478,8 +498,9 @@ impl Session {
             Err(_) => self.failed += 1,
         }
         self.after_call();
+        let commit = self.answers(Commit { number: last, ..self.nothing_shown() });
         match ran {
-            Ok(()) => Ok(Some(self.recording.commit_of(last))),
+            Ok(()) => Ok(Some(commit)),
             Err(Failure::Error(error)) => Err(Error::Sql(*error)),
             Err(_) => Err(serialization_failure(Conflict::Read)),
         }
@@ -511,7 +532,8 @@ impl Session {
             }
         };
         self.after_call();
-        Ok(logged.map(|()| self.recording.commit_of(number)))
+        let commit = self.answers(self.recording.commit_of(number));
+        Ok(logged.map(|()| commit))
     }
 
     #[inline]

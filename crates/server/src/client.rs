@@ -1,8 +1,8 @@
 //! What the messages of one client do.
 //!
 //! An EXECUTE runs when the message behind it is known: before SYNC it is a transaction of its own, which may be logged as a
-//! call; otherwise all statements up to SYNC are one transaction, as in PostgreSQL. Nothing says that a statement has ended before
-//! its transaction, where that ends with it, is durable.
+//! call; otherwise all statements up to SYNC are one transaction, as in PostgreSQL. What a session has answered is put into the
+//! output together with what must be durable before it goes out (`with_session`).
 
 mod copying;
 mod extended;
@@ -20,7 +20,6 @@ use pgwire::messages::PgWireBackendMessage as Message;
 use pgwire::messages::response::{
     CommandComplete, EmptyQueryResponse, ErrorResponse, ReadyForQuery, TransactionStatus,
 };
-use reprise::rooms::logging::Commit;
 use reprise::rooms::procedure::{CurrentNumbers, SqlError};
 use reprise::rooms::sql::{Kind, Schema};
 use reprise::{Error, Prepared, Session, TransactionState, Value};
@@ -58,8 +57,8 @@ fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// What a statement came to.
 enum Ran {
-    /// It is complete, once this is durable.
-    Complete(String, Option<Commit>),
+    /// It is complete.
+    Complete(String),
     /// There was none.
     Empty,
     /// The client's data are awaited.
@@ -144,7 +143,8 @@ impl Client {
         self.output.put(Message::ReadyForQuery(ReadyForQuery::new(status)));
     }
 
-    /// Runs something in a session, which goes back to the others when no transaction is open afterwards.
+    /// Runs something in a session, which goes back to the pool when no transaction is open afterwards. What it answers goes out
+    /// once everything is durable that the answer shows.
     fn with_session<T>(&mut self, act: impl FnOnce(&mut Session) -> Result<T, Error>) -> Result<T, Error> {
         let mut session = match self.session.take() {
             Some(session) => session,
@@ -157,6 +157,9 @@ impl Client {
         session.swap_current_numbers(&mut self.numbers);
         let result = act(&mut session);
         session.swap_current_numbers(&mut self.numbers);
+        if !self.settings.acknowledges_early() {
+            self.output.shows(session.must_be_durable());
+        }
         if session.transaction_state() == TransactionState::None {
             self.server.pool().give_back(session);
         } else {
@@ -201,33 +204,24 @@ impl Client {
         Ok(())
     }
 
-    async fn durable(&mut self, commit: Option<Commit>) -> Result<(), Error> {
-        match commit {
-            Some(commit) if !self.settings.acknowledges_early() => {
-                self.server.pool().database().durable(commit).await
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// Ends the open transaction as it was asked for.
-    fn commit(&mut self) -> Result<Option<Commit>, Error> {
+    fn commit(&mut self) -> Result<(), Error> {
         self.is_implicit = false;
         // With definitions among its statements this takes as long as those take.
         let takes_long = self.session.as_ref().is_some_and(Session::changes_definitions);
         let act = |own: &mut Self| own.with_session(|session| session.commit_block());
-        let commit = if takes_long { tokio::task::block_in_place(|| act(self)) } else { act(self) };
-        commit.map(|commit| commit.filter(|_| !self.settings.acknowledges_early()))
+        let committed = if takes_long { tokio::task::block_in_place(|| act(self)) } else { act(self) };
+        committed.map(|_| ())
     }
 
-    /// Commits what nobody has begun.
-    async fn commit_implicit(&mut self) -> Result<(), Error> {
+    /// Commits the transaction that no client has begun.
+    fn commit_implicit(&mut self) -> Result<(), Error> {
         if !std::mem::take(&mut self.is_implicit) {
             return Ok(());
         }
-        let commit = self.commit();
-        self.settings.transaction_ended(commit.is_ok());
-        self.durable(commit?).await
+        let committed = self.commit();
+        self.settings.transaction_ended(committed.is_ok());
+        committed
     }
 
     /// QUERY: a text of statements, each with its answer; the first error ends it. Several statements are one transaction, unless
@@ -274,7 +268,7 @@ impl Client {
         match self.copying {
             // It goes on until the copy is complete.
             Some(_) => Ok(()),
-            None => self.commit_implicit().await.map_err(whole),
+            None => self.commit_implicit().map_err(whole),
         }
     }
 
@@ -289,23 +283,20 @@ impl Client {
         let mut statement = Statement { prepared, took: None };
         self.describe_rows(statement.prepared.as_ref());
         let ran = self.run(&mut statement, &values, &[], None, Asked::Simply).await?;
-        self.complete(ran).await
-    }
-
-    async fn complete(&mut self, ran: Ran) -> Result<(), Error> {
-        match ran {
-            Ran::Complete(tag, commit) => {
-                self.durable(commit).await?;
-                self.completed(tag);
-            }
-            Ran::Empty => self.output.put(Message::EmptyQueryResponse(EmptyQueryResponse::new())),
-            Ran::Copying => {}
-        }
+        self.complete(ran);
         Ok(())
     }
 
+    fn complete(&self, ran: Ran) {
+        match ran {
+            Ran::Complete(tag) => self.completed(tag),
+            Ran::Empty => self.output.put(Message::EmptyQueryResponse(EmptyQueryResponse::new())),
+            Ran::Copying => {}
+        }
+    }
+
     fn completed(&self, tag: String) {
-        self.server.metrics.as_ref().inspect(|own| own.completed(&tag, self.begun.elapsed()));
+        self.output.completes(&tag, self.begun);
         self.output.put(Message::CommandComplete(CommandComplete::new(tag)));
     }
 }

@@ -15,6 +15,7 @@ use std::sync::Arc;
 /// Answers a client that was greeted until it goes.
 pub(crate) async fn run(greeted: Greeted, server: Arc<Server>) -> io::Result<()> {
     let Greeted { mut link, registered, user, database, settings } = greeted;
+    link.output.answers_of(&server);
     let mut client = Client::new(server, registered, link.output.clone(), (user, database), settings);
     let result = answer(&mut link, &mut client).await;
     if let Err(error) = &result
@@ -49,7 +50,7 @@ async fn answer(link: &mut Link, client: &mut Client) -> io::Result<()> {
         if client.is_copying() {
             match message {
                 Message::CopyData(data) => client.copy_data(&data.data),
-                Message::CopyDone(_) => skips = client.copy_done().await?,
+                Message::CopyDone(_) => skips = client.copy_done(),
                 Message::CopyFail(reason) => skips = client.copy_failed(&reason.message),
                 // Clients send them right behind the EXECUTE that begins the copy.
                 Message::Flush(_) | Message::Sync(_) => {}

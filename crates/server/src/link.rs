@@ -1,12 +1,20 @@
 //! The bytes of one connection: messages in, messages out. What goes out is kept until there is nothing left to read, so that a
-//! batch of messages is answered by one system call.
+//! batch of messages is answered by one system call, and waits once for the log.
+//!
+//! Invariant: nothing goes out before everything is durable that it shows: `flush` is the only way out, and waits for all that
+//! `shows` was told of. Held by: `crates/server/tests/suite/answers.rs`.
 
 use crate::shape::{is_message, is_startup};
+use crate::{Server, fatal};
 use bytes::{BufMut, BytesMut};
+use pgwire::messages::response::ErrorResponse;
 use pgwire::messages::{DecodeContext, PgWireBackendMessage, PgWireFrontendMessage, ProtocolVersion};
 use pgwire::tokio::server::MaybeTls;
+use reprise::rooms::procedure::SqlError;
+use reprise::{Commit, CommitOrder};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 
 /// Bytes that are read at a time, at least.
@@ -16,11 +24,25 @@ const LARGEST_STARTUP: usize = 10_000;
 /// Rows of a statement that runs are kept up to this many bytes; then they are on their way, and it can't be tried again.
 const HIGH: usize = 1 << 20;
 
-/// The way out. Cheap to clone: whoever runs a statement has one, too.
+/// The way out. Cheap to clone: a statement that runs has one, too.
 #[derive(Clone)]
-pub(crate) struct Output {
-    bytes: Arc<Mutex<BytesMut>>,
-    socket: Arc<tokio::sync::Mutex<WriteHalf<MaybeTls>>>,
+pub(crate) struct Output(Arc<WayOut>);
+
+struct WayOut {
+    bytes: Mutex<BytesMut>,
+    socket: tokio::sync::Mutex<WriteHalf<MaybeTls>>,
+    /// The server whose answers go out; none while the client is greeted.
+    server: OnceLock<Arc<Server>>,
+    shown: Mutex<Shown>,
+}
+
+/// What the bytes show that are about to go out.
+#[derive(Default)]
+struct Shown {
+    /// What must be durable first: at most one for all logs, and one for each worker whose log counts alone.
+    commits: Vec<Commit>,
+    /// Completions of statements, which are acknowledged with these bytes.
+    completed: Vec<(String, Instant)>,
 }
 
 /// Cuts what a client sends into messages. Nothing is kept for a message but what was sent of it.
@@ -48,9 +70,48 @@ fn malformed(error: impl std::fmt::Display) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error.to_string())
 }
 
+fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Output {
+    fn new(socket: WriteHalf<MaybeTls>) -> Self {
+        let (bytes, shown, server) = (Mutex::default(), Mutex::default(), OnceLock::new());
+        Self(Arc::new(WayOut { bytes, socket: tokio::sync::Mutex::new(socket), server, shown }))
+    }
+
+    /// Says whose answers go out from now on.
+    pub(crate) fn answers_of(&self, server: &Arc<Server>) {
+        self.0.server.get_or_init(|| Arc::clone(server));
+    }
+
     pub(crate) fn lock(&self) -> MutexGuard<'_, BytesMut> {
-        self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
+        hold(&self.0.bytes)
+    }
+
+    /// Takes note of what must be durable before anything more goes out.
+    pub(crate) fn shows(&self, commit: Commit) {
+        let mut shown = hold(&self.0.shown);
+        let is_alike =
+            |own: &&mut Commit| own.alone == commit.alone && (!commit.alone || own.worker == commit.worker);
+        match shown.commits.iter_mut().find(is_alike) {
+            Some(own) => *own = own.and(commit),
+            None => shown.commits.push(commit),
+        }
+    }
+
+    /// As `shows`, of rows with numbers up to this.
+    pub(crate) fn shows_rows(&self, number: CommitOrder) {
+        if let Some(server) = self.0.server.get() {
+            self.shows(server.pool().database().must_be_durable(number));
+        }
+    }
+
+    /// Takes note of a completion, to be measured when it goes out.
+    pub(crate) fn completes(&self, tag: &str, begun: Instant) {
+        if self.0.server.get().is_some_and(|own| own.metrics.is_some()) {
+            hold(&self.0.shown).completed.push((tag.to_owned(), begun));
+        }
     }
 
     pub(crate) fn put(&self, message: PgWireBackendMessage) {
@@ -71,13 +132,41 @@ impl Output {
         bytes[start + 1..start + 5].copy_from_slice(&length.to_be_bytes());
     }
 
-    /// Sends everything.
+    /// Sends everything, once what it shows is durable.
     pub(crate) async fn flush(&self) -> io::Result<()> {
-        let bytes = self.lock().split();
-        if bytes.is_empty() {
+        if self.lock().is_empty() {
             return Ok(());
         }
-        let mut socket = self.socket.lock().await;
+        let failed = self.wait().await.err();
+        if let Some(error) = &failed {
+            // Nobody may see what is lost.
+            self.lock().clear();
+            let told = fatal(&SqlError::new(error.sqlstate(), error.to_string()));
+            self.put(PgWireBackendMessage::ErrorResponse(ErrorResponse::from(told)));
+        }
+        self.send().await?;
+        failed.map_or(Ok(()), |error| Err(io::Error::other(error)))
+    }
+
+    /// Returns once everything is durable that the bytes show. What they show is forgotten only then, as this may be dropped
+    /// while it waits.
+    async fn wait(&self) -> Result<(), reprise::Error> {
+        let Some(server) = self.0.server.get() else { return Ok(()) };
+        for place in 0.. {
+            let Some(commit) = hold(&self.0.shown).commits.get(place).copied() else { break };
+            server.pool().database().durable(commit).await?;
+        }
+        let mut shown = hold(&self.0.shown);
+        shown.commits.clear();
+        for (tag, begun) in shown.completed.drain(..) {
+            server.metrics.as_ref().inspect(|own| own.completed(&tag, begun.elapsed()));
+        }
+        Ok(())
+    }
+
+    async fn send(&self) -> io::Result<()> {
+        let bytes = self.lock().split();
+        let mut socket = self.0.socket.lock().await;
         socket.write_all(&bytes).await?;
         socket.flush().await
     }
@@ -87,7 +176,7 @@ impl Output {
         self.lock().len() >= HIGH
     }
 
-    /// Sends what there is, from a thread that runs a statement.
+    /// Sends everything, from a thread that runs a statement.
     pub(crate) fn relieve(&self) -> io::Result<()> {
         tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(self.flush()))
     }
@@ -96,9 +185,7 @@ impl Output {
 impl Link {
     pub(crate) fn new(socket: MaybeTls, input: BytesMut) -> Self {
         let (reader, writer) = tokio::io::split(socket);
-        let socket = Arc::new(tokio::sync::Mutex::new(writer));
-        let output = Output { bytes: Arc::default(), socket };
-        Self { socket: reader, decoder: Decoder::of(input), output }
+        Self { socket: reader, decoder: Decoder::of(input), output: Output::new(writer) }
     }
 
     /// The startup message has come: others follow, of at most so many bytes.

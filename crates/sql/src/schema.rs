@@ -80,6 +80,21 @@ pub struct Rebuild {
     pub references: Vec<Reference>,
 }
 
+impl Effect {
+    /// Whether it leaves the data as they are.
+    pub fn is_nothing(&self) -> bool {
+        match self {
+            Self::None => true,
+            Self::All(effects) => effects.iter().all(Self::is_nothing),
+            Self::CreateTable(_)
+            | Self::Redefine(_)
+            | Self::Rebuild(_)
+            | Self::DropTable(_)
+            | Self::Run(_) => false,
+        }
+    }
+}
+
 impl Schema {
     /// Tables.
     pub fn catalog(&self) -> &Catalog {
@@ -94,6 +109,18 @@ impl Schema {
     /// All procedures, by name.
     pub fn procedures(&self) -> impl Iterator<Item = &Arc<Procedure>> {
         self.procedures.values()
+    }
+
+    /// Whether two schemas define the same: a statement that makes the one of the other has changed nothing. Versions of
+    /// procedures may differ.
+    pub fn defines_the_same_as(&self, other: &Self) -> bool {
+        let routines =
+            |own: &Self| own.procedures.values().map(|one| Arc::clone(&one.source)).collect::<Vec<_>>();
+        self.catalog == other.catalog
+            && self.views == other.views
+            && self.namespaces == other.namespaces
+            && self.procedures.keys().eq(other.procedures.keys())
+            && routines(self) == routines(other)
     }
 
     /// Cuts a script into its statements: text, and the line and column where each begins.

@@ -1,5 +1,6 @@
-//! Numbers of transactions that rows do not hold, for numbers that come from the logs: who has read something, so that whoever
-//! overwrites it gets a greater one, and who has taken index entries away, so that whoever finds nothing there does.
+//! Numbers of transactions that rows do not hold: the last reader of each row, so that a transaction that overwrites the row
+//! gets a greater number (`gsn`), and the last transaction that took index entries of each table away. A transaction that
+//! finds no row depends on the latter: its answer waits for that number, and its number is greater where the logs give it.
 //! Paper: Poplar §3.3, Table 1 (NVM-D orders write-after-read, too). Differs: what was read shares cells by hash, which
 //! costs some order that nobody needs and saves a word in every row.
 //!
@@ -41,15 +42,14 @@ fn raise(cell: &AtomicU64, number: CommitOrder) {
 }
 
 impl AccessNumbers {
-    /// What a numbering needs.
-    pub(crate) fn new(numbering: Numbering) -> Option<Self> {
+    /// Returns the cells that a numbering needs.
+    pub(crate) fn new(numbering: Numbering) -> Self {
         let cells = |count| (0..count).map(|_| AtomicU64::new(0)).collect();
         let read = match numbering {
-            Numbering::Clock => return None,
-            Numbering::Logs => 0,
+            Numbering::Clock | Numbering::Logs => 0,
             Numbering::LogsAndReads => CELLS,
         };
-        Some(Self { read: cells(read), vacated: cells(TABLES) })
+        Self { read: cells(read), vacated: cells(TABLES) }
     }
 
     #[inline]

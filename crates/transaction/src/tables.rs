@@ -43,7 +43,7 @@ pub struct Tables {
     pub snapshots: Arc<Snapshots>,
     /// Whether records of new tables have slots.
     slotted: bool,
-    /// Who has read what and taken what away, where numbers come from the logs.
+    /// The last readers of rows and the last transactions that took index entries away; `None` in replay.
     pub(crate) access_numbers: Option<Arc<AccessNumbers>>,
     /// Who is about to write which rows.
     pub reservations: Arc<Reservations>,
@@ -69,7 +69,7 @@ impl Tables {
     /// Says where the numbers of transactions come from.
     #[must_use]
     pub fn numbered_by(self, numbering: Numbering) -> Self {
-        Self { access_numbers: AccessNumbers::new(numbering).map(Arc::new), ..self }
+        Self { access_numbers: Some(Arc::new(AccessNumbers::new(numbering))), ..self }
     }
 
     /// Says that records of tables made from now on have slots.

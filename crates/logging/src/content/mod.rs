@@ -250,6 +250,12 @@ pub fn seal(stamp: impl Into<Stamp>, record: &mut [u8]) {
     record[LENGTH_BYTES..CHECKED_FROM].copy_from_slice(&checksum.to_le_bytes());
 }
 
+/// Returns how many bytes the first of several records takes; `None` when there is none.
+pub fn length_of(records: &[u8]) -> Option<usize> {
+    let length = records.first_chunk::<LENGTH_BYTES>()?;
+    Some(LENGTH_BYTES + u32::from_le_bytes(*length) as usize)
+}
+
 /// Reads the next record of a batch: its number, kind and contents.
 ///
 /// # Errors

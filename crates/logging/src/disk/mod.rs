@@ -1,16 +1,18 @@
-//! All file I/O of the engine: one small trait; a real back end, one that fails, one that rebuilds what a crash can leave,
-//! and devices of other kinds upon them.
+//! All file I/O of the engine: one small trait; a real back end, one that fails, one that waits, one that rebuilds what a
+//! crash can leave, and devices of other kinds upon them.
 
 mod crashing;
 mod devices;
 mod direct;
 mod failing;
+mod gated;
 mod memory;
 mod real;
 
 pub use crashing::CrashingDisk;
 pub use devices::{DeviceOptions, LogIo};
 pub use failing::{FailingDisk, Fault};
+pub use gated::{ClosedGate, GatedDisk};
 pub use real::RealDisk;
 
 use std::any::Any;

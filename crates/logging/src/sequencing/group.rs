@@ -224,8 +224,16 @@ impl Log for LoggerGroup {
         Ok(false)
     }
 
-    fn complete(&self, number: CommitOrder) -> Result<(), LogError> {
+    fn newest(&self) -> CommitOrder {
+        self.group.greatest_number()
+    }
+
+    fn expect(&self, number: CommitOrder) {
         self.group.logged.fetch_max(number.0, Ordering::SeqCst);
+    }
+
+    fn complete(&self, number: CommitOrder) -> Result<(), LogError> {
+        self.expect(number);
         let durability = &self.group.durability;
         durability.wait_until(|| durability.number() >= number, || self.wake_all())
     }

@@ -206,7 +206,14 @@ impl Log for GsnLog {
         if log.is_durable(commit) {
             return Ok(());
         }
-        self.complete_by(self.of(commit.worker), commit.number)
+        match self.places.get(commit.worker.0).and_then(OnceLock::get) {
+            Some(_) => self.complete_by(self.of(commit.worker), commit.number),
+            None => self.complete(commit.number),
+        }
+    }
+
+    fn newest(&self) -> CommitOrder {
+        self.greatest_number()
     }
 
     fn complete(&self, number: CommitOrder) -> Result<(), LogError> {

@@ -157,6 +157,21 @@ pub struct Commit {
     pub alone: bool,
 }
 
+impl Commit {
+    /// Returns what waits until everything up to a number is durable in all logs.
+    pub fn of_all(number: CommitOrder) -> Self {
+        // No worker has this slot, so no worker's log is preferred.
+        Self { number, worker: Slot(usize::MAX), alone: false }
+    }
+
+    /// Returns what waits for this and for another commit.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let alone = self.alone && other.alone && self.worker == other.worker;
+        Self { number: self.number.max(other.number), alone, ..other }
+    }
+}
+
 /// A log of an open database.
 pub trait Log: Send + Sync + fmt::Debug {
     /// Prepares for the records of a worker, before its first.
@@ -213,6 +228,12 @@ pub trait Log: Send + Sync + fmt::Debug {
     fn poll(&self, commit: Commit, _waker: &Waker) -> Result<bool, LogError> {
         self.wait(commit).map(|()| true)
     }
+
+    /// Returns the greatest number that any record has so far, or that is waited for.
+    fn newest(&self) -> CommitOrder;
+
+    /// Makes `wait` and `poll` return for a number that no record may have.
+    fn expect(&self, _number: CommitOrder) {}
 
     /// Returns once everything up to a number is durable, whether or not anything has it; later numbers are greater.
     ///

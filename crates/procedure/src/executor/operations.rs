@@ -150,8 +150,8 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
                     row.extend(query.columns.iter().map(|column| machine.get(column.register)));
                     sink.row(row, &machine.arena)?;
                     if sink.is_full() {
-                        data.rest()?;
-                        let relieved = sink.relieve();
+                        let shown = data.rest()?;
+                        let relieved = sink.relieve(shown);
                         data.resume();
                         relieved?;
                     }

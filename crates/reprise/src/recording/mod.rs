@@ -4,6 +4,7 @@
 //! with its rows locked where a log needs to see them so.
 
 mod adaptive;
+mod ahead;
 mod columns;
 mod command;
 mod operations;
@@ -16,12 +17,13 @@ use adaptive::AdaptiveRecorder;
 use catalog::{CommitOrder, RowChange, Table};
 use columns::ColumnsRecorder;
 use command::CommandRecorder;
-use logging::content::{Images, Stamp};
+use logging::content::{self, Images, Stamp, seal};
 use logging::{Commit, Content, LargeFile, LogError, LoggerTag, Numbering, Room};
 use operations::OperationsRecorder;
 use procedure::{Procedure, WitnessRecorder};
 use rows::RowsRecorder;
 use slots::SlotsRecorder;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use storage::{Record, Slot};
@@ -29,6 +31,8 @@ use transaction::{CommitLog, Observed, Occ, Writing};
 
 /// What is usual is forgotten over so many transactions.
 const USUAL_OF: usize = 64;
+/// Operations that no buffer holds together are appended in pieces of this part of a buffer, so that each soon finds room.
+const PIECES: usize = 4;
 /// One in so many transactions is timed.
 const TIMED_EVERY: u8 = 8;
 
@@ -42,6 +46,8 @@ pub(crate) struct Ran<'a> {
     pub(crate) asked: &'a [u8],
     /// Whether it is to be recorded by value.
     pub(crate) by_value: bool,
+    /// Bytes of the largest record that the log's buffers hold.
+    pub(crate) largest: usize,
     pub(crate) occ: &'a Occ,
 }
 
@@ -75,17 +81,16 @@ pub(crate) trait Recorder: Send {
         None
     }
 
-    /// Most bytes of the records of so many rows, of so many words together.
-    fn most_bytes(&self, _rows: usize, _words: usize) -> usize {
-        0
+    /// Whether the record fits rows that are locked now: so many, of at most so many words together. A record that is not
+    /// complete yet must not be longer than `largest`.
+    fn fits(&self, _rows: usize, _words: usize, _largest: usize) -> bool {
+        true
     }
 
-    /// A transaction is about to do operations; returns the bytes of their records.
-    fn writing(&mut self, _order: CommitOrder, _writes: Writing<'_>) -> usize {
-        0
-    }
+    /// A transaction is about to do operations.
+    fn writing(&mut self, _order: CommitOrder, _writes: Writing<'_>) {}
 
-    /// The records of these operations.
+    /// The records of these operations, one after the other.
     fn operations(&self) -> &[u8] {
         &[]
     }
@@ -206,18 +211,19 @@ impl Recording {
         self.forget_large();
         let Self { recorders, logs, asked, large, .. } = self;
         for (place, own) in recorders.iter_mut().enumerate() {
-            let mut bytes = own.prepare(&Ran { procedure, execution, asked, by_value, occ });
             let log = logs.at(place);
-            if bytes > log.largest_record()
+            let largest = log.largest_record();
+            let mut bytes = own.prepare(&Ran { procedure, execution, asked, by_value, largest, occ });
+            if bytes > largest
                 && let Some(record) = own.prepared(asked)
             {
                 large.push((place, logs.large(place).put(record)?));
                 bytes = record.len();
             }
             log.check_size(bytes)?;
-            // Whoever has to wait does so before it locks anything. How long the record will be is known now, or is guessed from
+            // A worker that has to wait does so before it locks anything. How long the record will be is known now, or is guessed from
             // the last ones.
-            let expected = bytes.max(own.bytes()).max(self.usual_bytes).min(log.largest_record() / 2);
+            let expected = bytes.max(own.bytes()).max(self.usual_bytes).min(largest / 2);
             log.wait_for_room(self.slot, expected)?;
         }
         Ok(())
@@ -282,6 +288,47 @@ impl Recording {
     }
 }
 
+/// Cuts records that stand one after the other into pieces of at most so many bytes; a longer record is a piece of its own.
+fn pieces(mut records: &[u8], most: usize) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let mut end = 0;
+        while let Some(length) = content::length_of(&records[end..])
+            && (end == 0 || end + length <= most)
+        {
+            end += length;
+        }
+        let (piece, others) = records.split_at(end);
+        records = others;
+        (end > 0).then_some(piece)
+    })
+}
+
+impl Recording {
+    /// Appends the records of operations: in pieces where no buffer holds all of them, and after a file of its own is written
+    /// for each that no buffer holds.
+    fn append_operations(&mut self, order: CommitOrder) -> Result<(), LogError> {
+        let Self { logs, recorders, slot, large, .. } = self;
+        let mut cut = Vec::new();
+        for (place, own) in recorders.iter().enumerate() {
+            let (records, largest) = (own.operations(), logs.at(place).largest_record());
+            if records.len() <= largest {
+                cut.push((place, Cow::Borrowed(records)));
+                continue;
+            }
+            for piece in pieces(records, largest / PIECES) {
+                let mut piece = Cow::Borrowed(piece);
+                if piece.len() > largest {
+                    large.push((place, logs.large(place).put(piece.to_mut())?));
+                    seal(order, piece.to_mut());
+                }
+                cut.push((place, piece));
+            }
+        }
+        let mut pieces = cut.iter().filter(|(_, piece)| !piece.is_empty());
+        pieces.try_for_each(|(place, piece)| logs.at(*place).append(*slot, piece, order))
+    }
+}
+
 impl CommitLog for Recording {
     #[inline]
     fn numbering(&self) -> Numbering {
@@ -317,17 +364,13 @@ impl CommitLog for Recording {
     }
 
     fn admits(&mut self, rows: usize, words: usize) -> bool {
-        let most = self.recorders.iter().map(|own| own.most_bytes(rows, words)).max().unwrap_or(0);
-        self.result = self.logs.check_size(most);
-        self.result.is_ok()
+        let mut recorders = self.recorders.iter().enumerate();
+        recorders.all(|(place, own)| own.fits(rows, words, self.logs.at(place).largest_record()))
     }
 
     fn writing(&mut self, order: CommitOrder, writes: Writing<'_>) -> bool {
-        let Self { logs, recorders, .. } = self;
-        self.result = recorders.iter_mut().try_for_each(|own| logs.check_size(own.writing(order, writes)));
-        if self.result.is_ok() {
-            self.append(order, |own, _| own.operations());
-        }
+        self.recorders.iter_mut().for_each(|own| own.writing(order, writes));
+        self.result = self.append_operations(order);
         self.result.is_ok()
     }
 
@@ -353,6 +396,8 @@ impl CommitLog for Recording {
             self.logs.undraw(self.slot);
         }
         if self.wants_operations {
+            // Recovery reads the operations before it knows that they came to nothing.
+            self.keep_large(order);
             self.append(order, |own, _| own.aborted(order));
         }
     }

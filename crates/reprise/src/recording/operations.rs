@@ -39,7 +39,7 @@ impl Recorder for OperationsRecorder {
         0
     }
 
-    fn writing(&mut self, order: CommitOrder, writes: Writing<'_>) -> usize {
+    fn writing(&mut self, order: CommitOrder, writes: Writing<'_>) {
         let Self { images, transaction, records, description } = self;
         *transaction = order;
         records.clear();
@@ -54,7 +54,6 @@ impl Recorder for OperationsRecorder {
                 row.changed,
             );
         });
-        records.len()
     }
 
     fn operations(&self) -> &[u8] {

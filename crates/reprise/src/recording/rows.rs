@@ -1,6 +1,7 @@
 //! Logical records of rows: each as it is afterwards, by table and primary key. Rows are copied while they are locked, as
-//! others may write the columns that the transaction does not.
+//! others may write the columns that the transaction does not; those of a record that no buffer holds, before.
 
+use super::ahead::Ahead;
 use super::{Ran, Recorder};
 use catalog::{Arena, Datum, RowChange, Table};
 use logging::content::{Stamp, WritesBuilder, seal};
@@ -12,6 +13,13 @@ pub(super) struct RowsRecorder {
     writes: WritesBuilder,
     row: Vec<Datum>,
     arena: Arena,
+    ahead: Ahead,
+}
+
+/// Most bytes of the record of so many rows, of so many words together.
+fn most_bytes(rows: usize, words: usize) -> usize {
+    // Keys, which deletes have in another form, are never longer than twice their words and a varint.
+    WritesBuilder::image_bytes(0) * (rows + 1) + words * 16
 }
 
 impl Recorder for RowsRecorder {
@@ -19,23 +27,38 @@ impl Recorder for RowsRecorder {
         true
     }
 
-    fn prepare(&mut self, _ran: &Ran<'_>) -> usize {
-        WritesBuilder::begin(&mut self.record);
-        self.record.len()
+    fn prepare(&mut self, ran: &Ran<'_>) -> usize {
+        let Self { record, writes, ahead, .. } = self;
+        WritesBuilder::begin(record);
+        ahead.begin();
+        let (rows, words) = ran.occ.row_words();
+        if most_bytes(rows, words) > ran.largest {
+            ahead.describe(ran, |row, _, image| match row.change {
+                RowChange::Delete => writes.push(record, row.change, row.table, (row.after, row.arena), &[]),
+                _ => WritesBuilder::push_image(record, row.change, row.table.id, image.iter().copied()),
+            });
+        }
+        record.len()
     }
 
-    fn most_bytes(&self, rows: usize, words: usize) -> usize {
-        // Keys, which deletes have in another form, are never longer than twice their words and a varint.
-        self.record.len() + rows * WritesBuilder::image_bytes(0) + words * 16
+    fn prepared<'a>(&'a mut self, _asked: &'a mut Vec<u8>) -> Option<&'a mut Vec<u8>> {
+        self.ahead.is_complete().then_some(&mut self.record)
+    }
+
+    fn fits(&self, rows: usize, words: usize, largest: usize) -> bool {
+        if self.ahead.is_complete() { self.ahead.holds() } else { most_bytes(rows, words) <= largest }
     }
 
     fn wrote(&mut self, change: RowChange, table: &Table, record: Record) {
+        if self.ahead.is_complete() {
+            return;
+        }
         let row = record.row();
         if change != RowChange::Delete {
             WritesBuilder::push_image(&mut self.record, change, table.id, row.used(&table.layout));
             return;
         }
-        let Self { record: out, writes, row: key, arena } = self;
+        let Self { record: out, writes, row: key, arena, .. } = self;
         arena.clear();
         key.clear();
         key.resize(table.columns.len(), Datum::Null);

@@ -1,5 +1,7 @@
-//! Physical records: rows as they are afterwards, by table and slot.
+//! Physical records: rows as they are afterwards, by table and slot. Rows are copied while they are locked; those of a record
+//! that no buffer holds, before.
 
+use super::ahead::Ahead;
 use super::{Ran, Recorder};
 use catalog::{RowChange, Table};
 use logging::content::{SlotsBuilder, Stamp, seal};
@@ -8,6 +10,26 @@ use storage::Record;
 #[derive(Default)]
 pub(super) struct SlotsRecorder {
     record: Vec<u8>,
+    ahead: Ahead,
+}
+
+/// Most bytes of the record of so many rows, of so many words together.
+fn most_bytes(rows: usize, words: usize) -> usize {
+    SlotsBuilder::row_bytes(0) * (rows + 1) + words * 8
+}
+
+fn push(
+    out: &mut Vec<u8>,
+    change: RowChange,
+    table: &Table,
+    record: Record,
+    words: impl ExactSizeIterator<Item = u64>,
+) {
+    let slot = record.slot().expect("rows have slots where a log names them so");
+    match change {
+        RowChange::Delete => SlotsBuilder::push_gone(out, table.id, slot),
+        RowChange::Insert | RowChange::Update => SlotsBuilder::push_row(out, table.id, slot, words),
+    }
 }
 
 impl Recorder for SlotsRecorder {
@@ -15,23 +37,30 @@ impl Recorder for SlotsRecorder {
         true
     }
 
-    fn prepare(&mut self, _ran: &Ran<'_>) -> usize {
-        SlotsBuilder::begin(&mut self.record);
-        self.record.len()
+    fn prepare(&mut self, ran: &Ran<'_>) -> usize {
+        let Self { record: out, ahead } = self;
+        SlotsBuilder::begin(out);
+        ahead.begin();
+        let (rows, words) = ran.occ.row_words();
+        if most_bytes(rows, words) > ran.largest {
+            ahead.describe(ran, |row, record, image| {
+                push(out, row.change, row.table, record, image.iter().copied());
+            });
+        }
+        out.len()
     }
 
-    fn most_bytes(&self, rows: usize, words: usize) -> usize {
-        self.record.len() + rows * SlotsBuilder::row_bytes(0) + words * 8
+    fn prepared<'a>(&'a mut self, _asked: &'a mut Vec<u8>) -> Option<&'a mut Vec<u8>> {
+        self.ahead.is_complete().then_some(&mut self.record)
+    }
+
+    fn fits(&self, rows: usize, words: usize, largest: usize) -> bool {
+        if self.ahead.is_complete() { self.ahead.holds() } else { most_bytes(rows, words) <= largest }
     }
 
     fn wrote(&mut self, change: RowChange, table: &Table, record: Record) {
-        let slot = record.slot().expect("rows have slots where a log names them so");
-        match change {
-            RowChange::Delete => SlotsBuilder::push_gone(&mut self.record, table.id, slot),
-            RowChange::Insert | RowChange::Update => {
-                let words = record.row().used(&table.layout);
-                SlotsBuilder::push_row(&mut self.record, table.id, slot, words);
-            }
+        if !self.ahead.is_complete() {
+            push(&mut self.record, change, table, record, record.row().used(&table.layout));
         }
     }
 

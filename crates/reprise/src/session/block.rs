@@ -58,6 +58,7 @@ impl Session {
 
     /// Begins a transaction of several statements.
     pub fn begin_block(&mut self) {
+        self.begin_answer();
         if self.block.state == TransactionState::None {
             self.block = Block { state: TransactionState::Open, ..Block::default() };
         }
@@ -203,6 +204,7 @@ impl Session {
         let tapes = &mut self.recording.witnesses;
         let savepoint = self.occ.set_savepoint();
         let ran = execute(call, arguments, &mut self.machine, &mut self.occ, tapes);
+        self.shows_what_was_read();
         let error = match ran {
             Ok(()) => {
                 self.occ.release_savepoint();

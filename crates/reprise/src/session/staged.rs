@@ -96,6 +96,9 @@ impl Session {
     /// Changes definitions in the open transaction.
     pub(super) fn stage(&mut self, text: &str) -> Result<(), Error> {
         let (schema, effect) = self.version.schema.apply(text)?;
+        if effect.is_nothing() && schema.defines_the_same_as(&self.version.schema) {
+            return Ok(());
+        }
         let mut staged = match self.block.staged.take() {
             Some(staged) => staged,
             None => {
@@ -198,8 +201,13 @@ impl Session {
     /// Commits the transaction with its definitions.
     pub(super) fn commit_staged(&mut self, staged: &Staged) -> Result<Commit, Error> {
         let committed = self.try_commit_staged(staged);
-        if committed.is_err() {
-            self.occ.rollback_if_running();
+        match committed {
+            Ok(commit) => _ = self.answers(commit),
+            Err(_) => {
+                self.occ.rollback_if_running();
+                // Definitions look at rows without taking note of them.
+                self.shows_everything();
+            }
         }
         self.refresh();
         committed

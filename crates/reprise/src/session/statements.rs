@@ -115,12 +115,12 @@ pub enum Attempt {
 pub const RESERVED_FOR: Duration = Duration::from_secs(1);
 
 /// What a statement came to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Completion {
     /// Rows that it returned or wrote.
     pub affected: u64,
-    /// What must be durable before it is acknowledged; nothing inside of a transaction.
-    pub commit: Option<Commit>,
+    /// What must be durable before it is acknowledged: the transaction, and whatever the answer shows.
+    pub commit: Commit,
 }
 
 /// What a transaction of several statements is to the logs: nothing but what it wrote.
@@ -162,11 +162,13 @@ fn write_lines(lines: &[String], mut sink: Box<dyn RowSink>) -> Result<(), SqlEr
 }
 
 impl Session {
-    /// Binds a statement; `None` when the text holds none. `types` are those of its parameters that are known.
+    /// Binds a statement; `None` when the text holds none. `types` are those of its parameters that are known. What it says may
+    /// follow from definitions that are not durable yet: see `must_be_durable`.
     ///
     /// # Errors
     /// Anything wrong with it, with line and column.
     pub fn prepare(&mut self, text: &str, types: &[Option<Type>]) -> Result<Option<Prepared>, Error> {
+        self.begin_answer();
         self.catch_up();
         let bound = self.version.schema.prepare(text, types)?;
         Ok(bound.map(|bound| Prepared {
@@ -216,11 +218,26 @@ impl Session {
         self.machine.ends_at(deadline);
     }
 
-    /// Runs a query, a statement that writes, a call or a definition. Its rows go to what `sink` makes.
+    /// Runs a query, a statement that writes, a call or a definition, and returns once what it shows is durable. Its rows go
+    /// to what `sink` makes as they are found, so they must not be shown before this returns.
     ///
     /// # Errors
     /// The statement failed: nothing of it happened, and an open transaction can only be rolled back. Or the log failed.
     pub fn run_prepared(
+        &mut self,
+        prepared: &mut Prepared,
+        arguments: &[Value],
+        sink: impl Fn() -> Box<dyn RowSink>,
+    ) -> Result<Completion, Error> {
+        let ran = self.submit_prepared(prepared, arguments, sink);
+        self.acknowledge(ran)
+    }
+
+    /// As `run_prepared`, without waiting for the disk: what must be durable before an error is shown is `must_be_durable`.
+    ///
+    /// # Errors
+    /// As `run_prepared`; but the error may follow from a transaction that is not durable yet.
+    pub fn submit_prepared(
         &mut self,
         prepared: &mut Prepared,
         arguments: &[Value],
@@ -243,10 +260,10 @@ impl Session {
         self.occ.reserve_rows(false);
     }
 
-    /// As `run_prepared`, but where another client is at a row, whoever asks decides how to wait.
+    /// As `submit_prepared`, but where another client is at a row, the caller decides how to wait.
     ///
     /// # Errors
-    /// As `run_prepared`.
+    /// As `submit_prepared`.
     pub fn try_prepared(
         &mut self,
         prepared: &mut Prepared,
@@ -256,6 +273,7 @@ impl Session {
         if self.block.state == TransactionState::Failed {
             return Err(failed_block());
         }
+        self.begin_answer();
         let ran = self.run_bound(prepared, arguments, sink);
         self.machine.count_rows(false);
         self.machine.send_rows_to(None);
@@ -267,16 +285,17 @@ impl Session {
                 self.fail_block();
                 Err(error)
             }
-            Ok(completion) => Ok(Attempt::Done(completion)),
+            Ok(affected) => Ok(Attempt::Done(Completion { affected, commit: self.must_be_durable() })),
         }
     }
 
+    /// Returns how many rows it returned or wrote.
     fn run_bound(
         &mut self,
         prepared: &mut Prepared,
         arguments: &[Value],
         sink: Box<dyn RowSink>,
-    ) -> Result<Completion, Error> {
+    ) -> Result<u64, Error> {
         if self.block.state == TransactionState::Open {
             self.begin_in_block()?;
         } else {
@@ -296,53 +315,50 @@ impl Session {
         match &bound.kind {
             Kind::Definition if in_block => {
                 let text = Arc::clone(&prepared.text);
-                self.stage(&text)?;
-                Ok(Completion::default())
+                // It has looked at rows without taking note of them.
+                self.stage(&text).inspect_err(|_| self.shows_everything())?;
+                Ok(0)
             }
             Kind::Definition => {
                 let text = Arc::clone(&prepared.text);
-                let commit = self.run_statement(&text, |_, _| {})?;
-                Ok(Completion { affected: 0, commit: Some(commit) })
+                self.run_statement(&text, |_, _| {})?;
+                Ok(0)
             }
             Kind::Run(procedure) => {
                 self.machine.send_rows_to(Some(sink));
-                let ran = self.run_here(procedure, arguments)?;
+                let has_run = self.run_here(procedure, arguments)?;
                 let affected = self.machine.affected;
-                match (ran, self.machine.take_sink()) {
-                    (None, Some(sink)) => self.run_bound(prepared, arguments, sink),
-                    (commit, _) => Ok(Completion { affected, commit: commit.flatten() }),
+                match self.machine.take_sink() {
+                    Some(sink) if !has_run => self.run_bound(prepared, arguments, sink),
+                    _ => Ok(affected),
                 }
             }
             Kind::Analyze(procedure) => {
                 self.machine.send_rows_to(Some(Box::new(Nowhere)));
                 self.machine.count_rows(true);
                 let begun = Instant::now();
-                let Some(commit) = self.run_here(procedure, arguments)? else {
+                if !self.run_here(procedure, arguments)? {
                     return self.run_bound(prepared, arguments, sink);
-                };
+                }
                 let took = begun.elapsed();
                 let mut lines = procedure.explained(Some(&self.machine.count_rows(false)));
                 lines.push(format!("Execution Time: {:.3} ms", took.as_secs_f64() * 1e3));
                 write_lines(&lines, sink)?;
-                Ok(Completion { affected: 0, commit })
+                Ok(0)
             }
             Kind::Call(procedure, own) => self.run_called(procedure, own, (&bound, arguments), sink),
             _ => Err(SqlError::new("0A000", "this statement has no rows").into()),
         }
     }
 
-    /// Runs a statement in the open transaction, or as one of its own; what must be durable then. `None` when the definitions
-    /// have changed.
-    fn run_here(
-        &mut self,
-        procedure: &Procedure,
-        arguments: &[Value],
-    ) -> Result<Option<Option<Commit>>, Error> {
+    /// Runs a statement in the open transaction, or as one of its own. Returns false when the definitions have changed
+    /// before it began.
+    fn run_here(&mut self, procedure: &Procedure, arguments: &[Value]) -> Result<bool, Error> {
         if self.block.state == TransactionState::Open {
             self.run_in_block(procedure, arguments)?;
-            return Ok(Some(None));
+            return Ok(true);
         }
-        Ok(self.run_alone(procedure, arguments)?.map(Some))
+        Ok(self.run_alone(procedure, arguments)?.is_some())
     }
 
     /// Runs a statement as a transaction of its own; `None` when the definitions have changed.
@@ -377,14 +393,13 @@ impl Session {
         own: &Arguments,
         (bound, arguments): (&sql::Prepared, &[Value]),
         mut sink: Box<dyn RowSink>,
-    ) -> Result<Completion, Error> {
+    ) -> Result<u64, Error> {
         let values = self.argument_values(procedure, own, (bound, arguments))?;
-        let commit = if self.block.state == TransactionState::Open {
+        if self.block.state == TransactionState::Open {
             self.run_in_block(procedure, &values)?;
-            None
         } else {
-            Some(self.run_call(&procedure.name, &values)?)
-        };
+            self.run_call(&procedure.name, &values)?;
+        }
         let columns = &bound.columns;
         let affected = u64::from(!columns.is_empty());
         if affected > 0 {
@@ -392,7 +407,7 @@ impl Session {
             sink.begin();
             sink.row(&row, &self.machine.arena)?;
         }
-        Ok(Completion { affected, commit })
+        Ok(affected)
     }
 
     /// What a call's arguments come to.

@@ -3,18 +3,19 @@
 use super::{NAMELESS, Session, serialization_failure};
 use crate::Error;
 use crate::recording::Recording;
+use catalog::CommitOrder;
 use logging::Commit;
 use procedure::{Call, Conflict, Failure, Procedure, SqlError, Whole, execute};
 use std::sync::{Arc, Mutex, PoisonError};
-use transaction::{Committed, Occ};
+use transaction::{Committed, Observed, Occ};
 
 /// What the steps of a call share.
 struct Steps {
     recording: Recording,
     /// Steps that have committed: what they did stays.
     committed: u64,
-    /// What must be durable of them.
-    last: Option<Commit>,
+    /// What must be durable before an answer shows what they have read and written.
+    shown: Option<Commit>,
 }
 
 impl Steps {
@@ -29,11 +30,22 @@ impl Steps {
         match committed {
             Ok(Committed::Wrote(order) | Committed::Read(order)) => {
                 self.committed += 1;
-                self.last = Some(self.recording.commit_of(order));
+                self.show(self.recording.commit_of(order));
                 Ok(())
             }
             Err(conflict) => Err(conflict.into()),
         }
+    }
+
+    fn show(&mut self, commit: Commit) {
+        self.shown = Some(self.shown.map_or(commit, |shown| shown.and(commit)));
+    }
+
+    /// What the next step may have values of.
+    fn observed(&self) -> Observed {
+        let foreign = |shown: &Commit| if shown.alone { CommitOrder(0) } else { shown.number };
+        let shown = self.shown.as_ref();
+        shown.map_or_else(Observed::default, |own| Observed { last: own.number, foreign: foreign(own) })
     }
 }
 
@@ -53,16 +65,20 @@ impl Session {
             let slot = self.occ.worker().slot();
             let mut recording = Recording::new(Arc::clone(&self.inner.logs), &self.inner.adaptive, slot);
             recording.begin();
-            let steps = Steps { recording, committed: 0, last: None };
+            let steps = Steps { recording, committed: 0, shown: None };
             let steps = Arc::new(Mutex::new(steps));
             let (own, inner, number) = (Arc::clone(&steps), Arc::clone(&self.inner), self.version.number);
             self.occ.end_transactions_by(Some(Box::new(move |occ: &mut Occ, commit: bool| {
                 let mut steps = own.lock().unwrap_or_else(PoisonError::into_inner);
                 match commit {
                     true => steps.commit(occ)?,
-                    false => occ.rollback(),
+                    false => {
+                        steps.show(Commit::of_all(occ.last_observed()));
+                        occ.rollback();
+                    }
                 }
                 occ.begin();
+                occ.carry(steps.observed());
                 if !inner.definitions.is_current(number) {
                     let message = "definitions have changed between two transactions of a procedure";
                     return Err(SqlError::new("40001", message).into());
@@ -74,14 +90,23 @@ impl Session {
             let ran = execute(call, arguments, &mut self.machine, &mut self.occ, &mut Whole);
             self.occ.end_transactions_by(None);
             let mut steps = steps.lock().unwrap_or_else(PoisonError::into_inner);
-            let ran = ran.and_then(|()| steps.commit(&mut self.occ));
+            self.shows_what_was_read();
+            let ran = match ran {
+                Ok(()) => steps.commit(&mut self.occ),
+                // What failed may have seen states of different moments.
+                Err(Failure::Error(error)) if self.occ.worker().is_active() => {
+                    Err(self.occ.rollback_after_error().err().map_or(Failure::Error(error), Failure::from))
+                }
+                Err(failure) => Err(failure),
+            };
             self.occ.rollback_if_running();
             self.committed += steps.committed;
             self.after_call();
             match ran {
-                Ok(()) => return Ok(steps.last),
+                Ok(()) => return Ok(steps.shown.map(|shown| self.answers(shown))),
                 Err(Failure::Error(error)) => {
                     self.failed += 1;
+                    steps.shown.inspect(|shown| self.shows(shown.number));
                     return Err(Error::Sql(*error));
                 }
                 // What has committed stays, so the call can't begin anew.

@@ -1,6 +1,9 @@
 //! Definitions change while others work, are durable, and bad input is answered with what, where and what to do.
 
 use crate::common::{open, recovered_digest, small};
+use reprise::rooms::checkpoint::Manifest;
+use reprise::rooms::procedure::Nowhere;
+use reprise::rooms::sql::Schema;
 use reprise::{Config, Database, Error, Value, params};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -42,6 +45,47 @@ fn a_call_is_replayed_by_the_version_that_ran() {
     let db = open(folder.path());
     let error = db.session().unwrap().call("put", params![1]).unwrap_err();
     assert_eq!(error.sqlstate(), "42883", "{error}");
+}
+
+/// Statements that applications send whenever they start make neither the log nor checkpoints longer.
+#[test]
+fn a_statement_that_changes_nothing_is_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let kept = || Manifest::read(&small().disk, folder.path()).unwrap().unwrap().statements.len();
+    let db = open(folder.path());
+    let mut session = db.session().unwrap();
+    let script = format!(
+        "CREATE SCHEMA IF NOT EXISTS s;
+         CREATE TABLE IF NOT EXISTS t (id INT PRIMARY KEY, v TEXT, at TIMESTAMPTZ, r DOUBLE PRECISION);
+         CREATE INDEX IF NOT EXISTS t_v ON t (v);
+         CREATE OR REPLACE VIEW w AS SELECT id FROM t;
+         {};
+         DROP TABLE IF EXISTS nothing;",
+        version(1)
+    );
+    session.execute_script(&script).unwrap();
+    db.checkpoint().unwrap();
+    let (before, bytes) = (kept(), db.log_statistics()[0].1.record_bytes);
+    assert_eq!(before, 5, "all but the last one");
+    for _ in 0..20 {
+        session.execute_script(&script).unwrap();
+        session.begin_block();
+        for (statement, ..) in Schema::split(&script).unwrap() {
+            let mut prepared = session.prepare(&statement, &[]).unwrap().unwrap();
+            session.run_prepared(&mut prepared, &[], || Box::new(Nowhere)).unwrap();
+        }
+        assert!(!session.changes_definitions());
+        session.commit_block().unwrap();
+    }
+    assert_eq!(db.log_statistics()[0].1.record_bytes, bytes);
+    session.call("put", params![1]).unwrap();
+    db.checkpoint().unwrap();
+    assert_eq!(kept(), before);
+    session.execute_script(&version(2)).unwrap();
+    session.call("put", params![2]).unwrap();
+    let live = db.digest().unwrap();
+    drop((session, db));
+    assert_eq!(recovered_digest(folder.path()), live);
 }
 
 fn version(number: i32) -> String {

@@ -1,8 +1,10 @@
 //! Transactions whose records no log buffer holds.
 
-use crate::common::{open, recovered_digest_of, small};
-use reprise::{Content, Database, Value, params};
+use crate::common::{on, open, recovered_digest_of, small};
+use reprise::disk::CrashingDisk;
+use reprise::{Config, Content, Database, Digest, Images, Sequencing, Session, Value, params};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const ROWS: i64 = 60_000;
 
@@ -95,4 +97,132 @@ fn large_arguments_are_logged_as_what_was_asked() {
     drop((session, database));
     assert_eq!(large_files(folder.path()).len(), 1);
     assert_eq!(recovered_digest_of(Content::Command, folder.path()), digest);
+}
+
+/// What holds rows and operations, in each order that it may have.
+fn configurations() -> Vec<Config> {
+    let all = [
+        (Sequencing::Epoch, Content::Logical, None, true),
+        (Sequencing::Serial, Content::Logical, Some(Images::Columns), true),
+        (Sequencing::Ssn, Content::Logical, None, true),
+        (Sequencing::Gsn, Content::Logical, None, true),
+        (Sequencing::Epoch, Content::Physical, None, true),
+        (Sequencing::Ssn, Content::Physical, None, true),
+        (Sequencing::Gsn, Content::Physical, None, true),
+        (Sequencing::Epoch, Content::Physiological, None, true),
+        (Sequencing::Serial, Content::Physiological, Some(Images::Rows), true),
+        (Sequencing::Epoch, Content::Physiological, None, false),
+    ];
+    let configuration = |(sequencing, content, images, undo)| {
+        let mut config = small();
+        (config.sequencing, config.content, config.images, config.undo) = (sequencing, content, images, undo);
+        // So buffers are small, and small transactions are large.
+        config.log_file_bytes = 64 << 10;
+        config
+    };
+    all.into_iter().map(configuration).collect()
+}
+
+fn name(config: &Config) -> String {
+    format!("{} {} {:?} undo: {}", config.sequencing, config.content, config.images, config.undo)
+}
+
+/// Each is longer than a buffer, as a whole or in one row.
+const STATEMENTS: [&str; 7] = [
+    "INSERT INTO t SELECT n, n % 7, repeat('x', 100) FROM generate_series(1, 2000) AS n",
+    "UPDATE t SET body = 'changed ' || id, grp = grp + 1 WHERE id % 2 = 0",
+    "INSERT INTO t VALUES (5000, 0, repeat('y', 200000))",
+    "UPDATE t SET body = body || repeat('z', 200000) WHERE id = 5000",
+    "DELETE FROM t WHERE id % 3 = 0",
+    "INSERT INTO t SELECT n * 3, n, repeat('w', 150) FROM generate_series(1, 500) AS n",
+    "UPDATE t SET grp = 1",
+];
+
+const TABLE: &str =
+    "CREATE TABLE t (id INT PRIMARY KEY, grp INT NOT NULL, body TEXT); CREATE INDEX t_grp ON t (grp)";
+
+#[test]
+fn every_content_holds_them() {
+    for config in configurations() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = Database::open(folder.path(), config.clone()).unwrap();
+        let mut session = db.session().unwrap();
+        session.execute_script(TABLE).unwrap();
+        for statement in STATEMENTS {
+            session
+                .query(statement)
+                .unwrap_or_else(|error| panic!("{}: {statement}: {error}", name(&config)));
+            // What is given up leaves nothing behind.
+            session.begin_block();
+            run(&mut session, "UPDATE t SET body = repeat('u', 90)");
+            session.rollback_block();
+            assert!(
+                session.query("INSERT INTO t SELECT n, 0, '' FROM generate_series(-2000, 1) AS n").is_err()
+            );
+        }
+        let live = db.digest().unwrap();
+        drop((session, db));
+        assert!(!large_files(folder.path()).is_empty(), "{}", name(&config));
+        // Methods that take the newest write of each row alone need it whole.
+        if config.images != Some(Images::Columns) {
+            assert_eq!(recovered_digest_of(config.content, folder.path()), live, "{}", name(&config));
+        }
+        let db = Database::open(folder.path(), config.clone()).unwrap();
+        assert_eq!(db.digest().unwrap(), live, "{}", name(&config));
+        db.checkpoint().unwrap();
+        assert!(large_files(folder.path()).is_empty(), "{}", name(&config));
+    }
+}
+
+fn run(session: &mut Session, statement: &str) {
+    let mut prepared = session.prepare(statement, &[]).unwrap().unwrap();
+    session.run_prepared(&mut prepared, &[], || Box::new(reprise::rooms::procedure::Nowhere)).unwrap();
+}
+
+/// Runs the statements until one fails; the digests before the first and after each.
+fn run_all(disk: &CrashingDisk, config: &Config, crash_after: Option<u64>) -> Vec<Digest> {
+    let mut config = config.clone();
+    config.disk = on(Arc::new(disk.clone())).disk;
+    let db = Database::open(Path::new("data"), config).unwrap();
+    let mut session = db.session().unwrap();
+    session.execute_script(TABLE).unwrap();
+    let mut digests = vec![db.digest().unwrap()];
+    if let Some(calls) = crash_after {
+        disk.crash_after(disk.calls() + calls);
+    }
+    for statement in STATEMENTS {
+        if session.query(statement).is_err() {
+            break;
+        }
+        digests.push(db.digest().unwrap());
+    }
+    digests
+}
+
+/// Wherever the power goes, each of them is there as a whole or not at all, and there if it was acknowledged.
+#[test]
+fn a_crash_leaves_all_of_each_or_nothing() {
+    for config in configurations() {
+        let disk = CrashingDisk::default();
+        let calls = disk.calls();
+        let expected = run_all(&disk, &config, None);
+        assert_eq!(expected.len(), STATEMENTS.len() + 1);
+        let last = disk.calls() - calls;
+        for crash in (0..last).step_by((last / 9).max(1) as usize) {
+            let disk = CrashingDisk::default();
+            let acknowledged = run_all(&disk, &config, Some(crash)).len() - 1;
+            let mut config = config.clone();
+            config.disk = on(Arc::new(disk.after_crash(crash))).disk;
+            let recovered = Database::open(Path::new("data"), config.clone());
+            let recovered =
+                recovered.unwrap_or_else(|error| panic!("{}: crash {crash}: {error}", name(&config)));
+            let digest = recovered.digest().unwrap();
+            let possible = &expected[acknowledged..expected.len().min(acknowledged + 2)];
+            assert!(
+                possible.contains(&digest),
+                "{}: crash {crash}, {acknowledged} acknowledged",
+                name(&config)
+            );
+        }
+    }
 }

@@ -4,6 +4,7 @@
 mod acknowledged_commits_survive_kill;
 mod adaptive;
 mod altered_files;
+mod answers_are_durable;
 mod backups;
 mod checkpoints;
 mod common;

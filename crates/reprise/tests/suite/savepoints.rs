@@ -9,7 +9,7 @@ use reprise::{Content, Database, Error, Session, TransactionState};
 fn run(session: &mut Session, text: &str) -> Result<(), Error> {
     let mut prepared = session.prepare(text, &[])?.expect("a statement");
     let completion = session.run_prepared(&mut prepared, &[], || Box::new(Nowhere))?;
-    completion.commit.map_or(Ok(()), |commit| session.wait_for(commit))
+    session.wait_for(completion.commit)
 }
 
 const SCHEMA: &str = "

@@ -3,7 +3,7 @@
 use crate::common::{open, recovered_digest};
 use reprise::rooms::catalog::{Arena, Datum};
 use reprise::rooms::procedure::{RowSink, SqlError};
-use reprise::{Database, Session, Value, params};
+use reprise::{CommitOrder, Database, Session, Value, params};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -125,7 +125,7 @@ impl<F: FnMut() + Send> RowSink for Slow<F> {
         self.kept >= 37
     }
 
-    fn relieve(&mut self) -> Result<(), SqlError> {
+    fn relieve(&mut self, _: CommitOrder) -> Result<(), SqlError> {
         self.kept = 0;
         (self.meanwhile)();
         Ok(())

@@ -8,7 +8,6 @@ use pgwire::messages::copy::{CopyDone, CopyInResponse, CopyOutResponse};
 use reprise::Error;
 use reprise::rooms::procedure::{Nowhere, SqlError};
 use reprise::rooms::sql::{Copy, CopyFormat};
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -47,7 +46,7 @@ impl Client {
             self.with_session(|session| {
                 while let Row::Values(values) = copy.next_row(is_end)? {
                     session
-                        .run_prepared(&mut copy.insert, &values, || Box::new(Nowhere))
+                        .submit_prepared(&mut copy.insert, &values, || Box::new(Nowhere))
                         .map_err(|error| copy.at_its_row(error))?;
                     copy.inserted += 1;
                 }
@@ -57,10 +56,10 @@ impl Client {
     }
 
     /// The copy is complete. Whether messages are passed over until SYNC.
-    pub(crate) async fn copy_done(&mut self) -> io::Result<bool> {
-        let Some((mut copy, asked)) = self.copying.take() else { return Ok(false) };
+    pub(crate) fn copy_done(&mut self) -> bool {
+        let Some((mut copy, asked)) = self.copying.take() else { return false };
         let done = match self.insert_rows(&mut copy, true) {
-            Ok(()) => self.commit_implicit().await,
+            Ok(()) => self.commit_implicit(),
             Err(error) => Err(error),
         };
         match done {
@@ -69,11 +68,11 @@ impl Client {
                 if asked == Asked::Simply {
                     self.ready();
                 }
-                Ok(false)
+                false
             }
             Err(error) => {
                 self.copy_broke(&error, asked);
-                Ok(asked == Asked::Extended)
+                asked == Asked::Extended
             }
         }
     }
@@ -101,7 +100,7 @@ impl Client {
         let ran = self.run_in_session(&mut statement, &[], rows).await?;
         out.end(&mut self.output.lock());
         self.output.put(Message::CopyDone(CopyDone::new()));
-        let Ran::Complete(_, commit) = ran else { return Ok(ran) };
-        Ok(Ran::Complete(format!("COPY {}", count.load(Ordering::Relaxed)), commit))
+        let Ran::Complete(_) = ran else { return Ok(ran) };
+        Ok(Ran::Complete(format!("COPY {}", count.load(Ordering::Relaxed))))
     }
 }

@@ -202,13 +202,15 @@ impl Client {
         let ran = self.run(&mut own, &parameters, &formats, kept.clone(), Asked::Extended).await;
         *hold(&statement) = own;
         match (ran?, kept) {
-            (Ran::Complete(tag, commit), Some(kept)) => {
+            (Ran::Complete(tag), Some(kept)) => {
                 let rows = std::mem::take(&mut *hold(&kept));
                 self.portal(name)?.left = Some((rows, tag));
-                self.durable(commit).await?;
                 self.go_on(name, most)
             }
-            (ran, _) => self.complete(ran).await,
+            (ran, _) => {
+                self.complete(ran);
+                Ok(())
+            }
         }
     }
 
@@ -239,7 +241,7 @@ impl Client {
             // The client sends SYNC once more, when the copy is complete.
             return Ok(());
         }
-        if went_well && let Err(error) = self.commit_implicit().await {
+        if went_well && let Err(error) = self.commit_implicit() {
             self.fail(&error, "");
         }
         self.close_portals();

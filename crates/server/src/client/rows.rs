@@ -7,6 +7,7 @@ use crate::wire::{Format, described, put_value};
 use bytes::BytesMut;
 use pgwire::messages::PgWireBackendMessage as Message;
 use pgwire::messages::data::{FieldDescription, RowDescription};
+use reprise::CommitOrder;
 use reprise::rooms::catalog::{Arena, Datum, Type};
 use reprise::rooms::procedure::query::OutputColumn;
 use reprise::rooms::procedure::{RowSink, SqlError};
@@ -25,6 +26,8 @@ pub(super) struct Rows {
     pub(super) begun_at: usize,
     pub(super) count: Arc<AtomicU64>,
     pub(super) is_sent: bool,
+    /// Whether rows are sent before what they show is durable, as the client has asked.
+    pub(super) is_early: bool,
 }
 
 #[derive(Clone)]
@@ -80,8 +83,11 @@ impl RowSink for Rows {
         }
     }
 
-    fn relieve(&mut self) -> Result<(), SqlError> {
+    fn relieve(&mut self, shown: CommitOrder) -> Result<(), SqlError> {
         let (RowsTo::Client(output) | RowsTo::Copy(output, _)) = &self.to else { return Ok(()) };
+        if !self.is_early {
+            output.shows_rows(shown);
+        }
         self.is_sent = true;
         output.relieve().map_err(|error| SqlError::new("08006", format!("the client is gone: {error}")))
     }

@@ -66,7 +66,7 @@ impl Client {
             let message = "current transaction is aborted, commands ignored until end of transaction block";
             return Err(SqlError::new("25P02", message).into());
         }
-        let complete = |tag: &str| Ok(Ran::Complete(tag.into(), None));
+        let complete = |tag: &str| Ok(Ran::Complete(tag.into()));
         match prepared.kind().clone() {
             Kind::Begin => {
                 if state == TransactionState::Open && !self.is_implicit {
@@ -81,10 +81,10 @@ impl Client {
                     self.warn("25P01", "there is no transaction in progress");
                 }
                 if is_commit(prepared) && state == TransactionState::Open {
-                    let commit = self.commit();
-                    self.settings.transaction_ended(commit.is_ok());
-                    let commit = commit?;
-                    return Ok(Ran::Complete(tag.into(), commit));
+                    let committed = self.commit();
+                    self.settings.transaction_ended(committed.is_ok());
+                    committed?;
+                    return complete(tag);
                 }
                 self.roll_back();
                 complete(if state == TransactionState::None { tag } else { "ROLLBACK" })
@@ -209,13 +209,13 @@ impl Client {
         let kept = Arc::new(Mutex::new(BytesMut::new()));
         let Some(prepared) = &own.prepared else { return Ok(Ran::Empty) };
         let rows = self.rows(prepared, &[], RowsTo::Portal(Arc::clone(&kept)));
-        let Ran::Complete(_, commit) = self.run_in_session(&mut own, &[], rows).await? else {
+        let Ran::Complete(_) = self.run_in_session(&mut own, &[], rows).await? else {
             return Ok(Ran::Empty);
         };
         let left = Some((std::mem::take(&mut *hold(&kept)), "FETCH".into()));
         let (statement, parameters, formats) = (Arc::new(Mutex::new(own)), Vec::new(), Vec::new());
         self.portals.insert(name, Portal { statement, parameters, formats, left, is_cursor: true, holds });
-        Ok(Ran::Complete("DECLARE CURSOR".into(), commit))
+        Ok(Ran::Complete("DECLARE CURSOR".into()))
     }
 
     /// FETCH and MOVE.
@@ -240,7 +240,7 @@ impl Client {
             self.output.lock().extend_from_slice(&rows[..end]);
         }
         rows.advance(end);
-        Ok(Ran::Complete(format!("{} {taken}", if moves { "MOVE" } else { "FETCH" }), None))
+        Ok(Ran::Complete(format!("{} {taken}", if moves { "MOVE" } else { "FETCH" })))
     }
 
     pub(super) fn rows(&self, prepared: &Prepared, formats: &[Format], to: RowsTo) -> Rows {
@@ -251,6 +251,7 @@ impl Client {
             begun_at: self.output.lock().len(),
             count: Arc::default(),
             is_sent: false,
+            is_early: self.settings.acknowledges_early(),
         }
     }
 
@@ -301,7 +302,7 @@ impl Client {
             Kind::Call(..) if tag == "SELECT" => format!("{tag} {}", completion.affected),
             _ => tag.into(),
         };
-        Ok(Ran::Complete(tag, completion.commit))
+        Ok(Ran::Complete(tag))
     }
 
     /// EXECUTE of a statement that was named by PREPARE.
@@ -326,7 +327,7 @@ impl Client {
         for (argument, ty) in arguments.iter().zip(types) {
             // As PostgreSQL, the argument is of the parameter's type.
             let text = format!("SELECT CAST(({argument}) AS {ty})");
-            let answer = self.with_session(|session| session.query(&text))?;
+            let answer = self.with_session(|session| session.submit_query(&text))?;
             parameters.extend(answer.rows.into_iter().flatten().next());
         }
         let mut own = hold(&statement).clone();

@@ -1,4 +1,5 @@
 //! The promises of the server, a module each.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod answers;
 mod clients;

@@ -2,7 +2,7 @@
 
 use super::Occ;
 use crate::changes::{Action, Link};
-use catalog::{Arena, ColumnSlot, Datum, Table, TableId};
+use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table, TableId};
 use procedure::{Conflict, DataAccess, Failure, ScanRange, SqlError};
 use storage::{Change, Finger, OutOfMemory, Record, RecordState, TableStore};
 
@@ -525,8 +525,8 @@ impl DataAccess for Occ {
         ended
     }
 
-    fn rest(&mut self) -> Result<(), Failure> {
-        if self.reads_at_most == usize::MAX { Ok(()) } else { Err(Failure::Long) }
+    fn rest(&mut self) -> Result<CommitOrder, Failure> {
+        if self.reads_at_most == usize::MAX { Ok(self.last_observed()) } else { Err(Failure::Long) }
     }
 
     fn is_doomed(&self) -> bool {

@@ -3,6 +3,7 @@
 use super::Occ;
 use crate::changes::{Action, Entry};
 use catalog::{Arena, Datum, RowChange, Table};
+use storage::{Record, RecordState};
 
 /// A row that is about to be written.
 #[derive(Debug)]
@@ -58,11 +59,7 @@ impl Occ {
                 Action::Delete => RowChange::Delete,
             };
             let own = &mut *description;
-            own.arena.clear();
-            own.changed.clear();
-            own.before.clear();
-            own.after.clear();
-            own.after.resize(table.columns.len(), Datum::Null);
+            own.clear(table);
             match entry.action {
                 // Nobody else sees the record, so its row stands still.
                 Action::Insert => own.read_columns(entry, table, 0..table.columns.len()),
@@ -83,8 +80,46 @@ impl Occ {
         }
     }
 
-    /// Most words that the rows will take that the transaction is about to write. They may still grow before it locks them.
-    pub(super) fn row_words(&self) -> (usize, usize) {
+    /// Tells what the running transaction is about to write, as `describe_writes`, with all columns of rows that are not
+    /// deleted. What is told of a record holds as long as the record has the state that is told beside it.
+    pub fn describe_rows(
+        &self,
+        description: &mut Description,
+        mut visit: impl FnMut(Described<'_>, Record, RecordState),
+    ) {
+        for (place, entry) in self.writes.entries.iter().enumerate() {
+            let table = &**self.tables.store(entry.table).definition();
+            let change = match entry.action {
+                Action::Cancel | Action::Unrevive => continue,
+                Action::Insert | Action::Revive => RowChange::Insert,
+                Action::Update => RowChange::Update,
+                Action::Delete => RowChange::Delete,
+            };
+            let state = loop {
+                let state = entry.record.stable_state();
+                description.clear(table);
+                match change {
+                    RowChange::Delete => {
+                        description.read_columns(entry, table, table.primary().columns.iter().copied())
+                    }
+                    _ if entry.action == Action::Revive => {}
+                    _ => description.read_columns(entry, table, 0..table.columns.len()),
+                }
+                if entry.record.is_state(state) {
+                    break state;
+                }
+            };
+            if matches!(entry.action, Action::Revive | Action::Update) {
+                description.collect_changes(self, place, table);
+            }
+            let Description { before, after, changed, arena } = &*description;
+            visit(Described { change, table, before, after, changed, arena }, entry.record, state);
+        }
+    }
+
+    /// How many rows the transaction is about to write, and most words that they will take together, unless they grow before
+    /// it locks them.
+    pub fn row_words(&self) -> (usize, usize) {
         let words = |place: usize| {
             let entry = &self.writes.entries[place];
             let layout = &self.tables.store(entry.table).definition().layout;
@@ -97,6 +132,15 @@ impl Occ {
 }
 
 impl Description {
+    /// Begins the description of a row: no column of it is known.
+    fn clear(&mut self, table: &Table) {
+        self.arena.clear();
+        self.changed.clear();
+        self.before.clear();
+        self.after.clear();
+        self.after.resize(table.columns.len(), Datum::Null);
+    }
+
     fn read_columns(&mut self, entry: &Entry, table: &Table, columns: impl Iterator<Item = usize>) {
         let (row, slots) = (entry.record.row(), table.layout.slots());
         columns.for_each(|column| self.after[column] = row.column(slots[column], &mut self.arena));

@@ -54,6 +54,12 @@ pub struct Occ {
     pub(super) tables: Tables,
     pub(super) worker: Worker,
     pub(super) reads: Vec<(Record, RecordState)>,
+    /// How many of `reads` have been looked through for `last_read`.
+    pub(super) looked_through: usize,
+    /// The greatest number among those, and of what earlier transactions of the same call have observed.
+    last_read: CommitOrder,
+    /// What earlier transactions of the same call have observed, whose values this one may have.
+    carried: Observed,
     /// A transaction that has read so many rows is to run on a snapshot.
     pub(super) reads_at_most: usize,
     pub(super) leaves: Vec<LeafObservation>,
@@ -94,6 +100,9 @@ impl Occ {
             tables,
             worker,
             reads: Vec::new(),
+            looked_through: 0,
+            last_read: CommitOrder(0),
+            carried: Observed::default(),
             reads_at_most: usize::MAX,
             leaves: Vec::new(),
             absences: Vec::new(),
@@ -135,6 +144,7 @@ impl Occ {
     #[inline]
     pub fn begin(&mut self) {
         self.reads.clear();
+        (self.looked_through, self.last_read, self.carried) = (0, CommitOrder(0), Observed::default());
         self.leaves.clear();
         self.absences.clear();
         self.writes.clear();
@@ -145,6 +155,11 @@ impl Occ {
         self.parts.clear();
         self.reads_at_most = usize::MAX;
         self.worker.enter();
+    }
+
+    /// Says that the transaction in hand, which has just begun, may have values that earlier ones have observed.
+    pub fn carry(&mut self, observed: Observed) {
+        (self.last_read, self.carried) = (observed.last, observed);
     }
 
     /// Says that the transaction in hand only reads: when it turns out to take long, it fails with `Failure::Long`.
@@ -382,7 +397,22 @@ impl Occ {
         let result = self.reads_hold();
         self.release_reserved();
         self.worker.exit();
-        result.map(|()| Committed::Read(self.observed(|_| false).last))
+        result.map(|()| Committed::Read(self.last_observed()))
+    }
+
+    /// The greatest number of what the transaction has read so far, absent rows included: an answer that shows what it has
+    /// read goes out once everything up to this is durable.
+    pub fn last_observed(&mut self) -> CommitOrder {
+        let new = self.reads[self.looked_through..].iter().map(|(_, state)| state.order());
+        self.last_read = new.fold(self.last_read, CommitOrder::max);
+        self.looked_through = self.reads.len();
+        self.last_vacated().fold(self.last_read, CommitOrder::max)
+    }
+
+    /// The numbers of those who took index entries away where the transaction has found none.
+    fn last_vacated(&self) -> impl Iterator<Item = CommitOrder> {
+        let numbers = self.tables.access_numbers.iter();
+        numbers.flat_map(|own| self.absences.iter().map(|table| own.vacated_by(*table)))
     }
 
     fn lock_writes(&mut self) -> Result<(), Conflict> {
@@ -440,15 +470,14 @@ impl Occ {
     fn observed(&self, is_own: impl Fn(CommitOrder) -> bool) -> Observed {
         let read = self.reads.iter().map(|(_, state)| state.order());
         let overwritten = self.writes.entries.iter().map(|entry| entry.record.locked_state().order());
-        let mut observed = Observed::default();
+        let mut observed = self.carried;
         for order in read.chain(overwritten) {
             observed.last = observed.last.max(order);
             if !is_own(order) {
                 observed.foreign = observed.foreign.max(order);
             }
         }
-        let numbers = self.tables.access_numbers.iter();
-        for vacated in numbers.flat_map(|own| self.absences.iter().map(|table| own.vacated_by(*table))) {
+        for vacated in self.last_vacated() {
             observed.last = observed.last.max(vacated);
             observed.foreign = observed.foreign.max(vacated);
         }

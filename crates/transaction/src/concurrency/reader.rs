@@ -11,17 +11,12 @@ use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table, TableId};
 use procedure::{DataAccess, Failure, ScanRange, SqlError};
 use storage::{Record, Snapshot, TableStore, Worker};
 
-/// Returns once everything up to a number is durable.
-type Durable<'a> = dyn Fn(CommitOrder) -> Result<(), SqlError> + 'a;
-
 /// Reads what a snapshot holds.
 pub struct Reader<'a> {
     tables: &'a Tables,
     worker: &'a mut Worker,
     scans: &'a mut Scans,
     snapshot: &'a Snapshot,
-    /// What must be so before rows are sent.
-    durable: &'a Durable<'a>,
     /// Where scans were when parts of procedures began.
     parts: Vec<usize>,
     /// No transaction with a greater number wrote what was read.
@@ -37,10 +32,10 @@ impl std::fmt::Debug for Reader<'_> {
 
 impl Occ {
     /// A reader for the transaction in hand, which has read nothing.
-    pub fn reader<'a>(&'a mut self, snapshot: &'a Snapshot, durable: &'a Durable<'a>) -> Reader<'a> {
+    pub fn reader<'a>(&'a mut self, snapshot: &'a Snapshot) -> Reader<'a> {
         let Self { tables, worker, scans, .. } = self;
         let (parts, last) = (Vec::new(), CommitOrder(0));
-        Reader { tables, worker, scans, snapshot, durable, parts, last, key: Vec::new() }
+        Reader { tables, worker, scans, snapshot, parts, last, key: Vec::new() }
     }
 }
 
@@ -50,7 +45,7 @@ impl Reader<'_> {
         self.last
     }
 
-    /// Takes note of a look at what may not be there.
+    /// Takes note of a look for a row that may be absent.
     fn looks_at(&mut self, table: TableId) {
         if let Some(numbers) = &self.tables.access_numbers {
             self.last = self.last.max(numbers.vacated_by(table));
@@ -164,10 +159,9 @@ impl DataAccess for Reader<'_> {
         self.parts.pop();
     }
 
-    fn rest(&mut self) -> Result<(), Failure> {
-        (self.durable)(self.last)?;
+    fn rest(&mut self) -> Result<CommitOrder, Failure> {
         self.worker.exit();
-        Ok(())
+        Ok(self.last)
     }
 
     fn resume(&mut self) {

@@ -87,6 +87,7 @@ impl Occ {
     pub fn forget_since(&mut self, savepoint: Savepoint) -> Result<(), Failure> {
         self.roll_back_to(savepoint)?;
         self.reads.truncate(savepoint.reads);
+        self.looked_through = self.looked_through.min(savepoint.reads);
         // Own inserts may have split leaves that were observed before: those stand behind, and stay.
         if self.leaves.len() > savepoint.leaves && !self.has_inserted_since(savepoint) {
             self.leaves.truncate(savepoint.leaves);
