@@ -79,7 +79,7 @@ impl Session {
         if let Some(staged) = block.staged {
             return self.commit_staged(&staged).map(Some);
         }
-        if let Err(error) = self.recording.prepare(&NAMELESS, &self.occ) {
+        if let Err(error) = self.recording.prepare(&NAMELESS, 0, &self.occ) {
             self.occ.rollback();
             return Err(error.into());
         }
