@@ -281,16 +281,20 @@ impl Session {
         self.occ.set_tables(self.version.tables.clone());
     }
 
-    /// Begins a transaction under the current definitions.
+    /// Begins a transaction under the current definitions; false when they have changed: the session's are then the new ones.
+    ///
+    /// # Errors
+    /// `55000` while loaded rows are not in a checkpoint.
     #[inline]
-    fn begin(&mut self) -> bool {
+    fn begin(&mut self) -> Result<bool, Error> {
         self.occ.begin();
         if self.inner.definitions.is_current(self.version.number) {
-            return true;
+            return Ok(true);
         }
         self.occ.rollback();
+        self.inner.definitions.check_saved()?;
         self.refresh();
-        false
+        Ok(false)
     }
 
     fn run_call(&mut self, name: &str, arguments: &[Value]) -> Result<Commit, Error> {
@@ -406,7 +410,7 @@ impl Session {
         loop {
             self.machine.reset(timestamp_us, seed);
             bind(self, procedure)?;
-            if !self.begin() {
+            if !self.begin()? {
                 return Ok(None);
             }
             let call = Call { procedure, timestamp_us, seed };
@@ -464,7 +468,7 @@ impl Session {
     ) -> Result<Option<Commit>, Error> {
         self.machine.reset(call.timestamp_us, call.seed);
         bind(self, call.procedure)?;
-        if !self.begin() {
+        if !self.begin()? {
             return Ok(None);
         }
         let snapshot = {

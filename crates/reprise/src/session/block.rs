@@ -179,7 +179,7 @@ impl Session {
             return Ok(());
         }
         self.check_log()?;
-        while !self.begin() {}
+        while !self.begin()? {}
         self.recording.begin();
         self.occ.reserve_rows(true);
         self.block.begun = true;

@@ -47,7 +47,7 @@ impl Session {
         loop {
             self.machine.reset(call.timestamp_us, call.seed);
             bind(self, call.procedure)?;
-            if !self.begin() {
+            if !self.begin()? {
                 return Ok(None);
             }
             let slot = self.occ.worker().slot();

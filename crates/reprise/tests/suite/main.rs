@@ -3,6 +3,7 @@
 
 mod acknowledged_commits_survive_kill;
 mod adaptive;
+mod bulk_load;
 mod checkpoints;
 mod common;
 mod crash_consistency;
