@@ -1,8 +1,8 @@
 //! Whether calls wrote as many rows as their records say.
 //!
-//! Every operation that writes is of one piece, and runs there as often as it did in the call; so the rows of all pieces of a call
-//! add up to those of the call. Witness values are not read again: replay is spared that read. What follows from a wrong one
-//! writes other rows, mostly another number of them; `clr` compares every witness.
+//! Every operation that writes is of one piece, and runs there as often as it did in the call; so the rows of all pieces of a
+//! call add up to those of the call. A divergence that changes values alone, and not how many rows a later call writes, is not
+//! seen here. Nor is a wrong witness as such: replay is spared the read behind it; `clr` makes the read and compares.
 //!
 //! Invariant: a batch is done only once the rows of its calls are those of their records. Held by: `divergence_is_refused`.
 
