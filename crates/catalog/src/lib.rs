@@ -3,6 +3,7 @@
 //! Not here: how definitions are read from SQL (`sql`), where rows live (`storage`), and procedures
 //! themselves (`procedure`).
 
+mod canonical;
 mod change;
 mod datum;
 mod decimal;
@@ -15,6 +16,7 @@ mod temporal;
 mod types;
 mod value;
 
+pub use canonical::{Family, normalized, write_canonical};
 pub use change::RowChange;
 pub use datum::{Arena, Datum, Mark, Span};
 pub use decimal::{Decimal, DecimalError};

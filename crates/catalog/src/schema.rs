@@ -4,7 +4,7 @@
 //! Every change of a definition is logged as its statement, so the catalog is rebuilt by running those again.
 
 use crate::{Arena, Datum};
-use crate::{IndexId, RowLayout, ScalarType, TableId, encode_datum};
+use crate::{IndexId, RowLayout, ScalarType, TableId, encode_datum, write_canonical};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use thiserror::Error;
@@ -279,6 +279,12 @@ impl Table {
     pub fn encode_key_column(&self, column: usize, datum: Datum, arena: &Arena, key: &mut Vec<u8>) {
         let definition = &self.columns[column];
         encode_datum(datum, definition.ty, definition.nullable, arena, key);
+    }
+
+    /// Appends the canonical form of a column's value, where its type has a family.
+    #[inline]
+    pub fn write_canonical_column(&self, column: usize, datum: Datum, arena: &Arena, out: &mut Vec<u8>) {
+        write_canonical(datum, self.columns[column].ty.fixed_scale().unwrap_or(0), arena, out);
     }
 
     /// The layout for a set of columns.

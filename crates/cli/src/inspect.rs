@@ -92,11 +92,12 @@ fn change_of(change: RowChange) -> &'static str {
 fn dump(order: reprise::CommitOrder, record: &Record<'_>) {
     match record {
         Record::Call(call) => println!(
-            "{order} call of procedure {} version {}, {} bytes of arguments{}",
+            "{order} call of procedure {} version {}, {} bytes of arguments{}{}",
             call.procedure.0,
             call.version,
             call.arguments.len(),
-            if call.witnessed { " and witness values" } else { "" }
+            if call.witnessed { " and witness values" } else { "" },
+            call.rows_written.map_or(String::new(), |rows| format!(", rows written: {rows}"))
         ),
         Record::Statement(statement) | Record::Definition(statement) => {
             println!("{order} {}", statement.text)

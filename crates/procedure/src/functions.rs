@@ -6,12 +6,15 @@
 use crate::expression::compare;
 use crate::texts::TextFunction;
 use crate::times::TimeFunction;
-use crate::{CompareClass, Evaluated, Expression, Machine, SqlError};
+use crate::{CompareClass, Draw, Evaluated, Expression, Machine, SqlError};
 use catalog::{Datum, Span, TableId};
 use regex::{Regex, RegexBuilder};
 use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::collections::HashMap;
+
+/// Functions of more arguments evaluate all of them before they look at any.
+const MOST_VALUES: usize = 3;
 
 /// A built-in function, with what it needs to know of its arguments' types.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -19,12 +22,10 @@ use std::collections::HashMap;
 pub enum Function {
     /// `now()`, `current_timestamp`, …: the call's time.
     Now,
-    /// `random()`: a double from 0 on, below 1.
-    Random,
-    /// `gen_random_uuid()`: a version 4 UUID.
-    RandomUuid,
-    /// What tells a row from others whose table has no key: the call's time, then random bits.
-    RowIdentity,
+    /// The next value that is drawn.
+    Next(Draw),
+    /// The value that is drawn behind a number of random words of the call: what `Next` comes to in the analysis.
+    Nth(Draw),
     /// `nextval` of a sequence.
     NextNumber(TableId),
     /// `currval` of a sequence.
@@ -157,9 +158,7 @@ impl Function {
         matches!(
             self,
             Self::Now
-                | Self::Random
-                | Self::RandomUuid
-                | Self::RowIdentity
+                | Self::Next(_)
                 | Self::NextNumber(_)
                 | Self::CurrentNumber(_)
                 | Self::LastNumber
@@ -175,9 +174,16 @@ impl Function {
         )
     }
 
+    /// Whether all of so many arguments are evaluated, NULLs among them or not.
+    pub(crate) fn evaluates_all(self, arguments: usize) -> bool {
+        arguments > MOST_VALUES
+            || matches!(self, Self::ConcatAll | Self::ConcatBetween)
+            || self.accepts_null()
+    }
+
     pub(crate) fn evaluate(self, arguments: &[Expression], machine: &mut Machine) -> Evaluated {
         machine.check_memory()?;
-        let mut values = [Datum::Null; 3];
+        let mut values = [Datum::Null; MOST_VALUES];
         if arguments.len() > values.len() || matches!(self, Self::ConcatAll | Self::ConcatBetween) {
             return self.evaluate_many(arguments, machine);
         }
@@ -195,6 +201,13 @@ impl Function {
         }
         match values[..arguments.len()] {
             [] => self.of_the_call(machine),
+            [Datum::Int(words)] if let Self::Nth(draw) = self => {
+                let mut behind = words as u64;
+                Ok(draw.value(machine, |machine| {
+                    behind += 1;
+                    machine.random_word(behind)
+                }))
+            }
             [Datum::Int(number), called] if let Self::SetNumber(sequence) = self => {
                 Ok(machine.set_number(sequence, number, called.is_true())?)
             }
@@ -219,22 +232,8 @@ impl Function {
             Self::CurrentNumber(sequence) => machine.current_number(Some(sequence))?,
             Self::LastNumber => machine.current_number(None)?,
             Self::RowCount => Datum::Int(machine.row_count),
-            Self::RowIdentity => {
-                let mut bytes = [0; 16];
-                bytes[..8].copy_from_slice(&machine.timestamp_us.to_be_bytes());
-                bytes[8..].copy_from_slice(&machine.next_random().to_be_bytes());
-                machine.arena.push_bytes(&bytes)
-            }
+            Self::Next(draw) => draw.value(machine, Machine::next_random),
             Self::Now => Datum::Int(machine.timestamp_us),
-            Self::Random => Datum::Double((machine.next_random() >> 11) as f64 / (1u64 << 53) as f64),
-            Self::RandomUuid => {
-                let mut bytes = [0; 16];
-                bytes[..8].copy_from_slice(&machine.next_random().to_le_bytes());
-                bytes[8..].copy_from_slice(&machine.next_random().to_le_bytes());
-                bytes[6] = bytes[6] & 0x0f | 0x40;
-                bytes[8] = bytes[8] & 0x3f | 0x80;
-                machine.arena.push_bytes(&bytes)
-            }
             _ => Datum::Null,
         })
     }

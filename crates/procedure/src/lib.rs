@@ -10,6 +10,7 @@ mod aggregate;
 mod ahead;
 pub mod analysis;
 mod cast;
+mod draw;
 mod error;
 mod executor;
 mod expression;
@@ -30,6 +31,7 @@ mod visit;
 pub use access::{DataAccess, ScanRange};
 pub use ahead::plan_lookups;
 pub use cast::Cast;
+pub use draw::Draw;
 pub use error::{Conflict, Failure, Severity, SqlError};
 pub use executor::{Call, Code, announce_piece, execute, execute_piece};
 pub use expression::{

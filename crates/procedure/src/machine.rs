@@ -37,6 +37,10 @@ pub struct Machine {
     pub(crate) depth: usize,
     /// Rows that statements for the client came to.
     pub affected: u64,
+    /// Rows that operations have inserted, updated and deleted; those of queries, which are logged by value, not among them.
+    pub(crate) rows_written: u64,
+    /// Line and column of the operation that failed.
+    pub(crate) failed_at: Option<(u32, u32)>,
     /// Rows that each node of a plan came to, by its address; where they are counted.
     pub(crate) counted: Option<HashMap<usize, u64>>,
     /// Raised by whoever wants the statement in progress to end.
@@ -200,6 +204,8 @@ impl Machine {
         self.returned.clear();
         self.cursors.clear();
         self.affected = 0;
+        self.rows_written = 0;
+        self.failed_at = None;
         self.depth = 0;
         if let Some(output) = &mut self.output {
             output.sink.begin();
@@ -214,6 +220,18 @@ impl Machine {
     /// What there is no row for is NULL: as in PostgreSQL, and so that what defines registers always does.
     pub(crate) fn set_to_null<T>(&mut self, targets: &[(Register, T)]) {
         targets.iter().for_each(|(target, _)| self.set(*target, Datum::Null));
+    }
+
+    /// Rows that the operations of the call have inserted, updated and deleted so far; of a call that is not logged by value,
+    /// all that it has.
+    #[inline]
+    pub fn rows_written(&self) -> u64 {
+        self.rows_written
+    }
+
+    /// Line and column of the operation that ended the call.
+    pub fn failed_at(&self) -> Option<(u32, u32)> {
+        self.failed_at
     }
 
     /// Says where rows go that statements hand to their client. Without a sink they go nowhere.
@@ -403,10 +421,22 @@ impl Machine {
 
     /// The next 64 random bits of the call: SplitMix64 (Steele et al., 2014).
     pub(crate) fn next_random(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.random;
-        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ bits >> 31
+        self.random = self.random.wrapping_add(RANDOM_STEP);
+        mixed(self.random)
     }
+
+    /// What the `place`th use of `next_random` gives in a call that has used it for nothing yet; the first place is 1.
+    pub(crate) fn random_word(&self, place: u64) -> u64 {
+        mixed(self.random.wrapping_add(RANDOM_STEP.wrapping_mul(place)))
+    }
+}
+
+/// From the state before one random word to that before the next.
+const RANDOM_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The random word of a state.
+fn mixed(mut bits: u64) -> u64 {
+    bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ bits >> 31
 }

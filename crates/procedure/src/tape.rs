@@ -28,6 +28,12 @@ pub trait Tapes {
 
     /// The next value that was sent of an operation, brought into an arena.
     fn receive(&mut self, id: OperationId, arena: &mut Arena) -> Datum;
+
+    /// An operation ran, and came to a number of rows.
+    #[inline(always)]
+    fn ran(&mut self, id: OperationId, rows: i64) {
+        let _ = (id, rows);
+    }
 }
 
 /// Of a procedure that runs as a whole.
@@ -63,6 +69,22 @@ impl WitnessRecorder {
             *count = 0;
             bytes.clear();
         }
+    }
+
+    /// The first witness whose values are not those that were recorded with the call.
+    pub fn first_difference(&self, recorded: &[u8]) -> Option<OperationId> {
+        let mut reader = Reader::new(recorded);
+        let mut last = None;
+        for (place, (_, count, bytes)) in
+            self.values.iter().enumerate().filter(|(_, (is_witness, ..))| *is_witness)
+        {
+            let id = OperationId(place as u32);
+            if reader.varint() != Ok(*count) || reader.take(bytes.len()) != Ok(bytes) {
+                return Some(id);
+            }
+            last = Some(id);
+        }
+        last.filter(|_| reader.remaining() > 0)
     }
 
     /// Appends what was recorded to a call's record.
@@ -124,6 +146,11 @@ impl WitnessValues {
     /// Where the values of a witness begin.
     pub fn start(&self, witness: usize) -> usize {
         self.starts.get(witness).copied().unwrap_or(self.values.len())
+    }
+
+    /// Where they end.
+    pub fn end(&self, witness: usize) -> usize {
+        self.start(witness + 1)
     }
 
     /// A value.

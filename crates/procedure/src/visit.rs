@@ -66,7 +66,34 @@ impl Access {
     }
 }
 
+impl Access {
+    fn visit_expressions(&self, visit: &mut dyn FnMut(&Expression)) {
+        match &self.path {
+            Path::Point { key } => key.iter().for_each(&mut *visit),
+            Path::Range { prefix, lower, upper, .. } => {
+                prefix.iter().for_each(&mut *visit);
+                lower.iter().chain(upper).for_each(|bound| visit(&bound.value));
+            }
+        }
+        let conditions = self.choices.iter().flat_map(|choice| &choice.branches);
+        conditions.for_each(|(condition, _)| visit(condition));
+        self.filter.iter().for_each(visit);
+    }
+}
+
 impl Select {
+    fn visit_expressions(&self, visit: &mut dyn FnMut(&Expression)) {
+        self.access.visit_expressions(visit);
+        for aggregate in &self.aggregates {
+            let Aggregate { argument, filter, separator, order, .. } = aggregate;
+            argument.iter().chain(filter).chain(separator).for_each(&mut *visit);
+            order.iter().for_each(|key| visit(&key.value));
+        }
+        self.outputs.iter().for_each(|(_, value)| visit(value));
+        self.order.iter().for_each(|key| visit(&key.value));
+        self.offset.iter().chain(&self.limit).for_each(visit);
+    }
+
     fn visit_registers(&mut self, visit: &mut Visitor<'_>) {
         let ends = self.offset.iter_mut().chain(&mut self.limit);
         ends.for_each(|count| count.visit_registers(visit));
@@ -119,6 +146,28 @@ impl Operation {
             OperationKind::Query(_) => unreachable!("a procedure with queries is not analysed"),
         }
         visit(Role::Define, &mut self.found);
+    }
+
+    /// Visits the expressions that it evaluates.
+    pub(crate) fn visit_expressions(&self, visit: &mut dyn FnMut(&Expression)) {
+        match &self.kind {
+            OperationKind::Select(select) => select.visit_expressions(visit),
+            OperationKind::Insert { values, checks, returning, .. } => {
+                values.iter().chain(returning.iter().map(|(_, value)| value)).for_each(&mut *visit);
+                checks.iter().for_each(|check| visit(&check.condition));
+            }
+            OperationKind::Update { access, assignments, checks, returning } => {
+                access.visit_expressions(visit);
+                assignments.iter().for_each(|(.., value)| visit(value));
+                checks.iter().for_each(|check| visit(&check.condition));
+                returning.iter().for_each(|(_, value)| visit(value));
+            }
+            OperationKind::Delete { access, returning } => {
+                access.visit_expressions(visit);
+                returning.iter().for_each(|(_, value)| visit(value));
+            }
+            OperationKind::Query(_) => unreachable!("a procedure with queries is not analysed"),
+        }
     }
 
     /// The first registers of its windows, and how many registers each has.

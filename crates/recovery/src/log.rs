@@ -38,7 +38,7 @@ struct Large {
 }
 
 /// All logs of a database.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct LogContents {
     logs: Vec<LoggerLog>,
     places: Vec<Place>,
@@ -91,23 +91,7 @@ pub(crate) fn load_logs(
             .collect();
         reading.into_iter().map(|thread| thread.join().expect("reading does not panic")).collect()
     });
-    let mut contents = LogContents {
-        logs: Vec::new(),
-        places: Vec::new(),
-        large: Vec::new(),
-        large_files: Vec::new(),
-        cuts: BTreeMap::new(),
-        last: CommitOrder(0),
-        discarded: 0,
-        bytes: 0,
-        files: Vec::new(),
-        kinds: BTreeSet::new(),
-        transactions: 0,
-        record_bytes: 0,
-        ends: BTreeMap::new(),
-        losses: Vec::new(),
-        complete: CommitOrder(u64::MAX),
-    };
+    let mut contents = LogContents { complete: CommitOrder(u64::MAX), ..LogContents::default() };
     let mut logs_of_device = Vec::new();
     for device in by_device {
         let (logs, unneeded) = device?;
@@ -413,5 +397,20 @@ impl LogContents {
             LogTail::Clean | LogTail::Damaged(_) => None,
         })
         .collect()
+    }
+}
+
+#[cfg(test)]
+impl LogContents {
+    /// A log of records in commit order, each without what stands before its body.
+    pub(crate) fn of_records(records: Vec<(CommitOrder, RecordKind, Vec<u8>)>) -> Self {
+        let mut contents = Self::default();
+        for (order, kind, body) in records {
+            let batch = contents.large.len() as u32;
+            contents.kinds.insert(kind);
+            contents.places.push(Place { order, log: LARGE, batch, offset: 0, kind });
+            contents.large.push(Large { kind, body });
+        }
+        contents
     }
 }

@@ -13,7 +13,7 @@ use logging::content::{Outcome, seal};
 use logging::{Content, DatabaseId, LogStatistics};
 use recovery::{Progress, RecoveryReport};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use storage::{Digest, Worker};
@@ -46,8 +46,10 @@ pub(crate) struct Inner {
     pub(crate) database: DatabaseId,
     pub(crate) incarnation: u64,
     pub(crate) numbers: Numbers,
-    /// Held by whoever takes a checkpoint or changes definitions.
+    /// Held while a checkpoint is taken, definitions change, or a loader begins.
     pub(crate) maintenance: Mutex<()>,
+    /// Loaders that have not ended.
+    pub(crate) loaders: AtomicUsize,
     pub(crate) committed: AtomicU64,
     pub(crate) read: AtomicU64,
     pub(crate) failed: AtomicU64,
@@ -141,6 +143,7 @@ impl Database {
             database,
             incarnation,
             maintenance: Mutex::default(),
+            loaders: AtomicUsize::new(0),
             numbers: Numbers::default(),
             committed: AtomicU64::new(0),
             read: AtomicU64::new(0),
@@ -170,10 +173,11 @@ impl Database {
         Session::new(Arc::clone(&self.inner))
     }
 
-    /// A way to fill tables before sessions use them. What it loads is durable after the next `checkpoint`.
+    /// A way to fill tables before sessions use them. What it loads is durable after the next `checkpoint`; until then every
+    /// transaction is refused (SQLSTATE 55000), as one that saw loaded rows could not be recovered.
     ///
     /// # Errors
-    /// All worker slots are taken.
+    /// All worker slots are taken; transactions stay open (`55P03`).
     pub fn loader(&self) -> Result<Loader, Error> {
         Loader::new(Arc::clone(&self.inner))
     }

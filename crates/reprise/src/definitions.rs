@@ -42,12 +42,22 @@ impl Version {
     }
 }
 
+/// The number that no version has: rows were loaded that no checkpoint holds.
+const UNSAVED: u64 = u64::MAX;
+
 /// The current version, and the flag that one is being made.
 #[derive(Debug)]
 pub(crate) struct Definitions {
     current: Mutex<Arc<Version>>,
+    /// The number of the current version, or `UNSAVED`. Changed while `current` is locked.
     number: AtomicU64,
     changing: AtomicBool,
+}
+
+/// Loaded rows are not logged: a transaction that reads or writes them could not be replayed after a crash.
+fn unsaved_rows() -> SqlError {
+    let error = SqlError::new("55000", "tables hold loaded rows that no checkpoint holds");
+    error.with_hint("End all loaders and take a checkpoint.")
 }
 
 impl Definitions {
@@ -121,6 +131,34 @@ impl Definitions {
         }
     }
 
+    /// Waits until no transaction is running; from then on none begins before `end_load`.
+    ///
+    /// # Errors
+    /// `55P03` when transactions stay open.
+    pub(crate) fn begin_load(&self, slot: Slot, epochs: &Epochs) -> Result<(), Error> {
+        if self.number.load(Ordering::SeqCst) == UNSAVED {
+            return Ok(());
+        }
+        self.exclusively(slot, epochs, |_| {
+            self.number.store(UNSAVED, Ordering::SeqCst);
+            Ok(None)
+        })
+    }
+
+    /// A checkpoint holds all loaded rows: transactions may begin.
+    pub(crate) fn end_load(&self) {
+        let current = self.lock();
+        self.number.store(current.number, Ordering::SeqCst);
+    }
+
+    /// Returns an error while loaded rows are not in a checkpoint.
+    pub(crate) fn check_saved(&self) -> Result<(), Error> {
+        match self.number.load(Ordering::SeqCst) {
+            UNSAVED => Err(unsaved_rows().into()),
+            _ => Ok(()),
+        }
+    }
+
     /// What a statement asks for; the current definitions say so.
     pub(crate) fn effect_of(&self, statement: &str) -> Result<Effect, Error> {
         Ok(self.current().schema.apply(statement)?.1)
@@ -137,6 +175,7 @@ impl Definitions {
     ) -> Result<(), Error> {
         let (slot, epochs) = (worker.slot(), self.current().tables.epochs.clone());
         self.exclusively(slot, &epochs, |current| {
+            self.check_saved()?;
             let (schema, effect) = current.schema.apply(statement.text)?;
             if effect.is_nothing() && schema.defines_the_same_as(&current.schema) {
                 return Ok(None);

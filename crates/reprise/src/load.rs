@@ -1,16 +1,21 @@
-//! Filling tables at full speed: not logged, so durable only with the next checkpoint.
+//! Filling tables at full speed: rows are not logged, so they are durable only with the next checkpoint.
+//!
+//! Invariant: no transaction runs between the first loaded row and a checkpoint that holds all of them. A transaction that saw such
+//! rows would be acknowledged, and replayed on empty tables after a crash. Held by: `transactions_wait_for_loaded_rows_to_be_saved`.
 
 use crate::Error;
 use crate::database::Inner;
 use crate::definitions::Version;
 use catalog::{Arena, CommitOrder, Datum, Value, datum_from_value, now_us};
 use procedure::SqlError;
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use storage::{Linker, Worker};
 
-/// Loads rows. Several may work at once, each in its thread; sessions must not use the tables meanwhile.
-#[derive(Debug)]
+/// Loads rows. Several may work at once, each in its thread. From the first loader on until a checkpoint holds what all of them
+/// loaded, transactions are refused (SQLSTATE 55000).
 pub struct Loader {
+    inner: Arc<Inner>,
     version: Arc<Version>,
     worker: Worker,
     order: CommitOrder,
@@ -21,13 +26,31 @@ pub struct Loader {
     loaded: u32,
 }
 
+impl std::fmt::Debug for Loader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Loader").field("worker", &self.worker).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Loader {
+    fn drop(&mut self) {
+        // ORDERING: Release pairs with the Acquire in `Inner::checkpoint`, which must see the rows of a loader that has ended.
+        self.inner.loaders.fetch_sub(1, Ordering::Release);
+    }
+}
+
 impl Loader {
     pub(crate) fn new(inner: Arc<Inner>) -> Result<Self, Error> {
+        // A checkpoint in progress may hold nothing of what is loaded from now on.
+        let _alone = inner.maintenance.lock().unwrap_or_else(PoisonError::into_inner);
         let version = inner.definitions.current();
         let (epochs, memory) = (version.tables.epochs.clone(), version.tables.memory.clone());
         let order = CommitOrder::first_of(epochs.current());
         let worker = Worker::new(epochs, memory).ok_or(Error::TooManySessions(inner.config.workers))?;
+        inner.definitions.begin_load(worker.slot(), &version.tables.epochs)?;
+        inner.loaders.fetch_add(1, Ordering::Relaxed);
         Ok(Self {
+            inner: Arc::clone(&inner),
             version,
             worker,
             order,

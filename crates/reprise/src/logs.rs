@@ -438,11 +438,6 @@ impl Logs {
         self.logs.iter().for_each(|own| own.log.note_saturation());
     }
 
-    /// The number of the last definition.
-    pub(crate) fn defined(&self) -> CommitOrder {
-        CommitOrder(self.defined.load(Ordering::Relaxed))
-    }
-
     /// Recycles the files that the newest checkpoint does not need, as `needed` says of the database's own log. What is numbered
     /// before `bound` is in the checkpoint.
     ///

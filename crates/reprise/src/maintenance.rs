@@ -7,6 +7,7 @@ use crate::sequences::Taking;
 use catalog::{CommitOrder, Epoch};
 use checkpoint::{CheckpointSummary, Consistency, Destination};
 use logging::{Content, Numbering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
@@ -19,6 +20,8 @@ impl Inner {
     /// Takes a checkpoint and recycles the log behind it.
     pub(crate) fn checkpoint(&self) -> Result<CheckpointSummary, Error> {
         let _alone = self.maintenance.lock().unwrap_or_else(PoisonError::into_inner);
+        // ORDERING: Acquire pairs with the Release of a loader that ends.
+        let holds_loaded_rows = self.loaders.load(Ordering::Acquire) == 0;
         let version = self.definitions.current();
         Taking { inner: self, tables: &version.tables }.give_back()?;
         let logged_ns = self.adaptive.logged_ns();
@@ -48,6 +51,9 @@ impl Inner {
             (&*self.logs, incomplete),
         )
         .map_err(Error::Checkpoint)?;
+        if holds_loaded_rows {
+            self.definitions.end_load();
+        }
         self.adaptive.checkpoint_taken(logged_ns, &summary);
         let (rows, bytes, seconds) = (summary.rows, summary.bytes, summary.elapsed.as_secs_f64());
         tracing::info!(rows, bytes, seconds, "checkpoint: {rows} rows, {bytes} bytes in {seconds:.2} s");

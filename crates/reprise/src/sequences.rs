@@ -162,7 +162,7 @@ impl Writer {
                 return Err(failure);
             }
         };
-        if let Err(error) = self.recording.prepare(&NAMELESS, &self.occ) {
+        if let Err(error) = self.recording.prepare(&NAMELESS, 0, &self.occ) {
             self.occ.rollback();
             return Err(SqlError::new("58030", error.to_string()).into());
         }

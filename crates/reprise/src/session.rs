@@ -245,7 +245,7 @@ impl Session {
         self.begin_answer();
         self.seeds = self.seeds.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let (timestamp_us, seed) = (now_us(), self.seeds);
-        let asked = StatementRecord { timestamp_us, seed, text: statement };
+        let asked = StatementRecord { timestamp_us, seed, text: statement, rows_written: None };
         let inner = Arc::clone(&self.inner);
         let epochs = Arc::clone(&self.version.tables.epochs);
         // Of a definition that changes nothing there is no number.
@@ -301,16 +301,20 @@ impl Session {
         self.occ.set_tables(self.version.tables.clone());
     }
 
-    /// Begins a transaction under the current definitions.
+    /// Begins a transaction under the current definitions; false when they have changed: the session's are then the new ones.
+    ///
+    /// # Errors
+    /// `55000` while loaded rows are not in a checkpoint.
     #[inline]
-    fn begin(&mut self) -> bool {
+    fn begin(&mut self) -> Result<bool, Error> {
         self.occ.begin();
         if self.inner.definitions.is_current(self.version.number) {
-            return true;
+            return Ok(true);
         }
         self.occ.rollback();
+        self.inner.definitions.check_saved()?;
         self.refresh();
-        false
+        Ok(false)
     }
 
     fn run_call(&mut self, name: &str, arguments: &[Value]) -> Result<Commit, Error> {
@@ -378,8 +382,16 @@ impl Session {
             && !(recording.by_value || procedure.by_value)
             && !procedure.witnesses.is_empty();
         recording.witnesses.begin(if witnessed { &procedure.witnesses } else { &[] });
-        CallRecord { procedure: id, version, timestamp_us, seed, witnessed, arguments: &[] }
-            .write(&mut recording.asked);
+        CallRecord {
+            procedure: id,
+            version,
+            timestamp_us,
+            seed,
+            witnessed,
+            arguments: &[],
+            rows_written: None,
+        }
+        .write(&mut recording.asked);
         for (place, (_, parameter)) in procedure.inputs().enumerate() {
             let Some(value) = arguments.get(place).or(parameter.default.as_ref()) else {
                 let message = format!(
@@ -419,7 +431,7 @@ impl Session {
         loop {
             self.machine.reset(timestamp_us, seed);
             bind(self, procedure)?;
-            if !self.begin() {
+            if !self.begin()? {
                 return Ok(None);
             }
             let call = Call { procedure, timestamp_us, seed };
@@ -431,7 +443,8 @@ impl Session {
             let tapes = &mut self.recording.witnesses;
             let outcome = match execute(call, arguments, &mut self.machine, &mut self.occ, tapes) {
                 Ok(()) => {
-                    if let Err(error) = self.recording.prepare(procedure, &self.occ) {
+                    let rows = self.machine.rows_written();
+                    if let Err(error) = self.recording.prepare(procedure, rows, &self.occ) {
                         self.shows_what_was_read();
                         self.occ.rollback();
                         return Err(error.into());
@@ -480,7 +493,7 @@ impl Session {
     ) -> Result<Option<Commit>, Error> {
         self.machine.reset(call.timestamp_us, call.seed);
         bind(self, call.procedure)?;
-        if !self.begin() {
+        if !self.begin()? {
             return Ok(None);
         }
         let snapshot = {

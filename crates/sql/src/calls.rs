@@ -6,7 +6,7 @@ use crate::error::StatementError;
 use crate::operators::{compare_class, fold};
 use crate::plan::Applied;
 use catalog::{ScalarType, Type};
-use procedure::{Cast, Expression, Function, Procedure, SqlError, Statement, TextFunction};
+use procedure::{Cast, Draw, Expression, Function, Procedure, SqlError, Statement, TextFunction};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
@@ -236,15 +236,15 @@ impl Binder<'_> {
             ("now" | "transaction_timestamp" | "statement_timestamp", 0) => self.now(T::Timestamptz),
             ("random", 0) => {
                 self.uses_seed = true;
-                call(Function::Random, Vec::new(), T::Double)
+                call(Function::Next(Draw::Random), Vec::new(), T::Double)
             }
             ("gen_random_uuid", 0) => {
                 self.uses_seed = true;
-                call(Function::RandomUuid, Vec::new(), T::Uuid)
+                call(Function::Next(Draw::Uuid), Vec::new(), T::Uuid)
             }
             ("gen_row_identity", 0) => {
                 (self.uses_seed, self.uses_timestamp) = (true, true);
-                call(Function::RowIdentity, Vec::new(), T::Uuid)
+                call(Function::Next(Draw::RowIdentity), Vec::new(), T::Uuid)
             }
             ("nextval" | "currval", 1) | ("setval", 2 | 3) => {
                 self.by_value = true;

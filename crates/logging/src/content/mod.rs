@@ -10,7 +10,7 @@ mod operations;
 mod slots;
 mod writes;
 
-pub use command::{CallRecord, StatementRecord};
+pub use command::{CallRecord, StatementRecord, put_rows_written};
 pub(crate) use definitions::take_body;
 pub use definitions::{DefinitionsRecord, LargeRecord};
 pub use operations::{Operation, OperationsBuilder, Outcome, Side};
@@ -128,7 +128,8 @@ impl fmt::Display for Content {
 const LENGTH_BYTES: usize = 4;
 const CHECKED_FROM: usize = 8;
 const ORDER_AT: usize = 9;
-const BODY_FROM: usize = 17;
+/// Where the payload of a record begins.
+pub const BODY_FROM: usize = 17;
 
 /// What a record is, by the byte that says so.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -5,7 +5,9 @@
 //! replay form slices ([`LocalGraph`], Algorithm 1), and the slices of all procedures blocks ([`GlobalGraph`], Algorithm 2).
 
 mod chopping;
+mod draws;
 mod explain;
+mod granules;
 mod graphs;
 mod need;
 mod partition;
@@ -17,6 +19,7 @@ mod weight;
 mod witness;
 
 pub use explain::{ReplaySummary, describe};
+pub use granules::CanonicalValue;
 pub use graphs::{Block, GlobalGraph, LocalGraph, Slice};
 pub use partition::PartitionValue;
 pub use pieces::{Piece, Pieces, ValueBlock};

@@ -1,5 +1,5 @@
 //! How a block's pieces fall into partitions.
-//! Paper: PACMAN §4.3.1 (key spaces); DESIGN §4.5 (granules).
+//! Paper: PACMAN §4.3.1 (key spaces). Differs: keys are compared as canonical values (`granules.rs`).
 //!
 //! A block is partitioned by columns that every operation of it binds by equality to what follows from the arguments alone
 //! (and the number of the round, where rounds are replayed on their own), and all operations of one slice to the same.
@@ -10,22 +10,23 @@
 //! several keys. Of a batch, the keys that no piece connects may then be replayed at the same time (`key_columns`).
 
 use super::Slice;
+use super::granules::{CanonicalValue, bound_columns};
 use super::program::Program;
 use super::rounds::Rounds;
 use crate::visit::Role;
-use crate::{Expression, Operation, OperationKind, Path, Register, Statement};
-use catalog::{Index, ScalarType, Table, TableId};
+use crate::{Expression, Function, Operation, OperationKind, Register, Statement};
+use catalog::{Index, Table, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// So many assignments are followed back to the parameters.
 const MOST_ASSIGNMENTS: usize = 16;
 
-/// A value that tells a piece's partition, and the column whose key encoding makes it comparable.
+/// A value that tells a piece's partition, and a column that is bound to it.
 #[derive(Clone, Debug)]
 pub struct PartitionValue {
-    /// The value, over the parameters, and the variable of its rounds.
-    pub value: Expression,
+    /// The value.
+    pub value: CanonicalValue,
     /// The table.
     pub table: Arc<Table>,
     /// The column's place in it.
@@ -53,53 +54,6 @@ impl Position {
         let value = bound_columns(program, operation, rounds)[&column].clone();
         PartitionValue { value, table, column }
     }
-}
-
-/// Whether equal values of a column are held in one way; those of doubles and of decimals without a scale may not be.
-pub(super) fn has_exact_equality(table: &Table, column: usize) -> bool {
-    !matches!(table.columns[column].ty, ScalarType::Double | ScalarType::AnyNumeric)
-}
-
-/// The columns that an operation binds by equality, or sets in a new row, to what follows from arguments.
-fn bound_columns(
-    program: &Program,
-    operation: &Operation,
-    rounds: Option<&Rounds>,
-) -> BTreeMap<usize, Expression> {
-    let variable = rounds.map(|rounds| rounds.variable);
-    let mut bound = BTreeMap::new();
-    let mut bind = |table: &Table, column: usize, value: &Expression| {
-        if has_exact_equality(table, column)
-            && let Some(resolved) = program.resolved(value, variable)
-        {
-            bound.insert(column, resolved);
-        }
-    };
-    let access = match &operation.kind {
-        OperationKind::Insert { table, values, .. } => {
-            values.iter().enumerate().for_each(|(column, value)| bind(table, column, value));
-            return bound;
-        }
-        OperationKind::Query(_) => return bound,
-        OperationKind::Select(select) => &select.access,
-        OperationKind::Update { access, .. } | OperationKind::Delete { access, .. } => access,
-    };
-    let table = &*access.table;
-    match &access.path {
-        Path::Point { key } => {
-            table.primary().columns.iter().zip(key).for_each(|(column, value)| bind(table, *column, value));
-        }
-        Path::Range { key_columns, prefix, .. } => {
-            key_columns.iter().zip(prefix).for_each(|(column, value)| bind(table, *column, value));
-        }
-    }
-    if let OperationKind::Update { assignments, .. } = &operation.kind {
-        // A row that moves from one partition to another belongs to none.
-        for (column, ..) in assignments {
-            bound.remove(column);
-        }
-    }
-    bound
 }
 
 /// The columns by which a block falls into partitions; none when it does not.
@@ -186,11 +140,14 @@ fn common_columns(
 /// key that one row leaves free may be another's, so a column of every unique index whose keys come and go.
 fn keeps_keys_apart(operation: &Operation, column: usize) -> bool {
     let table = operation.table();
-    let mut unique = unique_indexes(table);
+    // No two rows are ever given one hidden key, and nothing changes it.
+    let mut unique = unique_indexes(table).skip(usize::from(table.hidden_key));
     match &operation.kind {
         OperationKind::Select(_) => true,
         OperationKind::Query(_) => false,
-        OperationKind::Insert { .. } | OperationKind::Delete { .. } => in_all_unique(table, column),
+        OperationKind::Insert { .. } | OperationKind::Delete { .. } => {
+            unique.all(|index| index.columns.contains(&column))
+        }
         OperationKind::Update { assignments, .. } => unique.all(|index| {
             let moves = assignments.iter().any(|(changed, ..)| index.columns.contains(changed));
             !moves || index.columns.contains(&column)
@@ -209,9 +166,9 @@ pub(super) fn in_all_unique(table: &Table, column: usize) -> bool {
 }
 
 /// What the operations of one slice bind.
-type Bound = Vec<(TableId, BTreeMap<usize, Expression>)>;
+type Bound = Vec<(TableId, BTreeMap<usize, CanonicalValue>)>;
 
-/// Completes a choice of columns, one a table, in all ways in which every slice binds its operations to one expression;
+/// Completes a choice of columns, one a table, in all ways in which every slice binds its operations to one canonical value;
 /// no column is used twice.
 fn extend(
     tables: &[(TableId, BTreeSet<usize>)],
@@ -235,9 +192,9 @@ fn extend(
     }
 }
 
-/// Whether a slice binds the chosen columns of all its operations to one expression.
+/// Whether a slice binds the chosen columns of all its operations to one canonical value.
 fn agrees(operations: &Bound, chosen: &BTreeMap<TableId, usize>) -> bool {
-    let value_of = |(table, columns): &(TableId, BTreeMap<usize, Expression>)| {
+    let value_of = |(table, columns): &(TableId, BTreeMap<usize, CanonicalValue>)| {
         chosen.get(table).map(|column| columns[column].clone())
     };
     let mut values = operations.iter().filter_map(value_of);
@@ -246,7 +203,8 @@ fn agrees(operations: &Bound, chosen: &BTreeMap<TableId, usize>) -> bool {
 }
 
 impl Program {
-    /// An expression over parameters that always has the same value as this one; `None` when none is found.
+    /// An expression over the parameters and the call's time and seed that always has the same value as this one; `None` when
+    /// none is found.
     /// `known` is a register that counts as a parameter.
     pub(super) fn resolved(&self, expression: &Expression, known: Option<Register>) -> Option<Expression> {
         self.resolved_within(expression, known, MOST_ASSIGNMENTS)
@@ -261,6 +219,8 @@ impl Program {
         let (mut uses, mut depends_on_call) = (Vec::new(), false);
         expression.walk(&mut |part| match part {
             Expression::Register(register) => uses.push(*register),
+            // The call's time is in its record.
+            Expression::Function { function: Function::Now, .. } => {}
             Expression::Function { function, .. } => depends_on_call |= function.depends_on_call(),
             _ => {}
         });

@@ -2,9 +2,7 @@
 //! Paper: PACMAN §4.2 (pieces and piece-sets).
 
 use super::need::Need;
-use super::partition::{
-    PartitionValue, Position, Rounded, has_exact_equality, in_all_unique, key_columns, key_of, positions,
-};
+use super::partition::{PartitionValue, Position, Rounded, in_all_unique, key_columns, key_of, positions};
 use super::program::Program;
 use super::rounds::{Rounds, only_loop, rounds};
 use super::weight::Weight;
@@ -208,8 +206,9 @@ impl Pieces {
                 }
                 None => {
                     let all = 0..table.columns.len();
-                    let tells =
-                        |column: &usize| in_all_unique(table, *column) && has_exact_equality(table, *column);
+                    let tells = |column: &usize| {
+                        in_all_unique(table, *column) && table.columns[*column].ty.family().is_some()
+                    };
                     (all.filter(tells).collect(), Vec::new(), Vec::new())
                 }
             };

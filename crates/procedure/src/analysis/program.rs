@@ -5,6 +5,7 @@
 //! other; FOUND, which every operation sets, would tie all. So the definitions that reach a common use share a register,
 //! and no others do (webs of definitions and uses; Muchnick, Advanced Compiler Design, §16.3.3).
 
+use super::draws::replace_draws;
 use super::witness::originals;
 use crate::visit::Role;
 use crate::{Expression, Label, Operation, OperationId, Procedure, Register, Statement};
@@ -25,7 +26,7 @@ pub struct Program {
     pub registers: usize,
     /// Registers whose first value may be that at the start: NULL, or what was passed.
     pub(super) unset: BTreeSet<Register>,
-    /// Whether it must stay in one piece: random numbers are drawn one after the other.
+    /// Whether it must stay in one piece: it draws random numbers where the analysis can't number them.
     pub whole: bool,
     /// What it does; without calls.
     pub body: Vec<Statement>,
@@ -152,12 +153,13 @@ impl Program {
             inputs: procedure.inputs().map(|(place, _)| Some(Register(place as u32))).collect(),
             registers: inliner.registers as usize,
             unset: BTreeSet::new(),
-            whole: procedure.uses_seed,
+            whole: false,
             body: vec![block],
             operations: inliner.operations,
             origins: inliner.origins,
             witnesses: BTreeMap::new(),
         };
+        program.whole = procedure.uses_seed && !replace_draws(&mut program);
         Webs::split(&mut program);
         if witnessed {
             program.witnesses = program.witnesses_of(procedure);

@@ -21,13 +21,10 @@ const MOST_VALUES: usize = 3;
 /// For each operation of a procedure, the registers whose values are to be recorded with a call; none at all without
 /// witnesses.
 pub fn witnesses(procedure: &Procedure) -> Vec<Vec<Register>> {
-    if procedure.read_only || procedure.by_value {
+    if procedure.read_only || procedure.by_value || procedure.uses_seed {
         return Vec::new();
     }
     let program = Program::new(procedure, false);
-    if program.whole {
-        return Vec::new();
-    }
     let all = Need::of_all(&program, program.writes(), &|_| true);
     let mut executed = BTreeSet::new();
     collect_executed(&program.body, &mut executed);

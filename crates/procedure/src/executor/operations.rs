@@ -16,9 +16,14 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
     pub(super) fn operation(&mut self, id: OperationId, machine: &mut Machine) -> Result<(), Failure> {
         let code = self.code;
         match self.tapes.part(id) {
-            Part::Run => self.run_operation(&code.operations[id.0 as usize], machine),
+            Part::Run => {
+                self.run_operation(&code.operations[id.0 as usize], machine)?;
+                self.tapes.ran(id, machine.row_count);
+                Ok(())
+            }
             Part::Send => {
                 self.run_operation(&code.operations[id.0 as usize], machine)?;
+                self.tapes.ran(id, machine.row_count);
                 for register in &code.sent[id.0 as usize] {
                     self.tapes.send(id, machine.get(*register), &machine.arena);
                 }
@@ -35,6 +40,15 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
     }
 
     fn run_operation(&mut self, operation: &Operation, machine: &mut Machine) -> Result<(), Failure> {
+        let ran = self.access(operation, machine);
+        if ran.is_err() {
+            machine.failed_at.get_or_insert(operation.position);
+        }
+        ran
+    }
+
+    #[inline]
+    fn access(&mut self, operation: &Operation, machine: &mut Machine) -> Result<(), Failure> {
         let count = match &operation.kind {
             OperationKind::Select(select) => self.select_into(select, machine)?,
             OperationKind::Insert { table, values, registers, checks, references, returning } => {
@@ -90,6 +104,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         machine.row_count = count as i64;
         if operation.writes() {
             machine.affected += count as u64;
+            machine.rows_written += count as u64;
         }
         machine.set(operation.found, Datum::boolean(count > 0));
         Ok(())

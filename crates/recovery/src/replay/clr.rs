@@ -1,12 +1,15 @@
 //! `clr`: serial re-execution of the command log in commit order.
 //! Paper: PACMAN §2.3 (CLR); command logging §III. The reference for every other method.
+//! Invariant: every read whose result is recorded finds that result again, and every call writes as many rows as it did.
+//! Held by: `divergence_is_refused`.
 
+use super::divergence::{ReplayedCall, check_statement, in_words, statement_diverged, undefined};
 use super::values::ValueWriter;
-use super::{define, definitions_of, diverged, undefined, unknown_record, writes_diverged};
+use super::{define, definitions_of, unknown_record, writes_diverged};
 use crate::{LogContents, Progress, RecoveryError, Stage};
-use catalog::{CommitOrder, Datum, Epoch, ProcedureId, Reader, decode_value};
+use catalog::{Arena, CommitOrder, Datum, Epoch, ProcedureId, Reader, decode_value};
 use logging::content::{CallRecord, Record, StatementRecord, WritesRecord};
-use procedure::{Call, Machine, Procedure, Whole, execute};
+use procedure::{Call, Machine, OperationId, Part, Procedure, Tapes, Whole, WitnessRecorder, execute};
 use sql::{Effect, Schema};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +27,36 @@ struct Replay<'a> {
     occ: Occ,
     machine: Machine,
     arguments: Vec<Datum>,
+    checks: Checks,
     writer: ValueWriter,
+}
+
+/// What is compared with a call's record once the call has run.
+#[derive(Default)]
+struct Checks {
+    witnesses: WitnessRecorder,
+    /// The rows that each operation came to; to name those of a call that diverges.
+    rows: Vec<u64>,
+}
+
+impl Tapes for Checks {
+    #[inline]
+    fn part(&self, id: OperationId) -> Part {
+        self.witnesses.part(id)
+    }
+
+    fn send(&mut self, id: OperationId, value: Datum, arena: &Arena) {
+        self.witnesses.send(id, value, arena);
+    }
+
+    fn receive(&mut self, id: OperationId, arena: &mut Arena) -> Datum {
+        self.witnesses.receive(id, arena)
+    }
+
+    #[inline]
+    fn ran(&mut self, id: OperationId, rows: i64) {
+        self.rows[id.0 as usize] += rows as u64;
+    }
 }
 
 /// Replays everything; returns the definitions and tables as they are afterwards.
@@ -41,7 +73,9 @@ pub(crate) fn replay(
     let procedures = HashMap::new();
     let arguments = Vec::new();
     let writer = ValueWriter::default();
-    let mut replay = Replay { schema, tables, procedures, statements, occ, machine, arguments, writer };
+    let checks = Checks::default();
+    let mut replay =
+        Replay { schema, tables, procedures, statements, occ, machine, arguments, checks, writer };
     replay.index_procedures();
     progress.begin(Stage::Replay, log.len() as u64);
     for (done, (order, record)) in (1..).zip(log.records()) {
@@ -75,33 +109,53 @@ impl Replay<'_> {
             return Err(undefined(order, record.procedure, record.version));
         };
         let procedure = Arc::clone(procedure);
+        let call = ReplayedCall { order, procedure: &procedure, record };
         self.machine.reset(record.timestamp_us, record.seed);
         let mut reader = Reader::new(record.arguments);
         self.arguments.clear();
         for (_, parameter) in procedure.inputs() {
             match decode_value(parameter.ty, &mut reader, &mut self.machine.arena) {
                 Ok(value) => self.arguments.push(value),
-                Err(error) => return Err(diverged(order, &procedure, &error)),
+                Err(error) => return Err(call.diverged(&error)),
             }
         }
-        self.run(order, &procedure, record.timestamp_us, record.seed)
+        self.checks.witnesses.begin(if record.witnessed { &procedure.witnesses } else { &[] });
+        self.checks.rows.clear();
+        self.checks.rows.resize(procedure.operations.len(), 0);
+        self.occ.begin();
+        let again = Call { procedure: &procedure, timestamp_us: record.timestamp_us, seed: record.seed };
+        let arguments = self.arguments.iter().copied();
+        if let Err(failure) = execute(again, arguments, &mut self.machine, &mut self.occ, &mut self.checks) {
+            self.occ.rollback();
+            return Err(call.failed(&procedure.operations, self.machine.failed_at(), &failure));
+        }
+        let recorded = reader.take(reader.remaining()).unwrap_or_default();
+        if let Err(error) = self.check(call, recorded) {
+            self.occ.rollback();
+            return Err(error);
+        }
+        self.occ.commit_at(order).map_err(|conflict| call.diverged(&conflict))
     }
 
-    fn run(
-        &mut self,
-        order: CommitOrder,
-        procedure: &Procedure,
-        timestamp_us: i64,
-        seed: u64,
-    ) -> Result<(), RecoveryError> {
-        self.occ.begin();
-        let call = Call { procedure, timestamp_us, seed };
-        let arguments = self.arguments.iter().copied();
-        if let Err(failure) = execute(call, arguments, &mut self.machine, &mut self.occ, &mut Whole) {
-            self.occ.rollback();
-            return Err(diverged(order, procedure, &failure));
+    /// Compares what a call did with its record; `recorded` are the witness values there.
+    fn check(&self, call: ReplayedCall<'_>, recorded: &[u8]) -> Result<(), RecoveryError> {
+        let operations = &call.procedure.operations;
+        if call.record.witnessed
+            && let Some(id) = self.checks.witnesses.first_difference(recorded)
+        {
+            let operation = in_words(&operations[id.0 as usize]);
+            return Err(
+                call.diverged(&format!("it read other values than its record says; operation: {operation}"))
+            );
         }
-        self.occ.commit_at(order).map_err(|conflict| diverged(order, procedure, &conflict))
+        let rows = self.machine.rows_written();
+        match call.record.rows_written {
+            Some(recorded) if recorded != rows => {
+                let writes = operations.iter().zip(&self.checks.rows).filter(|(own, _)| own.writes());
+                Err(call.miscounted(rows, writes.map(|(own, rows)| (in_words(own), *rows))))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn writes(&mut self, order: CommitOrder, record: WritesRecord<'_>) -> Result<(), RecoveryError> {
@@ -118,6 +172,28 @@ impl Replay<'_> {
         Ok(())
     }
 
+    /// Runs a statement that is no definition.
+    fn run(
+        &mut self,
+        order: CommitOrder,
+        procedure: &Procedure,
+        record: &StatementRecord<'_>,
+    ) -> Result<(), RecoveryError> {
+        let StatementRecord { timestamp_us, seed, text, rows_written } = *record;
+        self.machine.reset(timestamp_us, seed);
+        self.occ.begin();
+        let call = Call { procedure, timestamp_us, seed };
+        let ran = execute(call, std::iter::empty(), &mut self.machine, &mut self.occ, &mut Whole);
+        let ran = ran.map_err(|failure| statement_diverged(order, text, &failure));
+        let checked =
+            ran.and_then(|()| check_statement(order, text, rows_written, self.machine.rows_written()));
+        if checked.is_err() {
+            self.occ.rollback();
+            return checked;
+        }
+        self.occ.commit_at(order).map_err(|conflict| statement_diverged(order, text, &conflict))
+    }
+
     fn one_statement(
         &mut self,
         order: CommitOrder,
@@ -125,9 +201,7 @@ impl Replay<'_> {
     ) -> Result<(), RecoveryError> {
         let (schema, effect) = self.schema.apply(record.text).map_err(RecoveryError::Definition)?;
         if let Effect::Run(procedure) = effect {
-            self.machine.reset(record.timestamp_us, record.seed);
-            self.arguments.clear();
-            return self.run(order, &procedure, record.timestamp_us, record.seed);
+            return self.run(order, &procedure, record);
         }
         define(order, record, &effect, &mut self.tables, self.occ.worker())?;
         self.schema = schema;

@@ -3,10 +3,13 @@
 mod aries;
 mod clr;
 mod clr_p;
+mod divergence;
 mod llr;
 mod llr_p;
 mod plr;
 mod poplar;
+#[cfg(test)]
+mod tests;
 mod tuples;
 mod values;
 
@@ -14,13 +17,13 @@ pub use clr_p::{BlockMeasures, ReplayBreakdown, ReplayMode, ThreadTimes};
 pub use tuples::Latches;
 
 use crate::{LogContents, Progress, RecoveryConfig, RecoveryError};
-use catalog::{CommitOrder, ProcedureId};
+use catalog::CommitOrder;
 use checkpoint::{Check, CheckpointError, Consistency, Indexes, Manifest};
 use clr_p::How;
+use divergence::{unfit, unknown_record, writes_diverged};
 use logging::content::{RecordKind, StatementRecord};
 use logging::disk::SharedDisk;
 use plr::SlotArrays;
-use procedure::Procedure;
 use sql::{Effect, Schema};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -249,35 +252,6 @@ impl fmt::Display for ReplayMode {
             Self::Pipelined => "pipelined",
         })
     }
-}
-
-/// A call does not do again what it did.
-fn diverged(order: CommitOrder, procedure: &Procedure, error: &dyn fmt::Display) -> RecoveryError {
-    let what = format!("procedure {}", procedure.name);
-    RecoveryError::Diverged { order, what, error: error.to_string() }
-}
-
-/// The log names a procedure that is not there.
-fn undefined(order: CommitOrder, procedure: ProcedureId, version: u32) -> RecoveryError {
-    let what = format!("procedure {}, version {version}", procedure.0);
-    RecoveryError::Diverged { order, what, error: "it is not defined at this place of the log".into() }
-}
-
-/// The log holds a kind of record that the method does not replay.
-fn unknown_record(order: CommitOrder) -> RecoveryError {
-    let error = "this method does not replay this kind of record".into();
-    RecoveryError::Diverged { order, what: "a record".into(), error }
-}
-
-/// A transaction that was logged by value does not fit the tables.
-fn unfit(order: CommitOrder) -> RecoveryError {
-    writes_diverged(order, &"what it wrote does not fit the tables that are there")
-}
-
-/// A transaction that was logged by value can't write what it wrote.
-fn writes_diverged(order: CommitOrder, error: &dyn fmt::Display) -> RecoveryError {
-    let what = "a transaction logged by value".into();
-    RecoveryError::Diverged { order, what, error: error.to_string() }
 }
 
 /// The statements of a record of definitions.

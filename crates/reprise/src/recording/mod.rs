@@ -17,7 +17,7 @@ use adaptive::AdaptiveRecorder;
 use catalog::{CommitOrder, RowChange, Table};
 use columns::ColumnsRecorder;
 use command::CommandRecorder;
-use logging::content::{self, Images, Stamp, seal};
+use logging::content::{self, Images, Stamp, put_rows_written, seal};
 use logging::{Commit, Content, LargeFile, LogError, LoggerTag, Numbering, Room};
 use operations::OperationsRecorder;
 use procedure::{Procedure, WitnessRecorder};
@@ -194,18 +194,21 @@ impl Recording {
         self.until_timed = self.until_timed.checked_sub(1).unwrap_or(TIMED_EVERY - 1);
     }
 
-    /// A transaction has run and is about to commit.
+    /// A transaction has run, wrote so many rows, and is about to commit. The number of rows is recorded of commands alone.
     ///
     /// # Errors
     /// Its record is too large; the log has failed.
     #[inline]
-    pub(crate) fn prepare(&mut self, procedure: &Procedure, occ: &Occ) -> Result<(), LogError> {
+    pub(crate) fn prepare(&mut self, procedure: &Procedure, rows: u64, occ: &Occ) -> Result<(), LogError> {
         self.result = Ok(());
         self.stamp = None;
         if self.recorders.is_empty() || !occ.writes_anything() {
             return Ok(());
         }
-        self.witnesses.append_to(&mut self.asked);
+        if self.wants_asked && !procedure.by_value {
+            self.witnesses.append_to(&mut self.asked);
+            put_rows_written(rows, &mut self.asked);
+        }
         let execution = self.begun.map(|begun| begun.elapsed());
         let by_value = self.by_value || procedure.by_value;
         self.forget_large();

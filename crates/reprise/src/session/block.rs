@@ -80,7 +80,7 @@ impl Session {
         if let Some(staged) = block.staged {
             return self.commit_staged(&staged).map(Some);
         }
-        if let Err(error) = self.recording.prepare(&NAMELESS, &self.occ) {
+        if let Err(error) = self.recording.prepare(&NAMELESS, 0, &self.occ) {
             self.occ.rollback();
             return Err(error.into());
         }
@@ -180,7 +180,7 @@ impl Session {
             return Ok(());
         }
         self.check_log()?;
-        while !self.begin() {}
+        while !self.begin()? {}
         self.recording.begin();
         self.occ.reserve_rows(true);
         self.block.begun = true;

@@ -218,8 +218,12 @@ impl Session {
         self.store_numbers(staged)?;
         let text: String =
             staged.steps.iter().map(|(text, _)| format!("{};\n", text.trim_end_matches(';'))).collect();
-        let definitions =
-            StatementRecord { timestamp_us: staged.timestamp_us, seed: staged.seed, text: &text };
+        let definitions = StatementRecord {
+            timestamp_us: staged.timestamp_us,
+            seed: staged.seed,
+            text: &text,
+            rows_written: None,
+        };
         let inner = Arc::clone(&self.inner);
         let _alone = inner.maintenance.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = self.occ.worker().slot();

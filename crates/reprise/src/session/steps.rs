@@ -21,7 +21,7 @@ struct Steps {
 impl Steps {
     fn commit(&mut self, occ: &mut Occ) -> Result<(), Failure> {
         let failed = |error: Error| SqlError::new(error.sqlstate(), error.to_string());
-        self.recording.prepare(&NAMELESS, occ).map_err(|error| failed(error.into()))?;
+        self.recording.prepare(&NAMELESS, 0, occ).map_err(|error| failed(error.into()))?;
         let committed = occ.commit(&mut self.recording);
         if let Ok(Committed::Wrote(_)) = committed {
             self.recording.ended();
@@ -59,7 +59,7 @@ impl Session {
         loop {
             self.machine.reset(call.timestamp_us, call.seed);
             bind(self, call.procedure)?;
-            if !self.begin() {
+            if !self.begin()? {
                 return Ok(None);
             }
             let slot = self.occ.worker().slot();

@@ -1,7 +1,7 @@
 //! The static analysis on fixtures: `analysis/NAME.sql` must come to `analysis/NAME.expected`.
 //! With `REPRISE_WRITE_EXPECTED=1` the expected files are written instead; look at the difference.
 
-use procedure::analysis::{Analysis, ReplaySummary};
+use procedure::analysis::{Analysis, Decomposition, LogFacts, Pieces, ReplaySummary};
 use sql::Schema;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -74,4 +74,65 @@ fn fixtures() {
         }
     }
     assert!(seen >= 5, "the fixtures are there");
+}
+
+/// Whether the only block of some procedures on tables `a` and `b` falls into partitions.
+fn falls_apart(a: &str, b: &str, body: &str) -> bool {
+    let script = format!(
+        "CREATE TABLE a (id {a}, v DOUBLE PRECISION); CREATE INDEX a_id ON a (id);
+        CREATE TABLE b (id {b}, v DOUBLE PRECISION); CREATE INDEX b_id ON b (id);
+        CREATE PROCEDURE there(k INT, l BIGINT, x NUMERIC(8,3)) LANGUAGE plpgsql AS $$
+        DECLARE p DOUBLE PRECISION;
+        BEGIN
+            {body}
+        END $$;"
+    );
+    let schema = schema(&script);
+    let procedures = schema.procedures().map(|own| (&**own, false));
+    let analysis = Analysis::for_replay(procedures, LogFacts::default(), Decomposition::Chopping);
+    let pieces = Pieces::of(&analysis);
+    assert_eq!(pieces.partitioned.len(), 1, "{body} is one block");
+    pieces.partitioned[0]
+}
+
+/// Columns of several tables tell one partition where equal values have one canonical form.
+#[test]
+fn tables_share_partitions() {
+    let both = "UPDATE a SET v = v + 1 WHERE id = k RETURNING v INTO p; UPDATE b SET v = p WHERE id = k;
+        UPDATE a SET v = p WHERE id = k;";
+    let long = both.replace("= k", "= l");
+    for (a, b, body, expected) in [
+        ("INT PRIMARY KEY", "INT PRIMARY KEY", both, true),
+        ("INT PRIMARY KEY", "BIGINT PRIMARY KEY", both, true),
+        ("SMALLINT PRIMARY KEY", "BIGINT PRIMARY KEY", &long, true),
+        ("INT PRIMARY KEY", "NUMERIC(12,2) PRIMARY KEY", both, true),
+        ("INT", "INT PRIMARY KEY", both, true),
+        ("DOUBLE PRECISION PRIMARY KEY", "INT PRIMARY KEY", both, false),
+        // Rounded before it is a key.
+        ("NUMERIC(8,2) PRIMARY KEY", "INT PRIMARY KEY", &both.replace("= k", "= x::int"), false),
+    ] {
+        assert_eq!(falls_apart(a, b, body), expected, "{a} and {b}: {body}");
+    }
+}
+
+/// Random numbers and tables without keys keep a procedure whole only where they are drawn for each row, or perhaps not at all.
+#[test]
+fn draws_do_not_keep_pieces_together() {
+    let insert = "INSERT INTO a VALUES (k, random());";
+    let draw = "p := random(); UPDATE a SET v = v + p WHERE id = k;";
+    for (a, body, expected) in [
+        ("INT PRIMARY KEY", insert, true),
+        ("INT", insert, true),
+        ("INT", &format!("{draw} DELETE FROM a WHERE id = k; {insert}"), true),
+        ("INT PRIMARY KEY", draw, true),
+        ("INT PRIMARY KEY", "UPDATE a SET v = random() WHERE id = k;", false),
+        ("INT PRIMARY KEY", "UPDATE a SET v = 1 WHERE id = k AND v > random();", false),
+        (
+            "INT PRIMARY KEY",
+            "p := CASE WHEN k > 1 THEN random() END; UPDATE a SET v = p WHERE id = k;",
+            false,
+        ),
+    ] {
+        assert_eq!(falls_apart(a, "INT", body), expected, "{a}: {body}");
+    }
 }

@@ -4,9 +4,10 @@
 //! The log is cut into segments between definitions. For each, the procedures that occur in it are analysed; its
 //! transactions are taken in batches, each batch is planned (`plan`: which part of which transaction belongs to which
 //! partition of which block), and partitions run (`run`) as the schedule says (`schedule`), straight on the tables
-//! (`access`).
+//! (`access`). Once a batch is done, the rows that each of its calls wrote are compared with the call's record (`count`).
 
 mod access;
+mod count;
 mod measure;
 mod plan;
 mod run;
@@ -14,7 +15,8 @@ mod sample;
 mod schedule;
 mod tape;
 
-use super::{define, definitions_of, diverged, unfit, unknown_record};
+use super::divergence::{check_statement, statement_diverged};
+use super::{define, definitions_of, unfit, unknown_record};
 use crate::{LogContents, Progress, RecoveryError, Stage};
 use catalog::{CommitOrder, ProcedureId, Table, TableId};
 use logging::content::{Record, StatementRecord};
@@ -235,10 +237,9 @@ fn run_statement(
         let call = Call { procedure: &procedure, timestamp_us: record.timestamp_us, seed: record.seed };
         let executed = execute(call, std::iter::empty(), &mut machine, &mut data, &mut Whole);
         data.exit();
-        return match executed {
-            Ok(()) => Ok((schema, tables)),
-            Err(failure) => Err(diverged(order, &procedure, &failure)),
-        };
+        executed.map_err(|failure| statement_diverged(order, record.text, &failure))?;
+        check_statement(order, record.text, record.rows_written, machine.rows_written())?;
+        return Ok((schema, tables));
     }
     define(order, record, &effect, &mut tables, &mut data.worker)?;
     statements.push(record.text.into());
@@ -395,7 +396,7 @@ impl<'s, 'l> Segment<'s, 'l> {
     fn work(&self, schedule: &Schedule, done: &dyn Fn(u64)) -> Result<ThreadTimes, RecoveryError> {
         let mut replayer = Replayer::new(self.tables)?;
         let mut planner = Planner::default();
-        let mut times = ThreadTimes::default();
+        let (mut times, mut rows) = (ThreadTimes::default(), Vec::new());
         let mut clock = Instant::now();
         let mut lap = || std::mem::replace(&mut clock, Instant::now()).elapsed();
         while let Some(task) = schedule.take() {
@@ -415,7 +416,9 @@ impl<'s, 'l> Segment<'s, 'l> {
                 }
             }
             for batch in schedule.done(task) {
-                done(self.slot(batch).take().map_or(0, |batch| batch.transactions.len() as u64));
+                let Some(batch) = self.slot(batch).take() else { continue };
+                self.check_rows(&batch, &mut rows)?;
+                done(batch.transactions.len() as u64);
             }
         }
         times.waiting_s += lap().as_secs_f64();

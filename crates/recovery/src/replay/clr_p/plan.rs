@@ -4,7 +4,8 @@
 use super::tape::Tape;
 use super::{Cut, Partitions, Segment};
 use crate::RecoveryError;
-use crate::replay::{diverged, undefined, unfit};
+use crate::replay::divergence::{ReplayedCall, undefined};
+use crate::replay::unfit;
 use catalog::{Arena, CommitOrder, Datum, Reader, Table, decode_value, skip_value};
 use logging::content::{CallRecord, Record, WritesRecord};
 use petgraph::unionfind::UnionFind;
@@ -50,6 +51,8 @@ pub(super) struct Batch<'l> {
     pub(super) units: Vec<Vec<Vec<Unit>>>,
     /// What the pieces sent, by block and partition.
     pub(super) sent: Vec<Vec<OnceLock<Vec<Tape>>>>,
+    /// The rows that each unit wrote, by block and partition; 0 of writes by value, which are not counted.
+    pub(super) written: Vec<Vec<OnceLock<Vec<u32>>>>,
     /// The partitions of the parts of all pieces that send something.
     partitions: Vec<u8>,
     /// By block that sends something, and transaction: which of them are its.
@@ -85,14 +88,12 @@ impl<'l> Segment<'_, 'l> {
         let places = first..(first + self.batch).min(self.range.end);
         let count = places.len();
         let sends = |block: usize| self.tape_counts[block] > 0;
+        let partitions = || self.partitions.iter().map(|own| own.count);
         let mut planned = Batch {
             transactions: Vec::with_capacity(count),
-            units: self.partitions.iter().map(|own| vec![Vec::new(); own.count]).collect(),
-            sent: self
-                .partitions
-                .iter()
-                .map(|own| (0..own.count).map(|_| OnceLock::new()).collect())
-                .collect(),
+            units: partitions().map(|count| vec![Vec::new(); count]).collect(),
+            sent: partitions().map(|count| (0..count).map(|_| OnceLock::new()).collect()).collect(),
+            written: partitions().map(|count| (0..count).map(|_| OnceLock::new()).collect()).collect(),
             partitions: Vec::new(),
             parts: (0..self.partitions.len())
                 .map(|block| if sends(block) { vec![0..0; count] } else { Vec::new() })
@@ -228,7 +229,7 @@ impl<'l> Segment<'_, 'l> {
                 };
                 begin_key(cut, table, key);
                 for column in columns {
-                    table.encode_key_column(*column, row[*column], arena, key);
+                    table.write_canonical_column(*column, row[*column], arena, key);
                 }
                 if cut == Cut::Keys {
                     let hash = xxh3_64(key);
@@ -254,7 +255,8 @@ impl<'l> Segment<'_, 'l> {
         let procedure = self.procedures[program];
         machine.begin_piece(self.pieces.programs[program].registers, call.timestamp_us, call.seed);
         let mut reader = Reader::new(call.arguments);
-        let failed = |error: &dyn std::fmt::Display| diverged(order, procedure, error);
+        let failed =
+            |error: &dyn std::fmt::Display| ReplayedCall { order, procedure, record: call }.diverged(error);
         let last = inputs.iter().rposition(Option::is_some).map_or(0, |place| place + 1);
         let wanted = if with_witnesses { inputs.len() } else { last };
         for ((_, parameter), register) in procedure.inputs().zip(inputs).take(wanted) {
@@ -335,13 +337,7 @@ impl Planner {
     /// Appends values to the key; false when one can't be computed.
     fn write_key(&mut self, values: &[PartitionValue]) -> bool {
         let Self { machine, key, .. } = self;
-        values.iter().all(|of| {
-            let value = of.value.evaluate(machine);
-            value.is_ok_and(|value| {
-                of.table.encode_key_column(of.column, value, &machine.arena, key);
-                true
-            })
-        })
+        values.iter().all(|own| own.value.write(machine, key))
     }
 
     /// How many operations a piece runs whose arguments are in the registers.

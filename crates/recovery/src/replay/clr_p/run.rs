@@ -3,10 +3,11 @@
 use super::access::Direct;
 use super::plan::{Batch, Logged, Unit};
 use super::tape::{PieceTapes, Received, Tape};
-use super::{PieceFacts, Segment};
+use super::{PieceFacts, Segment, WitnessSource};
 use crate::RecoveryError;
+use crate::replay::divergence::{ReplayedCall, in_words};
+use crate::replay::unfit;
 use crate::replay::values::ValueWriter;
-use crate::replay::{diverged, unfit};
 use catalog::CommitOrder;
 use logging::content::{CallRecord, Write, WritesRecord};
 use procedure::{DataAccess as _, Machine, WitnessValues, announce_piece, execute_piece};
@@ -38,6 +39,8 @@ struct Running<'b, 'l> {
     block: usize,
     sent: Vec<Tape>,
     received: Vec<Option<Received<'b>>>,
+    /// The rows that each unit so far wrote.
+    written: Vec<u32>,
 }
 
 impl Replayer {
@@ -59,8 +62,9 @@ impl Segment<'_, '_> {
         replayer: &mut Replayer,
     ) -> Result<(), RecoveryError> {
         let sent = std::iter::repeat_with(Tape::default).take(self.tape_counts[block]).collect();
-        let mut running = Running { batch, block, sent, received: Vec::new() };
         let mut rest = batch.units[block][partition].as_slice();
+        let written = Vec::with_capacity(rest.len());
+        let mut running = Running { batch, block, sent, received: Vec::new(), written };
         while !rest.is_empty() {
             replayer.data.enter();
             let mut groups = 0;
@@ -73,6 +77,7 @@ impl Segment<'_, '_> {
             replayer.data.exit();
         }
         let _ = batch.sent[block][partition].set(running.sent);
+        let _ = batch.written[block][partition].set(running.written);
         Ok(())
     }
 
@@ -110,8 +115,10 @@ impl Segment<'_, '_> {
             let transaction = &running.batch.transactions[unit.transaction as usize];
             data.order = transaction.order;
             match &transaction.logged {
-                Logged::Call { program, .. } => {
-                    self.run_piece(running, (transaction.order, *program), unit, &mut slots[slot], data)?;
+                Logged::Call { program, call } => {
+                    let call = (transaction.order, *program, call);
+                    let rows = self.run_piece(running, call, unit, &mut slots[slot], data)?;
+                    running.written.push(u32::try_from(rows).unwrap_or(u32::MAX));
                     place += 1;
                 }
                 Logged::Writes(writes) => {
@@ -119,6 +126,7 @@ impl Segment<'_, '_> {
                     let count = rest.iter().take_while(|own| own.transaction == unit.transaction).count();
                     let own = writes_at(*writes, &rest[..count]).ok_or_else(|| unfit(transaction.order))?;
                     writer.write(transaction.order, &own, self.tables, data)?;
+                    running.written.extend(std::iter::repeat_n(0, count));
                     place += count;
                 }
             }
@@ -149,24 +157,27 @@ impl Segment<'_, '_> {
         Ok(())
     }
 
+    /// Runs a unit of a call; returns the rows that it wrote.
     fn run_piece<'b>(
         &self,
         running: &mut Running<'b, '_>,
-        (order, program): (CommitOrder, usize),
+        (order, program, record): (CommitOrder, usize, &CallRecord<'_>),
         unit: Unit,
         slot: &mut Slot,
         data: &mut Direct,
-    ) -> Result<(), RecoveryError> {
-        let Running { batch, block, sent, received } = running;
+    ) -> Result<u64, RecoveryError> {
+        let Running { batch, block, sent, received, .. } = running;
+        let call = || ReplayedCall { order, procedure: self.procedures[program], record };
         let own = self.part_of(program, *block);
         own.begin_round(unit, &mut slot.machine);
-        received.resize_with(self.pieces.programs[program].operations.len(), || None);
+        let operations = &self.pieces.programs[program].operations;
+        received.resize_with(operations.len(), || None);
         for source in &own.receives {
             let place = source.operation.0 as usize;
             received[place] = Some(Received::from_tapes(batch, source.block, source.tape, unit.transaction));
         }
         for witness in &own.witnesses {
-            let start = slot.witnesses.start(witness.place) + unit.part as usize * witness.values;
+            let (start, _) = own.witness_range(witness, unit, &slot.witnesses);
             received[witness.operation.0 as usize] = Some(Received::from_witness(start));
         }
         let numbers = &self.tapes[program];
@@ -180,18 +191,34 @@ impl Segment<'_, '_> {
             broken: false,
         };
         let code = self.pieces.code(program, own.piece, own.rounds.is_some());
+        let before = slot.machine.rows_written();
         let run = execute_piece(code, &mut slot.machine, data, &mut tapes);
         let broken = tapes.broken;
-        run.map_err(|failure| diverged(order, self.procedures[program], &failure))?;
+        run.map_err(|failure| call().failed(operations, slot.machine.failed_at(), &failure))?;
         if broken {
-            let error = "a piece needs what no piece before it has found";
-            return Err(diverged(order, self.procedures[program], &error));
+            return Err(call().diverged(&"a piece needs what no piece before it has found"));
         }
-        Ok(())
+        for witness in &own.witnesses {
+            let (_, end) = own.witness_range(witness, unit, &slot.witnesses);
+            let place = witness.operation.0 as usize;
+            if received[place].as_ref().is_some_and(|received| !received.has_taken(end)) {
+                let operation = in_words(&operations[place]);
+                let error = "it made a read less often than its record says; operation: ";
+                return Err(call().diverged(&format!("{error}{operation}")));
+            }
+        }
+        Ok(slot.machine.rows_written() - before)
     }
 }
 
 impl PieceFacts<'_> {
+    /// Where the values of a witness that a unit takes begin and end.
+    fn witness_range(&self, witness: &WitnessSource, unit: Unit, values: &WitnessValues) -> (usize, usize) {
+        let start = values.start(witness.place) + unit.part as usize * witness.values;
+        let end = if self.rounds.is_some() { start + witness.values } else { values.end(witness.place) };
+        (start, end)
+    }
+
     /// Sets the variable of the loop whose round a unit is.
     fn begin_round(&self, unit: Unit, machine: &mut Machine) {
         if let Some(rounds) = self.rounds {

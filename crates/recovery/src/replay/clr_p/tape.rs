@@ -59,6 +59,11 @@ impl<'t> Received<'t> {
         Self::Witness(start)
     }
 
+    /// Whether the witness values up to a place have been taken, and no others.
+    pub(super) fn has_taken(&self, end: usize) -> bool {
+        matches!(self, Self::Witness(at) if *at == end)
+    }
+
     fn next(&mut self, witnesses: &WitnessValues, arena: &mut Arena) -> Option<Datum> {
         match self {
             Self::Witness(at) => {

@@ -1,0 +1,151 @@
+//! Random numbers as values that follow from a call's record, so that pieces of a call need not run one after the other.
+//! Not in the papers.
+//!
+//! At run time a call draws its random words one after the other. The n-th word is a function of the record's seed and n. The
+//! analysis therefore keeps n in a register: before a statement that draws, `value := Nth(words)` and `words := words + 1` stand for
+//! the draw, and these are assignments as all others. Identities of rows whose table has no key are drawn, too.
+//!
+//! Invariant: a draw becomes an assignment only where its statement evaluates it exactly once, in the order of the statement's
+//! draws. A procedure that draws anywhere else stays whole: in a filter, for each row of an UPDATE, in one branch of a CASE.
+//! Held by: `draws_are_the_same_in_pieces`, `parallel_replay_equals_serial_replay`.
+
+use super::program::Program;
+use crate::{
+    ArithmeticOperator, Draw, Expression, Function, NumberClass, Operation, OperationId, OperationKind,
+    Register, Statement,
+};
+use catalog::Datum;
+
+/// Replaces the draws of a program whose statements are those of the procedure; false, and nothing is replaced, where that is
+/// not possible.
+pub(super) fn replace_draws(program: &mut Program) -> bool {
+    let mut replacing = Replacing {
+        operations: program.operations.clone(),
+        words: Register(program.registers as u32),
+        registers: program.registers as u32 + 1,
+        is_possible: true,
+    };
+    let mut body = program.body.clone();
+    replacing.list(&mut body);
+    if !replacing.is_possible {
+        return false;
+    }
+    let zero = Expression::Constant(Datum::Int(0));
+    body.insert(0, Statement::Assign { target: replacing.words, value: zero });
+    program.body = body;
+    program.operations = replacing.operations;
+    program.registers = replacing.registers as usize;
+    true
+}
+
+struct Replacing {
+    operations: Vec<Operation>,
+    /// Holds how many random words were drawn.
+    words: Register,
+    /// Registers so far.
+    registers: u32,
+    is_possible: bool,
+}
+
+/// Whether an expression draws.
+fn draws(expression: &Expression) -> bool {
+    let mut found = false;
+    expression.walk(&mut |part| {
+        found |= matches!(part, Expression::Function { function: Function::Next(_), .. });
+    });
+    found
+}
+
+impl Replacing {
+    fn list(&mut self, statements: &mut Vec<Statement>) {
+        let mut replaced = Vec::with_capacity(statements.len());
+        for mut statement in std::mem::take(statements) {
+            self.statement(&mut statement, &mut replaced);
+            statement.bodies_mut().into_iter().for_each(|body| self.list(body));
+            replaced.push(statement);
+        }
+        *statements = replaced;
+    }
+
+    /// Puts assignments for the draws of a statement in `before`, those of statements inside left alone.
+    fn statement(&mut self, statement: &mut Statement, before: &mut Vec<Statement>) {
+        match statement {
+            Statement::Assign { value, .. } => self.expression(value, before),
+            Statement::AssignElement { index, value, .. } => {
+                self.expression(index, before);
+                self.expression(value, before);
+            }
+            Statement::If { condition, .. } => self.expression(condition, before),
+            Statement::ForRange { from, to, step, .. } => {
+                [from, to, step].into_iter().for_each(|bound| self.expression(bound, before));
+            }
+            Statement::ForEach { array, .. } => self.expression(array, before),
+            // Asked before every round.
+            Statement::While { condition, .. } => self.is_possible &= !draws(condition),
+            Statement::Raise(raise) => {
+                let options = raise.detail.iter().chain(&raise.hint);
+                let mut parts = raise.values.iter().chain([&raise.sqlstate]).chain(options);
+                self.is_possible &= !parts.any(draws);
+            }
+            Statement::Execute(id) | Statement::ForRows { operation: id, .. } => self.operation(*id, before),
+            Statement::Block { .. } | Statement::Exit(_) | Statement::Continue(_) => {}
+            Statement::Call { .. }
+            | Statement::Return
+            | Statement::Guarded(_)
+            | Statement::RaiseAgain
+            | Statement::Opaque(_) => unreachable!("calls are replaced, and errors handled by value"),
+        }
+    }
+
+    /// An INSERT evaluates its values once, in order; what else an operation evaluates, it may evaluate for each row.
+    fn operation(&mut self, id: OperationId, before: &mut Vec<Statement>) {
+        let place = id.0 as usize;
+        let mut operation = self.operations[place].clone();
+        if let OperationKind::Insert { values, .. } = &mut operation.kind {
+            values.iter_mut().for_each(|value| self.expression(value, before));
+        }
+        operation.visit_expressions(&mut |expression| self.is_possible &= !draws(expression));
+        self.operations[place] = operation;
+    }
+
+    /// Replaces the draws of an expression that is evaluated once.
+    fn expression(&mut self, expression: &mut Expression, before: &mut Vec<Statement>) {
+        if !draws(expression) {
+            return;
+        }
+        let always = match expression {
+            Expression::Function { function: Function::Next(draw), .. } => {
+                let draw = *draw;
+                *expression = Expression::Register(self.draw(draw, before));
+                return;
+            }
+            // The first operand decides whether others are evaluated.
+            Expression::And(_) | Expression::Or(_) | Expression::Case { .. } | Expression::Coalesce(_) => 1,
+            Expression::Function { function, arguments } if !function.evaluates_all(arguments.len()) => 1,
+            _ => usize::MAX,
+        };
+        for (place, operand) in expression.operands_mut().into_iter().enumerate() {
+            if place < always {
+                self.expression(operand, before);
+            } else {
+                self.is_possible &= !draws(operand);
+            }
+        }
+    }
+
+    /// The register of a value that is drawn.
+    fn draw(&mut self, draw: Draw, before: &mut Vec<Statement>) -> Register {
+        let (words, target) = (Expression::Register(self.words), Register(self.registers));
+        self.registers += 1;
+        let value = Expression::Function { function: Function::Nth(draw), arguments: vec![words.clone()] };
+        before.push(Statement::Assign { target, value });
+        let more = Expression::Constant(Datum::Int(draw.words() as i64));
+        let value = Expression::Arithmetic {
+            operator: ArithmeticOperator::Add,
+            class: NumberClass::Int { least: i64::MIN, most: i64::MAX },
+            operands: Box::new([words, more]),
+        };
+        before.push(Statement::Assign { target: self.words, value });
+        target
+    }
+}

@@ -1,0 +1,257 @@
+//! The tables of a random case: types and nullability of columns, and the shapes of keys.
+//! Invariant: seventy rows that differ in one integer fit every table. Held by: `definitions`, which every case runs.
+
+use proptest::prelude::*;
+use reprise::Value;
+
+/// Every case has as many tables: `t0`, `t1`, … with the columns a, b, v, w.
+pub const TABLES: usize = 4;
+/// Rows that no step looks for: they give each index several leaves, so that replay looks rows up ahead.
+const FILLERS: usize = 70;
+const FIRST_FILLER: usize = 1_000;
+/// 2024-01-01 in days since 2000-01-01.
+const FIRST_DAY: i32 = 8_766;
+const MICROSECONDS_PER_DAY: i64 = 86_400_000_000;
+
+/// The type of a column or parameter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ty {
+    SmallInt,
+    Int,
+    BigInt,
+    Whole,
+    Cents,
+    Text,
+    Varchar,
+    Char,
+    Date,
+    Timestamp,
+    Boolean,
+    Double,
+}
+
+/// What makes two types comparable without an explicit cast.
+#[derive(PartialEq, Eq)]
+enum Family {
+    Exact,
+    Text,
+    Only(Ty),
+}
+
+impl PartialEq<Ty> for Family {
+    fn eq(&self, other: &Ty) -> bool {
+        *self == other.family()
+    }
+}
+
+impl Ty {
+    /// The types of keys; those that often meet in one comparison come more often.
+    pub fn any() -> impl Strategy<Value = Self> {
+        prop_oneof![
+            2 => Just(Self::SmallInt),
+            4 => Just(Self::Int),
+            3 => Just(Self::BigInt),
+            1 => Just(Self::Whole),
+            2 => Just(Self::Cents),
+            2 => Just(Self::Text),
+            1 => Just(Self::Varchar),
+            1 => Just(Self::Char),
+            1 => Just(Self::Date),
+            1 => Just(Self::Timestamp),
+            1 => Just(Self::Boolean),
+            1 => Just(Self::Double),
+        ]
+    }
+
+    pub fn integer() -> impl Strategy<Value = Self> {
+        prop_oneof![1 => Just(Self::SmallInt), 3 => Just(Self::Int), 2 => Just(Self::BigInt)]
+    }
+
+    fn amount() -> impl Strategy<Value = Self> {
+        prop_oneof![4 => Self::integer(), 1 => Just(Self::Cents)]
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SmallInt => "SMALLINT",
+            Self::Int => "INT",
+            Self::BigInt => "BIGINT",
+            Self::Whole => "NUMERIC(6,0)",
+            Self::Cents => "NUMERIC(8,2)",
+            Self::Text => "TEXT",
+            Self::Varchar => "VARCHAR(6)",
+            Self::Char => "CHAR(4)",
+            Self::Date => "DATE",
+            Self::Timestamp => "TIMESTAMP",
+            Self::Boolean => "BOOLEAN",
+            Self::Double => "DOUBLE PRECISION",
+        }
+    }
+
+    fn family(self) -> Family {
+        match self {
+            Self::SmallInt | Self::Int | Self::BigInt | Self::Whole | Self::Cents => Family::Exact,
+            Self::Text | Self::Varchar | Self::Char => Family::Text,
+            other => Family::Only(other),
+        }
+    }
+
+    /// Whether a parameter of this type is compared with a column of another one as it is.
+    pub fn compares_with(self, column: Self) -> bool {
+        self.family() == column
+    }
+
+    pub fn is_integer(self) -> bool {
+        matches!(self, Self::SmallInt | Self::Int | Self::BigInt)
+    }
+
+    /// The value of this type that follows from an integer expression.
+    pub fn of(self, integer: &str) -> String {
+        match self {
+            Self::SmallInt | Self::Int | Self::BigInt | Self::Whole | Self::Cents => integer.into(),
+            Self::Text | Self::Varchar | Self::Char => format!("({integer})::text"),
+            Self::Date => format!("(DATE '2024-01-01' + {integer})"),
+            Self::Timestamp => format!("(DATE '2024-01-01' + {integer})::timestamp"),
+            Self::Boolean => format!("({integer} % 2 = 1)"),
+            Self::Double => format!("({integer})::double precision"),
+        }
+    }
+
+    /// An expression that becomes the value of this type only when a column of it rounds or cuts.
+    pub fn near(self, integer: &str) -> String {
+        match self {
+            Self::Whole => format!("({integer} + 0.4)"),
+            Self::Cents => format!("({integer} + 0.004)"),
+            Self::Text | Self::Varchar | Self::Char => format!("(({integer})::text || '  tail')::varchar(1)"),
+            other => other.of(integer),
+        }
+    }
+
+    /// The argument that stands for an integer.
+    pub fn value(self, integer: i32) -> Value {
+        match self {
+            Self::SmallInt | Self::Int | Self::BigInt | Self::Whole | Self::Cents => {
+                Value::Int(integer.into())
+            }
+            Self::Text | Self::Varchar | Self::Char => Value::Text(integer.to_string()),
+            Self::Date => Value::Date(FIRST_DAY + integer),
+            Self::Timestamp => Value::Timestamp(i64::from(FIRST_DAY + integer) * MICROSECONDS_PER_DAY),
+            Self::Boolean => Value::Boolean(integer % 2 == 1),
+            Self::Double => Value::Double(integer.into()),
+        }
+    }
+}
+
+/// Which columns lead to a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Key {
+    Primary(&'static [&'static str]),
+    Unique(&'static [&'static str]),
+    Index(&'static [&'static str]),
+    None,
+}
+
+/// A table.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    pub a: Ty,
+    pub b: Ty,
+    v: Ty,
+    /// Whether a, b and v may be NULL, where the key admits it.
+    nullable: [bool; 3],
+    keys: [Key; 2],
+}
+
+impl Shape {
+    pub fn any() -> impl Strategy<Value = Self> {
+        let first = prop_oneof![
+            5 => Just(Key::Primary(&["a"])),
+            3 => Just(Key::Primary(&["a", "b"])),
+            2 => Just(Key::Primary(&["b", "a"])),
+            1 => Just(Key::Unique(&["a"])),
+            1 => Just(Key::Unique(&["a", "b"])),
+            1 => Just(Key::Index(&["a", "b"])),
+            1 => Just(Key::None),
+        ];
+        let second = prop_oneof![
+            6 => Just(Key::None),
+            1 => Just(Key::Index(&["v", "a"])),
+            1 => Just(Key::Unique(&["a", "v"])),
+            1 => Just(Key::Unique(&["b"])),
+            2 => Just(Key::Index(&["b"])),
+        ];
+        let shape = (Ty::any(), Ty::any(), Ty::amount(), any::<[bool; 3]>(), first, second);
+        shape.prop_map(|(a, b, v, nullable, first, second)| {
+            Self { a, b, v, nullable, keys: [first, second] }.with_room()
+        })
+    }
+
+    /// Two values are too few for a unique key of their own.
+    fn with_room(mut self) -> Self {
+        for key in self.keys {
+            let (Key::Primary(columns) | Key::Unique(columns)) = key else { continue };
+            match columns {
+                ["b"] if self.b == Ty::Boolean => self.b = Ty::Int,
+                ["a"] | ["a", "v"] if self.a == Ty::Boolean => self.a = Ty::Int,
+                [_, _] if self.a == Ty::Boolean && self.b == Ty::Boolean => self.b = Ty::Int,
+                _ => {}
+            }
+        }
+        self
+    }
+
+    /// Whether statements may change b.
+    pub fn can_move(&self) -> bool {
+        !matches!(self.keys[0], Key::Primary(columns) if columns.contains(&"b"))
+    }
+
+    /// The statements that make table `number`.
+    pub fn definition(&self, number: usize) -> String {
+        let not_null = |place: usize| if self.nullable[place] { "" } else { " NOT NULL" };
+        let mut columns = format!(
+            "a {}{}, b {}{}, v {}{}, w TEXT",
+            self.a.name(),
+            not_null(0),
+            self.b.name(),
+            not_null(1),
+            self.v.name(),
+            not_null(2)
+        );
+        let mut indexes = String::new();
+        for (place, key) in self.keys.iter().enumerate() {
+            let (kind, on) = match key {
+                Key::Primary(on) => {
+                    columns += &format!(", PRIMARY KEY ({})", on.join(", "));
+                    continue;
+                }
+                Key::Unique(on) => ("UNIQUE INDEX", on),
+                Key::Index(on) => ("INDEX", on),
+                Key::None => continue,
+            };
+            indexes += &format!("\nCREATE {kind} t{number}_{place} ON t{number} ({});", on.join(", "));
+        }
+        format!("CREATE TABLE t{number} ({columns});{indexes}")
+    }
+}
+
+/// The statements that make tables, and fill them with the rows of the first keys and with fillers. What follows is of another
+/// segment of the log, as definitions follow.
+pub fn definitions(tables: &[Shape], keys: i32) -> String {
+    let tables: Vec<_> = tables.iter().enumerate().collect();
+    let made: Vec<String> = tables.iter().map(|(number, own)| own.definition(*number)).collect();
+    let insert = |(number, own): &(usize, &Shape)| {
+        format!("        INSERT INTO t{number} VALUES ({}, {}, v, NULL);\n", own.a.of("i"), own.b.of("i"))
+    };
+    let inserts: String = tables.iter().map(insert).collect();
+    format!(
+        "{}
+CREATE PROCEDURE fill(first INT, last INT, v INT) LANGUAGE plpgsql AS $$
+BEGIN
+    FOR i IN first..last LOOP
+{inserts}    END LOOP;
+END $$;
+CALL fill(0, {keys} - 1, 1);
+CALL fill({FIRST_FILLER}, {FIRST_FILLER} + {FILLERS}, 99);",
+        made.join("\n")
+    )
+}
