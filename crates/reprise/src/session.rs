@@ -479,7 +479,7 @@ impl Session {
         }
         self.after_call();
         match ran {
-            Ok(()) => Ok(Some(self.recording.commit_of(last))),
+            Ok(()) => Ok(Some(self.recording.commit_of(Committed::Read(last)))),
             Err(Failure::Error(error)) => Err(Error::Sql(*error)),
             Err(_) => Err(serialization_failure(Conflict::Read)),
         }
@@ -493,14 +493,13 @@ impl Session {
             self.recording.ended();
         }
         let logged = self.recording.take_result().map_err(Error::from);
-        let number = match committed {
-            Ok(Committed::Wrote(order)) => {
-                self.committed += 1;
-                order
-            }
-            Ok(Committed::Read(order)) => {
-                self.read += 1;
-                order
+        let committed = match committed {
+            Ok(committed) => {
+                match committed {
+                    Committed::Wrote(_) => self.committed += 1,
+                    Committed::Read(_) => self.read += 1,
+                }
+                committed
             }
             Err(conflict) => {
                 return match logged {
@@ -511,7 +510,7 @@ impl Session {
             }
         };
         self.after_call();
-        Ok(logged.map(|()| self.recording.commit_of(number)))
+        Ok(logged.map(|()| self.recording.commit_of(committed)))
     }
 
     #[inline]

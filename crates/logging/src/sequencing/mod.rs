@@ -154,6 +154,15 @@ pub struct Commit {
     pub alone: bool,
 }
 
+impl Commit {
+    /// What must be durable before two commits of one worker are acknowledged.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let (number, alone) = (self.number.max(other.number), self.alone && other.alone);
+        Self { number, worker: self.worker, alone }
+    }
+}
+
 /// A log of an open database.
 pub trait Log: Send + Sync + fmt::Debug {
     /// Prepares for the records of a worker, before its first.

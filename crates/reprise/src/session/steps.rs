@@ -13,8 +13,8 @@ struct Steps {
     recording: Recording,
     /// Steps that have committed: what they did stays.
     committed: u64,
-    /// What must be durable of them.
-    last: Option<Commit>,
+    /// What must be durable before all of them are acknowledged.
+    durable: Option<Commit>,
 }
 
 impl Steps {
@@ -27,9 +27,11 @@ impl Steps {
         }
         self.recording.take_result().map_err(|error| failed(error.into()))?;
         match committed {
-            Ok(Committed::Wrote(order) | Committed::Read(order)) => {
+            Ok(committed) => {
                 self.committed += 1;
-                self.last = Some(self.recording.commit_of(order));
+                let commit = self.recording.commit_of(committed);
+                // The last step may depend on less than those before it.
+                self.durable = Some(self.durable.map_or(commit, |earlier| earlier.and(commit)));
                 Ok(())
             }
             Err(conflict) => Err(conflict.into()),
@@ -53,7 +55,7 @@ impl Session {
             let slot = self.occ.worker().slot();
             let mut recording = Recording::new(Arc::clone(&self.inner.logs), &self.inner.adaptive, slot);
             recording.begin();
-            let steps = Steps { recording, committed: 0, last: None };
+            let steps = Steps { recording, committed: 0, durable: None };
             let steps = Arc::new(Mutex::new(steps));
             let (own, inner, number) = (Arc::clone(&steps), Arc::clone(&self.inner), self.version.number);
             self.occ.end_transactions_by(Some(Box::new(move |occ: &mut Occ, commit: bool| {
@@ -79,7 +81,7 @@ impl Session {
             self.committed += steps.committed;
             self.after_call();
             match ran {
-                Ok(()) => return Ok(steps.last),
+                Ok(()) => return Ok(steps.durable),
                 Err(Failure::Error(error)) => {
                     self.failed += 1;
                     return Err(Error::Sql(*error));

@@ -11,6 +11,7 @@ mod definitions_in_transactions;
 mod devices;
 mod histories;
 mod holding;
+mod interleaved;
 mod large_transactions;
 mod losers;
 mod nesting;

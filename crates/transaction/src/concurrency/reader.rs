@@ -175,3 +175,6 @@ impl DataAccess for Reader<'_> {
         self.scans.look_again();
     }
 }
+
+#[cfg(test)]
+mod tests;

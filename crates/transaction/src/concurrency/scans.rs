@@ -73,10 +73,12 @@ impl Scans {
         self.outer.iter_mut().for_each(|scan| scan.cursor.look_again());
     }
 
-    /// Ends all but one.
+    /// Ends all of them, the one in progress too: what an earlier transaction has left unread is not to be looked at again.
     pub(super) fn reset(&mut self) {
         while !self.outer.is_empty() {
             self.leave();
         }
+        self.current.cursor.close();
+        self.current.table = None;
     }
 }

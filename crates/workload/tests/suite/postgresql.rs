@@ -2,12 +2,12 @@
 //!
 //! Skipped, with a message, where no PostgreSQL is installed.
 
+use crate::server::Server;
 use postgres::{Client as Postgres, SimpleQueryMessage};
 use reprise::rooms::catalog::{Arena, CommitOrder, value_from_datum};
 use reprise::rooms::recovery::{Recovered, RecoveryConfig, recover};
 use reprise::rooms::storage::{Cursor, Direction, TableStore, Worker};
 use reprise::{Config, Database, Error, Progress, Value};
-use crate::server::Server;
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::path::Path;
