@@ -314,9 +314,15 @@ impl Checker<'_> {
                     next.map(|to| (place, to, format!("it read {:?} of {:?}", seen.list, life.chain))),
                 );
             }
-            let (Some(predicate), false) =
-                (&statement.predicate, statement.seen.is_none() && statement.is_undone)
-            else {
+            // Where its own writes hid rows that came back when they were undone, the answer says nothing of others.
+            let is_undone = |token: &Token| {
+                self.writers
+                    .get(token)
+                    .is_some_and(|(own, number)| self.transactions[*own].statements[*number].is_undone)
+            };
+            let says_nothing = statement.seen.is_none() && statement.is_undone
+                || statement.live.iter().any(|token| *token != statement.token && is_undone(token));
+            let (Some(predicate), false) = (&statement.predicate, says_nothing) else {
                 continue;
             };
             for (first, life) in self.lives.iter().filter(|(first, _)| !found.contains(first)) {
