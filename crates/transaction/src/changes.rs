@@ -293,3 +293,87 @@ impl Iterator for Changes<'_> {
         Some(change)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::rngs::SmallRng;
+    use rand::{Rng, SeedableRng};
+    use storage::TableStore;
+
+    /// What can be seen of a write set.
+    type State = (Vec<(Record, Action, Vec<Datum>)>, Vec<Link>);
+
+    const RECORDS: u64 = 200;
+
+    fn record(number: u64) -> Record {
+        TableStore::record(number * 64)
+    }
+
+    fn slot() -> ColumnSlot {
+        catalog::RowLayout::new(&[(catalog::ScalarType::BigInt, true)]).slots()[0]
+    }
+
+    fn state(set: &WriteSet) -> State {
+        let of = |(place, entry): (usize, &Entry)| {
+            let values = set.changes(place).map(|change| change.datum).collect();
+            (entry.record, entry.action, values)
+        };
+        (set.entries.iter().enumerate().map(of).collect(), set.links.clone())
+    }
+
+    fn change(set: &mut WriteSet, random: &mut SmallRng, slot: ColumnSlot) {
+        let record = record(random.random_range(1..RECORDS));
+        let actions = [Action::Insert, Action::Update, Action::Delete, Action::Cancel];
+        let action = actions[random.random_range(0..actions.len())];
+        let entry = match set.find(record) {
+            Some(entry) => entry,
+            None => set.add(record, TableId(0), action),
+        };
+        match random.random_range(0..4) {
+            0 => set.set_action(entry, action),
+            1 => {
+                let key = vec![random.random_range(0..4)];
+                set.add_link(Link { record, table: TableId(0), index: 1, key }, false);
+            }
+            _ => set.change(entry, slot, Datum::Int(random.random()), &Arena::default()),
+        }
+    }
+
+    #[test]
+    fn going_back_restores_the_write_set() {
+        let slot = slot();
+        for seed in 0..300 {
+            let mut random = SmallRng::seed_from_u64(seed);
+            let mut set = WriteSet::default();
+            for _ in 0..3 {
+                set.clear();
+                let mut marks: Vec<State> = Vec::new();
+                for _ in 0..random.random_range(0..400) {
+                    match random.random_range(0..40) {
+                        0 => {
+                            assert_eq!(set.set_mark(), marks.len());
+                            marks.push(state(&set));
+                        }
+                        1 if !marks.is_empty() => {
+                            let mark = random.random_range(0..marks.len());
+                            set.go_back_to(mark);
+                            marks.truncate(mark + 1);
+                            assert_eq!(state(&set), marks[mark], "seed {seed}");
+                        }
+                        2 if !marks.is_empty() => {
+                            let mark = random.random_range(0..marks.len());
+                            set.forget_marks(mark);
+                            marks.truncate(mark);
+                        }
+                        _ => change(&mut set, &mut random, slot),
+                    }
+                }
+                for number in 1..RECORDS {
+                    let entry = set.entries.iter().position(|entry| entry.record == record(number));
+                    assert_eq!(set.find(record(number)), entry, "seed {seed}");
+                }
+            }
+        }
+    }
+}

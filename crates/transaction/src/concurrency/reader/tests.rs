@@ -61,7 +61,9 @@ impl Client {
     /// Reads rows, sets one of them to 1 and commits; `before_number` runs in the middle of that.
     fn change(&mut self, reads: &[i64], writes: i64, before_number: Option<Box<dyn FnOnce() + Send>>) {
         self.occ.begin();
-        reads.iter().for_each(|id| drop(self.row(*id).address()));
+        for id in reads {
+            self.row(*id);
+        }
         let (row, table) = (self.row(writes), Arc::clone(&self.table));
         self.occ.update(&table, row, &[(1, Datum::Int(1))], &Arena::default()).unwrap();
         self.log.before_number = before_number;
