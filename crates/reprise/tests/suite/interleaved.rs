@@ -230,6 +230,8 @@ fn run(sequencing: Sequencing, running: Running, usual: u64) {
     let mut transactions = 0;
     for seed in seeds.clone() {
         let mut run = Run::new(sequencing, running, seed);
+        // A test that passes says nothing of it.
+        println!("{}", run.context(0));
         run.run();
         transactions += run.transactions;
     }

@@ -20,6 +20,9 @@ struct Life {
     deleted_by: Option<usize>,
 }
 
+/// What a statement has looked for and not found: its transaction, its number, the life and the versions of it that fit.
+type Absence = (usize, usize, Token, Vec<Version>);
+
 /// A version of a life: 0 before the insert, 1 after it, and so on; after the last token the deleted one.
 type Version = usize;
 
@@ -283,7 +286,7 @@ impl Checker<'_> {
     }
 
     /// Relates what was read; returns what was looked for and not found: transaction, life, versions that fit.
-    fn relate_reads(&mut self) -> Result<Vec<(usize, Token, Vec<Version>)>, String> {
+    fn relate_reads(&mut self) -> Result<Vec<Absence>, String> {
         let (mut edges, mut absences) = (Vec::new(), Vec::new());
         for (place, number, statement) in self.statements().filter(|own| self.committed[own.0]) {
             let name = &self.transactions[place].name;
@@ -334,7 +337,7 @@ impl Checker<'_> {
                 };
                 let last = life.chain.len() + usize::from(life.deleted_by.is_some());
                 match (1..=last).find(wrote) {
-                    None => absences.push((place, *first, (0..=last).filter(fits).collect())),
+                    None => absences.push((place, number, *first, (0..=last).filter(fits).collect())),
                     // It has written the row: before that it saw the version that it wrote over.
                     Some(version) => {
                         let statements = &self.transactions[place].statements;
@@ -363,9 +366,9 @@ impl Checker<'_> {
     }
 
     /// Adds edges that follow from what was not found; whether there were any.
-    fn narrow(&mut self, absences: &[(usize, Token, Vec<Version>)]) -> Result<bool, String> {
+    fn narrow(&mut self, absences: &[Absence]) -> Result<bool, String> {
         let mut edges = Vec::new();
-        for (place, first, fits) in absences {
+        for (place, number, first, fits) in absences {
             let life = &self.lives[first];
             let end = life.chain.len() + usize::from(life.deleted_by.is_some());
             let is_before = |version: &Version| {
@@ -380,7 +383,10 @@ impl Checker<'_> {
             let (Some(low), name) = (possible.next().copied(), &self.transactions[*place].name) else {
                 let (chain, name) = (&life.chain, &self.transactions[*place].name);
                 let known = format!("it came after version {least} and before version {}", most + 1);
-                return Err(format!("{name} has not found {chain:?}, and {known}; {fits:?} would fit"));
+                let statement = &self.transactions[*place].statements[*number];
+                return Err(format!(
+                    "{name} has not found {chain:?}, and {known}; {fits:?} would fit: {statement:?}"
+                ));
             };
             let high = possible.next_back().copied().unwrap_or(low);
             let why = || format!("{name} has not found {:?}", life.chain);
