@@ -212,7 +212,8 @@ fn two_devices(folder: &Path) -> (GatedDisk, Database, [Session; 2]) {
         .execute_script(
             "CREATE PROCEDURE change_and_look(p_a INT, p_b INT, OUT v INT) LANGUAGE plpgsql AS $$
          BEGIN UPDATE t SET v = 7 WHERE id = p_a; COMMIT; SELECT t.v INTO v FROM t WHERE id = p_b; END $$;
-         INSERT INTO t SELECT n, 1 FROM generate_series(1, 6000) AS g (n)",
+         INSERT INTO t SELECT n, 1 FROM generate_series(1, 6000) AS g (n);
+         CREATE INDEX t_v ON t (v)",
         )
         .unwrap();
     sessions[1].call("change", params![5, 1]).unwrap();
@@ -237,16 +238,40 @@ fn a_read_on_a_snapshot_waits_for_all_that_it_has_read() {
     let alone = first.submit("change", params![1, 2]).unwrap();
     assert!(alone.commit().alone, "it waits for the first device only");
     alone.wait().unwrap();
-    let mut prepared = first.prepare("SELECT sum(v) FROM t", &[]).unwrap().unwrap();
-    let sum = Arc::new(Mutex::new(Datum::Null));
-    let sink = || Box::new(Last(Arc::clone(&sum))) as Box<dyn RowSink>;
-    let completion = first.run_prepared(&mut prepared, &[], sink).unwrap();
-    assert_eq!(*sum.lock().unwrap(), Datum::Int(6_002), "it has read what is not durable");
-    let is_durable = [undurable.is_durable(), db.is_durable(completion.commit.unwrap())];
-    disk.set_closed(false);
-    assert_eq!(is_durable, [false, false], "it is acknowledged before what it has read is durable");
-    first.wait_for(completion.commit.unwrap()).unwrap();
+    assert_is_not_acknowledged(&disk, &db, &mut first, ("SELECT sum(v) FROM t", 6_002));
     assert!(undurable.is_durable());
+}
+
+/// A row that is not there any more is part of the answer, also where an index leads to it.
+#[test]
+fn a_read_on_a_snapshot_waits_for_deletes() {
+    for query in ["SELECT count(*) FROM t", "SELECT count(*) FROM t WHERE v >= 0"] {
+        let folder = tempfile::tempdir().unwrap();
+        let (disk, db, [mut first, mut second]) = two_devices(folder.path());
+        disk.set_closed(true);
+        let undurable = second.submit("remove", params![77]).unwrap();
+        first.call("change", params![1, 2]).unwrap();
+        assert_is_not_acknowledged(&disk, &db, &mut first, (query, 5_999));
+        assert!(undurable.is_durable());
+    }
+}
+
+/// Runs a query that goes on on a snapshot, while what it reads is not durable. Then opens the gate, and waits.
+fn assert_is_not_acknowledged(
+    disk: &GatedDisk,
+    db: &Database,
+    session: &mut Session,
+    (query, expected): (&str, i64),
+) {
+    let mut prepared = session.prepare(query, &[]).unwrap().unwrap();
+    let found = Arc::new(Mutex::new(Datum::Null));
+    let sink = || Box::new(Last(Arc::clone(&found))) as Box<dyn RowSink>;
+    let commit = session.run_prepared(&mut prepared, &[], sink).unwrap().commit.unwrap();
+    let is_durable = db.is_durable(commit);
+    disk.set_closed(false);
+    assert_eq!(*found.lock().unwrap(), Datum::Int(expected), "{query}");
+    assert!(!is_durable, "{query} is acknowledged before what it has read is durable");
+    session.wait_for(commit).unwrap();
 }
 
 /// The last step of a procedure that commits may depend on less than its earlier steps.

@@ -24,10 +24,13 @@ fn begins_to_wait(busy: &Busy, waker: &Waker) -> bool {
     released.poll(&mut Context::from_waker(waker)) == Poll::Ready(())
 }
 
+/// A client that does nothing just now, with what it waits for.
+type Idle = (Client, Option<Arc<Flag>>);
+
 /// One client at a time.
 pub struct Schedule {
-    /// Those that do nothing just now, with what each waits for.
-    clients: Vec<Mutex<Option<(Client, Option<Arc<Flag>>)>>>,
+    /// The clients, without those that are doing something.
+    clients: Vec<Mutex<Option<Idle>>>,
     random: Mutex<SmallRng>,
     steps: AtomicUsize,
     is_broken: AtomicBool,
