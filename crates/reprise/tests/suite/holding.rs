@@ -111,3 +111,26 @@ fn a_statement_that_waited_does_not_overwrite_what_was_committed_meanwhile() {
         assert_eq!(found.is_some(), expected.is_some(), "{change}");
     }
 }
+
+/// A statement that waits has split an index leaf that an earlier statement has read: both halves of it count.
+#[test]
+fn what_an_earlier_statement_has_read_counts_after_a_wait() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = open(folder.path());
+    let [mut first, mut second, mut third] = [(); 3].map(|()| db.session().unwrap());
+    let script = "CREATE TABLE t (id INT PRIMARY KEY, k INT NOT NULL); CREATE INDEX t_k ON t (k);
+        INSERT INTO t SELECT n, 10 * n FROM generate_series(1, 50) AS g (n);
+        CREATE TABLE seen (id INT PRIMARY KEY);";
+    first.execute_script(script).unwrap();
+    first.begin_block();
+    assert!(is_done(attempt(&mut first, "SELECT id FROM t WHERE id = 50 FOR UPDATE")));
+    second.begin_block();
+    assert!(is_done(attempt(&mut second, "SELECT count(*) FROM t WHERE k BETWEEN 0 AND 1000")));
+    // One entry more for each row, so that the leaf is full.
+    assert!(!is_done(attempt(&mut second, "UPDATE t SET k = k + 1 WHERE id BETWEEN 1 AND 50")));
+    third.query("INSERT INTO t VALUES (1000, 495)").unwrap();
+    first.rollback_block();
+    // It has not counted the row that it sees now.
+    assert!(is_done(attempt(&mut second, "INSERT INTO seen SELECT id FROM t WHERE id = 1000")));
+    assert_eq!(second.commit_block().unwrap_err().sqlstate(), "40001");
+}
