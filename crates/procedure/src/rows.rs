@@ -4,7 +4,8 @@ use crate::aggregate::Accumulator;
 use crate::expression::compare;
 use crate::query::write_distinct;
 use crate::{
-    Access, Bound, Choice, DataAccess, Expression, Failure, Machine, Path, ScanRange, Select, SqlError,
+    Access, Bound, Choice, Conflict, DataAccess, Expression, Failure, Machine, Path, ScanRange, Select,
+    SqlError,
 };
 use catalog::{Datum, Table, successor};
 use std::cmp::Ordering;
@@ -113,7 +114,10 @@ fn read_choice<D: DataAccess>(
     }
     let slot = access.table.layout.slots()[column];
     let (register, arena) = machine.window(choice.target, 1);
-    data.read(row, &[slot], arena, register)?;
+    if !data.read(row, &[slot], arena, register)? {
+        // Another transaction has deleted it since its first read.
+        return Err(Conflict::Read.into());
+    }
     Ok(())
 }
 

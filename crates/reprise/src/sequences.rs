@@ -126,9 +126,9 @@ impl Taking<'_> {
                 Err(Failure::Error(error)) => return Err(*error),
                 Err(_) => continue,
             };
-            let Some((before, number)) = before else { continue };
+            let Some((before, committed)) = before else { continue };
             writer.recording.take_result().map_err(|error| failed(&error))?;
-            let commit = writer.recording.commit_of(number);
+            let commit = writer.recording.commit_of(committed);
             self.inner.logs.wait(commit).map_err(|error| failed(&error))?;
             return Ok(before);
         }
@@ -150,7 +150,7 @@ impl Writer {
         table: &Arc<Table>,
         own: &Sequence,
         change: impl Fn(Place) -> Result<Place, SqlError>,
-    ) -> Result<Option<(Place, catalog::CommitOrder)>, Failure> {
+    ) -> Result<Option<(Place, Committed)>, Failure> {
         self.occ.begin();
         self.recording.begin();
         self.recording.witnesses.begin(&[]);
@@ -171,7 +171,7 @@ impl Writer {
             self.recording.ended();
         }
         Ok(match committed {
-            Ok(Committed::Wrote(order) | Committed::Read(order)) => Some((before, order)),
+            Ok(committed) => Some((before, committed)),
             Err(_) => None,
         })
     }

@@ -527,14 +527,13 @@ impl Session {
             self.recording.ended();
         }
         let logged = self.recording.take_result().map_err(Error::from);
-        let number = match committed {
-            Ok(Committed::Wrote(order)) => {
-                self.committed += 1;
-                order
-            }
-            Ok(Committed::Read(order)) => {
-                self.read += 1;
-                order
+        let committed = match committed {
+            Ok(committed) => {
+                match committed {
+                    Committed::Wrote(_) => self.committed += 1,
+                    Committed::Read(_) => self.read += 1,
+                }
+                committed
             }
             Err(conflict) => {
                 return match logged {
@@ -545,7 +544,7 @@ impl Session {
             }
         };
         self.after_call();
-        let commit = self.answers(self.recording.commit_of(number));
+        let commit = self.answers(self.recording.commit_of(committed));
         Ok(logged.map(|()| commit))
     }
 

@@ -2,11 +2,24 @@
 //! Source: DESIGN §7, consistent checkpoints; Silo §4.9 for queries that only read.
 //!
 //! A writer that overwrites a row while snapshots are open keeps the old version when one of them may need it. It asks once
-//! its commit has begun, and may know its own order only later: a bound is announced, whoever began before that is
-//! waited for, and only then the clock passes the bound.
+//! its commit has begun, and may know its own order only later. So a bound is announced, the transactions that began to commit
+//! before are waited for, and only then the clock passes the bound.
+//!
+//! A snapshot is a serial state if it is closed: it holds each transaction that one of its transactions must follow. Where numbers are
+//! a serial order, this follows from the numbers. Numbers of `ssn` follow reads-from and overwrites, not who overwrote what another
+//! transaction has read. There the moment of validation decides: c(T) is the clock, read with all rows locked and before the reads are
+//! validated.
+//! (a) If T must precede U, then c(T) ≤ c(U). U read or overwrote a version of T: T published it after c(T), and U locks or validates
+//!     after that. U overwrote what T read: T's validation found the row unlocked, so U locked it later, and U read the clock after that.
+//! (b) number(T) < bound exactly if c(T) < bound. A number is above c(T) - 1. From below: c(T) < bound, and the number comes from the
+//!     greatest of what T observed and what its buffer has given. Neither reaches the bound before the last such T has its number,
+//!     because a transaction with c ≥ bound waits for all of them before it is validated and numbered (`unsettled`).
+//! By (a) and (b) the transactions below a bound are closed.
+//!
 //! Invariants: 1. a transaction whose order is at or above a bound sees the bound before it writes. Held by:
 //! `a_bound_lies_ahead_of_every_drawn_order`, and by checkpoints taken under load (crates/reprise/tests). 2. bounds ascend: a
-//! version that no open snapshot needs is needed by none that is opened later.
+//! version that no open snapshot needs is needed by none that is opened later. 3. (b). Held by: `concurrency/reader/tests.rs`
+//! (crates/transaction).
 
 use crate::record::{OlderVersion, RecordState, RowWords};
 use crate::{Epochs, Record};
@@ -21,6 +34,8 @@ pub struct Snapshots {
     bounds: Mutex<Vec<CommitOrder>>,
     /// Where the last of them ends; 0 when none is open.
     newest: AtomicU64,
+    /// The greatest bound below which no transaction commits any more.
+    settled: AtomicU64,
     /// How many have been closed.
     closed: AtomicU64,
 }
@@ -79,6 +94,7 @@ impl Snapshots {
             // Others advance the clock too, and may have passed the bound before everybody saw it.
             if epochs.next_order() < bound {
                 pass(bound);
+                self.settle(bound);
                 return Snapshot { bound, of: Arc::clone(self) };
             }
             bounds.pop();
@@ -95,6 +111,18 @@ impl Snapshots {
     pub fn newest(&self) -> Option<CommitOrder> {
         let bound = self.newest.load(Ordering::SeqCst);
         (bound != 0).then_some(CommitOrder(bound))
+    }
+
+    /// The bound of the newest snapshot, while transactions that it holds may still be without a number.
+    #[inline]
+    pub fn unsettled(&self) -> Option<CommitOrder> {
+        let newest = self.newest.load(Ordering::SeqCst);
+        (newest > self.settled.load(Ordering::SeqCst)).then_some(CommitOrder(newest))
+    }
+
+    /// No transaction below a bound commits any more.
+    pub fn settle(&self, bound: CommitOrder) {
+        self.settled.fetch_max(bound.0, Ordering::SeqCst);
     }
 
     /// How many have been closed so far: as long as it is the same, what was needed is.

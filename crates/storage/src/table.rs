@@ -390,12 +390,19 @@ impl TableStore {
         })
     }
 
-    /// Takes a record out of all indexes and frees it once nobody can see it. The record is dead.
-    pub fn unlink(&self, record: Record, arena: &mut Arena, worker: &mut Worker) {
+    /// Takes a record out of all indexes and frees it once no worker can see it. The record is dead. `on_change` as for
+    /// `Index::remove_own`.
+    pub fn unlink(
+        &self,
+        record: Record,
+        arena: &mut Arena,
+        worker: &mut Worker,
+        on_change: &mut impl FnMut(LeafChange) -> bool,
+    ) {
         let mut key = Vec::new();
         for place in (0..self.indexes.len()).rev() {
             self.key_of_row(place, record.row(), arena, &mut key);
-            self.indexes[place].remove(&key, worker);
+            self.indexes[place].remove_own(&key, worker, on_change);
         }
         self.retire(record, worker);
     }

@@ -1,9 +1,16 @@
-//! What a transaction will write: entries by record, new column values in lists behind them.
+//! The write set of a transaction: an entry a record, with new column values in a list behind it.
 //!
-//! Values are copied out of the executor's arena, which is emptied between attempts. All buffers are kept from one
-//! transaction to the next.
+//! Values are copied out of the executor's arena, which is emptied between attempts. All buffers are kept from one transaction to
+//! the next.
+//!
+//! A savepoint is a `Mark`: how long each list was when it was set. Going back to it shortens the lists again, so that what was
+//! undone leaves nothing that would be written at commit. An entry older than the newest mark is saved before it changes.
+//! Invariants: 1. after `go_back_to` the write set equals the one that `set_mark` found. 2. a record that other transactions see is in
+//! the write set only if its version is in the read set. Held by: `going_back_restores_the_write_set` (here), and
+//! `crates/reprise/tests/suite/interleaved.rs`.
+//! Not here: index entries and records that an undone part has published (`concurrency/savepoint.rs`).
 
-use catalog::{Arena, ColumnSlot, Datum, TableId};
+use catalog::{Arena, ColumnSlot, Datum, Mark as ArenaMark, TableId};
 use storage::{Change, Record};
 
 const END: u32 = u32::MAX;
@@ -13,7 +20,7 @@ const END: u32 = u32::MAX;
 pub(crate) enum Action {
     /// The row that the record holds, absent so far, becomes present. The record is the transaction's own.
     Insert,
-    /// An own insert was deleted again: nothing becomes of the record.
+    /// Inserted and deleted by the same transaction; the record is discarded at commit.
     Cancel,
     /// A deleted record gets a new row, which the list of changes gives whole.
     Revive,
@@ -38,7 +45,7 @@ impl Action {
 }
 
 /// One record of the write set.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
     pub(crate) record: Record,
     pub(crate) table: TableId,
@@ -47,13 +54,30 @@ pub(crate) struct Entry {
     last: u32,
 }
 
-/// An entry that was added to a secondary index for a changed key of a record that others see.
-#[derive(Clone, Debug)]
+impl Entry {
+    /// Whether the row gets new column values at commit.
+    pub(crate) fn has_changes(&self) -> bool {
+        self.first != END
+    }
+}
+
+/// An entry that was added to a secondary index for a changed key of a record that stays where it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Link {
     pub(crate) record: Record,
     pub(crate) table: TableId,
     pub(crate) index: usize,
     pub(crate) key: Vec<u8>,
+}
+
+/// How long the lists of a write set were.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    pub(crate) entries: usize,
+    pub(crate) links: usize,
+    changes: usize,
+    saved: usize,
+    arena: ArenaMark,
 }
 
 /// The write set.
@@ -63,6 +87,10 @@ pub(crate) struct WriteSet {
     pub(crate) links: Vec<Link>,
     changes: Vec<(Change, u32)>,
     pub(crate) arena: Arena,
+    /// The marks that are set, oldest first.
+    marks: Vec<Mark>,
+    /// Entries older than a mark, as they were before they changed under it, with their positions.
+    saved: Vec<(u32, Entry)>,
     /// Open addressing from records to entries; cells of earlier generations are free.
     cells: Vec<(u64, u32, u32)>,
     generation: u32,
@@ -78,6 +106,8 @@ impl WriteSet {
         self.links.clear();
         self.changes.clear();
         self.arena.clear();
+        self.marks.clear();
+        self.saved.clear();
         self.generation = self.generation.wrapping_add(1);
         if self.generation == 0 {
             self.cells.fill((0, 0, 0));
@@ -105,6 +135,16 @@ impl WriteSet {
         }
     }
 
+    /// Frees the cell of the entry that was added last, which no other entry's search passes.
+    fn vacate(&mut self, record: Record) {
+        let mask = self.cells.len() - 1;
+        let mut at = hash(record) & mask;
+        while self.cells[at].2 != self.generation || self.cells[at].0 != record.address() {
+            at = (at + 1) & mask;
+        }
+        self.cells[at] = (0, 0, 0);
+    }
+
     fn occupy(&mut self, record: Record, entry: u32) {
         let mask = self.cells.len() - 1;
         let mut at = hash(record) & mask;
@@ -130,8 +170,90 @@ impl WriteSet {
         entry
     }
 
+    /// Changes what happens to the record of an entry.
+    pub(crate) fn set_action(&mut self, entry: usize, action: Action) {
+        self.save(entry);
+        self.entries[entry].action = action;
+    }
+
+    /// Whether the row of an entry may be changed in its record: no other transaction sees it, no mark is to bring it back, and no
+    /// column value is kept beside it.
+    #[inline]
+    pub(crate) fn is_private(&self, entry: usize) -> bool {
+        let own = &self.entries[entry];
+        own.action.is_own() && !own.has_changes() && !self.is_older(entry)
+    }
+
+    /// Whether an entry is older than the newest mark.
+    #[inline]
+    fn is_older(&self, entry: usize) -> bool {
+        self.marks.last().is_some_and(|mark| entry < mark.entries)
+    }
+
+    /// Saves an entry that is about to change.
+    #[inline]
+    fn save(&mut self, entry: usize) {
+        if self.is_older(entry) {
+            self.saved.push((entry as u32, self.entries[entry]));
+        }
+    }
+
+    /// Remembers an index entry that was added for a changed key, once.
+    pub(crate) fn add_link(&mut self, link: Link, is_new: bool) {
+        if is_new || !self.links.contains(&link) {
+            self.links.push(link);
+        }
+    }
+
+    /// Sets a mark; returns its position among those that are set.
+    pub(crate) fn set_mark(&mut self) -> usize {
+        self.marks.push(Mark {
+            entries: self.entries.len(),
+            links: self.links.len(),
+            changes: self.changes.len(),
+            saved: self.saved.len(),
+            arena: self.arena.mark(),
+        });
+        self.marks.len() - 1
+    }
+
+    /// A mark by its position.
+    pub(crate) fn mark(&self, position: usize) -> Mark {
+        self.marks[position]
+    }
+
+    /// Forgets the mark at a position and later ones; what came after them stays.
+    pub(crate) fn forget_marks(&mut self, position: usize) {
+        self.marks.truncate(position);
+        if self.marks.is_empty() {
+            self.saved.clear();
+        }
+    }
+
+    /// Goes back to a mark, which stays set; later marks are forgotten.
+    pub(crate) fn go_back_to(&mut self, position: usize) {
+        self.marks.truncate(position + 1);
+        let Mark { entries, links, changes, saved, arena } = self.marks[position];
+        while self.entries.len() > entries {
+            let Some(entry) = self.entries.pop() else { break };
+            self.vacate(entry.record);
+        }
+        while self.saved.len() > saved {
+            let Some((entry, before)) = self.saved.pop() else { break };
+            let Some(entry) = self.entries.get_mut(entry as usize) else { continue };
+            *entry = before;
+            if let Some(last) = self.changes.get_mut(before.last as usize) {
+                last.1 = END;
+            }
+        }
+        self.links.truncate(links);
+        self.changes.truncate(changes);
+        self.arena.release(arena);
+    }
+
     /// Appends a new column value to an entry.
     pub(crate) fn change(&mut self, entry: usize, slot: ColumnSlot, datum: Datum, from: &Arena) {
+        self.save(entry);
         let datum = self.arena.adopt(datum, from);
         let at = self.changes.len() as u32;
         self.changes.push((Change { slot, datum }, END));
@@ -169,5 +291,89 @@ impl Iterator for Changes<'_> {
         let (change, next) = *self.changes.get(self.next as usize)?;
         self.next = next;
         Some(change)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::rngs::SmallRng;
+    use rand::{Rng, SeedableRng};
+    use storage::TableStore;
+
+    /// What can be seen of a write set.
+    type State = (Vec<(Record, Action, Vec<Datum>)>, Vec<Link>);
+
+    const RECORDS: u64 = 200;
+
+    fn record(number: u64) -> Record {
+        TableStore::record(number * 64)
+    }
+
+    fn slot() -> ColumnSlot {
+        catalog::RowLayout::new(&[(catalog::ScalarType::BigInt, true)]).slots()[0]
+    }
+
+    fn state(set: &WriteSet) -> State {
+        let of = |(place, entry): (usize, &Entry)| {
+            let values = set.changes(place).map(|change| change.datum).collect();
+            (entry.record, entry.action, values)
+        };
+        (set.entries.iter().enumerate().map(of).collect(), set.links.clone())
+    }
+
+    fn change(set: &mut WriteSet, random: &mut SmallRng, slot: ColumnSlot) {
+        let record = record(random.random_range(1..RECORDS));
+        let actions = [Action::Insert, Action::Update, Action::Delete, Action::Cancel];
+        let action = actions[random.random_range(0..actions.len())];
+        let entry = match set.find(record) {
+            Some(entry) => entry,
+            None => set.add(record, TableId(0), action),
+        };
+        match random.random_range(0..4) {
+            0 => set.set_action(entry, action),
+            1 => {
+                let key = vec![random.random_range(0..4)];
+                set.add_link(Link { record, table: TableId(0), index: 1, key }, false);
+            }
+            _ => set.change(entry, slot, Datum::Int(random.random()), &Arena::default()),
+        }
+    }
+
+    #[test]
+    fn going_back_restores_the_write_set() {
+        let slot = slot();
+        for seed in 0..300 {
+            let mut random = SmallRng::seed_from_u64(seed);
+            let mut set = WriteSet::default();
+            for _ in 0..3 {
+                set.clear();
+                let mut marks: Vec<State> = Vec::new();
+                for _ in 0..random.random_range(0..400) {
+                    match random.random_range(0..40) {
+                        0 => {
+                            assert_eq!(set.set_mark(), marks.len());
+                            marks.push(state(&set));
+                        }
+                        1 if !marks.is_empty() => {
+                            let mark = random.random_range(0..marks.len());
+                            set.go_back_to(mark);
+                            marks.truncate(mark + 1);
+                            assert_eq!(state(&set), marks[mark], "seed {seed}");
+                        }
+                        2 if !marks.is_empty() => {
+                            let mark = random.random_range(0..marks.len());
+                            set.forget_marks(mark);
+                            marks.truncate(mark);
+                        }
+                        _ => change(&mut set, &mut random, slot),
+                    }
+                }
+                for number in 1..RECORDS {
+                    let entry = set.entries.iter().position(|entry| entry.record == record(number));
+                    assert_eq!(set.find(record(number)), entry, "seed {seed}");
+                }
+            }
+        }
     }
 }

@@ -81,7 +81,7 @@ impl Bin {
             } else {
                 record.unlock_dead();
                 self.arena.clear();
-                tables.unlink(store, record, &mut self.arena, worker);
+                tables.unlink(store, record, &mut self.arena, worker, &mut |_| false);
             }
         }
     }

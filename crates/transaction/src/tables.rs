@@ -13,7 +13,9 @@ use logging::Numbering;
 use procedure::SqlError;
 use sql::Effect;
 use std::sync::{Arc, Mutex};
-use storage::{DuplicateKey, Epochs, Memory, Record, RowWords, Slots, Snapshots, TableStore, Worker};
+use storage::{
+    DuplicateKey, Epochs, LeafChange, Memory, Record, RowWords, Slots, Snapshots, TableStore, Worker,
+};
 
 /// When a definition is applied.
 #[derive(Clone, Copy, Debug)]
@@ -149,15 +151,22 @@ impl Tables {
         self.share(&Arc::new(store));
     }
 
-    /// Takes a dead record out of all indexes of its table. Whoever has read that it is absent has then read the absence of
-    /// whatever comes in its place.
-    pub(crate) fn unlink(&self, store: &TableStore, record: Record, arena: &mut Arena, worker: &mut Worker) {
+    /// Takes a dead record out of all indexes of its table. A transaction that has read that it is absent has then read the absence of
+    /// what comes in its place. `on_change` as for `Index::remove_own`.
+    pub(crate) fn unlink(
+        &self,
+        store: &TableStore,
+        record: Record,
+        arena: &mut Arena,
+        worker: &mut Worker,
+        on_change: &mut impl FnMut(LeafChange) -> bool,
+    ) {
         if let Some(numbers) = &self.access_numbers {
-            // Whoever reads it from now on finds it dead, and does not commit.
+            // A transaction that reads it from now on finds it dead, and does not commit.
             let readers = numbers.read_by(Readable::Row(record));
             numbers.raise_read(Readable::Absence(store.definition().id), readers);
         }
-        store.unlink(record, arena, worker);
+        store.unlink(record, arena, worker, on_change);
     }
 
     /// Forgets the older versions of a record that no snapshot needs, with the index entries that stood for them alone. The

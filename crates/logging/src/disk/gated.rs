@@ -147,7 +147,7 @@ impl Disk for GatedDisk {
         self.inner.remove(path)
     }
 
-    fn create_folder(&self, folder: &Path) -> io::Result<()> {
+    fn create_folder(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
         self.gate.pass();
         self.inner.create_folder(folder)
     }

@@ -8,7 +8,7 @@ use super::{ConflictUpdate, Delete, Insert, OnConflict, Plan, Update};
 use crate::executor::{check, require_value};
 use crate::foreign_keys::Changed;
 use crate::rows::Flow;
-use crate::{DataAccess, Expression, Failure, ForeignKeys, Machine, Register, ScanRange, SqlError};
+use crate::{Conflict, DataAccess, Expression, Failure, ForeignKeys, Machine, Register, ScanRange, SqlError};
 use catalog::{Arena, Datum, Table, successor};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -95,7 +95,7 @@ impl<'p> Touched<'p> {
         if self.keys.is_some() {
             let slots = self.table.layout.slots();
             let mut whole = vec![Datum::Null; slots.len()];
-            data.read(row, slots, &mut machine.arena, &mut whole)?;
+            read_again(self.table, row, &mut machine.arena, &mut whole, data)?;
             self.old.push(whole, &machine.arena)?;
         }
         Ok(())
@@ -254,7 +254,7 @@ fn update_existing<D: DataAccess>(
     let Insert { table, registers, checks, .. } = insert;
     let slots = table.layout.slots();
     let (old, arena) = machine.window(update.old, slots.len());
-    data.read(existing, slots, arena, old)?;
+    read_again(table, existing, arena, old, data)?;
     if touched.written.contains(&D::address_of(existing)) {
         let error = SqlError::new("21000", "ON CONFLICT DO UPDATE command cannot affect row a second time");
         let hint = "Ensure that no rows proposed for insertion within the same command have duplicate constrained values.";
@@ -287,6 +287,25 @@ fn update_existing<D: DataAccess>(
     told(sink, machine, data)
 }
 
+/// Reads all columns of a row that the statement has found.
+fn read_again<D: DataAccess>(
+    table: &Table,
+    row: D::Row,
+    arena: &mut Arena,
+    whole: &mut [Datum],
+    data: &mut D,
+) -> Result<(), Failure> {
+    if data.read(row, table.layout.slots(), arena, whole)? {
+        return Ok(());
+    }
+    if data.is_doomed() {
+        // Another transaction has deleted it since.
+        return Err(Conflict::Read.into());
+    }
+    let message = "tuple to be updated was already modified by an operation triggered by the current command";
+    Err(SqlError::new("27000", message).into())
+}
+
 /// Sets the registers of a row as it will be; returns what changes.
 fn change_row<D: DataAccess>(
     table: &Table,
@@ -303,7 +322,7 @@ fn change_row<D: DataAccess>(
     }
     let slots = table.layout.slots();
     let (whole, arena) = machine.window(registers, slots.len());
-    data.read(row, slots, arena, whole)?;
+    read_again(table, row, arena, whole, data)?;
     for (column, value) in &changes {
         machine.set(Register(registers.0 + *column as u32), *value);
     }

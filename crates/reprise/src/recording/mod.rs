@@ -27,7 +27,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use storage::{Record, Slot};
-use transaction::{CommitLog, Observed, Occ, Writing};
+use transaction::{CommitLog, Committed, Observed, Occ, Writing};
 
 /// What is usual is forgotten over so many transactions.
 const USUAL_OF: usize = 64;
@@ -246,10 +246,14 @@ impl Recording {
         }
     }
 
-    /// What must be durable before the transaction in hand is acknowledged, of which this is the number.
+    /// What must be durable before the transaction that has just ended is acknowledged. What it has read may lie in every log; only
+    /// the stamp of its own write says that its own log is enough.
     #[inline]
-    pub(crate) fn commit_of(&self, number: CommitOrder) -> Commit {
-        let alone = self.stamp.is_some_and(|stamp| stamp.alone);
+    pub(crate) fn commit_of(&self, committed: Committed) -> Commit {
+        let (number, alone) = match committed {
+            Committed::Wrote(number) => (number, self.stamp.is_some_and(|stamp| stamp.alone)),
+            Committed::Read(number) => (number, false),
+        };
         Commit { number, worker: self.slot, alone }
     }
 

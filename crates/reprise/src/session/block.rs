@@ -143,16 +143,15 @@ impl Session {
     /// `3B001` when there is no such savepoint.
     pub fn release_savepoint(&mut self, name: &str) -> Result<(), Error> {
         let place = self.find_savepoint(name)?;
-        for _ in self.block.savepoints.drain(place..) {
-            self.occ.release_savepoint();
-        }
+        self.occ.release_savepoint(self.block.savepoints[place].savepoint);
+        self.block.savepoints.truncate(place);
         Ok(())
     }
 
     /// ROLLBACK TO SAVEPOINT: what came after it has not happened, and the transaction goes on.
     ///
     /// # Errors
-    /// `3B001` when there is no such savepoint; `0A000` when definitions have changed since. The transaction has failed.
+    /// `3B001` when there is no such savepoint; `0A000` when definitions have changed since.
     pub fn roll_back_to_savepoint(&mut self, name: &str) -> Result<(), Error> {
         let place = self.find_savepoint(name)?;
         let NamedSavepoint { savepoint, definitions, .. } = self.block.savepoints[place];
@@ -160,16 +159,8 @@ impl Session {
             let message = "rolling back to a savepoint before definitions have changed is not supported";
             return Err(SqlError::new("0A000", message).with_hint("Roll the whole transaction back.").into());
         }
-        for _ in self.block.savepoints.drain(place + 1..) {
-            self.occ.release_savepoint();
-        }
-        if self.occ.roll_back_to(savepoint).is_err() {
-            self.occ.rollback_if_running();
-            self.block.begun = false;
-            self.block.savepoints.clear();
-            self.block.state = TransactionState::Failed;
-            return Err(serialization_failure(Conflict::Write));
-        }
+        self.block.savepoints.truncate(place + 1);
+        self.occ.roll_back_to(savepoint);
         self.block.state = TransactionState::Open;
         Ok(())
     }
@@ -207,23 +198,27 @@ impl Session {
         self.shows_what_was_read();
         let error = match ran {
             Ok(()) => {
-                self.occ.release_savepoint();
+                self.occ.release_savepoint(savepoint);
                 return Ok(());
             }
             Err(Failure::Conflict(Conflict::Reserved(address))) if !self.machine.has_sent_rows() => {
-                if self.occ.forget_since(savepoint).is_ok() {
-                    self.occ.release_savepoint();
-                    let reservations = Arc::clone(&self.occ.tables().reservations);
-                    let slot = self.occ.worker().slot();
-                    self.block.busy = Some(Busy { address, slot, reservations });
-                    return Err(serialization_failure(Conflict::Reserved(address)));
+                self.occ.forget_since(savepoint);
+                self.occ.release_savepoint(savepoint);
+                match self.occ.reads_hold() {
+                    Ok(()) => {
+                        let reservations = Arc::clone(&self.occ.tables().reservations);
+                        let slot = self.occ.worker().slot();
+                        self.block.busy = Some(Busy { address, slot, reservations });
+                        return Err(serialization_failure(Conflict::Reserved(address)));
+                    }
+                    // What earlier statements have read has changed: to wait would be in vain.
+                    Err(conflict) => serialization_failure(conflict),
                 }
-                serialization_failure(Conflict::Reserved(address))
             }
             // What failed may have seen states of different moments.
             Err(Failure::Error(error)) => match self.occ.reads_hold() {
                 Ok(()) if !self.block.savepoints.is_empty() => {
-                    self.occ.release_savepoint();
+                    self.occ.release_savepoint(savepoint);
                     self.failed += 1;
                     return Err(Error::Sql(*error));
                 }

@@ -28,9 +28,9 @@ impl Steps {
         }
         self.recording.take_result().map_err(|error| failed(error.into()))?;
         match committed {
-            Ok(Committed::Wrote(order) | Committed::Read(order)) => {
+            Ok(committed) => {
                 self.committed += 1;
-                self.show(self.recording.commit_of(order));
+                self.show(self.recording.commit_of(committed));
                 Ok(())
             }
             Err(conflict) => Err(conflict.into()),

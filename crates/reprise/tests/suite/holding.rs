@@ -70,3 +70,67 @@ fn held_rows_are_waited_for() {
         assert_eq!(second.prepare(query, &[]).unwrap_err().sqlstate(), sqlstate, "{query}");
     }
 }
+
+/// A statement waits, and is tried again: by then another transaction has changed a row that it had come to before the wait.
+#[test]
+fn a_statement_that_waited_does_not_overwrite_what_was_committed_meanwhile() {
+    let meanwhile = [
+        ("UPDATE t SET v = v + 100 WHERE id = 1", Some("101")),
+        ("DELETE FROM t WHERE id = 1", None),
+        ("UPDATE t SET k = 50 WHERE id = 1", Some("1")),
+    ];
+    for ((change, expected), commits) in meanwhile.into_iter().zip([true, false].into_iter().cycle()) {
+        let folder = tempfile::tempdir().unwrap();
+        let db = open(folder.path());
+        let [mut first, mut second, mut third] = [(); 3].map(|()| db.session().unwrap());
+        let script = "CREATE TABLE t (id INT PRIMARY KEY, k INT NOT NULL, v INT NOT NULL);
+            CREATE INDEX t_k ON t (k);
+            INSERT INTO t VALUES (1, 1, 0), (2, 2, 0);";
+        first.execute_script(script).unwrap();
+        let both = "UPDATE t SET v = v + 1, k = k + 10 WHERE id IN (1, 2)";
+        first.begin_block();
+        assert!(is_done(attempt(&mut first, "UPDATE t SET v = v + 7 WHERE id = 2")));
+        second.begin_block();
+        assert!(!is_done(attempt(&mut second, both)), "{change}");
+        third.query(change).unwrap();
+        match commits {
+            true => drop(first.commit_block().unwrap()),
+            false => first.rollback_block(),
+        }
+        assert!(is_done(attempt(&mut second, both)), "{change}");
+        second.commit_block().unwrap();
+        let of = |session: &mut Session, query: &str| {
+            let rows = session.query(query).unwrap().rows;
+            rows.first().map(|row| row[0].to_string())
+        };
+        assert_eq!(of(&mut first, "SELECT v FROM t WHERE id = 1").as_deref(), expected, "{change}");
+        let other = if commits { "8" } else { "1" };
+        assert_eq!(of(&mut first, "SELECT v FROM t WHERE id = 2").as_deref(), Some(other), "{change}");
+        let key = if change.contains("k = 50") { "60" } else { "11" };
+        let found = of(&mut first, &format!("SELECT id FROM t WHERE k = {key}"));
+        assert_eq!(found.is_some(), expected.is_some(), "{change}");
+    }
+}
+
+/// A statement that waits has split an index leaf that an earlier statement has read: both halves of it count.
+#[test]
+fn what_an_earlier_statement_has_read_counts_after_a_wait() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = open(folder.path());
+    let [mut first, mut second, mut third] = [(); 3].map(|()| db.session().unwrap());
+    let script = "CREATE TABLE t (id INT PRIMARY KEY, k INT NOT NULL); CREATE INDEX t_k ON t (k);
+        INSERT INTO t SELECT n, 10 * n FROM generate_series(1, 50) AS g (n);
+        CREATE TABLE seen (id INT PRIMARY KEY);";
+    first.execute_script(script).unwrap();
+    first.begin_block();
+    assert!(is_done(attempt(&mut first, "SELECT id FROM t WHERE id = 50 FOR UPDATE")));
+    second.begin_block();
+    assert!(is_done(attempt(&mut second, "SELECT count(*) FROM t WHERE k BETWEEN 0 AND 1000")));
+    // One entry more for each row, so that the leaf is full.
+    assert!(!is_done(attempt(&mut second, "UPDATE t SET k = k + 1 WHERE id BETWEEN 1 AND 50")));
+    third.query("INSERT INTO t VALUES (1000, 495)").unwrap();
+    first.rollback_block();
+    // It has not counted the row that it sees now.
+    assert!(is_done(attempt(&mut second, "INSERT INTO seen SELECT id FROM t WHERE id = 1000")));
+    assert_eq!(second.commit_block().unwrap_err().sqlstate(), "40001");
+}

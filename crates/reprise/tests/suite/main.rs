@@ -17,6 +17,7 @@ mod devices;
 mod golden_folders;
 mod histories;
 mod holding;
+mod interleaved;
 mod large_transactions;
 mod losers;
 mod nesting;

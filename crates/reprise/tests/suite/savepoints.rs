@@ -160,12 +160,12 @@ fn whoever_waits_for_each_other_goes_on_and_one_has_lost() {
     run(&mut other, "UPDATE t SET b = 'q' WHERE id = 2").unwrap();
     let results = std::thread::scope(|scope| {
         let first = scope.spawn(|| {
-            run(&mut session, "UPDATE t SET b = 'r' WHERE id = 2").unwrap();
-            session.commit_block().is_ok()
+            let ran = run(&mut session, "UPDATE t SET b = 'r' WHERE id = 2");
+            ran.and_then(|()| session.commit_block()).is_ok()
         });
         let second = scope.spawn(|| {
-            run(&mut other, "UPDATE t SET b = 's' WHERE id = 1").unwrap();
-            other.commit_block().is_ok()
+            let ran = run(&mut other, "UPDATE t SET b = 's' WHERE id = 1");
+            ran.and_then(|()| other.commit_block()).is_ok()
         });
         [first.join().unwrap(), second.join().unwrap()]
     });

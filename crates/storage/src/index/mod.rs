@@ -145,6 +145,14 @@ impl Cursor {
         self.done = false;
     }
 
+    /// Ends the scan.
+    #[inline]
+    pub fn close(&mut self) {
+        self.entries.clear();
+        self.position = 0;
+        self.done = true;
+    }
+
     /// The next value, without looking further than the leaf that was read last.
     #[inline]
     pub fn next_buffered(&mut self) -> Option<u64> {
@@ -163,8 +171,8 @@ impl Cursor {
 
     /// Forgets what is read but not yet returned: it is read again, by a scan that remembers keys.
     pub fn look_again(&mut self) {
-        debug_assert!(self.entries.with_keys && (self.position > 0 || self.entries.values.is_empty()));
         if self.position < self.entries.values.len() {
+            debug_assert!(self.entries.with_keys && self.position > 0);
             let key = |place: usize| {
                 let start = place.checked_sub(1).map_or(0, |before| self.entries.key_ends[before]);
                 self.entries.keys[start..self.entries.key_ends[place]].to_vec()
@@ -286,11 +294,16 @@ impl Index {
         with_tree!(self, tree => tree.remove(key, worker))
     }
 
-    /// Removes a key that only this worker's transaction knows of; the change of its leaf is told to `on_change`. The leaf
-    /// stays, even when it is empty now, as the transaction may have observed it. The worker is active.
-    pub fn remove_own(&self, key: &[u8], worker: &mut Worker, on_change: &mut impl FnMut(LeafChange)) {
+    /// Removes a key. The change of its leaf is told to `on_change`, which says whether the running transaction has observed the leaf:
+    /// then it stays, even when it is empty now. The worker is active.
+    pub fn remove_own(
+        &self,
+        key: &[u8],
+        worker: &mut Worker,
+        on_change: &mut impl FnMut(LeafChange) -> bool,
+    ) {
         debug_assert!(worker.is_active());
-        with_tree!(self, tree => tree.take(key, worker, on_change));
+        with_tree!(self, tree => tree.remove_own(key, worker, on_change));
     }
 
     /// Keys that cut the index into at most `parts` ranges of about the same size, in order.

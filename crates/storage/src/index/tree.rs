@@ -385,9 +385,23 @@ impl<K: KeyShape> Tree<K> {
         Some(value)
     }
 
+    /// Removes a key. The change of its leaf is told to `on_change`, which says whether the leaf must stay.
+    pub(super) fn remove_own(
+        &self,
+        key: &[u8],
+        worker: &mut Worker,
+        on_change: &mut impl FnMut(LeafChange) -> bool,
+    ) {
+        let mut stays = false;
+        let taken = self.take(key, worker, &mut |change| stays = on_change(change));
+        if matches!(taken, Some((_, true))) && !stays {
+            self.unlink_empty(&Probe::new(key), worker);
+        }
+    }
+
     /// Removes a key and returns its value, and whether its leaf is empty now. The change of the leaf is told to
     /// `on_change`.
-    pub(super) fn take(
+    fn take(
         &self,
         key: &[u8],
         worker: &mut Worker,

@@ -55,12 +55,14 @@ impl Occ {
     ) -> Result<Option<Record>, Failure> {
         let Self { tables, worker, leaves, inserted, .. } = self;
         let finger = inserted.finger_of(table, index);
-        let mut on_change = |change| Self::follow(leaves, &change);
+        let mut on_change = |change| {
+            leaves.follow(&change);
+        };
         tables.store(table).link(index, key, record, worker, finger, &mut on_change).map_err(out_of_memory)
     }
 
     /// Adds a record to a secondary index under the key of a row, unless another row has its columns and the index is
-    /// unique. An entry of another record under that very key is one that is just going.
+    /// unique. An entry of another record under that very key is one that is just going. Returns whether the entry is new.
     fn link_secondary(
         &mut self,
         table: &Table,
@@ -68,13 +70,13 @@ impl Occ {
         (row, arena): (&[Datum], &Arena),
         key: &[u8],
         record: Record,
-    ) -> Result<(), Failure> {
+    ) -> Result<bool, Failure> {
         if table.indexes[index].unique && self.violates_unique(table, index, row, arena, record)? {
             return Err(duplicate(table, index));
         }
         match self.link(table.id, index, key, record)? {
             Some(other) if other != record => Err(Conflict::Insert.into()),
-            _ => Ok(()),
+            existing => Ok(existing.is_none()),
         }
     }
 
@@ -136,6 +138,13 @@ impl Occ {
         self.scans.current.cursor.last_is_under(&self.key)
     }
 
+    /// Removes an index entry of a record that no other transaction sees.
+    fn remove_own(&mut self, table: &Table, index: usize, key: &[u8]) {
+        let Self { tables, worker, leaves, .. } = self;
+        let index = tables.store(table.id).index_at(index);
+        index.remove_own(key, worker, &mut |change| leaves.follow(&change));
+    }
+
     /// Publishes the index entries of an update that changes indexed columns.
     fn reindex(
         &mut self,
@@ -162,7 +171,7 @@ impl Occ {
         for (column, datum) in changes {
             new[*column] = merged.adopt(*datum, arena);
         }
-        let own = self.writes.find(record).is_some_and(|entry| self.writes.entries[entry].action.is_own());
+        let is_private = self.writes.find(record).is_some_and(|entry| self.writes.is_private(entry));
         for index in touched {
             let (mut before, mut after) = (Vec::new(), Vec::new());
             let store = self.tables.store(table.id);
@@ -171,13 +180,11 @@ impl Occ {
             if before == after {
                 continue;
             }
-            self.link_secondary(table, index, (&new, &merged), &after, record)?;
-            if own {
-                let Self { tables, worker, leaves, .. } = self;
-                let index = tables.store(table.id).index_at(index);
-                index.remove_own(&before, worker, &mut |change| Self::follow(leaves, &change));
+            let is_new = self.link_secondary(table, index, (&new, &merged), &after, record)?;
+            if is_private {
+                self.remove_own(table, index, &before);
             } else {
-                self.writes.links.push(Link { record, table: table.id, index, key: after });
+                self.writes.add_link(Link { record, table: table.id, index, key: after }, is_new);
             }
         }
         Ok(())
@@ -214,10 +221,7 @@ impl Occ {
                     Action::Cancel => Action::Insert,
                     Action::Insert | Action::Revive | Action::Update => return Err(duplicate(table, 0)),
                 };
-                self.before_action(record, before);
-                self.writes.entries[entry].action = after;
-                // What it was before it went, should that be undone, too.
-                self.before_image(table, record)?;
+                self.writes.set_action(entry, after);
                 entry
             }
             None => {
@@ -230,18 +234,17 @@ impl Occ {
                 if !state.is_absent() {
                     return Err(duplicate(table, 0));
                 }
-                self.before_action(record, Action::Unrevive);
                 self.writes.add(record, table.id, Action::Revive)
             }
         };
-        if self.writes.entries[entry].action == Action::Insert {
+        if self.writes.is_private(entry) {
             return self.insert_again(table, record, row, arena);
         }
         for index in 1..table.indexes.len() {
             let mut key = Vec::new();
             self.tables.store(table.id).key_of(index, row, arena, &mut key);
-            self.link_secondary(table, index, (row, arena), &key, record)?;
-            self.writes.links.push(Link { record, table: table.id, index, key });
+            let is_new = self.link_secondary(table, index, (row, arena), &key, record)?;
+            self.writes.add_link(Link { record, table: table.id, index, key }, is_new);
         }
         for (slot, datum) in table.layout.slots().iter().zip(row) {
             self.writes.change(entry, *slot, *datum, arena);
@@ -265,9 +268,7 @@ impl Occ {
             store.key_of(index, row, arena, &mut after);
             self.link_secondary(table, index, (row, arena), &after, record)?;
             if before != after {
-                let Self { tables, worker, leaves, .. } = self;
-                let index = tables.store(table.id).index_at(index);
-                index.remove_own(&before, worker, &mut |change| Self::follow(leaves, &change));
+                self.remove_own(table, index, &before);
             }
         }
         let changes = table.layout.slots().iter().zip(row);
@@ -276,7 +277,7 @@ impl Occ {
         Ok(())
     }
 
-    /// Changes an own insert, which nobody else sees, where it is.
+    /// Changes an own insert in its record.
     fn change_own(
         &mut self,
         table: &Table,
@@ -316,19 +317,22 @@ impl DataAccess for Occ {
     }
 
     fn begin_part(&mut self) {
-        let savepoint = self.set_savepoint();
-        self.parts.push((savepoint, self.scans.depth()));
+        let mut savepoint = self.set_savepoint();
+        // The part itself goes on after it was undone.
+        savepoint.parts += 1;
+        self.parts.push(savepoint);
     }
 
     fn undo_part(&mut self) -> Result<(), Failure> {
-        let Some((savepoint, depth)) = self.parts.last().copied() else { return Ok(()) };
-        self.scans.come_back_to(depth);
-        self.roll_back_to(savepoint)
+        if let Some(savepoint) = self.parts.last().copied() {
+            self.roll_back_to(savepoint);
+        }
+        Ok(())
     }
 
     fn end_part(&mut self) {
-        if self.parts.pop().is_some() {
-            self.release_savepoint();
+        if let Some(savepoint) = self.parts.pop() {
+            self.release_savepoint(savepoint);
         }
     }
 
@@ -468,7 +472,6 @@ impl DataAccess for Occ {
                 return Err(failure);
             }
         }
-        self.before_action(record, Action::Cancel);
         self.writes.add(record, table.id, Action::Insert);
         for index in 1..table.indexes.len() {
             let mut key = std::mem::take(&mut self.key);
@@ -489,13 +492,14 @@ impl DataAccess for Occ {
         arena: &Arena,
     ) -> Result<(), Failure> {
         self.worker.check_limit().map_err(out_of_memory)?;
-        let entry = self.writes.find(record);
-        if entry.is_none() {
-            self.reserve(record)?;
-        }
-        self.before_columns(table, record, changes.iter().map(|(column, _)| *column))?;
-        let entry = entry.unwrap_or_else(|| self.writes.add(record, table.id, Action::Update));
-        if self.writes.entries[entry].action == Action::Insert {
+        let entry = match self.writes.find(record) {
+            Some(entry) => entry,
+            None => {
+                self.reserve(record)?;
+                self.writes.add(record, table.id, Action::Update)
+            }
+        };
+        if self.writes.is_private(entry) {
             return self.change_own(table, record, changes, arena);
         }
         if table.indexes.len() > 1 {
@@ -536,17 +540,15 @@ impl DataAccess for Occ {
     fn delete(&mut self, table: &Table, record: Record) -> Result<(), Failure> {
         match self.writes.find(record) {
             Some(entry) => {
-                let before = self.writes.entries[entry].action;
-                self.before_action(record, before);
-                self.writes.entries[entry].action = match before {
+                let after = match self.writes.entries[entry].action {
                     Action::Insert | Action::Cancel => Action::Cancel,
                     Action::Revive | Action::Unrevive => Action::Unrevive,
                     Action::Update | Action::Delete => Action::Delete,
                 };
+                self.writes.set_action(entry, after);
             }
             None => {
                 self.reserve(record)?;
-                self.before_action(record, Action::Update);
                 self.writes.add(record, table.id, Action::Delete);
             }
         }

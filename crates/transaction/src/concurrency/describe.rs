@@ -62,7 +62,10 @@ impl Occ {
             own.clear(table);
             match entry.action {
                 // Nobody else sees the record, so its row stands still.
-                Action::Insert => own.read_columns(entry, table, 0..table.columns.len()),
+                Action::Insert => {
+                    own.read_columns(entry, table, 0..table.columns.len());
+                    own.collect_changes(self, place, table);
+                }
                 Action::Revive => own.collect_changes(self, place, table),
                 _ if locked => {
                     own.read_columns(entry, table, 0..table.columns.len());

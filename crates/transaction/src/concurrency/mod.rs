@@ -3,6 +3,7 @@
 mod access;
 mod describe;
 mod expected;
+mod leaves;
 mod listen;
 mod occ;
 mod reader;

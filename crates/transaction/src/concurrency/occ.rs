@@ -3,8 +3,9 @@
 //! record is the number of its writer, which comes from one clock at the serialization point where a command log needs a
 //! total order that is a serial order, write-after-read included (DESIGN §5), and from the logs otherwise.
 //!
-//! Commit: lock the write set in address order; draw the number, where it must be a serial order; validate what was read,
-//! records and leaves; write the rows; take the number, where the logs give it; unlock. Index entries are published when the
+//! Commit: lock the write set in address order; draw the number, where it must be a serial order, or else read the clock, which
+//! is the number's floor; validate what was read, records and leaves; write the rows; take the number, where the logs give it;
+//! unlock. Index entries are published when the
 //! statement runs, so before the draw. Rows are unlocked before the commit is durable: whoever reads them has a greater
 //! number.
 //! Invariants: 1. numbers are a serial order, except those of `ssn`, which are greater than all that the transaction has read
@@ -16,8 +17,9 @@
 
 use super::access::LastInsert;
 use super::expected::Expectations;
+use super::leaves::Leaves;
 use super::listen::{CommitLog, Observed, Silence, Writing};
-use super::savepoint::{Savepoint, UndoLog};
+use super::savepoint::Savepoint;
 use super::scans::Scans;
 use crate::Tables;
 use crate::access_numbers::Readable;
@@ -26,7 +28,8 @@ use crate::garbage::{Bin, Garbage};
 use catalog::{Arena, CommitOrder, Datum, RowChange, Table, TableId};
 use logging::Numbering;
 use procedure::{Conflict, DataAccess, Failure};
-use storage::{LeafChange, LeafObservation, Record, RecordState, Worker};
+use std::sync::atomic::{Ordering, fence};
+use storage::{LeafObservation, Record, RecordState, Worker};
 
 /// How often a locked record is looked at before the attempt gives up.
 const LOCK_SPINS: u32 = 256;
@@ -62,7 +65,7 @@ pub struct Occ {
     carried: Observed,
     /// A transaction that has read so many rows is to run on a snapshot.
     pub(super) reads_at_most: usize,
-    pub(super) leaves: Vec<LeafObservation>,
+    pub(super) leaves: Leaves,
     /// The tables of those leaves.
     pub(super) absences: Vec<TableId>,
     pub(super) writes: WriteSet,
@@ -77,9 +80,8 @@ pub struct Occ {
     outdated: Vec<Link>,
     bin: Bin,
     since_collect: u32,
-    pub(super) undo_log: UndoLog,
-    /// Parts of procedures that may be undone, with the scans that were in progress.
-    pub(super) parts: Vec<(Savepoint, usize)>,
+    /// Parts of procedures that may be undone.
+    pub(super) parts: Vec<Savepoint>,
     /// Whether rows are reserved before they are written, and which are.
     pub(super) reserves: bool,
     pub(super) reserved: Vec<u64>,
@@ -104,7 +106,7 @@ impl Occ {
             last_read: CommitOrder(0),
             carried: Observed::default(),
             reads_at_most: usize::MAX,
-            leaves: Vec::new(),
+            leaves: Leaves::default(),
             absences: Vec::new(),
             writes: WriteSet::default(),
             scans: Scans::default(),
@@ -117,7 +119,6 @@ impl Occ {
             outdated: Vec::new(),
             bin: Bin::default(),
             since_collect: 0,
-            undo_log: UndoLog::default(),
             parts: Vec::new(),
             reserves: false,
             reserved: Vec::new(),
@@ -151,7 +152,6 @@ impl Occ {
         self.expected.clear();
         self.inserted.forget();
         self.scans.reset();
-        self.undo_log.clear();
         self.parts.clear();
         self.reads_at_most = usize::MAX;
         self.worker.enter();
@@ -189,29 +189,8 @@ impl Occ {
 
     /// Gives up the transaction: nothing of it remains.
     pub fn rollback(&mut self) {
-        let mut arena = Arena::default();
-        for place in 0..self.writes.entries.len() {
-            let entry = self.writes.entries[place];
-            if entry.action.is_own() {
-                while entry.record.try_lock().is_none() {
-                    std::hint::spin_loop();
-                }
-                entry.record.unlock_dead();
-                let Self { tables, worker, .. } = self;
-                tables.unlink(tables.store(entry.table), entry.record, &mut arena, worker);
-            }
-        }
-        for place in 0..self.writes.links.len() {
-            let record = self.writes.links[place].record;
-            let state = loop {
-                if let Some(state) = record.try_lock() {
-                    break state;
-                }
-                std::hint::spin_loop();
-            };
-            self.unlink_if_outdated(place);
-            record.unlock(state);
-        }
+        self.leaves.clear();
+        self.take_back(0, 0);
         self.release_reserved();
         self.worker.exit();
     }
@@ -234,25 +213,21 @@ impl Occ {
     pub fn reads_hold(&self) -> Result<(), Conflict> {
         if !self.reads.iter().all(|(record, state)| record.is_state(*state)) {
             Err(Conflict::Read)
-        } else if !self.leaves.iter().all(LeafObservation::is_valid) {
+        } else if !self.leaves.are_valid() {
             Err(Conflict::Phantom)
         } else {
             Ok(())
         }
     }
 
-    /// Removes an index entry that this transaction added, unless it is of the record's row. The record is locked.
-    fn unlink_if_outdated(&mut self, link: usize) {
+    /// Whether an index entry that this transaction added belongs to no version of its record. The record is locked.
+    pub(super) fn is_outdated(&self, link: usize) -> bool {
         let link = &self.writes.links[link];
         let store = self.tables.store(link.table);
         let mut current = Vec::new();
         store.key_of_row(link.index, link.record.row(), &mut Arena::default(), &mut current);
         let is_dead = link.record.locked_state().is_dead();
-        let is_outdated =
-            current != link.key && !self.tables.is_under(store, link.record, link.index, &link.key);
-        if is_outdated || is_dead {
-            store.index_at(link.index).remove(&link.key, &mut self.worker);
-        }
+        is_dead || current != link.key && !self.tables.is_under(store, link.record, link.index, &link.key)
     }
 
     /// Cleans up behind earlier transactions. Everything up to `durable` is.
@@ -311,6 +286,7 @@ impl Occ {
             Numbering::LogsAndReads => Some(self.draw_above_reads(log)),
             Numbering::Logs => None,
         };
+        let floor = if drawn.is_none() { self.settled_floor() } else { CommitOrder(0) };
         if let Err(conflict) = self.validate() {
             if let Some(order) = drawn {
                 log.aborted(order);
@@ -320,7 +296,7 @@ impl Occ {
         }
         let observed = drawn.is_none().then(|| self.observed(|number| log.has_alone(number)));
         self.write_rows(log);
-        let order = drawn.unwrap_or_else(|| log.number(observed.unwrap_or_default(), self.floor()));
+        let order = drawn.unwrap_or_else(|| log.number(observed.unwrap_or_default(), floor));
         if order.sequence() >= CommitOrder::SEQUENCE_LIMIT {
             // The clock's epoch never falls behind that of numbers.
             self.tables.epochs.advance_from(order.epoch());
@@ -450,7 +426,7 @@ impl Occ {
                 return Err(Conflict::Read);
             }
         }
-        if !self.leaves.iter().all(LeafObservation::is_valid) {
+        if !self.leaves.are_valid() {
             return Err(Conflict::Phantom);
         }
         // Another transaction may have added the same entry and taken it away again as it gave up.
@@ -464,6 +440,27 @@ impl Occ {
     /// Numbers that the logs give are above this: so a snapshot knows who comes after it.
     fn floor(&self) -> CommitOrder {
         CommitOrder(self.tables.epochs.next_order().0 - 1)
+    }
+
+    /// The floor of a number that comes after validation: the clock, read with the rows locked and before what was read is validated,
+    /// so that it tells which snapshots hold the transaction (`storage::Snapshots`). Above the bound of a snapshot that is being
+    /// opened this waits until all transactions below it have their numbers.
+    fn settled_floor(&self) -> CommitOrder {
+        // ORDERING: SeqCst fences before and after the clock is read, here and in every other transaction: if this one's validation
+        // misses the lock of another, the other's clock is not older than this one's.
+        fence(Ordering::SeqCst);
+        let Tables { epochs, snapshots, .. } = &self.tables;
+        let clock = epochs.next_order();
+        fence(Ordering::SeqCst);
+        if let Some(bound) = snapshots.unsettled().filter(|bound| *bound <= clock) {
+            // From here on this commit is above the bound, too: two that wait do not wait for each other.
+            epochs.begin_commit(self.worker.slot());
+            while epochs.open_from(|_| true) < bound {
+                std::thread::yield_now();
+            }
+            snapshots.settle(bound);
+        }
+        CommitOrder(clock.0 - 1)
     }
 
     /// What was read or is overwritten. The rows are locked and not written yet. Paper: Poplar Algorithm 1, lines 1–4.
@@ -517,7 +514,7 @@ impl Occ {
                 }
                 continue;
             }
-            if entry.action != Action::Insert {
+            if entry.has_changes() {
                 let layout = &self.tables.store(entry.table).definition().layout;
                 record.apply(layout, self.writes.changes(place), &self.writes.arena, &mut self.worker);
             }
@@ -592,27 +589,17 @@ impl Occ {
                     }
                 }
             }
-            self.unlink_if_outdated(place);
+            if self.is_outdated(place) {
+                let link = &self.writes.links[place];
+                self.tables.store(link.table).index_at(link.index).remove(&link.key, &mut self.worker);
+            }
         }
     }
 
     pub(super) fn observe(&mut self, table: TableId, leaf: LeafObservation) {
-        if self.leaves.last() != Some(&leaf) {
-            self.leaves.push(leaf);
-        }
+        self.leaves.observe(leaf);
         if self.tables.access_numbers.is_some() && !self.absences.contains(&table) {
             self.absences.push(table);
-        }
-    }
-
-    /// Follows the leaves that an own insert changed.
-    pub(super) fn follow(leaves: &mut Vec<LeafObservation>, change: &LeafChange) {
-        let mut own = false;
-        for leaf in leaves.iter_mut() {
-            own |= leaf.follow(change);
-        }
-        if let (true, Some(sibling)) = (own, change.sibling()) {
-            leaves.push(sibling);
         }
     }
 }

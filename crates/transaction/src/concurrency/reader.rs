@@ -52,10 +52,14 @@ impl Reader<'_> {
         }
     }
 
+    /// Writes the key that a record has in an index; `None` when it has no row. Either is an answer that depends on the row's writer.
     fn key_of(&mut self, record: Record, table: TableId, index: usize) -> Option<()> {
         let store = self.tables.store(table);
         let (mut arena, key) = (Arena::default(), &mut self.key);
-        record.read_at(self.snapshot.bound(), |row| store.key_of_row(index, row, &mut arena, key)).1
+        let (order, read) =
+            record.read_at(self.snapshot.bound(), |row| store.key_of_row(index, row, &mut arena, key));
+        self.last = self.last.max(order);
+        read
     }
 }
 
@@ -169,3 +173,6 @@ impl DataAccess for Reader<'_> {
         self.scans.look_again();
     }
 }
+
+#[cfg(test)]
+mod tests;

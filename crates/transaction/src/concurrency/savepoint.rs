@@ -1,198 +1,101 @@
 //! Savepoints: a part of a transaction is undone, and the transaction goes on.
 //!
-//! What was done since is done back, in reverse, as the transaction itself could: so rows, index entries and the write set are as if
-//! other statements had followed. A row that is written back to what it was stays in the write set.
-//! Invariant: after `roll_back_to` the transaction sees what it saw when the savepoint was set.
-//! Held by: `crates/reprise/tests/savepoints.rs`, which compares random histories with those that never were.
+//! Going back to a savepoint shortens the write set to what it was (`WriteSet::go_back_to`), after the index entries and records that
+//! the part has published are taken back. Nothing is written over: so at commit an undone part writes nothing.
+//! What the part has read stays in the read set, because its client knows it. A statement that is run again after it has waited
+//! for a row has told nobody anything: its reads are forgotten, and with them all that followed from them.
+//! Invariants: 1. after `roll_back_to` the transaction sees what it saw when the savepoint was set. 2. every record in the write
+//! set that other transactions see is in the read set.
+//! Held by: `crates/reprise/tests/suite/savepoints.rs` (random histories against those that never were), `holding.rs` and
+//! `interleaved.rs`.
 
 use super::Occ;
-use crate::changes::Action;
-use catalog::{Arena, Datum, Table, TableId};
-use procedure::{DataAccess, Failure};
-use storage::{Change, Record};
+use super::leaves::LeavesMark;
+use storage::{Record, RecordState};
 
 /// A moment of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Savepoint {
-    undo: usize,
+    /// The position of its mark among those of the write set.
+    mark: usize,
     reads: usize,
-    leaves: usize,
+    leaves: LeavesMark,
+    /// Parts of procedures that had begun.
+    pub(super) parts: usize,
+    /// Scans that were in progress.
+    scans: usize,
 }
 
-/// What does a change back.
-enum Undo {
-    /// The entry of a record is about this again.
-    Action { record: Record, action: Action },
-    /// Columns have these values again.
-    Columns { table: TableId, record: Record, first: usize, count: usize },
-    /// The row that goes again had these values in all columns before it went first.
-    Image { table: TableId, record: Record, first: usize },
-}
-
-/// What has happened since the oldest savepoint.
-#[derive(Default)]
-pub(super) struct UndoLog {
-    /// Savepoints that are set.
-    set: usize,
-    undo: Vec<Undo>,
-    values: Vec<(usize, Datum)>,
-    arena: Arena,
-}
-
-impl UndoLog {
-    pub(super) fn clear(&mut self) {
-        self.set = 0;
-        self.undo.clear();
-        self.values.clear();
-        self.arena.clear();
+/// Locks a record that no transaction holds for long.
+fn lock(record: Record) -> RecordState {
+    loop {
+        match record.try_lock() {
+            Some(state) => return state,
+            None => std::hint::spin_loop(),
+        }
     }
 }
 
 impl Occ {
     /// Sets a savepoint. It is released, or all of the transaction ends.
     pub fn set_savepoint(&mut self) -> Savepoint {
-        self.undo_log.set += 1;
-        Savepoint { undo: self.undo_log.undo.len(), reads: self.reads.len(), leaves: self.leaves.len() }
+        Savepoint {
+            mark: self.writes.set_mark(),
+            reads: self.reads.len(),
+            leaves: self.leaves.mark(),
+            parts: self.parts.len(),
+            scans: self.scans.depth(),
+        }
     }
 
-    /// Forgets the savepoint that was set last.
-    pub fn release_savepoint(&mut self) {
-        self.undo_log.set -= 1;
-        if self.undo_log.set == 0 {
-            self.undo_log.clear();
-        }
+    /// Forgets a savepoint and those that were set after it: what came after them stays.
+    pub fn release_savepoint(&mut self, savepoint: Savepoint) {
+        self.writes.forget_marks(savepoint.mark);
     }
 
     /// Undoes everything since a savepoint, which stays set.
-    ///
-    /// # Errors
-    /// A conflict: the whole transaction is to be rolled back.
-    pub fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<(), Failure> {
-        let set = std::mem::take(&mut self.undo_log.set);
-        let arena = std::mem::take(&mut self.undo_log.arena);
-        let mut undone = Ok(());
-        while undone.is_ok() && self.undo_log.undo.len() > savepoint.undo {
-            let Some(undo) = self.undo_log.undo.pop() else { break };
-            undone = self.undo(&undo, &arena);
-        }
-        self.undo_log.arena = arena;
-        self.undo_log.set = set;
-        undone
+    pub fn roll_back_to(&mut self, savepoint: Savepoint) {
+        self.scans.come_back_to(savepoint.scans);
+        self.parts.truncate(savepoint.parts);
+        let mark = self.writes.mark(savepoint.mark);
+        self.take_back(mark.entries, mark.links);
+        self.writes.go_back_to(savepoint.mark);
+        // Both may name records that are dead now.
+        self.expected.clear();
+        self.inserted.forget();
     }
 
-    /// As `roll_back_to`, and forgets what was read since, as nobody has learned of it.
-    ///
-    /// # Errors
-    /// A conflict: the whole transaction is to be rolled back.
-    pub fn forget_since(&mut self, savepoint: Savepoint) -> Result<(), Failure> {
-        self.roll_back_to(savepoint)?;
+    /// Undoes everything since a savepoint, which stays set, and forgets what was read since. No client may have been told of it.
+    pub fn forget_since(&mut self, savepoint: Savepoint) {
+        self.roll_back_to(savepoint);
         self.reads.truncate(savepoint.reads);
         self.looked_through = self.looked_through.min(savepoint.reads);
-        // Own inserts may have split leaves that were observed before: those stand behind, and stay.
-        if self.leaves.len() > savepoint.leaves && !self.has_inserted_since(savepoint) {
-            self.leaves.truncate(savepoint.leaves);
+        self.leaves.forget_since(savepoint.leaves);
+    }
+
+    /// Takes index entries and inserted records back that the write set names from two positions on.
+    pub(super) fn take_back(&mut self, entries: usize, links: usize) {
+        // Links first: while they are there, other transactions find the record by them, so it must not be freed.
+        for position in (links..self.writes.links.len()).rev() {
+            let record = self.writes.links[position].record;
+            let state = lock(record);
+            if self.is_outdated(position) {
+                let Self { tables, worker, leaves, writes, .. } = self;
+                let link = &writes.links[position];
+                let index = tables.store(link.table).index_at(link.index);
+                index.remove_own(&link.key, worker, &mut |change| leaves.follow(&change));
+            }
+            record.unlock(state);
         }
-        Ok(())
-    }
-
-    fn has_inserted_since(&self, _savepoint: Savepoint) -> bool {
-        !self.writes.entries.is_empty() && self.writes.entries.iter().any(|entry| entry.action.is_own())
-    }
-
-    fn undo(&mut self, undo: &Undo, arena: &Arena) -> Result<(), Failure> {
-        match undo {
-            Undo::Action { record, action } => {
-                if let Some(entry) = self.writes.find(*record) {
-                    self.writes.entries[entry].action = *action;
-                }
-                Ok(())
-            }
-            Undo::Columns { table, record, first, count } => {
-                let values = self.undo_log.values[*first..first + count].to_vec();
-                self.undo_log.values.truncate(*first);
-                let definition = std::sync::Arc::clone(self.tables.store(*table).definition());
-                self.update(&definition, *record, &values, arena)
-            }
-            Undo::Image { table, record, first } => {
-                let values: Vec<Datum> =
-                    self.undo_log.values.drain(*first..).map(|(_, value)| value).collect();
-                self.restore_image(*table, *record, &values, arena)
+        for position in (entries..self.writes.entries.len()).rev() {
+            let entry = self.writes.entries[position];
+            if entry.action.is_own() {
+                lock(entry.record);
+                entry.record.unlock_dead();
+                let Self { tables, worker, leaves, scratch, .. } = self;
+                let store = tables.store(entry.table);
+                tables.unlink(store, entry.record, scratch, worker, &mut |change| leaves.follow(&change));
             }
         }
-    }
-
-    /// Gives a row that is about to be gone again the values and index entries that it had; as it is gone, others may have its
-    /// unique values.
-    fn restore_image(
-        &mut self,
-        table: TableId,
-        record: Record,
-        values: &[Datum],
-        arena: &Arena,
-    ) -> Result<(), Failure> {
-        let definition = std::sync::Arc::clone(self.tables.store(table).definition());
-        let slots = definition.layout.slots();
-        let Some(entry) = self.writes.find(record) else { return Ok(()) };
-        if !self.writes.entries[entry].action.is_own() {
-            slots
-                .iter()
-                .zip(values)
-                .for_each(|(slot, value)| self.writes.change(entry, *slot, *value, arena));
-            return Ok(());
-        }
-        for index in 1..definition.indexes.len() {
-            let mut key = Vec::new();
-            self.tables.store(table).key_of(index, values, arena, &mut key);
-            self.link(table, index, &key, record)?;
-        }
-        let changes = slots.iter().zip(values).map(|(slot, datum)| Change { slot: *slot, datum: *datum });
-        record.apply(&definition.layout, changes, arena, &mut self.worker);
-        Ok(())
-    }
-
-    /// A row that went comes again: remembers what it was.
-    pub(super) fn before_image(&mut self, table: &Table, record: Record) -> Result<(), Failure> {
-        if self.undo_log.set > 0 {
-            self.before_columns(table, record, 0..table.columns.len())?;
-            if let Some(Undo::Columns { table, record, first, .. }) = self.undo_log.undo.pop() {
-                self.undo_log.undo.push(Undo::Image { table, record, first });
-            }
-        }
-        Ok(())
-    }
-
-    /// The action of a record's entry is about to change.
-    pub(super) fn before_action(&mut self, record: Record, action: Action) {
-        if self.undo_log.set > 0 {
-            self.undo_log.undo.push(Undo::Action { record, action });
-        }
-    }
-
-    /// Columns of a row are about to change, which this transaction sees as it is.
-    pub(super) fn before_columns(
-        &mut self,
-        table: &Table,
-        record: Record,
-        columns: impl Iterator<Item = usize>,
-    ) -> Result<(), Failure> {
-        if self.undo_log.set == 0 {
-            return Ok(());
-        }
-        let mut arena = std::mem::take(&mut self.undo_log.arena);
-        let first = self.undo_log.values.len();
-        let mut result = Ok(true);
-        for column in columns {
-            let mut value = [Datum::Null];
-            let slot = table.layout.slots()[column];
-            result = self.read(record, &[slot], &mut arena, &mut value);
-            if !matches!(result, Ok(true)) {
-                break;
-            }
-            self.undo_log.values.push((column, value[0]));
-        }
-        self.undo_log.arena = arena;
-        let count = self.undo_log.values.len() - first;
-        self.undo_log.undo.push(Undo::Columns { table: table.id, record, first, count });
-        result.map(|_| ())
     }
 }

@@ -24,6 +24,12 @@ impl Scan {
         self.index = range.index;
     }
 
+    /// Ends the scan: what it has left unread is not to be looked at again.
+    fn close(&mut self) {
+        self.cursor.close();
+        self.table = None;
+    }
+
     /// The next of the records that the cursor has read; the one behind it is fetched ahead.
     #[inline]
     pub(super) fn next_record(&mut self) -> Option<Record> {
@@ -46,7 +52,8 @@ pub(super) struct Scans {
 
 impl Scans {
     pub(super) fn enter(&mut self) {
-        let inner = self.spare.pop().unwrap_or_default();
+        let mut inner = self.spare.pop().unwrap_or_default();
+        inner.close();
         self.outer.push(std::mem::replace(&mut self.current, inner));
     }
 
@@ -73,10 +80,11 @@ impl Scans {
         self.outer.iter_mut().for_each(|scan| scan.cursor.look_again());
     }
 
-    /// Ends all but one.
+    /// Ends all of them, the one in progress too.
     pub(super) fn reset(&mut self) {
         while !self.outer.is_empty() {
             self.leave();
         }
+        self.current.close();
     }
 }

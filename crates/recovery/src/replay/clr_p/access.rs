@@ -221,7 +221,7 @@ impl DataAccess for Direct {
         self.inserted = None;
         let Self { tables, worker, scratch, .. } = self;
         scratch.clear();
-        tables.store(table.id).unlink(record, scratch, worker);
+        tables.store(table.id).unlink(record, scratch, worker, &mut |_| false);
         Ok(())
     }
 }

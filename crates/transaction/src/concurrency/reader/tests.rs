@@ -1,0 +1,181 @@
+//! Snapshots where numbers come from the logs: each test holds a transaction up between its validation and its number, lets
+//! another one overwrite what it has read, and has a snapshot opened at that moment.
+
+use crate::{Applying, CommitLog, Committed, Observed, Occ, Tables};
+use catalog::{Arena, CommitOrder, Datum, Epoch, RowChange, Table};
+use logging::Numbering;
+use procedure::DataAccess;
+use sql::Schema;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use storage::{Epochs, Memory, Record, Worker};
+
+/// The log that all clients share: its numbers are above each other, and above what it is told.
+struct SharedLog {
+    last: Arc<Mutex<CommitOrder>>,
+    /// Runs once, while the rows of a transaction are written: after it was validated, before it is numbered.
+    before_number: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl CommitLog for SharedLog {
+    fn numbering(&self) -> Numbering {
+        Numbering::Logs
+    }
+
+    fn wants_rows(&self) -> bool {
+        true
+    }
+
+    fn wrote(&mut self, _change: RowChange, _table: &Table, _record: Record) {
+        if let Some(run) = self.before_number.take() {
+            run();
+        }
+    }
+
+    fn number(&mut self, observed: Observed, floor: CommitOrder) -> CommitOrder {
+        let mut last = self.last.lock().unwrap();
+        *last = CommitOrder(last.max(observed.last).max(floor).0 + 1);
+        *last
+    }
+
+    fn committed(&mut self, _order: CommitOrder) {}
+}
+
+struct Client {
+    occ: Occ,
+    log: SharedLog,
+    table: Arc<Table>,
+}
+
+impl Client {
+    fn row(&mut self, id: i64) -> Record {
+        let mut key = Vec::new();
+        self.table.encode_key_column(0, Datum::Int(id), &Arena::default(), &mut key);
+        let row = self.occ.find(&self.table, &key).unwrap().unwrap();
+        let column = &self.table.layout.slots()[1..];
+        assert!(self.occ.read(row, column, &mut Arena::default(), &mut [Datum::Null]).unwrap());
+        row
+    }
+
+    /// Reads rows, sets one of them to 1 and commits; `before_number` runs in the middle of that.
+    fn change(&mut self, reads: &[i64], writes: i64, before_number: Option<Box<dyn FnOnce() + Send>>) {
+        self.occ.begin();
+        for id in reads {
+            self.row(*id);
+        }
+        let (row, table) = (self.row(writes), Arc::clone(&self.table));
+        self.occ.update(&table, row, &[(1, Datum::Int(1))], &Arena::default()).unwrap();
+        self.log.before_number = before_number;
+        assert!(matches!(self.occ.commit(&mut self.log), Ok(Committed::Wrote(_))));
+    }
+}
+
+/// A table of rows 1 to 4, all 0, and clients.
+fn clients<const N: usize>() -> (Tables, [Client; N]) {
+    let epochs = Arc::new(Epochs::new(Epoch(1), N + 1));
+    let memory = Arc::new(Memory::new(1 << 30));
+    let worker = || Worker::new(Arc::clone(&epochs), Arc::clone(&memory)).unwrap();
+    let mut tables = Tables::new(Arc::clone(&epochs), Arc::clone(&memory)).numbered_by(Numbering::Logs);
+    let (_, effect) = Schema::default().apply("CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL)").unwrap();
+    let how = Applying { timestamp_us: 0, seed: 0, is_new: true };
+    tables.apply(&effect, how, &mut worker()).unwrap();
+    let table = Arc::clone(tables.iter().next().unwrap().definition());
+    let last = Arc::new(Mutex::new(epochs.next_order()));
+    let mut clients = [(); N].map(|()| Client {
+        occ: Occ::new(tables.clone(), worker()),
+        log: SharedLog { last: Arc::clone(&last), before_number: None },
+        table: Arc::clone(&table),
+    });
+    let Client { occ, log, .. } = &mut clients[0];
+    occ.begin();
+    for id in 1..=4 {
+        occ.insert(&table, &[Datum::Int(id), Datum::Int(0)], &Arena::default()).unwrap();
+    }
+    occ.commit(log).unwrap();
+    (tables, clients)
+}
+
+/// What a snapshot that is opened meanwhile holds of the rows. The first client reads row 1 and writes row 2; between its validation
+/// and its number the second one overwrites row 1, the snapshot's bound is passed, and `then` runs.
+fn rows_of_a_snapshot(then: impl FnOnce(Client) + Send + 'static) -> [Datum; 4] {
+    let (tables, [mut first, mut second, mut held, fourth]) = clients::<4>();
+    let mut reader = Occ::new(
+        tables.clone(),
+        Worker::new(Arc::clone(&tables.epochs), Arc::clone(&tables.memory)).unwrap(),
+    );
+    std::thread::scope(|scope| {
+        let ((holds, is_held), (release, released)) = (channel(), channel::<()>());
+        scope.spawn(move || {
+            let wait = move || {
+                holds.send(()).unwrap();
+                released.recv().unwrap();
+            };
+            held.change(&[], 3, Some(Box::new(wait)));
+        });
+        is_held.recv().unwrap();
+        // Whoever opens a snapshot announces its bound, and waits for the one that is held up.
+        let opener = {
+            let tables = &tables;
+            scope.spawn(move || tables.snapshots.open(&tables.epochs))
+        };
+        let epoch = tables.epochs.current();
+        while tables.snapshots.newest().is_none() || tables.epochs.current() == epoch {
+            std::hint::spin_loop();
+        }
+        let bound = tables.snapshots.newest().unwrap();
+        let epochs = Arc::clone(&tables.epochs);
+        let meanwhile = move || {
+            second.change(&[], 1, None);
+            assert!(epochs.next_order() < bound, "the bound is passed only now");
+            release.send(()).unwrap();
+            while epochs.next_order() < bound {
+                std::hint::spin_loop();
+            }
+            then(fourth);
+        };
+        first.change(&[1], 2, Some(Box::new(meanwhile)));
+        let snapshot = opener.join().unwrap();
+        let slots = first.table.layout.slots();
+        let mut found = [Datum::Null; 4];
+        reader.begin();
+        for (id, value) in (1..=4).zip(&mut found) {
+            let mut key = Vec::new();
+            first.table.encode_key_column(0, Datum::Int(id), &Arena::default(), &mut key);
+            let mut rows = reader.reader(&snapshot, &|_| Ok(()));
+            let row = rows.find(&first.table, &key).unwrap().unwrap();
+            let value = std::slice::from_mut(value);
+            assert!(rows.read(row, &slots[1..], &mut Arena::default(), value).unwrap());
+        }
+        reader.rollback();
+        found
+    })
+}
+
+fn holds_a_serial_state([overwritten, written, ..]: [Datum; 4]) {
+    // The first client read row 1 as it was before the second one wrote it, so it comes first.
+    let is_serial = overwritten != Datum::Int(1) || written == Datum::Int(1);
+    assert!(is_serial, "the snapshot has the second transaction and not the first, which comes before it");
+}
+
+/// The number follows the moment of validation, not that of numbering.
+#[test]
+fn a_snapshot_has_whoever_was_validated_before_its_bound() {
+    holds_a_serial_state(rows_of_a_snapshot(|_| {}));
+}
+
+/// A transaction above the bound does not take the numbers of one log past it while others are still to be numbered below.
+#[test]
+fn numbers_stay_below_a_bound_until_all_are_numbered_that_the_snapshot_holds() {
+    let rows = rows_of_a_snapshot(|mut fourth| {
+        let (done, is_done) = channel();
+        std::thread::spawn(move || {
+            fourth.change(&[], 4, None);
+            let _ = done.send(());
+        });
+        // It waits for the first one, which waits here: so this is all that can be waited for.
+        let _ = is_done.recv_timeout(Duration::from_millis(100));
+    });
+    holds_a_serial_state(rows);
+    assert_eq!(rows[3], Datum::Int(0), "the fourth began after the bound");
+}
