@@ -221,7 +221,7 @@ fn recover_and_check(
         let folder = if SHADOWS.contains(&content) { &shadow } else { folder };
         for method in Method::of(content) {
             let how = (*method, ReplayMode::default());
-            let report = recover::recover(folder, how, threads, memory_gib, Trust::default())?;
+            let report = recover::recover(folder, how, threads, memory_gib, recover::Trust::default())?;
             outcome.recoveries.push(Recovered { log: content.to_string(), report });
         }
     }

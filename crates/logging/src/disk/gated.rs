@@ -53,6 +53,8 @@ impl Gate {
 pub struct GatedDisk {
     inner: SharedDisk,
     gate: Arc<Gate>,
+    /// The name of the folder that lies behind the gate; `None` when the whole disk does.
+    folder: Option<&'static str>,
 }
 
 /// Keeps the gate closed until it is dropped.
@@ -62,13 +64,18 @@ pub struct ClosedGate(Arc<Gate>);
 
 struct GatedFile {
     inner: Box<dyn DiskFile>,
-    gate: Arc<Gate>,
+    gate: Option<Arc<Gate>>,
 }
 
 impl GatedDisk {
     /// Puts a gate before a disk.
     pub fn new(inner: SharedDisk) -> Self {
-        Self { inner, gate: Arc::default() }
+        Self { inner, gate: Arc::default(), folder: None }
+    }
+
+    /// Puts a gate before the folders of one name.
+    pub fn before(folder: &'static str, inner: SharedDisk) -> Self {
+        Self { folder: Some(folder), ..Self::new(inner) }
     }
 
     /// Closes the gate.
@@ -77,8 +84,19 @@ impl GatedDisk {
         ClosedGate(Arc::clone(&self.gate))
     }
 
-    fn file(&self, inner: Box<dyn DiskFile>) -> Box<dyn DiskFile> {
-        Box::new(GatedFile { inner, gate: Arc::clone(&self.gate) })
+    fn is_behind(&self, path: &Path) -> bool {
+        self.folder.is_none_or(|folder| path.components().any(|part| part.as_os_str() == folder))
+    }
+
+    fn pass(&self, path: &Path) {
+        if self.is_behind(path) {
+            self.gate.pass();
+        }
+    }
+
+    fn file(&self, path: &Path, inner: Box<dyn DiskFile>) -> Box<dyn DiskFile> {
+        let gate = self.is_behind(path).then(|| Arc::clone(&self.gate));
+        Box::new(GatedFile { inner, gate })
     }
 }
 
@@ -101,7 +119,7 @@ impl Drop for ClosedGate {
 
 impl DiskFile for GatedFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.gate.pass();
+        self.gate.iter().for_each(|gate| gate.pass());
         self.inner.write_at(offset, bytes)
     }
 
@@ -110,7 +128,7 @@ impl DiskFile for GatedFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.gate.pass();
+        self.gate.iter().for_each(|gate| gate.pass());
         self.inner.sync()
     }
 
@@ -125,12 +143,12 @@ impl DiskFile for GatedFile {
 
 impl Disk for GatedDisk {
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        self.gate.pass();
-        self.inner.create(path).map(|inner| self.file(inner))
+        self.pass(path);
+        self.inner.create(path).map(|inner| self.file(path, inner))
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        self.inner.open(path).map(|inner| self.file(inner))
+        self.inner.open(path).map(|inner| self.file(path, inner))
     }
 
     fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
@@ -138,22 +156,22 @@ impl Disk for GatedDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.gate.pass();
+        self.pass(from);
         self.inner.rename(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.gate.pass();
+        self.pass(path);
         self.inner.remove(path)
     }
 
     fn create_folder(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
-        self.gate.pass();
+        self.pass(folder);
         self.inner.create_folder(folder)
     }
 
     fn sync_folder(&self, folder: &Path) -> io::Result<()> {
-        self.gate.pass();
+        self.pass(folder);
         self.inner.sync_folder(folder)
     }
 

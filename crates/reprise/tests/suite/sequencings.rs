@@ -1,15 +1,13 @@
 //! What each sequencing promises beside that nothing is lost.
 
 use crate::common::{recovered_digest_of, small};
-use reprise::disk::{Disk, DiskFile};
+use reprise::disk::{ClosedGate, GatedDisk};
 use reprise::rooms::catalog::{Arena, Datum};
 use reprise::rooms::logging::disk::SharedDisk;
 use reprise::rooms::procedure::RowSink;
 use reprise::{Config, Content, Database, Sequencing, Session, SqlError, params};
-use std::any::Any;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const SCHEMA: &str = "
@@ -124,88 +122,11 @@ fn every_sequencing_follows_every_other() {
     }
 }
 
-/// A disk one of whose folders writes nothing while a gate is closed.
-#[derive(Clone, Debug)]
-struct GatedDisk {
-    under: SharedDisk,
-    folder: &'static str,
-    is_closed: Arc<(Mutex<bool>, Condvar)>,
-}
-
-struct GatedFile(Box<dyn DiskFile>, Option<Arc<(Mutex<bool>, Condvar)>>);
-
-impl GatedDisk {
-    fn set_closed(&self, is_closed: bool) {
-        *self.is_closed.0.lock().unwrap() = is_closed;
-        self.is_closed.1.notify_all();
-    }
-
-    fn gated(&self, path: &Path, file: Box<dyn DiskFile>) -> Box<dyn DiskFile> {
-        let is_behind = path.components().any(|part| part.as_os_str() == self.folder);
-        Box::new(GatedFile(file, is_behind.then(|| Arc::clone(&self.is_closed))))
-    }
-}
-
-impl DiskFile for GatedFile {
-    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        if let Some(gate) = &self.1 {
-            drop(gate.1.wait_while(gate.0.lock().unwrap(), |is_closed| *is_closed).unwrap());
-        }
-        self.0.write_at(offset, bytes)
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read_at(offset, buffer)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.0.sync()
-    }
-
-    fn length(&self) -> io::Result<u64> {
-        self.0.length()
-    }
-}
-
-impl Disk for GatedDisk {
-    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        Ok(self.gated(path, self.under.create(path)?))
-    }
-
-    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        Ok(self.gated(path, self.under.open(path)?))
-    }
-
-    fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
-        self.under.list(folder)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.under.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.under.remove(path)
-    }
-
-    fn create_folder(&self, folder: &Path) -> io::Result<()> {
-        self.under.create_folder(folder)
-    }
-
-    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
-        self.under.sync_folder(folder)
-    }
-
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn Any + Send + Sync>> {
-        self.under.lock(path)
-    }
-}
-
 /// Two sessions whose logs are on two devices; the second device can be held up. All rows that there are are durable.
-fn two_devices(folder: &Path) -> (GatedDisk, Database, [Session; 2]) {
+fn two_devices(folder: &Path) -> (Arc<GatedDisk>, Database, [Session; 2]) {
     let mut config = ssn(2);
-    let disk = GatedDisk { under: Arc::clone(&config.disk), folder: "log1", is_closed: Arc::default() };
-    config.disk = Arc::new(disk.clone());
+    let disk = Arc::new(GatedDisk::before("log1", Arc::clone(&config.disk)));
+    config.disk = Arc::clone(&disk) as SharedDisk;
     let db = open(folder, config);
     let mut sessions = [db.session().unwrap(), db.session().unwrap()];
     sessions[0]
@@ -233,12 +154,12 @@ fn two_devices(folder: &Path) -> (GatedDisk, Database, [Session; 2]) {
 fn a_read_on_a_snapshot_waits_for_all_that_it_has_read() {
     let folder = tempfile::tempdir().unwrap();
     let (disk, db, [mut first, mut second]) = two_devices(folder.path());
-    disk.set_closed(true);
+    let closed = disk.close();
     let undurable = second.submit("change", params![77, 2]).unwrap();
     let alone = first.submit("change", params![1, 2]).unwrap();
     assert!(alone.commit().alone, "it waits for the first device only");
     alone.wait().unwrap();
-    assert_is_not_acknowledged(&disk, &db, &mut first, ("SELECT sum(v) FROM t", 6_002));
+    assert_is_not_acknowledged(closed, &db, &mut first, ("SELECT sum(v) FROM t", 6_002));
     assert!(undurable.is_durable());
 }
 
@@ -251,16 +172,16 @@ fn a_read_on_a_snapshot_waits_for_deletes() {
     ] {
         let folder = tempfile::tempdir().unwrap();
         let (disk, db, [mut first, mut second]) = two_devices(folder.path());
-        disk.set_closed(true);
+        let closed = disk.close();
         let undurable = second.submit("remove", params![77]).unwrap();
-        assert_is_not_acknowledged(&disk, &db, &mut first, (query, 5_999));
+        assert_is_not_acknowledged(closed, &db, &mut first, (query, 5_999));
         assert!(undurable.is_durable());
     }
 }
 
 /// Runs a query that goes on on a snapshot, while what it reads is not durable. Then opens the gate, and waits.
 fn assert_is_not_acknowledged(
-    disk: &GatedDisk,
+    closed: ClosedGate,
     db: &Database,
     session: &mut Session,
     (query, expected): (&str, i64),
@@ -268,9 +189,9 @@ fn assert_is_not_acknowledged(
     let mut prepared = session.prepare(query, &[]).unwrap().unwrap();
     let found = Arc::new(Mutex::new(Datum::Null));
     let sink = || Box::new(Last(Arc::clone(&found))) as Box<dyn RowSink>;
-    let commit = session.run_prepared(&mut prepared, &[], sink).unwrap().commit.unwrap();
+    let commit = session.submit_prepared(&mut prepared, &[], sink).unwrap().commit;
     let is_durable = db.is_durable(commit);
-    disk.set_closed(false);
+    drop(closed);
     assert_eq!(*found.lock().unwrap(), Datum::Int(expected), "{query}");
     assert!(!is_durable, "{query} is acknowledged before what it has read is durable");
     session.wait_for(commit).unwrap();
@@ -281,10 +202,10 @@ fn assert_is_not_acknowledged(
 fn a_call_waits_for_all_its_steps() {
     let folder = tempfile::tempdir().unwrap();
     let (disk, _db, [_first, mut second]) = two_devices(folder.path());
-    disk.set_closed(true);
+    let closed = disk.close();
     let ticket = second.submit("change_and_look", params![8, 9]).unwrap();
     let is_durable = ticket.is_durable();
-    disk.set_closed(false);
+    drop(closed);
     assert!(!is_durable, "it is acknowledged before its first step is durable");
     ticket.wait().unwrap();
 }

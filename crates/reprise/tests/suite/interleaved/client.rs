@@ -4,7 +4,7 @@ use super::history::{Outcome, Place, Seen, Token, Transaction};
 use super::statements::{Asked, ask};
 use rand::Rng;
 use rand::rngs::SmallRng;
-use reprise::rooms::catalog::{Arena, Datum};
+use reprise::rooms::catalog::{Arena, CommitOrder, Datum};
 use reprise::rooms::procedure::{RowSink, SqlError};
 use reprise::{Attempt, Busy, Commit, Database, Error, Prepared, Session, TransactionState};
 use std::collections::{BTreeMap, HashMap};
@@ -105,7 +105,7 @@ impl RowSink for Rows {
         self.meanwhile.is_some()
     }
 
-    fn relieve(&mut self) -> Result<(), SqlError> {
+    fn relieve(&mut self, _shown: CommitOrder) -> Result<(), SqlError> {
         self.meanwhile.iter().for_each(|meanwhile| meanwhile());
         Ok(())
     }
@@ -254,7 +254,7 @@ impl Client {
                 transaction.statements.push(asked.answered(seen, completion.affected, live));
                 self.pending = None;
                 if !in_block {
-                    self.end(Outcome::Committed, completion.commit);
+                    self.end(Outcome::Committed, Some(completion.commit));
                 }
             }
             Err(Error::Sql(error)) => {

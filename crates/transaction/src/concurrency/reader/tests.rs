@@ -142,7 +142,7 @@ fn rows_of_a_snapshot(then: impl FnOnce(Client) + Send + 'static) -> [Datum; 4] 
         for (id, value) in (1..=4).zip(&mut found) {
             let mut key = Vec::new();
             first.table.encode_key_column(0, Datum::Int(id), &Arena::default(), &mut key);
-            let mut rows = reader.reader(&snapshot, &|_| Ok(()));
+            let mut rows = reader.reader(&snapshot);
             let row = rows.find(&first.table, &key).unwrap().unwrap();
             let value = std::slice::from_mut(value);
             assert!(rows.read(row, &slots[1..], &mut Arena::default(), value).unwrap());
