@@ -2,7 +2,7 @@
 //! Paper: Silo §4.9. Differs: the snapshot is taken when it is asked for, so it holds all that was acknowledged before.
 //!
 //! Invariant: between `rest` and `resume` nothing points into shared memory: scans find their entries again by key.
-//! Held by: `crates/reprise/tests/snapshots.rs`.
+//! Held by: `crates/reprise/tests/suite/snapshots.rs`.
 
 use super::Occ;
 use super::scans::Scans;
