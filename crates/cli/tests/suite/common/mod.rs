@@ -27,9 +27,15 @@ impl Serving {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
-        let recovery = lines.next().unwrap().unwrap();
-        let listening = lines.next().unwrap().unwrap();
-        let (_, address) = listening.split_once("listening on ").unwrap_or_else(|| panic!("{listening}"));
+        let mut recovery = String::new();
+        let address = loop {
+            let line = lines.next().unwrap().unwrap();
+            match line.split_once("listening on ") {
+                Some((_, address)) => break address.to_owned(),
+                // The last line before is of the recovery; one of a checkpoint may come before that.
+                None => recovery = line,
+            }
+        };
         let address = address.split(';').next().unwrap();
         let port = address.rsplit(':').next().unwrap().parse().unwrap();
         Self { process, lines, port, recovery }
