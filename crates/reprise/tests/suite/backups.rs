@@ -97,6 +97,74 @@ fn a_backup_under_load_is_one_moment() {
     }
 }
 
+fn copy_files(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let (path, target) = (entry?.path(), to);
+        let target = target.join(path.file_name().unwrap());
+        if path.is_dir() { copy_files(&path, &target)? } else { std::fs::copy(&path, &target).map(|_| ())? }
+    }
+    Ok(())
+}
+
+/// Files that are copied one by one while checkpoints are taken are of different moments.
+#[test]
+fn a_plain_copy_of_an_open_folder_is_right_or_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = small();
+    config.checkpoint_every = Some(std::time::Duration::from_millis(20));
+    let db = Database::open(folder.path().join("data"), config).unwrap();
+    db.session().unwrap().execute_script(SCHEMA).unwrap();
+    let (acknowledged, stops) = (AtomicI64::new(0), AtomicBool::new(false));
+    let (mut right, mut refused) = (0, 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut session = db.session().unwrap();
+            for n in 1i64.. {
+                if stops.load(Ordering::Acquire) {
+                    return;
+                }
+                session.call("transfer", params![0, n, 1 + n as i32 % 50, 7, "1.50"]).unwrap();
+                acknowledged.store(n, Ordering::Release);
+            }
+        });
+        for copy in 0..40 {
+            let (before, target) =
+                (acknowledged.load(Ordering::Acquire), folder.path().join(format!("{copy}")));
+            if copy_files(&folder.path().join("data"), &target).is_err() {
+                // A file was removed while it was copied.
+                refused += 1;
+                continue;
+            }
+            match Database::open(&target, small()) {
+                Ok(copied) => {
+                    right += 1;
+                    let mut session = copied.session().unwrap();
+                    let steps = session.query("SELECT count(*), coalesce(max(n), 0) FROM step").unwrap();
+                    let (Value::Int(count), Value::Int(newest)) = (&steps.rows[0][0], &steps.rows[0][1])
+                    else {
+                        panic!("{steps:?}")
+                    };
+                    assert_eq!(count, newest, "a prefix of the transactions");
+                    assert!(
+                        *newest >= before,
+                        "{before} was acknowledged before the copy, which has {newest}"
+                    );
+                    let sum = session.query("SELECT sum(balance)::text FROM account").unwrap();
+                    assert_eq!(sum.rows[0][0].to_string(), "50000.00", "transfers are whole");
+                }
+                Err(error) => {
+                    refused += 1;
+                    assert!(error.to_string().contains(target.to_str().unwrap()), "{error}");
+                }
+            }
+            std::fs::remove_dir_all(&target).unwrap();
+        }
+        stops.store(true, Ordering::Release);
+    });
+    eprintln!("{right} copies are right, {refused} are refused");
+}
+
 #[test]
 fn a_backup_is_never_written_over_files() {
     let folder = tempfile::tempdir().unwrap();
