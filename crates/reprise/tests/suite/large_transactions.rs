@@ -226,3 +226,28 @@ fn a_crash_leaves_all_of_each_or_nothing() {
         }
     }
 }
+
+/// A row that one transaction inserts, changes and reads again is logged as it is at the end.
+#[test]
+fn rows_that_are_inserted_and_changed_are_recovered() {
+    for content in [Content::Command, Content::Logical, Content::Physical, Content::Physiological] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = small();
+        config.content = content;
+        let database = Database::open(folder.path(), config).unwrap();
+        let mut session = database.session().unwrap();
+        session.execute_script("CREATE TABLE t (id BIGINT PRIMARY KEY, body TEXT)").unwrap();
+        session.begin_block();
+        session
+            .query(&format!("INSERT INTO t SELECT n, repeat('x', 100) FROM generate_series(1, {ROWS}) AS n"))
+            .unwrap();
+        session.query("UPDATE t SET body = 'changed' || id WHERE id % 2 = 0").unwrap();
+        session.query("DELETE FROM t WHERE id % 3 = 0").unwrap();
+        let commit = session.commit_block().unwrap().unwrap();
+        session.wait_for(commit).unwrap();
+        assert!(!large_files(folder.path()).is_empty() || content == Content::Physiological);
+        let digest = database.digest().unwrap();
+        drop((session, database));
+        assert_eq!(recovered_digest_of(content, folder.path()), digest, "{content}");
+    }
+}

@@ -112,7 +112,7 @@ impl Occ {
                     break state;
                 }
             };
-            if matches!(entry.action, Action::Revive | Action::Update) {
+            if change != RowChange::Delete {
                 description.collect_changes(self, place, table);
             }
             let Description { before, after, changed, arena } = &*description;
