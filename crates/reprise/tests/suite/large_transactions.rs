@@ -238,11 +238,10 @@ fn rows_that_are_inserted_and_changed_are_recovered() {
         let mut session = database.session().unwrap();
         session.execute_script("CREATE TABLE t (id BIGINT PRIMARY KEY, body TEXT)").unwrap();
         session.begin_block();
-        session
-            .query(&format!("INSERT INTO t SELECT n, repeat('x', 100) FROM generate_series(1, {ROWS}) AS n"))
-            .unwrap();
-        session.query("UPDATE t SET body = 'changed' || id WHERE id % 2 = 0").unwrap();
-        session.query("DELETE FROM t WHERE id % 3 = 0").unwrap();
+        let insert = format!("INSERT INTO t SELECT n, repeat('x', 100) FROM generate_series(1, {ROWS}) AS n");
+        run(&mut session, &insert);
+        run(&mut session, "UPDATE t SET body = 'changed' || id WHERE id % 2 = 0");
+        run(&mut session, "DELETE FROM t WHERE id % 3 = 0");
         let commit = session.commit_block().unwrap().unwrap();
         session.wait_for(commit).unwrap();
         assert!(!large_files(folder.path()).is_empty() || content == Content::Physiological);
