@@ -342,9 +342,9 @@ impl CommitLog for Recording {
             return self.append(order, |own, asked| own.committed(order.into(), asked));
         };
         let Self { logs, recorders, slot, asked, rooms, usual_bytes, .. } = self;
-        for (place, room) in rooms.iter().enumerate() {
+        for (place, room) in rooms.drain(..).enumerate() {
             *usual_bytes = (*usual_bytes - *usual_bytes / USUAL_OF).max(room.bytes() * 2);
-            logs.fill(place, *slot, *room, recorders[place].committed(stamp, asked));
+            logs.fill(place, *slot, room, recorders[place].committed(stamp, asked));
         }
     }
 
