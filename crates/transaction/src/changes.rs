@@ -4,7 +4,7 @@
 //! transaction to the next.
 
 use catalog::{Arena, ColumnSlot, Datum, TableId};
-use storage::{Change, Record};
+use storage::{Change, Handle};
 
 const END: u32 = u32::MAX;
 
@@ -40,7 +40,7 @@ impl Action {
 /// One record of the write set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
-    pub(crate) record: Record,
+    pub(crate) record: Handle,
     pub(crate) table: TableId,
     pub(crate) action: Action,
     first: u32,
@@ -50,7 +50,7 @@ pub(crate) struct Entry {
 /// An entry that was added to a secondary index for a changed key of a record that others see.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
-    pub(crate) record: Record,
+    pub(crate) record: Handle,
     pub(crate) table: TableId,
     pub(crate) index: usize,
     pub(crate) key: Vec<u8>,
@@ -68,7 +68,7 @@ pub(crate) struct WriteSet {
     generation: u32,
 }
 
-fn hash(record: Record) -> usize {
+fn hash(record: Handle) -> usize {
     (record.address().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
 }
 
@@ -87,7 +87,7 @@ impl WriteSet {
 
     /// The entry of a record.
     #[inline]
-    pub(crate) fn find(&self, record: Record) -> Option<usize> {
+    pub(crate) fn find(&self, record: Handle) -> Option<usize> {
         if self.entries.is_empty() {
             return None;
         }
@@ -105,7 +105,7 @@ impl WriteSet {
         }
     }
 
-    fn occupy(&mut self, record: Record, entry: u32) {
+    fn occupy(&mut self, record: Handle, entry: u32) {
         let mask = self.cells.len() - 1;
         let mut at = hash(record) & mask;
         while self.cells[at].2 == self.generation {
@@ -115,7 +115,7 @@ impl WriteSet {
     }
 
     /// Adds the first entry of a record.
-    pub(crate) fn add(&mut self, record: Record, table: TableId, action: Action) -> usize {
+    pub(crate) fn add(&mut self, record: Handle, table: TableId, action: Action) -> usize {
         let entry = self.entries.len();
         self.entries.push(Entry { record, table, action, first: END, last: END });
         if self.entries.len() * 2 > self.cells.len() {

@@ -91,7 +91,7 @@ pub(crate) trait Recorder: Send {
     }
 
     /// A row is written.
-    fn wrote(&mut self, _change: RowChange, _table: &Table, _record: Record) {}
+    fn wrote(&mut self, _change: RowChange, _table: &Table, _record: Record<'_>) {}
 
     /// Bytes of the record, once all rows are written. Asked where the number comes with room for the record.
     fn bytes(&self) -> usize {
@@ -331,7 +331,7 @@ impl CommitLog for Recording {
         self.result.is_ok()
     }
 
-    fn wrote(&mut self, change: RowChange, table: &Table, record: Record) {
+    fn wrote(&mut self, change: RowChange, table: &Table, record: Record<'_>) {
         self.recorders.iter_mut().for_each(|own| own.wrote(change, table, record));
     }
 

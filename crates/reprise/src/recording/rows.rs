@@ -29,7 +29,7 @@ impl Recorder for RowsRecorder {
         self.record.len() + rows * WritesBuilder::image_bytes(0) + words * 16
     }
 
-    fn wrote(&mut self, change: RowChange, table: &Table, record: Record) {
+    fn wrote(&mut self, change: RowChange, table: &Table, record: Record<'_>) {
         let row = record.row();
         if change != RowChange::Delete {
             WritesBuilder::push_image(&mut self.record, change, table.id, row.used(&table.layout));

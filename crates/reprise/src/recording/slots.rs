@@ -24,7 +24,7 @@ impl Recorder for SlotsRecorder {
         self.record.len() + rows * SlotsBuilder::row_bytes(0) + words * 8
     }
 
-    fn wrote(&mut self, change: RowChange, table: &Table, record: Record) {
+    fn wrote(&mut self, change: RowChange, table: &Table, record: Record<'_>) {
         let slot = record.slot().expect("rows have slots where a log names them so");
         match change {
             RowChange::Delete => SlotsBuilder::push_gone(&mut self.record, table.id, slot),

@@ -1,8 +1,9 @@
 //! The write set of the running transaction as values, for logs by value.
 
 use super::Occ;
-use crate::changes::{Action, Entry};
+use crate::changes::Action;
 use catalog::{Arena, Datum, RowChange, Table};
+use storage::Record;
 
 /// A row that is about to be written.
 #[derive(Debug)]
@@ -57,6 +58,7 @@ impl Occ {
                 Action::Update => RowChange::Update,
                 Action::Delete => RowChange::Delete,
             };
+            let record = self.record(entry.record);
             let own = &mut *description;
             own.arena.clear();
             own.changed.clear();
@@ -65,18 +67,18 @@ impl Occ {
             own.after.resize(table.columns.len(), Datum::Null);
             match entry.action {
                 // Nobody else sees the record, so its row stands still.
-                Action::Insert => own.read_columns(entry, table, 0..table.columns.len()),
+                Action::Insert => own.read_columns(record, table, 0..table.columns.len()),
                 Action::Revive => own.collect_changes(self, place, table),
                 _ if locked => {
-                    own.read_columns(entry, table, 0..table.columns.len());
+                    own.read_columns(record, table, 0..table.columns.len());
                     own.before.extend_from_slice(&own.after);
                     own.collect_changes(self, place, table);
                 }
                 Action::Update => {
-                    own.read_key(entry, table);
+                    own.read_key(record, table);
                     own.collect_changes(self, place, table);
                 }
-                _ => own.read_key(entry, table),
+                _ => own.read_key(record, table),
             }
             let Description { before, after, changed, arena } = own;
             visit(Described { change, table, before, after, changed, arena });
@@ -89,7 +91,7 @@ impl Occ {
             let entry = &self.writes.entries[place];
             let layout = &self.tables.store(entry.table).definition().layout;
             let changed = self.writes.changes(place).map(|change| self.writes.arena.words_of(change.datum));
-            entry.record.row().capacity().max(layout.fixed_words()) + changed.sum::<usize>()
+            self.record(entry.record).row().capacity().max(layout.fixed_words()) + changed.sum::<usize>()
         };
         let count = self.writes.entries.len();
         (count, (0..count).map(words).sum())
@@ -97,18 +99,18 @@ impl Occ {
 }
 
 impl Description {
-    fn read_columns(&mut self, entry: &Entry, table: &Table, columns: impl Iterator<Item = usize>) {
-        let (row, slots) = (entry.record.row(), table.layout.slots());
+    fn read_columns(&mut self, record: Record<'_>, table: &Table, columns: impl Iterator<Item = usize>) {
+        let (row, slots) = (record.row(), table.layout.slots());
         columns.for_each(|column| self.after[column] = row.column(slots[column], &mut self.arena));
     }
 
     /// The primary key, which never changes; but text lies where other columns' growth may move it, so what is read while
     /// somebody writes is read again.
-    fn read_key(&mut self, entry: &Entry, table: &Table) {
+    fn read_key(&mut self, record: Record<'_>, table: &Table) {
         loop {
-            let state = entry.record.stable_state();
-            self.read_columns(entry, table, table.primary().columns.iter().copied());
-            if entry.record.is_state(state) {
+            let state = record.stable_state();
+            self.read_columns(record, table, table.primary().columns.iter().copied());
+            if record.is_state(state) {
                 return;
             }
         }

@@ -52,7 +52,7 @@ pub trait CommitLog {
     }
 
     /// A row is written, its record still locked; or gone.
-    fn wrote(&mut self, _change: RowChange, _table: &Table, _record: Record) {}
+    fn wrote(&mut self, _change: RowChange, _table: &Table, _record: Record<'_>) {}
 
     /// The transaction has committed; its epoch is not complete before this returns.
     fn committed(&mut self, order: CommitOrder);

@@ -25,8 +25,8 @@ use crate::changes::{Action, Link, WriteSet};
 use crate::garbage::{Bin, Garbage};
 use catalog::{Arena, CommitOrder, Datum, RowChange, Table, TableId};
 use logging::Numbering;
-use procedure::{Conflict, DataAccess, Failure};
-use storage::{LeafChange, LeafObservation, Record, RecordState, Worker};
+use procedure::{Conflict, DataAccess, Failure, KeptRows};
+use storage::{Handle, LeafChange, LeafObservation, Record, RecordState, Worker};
 
 /// How often a locked record is looked at before the attempt gives up.
 const LOCK_SPINS: u32 = 256;
@@ -53,13 +53,15 @@ pub type EndTransaction = dyn FnMut(&mut Occ, bool) -> Result<(), Failure> + Sen
 pub struct Occ {
     pub(super) tables: Tables,
     pub(super) worker: Worker,
-    pub(super) reads: Vec<(Record, RecordState)>,
+    pub(super) reads: Vec<(Handle, RecordState)>,
     /// A transaction that has read so many rows is to run on a snapshot.
     pub(super) reads_at_most: usize,
     pub(super) leaves: Vec<LeafObservation>,
     /// The tables of those leaves.
     pub(super) absences: Vec<TableId>,
     pub(super) writes: WriteSet,
+    /// Rows that stand in registers.
+    pub(super) kept: KeptRows<Handle>,
     pub(super) scans: Scans,
     pub(super) expected: Expectations,
     pub(super) inserted: LastInsert,
@@ -98,6 +100,7 @@ impl Occ {
             leaves: Vec::new(),
             absences: Vec::new(),
             writes: WriteSet::default(),
+            kept: KeptRows::default(),
             scans: Scans::default(),
             expected: Expectations::default(),
             inserted: LastInsert::default(),
@@ -138,13 +141,20 @@ impl Occ {
         self.leaves.clear();
         self.absences.clear();
         self.writes.clear();
+        self.kept.clear();
         self.expected.clear();
         self.inserted.forget();
         self.scans.reset();
         self.undo_log.clear();
         self.parts.clear();
         self.reads_at_most = usize::MAX;
-        self.worker.enter();
+        self.worker.stay();
+    }
+
+    /// A record that the transaction in hand has found.
+    #[inline]
+    pub(super) fn record(&self, handle: Handle) -> Record<'_> {
+        self.worker.guard().record(handle)
     }
 
     /// Says that the transaction in hand only reads: when it turns out to take long, it fails with `Failure::Long`.
@@ -162,14 +172,15 @@ impl Occ {
         self.end_transaction = end;
     }
 
-    /// Gives reserved rows back.
+    /// Ends the transaction in hand: it holds nothing any more, neither reserved rows nor memory.
     #[inline]
-    fn release_reserved(&mut self) {
+    fn end(&mut self) {
         let slot = self.worker.slot();
         for address in self.reserved.drain(..) {
             self.tables.reservations.release(address, slot);
         }
         self.reserves = false;
+        self.worker.leave();
     }
 
     /// Gives up the transaction: nothing of it remains.
@@ -178,16 +189,16 @@ impl Occ {
         for place in 0..self.writes.entries.len() {
             let entry = self.writes.entries[place];
             if entry.action.is_own() {
-                while entry.record.try_lock().is_none() {
+                let record = self.record(entry.record);
+                while record.try_lock().is_none() {
                     std::hint::spin_loop();
                 }
-                entry.record.unlock_dead();
-                let Self { tables, worker, .. } = self;
-                tables.unlink(tables.store(entry.table), entry.record, &mut arena, worker);
+                record.unlock_dead();
+                self.tables.unlink(self.tables.store(entry.table), record, &mut arena);
             }
         }
         for place in 0..self.writes.links.len() {
-            let record = self.writes.links[place].record;
+            let record = self.record(self.writes.links[place].record);
             let state = loop {
                 if let Some(state) = record.try_lock() {
                     break state;
@@ -197,8 +208,7 @@ impl Occ {
             self.unlink_if_outdated(place);
             record.unlock(state);
         }
-        self.release_reserved();
-        self.worker.exit();
+        self.end();
     }
 
     /// Gives up a transaction that ended in an error. An error that follows from reads that no longer hold is none: the
@@ -217,9 +227,10 @@ impl Occ {
     /// # Errors
     /// What is not.
     pub fn reads_hold(&self) -> Result<(), Conflict> {
-        if !self.reads.iter().all(|(record, state)| record.is_state(*state)) {
+        let guard = self.worker.guard();
+        if !self.reads.iter().all(|(record, state)| guard.record(*record).is_state(*state)) {
             Err(Conflict::Read)
-        } else if !self.leaves.iter().all(LeafObservation::is_valid) {
+        } else if !self.leaves.iter().all(|leaf| leaf.is_valid(guard)) {
             Err(Conflict::Phantom)
         } else {
             Ok(())
@@ -227,16 +238,15 @@ impl Occ {
     }
 
     /// Removes an index entry that this transaction added, unless it is of the record's row. The record is locked.
-    fn unlink_if_outdated(&mut self, link: usize) {
+    fn unlink_if_outdated(&self, link: usize) {
         let link = &self.writes.links[link];
-        let store = self.tables.store(link.table);
+        let (store, record) = (self.tables.store(link.table), self.record(link.record));
         let mut current = Vec::new();
-        store.key_of_row(link.index, link.record.row(), &mut Arena::default(), &mut current);
-        let is_dead = link.record.locked_state().is_dead();
-        let is_outdated =
-            current != link.key && !self.tables.is_under(store, link.record, link.index, &link.key);
+        store.key_of_row(link.index, record.row(), &mut Arena::default(), &mut current);
+        let is_dead = record.locked_state().is_dead();
+        let is_outdated = current != link.key && !self.tables.is_under(store, record, link.index, &link.key);
         if is_outdated || is_dead {
-            store.index_at(link.index).remove(&link.key, &mut self.worker);
+            store.index_at(link.index).remove(&link.key, self.worker.guard());
         }
     }
 
@@ -255,12 +265,12 @@ impl Occ {
         if let Ok(mut orphans) = self.tables.orphans.try_lock() {
             orphans.drain(..).for_each(|garbage| self.bin.add(garbage));
         }
-        self.worker.enter();
+        let guard = self.worker.enter();
         // Definitions don't change while this is active; if they have before, tables may be gone.
         if is_current() {
-            self.bin.collect(durable, &self.tables, &mut self.worker);
+            self.bin.collect(durable, &self.tables, &guard);
         }
-        self.worker.exit();
+        drop(guard);
         self.worker.reclaim();
     }
 
@@ -313,8 +323,7 @@ impl Occ {
         self.publish(order);
         log.committed(order);
         self.tables.epochs.end_commit(slot);
-        self.release_reserved();
-        self.worker.exit();
+        self.end();
         Ok(Committed::Wrote(order))
     }
 
@@ -336,7 +345,7 @@ impl Occ {
         }
         self.write_rows(&mut Silence);
         self.publish(order);
-        self.worker.exit();
+        self.end();
         Ok(())
     }
 
@@ -354,8 +363,7 @@ impl Occ {
     pub fn finish_at(&mut self, order: CommitOrder) {
         self.write_rows(&mut Silence);
         self.publish(order);
-        self.release_reserved();
-        self.worker.exit();
+        self.end();
     }
 
     /// Gives up the transaction, if one runs.
@@ -380,8 +388,7 @@ impl Occ {
 
     fn commit_reads(&mut self) -> Result<Committed, Conflict> {
         let result = self.reads_hold();
-        self.release_reserved();
-        self.worker.exit();
+        self.end();
         result.map(|()| Committed::Read(self.observed(|_| false).last))
     }
 
@@ -391,7 +398,7 @@ impl Occ {
         let entries = &self.writes.entries;
         self.order.sort_unstable_by_key(|place| entries[*place as usize].record);
         for (locked, place) in self.order.iter().enumerate() {
-            let record = entries[*place as usize].record;
+            let record = self.worker.guard().record(entries[*place as usize].record);
             let mut spins = 0;
             while record.try_lock().is_none() {
                 spins += 1;
@@ -407,26 +414,28 @@ impl Occ {
 
     fn unlock_writes(&self, count: usize) {
         for place in &self.order[..count] {
-            let record = self.writes.entries[*place as usize].record;
+            let record = self.record(self.writes.entries[*place as usize].record);
             record.unlock(record.locked_state());
         }
     }
 
     fn validate(&self) -> Result<(), Conflict> {
-        for (record, state) in &self.reads {
+        let guard = self.worker.guard();
+        for (handle, state) in &self.reads {
+            let record = guard.record(*handle);
             let valid = record.is_state(*state)
-                || record.is_state_under_lock(*state) && self.writes.find(*record).is_some();
+                || record.is_state_under_lock(*state) && self.writes.find(*handle).is_some();
             if !valid {
                 return Err(Conflict::Read);
             }
         }
-        if !self.leaves.iter().all(LeafObservation::is_valid) {
+        if !self.leaves.iter().all(|leaf| leaf.is_valid(guard)) {
             return Err(Conflict::Phantom);
         }
         // Another transaction may have added the same entry and taken it away again as it gave up.
         let is_linked = |link: &Link| {
             let index = self.tables.store(link.table).index_at(link.index);
-            index.get(&link.key, &self.worker).0 == Some(link.record.address())
+            index.get(&link.key, guard).0 == Some(guard.record(link.record))
         };
         if self.writes.links.iter().all(is_linked) { Ok(()) } else { Err(Conflict::Write) }
     }
@@ -439,7 +448,8 @@ impl Occ {
     /// What was read or is overwritten. The rows are locked and not written yet. Paper: Poplar Algorithm 1, lines 1–4.
     fn observed(&self, is_own: impl Fn(CommitOrder) -> bool) -> Observed {
         let read = self.reads.iter().map(|(_, state)| state.order());
-        let overwritten = self.writes.entries.iter().map(|entry| entry.record.locked_state().order());
+        let overwritten =
+            self.writes.entries.iter().map(|entry| self.record(entry.record).locked_state().order());
         let mut observed = Observed::default();
         for order in read.chain(overwritten) {
             observed.last = observed.last.max(order);
@@ -473,7 +483,7 @@ impl Occ {
     fn write_rows(&mut self, log: &mut impl CommitLog) {
         if let Some(newest) = self.tables.snapshots.newest() {
             for entry in self.writes.entries.iter().filter(|entry| entry.action != Action::Insert) {
-                entry.record.keep_older(newest, &mut self.worker);
+                self.record(entry.record).keep_older(newest);
             }
         }
         if !self.writes.links.is_empty() {
@@ -481,7 +491,7 @@ impl Occ {
         }
         for place in 0..self.writes.entries.len() {
             let entry = self.writes.entries[place];
-            let record = entry.record;
+            let record = self.record(entry.record);
             if entry.action.removes() {
                 if entry.action == Action::Delete && log.wants_rows() {
                     log.wrote(RowChange::Delete, self.tables.store(entry.table).definition(), record);
@@ -490,7 +500,7 @@ impl Occ {
             }
             if entry.action != Action::Insert {
                 let layout = &self.tables.store(entry.table).definition().layout;
-                record.apply(layout, self.writes.changes(place), &self.writes.arena, &mut self.worker);
+                record.apply(layout, self.writes.changes(place), &self.writes.arena);
             }
             if log.wants_rows() {
                 let change =
@@ -503,8 +513,8 @@ impl Occ {
     /// Takes the index entries away that are outdated, gives the rows their number and unlocks them.
     fn publish(&mut self, order: CommitOrder) {
         for Link { record, table, index, key } in &self.outdated {
-            let store = self.tables.store(*table);
-            if record.has_older() && self.tables.is_under(store, *record, *index, key) {
+            let (store, record) = (self.tables.store(*table), self.record(*record));
+            if record.has_older() && self.tables.is_under(store, record, *index, key) {
                 // It goes with the version that stands under it.
                 continue;
             }
@@ -512,14 +522,17 @@ impl Occ {
                 // Whoever finds nothing there depends on this transaction.
                 numbers.raise_vacated(*table, order);
             }
-            store.index_at(*index).remove(key, &mut self.worker);
+            store.index_at(*index).remove(key, record.guard());
         }
         self.outdated.clear();
         for entry in &self.writes.entries {
-            let record = entry.record;
+            let record = self.worker.guard().record(entry.record);
             let before = record.locked_state();
             let is_garbage = entry.action.removes() || record.has_older();
-            if is_garbage && !before.is_queued() {
+            if is_garbage
+                && !before.is_queued()
+                && let Some(record) = record.held()
+            {
                 self.bin.add(Garbage { table: entry.table, record, order });
             }
             let state = match entry.action.removes() {
@@ -540,7 +553,7 @@ impl Occ {
             let Some(entry) = self.writes.find(link.record) else { continue };
             let Self { tables, writes, worker, outdated, .. } = self;
             let link = &writes.links[place];
-            let store = tables.store(link.table);
+            let (store, record) = (tables.store(link.table), worker.guard().record(link.record));
             if last != Some(link.record) {
                 // The entry is applied now; applying it again in `write_rows` changes nothing.
                 last = Some(link.record);
@@ -548,16 +561,16 @@ impl Occ {
                 let keys: Vec<Vec<u8>> = touched
                     .iter()
                     .map(|index| {
-                        store.key_of_row(*index, link.record.row(), &mut arena, &mut old);
+                        store.key_of_row(*index, record.row(), &mut arena, &mut old);
                         old.clone()
                     })
                     .collect();
                 if !writes.entries[entry].action.removes() {
                     let layout = &store.definition().layout;
-                    link.record.apply(layout, writes.changes(entry), &writes.arena, worker);
+                    record.apply(layout, writes.changes(entry), &writes.arena);
                 }
                 for (index, key) in touched.into_iter().zip(keys) {
-                    store.key_of_row(index, link.record.row(), &mut arena, &mut old);
+                    store.key_of_row(index, record.row(), &mut arena, &mut old);
                     if old != key {
                         outdated.push(Link { record: link.record, table: link.table, index, key });
                     }

@@ -9,7 +9,7 @@ use super::Occ;
 use crate::changes::Action;
 use catalog::{Arena, Datum, Table, TableId};
 use procedure::{DataAccess, Failure};
-use storage::{Change, Record};
+use storage::{Change, Handle};
 
 /// A moment of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,11 +22,11 @@ pub struct Savepoint {
 /// What does a change back.
 enum Undo {
     /// The entry of a record is about this again.
-    Action { record: Record, action: Action },
+    Action { record: Handle, action: Action },
     /// Columns have these values again.
-    Columns { table: TableId, record: Record, first: usize, count: usize },
+    Columns { table: TableId, record: Handle, first: usize, count: usize },
     /// The row that goes again had these values in all columns before it went first.
-    Image { table: TableId, record: Record, first: usize },
+    Image { table: TableId, record: Handle, first: usize },
 }
 
 /// What has happened since the oldest savepoint.
@@ -125,7 +125,7 @@ impl Occ {
     fn restore_image(
         &mut self,
         table: TableId,
-        record: Record,
+        record: Handle,
         values: &[Datum],
         arena: &Arena,
     ) -> Result<(), Failure> {
@@ -145,12 +145,12 @@ impl Occ {
             self.link(table, index, &key, record)?;
         }
         let changes = slots.iter().zip(values).map(|(slot, datum)| Change { slot: *slot, datum: *datum });
-        record.apply(&definition.layout, changes, arena, &mut self.worker);
+        self.worker.guard().record(record).apply(&definition.layout, changes, arena);
         Ok(())
     }
 
     /// A row that went comes again: remembers what it was.
-    pub(super) fn before_image(&mut self, table: &Table, record: Record) -> Result<(), Failure> {
+    pub(super) fn before_image(&mut self, table: &Table, record: Handle) -> Result<(), Failure> {
         if self.undo_log.set > 0 {
             self.before_columns(table, record, 0..table.columns.len())?;
             if let Some(Undo::Columns { table, record, first, .. }) = self.undo_log.undo.pop() {
@@ -161,7 +161,7 @@ impl Occ {
     }
 
     /// The action of a record's entry is about to change.
-    pub(super) fn before_action(&mut self, record: Record, action: Action) {
+    pub(super) fn before_action(&mut self, record: Handle, action: Action) {
         if self.undo_log.set > 0 {
             self.undo_log.undo.push(Undo::Action { record, action });
         }
@@ -171,7 +171,7 @@ impl Occ {
     pub(super) fn before_columns(
         &mut self,
         table: &Table,
-        record: Record,
+        record: Handle,
         columns: impl Iterator<Item = usize>,
     ) -> Result<(), Failure> {
         if self.undo_log.set == 0 {

@@ -2,9 +2,9 @@
 //!
 //! With REPRISE_RECORD_ANSWERS=1 the answers are recorded anew, from PostgreSQL. Where none is installed, only Reprise is asked.
 
+use crate::server::Server;
 use postgres::{Client as Postgres, SimpleQueryMessage};
 use reprise::{Config, Database, Session, Value};
-use crate::server::Server;
 use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner, default_column_validator, default_validator};
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -62,7 +62,7 @@ impl Segment<'_, '_> {
         let mut running = Running { batch, block, sent, received: Vec::new() };
         let mut rest = batch.units[block][partition].as_slice();
         while !rest.is_empty() {
-            replayer.data.enter();
+            replayer.data.stay();
             let mut groups = 0;
             while !rest.is_empty() && groups < RECLAIM_EVERY {
                 let (group, behind) = rest.split_at(running.group_length(rest));
@@ -70,7 +70,7 @@ impl Segment<'_, '_> {
                 rest = behind;
                 groups += 1;
             }
-            replayer.data.exit();
+            replayer.data.leave();
         }
         let _ = batch.sent[block][partition].set(running.sent);
         Ok(())
