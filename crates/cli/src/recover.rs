@@ -209,7 +209,8 @@ pub fn recover(
     let memory_bytes = memory_gib << 30;
     let Trust { verify, accept_data_loss } = trust;
     let defaults = RecoveryConfig::default();
-    let settings = RecoveryConfig { method, mode, threads, memory_bytes, verify, accept_data_loss, ..defaults };
+    let settings =
+        RecoveryConfig { method, mode, threads, memory_bytes, verify, accept_data_loss, ..defaults };
     let recovered = progress::watch(|progress| recovery::recover(&config.disk, folder, &settings, progress))?;
     if !recovered.pepoch.database.is_known() && recovered.pepoch.incarnations.is_empty() {
         bail!("{} holds no database", folder.display());

@@ -3,7 +3,7 @@
 use reprise::rooms::catalog::Arena;
 use reprise::rooms::checkpoint::{Consistency, Manifest};
 use reprise::rooms::recovery::{RecoveryConfig, recover};
-use reprise::rooms::storage::{Cursor, Direction, TableStore, Worker};
+use reprise::rooms::storage::{Cursor, Direction, Worker};
 use reprise::rooms::transaction::Tables;
 use reprise::{Config, Content, Database, Digest, Method, Progress, ReplayMode, disk::Disk};
 use std::path::Path;
@@ -119,30 +119,23 @@ pub fn digest_by(
 /// Every row is in every index of its table under its key.
 fn check_indexes(tables: &Tables) {
     let mut worker = Worker::new(tables.epochs.clone(), tables.memory.clone()).expect("a worker");
-    worker.enter();
+    let guard = worker.enter();
     for store in tables.iter() {
         let mut cursor = Cursor::default();
         cursor.open(&[], None, Direction::Forward);
-        while cursor.read_leaf(store.index_at(0)).is_some() {
-            while let Some(address) = cursor.next_buffered() {
-                let record = TableStore::record(address);
+        while cursor.read_leaf(store.index_at(0), &guard).is_some() {
+            while let Some(record) = cursor.next_buffered(&guard) {
                 if record.stable_state().is_absent() {
                     continue;
                 }
                 for place in 0..store.definition().indexes.len() {
                     let (mut arena, mut key) = (Arena::default(), Vec::new());
                     store.key_of_row(place, record.row(), &mut arena, &mut key);
-                    let (found, _) = store.index_at(place).get(&key, &worker);
+                    let (found, _) = store.index_at(place).get(&key, &guard);
                     let index = &store.definition().indexes[place].name;
-                    assert_eq!(
-                        found,
-                        Some(address),
-                        "a row of {} is not in {index}",
-                        store.definition().name
-                    );
+                    assert_eq!(found, Some(record), "a row of {} is not in {index}", store.definition().name);
                 }
             }
         }
     }
-    worker.exit();
 }
