@@ -5,7 +5,7 @@
 //! Invariants: 1. a consistent checkpoint holds exactly the transactions ordered before its bound; a fuzzy one holds all of
 //! them, as they were durable, and so done, before its rows were read. 2. it is published only once everything that it holds
 //! is durable in the log, so it never holds what a crash of the log would take back.
-//! Held by: `crates/reprise/tests/checkpoints.rs`, `fuzzy_checkpoints.rs`.
+//! Held by: `crates/reprise/tests/suite/checkpoints.rs`, `sequencings.rs`.
 
 use crate::part::{Form, PartId, PartRow, PartWriter};
 use crate::{CheckpointError, Consistency, LogKnowledge, Manifest, Part};

@@ -9,7 +9,7 @@
 //!
 //! `c` is what the procedure's own execution took, `v` follows from its writes, both by factors that were measured
 //! (docs/results.md); `S` is what the last checkpoint took.
-//! Held by: `crates/reprise/tests/adaptive.rs`.
+//! Held by: `crates/reprise/tests/suite/adaptive.rs`.
 
 use catalog::ProcedureId;
 use checkpoint::CheckpointSummary;

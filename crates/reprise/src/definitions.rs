@@ -4,7 +4,7 @@
 //! Invariant: a transaction runs from begin to end under one version of the definitions. A session announces itself as
 //! active, then looks at the version, and opens a snapshot only after that; a change raises the flag, then waits until nobody is
 //! active, and looks for snapshots. Held by:
-//! `crates/reprise/tests/definitions.rs`.
+//! `crates/reprise/tests/suite/definitions.rs`.
 
 use crate::Error;
 use logging::LogError;

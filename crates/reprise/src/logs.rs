@@ -5,7 +5,7 @@
 //! recovered like any other. It lasts for one incarnation, as the next one removes it or begins it anew.
 //! Invariants: 1. a commit is acknowledged once it is durable in all logs. 2. the cut of the incarnation is the least of
 //! all logs, as each names the others as companions (`logging::PepochFile`), so that all come to one state.
-//! Held by: `a_crash_at_every_call_leaves_one_state` (crates/reprise/tests/shadow_logs.rs).
+//! Held by: `a_crash_at_every_call_leaves_one_state` (crates/reprise/tests/suite/shadow_logs.rs).
 
 use crate::opening::Lock;
 use crate::{Config, Error};

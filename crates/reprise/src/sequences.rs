@@ -3,7 +3,7 @@
 //! Numbers are taken in ranges. That a range is taken is a transaction of its own, which writes the row of the sequence's table
 //! and is durable before the first number is given: so no number comes twice, whatever becomes of those who asked and of the
 //! server; what is left of a range at a crash is passed over, as in PostgreSQL.
-//! Invariant: the row says of every number that was given that it is used up. Held by: `crates/reprise/tests/sequences.rs`.
+//! Invariant: the row says of every number that was given that it is used up. Held by: `crates/reprise/tests/suite/sequences.rs`.
 
 use crate::Error;
 use crate::database::Inner;

@@ -2,7 +2,7 @@
 //! need, and what would need more than that when it runs is refused.
 //!
 //! Invariant: whatever the text, the stack does not overflow, neither here nor where the result runs on a thread with 2 MiB.
-//! Held by: `deep_texts_are_refused_and_long_ones_are_not` (tests/nesting.rs).
+//! Held by: `deep_texts_are_refused_and_long_ones_are_not` (crates/reprise/tests/suite/nesting.rs).
 
 use procedure::SqlError;
 use squawk_lexer::TokenKind;

@@ -10,7 +10,7 @@
 //! is told so of each, one after the other (`reprise::Database::open`); so a recovery that is interrupted there goes on
 //! where it was, and what later transactions write is never undone. One record a transaction compensates all of its
 //! operations: from then on redo leaves them out, as it does with those of a transaction that ended in an abort.
-//! Held by: `losers_are_undone`, `undo_goes_on_where_it_was` (crates/reprise/tests/losers.rs).
+//! Held by: `losers_are_undone`, `undo_goes_on_where_it_was` (crates/reprise/tests/suite/losers.rs).
 
 use super::tuples::{Select, Shuffle, Shuffled, TupleWrite, TupleWriter, build_indexes, each_segment, sweep};
 use super::unknown_record;

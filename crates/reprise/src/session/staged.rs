@@ -5,7 +5,7 @@
 //! commit; such tables can't be used in the same transaction any more. One record has the definitions and what the transaction
 //! wrote under them. Where somebody else has changed definitions meanwhile, the transaction has lost a race.
 //! Invariant: all statements come before all writes in replay, so no definition may look at rows that the transaction wrote.
-//! Held by: `crates/reprise/tests/definitions_in_transactions.rs`.
+//! Held by: `crates/reprise/tests/suite/definitions_in_transactions.rs`.
 
 use super::{Session, serialization_failure};
 use crate::Error;

@@ -11,7 +11,7 @@
 //! Invariants: 1. numbers are a serial order, except those of `ssn`, which are greater than all that the transaction has read
 //! or overwrites. 2. nothing of an aborted attempt is ever seen. 3. outside a running transaction, a record is in each index
 //! exactly under the key of its row.
-//! Held by: `crates/reprise/tests/serializability.rs` and `sequencings.rs`, which re-execute in commit order and compare
+//! Held by: `crates/reprise/tests/suite/serializability.rs` and `sequencings.rs`, which re-execute in commit order and compare
 //! digests.
 //! Not here: how statements read and write (`access`).
 

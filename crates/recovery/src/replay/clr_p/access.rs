@@ -4,7 +4,7 @@
 //! nothing is validated, nothing is kept aside until commit, and nothing is ever undone. Indexes are shared by all threads,
 //! as neighbouring keys may belong to different ones.
 //! Invariant: every record is in each index exactly under the key of its row. Held by: the digests of
-//! `crates/reprise/tests/parallel_replay.rs`, which reads the tables over their indexes afterwards.
+//! `crates/reprise/tests/suite/parallel_replay`, which reads the tables over their indexes afterwards.
 
 use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table, TableId};
 use procedure::{DataAccess, Failure, KeptRows, ScanRange, SqlError};
