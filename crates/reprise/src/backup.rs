@@ -129,7 +129,8 @@ impl Source<'_> {
         check_empty(disk, target)?;
         make_folder(&**disk, target).map_err(|error| LogError::io("create", target, error))?;
         let (database, devices) = (DatabaseId::random(), [target.to_path_buf()]);
-        let to = Destination { disk, folder: target, database, incarnation: 0, devices: &devices };
+        // The first opening of the backup is incarnation 1, whose log is needed from its first file on.
+        let to = Destination { disk, folder: target, database, incarnation: 1, devices: &devices };
         let log = (&SourceLog(logs), CommitOrder::default());
         let (manifest, summary) =
             checkpoint::write(to, Consistency::Consistent, statements, tables, threads, log)

@@ -105,7 +105,7 @@ fn check(case: &Case) {
 
 #[test]
 fn parallel_replay_equals_serial_replay() {
-    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(1_000);
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(400);
     let config =
         ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 4_000, ..Default::default() };
     proptest!(config, |(case in case())| check(&case));
