@@ -8,7 +8,7 @@ use logging::{CorruptionKind, LogError};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use storage::{Linker, OutOfMemory, TableDigest, TableStore, Worker};
+use storage::{Guard, Linker, OutOfMemory, TableDigest, TableStore, Worker};
 use transaction::Tables;
 
 /// Where the rows of a checkpoint go.
@@ -16,8 +16,7 @@ pub trait Rows: Sync {
     /// What one thread works with.
     type Scratch: Default;
 
-    /// Adds a row that was committed at an order; false when another one is where it belongs. The worker is active, and stays
-    /// so while `scratch` is used.
+    /// Adds a row that was committed at an order; false when another one is where it belongs.
     ///
     /// # Errors
     /// Out of memory.
@@ -27,7 +26,7 @@ pub trait Rows: Sync {
         row: PartRow<'_>,
         order: CommitOrder,
         scratch: &mut Self::Scratch,
-        worker: &mut Worker,
+        guard: &Guard,
     ) -> Result<bool, OutOfMemory>;
 }
 
@@ -49,10 +48,10 @@ impl Rows for Indexes {
         row: PartRow<'_>,
         order: CommitOrder,
         linker: &mut Linker,
-        worker: &mut Worker,
+        guard: &Guard,
     ) -> Result<bool, OutOfMemory> {
         let indexes = if *self == Self::All { store.definition().indexes.len() } else { 1 };
-        store.load(row.words, order, indexes, linker, worker)
+        store.load(row.words, order, indexes, linker, guard)
     }
 }
 
@@ -69,7 +68,7 @@ impl Rows for Discard {
         _: PartRow<'_>,
         _: CommitOrder,
         (): &mut (),
-        _: &mut Worker,
+        _: &Guard,
     ) -> Result<bool, OutOfMemory> {
         Ok(true)
     }
@@ -119,8 +118,8 @@ pub fn load<R: Rows>(
             let store = tables.by_id(part.table).ok_or_else(|| corrupt("its table is not defined"))?;
             let (mut count, mut scratch) = (0, R::Scratch::default());
             let (mut digest, mut arena, mut bytes) = (0u128, Arena::default(), Vec::new());
-            worker.enter();
-            let read = read_part(disk, (folder, manifest), (index, part), |row| {
+            let guard = worker.enter();
+            read_part(disk, (folder, manifest), (index, part), |row| {
                 count += 1;
                 if row.words.len() < store.definition().layout.fixed_words() {
                     return Err(corrupt("a row is shorter than its table's").into());
@@ -131,16 +130,14 @@ pub fn load<R: Rows>(
                     digest = digest.wrapping_add(hash);
                 }
                 let order = row.order.unwrap_or(order);
-                match rows.add(store, row, order, &mut scratch, &mut worker)? {
+                match rows.add(store, row, order, &mut scratch, &guard)? {
                     true => Ok(()),
                     false => {
                         Err(corrupt("a row is there twice, or lacks the slot that a physical log needs")
                             .into())
                     }
                 }
-            });
-            worker.exit();
-            read?;
+            })?;
             if count != part.rows {
                 return Err(corrupt("rows are missing").into());
             }

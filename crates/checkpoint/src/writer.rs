@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use storage::{Cursor, Direction, RowWords, TableDigest, TableStore, Worker};
+use storage::{Cursor, Direction, Guard, RowWords, TableDigest, TableStore, Worker};
 use transaction::Tables;
 
 /// Rows of a part file, about.
@@ -219,7 +219,7 @@ fn write_parts(
             Worker::new(tables.epochs.clone(), tables.memory.clone()).ok_or(CheckpointError::NoWorker)?,
         );
     }
-    let ranges = ranges(tables, &mut workers[0]);
+    let ranges = ranges(tables, &workers[0].enter());
     let (next, parts) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let shares = Mutex::new(Shares(vec![(0, 0); folders.len()]));
     let shares = || shares.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -258,20 +258,18 @@ fn write_parts(
 }
 
 /// Cuts all tables into ranges.
-fn ranges<'a>(tables: &'a Tables, worker: &mut Worker) -> Vec<Range<'a>> {
+fn ranges<'a>(tables: &'a Tables, guard: &Guard) -> Vec<Range<'a>> {
     let mut ranges = Vec::new();
-    worker.enter();
     for store in tables.iter() {
         // A leaf holds some tens of rows: enough separators for ranges of the wanted size.
         let mut lower = Vec::new();
-        let cuts = store.split_keys(ROWS_PER_RANGE.isqrt());
+        let cuts = store.split_keys(ROWS_PER_RANGE.isqrt(), guard);
         let step = (cuts.len() / 16).max(1);
         for cut in cuts.into_iter().step_by(step) {
             ranges.push(Range { store, lower: std::mem::replace(&mut lower, cut.clone()), upper: Some(cut) });
         }
         ranges.push(Range { store, lower, upper: None });
     }
-    worker.exit();
     ranges
 }
 
@@ -288,11 +286,10 @@ fn write_range(
     let (mut digest, mut arena, mut scratch) = (0u128, Arena::default(), Vec::new());
     loop {
         // Records stay valid only while the worker is active, so a leaf is done before it leaves.
-        worker.enter();
-        let more = cursor.read_leaf(range.store.index_at(0)).is_some();
+        let guard = worker.enter();
+        let more = cursor.read_leaf(range.store.index_at(0), &guard).is_some();
         let mut result = Ok(());
-        while let Some(address) = cursor.next_buffered() {
-            let record = TableStore::record(address);
+        while let Some(record) = cursor.next_buffered(&guard) {
             let copy = |words: RowWords<'_>| {
                 image.clear();
                 image.extend((0..words.capacity()).map(|word| words.load(word)));
@@ -313,7 +310,7 @@ fn write_range(
                 result = writer.add(PartRow { slot: record.slot(), order, words: &image });
             }
         }
-        worker.exit();
+        drop(guard);
         result?;
         if !more {
             return Ok((last, digest));

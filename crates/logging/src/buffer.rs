@@ -35,6 +35,9 @@ impl Segment {
     }
 }
 
+/// The identity of the next buffer.
+static NEXT_BUFFER: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
 /// Two segments, one of them open.
 pub struct LogBuffer {
     latch: CachePadded<Latch>,
@@ -43,7 +46,11 @@ pub struct LogBuffer {
     /// A number that is drawn and whose record has no room yet; 0 when there is none.
     drawn: AtomicU64,
     current: AtomicUsize,
+    /// 1 while a segment is being written.
+    taking: AtomicUsize,
     segments: [Segment; 2],
+    /// Among all buffers of the process.
+    identity: u64,
 }
 
 // SAFETY: bytes are only touched by their owner of the moment (invariant 2).
@@ -55,18 +62,27 @@ impl std::fmt::Debug for LogBuffer {
     }
 }
 
-/// Room for a record, to be filled.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Room for a record of a buffer, to be filled once.
+///
+/// ```compile_fail,E0382
+/// fn fill_twice(buffer: &logging::LogBuffer, room: logging::Room) {
+///     buffer.fill(room, b"one");
+///     buffer.fill(room, b"two");
+/// }
+/// ```
+#[derive(PartialEq, Eq, Debug)]
 #[must_use = "a segment is written only once all its room is filled"]
 pub struct Room {
     segment: usize,
     start: usize,
     bytes: usize,
+    /// The identity of the buffer.
+    buffer: u64,
 }
 
 impl Room {
     /// How long the record is.
-    pub fn bytes(self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.bytes
     }
 }
@@ -87,6 +103,8 @@ impl LogBuffer {
             number: AtomicU64::new(number.0),
             drawn: AtomicU64::new(0),
             current: AtomicUsize::new(0),
+            taking: AtomicUsize::new(0),
+            identity: NEXT_BUFFER.fetch_add(1, Ordering::Relaxed),
             segments: [Segment::new(capacity), Segment::new(capacity)],
         }
     }
@@ -111,9 +129,14 @@ impl LogBuffer {
     #[inline]
     pub fn fill(&self, room: Room, record: &[u8]) {
         assert_eq!(room.bytes, record.len(), "a record is as long as the room that was taken for it");
+        assert_eq!(
+            room.buffer, self.identity,
+            "a record goes into the buffer in which room was taken for it"
+        );
         let segment = &self.segments[room.segment];
         let target = segment.bytes[room.start..room.start + room.bytes].as_ptr();
-        // SAFETY: the latch gave this range to its taker alone, and it lies inside the segment.
+        // SAFETY: the latch gave this range of this buffer to the taker of the room alone, which is used up with this, and it
+        // lies inside the segment. The logger does not look at it before it is filled.
         unsafe { std::ptr::copy_nonoverlapping(record.as_ptr(), UnsafeCell::raw_get(target), room.bytes) };
         // ORDERING: Release pairs with the Acquire in `take`: the logger sees the bytes.
         segment.filled.fetch_add(room.bytes as u64, Ordering::Release);
@@ -146,11 +169,15 @@ impl LogBuffer {
     /// Closes the open segment, waits until its records are in, and runs `write` on them and the number at which it was
     /// closed: at least `raise`, unless a number is drawn whose record is still to come. By one thread at a time; after a
     /// failure never again.
+    ///
+    /// # Panics
+    /// Another thread does so now.
     pub(crate) fn take<E>(
         &self,
         raise: CommitOrder,
         write: impl FnOnce(&[u8], CommitOrder) -> Result<(), E>,
     ) -> Result<CommitOrder, E> {
+        assert_eq!(self.taking.swap(1, Ordering::Acquire), 0, "one logger at a time empties a buffer");
         let latched = self.latch();
         latched.raise(raise);
         let number = match self.drawn.load(Ordering::Relaxed) {
@@ -171,13 +198,17 @@ impl LogBuffer {
             spin_loop();
         }
         let bytes = full.bytes[..allocated as usize].as_ptr();
-        // SAFETY: the segment is closed and all its allocated bytes are filled: they are the logger's now.
+        // SAFETY: the segment is closed and all its allocated bytes are filled: they are the logger's now, and nobody opens
+        // the segment again before another one is taken, which is not until this one is empty or has failed.
         let bytes = unsafe { std::slice::from_raw_parts(UnsafeCell::raw_get(bytes), allocated as usize) };
-        write(bytes, number)?;
-        full.filled.store(0, Ordering::Relaxed);
-        // ORDERING: Release pairs with the Acquire in `is_settled`: what was written before is durable.
-        full.allocated.store(0, Ordering::Release);
-        Ok(number)
+        let written = write(bytes, number);
+        if written.is_ok() {
+            full.filled.store(0, Ordering::Relaxed);
+            // ORDERING: Release pairs with the Acquire in `is_settled`: what was written before is durable.
+            full.allocated.store(0, Ordering::Release);
+        }
+        self.taking.store(0, Ordering::Release);
+        written.map(|()| number)
     }
 }
 
@@ -211,7 +242,7 @@ impl Latched<'_> {
             return None;
         }
         segment.allocated.store((start + bytes) as u64, Ordering::Relaxed);
-        Some(Room { segment: place, start, bytes })
+        Some(Room { segment: place, start, bytes, buffer: self.buffer.identity })
     }
 
     /// Says that a number is drawn here whose record takes its room later. One at a time: a worker has its buffer alone.
@@ -237,6 +268,22 @@ impl Latched<'_> {
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicBool;
+
+    #[test]
+    #[should_panic(expected = "the buffer in which room was taken")]
+    fn room_is_of_one_buffer() {
+        let buffers = [0, 0].map(|number| LogBuffer::new(SEGMENT, CommitOrder(number)));
+        let room = buffers[0].latch().take_room(3).unwrap();
+        buffers[1].fill(room, b"one");
+    }
+
+    #[test]
+    #[should_panic(expected = "one logger at a time")]
+    fn one_logger_empties_a_buffer() {
+        let buffer = LogBuffer::new(SEGMENT, CommitOrder(0));
+        let nothing = |_: &[u8], _| Ok::<(), ()>(());
+        let _ = buffer.take(CommitOrder(0), |_, _| buffer.take(CommitOrder(0), nothing).map(|_| ()));
+    }
 
     #[test]
     fn concurrent_records_all_arrive_whole() {

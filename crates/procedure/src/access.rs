@@ -2,6 +2,7 @@
 
 use crate::{Failure, SqlError};
 use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table};
+use std::hash::Hash;
 
 /// Keys from `lower` on and below `upper` of one of a table's indexes.
 #[derive(Clone, Copy, Debug)]
@@ -16,16 +17,50 @@ pub struct ScanRange<'a> {
     pub backward: bool,
 }
 
+/// Rows that stand in registers, by the numbers that stand there. Numbers rise from transaction to transaction, so that one of
+/// an earlier transaction names no row of a later one.
+#[derive(Clone, Debug)]
+pub struct KeptRows<R> {
+    rows: Vec<R>,
+    first: i64,
+}
+
+impl<R> Default for KeptRows<R> {
+    fn default() -> Self {
+        Self { rows: Vec::new(), first: 0 }
+    }
+}
+
+impl<R: Copy> KeptRows<R> {
+    /// Forgets all of them.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.first += self.rows.len() as i64;
+        self.rows.clear();
+    }
+
+    /// Keeps a row; its number.
+    pub fn keep(&mut self, row: R) -> i64 {
+        self.rows.push(row);
+        self.first + self.rows.len() as i64 - 1
+    }
+
+    /// The row of a number.
+    pub fn get(&self, number: i64) -> Option<R> {
+        self.rows.get(usize::try_from(number.checked_sub(self.first)?).ok()?).copied()
+    }
+}
+
 /// Access to rows, one operation at a time. A row handle is valid until the transaction ends.
 pub trait DataAccess {
-    /// A row that was found.
-    type Row: Copy;
+    /// A row that was found. Equal to another one when both are the same row.
+    type Row: Copy + Eq + Hash;
 
-    /// Where a row is, as a number.
-    fn address_of(row: Self::Row) -> u64;
+    /// Keeps a row until the transaction ends; its number, which may stand in a register.
+    fn keep(&mut self, row: Self::Row) -> i64;
 
-    /// The row at an address, which `address_of` gave in this transaction.
-    fn row_at(address: u64) -> Self::Row;
+    /// The row that was kept under a number, in this transaction.
+    fn kept(&self, number: i64) -> Option<Self::Row>;
 
     /// Lays the scan in progress aside, so that another one can be opened.
     fn enter_scan(&mut self);
@@ -146,4 +181,29 @@ pub trait DataAccess {
     /// # Errors
     /// A conflict.
     fn delete(&mut self, table: &Table, row: Self::Row) -> Result<(), Failure>;
+}
+
+/// The row whose number stands in a register.
+///
+/// # Errors
+/// It was kept by another transaction.
+pub(crate) fn row_of<D: DataAccess>(number: Datum, data: &D) -> Result<D::Row, Failure> {
+    let Datum::Int(number) = number else { unreachable!("rows stand in registers as numbers") };
+    data.kept(number).ok_or_else(|| SqlError::new("XX000", "a row of another transaction is used").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_names_a_row_of_its_transaction() {
+        let mut kept = KeptRows::default();
+        let (first, second) = (kept.keep('a'), kept.keep('b'));
+        assert_eq!((kept.get(first), kept.get(second)), (Some('a'), Some('b')));
+        kept.clear();
+        let third = kept.keep('c');
+        assert_eq!((kept.get(first), kept.get(second), kept.get(third)), (None, None, Some('c')));
+        assert_eq!((kept.get(i64::MIN), kept.get(-1), kept.get(i64::MAX)), (None, None, None));
+    }
 }

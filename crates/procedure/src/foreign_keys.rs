@@ -4,6 +4,7 @@
 //! two transactions of which one takes away what the other one references can't both commit. A replay does not look, as only
 //! what had committed is replayed.
 
+use crate::access::row_of;
 use crate::executor::require_value;
 use crate::query::Buffer;
 use crate::{DataAccess, Expression, Failure, Machine, ScanRange, SqlError};
@@ -155,7 +156,7 @@ impl Reference {
         Ok(found)
     }
 
-    /// The rows that reference a key: where each is, and all of its columns.
+    /// The rows that reference a key: the number of each, and all of its columns.
     fn users<D: DataAccess>(
         &self,
         values: &[Datum],
@@ -177,8 +178,8 @@ impl Reference {
             if data.read(found, slots, arena, &mut row)? {
                 let own: Vec<Datum> = self.columns.iter().map(|column| row[*column]).collect();
                 if !own.iter().any(|value| value.is_null()) && self.encoded(&own, arena) == wanted {
-                    let address = Datum::Int(D::address_of(found) as i64);
-                    rows.push(std::iter::once(address).chain(row.iter().copied()), arena)?;
+                    let number = Datum::Int(data.keep(found));
+                    rows.push(std::iter::once(number).chain(row.iter().copied()), arena)?;
                 }
             }
             arena.release(mark);
@@ -400,8 +401,7 @@ impl Acting<'_> {
         };
         for place in 0..users.len() {
             let row = users.row(place);
-            let Datum::Int(address) = row[0] else { continue };
-            let found = D::row_at(address as u64);
+            let found = row_of(row[0], data)?;
             // It may be gone already, by another way.
             if !data.read(found, &[], &mut machine.arena, &mut [])? {
                 continue;

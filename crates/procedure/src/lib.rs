@@ -28,7 +28,7 @@ mod texts;
 mod times;
 mod visit;
 
-pub use access::{DataAccess, ScanRange};
+pub use access::{DataAccess, KeptRows, ScanRange};
 pub use ahead::plan_lookups;
 pub use cast::Cast;
 pub use draw::Draw;

@@ -182,10 +182,7 @@ impl Definitions {
             }
             let mut tables = current.tables.clone();
             let how = Applying { timestamp_us: statement.timestamp_us, seed: statement.seed, is_new: true };
-            worker.enter();
-            let applied = tables.apply(&effect, how, worker).map_err(Error::from);
-            worker.exit();
-            applied?;
+            tables.apply(&effect, how, &worker.enter())?;
             log(slot)?;
             let mut statements = current.statements.clone();
             statements.push(statement.text.into());

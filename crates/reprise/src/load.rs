@@ -96,11 +96,10 @@ impl Loader {
         }
         table.layout.encode(&self.row, &self.arena, &mut self.image);
         let store = self.version.tables.store(table.id);
-        self.worker.enter();
         let indexes = table.indexes.len();
-        let loaded = store.load(&self.image, self.order, indexes, &mut self.linker, &mut self.worker);
-        self.linker.forget();
-        self.worker.exit();
+        let guard = self.worker.enter();
+        let loaded = store.load(&self.image, self.order, indexes, &mut self.linker, &guard);
+        drop(guard);
         match loaded {
             Ok(true) => Ok(()),
             Ok(false) => {

@@ -60,7 +60,11 @@ impl Epochs {
     }
 
     /// Gives a slot back.
-    pub fn unregister(&self, slot: Slot) {
+    ///
+    /// # Safety
+    /// The caller has registered the slot, and uses it no more.
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn unregister(&self, slot: Slot) {
         let worker = &self.workers[slot.0];
         debug_assert_eq!(worker.active.load(Ordering::Relaxed), IDLE);
         worker.taken.store(false, Ordering::Release);
@@ -96,8 +100,12 @@ impl Epochs {
     }
 
     /// Begins to look at shared memory.
+    ///
+    /// # Safety
+    /// The caller has registered the slot, and holds no pointer into shared memory.
+    #[allow(unsafe_code)]
     #[inline]
-    pub fn enter(&self, slot: Slot) {
+    pub(crate) unsafe fn enter(&self, slot: Slot) {
         let epoch = self.current().0;
         self.workers[slot.0].active.store(epoch, Ordering::SeqCst);
         // ORDERING: loads of shared pointers stay below the store; pairs with the fence in `oldest_active`.
@@ -105,8 +113,12 @@ impl Epochs {
     }
 
     /// Stops looking at shared memory.
+    ///
+    /// # Safety
+    /// The caller has registered the slot, and holds no pointer into shared memory any more.
+    #[allow(unsafe_code)]
     #[inline]
-    pub fn exit(&self, slot: Slot) {
+    pub(crate) unsafe fn exit(&self, slot: Slot) {
         self.workers[slot.0].active.store(IDLE, Ordering::Release);
     }
 
@@ -175,6 +187,7 @@ impl Epochs {
 }
 
 #[cfg(all(test, not(loom)))]
+#[allow(unsafe_code)]
 mod tests {
     use super::*;
 
@@ -192,13 +205,15 @@ mod tests {
         epochs.end_commit(slot);
         assert_eq!(epochs.completed(|_| true), Epoch(3));
         assert!(epochs.draw() > first);
-        epochs.unregister(slot);
+        // SAFETY: registered above.
+        unsafe { epochs.unregister(slot) };
         assert!(epochs.register().is_some() && epochs.register().is_some());
         assert!(epochs.register().is_none());
     }
 }
 
 #[cfg(all(test, loom))]
+#[allow(unsafe_code)]
 mod tests {
     use super::*;
     use loom::{sync::Arc, thread};
@@ -239,11 +254,13 @@ mod tests {
             let reader = {
                 let (epochs, state) = (Arc::clone(&epochs), Arc::clone(&state));
                 thread::spawn(move || {
-                    epochs.enter(slot);
+                    // SAFETY: registered above, for this thread.
+                    unsafe { epochs.enter(slot) };
                     if state.0.load(Ordering::Acquire) == 1 {
                         assert_eq!(state.1.load(Ordering::Acquire), 0, "read after free");
                     }
-                    epochs.exit(slot);
+                    // SAFETY: nothing is read any more.
+                    unsafe { epochs.exit(slot) };
                 })
             };
             state.0.store(0, Ordering::Release);

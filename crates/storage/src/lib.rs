@@ -2,8 +2,8 @@
 //!
 //! This room holds the unsafe code of the engine, in named modules: `memory` (arenas), `record` (row words),
 //! `index` (tree nodes, keys) and `worker` (reclamation). All shared words are atomics, so optimistic readers race
-//! with writers without undefined behaviour and validate afterwards; all pointers stay valid for a reader because
-//! memory is reclaimed by epochs (`epoch`).
+//! with writers without undefined behaviour and validate afterwards. All pointers stay valid for a reader, because it has a
+//! `Guard` (`worker`), and memory is reclaimed by epochs (`epoch`).
 //!
 //! Not here: which versions a transaction may read or write (`transaction`).
 
@@ -34,11 +34,11 @@ pub use latch::{Latch, Version};
 #[cfg(not(loom))]
 pub use self::{
     digest::{Digest, TableDigest},
-    index::{Approach, Cursor, Direction, Finger, Index, InsertOutcome, LeafChange, LeafObservation},
+    index::{Added, Approach, Cursor, Direction, Finger, Index, LeafChange, LeafObservation, Linked},
     memory::{Memory, OutOfMemory},
-    record::{Change, Record, RecordState, RowWords},
+    record::{Change, Handle, Held, NewState, Record, RecordState, RowWords, SlotArray},
     slots::Slots,
     snapshot::{Snapshot, Snapshots, is_needed},
     table::{DuplicateKey, Linker, TableStore},
-    worker::Worker,
+    worker::{Entered, Guard, Worker},
 };

@@ -8,10 +8,11 @@
 //! Invariants: 1. a block is aligned to 32 bytes (64 from 64 bytes up). 2. a block of one class never becomes part of another.
 #![allow(unsafe_code)]
 
+use crate::Epochs;
 use std::alloc::Layout;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use thiserror::Error;
 
@@ -25,6 +26,8 @@ const FINE_STEP: usize = 32;
 /// Fine classes, then four to each doubling up to 64 KiB.
 const CLASSES: usize = FINE_LIMIT / FINE_STEP + 24;
 const LARGEST: usize = 64 << 10;
+/// The number of the next memory.
+static NEXT_MEMORY: AtomicU64 = AtomicU64::new(0);
 
 /// The configured memory is used up. An error of the statement that needed more, not the end of the database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
@@ -44,6 +47,10 @@ pub struct Memory {
     excess_bytes: AtomicUsize,
     used_bytes: AtomicUsize,
     shared: Mutex<Shared>,
+    /// Among all memories of the process.
+    number: u64,
+    /// What says when a block may be used again.
+    epochs: OnceLock<Arc<Epochs>>,
 }
 
 #[derive(Debug, Default)]
@@ -61,15 +68,19 @@ struct Shared {
 /// A pointer-sized free list per class, the block's first word being the next block.
 #[derive(Debug)]
 pub(crate) struct Allocator {
+    memory: Arc<Memory>,
     free: [usize; CLASSES],
     bump: usize,
     end: usize,
 }
 
-/// Touches every page of a chunk that nobody has yet.
-fn fault_in(chunk: usize) {
+/// Touches every page of a chunk.
+///
+/// # Safety
+/// It is a chunk, and nobody else has it.
+unsafe fn fault_in(chunk: usize) {
     for page in (0..CHUNK).step_by(4096) {
-        // SAFETY: inside the chunk, which nobody else has; touching a page faults it in.
+        // SAFETY: inside the chunk, by the contract; touching a page faults it in.
         unsafe { std::ptr::with_exposed_provenance_mut::<u8>(chunk + page).write_volatile(0) };
     }
 }
@@ -101,7 +112,18 @@ impl Memory {
             excess_bytes: AtomicUsize::new(0),
             used_bytes: AtomicUsize::new(0),
             shared: Mutex::default(),
+            number: NEXT_MEMORY.fetch_add(1, Ordering::Relaxed),
+            epochs: OnceLock::new(),
         }
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether these epochs say when blocks may be used again. The first who ask decide it.
+    pub(crate) fn is_of(&self, epochs: &Arc<Epochs>) -> bool {
+        Arc::ptr_eq(self.epochs.get_or_init(|| Arc::clone(epochs)), epochs)
     }
 
     /// Bytes taken from the system.
@@ -123,10 +145,9 @@ impl Memory {
         Ok(())
     }
 
-    /// Runs an allocation with the limit raised by one region, which stays accounted as excess.
-    pub(crate) fn beyond_limit<R>(&self, allocate: impl FnOnce(&Self) -> R) -> R {
+    /// Raises the limit by one region, which stays accounted as excess.
+    pub(crate) fn raise_limit(&self) {
         self.excess_bytes.fetch_add(REGION, Ordering::Relaxed);
-        allocate(self)
     }
 
     /// Lets so many workers take a chunk each beyond the limit, until it is called with 0: recovery may cut the same rows out
@@ -147,7 +168,8 @@ impl Memory {
             return Ok(ready);
         }
         let chunk = self.take_cold_chunk()?;
-        fault_in(chunk);
+        // SAFETY: taken just above.
+        unsafe { fault_in(chunk) };
         Ok(chunk)
     }
 
@@ -158,7 +180,8 @@ impl Memory {
             return false;
         }
         let Ok(chunk) = self.take_cold_chunk() else { return false };
-        fault_in(chunk);
+        // SAFETY: taken just above.
+        unsafe { fault_in(chunk) };
         self.shared().ready_chunks.push(chunk);
         true
     }
@@ -211,7 +234,7 @@ impl Memory {
                 return Err(OutOfMemory { limit_bytes: self.limit_bytes });
             }
             // SAFETY: advice on memory that was just allocated; a refusal only costs speed.
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", not(miri)))]
             unsafe {
                 libc::madvise(region.cast(), REGION, libc::MADV_HUGEPAGE);
             }
@@ -235,7 +258,9 @@ impl Memory {
         Ok(block.cast())
     }
 
-    fn free_large(&self, block: NonNull<u64>, bytes: usize) {
+    /// # Safety
+    /// `block` came from `allocate_large`, and nobody uses it.
+    unsafe fn free_large(&self, block: NonNull<u64>, bytes: usize) {
         let address = block.as_ptr().addr();
         let mut shared = self.shared();
         if let Some(place) = shared.regions.iter().position(|(region, _)| *region == address) {
@@ -260,14 +285,14 @@ impl Drop for Memory {
 }
 
 impl Allocator {
-    pub(crate) fn new() -> Self {
-        Self { free: [0; CLASSES], bump: 0, end: 0 }
+    pub(crate) fn new(memory: Arc<Memory>) -> Self {
+        Self { memory, free: [0; CLASSES], bump: 0, end: 0 }
     }
 
     /// A block of at least a number of bytes, with undefined contents.
-    pub(crate) fn allocate(&mut self, bytes: usize, memory: &Memory) -> Result<NonNull<u64>, OutOfMemory> {
+    pub(crate) fn allocate(&mut self, bytes: usize) -> Result<NonNull<u64>, OutOfMemory> {
         if bytes > LARGEST {
-            return memory.allocate_large(bytes);
+            return self.memory.allocate_large(bytes);
         }
         let class = class_of(bytes);
         let block = self.free[class];
@@ -281,7 +306,7 @@ impl Allocator {
         let alignment = if size >= 64 { 64 } else { FINE_STEP };
         let mut start = self.bump.next_multiple_of(alignment);
         if start + size > self.end {
-            start = memory.take_chunk()?;
+            start = self.memory.take_chunk()?;
             self.end = start + CHUNK;
         }
         self.bump = start + size;
@@ -292,9 +317,10 @@ impl Allocator {
     ///
     /// # Safety
     /// `block` came from `allocate` with the same number of bytes, of any allocator of the same memory, and nobody uses it.
-    pub(crate) unsafe fn free(&mut self, block: NonNull<u64>, bytes: usize, memory: &Memory) {
+    pub(crate) unsafe fn free(&mut self, block: NonNull<u64>, bytes: usize) {
         if bytes > LARGEST {
-            memory.free_large(block, bytes);
+            // SAFETY: blocks of so many bytes come from there; the rest is passed on.
+            unsafe { self.memory.free_large(block, bytes) };
             return;
         }
         let class = class_of(bytes);
@@ -304,8 +330,8 @@ impl Allocator {
     }
 
     /// Leaves all free blocks to the next worker.
-    pub(crate) fn hand_over(&mut self, memory: &Memory) {
-        let mut shared = memory.shared();
+    pub(crate) fn hand_over(&mut self) {
+        let mut shared = self.memory.shared();
         for (class, list) in self.free.iter_mut().enumerate() {
             if *list != 0 {
                 shared.free_blocks.push((class, std::mem::take(list)));
@@ -318,8 +344,8 @@ impl Allocator {
     }
 
     /// Takes what an earlier worker left.
-    pub(crate) fn inherit(&mut self, memory: &Memory) {
-        let mut shared = memory.shared();
+    pub(crate) fn inherit(&mut self) {
+        let mut shared = self.memory.shared();
         if let Some((bump, end)) = shared.remainders.pop() {
             (self.bump, self.end) = (bump, end);
         }
@@ -349,28 +375,29 @@ mod tests {
 
     #[test]
     fn workers_that_come_and_go_take_no_more() {
-        let memory = Memory::new(REGION);
-        for _ in 0..10 * REGION / CHUNK {
-            let mut allocator = Allocator::new();
-            allocator.inherit(&memory);
-            allocator.allocate(100, &memory).unwrap();
-            allocator.hand_over(&memory);
+        let memory = Arc::new(Memory::new(REGION));
+        let workers = if cfg!(miri) { REGION / CHUNK + 1 } else { 10 * REGION / CHUNK };
+        for _ in 0..workers {
+            let mut allocator = Allocator::new(Arc::clone(&memory));
+            allocator.inherit();
+            allocator.allocate(100).unwrap();
+            allocator.hand_over();
         }
     }
 
     #[test]
     fn the_limit_is_an_error() {
-        let memory = Memory::new(REGION + LARGEST * 2);
-        let mut allocator = Allocator::new();
+        let memory = Arc::new(Memory::new(REGION + LARGEST * 2));
+        let mut allocator = Allocator::new(memory);
         let mut blocks = 0;
-        while allocator.allocate(LARGEST, &memory).is_ok() {
+        while allocator.allocate(LARGEST).is_ok() {
             blocks += 1;
         }
         assert_eq!(blocks, REGION / LARGEST);
-        let large = allocator.allocate(LARGEST + 8, &memory).unwrap();
-        assert!(allocator.allocate(LARGEST + 8, &memory).is_err());
+        let large = allocator.allocate(LARGEST + 8).unwrap();
+        assert!(allocator.allocate(LARGEST + 8).is_err());
         // SAFETY: allocated just above with this size.
-        unsafe { allocator.free(large, LARGEST + 8, &memory) };
-        assert!(allocator.allocate(LARGEST + 8, &memory).is_ok());
+        unsafe { allocator.free(large, LARGEST + 8) };
+        assert!(allocator.allocate(LARGEST + 8).is_ok());
     }
 }

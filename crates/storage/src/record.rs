@@ -4,17 +4,37 @@
 //! Layout in words: state, newest older version, address of the row buffer, then the record's own row buffer. A row
 //! buffer is its capacity (in the low half of a word) followed by that many words; a row that outgrows its buffer moves to
 //! a new one. The high half of the own buffer's first word is the record's slot plus one, 0 where it has none.
-//! An older version is its state, the address of the one before it, and a row buffer.
+//! An older version is its state, the address of the one before it, and a row buffer. The word of the newest one also has,
+//! in its upper 16 bits, how many hold the record, and in its lowest bit whether somebody changes the list.
+//!
+//! Three things name a record. `Record<'g>` is a record under the guard that found it. `Handle` is what a transaction
+//! remembers of it, worth something in the same stay alone. `Held` keeps a record from being freed, and so outlives stays.
 //!
 //! Invariants: 1. row words, row address and older versions change only under the lock, and the state changes before
 //! the lock is released, so a read between two equal unlocked states saw one version. Held by:
 //! `readers_see_whole_versions`. 2. a buffer's capacity never changes, so a racing reader stays inside it. 3. the numbers of
 //! older versions descend, and an open snapshot finds its version among them or in the record. Held by:
-//! `every_snapshot_finds_its_version`.
+//! `every_snapshot_finds_its_version`. 4. each index entry, each `Held` and each slot of a `SlotArray` that names a record
+//! holds it, and whoever takes the last of them away frees it: so nothing that can be reached is ever freed. Held by:
+//! `a_record_is_freed_with_its_last_holder`.
+//!
+//! Safety rests on 2, 4 and the guard alone. Who writes without the lock makes a wrong row, not a wild pointer: each buffer
+//! and each older version is retired by the one who has exchanged the word that named it.
 #![allow(unsafe_code)]
 
-use crate::{OutOfMemory, Worker};
-use catalog::{Arena, ColumnKind, ColumnSlot, CommitOrder, Datum, RowLayout};
+mod array;
+mod columns;
+mod older;
+#[cfg(test)]
+mod tests;
+
+pub use array::SlotArray;
+
+use crate::worker::Stay;
+use crate::{Guard, OutOfMemory};
+use catalog::{Arena, ColumnSlot, CommitOrder, Datum, RowLayout};
+use std::cmp::Ordering as Comparison;
+use std::hash::{Hash, Hasher};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -30,6 +50,14 @@ const HEADER_WORDS: usize = 3;
 const OLDER_HEADER: u64 = 2;
 const CAPACITY: u64 = u32::MAX as u64;
 const SLOT_SHIFT: u32 = 32;
+/// Of the word of the newest older version: how many hold the record.
+const HOLDERS_SHIFT: u32 = 48;
+const HOLDER: u64 = 1 << HOLDERS_SHIFT;
+/// So many holders, or more: they are not counted any longer, and the record is never freed.
+const COUNTLESS: u64 = u64::MAX >> HOLDERS_SHIFT;
+/// Somebody changes the list of older versions.
+const LISTING: u64 = 1;
+const OLDER: u64 = (HOLDER - 1) & !LISTING;
 
 /// A record's version: the order of the transaction that wrote it, and whether there is a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,6 +107,22 @@ impl RecordState {
     #[inline]
     pub fn is_dead(self) -> bool {
         self.0 & DEAD != 0
+    }
+}
+
+/// What a record is to others from the moment on at which they find it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NewState(u64);
+
+impl NewState {
+    /// Absent, until its transaction commits.
+    pub const UNCOMMITTED: Self = Self(ABSENT);
+    /// Absent and locked by its maker.
+    pub const LOCKED: Self = Self(ABSENT | LOCKED);
+
+    /// Committed.
+    pub fn committed(state: RecordState) -> Self {
+        Self(state.0)
     }
 }
 
@@ -137,48 +181,194 @@ pub(crate) struct OlderVersion<'a> {
     pub(crate) row: RowWords<'a>,
 }
 
-/// A record of a table. A handle: valid while the worker that found it is active.
+/// A record of a table, under the guard that it was found under.
+#[derive(Clone, Copy)]
+pub struct Record<'g> {
+    address: u64,
+    guard: &'g Guard,
+}
+
+/// What a transaction remembers of a record: of use to the guard of the same stay alone (`Guard::record`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Record(u64);
+pub struct Handle {
+    pub(crate) address: u64,
+    pub(crate) stay: Stay,
+}
 
-impl Record {
-    pub(crate) fn from_address(address: u64) -> Self {
-        Self(address)
-    }
-
-    /// The record as indexes hold it.
+impl Handle {
+    /// Where the record is, as a name that no other record has meanwhile.
+    #[inline]
     pub fn address(self) -> u64 {
-        self.0
+        self.address
+    }
+}
+
+/// Keeps a record from being freed, through all stays, until it is let go (`Held::release`). One that is merely dropped keeps
+/// it for ever.
+#[derive(Debug)]
+pub struct Held {
+    address: u64,
+    /// The number of its memory.
+    memory: u64,
+}
+
+impl Held {
+    /// The record.
+    ///
+    /// # Panics
+    /// It is of another memory than the guard.
+    #[inline]
+    pub fn record<'g>(&self, guard: &'g Guard) -> Record<'g> {
+        assert!(guard.memory().number() == self.memory, "a record is of its own database");
+        // SAFETY: made of a record which is held since, so it is not freed; and were that to happen during this stay, the
+        // guard would keep it.
+        unsafe { Record::at(self.address, guard) }
     }
 
-    /// Makes a record that holds a row image but counts as absent until its transaction commits.
+    /// Lets the record go. It is freed if nobody else holds it.
+    pub fn release(self, guard: &Guard) {
+        let record = self.record(guard);
+        // SAFETY: this held it, and is gone.
+        unsafe { record.release() };
+    }
+}
+
+impl PartialEq for Record<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.address == other.address
+    }
+}
+
+impl Eq for Record<'_> {}
+
+impl PartialOrd for Record<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Comparison> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Record<'_> {
+    fn cmp(&self, other: &Self) -> Comparison {
+        self.address.cmp(&other.address)
+    }
+}
+
+impl Hash for Record<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.address.hash(state);
+    }
+}
+
+impl std::fmt::Debug for Record<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Record").field(&self.address).finish()
+    }
+}
+
+impl<'g> Record<'g> {
+    /// The record at an address.
+    ///
+    /// # Safety
+    /// It is the address of a record of the guard's memory, which somebody held at some moment of the guard's stay.
+    #[inline]
+    pub(crate) unsafe fn at(address: u64, guard: &'g Guard) -> Self {
+        Self { address, guard }
+    }
+
+    /// The guard that it was found under.
+    #[inline]
+    pub fn guard(self) -> &'g Guard {
+        self.guard
+    }
+
+    /// The record as a transaction remembers it.
+    #[inline]
+    pub fn handle(self) -> Handle {
+        Handle { address: self.address, stay: self.guard.stay() }
+    }
+
+    /// Where the record is, as a name that no other record has meanwhile.
+    #[inline]
+    pub fn address(self) -> u64 {
+        self.address
+    }
+
+    /// Makes a record that holds a row image, in a state, and has one holder: its maker.
     ///
     /// # Errors
     /// Out of memory.
-    pub fn create(image: &[u64], worker: &mut Worker) -> Result<Self, OutOfMemory> {
-        let block = worker.allocate((HEADER_WORDS + 1 + image.len()) * 8)?.as_ptr();
+    pub(crate) fn create(image: &[u64], state: NewState, guard: &'g Guard) -> Result<Self, OutOfMemory> {
+        let block = guard.allocate((HEADER_WORDS + 1 + image.len()) * 8)?.as_ptr();
         // SAFETY: the block has room for header, capacity and image, and nobody else has it.
         unsafe {
-            block.write(ABSENT);
-            block.add(1).write(0);
+            block.write(state.0);
+            block.add(1).write(HOLDER);
             block.add(2).write(block.add(HEADER_WORDS).expose_provenance() as u64);
             block.add(HEADER_WORDS).write(image.len() as u64);
             block.add(HEADER_WORDS + 1).copy_from_nonoverlapping(image.as_ptr(), image.len());
         }
-        Ok(Self(block.expose_provenance() as u64))
+        Ok(Self { address: block.expose_provenance() as u64, guard })
+    }
+
+    /// Holds the record once more, unless nobody does any longer, so that it is about to be freed.
+    #[must_use]
+    pub(crate) fn hold(self) -> bool {
+        let more = |word: u64| match word >> HOLDERS_SHIFT {
+            0 => None,
+            COUNTLESS => Some(word),
+            _ => Some(word + HOLDER),
+        };
+        self.word(1).fetch_update(Ordering::AcqRel, Ordering::Relaxed, more).is_ok()
+    }
+
+    /// Holds the record through all stays; `None` when it is about to be freed.
+    pub fn held(self) -> Option<Held> {
+        self.hold().then(|| Held { address: self.address, memory: self.guard.memory().number() })
+    }
+
+    /// Lets the record go, and frees it once nobody can see it if nobody else holds it.
+    ///
+    /// # Safety
+    /// The caller holds it, and does so no more.
+    pub(crate) unsafe fn release(self) {
+        let less = |word: u64| match word >> HOLDERS_SHIFT {
+            0 | COUNTLESS => None,
+            _ => Some(word - HOLDER),
+        };
+        let before = self.word(1).fetch_update(Ordering::AcqRel, Ordering::Relaxed, less);
+        if before.is_ok_and(|word| word >> HOLDERS_SHIFT == 1) {
+            // SAFETY: nobody holds it, so nobody will ever again, and only one sees the count become 0.
+            unsafe { self.retire() };
+        }
+    }
+
+    /// Lets a record go that others hold, too. One that nobody else holds stays until the memory goes.
+    ///
+    /// # Safety
+    /// It is the address of a record that the caller holds, and does so no more.
+    pub(crate) unsafe fn forget_holder(address: u64) {
+        let pointer = std::ptr::with_exposed_provenance::<AtomicU64>(address as usize);
+        let less = |word: u64| match word >> HOLDERS_SHIFT {
+            0 | 1 | COUNTLESS => None,
+            _ => Some(word - HOLDER),
+        };
+        // SAFETY: the record is there, as the caller holds it.
+        let _ = unsafe { (*pointer.add(1)).fetch_update(Ordering::AcqRel, Ordering::Relaxed, less) };
     }
 
     #[inline]
-    fn word(&self, index: usize) -> &AtomicU64 {
-        let pointer = std::ptr::with_exposed_provenance::<AtomicU64>(self.0 as usize);
-        // SAFETY: a record handle is only made from a live record; epochs keep it alive for its finder. All its
-        // words are atomics.
+    fn word(self, index: usize) -> &'g AtomicU64 {
+        let pointer = std::ptr::with_exposed_provenance::<AtomicU64>(self.address as usize);
+        // SAFETY: a record is only made of one that is held, and the guard keeps what was held during its stay. All its
+        // words are atomics, and `index` is one of the header's.
         unsafe { &*pointer.add(index) }
     }
 
-    fn buffer_at<'g>(address: u64) -> RowWords<'g> {
+    /// # Safety
+    /// A row buffer was at this address during the guard's stay: a capacity, never changed, and that many words.
+    unsafe fn buffer_at(self, address: u64) -> RowWords<'g> {
         let pointer = std::ptr::with_exposed_provenance::<AtomicU64>(address as usize);
-        // SAFETY: the address of a row buffer: a capacity, never changed, and that many words; kept alive by epochs.
+        // SAFETY: by the contract it is there, and the guard keeps it.
         unsafe {
             let capacity = ((*pointer).load(Ordering::Relaxed) & CAPACITY) as usize;
             RowWords(std::slice::from_raw_parts(pointer.add(1), capacity))
@@ -199,23 +389,21 @@ impl Record {
     }
 
     fn own_buffer(self) -> u64 {
-        self.0 + HEADER_WORDS as u64 * 8
+        self.address + HEADER_WORDS as u64 * 8
     }
 
     /// The row's words.
     #[inline]
-    pub fn row<'g>(self) -> RowWords<'g> {
+    pub fn row(self) -> RowWords<'g> {
+        // SAFETY: the word only ever names a buffer that is retired after another one is named in its place.
         // ORDERING: Acquire pairs with the Release in `write_image`: the buffer's capacity is visible.
-        Self::buffer_at(self.word(2).load(Ordering::Acquire))
+        unsafe { self.buffer_at(self.word(2).load(Ordering::Acquire)) }
     }
 
-    /// Begins to load the record's first cache lines, all at once: the row's address is in the first of them, so
-    /// without this the others would wait for it.
+    /// Begins to load the record and the beginning of its row.
     #[inline]
     pub fn prefetch(self) {
-        for line in 0..6 {
-            crate::index::node::prefetch(self.0 + line * 64);
-        }
+        crate::index::node::prefetch_record(self.address);
     }
 
     /// The state, once nobody holds the lock.
@@ -276,284 +464,57 @@ impl Record {
         self.word(0).store(word & !LOCKED | ABSENT | DEAD, Ordering::Release);
     }
 
-    /// The older versions that are kept, the newest first.
-    pub(crate) fn older<'g>(self) -> impl Iterator<Item = OlderVersion<'g>> {
-        // ORDERING: Acquire pairs with the Release in `keep_older`: what stands in the block is visible.
-        let mut next = self.word(1).load(Ordering::Acquire);
-        std::iter::from_fn(move || {
-            let address = std::mem::take(&mut next);
-            if address == 0 {
-                return None;
-            }
-            let pointer = std::ptr::with_exposed_provenance::<AtomicU64>(address as usize);
-            // SAFETY: written by `keep_older`: a state, a link and a row buffer, kept alive by epochs.
-            let state = unsafe {
-                next = (*pointer.add(1)).load(Ordering::Acquire);
-                RecordState((*pointer).load(Ordering::Relaxed))
-            };
-            Some(OlderVersion { state, row: Self::buffer_at(address + OLDER_HEADER * 8) })
-        })
-    }
-
-    /// Keeps the current version for snapshots that end before `newest`, if it belongs to one of them. The lock is held;
-    /// memory for it is taken beyond the limit, as a commit can't fail any more.
-    pub fn keep_older(self, newest: CommitOrder, worker: &mut Worker) {
-        let state = self.locked_state();
-        if state.order() >= newest {
-            return;
-        }
-        let row = self.row();
-        let words = if state.is_absent() { 0 } else { row.capacity() };
-        let block = worker.allocate_beyond_limit((OLDER_HEADER as usize + 1 + words) * 8).as_ptr();
-        // SAFETY: the block has room for header, capacity and words, and nobody else has it.
-        unsafe {
-            block.write(state.0);
-            block.add(1).write(self.word(1).load(Ordering::Relaxed));
-            block.add(2).write(words as u64);
-            for word in 0..words {
-                block.add(3 + word).write(row.load(word));
-            }
-        }
-        self.word(1).store(block.expose_provenance() as u64, Ordering::Release);
-    }
-
-    /// Whether an older version is kept.
-    #[inline]
-    pub fn has_older(self) -> bool {
-        self.word(1).load(Ordering::Relaxed) != 0
-    }
-
-    /// Forgets the older versions that nobody needs, as `is_needed` says of a version's number and that of the one that took its
-    /// place; `dropped` sees those of them that are rows. The lock is held.
-    pub fn drop_older(
-        self,
-        is_needed: impl Fn(CommitOrder, CommitOrder) -> bool,
-        mut dropped: impl FnMut(RowWords<'_>),
-        worker: &mut Worker,
-    ) {
-        let (mut link, mut successor) = (self.word(1), self.locked_state().order());
-        loop {
-            let address = link.load(Ordering::Relaxed);
-            if address == 0 {
-                return;
-            }
-            let pointer = std::ptr::with_exposed_provenance_mut::<AtomicU64>(address as usize);
-            // SAFETY: as in `older`.
-            let (state, next) =
-                unsafe { (RecordState((*pointer).load(Ordering::Relaxed)), &*pointer.add(1)) };
-            if is_needed(state.order(), successor) {
-                link = next;
-            } else {
-                let row = Self::buffer_at(address + OLDER_HEADER * 8);
-                if !state.is_absent() {
-                    dropped(row);
-                }
-                // ORDERING: Release: whoever comes along finds what `next` leads to.
-                link.store(next.load(Ordering::Relaxed), Ordering::Release);
-                let bytes = (OLDER_HEADER as usize + 1 + row.capacity()) * 8;
-                // SAFETY: allocated by `keep_older` with this size, unlinked just now.
-                unsafe { worker.retire(NonNull::new_unchecked(pointer.cast()), bytes) };
-            }
-            successor = state.order();
-        }
-    }
-
     /// Replaces the row by an image. The lock is held, or the record is not shared yet.
-    pub fn write_image(self, image: &[u64], worker: &mut Worker) {
+    pub fn write_image(self, image: &[u64]) {
         let row = self.row();
         if image.len() <= row.capacity() {
             row.copy_from(image);
             return;
         }
-        let old = self.word(2).load(Ordering::Relaxed);
         let capacity = image.len() + image.len() / 4;
-        let block = worker.allocate_beyond_limit((1 + capacity) * 8).as_ptr();
+        let block = self.guard.allocate_beyond_limit((1 + capacity) * 8).as_ptr();
         // SAFETY: the block has room for the capacity and its words, and nobody else has it.
         unsafe {
             block.write(capacity as u64);
             block.add(1).copy_from_nonoverlapping(image.as_ptr(), image.len());
             block.add(1 + image.len()).write_bytes(0, capacity - image.len());
         }
-        self.word(2).store(block.expose_provenance() as u64, Ordering::Release);
-        if old != self.own_buffer() {
-            let block = std::ptr::with_exposed_provenance_mut(old as usize);
-            // SAFETY: a buffer allocated here earlier with this size, unlinked just now.
-            unsafe { worker.retire(NonNull::new_unchecked(block), (1 + row.capacity()) * 8) };
-        }
+        // ORDERING: Release: the capacity is visible to whoever finds the buffer.
+        let old = self.word(2).swap(block.expose_provenance() as u64, Ordering::AcqRel);
+        // SAFETY: exchanged above, by this caller alone.
+        unsafe { self.retire_buffer(old) };
     }
 
-    /// Applies an update's changes, in order. The lock is held, or the record is not shared yet.
-    pub fn apply(
-        self,
-        layout: &RowLayout,
-        changes: impl Iterator<Item = Change> + Clone,
-        arena: &Arena,
-        worker: &mut Worker,
-    ) {
-        let row = self.row();
-        let mut outgrown = false;
-        for Change { slot, datum } in changes.clone() {
-            outgrown |= !write_in_place(row, slot, datum, arena);
-        }
-        if outgrown {
-            let image = rebuilt_image(row, layout, changes, arena);
-            self.write_image(&image, worker);
+    /// Frees a row buffer, unless it is the record's own.
+    ///
+    /// # Safety
+    /// The record named the buffer until the caller exchanged it.
+    unsafe fn retire_buffer(self, address: u64) {
+        if address != self.own_buffer() {
+            let block = std::ptr::with_exposed_provenance_mut(address as usize);
+            // SAFETY: allocated by `write_image` with this size, named by nobody any more, by the contract.
+            unsafe {
+                let capacity = self.buffer_at(address).capacity();
+                self.guard.retire(NonNull::new_unchecked(block), (1 + capacity) * 8);
+            }
         }
     }
 
     /// Frees the record with all that belongs to it, once nobody can see it.
-    pub fn retire(self, worker: &mut Worker) {
-        self.drop_older(|_, _| false, |_| {}, worker);
-        let row = self.row();
-        let buffer = self.word(2).load(Ordering::Relaxed);
-        let own = Self::buffer_at(self.own_buffer()).capacity();
-        let block = std::ptr::with_exposed_provenance_mut(self.0 as usize);
-        // SAFETY: allocated by `create` and `write_image` with these sizes; the record is dead and unlinked.
-        unsafe {
-            if buffer != self.own_buffer() {
-                let block = std::ptr::with_exposed_provenance_mut(buffer as usize);
-                worker.retire(NonNull::new_unchecked(block), (1 + row.capacity()) * 8);
-            }
-            worker.retire(NonNull::new_unchecked(block), (HEADER_WORDS + 1 + own) * 8);
-        }
-    }
-}
-
-fn set_null(row: RowWords<'_>, slot: ColumnSlot, null: bool) {
-    if let Some(bit) = slot.null_bit {
-        let (word, mask) = (bit as usize / 64, 1 << (bit % 64));
-        let old = row.load(word);
-        row.store(word, if null { old | mask } else { old & !mask });
-    }
-}
-
-/// Writes one column where it is; false when its bytes need more room than they had.
-fn write_in_place(row: RowWords<'_>, slot: ColumnSlot, datum: Datum, arena: &Arena) -> bool {
-    let word = slot.word();
-    match datum {
-        Datum::Bytes(span) => {
-            let bytes = arena.bytes(span);
-            let old = row.load(word);
-            let (start, old_length) = (old as u32 as usize / 8, (old >> 32) as usize);
-            if bytes.len().div_ceil(8) > old_length.div_ceil(8) {
-                return false;
-            }
-            row.store(word, old & 0xffff_ffff | (bytes.len() as u64) << 32);
-            for (index, word) in catalog::words_of(bytes).enumerate() {
-                row.store(start + index, word);
-            }
-        }
-        Datum::Double(value) => row.store(word, value.to_bits()),
-        Datum::Int(_) | Datum::Wide(_) if slot.kind == ColumnKind::Wide => {
-            if let Some(decimal) = arena.decimal(datum, 0) {
-                row.store(word, decimal.mantissa as u64);
-                row.store(word + 1, (decimal.mantissa >> 64) as u64);
-                row.store(word + 2, decimal.scale.into());
-            }
-        }
-        Datum::Int(value) => row.store(word, slot.deposit(row.load(word), value)),
-        Datum::Null | Datum::Wide(_) | Datum::Array(_) => {}
-    }
-    set_null(row, slot, datum.is_null());
-    true
-}
-
-/// The row with all changes, packed anew.
-fn rebuilt_image(
-    row: RowWords<'_>,
-    layout: &RowLayout,
-    changes: impl Iterator<Item = Change> + Clone,
-    arena: &Arena,
-) -> Vec<u64> {
-    let mut merged = Arena::default();
-    let datums: Vec<Datum> = layout
-        .slots()
-        .iter()
-        .map(|slot| match changes.clone().filter(|change| change.slot == *slot).last() {
-            Some(change) => merged.adopt(change.datum, arena),
-            None => row.column(*slot, &mut merged),
-        })
-        .collect();
-    let mut image = Vec::new();
-    layout.encode(&datums, &merged, &mut image);
-    image
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Epochs, Memory};
-    use catalog::{Epoch, ScalarType};
-    use std::sync::Arc;
-
-    #[test]
-    fn readers_see_whole_versions() {
-        let epochs = Arc::new(Epochs::new(Epoch(1), 3));
-        let memory = Arc::new(Memory::new(1 << 30));
-        let make = || Worker::new(Arc::clone(&epochs), Arc::clone(&memory)).unwrap();
-        let layout = RowLayout::new(&[
-            (ScalarType::BigInt, false),
-            (ScalarType::Text, true),
-            (ScalarType::Integer, true),
-        ]);
-        let (mut writer, mut reader) = (make(), make());
-        writer.enter();
-        let mut arena = Arena::default();
-        let text = arena.push_bytes(b"0");
-        let mut image = Vec::new();
-        layout.encode(&[Datum::Int(0), text, Datum::Int(0)], &arena, &mut image);
-        let record = Record::create(&image, &mut writer).unwrap();
-        assert!(record.stable_state().is_absent());
-        record.try_lock().unwrap();
-        record.unlock(RecordState::present(CommitOrder(0)));
-        writer.exit();
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                for n in 1..20_000u64 {
-                    writer.enter();
-                    while record.try_lock().is_none() {}
-                    let mut arena = Arena::default();
-                    // Lengths rise and fall, so rows are written in place, rebuilt, and moved.
-                    let digits = n.to_string().repeat(1 + n as usize % 40);
-                    let text = if n % 7 == 0 { Datum::Null } else { arena.push_bytes(digits.as_bytes()) };
-                    let slots = layout.slots();
-                    let changes = [
-                        Change { slot: slots[0], datum: Datum::Int(n as i64) },
-                        Change { slot: slots[1], datum: text },
-                        Change { slot: slots[2], datum: Datum::Int(-(n as i64)) },
-                    ];
-                    record.apply(&layout, changes.into_iter(), &arena, &mut writer);
-                    record.unlock(RecordState::present(CommitOrder(n)));
-                    writer.exit();
-                    if n % 16 == 0 {
-                        epochs.advance_from(epochs.current());
-                        writer.reclaim();
-                    }
-                }
-            });
-            scope.spawn(|| {
-                let mut last = 0;
-                while last < 19_999 {
-                    reader.enter();
-                    let mut arena = Arena::default();
-                    let state = record.stable_state();
-                    let row = record.row();
-                    let read: Vec<_> =
-                        layout.slots().iter().map(|slot| row.column(*slot, &mut arena)).collect();
-                    if record.is_state(state) {
-                        last = state.order().0;
-                        assert_eq!(read[0], Datum::Int(last as i64));
-                        assert_eq!(read[2], Datum::Int(-(last as i64)));
-                        let expected = last.to_string().repeat(1 + last as usize % 40);
-                        if last == 0 || last % 7 != 0 {
-                            assert_eq!(arena.datum_bytes(read[1]), expected.as_bytes());
-                        } else {
-                            assert_eq!(read[1], Datum::Null);
-                        }
-                    }
-                    reader.exit();
-                }
-            });
-        });
+    ///
+    /// # Safety
+    /// Nobody holds it any more, and this is called once.
+    unsafe fn retire(self) {
+        self.drop_older(|_, _| false, |_| {});
+        // Who still sees it and makes its row grow finds the own buffer here, and frees nothing twice.
+        let buffer = self.word(2).swap(self.own_buffer(), Ordering::AcqRel);
+        // SAFETY: exchanged above, by this caller alone. The own buffer is there as long as the record.
+        let own = unsafe {
+            self.retire_buffer(buffer);
+            self.buffer_at(self.own_buffer()).capacity()
+        };
+        let block = std::ptr::with_exposed_provenance_mut(self.address as usize);
+        // SAFETY: allocated by `create` with this size; nobody reaches it any more, by the contract.
+        unsafe { self.guard.retire(NonNull::new_unchecked(block), (HEADER_WORDS + 1 + own) * 8) };
     }
 }

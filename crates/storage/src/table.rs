@@ -4,10 +4,10 @@
 //! that its current row has; other entries may be there for a while and are told apart by the row itself.
 
 use crate::{
-    Cursor, Direction, Finger, Index, InsertOutcome, LeafChange, Memory, OutOfMemory, Record, RecordState,
-    RowWords, Slots, Worker,
+    Added, Cursor, Direction, Finger, Guard, Index, LeafChange, LeafObservation, Linked, Memory, NewState,
+    OutOfMemory, Record, RecordState, RowWords, Slots,
 };
-use catalog::{Arena, CommitOrder, Datum, Table, successor};
+use catalog::{Arena, CommitOrder, Datum, RowLayout, Table, successor};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub struct TableStore {
     memory: Arc<Memory>,
 }
 
-/// Adds many records to indexes, one after the other. To be used with one table, while its worker stays active.
+/// Adds many records of one table to its indexes, one after the other.
 #[derive(Default, Debug)]
 pub struct Linker {
     fingers: Vec<Finger>,
@@ -34,11 +34,6 @@ pub struct Linker {
 }
 
 impl Linker {
-    /// Forgets where the last inserts were, as the worker leaves.
-    pub fn forget(&mut self) {
-        self.fingers.clear();
-    }
-
     /// Adds a record to some of a table's indexes, by the key of its row. Returns the place of an index, if there is one, that
     /// has another record under that key already.
     ///
@@ -48,17 +43,15 @@ impl Linker {
         &mut self,
         store: &TableStore,
         places: Range<usize>,
-        record: Record,
-        worker: &mut Worker,
+        record: Record<'_>,
     ) -> Result<Option<usize>, OutOfMemory> {
         let Self { fingers, arena, key } = self;
         fingers.resize_with(store.indexes.len(), Finger::default);
         arena.clear();
         for place in places {
             store.key_of_row(place, record.row(), arena, key);
-            let index = &store.indexes[place];
-            let outcome = index.insert(key, record.address(), worker, &mut fingers[place], &mut |_| {})?;
-            if outcome != InsertOutcome::Inserted {
+            let linked = store.indexes[place].insert(key, record, &mut fingers[place], &mut |_| {})?;
+            if linked != Linked::Added {
                 return Ok(Some(place));
             }
         }
@@ -75,12 +68,12 @@ impl TableStore {
         definition: Arc<Table>,
         slots: Option<Slots>,
         memory: Arc<Memory>,
-        worker: &mut Worker,
+        guard: &Guard,
     ) -> Result<Self, OutOfMemory> {
         let indexes = definition
             .indexes
             .iter()
-            .map(|index| Ok(Arc::new(Index::new(definition.fixed_key_length(index), worker)?)))
+            .map(|index| Ok(Arc::new(Index::new(definition.fixed_key_length(index), guard)?)))
             .collect::<Result<_, OutOfMemory>>()?;
         let key_columns = Self::columns_of(&definition);
         Ok(Self { definition, indexes, key_columns, slots: slots.map(Arc::new), memory })
@@ -90,8 +83,8 @@ impl TableStore {
     ///
     /// # Errors
     /// Out of memory.
-    pub fn with_empty_indexes(&self, from: usize, worker: &mut Worker) -> Result<Self, OutOfMemory> {
-        let mut empty = Self::new(Arc::clone(&self.definition), None, Arc::clone(&self.memory), worker)?;
+    pub fn with_empty_indexes(&self, from: usize, guard: &Guard) -> Result<Self, OutOfMemory> {
+        let mut empty = Self::new(Arc::clone(&self.definition), None, Arc::clone(&self.memory), guard)?;
         empty.indexes[..from].clone_from_slice(&self.indexes[..from]);
         Ok(Self { slots: self.slots.clone(), ..empty })
     }
@@ -107,14 +100,13 @@ impl TableStore {
     }
 
     /// Gives every record a slot. Nobody else may be using the table; the worker is active.
-    pub fn with_slots(&self, worker: &Worker) -> Self {
-        debug_assert!(worker.is_active());
+    pub fn with_slots(&self, guard: &Guard) -> Self {
         let slots = Slots::default();
         let mut cursor = Cursor::default();
         cursor.open(&[], None, Direction::Forward);
-        while cursor.read_leaf(&self.indexes[0]).is_some() {
-            while let Some(address) = cursor.next_buffered() {
-                Record::from_address(address).set_slot(slots.take());
+        while cursor.read_leaf(&self.indexes[0], guard).is_some() {
+            while let Some(record) = cursor.next_buffered(guard) {
+                record.set_slot(slots.take());
             }
         }
         let (definition, indexes) = (Arc::clone(&self.definition), self.indexes.clone());
@@ -122,35 +114,31 @@ impl TableStore {
         Self { definition, indexes, key_columns, slots: Some(Arc::new(slots)), memory }
     }
 
-    /// Makes a record of this table that holds a row image but counts as absent until its transaction commits.
+    /// Adds a row with a new record under its primary key, unless that is taken.
     ///
     /// # Errors
-    /// Out of memory.
+    /// Out of memory; nothing was added.
     #[inline]
-    pub fn create(&self, image: &[u64], worker: &mut Worker) -> Result<Record, OutOfMemory> {
-        let record = Record::create(image, worker)?;
-        if let Some(slots) = &self.slots {
-            record.set_slot(slots.take());
+    pub fn add<'g>(
+        &self,
+        key: &[u8],
+        (image, state): (&[u64], NewState),
+        guard: &'g Guard,
+        finger: &mut Finger,
+        on_change: &mut impl FnMut(LeafChange),
+    ) -> Result<Added<'g>, OutOfMemory> {
+        let slot = self.slots.as_ref().map(|slots| slots.take());
+        let added = self.indexes[0].insert_new(key, (image, slot, state), guard, finger, on_change);
+        if !matches!(added, Ok(Added::New(_))) {
+            self.give_back(slot);
         }
-        Ok(record)
+        added
     }
 
-    /// Makes a record that has a slot already, as a log says.
-    ///
-    /// # Errors
-    /// Out of memory.
-    pub fn create_in(&self, slot: u32, image: &[u64], worker: &mut Worker) -> Result<Record, OutOfMemory> {
-        let record = Record::create(image, worker)?;
-        record.set_slot(slot);
-        Ok(record)
-    }
-
-    /// Frees a record that is in no index, once nobody can see it.
-    pub fn retire(&self, record: Record, worker: &mut Worker) {
-        if let (Some(slots), Some(slot)) = (&self.slots, record.slot()) {
+    fn give_back(&self, slot: Option<u32>) {
+        if let (Some(slots), Some(slot)) = (&self.slots, slot) {
             slots.give_back(slot);
         }
-        record.retire(worker);
     }
 
     /// The same data under a changed set of indexes: those that stay are kept, a new one is filled. Nobody else may
@@ -161,14 +149,14 @@ impl TableStore {
     pub fn with_definition(
         &self,
         definition: Arc<Table>,
-        worker: &mut Worker,
+        guard: &Guard,
     ) -> Result<Result<Self, DuplicateKey>, OutOfMemory> {
         let mut indexes = Vec::new();
         for index in &definition.indexes {
             let kept = self.definition.indexes.iter().position(|old| old.id == index.id);
             indexes.push(match kept {
                 Some(place) => Arc::clone(&self.indexes[place]),
-                None => Arc::new(Index::new(definition.fixed_key_length(index), worker)?),
+                None => Arc::new(Index::new(definition.fixed_key_length(index), guard)?),
             });
         }
         let key_columns = Self::columns_of(&definition);
@@ -176,15 +164,23 @@ impl TableStore {
         let table = Self { definition, indexes, key_columns, slots, memory };
         for (place, index) in table.definition.indexes.iter().enumerate() {
             if !self.definition.indexes.iter().any(|old| old.id == index.id)
-                && let Err(duplicate) = table.fill_new(place, worker)?
+                && let Err(duplicate) = table.fill_new(place, guard)?
             {
+                table.abandon_but(&self.indexes);
                 return Ok(Err(duplicate));
             }
         }
+        self.abandon_but(&table.indexes);
         Ok(Ok(table))
     }
 
-    /// Adds the rows of a range of primary keys to some of the indexes. The worker is active.
+    /// The records go on without those indexes of this table that are not among some.
+    fn abandon_but(&self, kept: &[Arc<Index>]) {
+        let goes = |index: &&Arc<Index>| !kept.iter().any(|own| Arc::ptr_eq(own, index));
+        self.indexes.iter().filter(goes).for_each(|index| index.abandon());
+    }
+
+    /// Adds the rows of a range of primary keys to some of the indexes.
     ///
     /// # Errors
     /// Out of memory.
@@ -192,16 +188,15 @@ impl TableStore {
         &self,
         places: Range<usize>,
         (lower, upper): (&[u8], Option<&[u8]>),
-        worker: &mut Worker,
+        guard: &Guard,
     ) -> Result<(), OutOfMemory> {
         let mut cursor = Cursor::default();
         cursor.open(lower, upper, Direction::Forward);
         let mut linker = Linker::default();
-        while cursor.read_leaf(&self.indexes[0]).is_some() {
-            while let Some(address) = cursor.next_buffered() {
-                let record = Record::from_address(address);
+        while cursor.read_leaf(&self.indexes[0], guard).is_some() {
+            while let Some(record) = cursor.next_buffered(guard) {
                 if !record.stable_state().is_absent() {
-                    linker.link(self, places.clone(), record, worker)?;
+                    linker.link(self, places.clone(), record)?;
                 }
             }
         }
@@ -212,12 +207,8 @@ impl TableStore {
     ///
     /// # Errors
     /// Out of memory; two rows with one key, where it is unique.
-    pub fn fill_new(
-        &self,
-        place: usize,
-        worker: &mut Worker,
-    ) -> Result<Result<(), DuplicateKey>, OutOfMemory> {
-        self.fill(place..place + 1, (&[], None), worker)?;
+    pub fn fill_new(&self, place: usize, guard: &Guard) -> Result<Result<(), DuplicateKey>, OutOfMemory> {
+        self.fill(place..place + 1, (&[], None), guard)?;
         let mut cursor = Cursor::default();
         let (mut arena, mut key, mut previous) = (Arena::default(), Vec::new(), Vec::new());
         if !self.definition.indexes[place].unique {
@@ -225,10 +216,10 @@ impl TableStore {
         }
         let own_columns = self.definition.indexes[place].columns.len();
         cursor.open(&[], None, Direction::Forward);
-        while cursor.read_leaf(&self.indexes[place]).is_some() {
-            while let Some(address) = cursor.next_buffered() {
+        while cursor.read_leaf(&self.indexes[place], guard).is_some() {
+            while let Some(record) = cursor.next_buffered(guard) {
                 arena.clear();
-                let row = Record::from_address(address).row();
+                let row = record.row();
                 let has_null = self.key_prefix_of_row(place, own_columns, row, &mut arena, &mut key);
                 if !has_null && key == previous {
                     return Ok(Err(DuplicateKey(place)));
@@ -242,16 +233,19 @@ impl TableStore {
         Ok(Ok(()))
     }
 
-    /// Does something with every row, in the order of the primary key. The worker is active.
+    /// Does something with every row, in the order of the primary key.
     ///
     /// # Errors
     /// What the other one fails with.
-    pub fn for_each_row<E>(&self, mut each: impl FnMut(Record) -> Result<(), E>) -> Result<(), E> {
+    pub fn for_each_row<'g, E>(
+        &self,
+        guard: &'g Guard,
+        mut each: impl FnMut(Record<'g>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut cursor = Cursor::default();
         cursor.open(&[], None, Direction::Forward);
-        while cursor.read_leaf(&self.indexes[0]).is_some() {
-            while let Some(address) = cursor.next_buffered() {
-                let record = Record::from_address(address);
+        while cursor.read_leaf(&self.indexes[0], guard).is_some() {
+            while let Some(record) = cursor.next_buffered(guard) {
                 if !record.stable_state().is_absent() {
                     each(record)?;
                 }
@@ -260,15 +254,15 @@ impl TableStore {
         Ok(())
     }
 
-    /// Whether there is a row whose key in an index begins so. The worker is active.
-    pub fn holds(&self, place: usize, prefix: &[u8]) -> bool {
+    /// Whether there is a row whose key in an index begins so.
+    pub fn holds(&self, place: usize, prefix: &[u8], guard: &Guard) -> bool {
         let mut upper = prefix.to_vec();
         successor(&mut upper);
         let mut cursor = Cursor::default();
         cursor.open(prefix, (!upper.is_empty()).then_some(&*upper), Direction::Forward);
-        while cursor.read_leaf(&self.indexes[place]).is_some() {
-            while let Some(address) = cursor.next_buffered() {
-                if !Record::from_address(address).stable_state().is_absent() {
+        while cursor.read_leaf(&self.indexes[place], guard).is_some() {
+            while let Some(record) = cursor.next_buffered(guard) {
+                if !record.stable_state().is_absent() {
                     return true;
                 }
             }
@@ -300,15 +294,8 @@ impl TableStore {
 
     /// The record with a primary key, and what was observed of the leaf where it is or would be.
     #[inline]
-    pub fn find(&self, key: &[u8], worker: &Worker) -> (Option<Record>, crate::LeafObservation) {
-        let (value, observed) = self.indexes[0].get(key, worker);
-        (value.map(Record::from_address), observed)
-    }
-
-    /// A record as an index holds it.
-    #[inline]
-    pub fn record(address: u64) -> Record {
-        Record::from_address(address)
+    pub fn find<'g>(&self, key: &[u8], guard: &'g Guard) -> (Option<Record<'g>>, LeafObservation) {
+        self.indexes[0].get(key, guard)
     }
 
     /// Writes the key that a row of datums has in an index.
@@ -344,7 +331,7 @@ impl TableStore {
     }
 
     /// Adds a row image that is committed already, as loading does, to some of the indexes, the primary one among them. False
-    /// when its primary key is taken. The worker is active.
+    /// when its primary key is taken.
     ///
     /// # Errors
     /// Out of memory.
@@ -354,20 +341,34 @@ impl TableStore {
         order: CommitOrder,
         indexes: usize,
         linker: &mut Linker,
-        worker: &mut Worker,
+        guard: &Guard,
     ) -> Result<bool, OutOfMemory> {
-        let record = self.create(image, worker)?;
-        if linker.link(self, 0..indexes, record, worker)? == Some(0) {
-            self.retire(record, worker);
-            return Ok(false);
+        let mut key = std::mem::take(&mut linker.key);
+        linker.arena.clear();
+        linker.fingers.resize_with(self.indexes.len(), Finger::default);
+        self.key_of_image(image, &mut linker.arena, &mut key);
+        let state = NewState::committed(RecordState::present(order));
+        let added = self.add(&key, (image, state), guard, &mut linker.fingers[0], &mut |_| {});
+        linker.key = key;
+        match added? {
+            Added::New(record) => linker.link(self, 1..indexes, record).map(|_| true),
+            Added::Exists(_) => Ok(false),
         }
-        record.unlock(RecordState::present(order));
-        Ok(true)
+    }
+
+    /// Writes the primary key of a row image.
+    fn key_of_image(&self, image: &[u64], arena: &mut Arena, key: &mut Vec<u8>) {
+        key.clear();
+        for column in &self.key_columns[0] {
+            let slot = self.definition.layout.slots()[*column];
+            let datum = RowLayout::decode(slot, image.len(), |word| image[word], arena);
+            self.definition.encode_key_column(*column, datum, arena, key);
+        }
     }
 
     /// Keys that cut the table into at most `parts` ranges of about the same number of rows, in order.
-    pub fn split_keys(&self, parts: usize) -> Vec<Vec<u8>> {
-        self.indexes[0].split_keys(parts)
+    pub fn split_keys(&self, parts: usize, guard: &Guard) -> Vec<Vec<u8>> {
+        self.indexes[0].split_keys(parts, guard)
     }
 
     /// Adds a record to an index.
@@ -375,36 +376,43 @@ impl TableStore {
     /// # Errors
     /// Out of memory.
     #[inline]
-    pub fn link(
+    pub fn link<'g>(
         &self,
         place: usize,
         key: &[u8],
-        record: Record,
-        worker: &mut Worker,
+        record: Record<'g>,
         finger: &mut Finger,
         on_change: &mut impl FnMut(LeafChange),
-    ) -> Result<Option<Record>, OutOfMemory> {
-        Ok(match self.indexes[place].insert(key, record.address(), worker, finger, on_change)? {
-            InsertOutcome::Inserted => None,
-            InsertOutcome::Exists(address) => Some(Record::from_address(address)),
-        })
+    ) -> Result<Linked<'g>, OutOfMemory> {
+        self.indexes[place].insert(key, record, finger, on_change)
     }
 
-    /// Takes a record out of all indexes and frees it once no worker can see it. The record is dead. `on_change` as for
+    /// Takes a record out of all indexes, so that it is freed once no worker can see it. The record is dead. `on_change` as for
     /// `Index::remove_own`.
     pub fn unlink(
         &self,
-        record: Record,
+        record: Record<'_>,
         arena: &mut Arena,
-        worker: &mut Worker,
+        on_change: &mut impl FnMut(LeafChange) -> bool,
+    ) {
+        self.unlink_from(0..self.indexes.len(), record, arena, on_change);
+    }
+
+    /// Takes a record out of some indexes, the primary one among them. `on_change` as for `Index::remove_own`.
+    pub fn unlink_from(
+        &self,
+        places: Range<usize>,
+        record: Record<'_>,
+        arena: &mut Arena,
         on_change: &mut impl FnMut(LeafChange) -> bool,
     ) {
         let mut key = Vec::new();
-        for place in (0..self.indexes.len()).rev() {
+        for place in places.rev() {
             self.key_of_row(place, record.row(), arena, &mut key);
-            self.indexes[place].remove_own(&key, worker, on_change);
+            if self.indexes[place].remove_entry(&key, record, on_change) && place == 0 {
+                self.give_back(record.slot());
+            }
         }
-        self.retire(record, worker);
     }
 }
 

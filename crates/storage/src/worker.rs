@@ -1,15 +1,39 @@
-//! A worker: one thread's place among the epochs, its allocator, and what it has unlinked but may not free yet.
+//! A worker: one thread's place among the epochs, its allocator, and what it has unlinked but may not free yet; and the
+//! guard, without which nobody looks at shared memory.
+//! Source: crossbeam-epoch (`Guard`). Differs: a guard may belong to a transaction that lasts longer than any borrow.
 //!
-//! Invariant: a block is freed only when every worker that was active at its retirement has left.
-//! Held by: `retired_blocks_wait_for_readers`.
+//! * `Worker::enter` gives a guard that leaves when it is dropped. What is found through it (`Record<'g>`, `RowWords<'g>`)
+//!   borrows it, so it cannot outlive it.
+//! * A transaction that lasts from one call to the next has its worker `stay` until it `leave`s, which takes the worker
+//!   exclusively: no borrow survives it. What such a transaction remembers are handles, observations and fingers. They hold
+//!   the number of the stay in which they were made, and are of use under the guard of that very stay alone. Stays have
+//!   numbers that no other stay of the process has, so neither another worker nor another database takes them for its own.
+//! * All who share a `Memory` share its `Epochs`, and an index refuses a guard of another memory. So a guard protects
+//!   whatever is reached through it.
+//!
+//! Invariants: 1. a block is freed only when every worker that was active at its retirement has left. Held by:
+//! `retired_blocks_wait_for_readers`. 2. a guard exists only while its worker is active. Held by: `a_guard_leaves_when_it_is_dropped`.
 #![allow(unsafe_code)]
 
 use crate::memory::{Allocator, Memory, OutOfMemory};
+use crate::record::{Handle, Record};
 use crate::{Epochs, Slot};
 use catalog::Epoch;
+use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A worker takes so many numbers of stays at a time.
+const STAYS_AT_ONCE: u64 = 1 << 20;
+/// The first numbers that no worker has taken. The least number is 1.
+static NEXT_STAYS: AtomicU64 = AtomicU64::new(0);
+
+/// One time that a worker is active, from beginning to end, among all of the process. 0 is none.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub(crate) struct Stay(u64);
 
 struct Retired {
     epoch: Epoch,
@@ -17,34 +41,206 @@ struct Retired {
     bytes: usize,
 }
 
-/// One thread's access to storage.
-pub struct Worker {
+/// What a worker allocates and frees with.
+struct Blocks {
+    allocator: Allocator,
+    retired: VecDeque<Retired>,
+}
+
+/// Proof that a worker is active: what is read from shared memory stays valid as long as this is borrowed.
+///
+/// A record does not outlive the guard that it was found under:
+///
+/// ```compile_fail,E0505
+/// fn find(store: &storage::TableStore, worker: &mut storage::Worker) {
+///     let guard = worker.enter();
+///     let record = store.find(b"key", &guard).0;
+///     drop(guard);
+///     record.map(|record| record.stable_state());
+/// }
+/// ```
+///
+/// Nor does a row's memory:
+///
+/// ```compile_fail,E0515
+/// fn row<'w>(store: &storage::TableStore, worker: &'w mut storage::Worker) -> Option<storage::RowWords<'w>> {
+///     let guard = worker.enter();
+///     store.find(b"key", &guard).0.map(|record| record.row())
+/// }
+/// ```
+///
+/// A worker does not leave while something that it has found is in use:
+///
+/// ```compile_fail,E0502
+/// fn leave(store: &storage::TableStore, worker: &mut storage::Worker) {
+///     worker.stay();
+///     let record = store.find(b"key", worker.guard()).0;
+///     worker.leave();
+///     record.map(|record| record.stable_state());
+/// }
+/// ```
+///
+/// A record is not made from an integer, and neither is a handle:
+///
+/// ```compile_fail,E0423
+/// let record = storage::Record(0xdead_beef_u64);
+/// ```
+///
+/// ```compile_fail,E0451
+/// let handle = storage::Handle { address: 0xdead_beef_u64, ..todo!() };
+/// ```
+pub struct Guard {
     epochs: Arc<Epochs>,
     memory: Arc<Memory>,
     slot: Slot,
-    allocator: Allocator,
-    retired: VecDeque<Retired>,
-    active: bool,
+    blocks: RefCell<Blocks>,
+    stay: Stay,
+}
+
+/// One thread's access to storage.
+pub struct Worker {
+    /// Lent out only while the worker is active.
+    guard: Guard,
+    /// Numbers of stays that are still to be used: below the second.
+    stays: (u64, u64),
 }
 
 // SAFETY: the pointers held are blocks that this worker alone owns (free or retired); nothing is thread-bound.
 unsafe impl Send for Worker {}
 
+/// A guard that leaves when it is dropped.
+#[derive(Debug)]
+pub struct Entered<'w>(&'w mut Worker);
+
+impl Deref for Entered<'_> {
+    type Target = Guard;
+
+    #[inline]
+    fn deref(&self) -> &Guard {
+        &self.0.guard
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
 impl std::fmt::Debug for Worker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Worker").field("slot", &self.slot).finish_non_exhaustive()
+        f.debug_struct("Worker").field("slot", &self.guard.slot).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Guard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Guard").field("slot", &self.slot).field("stay", &self.stay).finish_non_exhaustive()
     }
 }
 
 impl Worker {
     /// Registers a worker; `None` when all slots are taken.
+    ///
+    /// # Panics
+    /// Workers of other epochs use this memory.
     pub fn new(epochs: Arc<Epochs>, memory: Arc<Memory>) -> Option<Self> {
+        assert!(memory.is_of(&epochs), "a memory is reclaimed by the epochs of its first worker");
         let slot = epochs.register()?;
-        let mut allocator = Allocator::new();
-        allocator.inherit(&memory);
-        Some(Self { epochs, memory, slot, allocator, retired: VecDeque::new(), active: false })
+        let mut allocator = Allocator::new(Arc::clone(&memory));
+        allocator.inherit();
+        let blocks = RefCell::new(Blocks { allocator, retired: VecDeque::new() });
+        Some(Self { guard: Guard { epochs, memory, slot, blocks, stay: Stay::default() }, stays: (0, 0) })
     }
 
+    /// The worker's place.
+    pub fn slot(&self) -> Slot {
+        self.guard.slot
+    }
+
+    /// The clock.
+    pub fn epochs(&self) -> &Epochs {
+        &self.guard.epochs
+    }
+
+    /// Looks at shared memory until the guard is dropped.
+    #[inline]
+    pub fn enter(&mut self) -> Entered<'_> {
+        self.stay();
+        Entered(self)
+    }
+
+    /// Looks at shared memory until `leave`, or until the worker is dropped.
+    #[inline]
+    pub fn stay(&mut self) {
+        debug_assert!(!self.is_active());
+        let (mut next, mut end) = self.stays;
+        if next == end {
+            next = NEXT_STAYS.fetch_add(STAYS_AT_ONCE, Ordering::Relaxed);
+            end = next + STAYS_AT_ONCE;
+        }
+        self.stays = (next + 1, end);
+        // SAFETY: the slot is this worker's, and nothing that an earlier stay has found is borrowed any more.
+        unsafe { self.guard.epochs.enter(self.guard.slot) };
+        self.guard.stay = Stay(next + 1);
+    }
+
+    /// Ends the stay. Handles of it are worth nothing from now on.
+    #[inline]
+    pub fn leave(&mut self) {
+        self.guard.stay = Stay::default();
+        // SAFETY: the slot is this worker's. Whatever was found under the guard borrows the worker, which is borrowed
+        // exclusively here.
+        unsafe { self.guard.epochs.exit(self.guard.slot) };
+    }
+
+    /// Whether the worker is active.
+    #[inline]
+    pub fn is_active(&self) -> bool {
+        self.guard.stay != Stay::default()
+    }
+
+    /// The guard of the stay.
+    ///
+    /// # Panics
+    /// The worker is not active.
+    #[inline]
+    pub fn guard(&self) -> &Guard {
+        assert!(self.is_active(), "shared memory is looked at by active workers only");
+        &self.guard
+    }
+
+    /// Whether the limit is reached: asked by what will need memory that its commit can't do without.
+    ///
+    /// # Errors
+    /// It is.
+    pub fn check_limit(&self) -> Result<(), OutOfMemory> {
+        self.guard.memory.check_limit()
+    }
+
+    /// Blocks that wait for readers to leave.
+    pub fn retired(&self) -> usize {
+        self.guard.blocks.borrow().retired.len()
+    }
+
+    /// Frees what nobody can see any more. Cheap when nothing is due.
+    pub fn reclaim(&mut self) {
+        let Guard { epochs, blocks, .. } = &self.guard;
+        let Blocks { allocator, retired } = &mut *blocks.borrow_mut();
+        let Some(first) = retired.front() else { return };
+        let oldest = epochs.oldest_active();
+        if first.epoch >= oldest {
+            return;
+        }
+        while retired.front().is_some_and(|retired| retired.epoch < oldest) {
+            let Some(Retired { block, bytes, .. }) = retired.pop_front() else { break };
+            // SAFETY: unlinked in an earlier epoch than any active worker began in (Epochs, invariant 2).
+            unsafe { allocator.free(block, bytes) };
+        }
+    }
+}
+
+impl Guard {
     /// The worker's place.
     pub fn slot(&self) -> Slot {
         self.slot
@@ -55,121 +251,166 @@ impl Worker {
         &self.epochs
     }
 
-    /// Begins to look at shared memory: what is read from here on stays valid until `exit`.
     #[inline]
-    pub fn enter(&mut self) {
-        debug_assert!(!self.active);
-        self.epochs.enter(self.slot);
-        self.active = true;
+    pub(crate) fn stay(&self) -> Stay {
+        self.stay
     }
 
-    /// Forgets all pointers into shared memory.
+    /// Whether what lies in a memory is protected by this guard.
     #[inline]
-    pub fn exit(&mut self) {
-        self.epochs.exit(self.slot);
-        self.active = false;
+    pub(crate) fn protects(&self, memory: &Arc<Memory>) -> bool {
+        Arc::ptr_eq(&self.memory, memory)
     }
 
-    /// Whether the worker is between `enter` and `exit`.
-    #[inline]
-    pub fn is_active(&self) -> bool {
-        self.active
+    pub(crate) fn memory(&self) -> &Arc<Memory> {
+        &self.memory
     }
 
-    pub(crate) fn allocate(&mut self, bytes: usize) -> Result<NonNull<u64>, OutOfMemory> {
-        self.allocator.allocate(bytes, &self.memory)
+    /// The record of a handle that was made in this stay.
+    ///
+    /// # Panics
+    /// The handle is of another stay, or of another worker.
+    #[inline]
+    pub fn record(&self, handle: Handle) -> Record<'_> {
+        self.reach(handle).unwrap_or_else(|| foreign())
+    }
+
+    /// The record of a handle, if that was made in this stay.
+    #[inline]
+    pub fn reach(&self, handle: Handle) -> Option<Record<'_>> {
+        // SAFETY: a handle is made of a record that was found in the stay that it names, and that is this one, which has
+        // not ended, as this is borrowed.
+        (handle.stay == self.stay()).then(|| unsafe { Record::at(handle.address, self) })
+    }
+
+    pub(crate) fn allocate(&self, bytes: usize) -> Result<NonNull<u64>, OutOfMemory> {
+        self.blocks.borrow_mut().allocator.allocate(bytes)
     }
 
     /// A block whether or not the limit allows it, for commits that can't fail any more.
-    pub(crate) fn allocate_beyond_limit(&mut self, bytes: usize) -> NonNull<u64> {
-        match self.allocator.allocate(bytes, &self.memory) {
-            Ok(block) => block,
-            Err(_) => self
-                .memory
-                .beyond_limit(|memory| self.allocator.allocate(bytes, memory))
-                .expect("the system has no memory left"),
-        }
-    }
-
-    /// Whether the limit is reached: asked by what will need memory that its commit can't do without.
-    ///
-    /// # Errors
-    /// It is.
-    pub fn check_limit(&self) -> Result<(), OutOfMemory> {
-        self.memory.check_limit()
+    pub(crate) fn allocate_beyond_limit(&self, bytes: usize) -> NonNull<u64> {
+        let allocator = &mut self.blocks.borrow_mut().allocator;
+        allocator.allocate(bytes).unwrap_or_else(|_| {
+            self.memory.raise_limit();
+            allocator.allocate(bytes).expect("the system has no memory left")
+        })
     }
 
     /// Frees a block once nobody can still see it.
     ///
     /// # Safety
     /// `block` was allocated with this many bytes, is unlinked, and is retired once.
-    pub(crate) unsafe fn retire(&mut self, block: NonNull<u64>, bytes: usize) {
-        self.retired.push_back(Retired { epoch: self.epochs.current(), block, bytes });
+    pub(crate) unsafe fn retire(&self, block: NonNull<u64>, bytes: usize) {
+        let epoch = self.epochs.current();
+        self.blocks.borrow_mut().retired.push_back(Retired { epoch, block, bytes });
     }
 
     /// Frees a block that was never shared.
     ///
     /// # Safety
     /// `block` was allocated with this many bytes and nobody else has seen it.
-    pub(crate) unsafe fn free(&mut self, block: NonNull<u64>, bytes: usize) {
+    pub(crate) unsafe fn free(&self, block: NonNull<u64>, bytes: usize) {
         // SAFETY: passed on.
-        unsafe { self.allocator.free(block, bytes, &self.memory) };
+        unsafe { self.blocks.borrow_mut().allocator.free(block, bytes) };
     }
+}
 
-    /// Blocks that wait for readers to leave.
-    pub fn retired(&self) -> usize {
-        self.retired.len()
-    }
-
-    /// Frees what nobody can see any more. Cheap when nothing is due.
-    pub fn reclaim(&mut self) {
-        let Some(first) = self.retired.front() else { return };
-        let oldest = self.epochs.oldest_active();
-        if first.epoch >= oldest {
-            return;
-        }
-        while self.retired.front().is_some_and(|retired| retired.epoch < oldest) {
-            let Some(Retired { block, bytes, .. }) = self.retired.pop_front() else { break };
-            // SAFETY: unlinked in an earlier epoch than any active worker began in (Epochs, invariant 2).
-            unsafe { self.allocator.free(block, bytes, &self.memory) };
-        }
-    }
+#[cold]
+fn foreign() -> ! {
+    panic!("a row was found by another transaction")
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        if self.active {
-            self.exit();
+        if self.is_active() {
+            self.leave();
         }
         // Retired blocks that someone may still see are left to the memory's end: they are few and bounded by the
         // worker's last epochs.
-        self.epochs.advance_from(self.epochs.current());
+        self.guard.epochs.advance_from(self.guard.epochs.current());
         self.reclaim();
-        self.allocator.hand_over(&self.memory);
-        self.epochs.unregister(self.slot);
+        self.guard.blocks.borrow_mut().allocator.hand_over();
+        // SAFETY: the slot is this worker's, which uses it no more.
+        unsafe { self.guard.epochs.unregister(self.guard.slot) };
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::NewState;
+
+    fn workers<const N: usize>() -> (Arc<Epochs>, [Worker; N]) {
+        let (epochs, memory) = (Arc::new(Epochs::new(Epoch(1), N)), Arc::new(Memory::new(1 << 30)));
+        let worker = |_| Worker::new(Arc::clone(&epochs), Arc::clone(&memory)).unwrap();
+        let workers = std::array::from_fn(worker);
+        (epochs, workers)
+    }
 
     #[test]
     fn retired_blocks_wait_for_readers() {
-        let epochs = Arc::new(Epochs::new(Epoch(1), 2));
-        let memory = Arc::new(Memory::new(1 << 30));
-        let mut writer = Worker::new(Arc::clone(&epochs), Arc::clone(&memory)).unwrap();
-        let mut reader = Worker::new(Arc::clone(&epochs), memory).unwrap();
-        reader.enter();
-        let block = writer.allocate(100).unwrap();
+        let (epochs, [mut writer, mut reader]) = workers();
+        let reading = reader.enter();
+        let block = writer.enter().allocate(100).unwrap();
         // SAFETY: allocated just above, never shared.
-        unsafe { writer.retire(block, 100) };
+        unsafe { writer.enter().retire(block, 100) };
         epochs.advance_from(Epoch(1));
         writer.reclaim();
         assert_eq!(writer.retired(), 1, "the reader began before the retirement");
-        reader.exit();
+        drop(reading);
         writer.reclaim();
         assert_eq!(writer.retired(), 0);
-        assert_eq!(writer.allocate(100).unwrap(), block, "the block is used again");
+        assert_eq!(writer.enter().allocate(100).unwrap(), block, "the block is used again");
+    }
+
+    #[test]
+    fn a_guard_leaves_when_it_is_dropped() {
+        let (epochs, [mut worker, other]) = workers();
+        let is_quiet = || epochs.is_quiet(other.slot());
+        let returns_early = |worker: &mut Worker| -> Option<()> {
+            let _guard = worker.enter();
+            assert!(!is_quiet());
+            None?;
+            unreachable!("it has returned");
+        };
+        assert_eq!(returns_early(&mut worker), None);
+        assert!(is_quiet() && !worker.is_active());
+        let panics = std::panic::AssertUnwindSafe(|| {
+            let _guard = worker.enter();
+            assert!(!is_quiet());
+            std::panic::resume_unwind(Box::new(()));
+        });
+        assert!(std::panic::catch_unwind(panics).is_err());
+        assert!(is_quiet() && !worker.is_active());
+        worker.stay();
+        assert!(!is_quiet());
+        drop(worker);
+        assert!(is_quiet(), "a worker that is dropped leaves");
+    }
+
+    #[test]
+    fn a_handle_is_of_its_stay_alone() {
+        let (_, [mut worker, mut other]) = workers();
+        worker.stay();
+        let handle = Record::create(&[7], NewState::UNCOMMITTED, worker.guard());
+        let handle = handle.unwrap().handle();
+        assert_eq!(worker.guard().record(handle).row().load(0), 7);
+        assert!(other.enter().reach(handle).is_none(), "another worker's");
+        worker.leave();
+        assert!(worker.enter().reach(handle).is_none(), "the next stay's");
+        // A session's worker goes from thread to thread, within a transaction too.
+        worker.stay();
+        let handle = Record::create(&[8], NewState::UNCOMMITTED, worker.guard());
+        let handle = handle.unwrap().handle();
+        let moved = std::thread::spawn(move || worker.guard().record(handle).row().load(0));
+        assert_eq!(moved.join().unwrap(), 8);
+    }
+
+    #[test]
+    #[should_panic(expected = "epochs of its first worker")]
+    fn one_memory_is_not_of_two_clocks() {
+        let memory = Arc::new(Memory::new(1 << 30));
+        let _first = Worker::new(Arc::new(Epochs::new(Epoch(1), 1)), Arc::clone(&memory));
+        let _second = Worker::new(Arc::new(Epochs::new(Epoch(1), 1)), memory);
     }
 }

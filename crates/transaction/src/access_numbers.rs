@@ -12,7 +12,7 @@
 use catalog::{CommitOrder, TableId};
 use logging::Numbering;
 use std::sync::atomic::{AtomicU64, Ordering};
-use storage::Record;
+use storage::Handle;
 
 /// Cells: of two transactions that work at the same time, few share one by chance.
 const CELLS: usize = 1 << 16;
@@ -30,7 +30,7 @@ pub(crate) struct AccessNumbers {
 /// Something that can be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Readable {
-    Row(Record),
+    Row(Handle),
     /// That there is no other row.
     Absence(TableId),
 }
@@ -92,7 +92,7 @@ mod tests {
     use procedure::{DataAccess, ScanRange};
     use sql::Schema;
     use std::sync::Arc;
-    use storage::{Epochs, Memory, Record, Worker};
+    use storage::{Epochs, Handle, Memory, Worker};
 
     /// A log of its own, whose numbers know of no other log.
     struct OwnLog(CommitOrder);
@@ -138,7 +138,7 @@ mod tests {
         {
             let (changed, effect) = schema.apply(statement).unwrap();
             let how = crate::Applying { timestamp_us: 0, seed: 0, is_new: true };
-            tables.apply(&effect, how, &mut worker()).unwrap();
+            tables.apply(&effect, how, &worker().enter()).unwrap();
             schema = changed;
         }
         let table = tables.iter().next().unwrap().definition();
@@ -157,7 +157,7 @@ mod tests {
     }
 
     /// Finds and reads a row.
-    fn read(occ: &mut Occ, table: &Table, id: i64) -> Record {
+    fn read(occ: &mut Occ, table: &Table, id: i64) -> Handle {
         let row = occ.find(table, &key(table, id)).unwrap().unwrap();
         let column = &table.layout.slots()[1..];
         assert!(occ.read(row, column, &mut Arena::default(), &mut [Datum::Null]).unwrap());

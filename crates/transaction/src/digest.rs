@@ -2,7 +2,7 @@
 
 use crate::Tables;
 use catalog::Arena;
-use storage::{Cursor, Digest, Direction, TableDigest, TableStore, Worker};
+use storage::{Cursor, Digest, Direction, TableDigest, Worker};
 
 impl Tables {
     /// The digest of all tables as of now. `None` when all worker slots are taken.
@@ -17,10 +17,10 @@ impl Tables {
             let mut cursor = Cursor::default();
             cursor.open(&[], None, Direction::Forward);
             loop {
-                worker.enter();
-                let more = cursor.read_leaf(store.index_at(0)).is_some();
-                while let Some(address) = cursor.next_buffered() {
-                    let hash = TableStore::record(address).read_at(snapshot.bound(), |row| {
+                let guard = worker.enter();
+                let more = cursor.read_leaf(store.index_at(0), &guard).is_some();
+                while let Some(record) = cursor.next_buffered(&guard) {
+                    let hash = record.read_at(snapshot.bound(), |row| {
                         arena.clear();
                         TableDigest::hash_row(definition, row, &mut arena, &mut scratch)
                     });
@@ -28,7 +28,6 @@ impl Tables {
                         digest.merge(&TableDigest { rows: 1, hash });
                     }
                 }
-                worker.exit();
                 if !more {
                     break;
                 }

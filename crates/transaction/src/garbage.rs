@@ -10,16 +10,16 @@
 use crate::Tables;
 use catalog::{Arena, CommitOrder, TableId};
 use std::collections::VecDeque;
-use storage::{Record, Worker, is_needed};
+use storage::{Guard, Held, is_needed};
 
 /// So many records are looked at in one go, at most: whoever cleans up has a transaction to run.
 const AT_ONCE: usize = 1024;
 
 /// A record to look at again once everything up to a number is durable.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Garbage {
     pub(crate) table: TableId,
-    pub(crate) record: Record,
+    pub(crate) record: Held,
     pub(crate) order: CommitOrder,
 }
 
@@ -45,8 +45,8 @@ impl Bin {
         self.pending.drain(..).chain(self.kept.drain(..))
     }
 
-    /// Cleans up what was deleted or replaced up to a number. The worker is active.
-    pub(crate) fn collect(&mut self, until: CommitOrder, tables: &Tables, worker: &mut Worker) {
+    /// Cleans up what was deleted or replaced up to a number.
+    pub(crate) fn collect(&mut self, until: CommitOrder, tables: &Tables, guard: &Guard) {
         let closed = tables.snapshots.closed();
         if self.closed != closed {
             self.closed = closed;
@@ -57,10 +57,13 @@ impl Bin {
                 break;
             }
             let Some(garbage) = self.pending.pop_front() else { break };
-            let Garbage { table, record, .. } = garbage;
-            let Some(store) = tables.by_id(table) else { continue };
+            let Some(store) = tables.by_id(garbage.table) else {
+                garbage.record.release(guard);
+                continue;
+            };
+            let record = garbage.record.record(guard);
             let Some(state) = record.try_lock() else {
-                let order = worker.epochs().next_order();
+                let order = guard.epochs().next_order();
                 self.pending.push_back(Garbage { order, ..garbage });
                 continue;
             };
@@ -68,20 +71,22 @@ impl Bin {
                 // With the record locked: whoever kept a version for a snapshot has announced it before.
                 tables.snapshots.copy_bounds(&mut self.bounds);
                 let bounds = &self.bounds;
-                tables.drop_older(store, record, |version, by| is_needed(bounds, version, by), worker);
+                tables.drop_older(store, record, |version, by| is_needed(bounds, version, by));
             }
             if record.has_older() {
                 record.unlock(state);
                 self.kept.push_back(garbage);
             } else if !state.is_absent() {
                 record.unlock(state.with_queued(false));
+                garbage.record.release(guard);
             } else if state.order() > until {
                 record.unlock(state);
                 self.pending.push_back(Garbage { order: state.order(), ..garbage });
             } else {
                 record.unlock_dead();
                 self.arena.clear();
-                tables.unlink(store, record, &mut self.arena, worker, &mut |_| false);
+                tables.unlink(store, record, &mut self.arena, &mut |_| false);
+                garbage.record.release(guard);
             }
         }
     }

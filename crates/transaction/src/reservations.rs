@@ -7,7 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
-use storage::{Record, Slot};
+use storage::{Handle, Slot};
 
 const SHARDS: usize = 64;
 
@@ -37,7 +37,7 @@ impl Reservations {
     }
 
     /// Reserves a row; false when it is another one's.
-    pub(crate) fn reserve(&self, record: Record, owner: Slot) -> bool {
+    pub(crate) fn reserve(&self, record: Handle, owner: Slot) -> bool {
         let new = || Reserved { owner, waiting: VecDeque::new() };
         self.shard(record.address()).entry(record.address()).or_insert_with(new).owner == owner
     }

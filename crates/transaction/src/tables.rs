@@ -14,7 +14,7 @@ use procedure::SqlError;
 use sql::Effect;
 use std::sync::{Arc, Mutex};
 use storage::{
-    DuplicateKey, Epochs, LeafChange, Memory, Record, RowWords, Slots, Snapshots, TableStore, Worker,
+    DuplicateKey, Epochs, Guard, LeafChange, Memory, Record, RowWords, Slots, Snapshots, TableStore, Worker,
 };
 
 /// When a definition is applied.
@@ -88,11 +88,10 @@ impl Tables {
     /// Gives all records slots. Nobody else may be using the tables.
     #[must_use]
     pub fn with_slots(mut self, worker: &mut Worker) -> Self {
-        worker.enter();
+        let guard = worker.enter();
         for store in self.stores.iter_mut().flatten() {
-            *store = Arc::new(store.with_slots(worker));
+            *store = Arc::new(store.with_slots(&guard));
         }
-        worker.exit();
         self.slotted()
     }
 
@@ -118,30 +117,30 @@ impl Tables {
         self.stores.iter().flatten()
     }
 
-    /// Does to the data what a definition asks. Nobody else may be using the tables; the worker is active. Rows are checked
+    /// Does to the data what a definition asks. Nobody else may be using the tables. Rows are checked
     /// where the definition is new, and not where a log says that it was made.
     ///
     /// # Errors
     /// `53200` out of memory; a row does not fit a new constraint.
-    pub fn apply(&mut self, effect: &Effect, how: Applying, worker: &mut Worker) -> Result<(), SqlError> {
+    pub fn apply(&mut self, effect: &Effect, how: Applying, guard: &Guard) -> Result<(), SqlError> {
         let out_of_memory = |error: storage::OutOfMemory| SqlError::new("53200", error.to_string());
         match effect {
             Effect::None | Effect::Run(_) => {}
             Effect::CreateTable(table) => {
                 let memory = Arc::clone(&self.memory);
                 let slots = self.slotted.then(Slots::default);
-                self.set(TableStore::new(Arc::clone(table), slots, memory, worker).map_err(out_of_memory)?);
+                self.set(TableStore::new(Arc::clone(table), slots, memory, guard).map_err(out_of_memory)?);
             }
             Effect::Redefine(table) => {
-                let changed = self.store(table.id).with_definition(Arc::clone(table), worker);
+                let changed = self.store(table.id).with_definition(Arc::clone(table), guard);
                 match changed.map_err(out_of_memory)? {
                     Ok(store) => self.set(store),
                     Err(duplicate) => return Err(duplicate_in(table, duplicate)),
                 }
             }
-            Effect::Rebuild(rebuild) => rebuild::apply(self, rebuild, how, worker)?,
+            Effect::Rebuild(rebuild) => rebuild::apply(self, rebuild, how, guard)?,
             Effect::DropTable(table) => self.remove(table.id),
-            Effect::All(effects) => effects.iter().try_for_each(|effect| self.apply(effect, how, worker))?,
+            Effect::All(effects) => effects.iter().try_for_each(|effect| self.apply(effect, how, guard))?,
         }
         Ok(())
     }
@@ -156,17 +155,16 @@ impl Tables {
     pub(crate) fn unlink(
         &self,
         store: &TableStore,
-        record: Record,
+        record: Record<'_>,
         arena: &mut Arena,
-        worker: &mut Worker,
         on_change: &mut impl FnMut(LeafChange) -> bool,
     ) {
         if let Some(numbers) = &self.access_numbers {
             // A transaction that reads it from now on finds it dead, and does not commit.
-            let readers = numbers.read_by(Readable::Row(record));
+            let readers = numbers.read_by(Readable::Row(record.handle()));
             numbers.raise_read(Readable::Absence(store.definition().id), readers);
         }
-        store.unlink(record, arena, worker, on_change);
+        store.unlink(record, arena, on_change);
     }
 
     /// Forgets the older versions of a record that no snapshot needs, with the index entries that stood for them alone. The
@@ -174,9 +172,8 @@ impl Tables {
     pub(crate) fn drop_older(
         &self,
         store: &TableStore,
-        record: Record,
+        record: Record<'_>,
         is_needed: impl Fn(CommitOrder, CommitOrder) -> bool,
-        worker: &mut Worker,
     ) {
         let indexes = 1..store.definition().indexes.len();
         let (mut outdated, mut arena) = (Vec::new(), Arena::default());
@@ -187,7 +184,7 @@ impl Tables {
                 outdated.push((index, key));
             }
         };
-        record.drop_older(is_needed, on_drop, worker);
+        record.drop_older(is_needed, on_drop);
         let mut current = Vec::new();
         for (index, key) in outdated {
             store.key_of_row(index, record.row(), &mut arena, &mut current);
@@ -197,15 +194,15 @@ impl Tables {
             if let Some(numbers) = &self.access_numbers {
                 // Whoever finds nothing there depends on those who have written the row.
                 numbers.raise_vacated(store.definition().id, record.locked_state().order());
-                let readers = numbers.read_by(Readable::Row(record));
+                let readers = numbers.read_by(Readable::Row(record.handle()));
                 numbers.raise_read(Readable::Absence(store.definition().id), readers);
             }
-            store.index_at(index).remove(&key, worker);
+            store.index_at(index).remove(&key, record.guard());
         }
     }
 
     /// Whether an older version of a record stands under a key of a secondary index. The record is locked.
-    pub(crate) fn is_under(&self, store: &TableStore, record: Record, index: usize, key: &[u8]) -> bool {
+    pub(crate) fn is_under(&self, store: &TableStore, record: Record<'_>, index: usize, key: &[u8]) -> bool {
         let (mut own, mut arena, mut found) = (Vec::new(), Arena::default(), false);
         record.for_each_older(|row| {
             store.key_of_row(index, row, &mut arena, &mut own);

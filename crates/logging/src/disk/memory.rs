@@ -7,7 +7,7 @@ use memmap2::{MmapOptions, MmapRaw};
 use std::fs::OpenOptions;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Memory has no blocks; batches are made of sectors all the same.
@@ -20,12 +20,14 @@ pub(super) struct MemoryFile {
     mapped: OnceLock<MmapRaw>,
     opened: Option<std::fs::File>,
     persist: Duration,
+    /// Held by the one who copies.
+    copying: Mutex<()>,
 }
 
 impl MemoryFile {
     pub(super) fn new(path: &Path, file: Box<dyn DiskFile>, persist: Duration) -> Self {
         let opened = OpenOptions::new().read(true).write(true).open(path).ok();
-        Self { path: path.into(), file, mapped: OnceLock::new(), opened, persist }
+        Self { path: path.into(), file, mapped: OnceLock::new(), opened, persist, copying: Mutex::default() }
     }
 
     fn mapped(&self) -> io::Result<&MmapRaw> {
@@ -47,13 +49,15 @@ impl DiskFile for MemoryFile {
     fn write_durably(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let (begun, mapped) = (Instant::now(), self.mapped()?);
         let offset = offset as usize;
-        if offset + bytes.len() > mapped.len() {
+        if offset.checked_add(bytes.len()).is_none_or(|end| end > mapped.len()) {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        // SAFETY: the range lies inside the mapping, and only this log's writer, one at a time, writes the file.
+        let copying = self.copying.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: the range lies inside the mapping, of which no reference is ever made, and one thread at a time copies.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), mapped.as_mut_ptr().add(offset), bytes.len())
         };
+        drop(copying);
         while begun.elapsed() < self.persist {
             std::hint::spin_loop();
         }

@@ -3,6 +3,7 @@
 use super::buffer::{Buffer, Kept};
 use super::key::write_distinct;
 use super::{Combination, Plan, Query, TableFunction, join, subquery, write};
+use crate::access::row_of;
 use crate::aggregate::Accumulator;
 use crate::executor::call;
 use crate::expression::compare_across;
@@ -86,8 +87,11 @@ fn run_node<D: DataAccess>(
         }),
         Plan::Hold { input, handles, nowait } => run(input, machine, data, &mut |machine, data| {
             for handle in handles {
-                let Datum::Int(address) = machine.get(*handle) else { continue };
-                match data.hold(D::row_at(address as u64)) {
+                let number = machine.get(*handle);
+                if number.is_null() {
+                    continue;
+                }
+                match data.hold(row_of(number, data)?) {
                     Err(Failure::Conflict(Conflict::Reserved(_))) if *nowait => {
                         return Err(SqlError::new("55P03", "could not obtain lock on row").into());
                     }
@@ -222,7 +226,7 @@ fn scan<D: DataAccess>(
     let result = for_each_row(access, machine, data, |row, machine, data| {
         check_cancelled(machine)?;
         if let Some(handle) = handle {
-            machine.set(handle, Datum::Int(D::address_of(row) as i64));
+            machine.set(handle, Datum::Int(data.keep(row)));
         }
         outer = sink(machine, data)?;
         machine.arena.release(mark);

@@ -5,12 +5,14 @@
 use super::buffer::Buffer;
 use super::run::{Sink, check_cancelled, collect, run};
 use super::{ConflictUpdate, Delete, Insert, OnConflict, Plan, Update};
+use crate::access::row_of;
 use crate::executor::{check, require_value};
 use crate::foreign_keys::Changed;
 use crate::rows::Flow;
 use crate::{Conflict, DataAccess, Expression, Failure, ForeignKeys, Machine, Register, ScanRange, SqlError};
 use catalog::{Arena, Datum, Table, successor};
 use std::collections::HashSet;
+use std::hash::Hash;
 use std::sync::Arc;
 
 pub(super) fn insert<D: DataAccess>(
@@ -55,17 +57,17 @@ pub(super) fn insert<D: DataAccess>(
 }
 
 /// Rows that a statement has written, where foreign keys want to know of them.
-struct Touched<'p> {
+struct Touched<'p, R> {
     keys: Option<&'p ForeignKeys>,
     table: &'p Table,
     inserted: Buffer,
     old: Buffer,
     new: Buffer,
-    /// Addresses of rows that ON CONFLICT DO UPDATE must not come to again.
-    written: HashSet<u64>,
+    /// Rows that ON CONFLICT DO UPDATE must not come to again.
+    written: HashSet<R>,
 }
 
-impl<'p> Touched<'p> {
+impl<'p, R: Copy + Eq + Hash> Touched<'p, R> {
     fn of(keys: &'p Option<Arc<ForeignKeys>>, table: &'p Table) -> Self {
         let buffer = || Buffer::new(table.columns.len());
         Self {
@@ -86,9 +88,9 @@ impl<'p> Touched<'p> {
     }
 
     /// Remembers a row as it is before it is changed or deleted.
-    fn before<D: DataAccess>(
+    fn before<D: DataAccess<Row = R>>(
         &mut self,
-        row: D::Row,
+        row: R,
         machine: &mut Machine,
         data: &mut D,
     ) -> Result<(), Failure> {
@@ -152,7 +154,7 @@ fn told<D>(sink: Option<&mut Sink<'_, D>>, machine: &mut Machine, data: &mut D) 
 /// Inserts the row that stands in the registers.
 fn insert_row<D: DataAccess>(
     insert: &Insert,
-    touched: &mut Touched<'_>,
+    touched: &mut Touched<'_, D::Row>,
     machine: &mut Machine,
     data: &mut D,
     sink: Option<&mut Sink<'_, D>>,
@@ -179,7 +181,7 @@ fn insert_row<D: DataAccess>(
             table.encode_key_column(*column, row[*column], arena, &mut key);
         }
         if let Some(own) = data.find(table, &key)? {
-            touched.written.insert(D::address_of(own));
+            touched.written.insert(own);
         }
     }
     told(sink, machine, data)
@@ -245,7 +247,7 @@ fn first_of<D: DataAccess>(
 /// ON CONFLICT DO UPDATE: the row that was to be inserted stands in the registers.
 fn update_existing<D: DataAccess>(
     (insert, update): (&Insert, &ConflictUpdate),
-    touched: &mut Touched<'_>,
+    touched: &mut Touched<'_, D::Row>,
     existing: D::Row,
     machine: &mut Machine,
     data: &mut D,
@@ -255,7 +257,7 @@ fn update_existing<D: DataAccess>(
     let slots = table.layout.slots();
     let (old, arena) = machine.window(update.old, slots.len());
     read_again(table, existing, arena, old, data)?;
-    if touched.written.contains(&D::address_of(existing)) {
+    if touched.written.contains(&existing) {
         let error = SqlError::new("21000", "ON CONFLICT DO UPDATE command cannot affect row a second time");
         let hint = "Ensure that no rows proposed for insertion within the same command have duplicate constrained values.";
         return Err(error.with_hint(hint).into());
@@ -280,7 +282,7 @@ fn update_existing<D: DataAccess>(
         machine.set(Register(registers.0 + *column as u32), *value);
     }
     check(table, checks, machine)?;
-    touched.written.insert(D::address_of(existing));
+    touched.written.insert(existing);
     touched.before(existing, machine, data)?;
     data.update(table, existing, &changes, &machine.arena)?;
     touched.after(*registers, machine)?;
@@ -338,15 +340,11 @@ pub(super) fn update<D: DataAccess>(
     let Update { input, table, handle, keep, assignments, registers, checks, keys } = update;
     let mut touched = Touched::of(keys, table);
     let kept: Vec<Register> = std::iter::once(*handle).chain(keep.iter().copied()).collect();
-    let rows = distinct_rows(&collect(input, &kept, machine, data)?, kept.len())?;
-    let row_of = |machine: &Machine| match machine.get(*handle) {
-        Datum::Int(address) => D::row_at(address as u64),
-        _ => unreachable!("a row has an address"),
-    };
+    let rows = distinct_rows(&collect(input, &kept, machine, data)?, kept.len(), data)?;
     let moves = assignments.iter().any(|(column, _)| table.primary().columns.contains(column));
     if !moves {
         let flow = for_each_kept(&rows, &kept, machine, data, sink, |machine, data, sink| {
-            let row = row_of(machine);
+            let row = row_of(machine.get(*handle), data)?;
             touched.before(row, machine, data)?;
             let changes = change_row(table, (row, *registers), assignments, machine, data)?;
             check(table, checks, machine)?;
@@ -364,7 +362,7 @@ pub(super) fn update<D: DataAccess>(
     let mut moved = Buffer::new(whole.len());
     let mut nobody = |_: &mut Machine, _: &mut D| Ok(Flow::Continue);
     for_each_kept(&rows, &kept, machine, data, &mut nobody, |machine, data, _| {
-        let row = row_of(machine);
+        let row = row_of(machine.get(*handle), data)?;
         touched.before(row, machine, data)?;
         change_row(table, (row, *registers), assignments, machine, data)?;
         check(table, checks, machine)?;
@@ -391,13 +389,11 @@ pub(super) fn delete<D: DataAccess>(
     let Delete { input, table, handle, keep, keys } = delete;
     let mut touched = Touched::of(keys, table);
     let kept: Vec<Register> = std::iter::once(*handle).chain(keep.iter().copied()).collect();
-    let rows = distinct_rows(&collect(input, &kept, machine, data)?, kept.len())?;
+    let rows = distinct_rows(&collect(input, &kept, machine, data)?, kept.len(), data)?;
     let flow = for_each_kept(&rows, &kept, machine, data, sink, |machine, data, sink| {
-        if let Datum::Int(address) = machine.get(*handle) {
-            let row = D::row_at(address as u64);
-            touched.before(row, machine, data)?;
-            data.delete(table, row)?;
-        }
+        let row = row_of(machine.get(*handle), data)?;
+        touched.before(row, machine, data)?;
+        data.delete(table, row)?;
         told(sink, machine, data)
     })?;
     touched.follow(machine, data)?;
@@ -405,14 +401,12 @@ pub(super) fn delete<D: DataAccess>(
 }
 
 /// Each row of the table once, though it may match several rows of what it is joined with.
-fn distinct_rows(rows: &Buffer, width: usize) -> Result<Buffer, SqlError> {
+fn distinct_rows<D: DataAccess>(rows: &Buffer, width: usize, data: &D) -> Result<Buffer, Failure> {
     let mut seen = HashSet::new();
     let mut distinct = Buffer::new(width);
     for row in 0..rows.len() {
         let row = rows.row(row);
-        if let Datum::Int(address) = row[0]
-            && seen.insert(address)
-        {
+        if !row[0].is_null() && seen.insert(row_of(row[0], data)?) {
             distinct.push(row.iter().copied(), &rows.arena)?;
         }
     }

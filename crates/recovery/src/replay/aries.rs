@@ -97,14 +97,14 @@ pub(crate) fn replay(
         shuffle.replay(range, tables, &mut shuffled)
     })?;
     let mut writer = TupleWriter::new(&tables)?;
-    writer.enter();
+    writer.stay();
     for (transaction, operations) in fates.losers.iter().rev() {
         let mut operations = operations.iter().rev();
         operations.try_for_each(|operation| writer.undo(*transaction, operation, &tables))?;
     }
-    writer.exit();
+    writer.leave();
     shuffled.add(writer.take_tombstones());
-    sweep(&shuffled.tombstones, threads, &tables)?;
+    sweep(shuffled.tombstones, threads, &tables)?;
     let undone = fates.losers.into_keys().rev().collect();
     Ok((schema, build_indexes(tables, threads, log.last_order())?, undone))
 }

@@ -4,15 +4,16 @@
 //! The last writer of a row wins, whenever it comes, so every write must be of a whole row.
 
 use super::tuples::{
-    Latches, TupleWrite, build_indexes, each_segment, newest_first, rewrite, state_at, sweep, table_of,
+    Latches, Tombstones, TupleWrite, build_indexes, each_segment, newest_first, rewrite, state_at, sweep,
+    table_of,
 };
 use super::{unfit, unknown_record, writes_diverged};
 use crate::{LogContents, Progress, RecoveryError};
-use catalog::{Arena, CommitOrder, Datum, RowChange, TableId};
+use catalog::{Arena, CommitOrder, Datum, RowChange};
 use logging::content::Record as Logged;
 use sql::Schema;
 use std::sync::{Mutex, PoisonError};
-use storage::{Finger, Record, TableStore, Worker};
+use storage::{Added, Finger, Guard, NewState, Record, TableStore};
 use transaction::Tables;
 
 /// What one write needs.
@@ -34,17 +35,17 @@ pub(crate) fn replay(
     (threads, latches): (usize, Latches),
     progress: &Progress,
 ) -> Result<(Schema, Tables), RecoveryError> {
-    let tombstones: Mutex<Vec<(TableId, Record)>> = Mutex::default();
+    let tombstones: Mutex<Tombstones> = Mutex::default();
     let (schema, tables) = each_segment(log, schema, tables, statements, progress, |range, tables| {
-        newest_first(log, range, tables, threads, progress, |order, record, worker| {
+        newest_first(log, range, tables, threads, progress, |order, record, guard| {
             let Logged::Writes(writes) = record else {
                 return Err(unknown_record(order));
             };
             let mut scratch = Scratch::default();
             for (_, write) in writes.writes() {
                 let write = TupleWrite::Write(write);
-                let gone = write_row(order, &write, tables, latches, &mut scratch, worker)?;
-                if let Some(record) = gone {
+                let gone = write_row(order, &write, tables, latches, &mut scratch, guard)?;
+                if let Some(record) = gone.and_then(Record::held) {
                     let mut tombstones = tombstones.lock().unwrap_or_else(PoisonError::into_inner);
                     tombstones.push((write.table(), record));
                 }
@@ -52,22 +53,20 @@ pub(crate) fn replay(
             Ok(())
         })
     })?;
-    let mut tombstones = tombstones.into_inner().unwrap_or_else(PoisonError::into_inner);
-    tombstones.sort_unstable();
-    tombstones.dedup();
-    sweep(&[tombstones], threads, &tables)?;
+    let tombstones = tombstones.into_inner().unwrap_or_else(PoisonError::into_inner);
+    sweep(vec![tombstones], threads, &tables)?;
     Ok((schema, build_indexes(tables, threads, log.last_order())?))
 }
 
 /// Writes a row unless a later transaction has; returns its record when it is gone by that.
-fn write_row(
+fn write_row<'g>(
     order: CommitOrder,
     write: &TupleWrite<'_>,
     tables: &Tables,
     latches: Latches,
     scratch: &mut Scratch,
-    worker: &mut Worker,
-) -> Result<Option<Record>, RecoveryError> {
+    guard: &'g Guard,
+) -> Result<Option<Record<'g>>, RecoveryError> {
     let table = table_of(tables, write.table(), order)?;
     let store = tables.store(table.id);
     let Scratch { arena, row, changed, key, image } = scratch;
@@ -86,38 +85,32 @@ fn write_row(
             false => table.layout.encode(row, arena, image),
         }
     }
-    let record = match store.find(key, worker).0 {
+    let record = match store.find(key, guard).0 {
         Some(record) => record,
         None => {
-            let (record, is_added) = add(order, (store, key), image, gone, worker)?;
+            let (record, is_added) = add(order, (store, key), image, gone, guard)?;
             if is_added {
                 return Ok(gone.then_some(record));
             }
             record
         }
     };
-    let written = rewrite(record, order, (!gone).then_some(image), latches, worker);
+    let written = rewrite(record, order, (!gone).then_some(image), latches);
     Ok((gone && written).then_some(record))
 }
 
 /// Adds a row, or the tombstone of one; or finds the record that another thread has added meanwhile. Whether it was added.
-fn add(
+fn add<'g>(
     order: CommitOrder,
     (store, key): (&TableStore, &[u8]),
     image: &[u64],
     gone: bool,
-    worker: &mut Worker,
-) -> Result<(Record, bool), RecoveryError> {
+    guard: &'g Guard,
+) -> Result<(Record<'g>, bool), RecoveryError> {
     let failed = |error: storage::OutOfMemory| writes_diverged(order, &error);
-    let record = store.create(image, worker).map_err(failed)?;
-    // Whoever finds it waits until it has its order.
-    record.try_lock().expect("nobody else knows of it yet");
-    let existing = store.link(0, key, record, worker, &mut Finger::default(), &mut |_| {}).map_err(failed)?;
-    if let Some(existing) = existing {
-        record.unlock_dead();
-        store.retire(record, worker);
-        return Ok((existing, false));
-    }
-    record.unlock(state_at(order, gone));
-    Ok((record, true))
+    let new = (image, NewState::committed(state_at(order, gone)));
+    Ok(match store.add(key, new, guard, &mut Finger::default(), &mut |_| {}).map_err(failed)? {
+        Added::New(record) => (record, true),
+        Added::Exists(existing) => (existing, false),
+    })
 }

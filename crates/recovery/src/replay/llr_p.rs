@@ -40,6 +40,6 @@ pub(crate) fn replay(
     let (schema, tables) = each_segment(log, schema, tables, statements, progress, |range, tables| {
         shuffle.replay(range, tables, &mut shuffled)
     })?;
-    sweep(&shuffled.tombstones, threads, &tables)?;
+    sweep(shuffled.tombstones, threads, &tables)?;
     Ok((schema, build_indexes(tables, threads, log.last_order())?))
 }

@@ -271,9 +271,7 @@ pub(crate) fn define(
     worker: &mut Worker,
 ) -> Result<(), RecoveryError> {
     let how = Applying { timestamp_us: record.timestamp_us, seed: record.seed, is_new: false };
-    worker.enter();
-    let applied = tables.apply(effect, how, worker);
-    worker.exit();
+    let applied = tables.apply(effect, how, &worker.enter());
     let what = || record.text.into();
     applied.map_err(|error| RecoveryError::Diverged { order, what: what(), error: error.to_string() })
 }

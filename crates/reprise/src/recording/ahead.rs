@@ -5,13 +5,13 @@
 //! `crates/reprise/tests/suite/large_transactions.rs`.
 
 use super::Ran;
-use storage::{Record, RecordState};
+use storage::{Guard, Handle, Record, RecordState};
 use transaction::{Described, Description};
 
 #[derive(Default)]
 pub(super) struct Ahead {
     /// The rows that were described, as they were; none when the record is made as the rows are written.
-    described: Vec<(Record, RecordState)>,
+    described: Vec<(Handle, RecordState)>,
     description: Description,
     image: Vec<u64>,
 }
@@ -28,10 +28,14 @@ impl Ahead {
     }
 
     /// Tells the rows that are about to be written, and the words of those that are not deleted.
-    pub(super) fn describe(&mut self, ran: &Ran<'_>, mut visit: impl FnMut(Described<'_>, Record, &[u64])) {
+    pub(super) fn describe(
+        &mut self,
+        ran: &Ran<'_>,
+        mut visit: impl FnMut(Described<'_>, Record<'_>, &[u64]),
+    ) {
         let Self { described, description, image } = self;
         ran.occ.describe_rows(description, |row, record, state| {
-            described.push((record, state));
+            described.push((record.handle(), state));
             image.clear();
             if row.change != catalog::RowChange::Delete {
                 row.table.layout.encode(row.after, row.arena, image);
@@ -41,7 +45,8 @@ impl Ahead {
     }
 
     /// Whether the rows, which are locked now, are as they were described.
-    pub(super) fn holds(&self) -> bool {
-        self.described.iter().all(|(record, state)| record.is_state_under_lock(*state))
+    pub(super) fn holds(&self, guard: &Guard) -> bool {
+        let mut described = self.described.iter();
+        described.all(|(record, state)| guard.record(*record).is_state_under_lock(*state))
     }
 }

@@ -26,7 +26,7 @@ use slots::SlotsRecorder;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use storage::{Record, Slot};
+use storage::{Guard, Record, Slot};
 use transaction::{CommitLog, Committed, Observed, Occ, Writing};
 
 /// What is usual is forgotten over so many transactions.
@@ -83,7 +83,7 @@ pub(crate) trait Recorder: Send {
 
     /// Whether the record fits rows that are locked now: so many, of at most so many words together. A record that is not
     /// complete yet must not be longer than `largest`.
-    fn fits(&self, _rows: usize, _words: usize, _largest: usize) -> bool {
+    fn fits(&self, _rows_and_words: (usize, usize), _largest: usize, _guard: &Guard) -> bool {
         true
     }
 
@@ -96,7 +96,7 @@ pub(crate) trait Recorder: Send {
     }
 
     /// A row is written.
-    fn wrote(&mut self, _change: RowChange, _table: &Table, _record: Record) {}
+    fn wrote(&mut self, _change: RowChange, _table: &Table, _record: Record<'_>) {}
 
     /// Bytes of the record, once all rows are written. Asked where the number comes with room for the record.
     fn bytes(&self) -> usize {
@@ -370,9 +370,9 @@ impl CommitLog for Recording {
         self.wants_rows
     }
 
-    fn admits(&mut self, rows: usize, words: usize) -> bool {
+    fn admits(&mut self, rows: usize, words: usize, guard: &Guard) -> bool {
         let mut recorders = self.recorders.iter().enumerate();
-        recorders.all(|(place, own)| own.fits(rows, words, self.logs.at(place).largest_record()))
+        recorders.all(|(place, own)| own.fits((rows, words), self.logs.at(place).largest_record(), guard))
     }
 
     fn writing(&mut self, order: CommitOrder, writes: Writing<'_>) -> bool {
@@ -381,7 +381,7 @@ impl CommitLog for Recording {
         self.result.is_ok()
     }
 
-    fn wrote(&mut self, change: RowChange, table: &Table, record: Record) {
+    fn wrote(&mut self, change: RowChange, table: &Table, record: Record<'_>) {
         self.recorders.iter_mut().for_each(|own| own.wrote(change, table, record));
     }
 
@@ -392,9 +392,9 @@ impl CommitLog for Recording {
             return self.append(order, |own, asked| own.committed(order.into(), asked));
         };
         let Self { logs, recorders, slot, asked, rooms, usual_bytes, .. } = self;
-        for (place, room) in rooms.iter().enumerate() {
+        for (place, room) in rooms.drain(..).enumerate() {
             *usual_bytes = (*usual_bytes - *usual_bytes / USUAL_OF).max(room.bytes() * 2);
-            logs.fill(place, *slot, *room, recorders[place].committed(stamp, asked));
+            logs.fill(place, *slot, room, recorders[place].committed(stamp, asked));
         }
     }
 

@@ -5,7 +5,7 @@ use super::ahead::Ahead;
 use super::{Ran, Recorder};
 use catalog::{Arena, Datum, RowChange, Table};
 use logging::content::{Stamp, WritesBuilder, seal};
-use storage::Record;
+use storage::{Guard, Record};
 
 #[derive(Default)]
 pub(super) struct RowsRecorder {
@@ -45,11 +45,11 @@ impl Recorder for RowsRecorder {
         self.ahead.is_complete().then_some(&mut self.record)
     }
 
-    fn fits(&self, rows: usize, words: usize, largest: usize) -> bool {
-        if self.ahead.is_complete() { self.ahead.holds() } else { most_bytes(rows, words) <= largest }
+    fn fits(&self, (rows, words): (usize, usize), largest: usize, guard: &Guard) -> bool {
+        if self.ahead.is_complete() { self.ahead.holds(guard) } else { most_bytes(rows, words) <= largest }
     }
 
-    fn wrote(&mut self, change: RowChange, table: &Table, record: Record) {
+    fn wrote(&mut self, change: RowChange, table: &Table, record: Record<'_>) {
         if self.ahead.is_complete() {
             return;
         }

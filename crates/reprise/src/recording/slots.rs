@@ -5,7 +5,7 @@ use super::ahead::Ahead;
 use super::{Ran, Recorder};
 use catalog::{RowChange, Table};
 use logging::content::{SlotsBuilder, Stamp, seal};
-use storage::Record;
+use storage::{Guard, Record};
 
 #[derive(Default)]
 pub(super) struct SlotsRecorder {
@@ -22,7 +22,7 @@ fn push(
     out: &mut Vec<u8>,
     change: RowChange,
     table: &Table,
-    record: Record,
+    record: Record<'_>,
     words: impl ExactSizeIterator<Item = u64>,
 ) {
     let slot = record.slot().expect("rows have slots where a log names them so");
@@ -54,11 +54,11 @@ impl Recorder for SlotsRecorder {
         self.ahead.is_complete().then_some(&mut self.record)
     }
 
-    fn fits(&self, rows: usize, words: usize, largest: usize) -> bool {
-        if self.ahead.is_complete() { self.ahead.holds() } else { most_bytes(rows, words) <= largest }
+    fn fits(&self, (rows, words): (usize, usize), largest: usize, guard: &Guard) -> bool {
+        if self.ahead.is_complete() { self.ahead.holds(guard) } else { most_bytes(rows, words) <= largest }
     }
 
-    fn wrote(&mut self, change: RowChange, table: &Table, record: Record) {
+    fn wrote(&mut self, change: RowChange, table: &Table, record: Record<'_>) {
         if !self.ahead.is_complete() {
             push(&mut self.record, change, table, record, record.row().used(&table.layout));
         }

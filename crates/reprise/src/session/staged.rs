@@ -140,7 +140,7 @@ impl Session {
         };
         match effect {
             Effect::CreateTable(table) => {
-                tables.apply(effect, staged.how(), self.occ.worker())?;
+                tables.apply(effect, staged.how(), self.occ.worker().guard())?;
                 staged.own.insert(table.id);
             }
             Effect::DropTable(table) => {
@@ -160,13 +160,13 @@ impl Session {
                 if staged.deferred.contains_key(&table.id) || adds && !staged.own.contains(&table.id) {
                     staged.deferred.insert(table.id, table.name.clone());
                 } else {
-                    tables.apply(effect, staged.how(), self.occ.worker())?;
+                    tables.apply(effect, staged.how(), self.occ.worker().guard())?;
                 }
             }
             Effect::Rebuild(rebuild) => {
                 written(self, rebuild.old.id, &rebuild.old.name)?;
                 if staged.own.remove(&rebuild.old.id) {
-                    tables.apply(effect, staged.how(), self.occ.worker())?;
+                    tables.apply(effect, staged.how(), self.occ.worker().guard())?;
                     staged.own.insert(rebuild.new.id);
                 } else {
                     staged.deferred.remove(&rebuild.old.id);
@@ -265,7 +265,7 @@ impl Session {
         // What the transaction has made and taken away again was never there.
         let is_there = goes.is_none_or(|table| tables.by_id(table).is_some());
         if is_there && !comes.is_some_and(|table| staged.own.contains(&table)) {
-            tables.apply(effect, staged.how(), self.occ.worker())?;
+            tables.apply(effect, staged.how(), self.occ.worker().guard())?;
         }
         Ok(())
     }

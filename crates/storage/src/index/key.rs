@@ -4,8 +4,9 @@
 #![allow(unsafe_code)]
 
 use super::node::{Node, SLOT_WORDS};
-use crate::{OutOfMemory, Worker};
+use crate::{Guard, OutOfMemory};
 use std::cmp::Ordering;
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 /// Most words of a key in a slot.
@@ -31,8 +32,37 @@ impl<'a> Probe<'a> {
     }
 }
 
+/// A key as a node holds it. Of a shape with pointers, its bytes are there as long as a guard of the stay in which it was read.
+#[derive(Debug)]
+pub(super) struct Key<K>([u64; MAX_WORDS], PhantomData<K>);
+
+impl<K> Clone for Key<K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K> Copy for Key<K> {}
+
+impl<K> Key<K> {
+    /// A key of words.
+    ///
+    /// # Safety
+    /// They are the words of a key of this shape.
+    #[inline]
+    pub(super) unsafe fn of(words: [u64; MAX_WORDS]) -> Self {
+        Self(words, PhantomData)
+    }
+
+    /// Its words.
+    #[inline]
+    pub(super) fn words(self) -> [u64; MAX_WORDS] {
+        self.0
+    }
+}
+
 /// One way of holding keys.
-pub(super) trait KeyShape {
+pub(super) trait KeyShape: Sized {
     /// Words of a key in a slot.
     const WORDS: usize;
     /// Whether the words are the whole key.
@@ -41,13 +71,13 @@ pub(super) trait KeyShape {
     const CAPACITY: usize = SLOT_WORDS / (Self::WORDS + 1);
 
     /// Whether a slot's key is less than a probe.
-    fn is_below(node: &Node, slot: usize, probe: &Probe<'_>) -> bool;
+    fn is_below(node: &Node<Self>, slot: usize, probe: &Probe<'_>) -> bool;
 
     /// Whether a slot's key is greater than a probe.
-    fn is_above(node: &Node, slot: usize, probe: &Probe<'_>) -> bool;
+    fn is_above(node: &Node<Self>, slot: usize, probe: &Probe<'_>) -> bool;
 
     /// Whether a slot's key equals a probe.
-    fn is_equal(node: &Node, slot: usize, probe: &Probe<'_>) -> bool;
+    fn is_equal(node: &Node<Self>, slot: usize, probe: &Probe<'_>) -> bool;
 
     /// Whether a probe lies above one key and below another. Of whole keys only.
     #[inline]
@@ -57,19 +87,22 @@ pub(super) trait KeyShape {
     }
 
     /// The words of a new key.
-    fn make(probe: &Probe<'_>, worker: &mut Worker) -> Result<[u64; MAX_WORDS], OutOfMemory>;
+    fn make(probe: &Probe<'_>, guard: &Guard) -> Result<Key<Self>, OutOfMemory>;
 
     /// Frees what a key that was taken out of its node holds, once no reader can see it.
     ///
     /// # Safety
     /// The key has left its node and is retired once.
-    unsafe fn retire(key: [u64; MAX_WORDS], worker: &mut Worker);
+    unsafe fn retire(key: Key<Self>, guard: &Guard);
 
     /// Compares two keys given as bytes, as keys in nodes compare.
     fn compare_bytes(a: &[u8], b: &[u8]) -> Ordering;
 
     /// Appends the bytes of a key (padded with zeros to whole words, where keys are words).
-    fn append_bytes(key: [u64; MAX_WORDS], out: &mut Vec<u8>);
+    ///
+    /// # Safety
+    /// The key was read from a node of this shape during the stay of a guard that the caller has.
+    unsafe fn append_bytes(key: Key<Self>, out: &mut Vec<u8>);
 }
 
 /// Keys of up to `8 * W` bytes, all of one length.
@@ -81,35 +114,35 @@ impl<const W: usize> KeyShape for Fixed<W> {
     const WHOLE: bool = true;
 
     #[inline]
-    fn is_below(node: &Node, slot: usize, probe: &Probe<'_>) -> bool {
+    fn is_below(node: &Node<Self>, slot: usize, probe: &Probe<'_>) -> bool {
         let word = |index| (node.word(slot * (W + 1) + index), probe.words[index]);
         (0..W).rev().map(word).fold(false, |below, (own, other)| (own < other) | ((own == other) & below))
     }
 
     #[inline]
-    fn is_above(node: &Node, slot: usize, probe: &Probe<'_>) -> bool {
+    fn is_above(node: &Node<Self>, slot: usize, probe: &Probe<'_>) -> bool {
         let word = |index| (node.word(slot * (W + 1) + index), probe.words[index]);
         (0..W).rev().map(word).fold(false, |above, (own, other)| (own > other) | ((own == other) & above))
     }
 
     #[inline]
-    fn is_equal(node: &Node, slot: usize, probe: &Probe<'_>) -> bool {
+    fn is_equal(node: &Node<Self>, slot: usize, probe: &Probe<'_>) -> bool {
         (0..W).all(|index| node.word(slot * (W + 1) + index) == probe.words[index])
     }
 
     #[inline]
-    fn make(probe: &Probe<'_>, _: &mut Worker) -> Result<[u64; MAX_WORDS], OutOfMemory> {
-        Ok(probe.words)
+    fn make(probe: &Probe<'_>, _: &Guard) -> Result<Key<Self>, OutOfMemory> {
+        Ok(Key(probe.words, PhantomData))
     }
 
-    unsafe fn retire(_: [u64; MAX_WORDS], _: &mut Worker) {}
+    unsafe fn retire(_: Key<Self>, _: &Guard) {}
 
     fn compare_bytes(a: &[u8], b: &[u8]) -> Ordering {
         Probe::new(a).words[..W].cmp(&Probe::new(b).words[..W])
     }
 
-    fn append_bytes(key: [u64; MAX_WORDS], out: &mut Vec<u8>) {
-        for word in &key[..W] {
+    unsafe fn append_bytes(key: Key<Self>, out: &mut Vec<u8>) {
+        for word in &key.0[..W] {
             out.extend_from_slice(&word.to_be_bytes());
         }
     }
@@ -131,7 +164,7 @@ unsafe fn bytes_at<'g>(pointer: u64) -> &'g [u8] {
 
 impl Variable {
     #[inline]
-    fn compare(node: &Node, slot: usize, probe: &Probe<'_>) -> Ordering {
+    fn compare(node: &Node<Self>, slot: usize, probe: &Probe<'_>) -> Ordering {
         let prefix = node.word(slot * 3);
         if prefix != probe.words[0] {
             return prefix.cmp(&probe.words[0]);
@@ -145,43 +178,43 @@ impl KeyShape for Variable {
     const WORDS: usize = 2;
     const WHOLE: bool = false;
 
-    fn is_below(node: &Node, slot: usize, probe: &Probe<'_>) -> bool {
+    fn is_below(node: &Node<Self>, slot: usize, probe: &Probe<'_>) -> bool {
         Self::compare(node, slot, probe).is_lt()
     }
 
-    fn is_above(node: &Node, slot: usize, probe: &Probe<'_>) -> bool {
+    fn is_above(node: &Node<Self>, slot: usize, probe: &Probe<'_>) -> bool {
         Self::compare(node, slot, probe).is_gt()
     }
 
-    fn is_equal(node: &Node, slot: usize, probe: &Probe<'_>) -> bool {
+    fn is_equal(node: &Node<Self>, slot: usize, probe: &Probe<'_>) -> bool {
         Self::compare(node, slot, probe).is_eq()
     }
 
-    fn make(probe: &Probe<'_>, worker: &mut Worker) -> Result<[u64; MAX_WORDS], OutOfMemory> {
-        let block = worker.allocate(8 + probe.bytes.len())?.as_ptr();
+    fn make(probe: &Probe<'_>, guard: &Guard) -> Result<Key<Self>, OutOfMemory> {
+        let block = guard.allocate(8 + probe.bytes.len())?.as_ptr();
         // SAFETY: the block has room for the length and the bytes, and nobody else has it.
         unsafe {
             block.write(probe.bytes.len() as u64);
             let bytes = block.add(1).cast::<u8>();
             bytes.copy_from_nonoverlapping(probe.bytes.as_ptr(), probe.bytes.len());
         }
-        Ok([probe.words[0], block.expose_provenance() as u64, 0, 0])
+        Ok(Key([probe.words[0], block.expose_provenance() as u64, 0, 0], PhantomData))
     }
 
-    unsafe fn retire(key: [u64; MAX_WORDS], worker: &mut Worker) {
+    unsafe fn retire(key: Key<Self>, guard: &Guard) {
         // SAFETY: the pointer word of a key that its caller took out of a node.
-        let bytes = 8 + unsafe { bytes_at(key[1]) }.len();
-        let block = std::ptr::with_exposed_provenance_mut(key[1] as usize);
+        let bytes = 8 + unsafe { bytes_at(key.0[1]) }.len();
+        let block = std::ptr::with_exposed_provenance_mut(key.0[1] as usize);
         // SAFETY: allocated by `make` with this size; out of its node by the contract.
-        unsafe { worker.retire(NonNull::new_unchecked(block), bytes) };
+        unsafe { guard.retire(NonNull::new_unchecked(block), bytes) };
     }
 
     fn compare_bytes(a: &[u8], b: &[u8]) -> Ordering {
         a.cmp(b)
     }
 
-    fn append_bytes(key: [u64; MAX_WORDS], out: &mut Vec<u8>) {
-        // SAFETY: read from a node by an active worker.
-        out.extend_from_slice(unsafe { bytes_at(key[1]) });
+    unsafe fn append_bytes(key: Key<Self>, out: &mut Vec<u8>) {
+        // SAFETY: passed on.
+        out.extend_from_slice(unsafe { bytes_at(key.0[1]) });
     }
 }

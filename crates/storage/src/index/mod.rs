@@ -2,35 +2,43 @@
 //!
 //! Which tree holds an index follows from its keys: one to four words where all keys have one length, a prefix and a
 //! pointer otherwise. Every index maps unique keys; a non-unique index has the primary key at the end of its keys.
+//!
+//! `Index` leads to records and nothing else, and an entry of it holds its record. What is read through it is read under a
+//! guard; what is kept of it (cursors, observations, approaches, fingers) names the stay, and is worth nothing in another one.
+#![allow(unsafe_code)]
 
 mod key;
 pub(crate) mod node;
 mod tree;
+mod trees;
 
 use crate::latch::Version;
-use crate::{OutOfMemory, Worker};
-use key::{Fixed, Variable};
+use crate::record::NewState;
+use crate::worker::Stay;
+use crate::{Guard, OutOfMemory, Record};
+use std::sync::atomic::{AtomicBool, Ordering};
 pub use tree::Approach;
-use tree::Tree;
+use trees::Trees;
 
 /// What a reader saw of a leaf: that it held what it held at a version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LeafObservation {
     leaf: u64,
     version: Version,
+    stay: Stay,
 }
 
 impl LeafObservation {
-    /// Whether the leaf's keys are still the same. To be asked by the worker that observed it, before it leaves.
+    /// Whether the leaf's keys are surely still the same. Nothing is known in another stay than the observer's.
     #[inline]
-    pub fn is_valid(&self) -> bool {
-        tree::is_unchanged(self.leaf, self.version)
+    pub fn is_valid(&self, guard: &Guard) -> bool {
+        tree::is_unchanged(self, guard)
     }
 
     /// Follows a change that the observer itself made: true when this observation was of the changed leaf as it was
     /// just before, and now stands for it as it is just after.
     pub fn follow(&mut self, change: &LeafChange) -> bool {
-        let own = self.leaf == change.leaf && self.version == change.before;
+        let own = self.leaf == change.leaf && self.version == change.before && self.stay == change.stay;
         if own {
             self.version = change.after;
         }
@@ -45,18 +53,23 @@ pub struct LeafChange {
     before: Version,
     after: Version,
     sibling: Option<(u64, Version)>,
+    stay: Stay,
 }
 
 impl LeafChange {
+    fn of(leaf: u64, before: Version, after: Version, guard: &Guard) -> Self {
+        Self { leaf, before, after, sibling: None, stay: guard.stay() }
+    }
+
     /// The new leaf that a split moved keys to: whoever had observed the old one has observed this one too.
     pub fn sibling(&self) -> Option<LeafObservation> {
-        self.sibling.map(|(leaf, version)| LeafObservation { leaf, version })
+        self.sibling.map(|(leaf, version)| LeafObservation { leaf, version, stay: self.stay })
     }
 }
 
 /// What became of an insert.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum InsertOutcome {
+enum InsertOutcome {
     /// The key is new.
     Inserted,
     /// The key was there, with this value.
@@ -105,6 +118,8 @@ pub struct Cursor {
     entries: Entries,
     position: usize,
     done: bool,
+    /// In which the entries were read.
+    stay: Stay,
 }
 
 impl Default for Cursor {
@@ -115,6 +130,7 @@ impl Default for Cursor {
             entries: Entries::default(),
             position: 0,
             done: true,
+            stay: Stay::default(),
         }
     }
 }
@@ -153,9 +169,23 @@ impl Cursor {
         self.done = true;
     }
 
-    /// The next value, without looking further than the leaf that was read last.
+    /// The next record, without looking further than the leaf that was read last; the one behind it is fetched ahead.
+    ///
+    /// # Panics
+    /// The leaf was read in another stay, and the cursor has not looked again.
     #[inline]
-    pub fn next_buffered(&mut self) -> Option<u64> {
+    pub fn next_buffered<'g>(&mut self, guard: &'g Guard) -> Option<Record<'g>> {
+        let value = self.next_value()?;
+        assert!(self.stay == guard.stay(), "what a cursor has read ahead is of the stay in which it did");
+        if let Some(ahead) = self.entries.values.get(self.position + 1) {
+            node::prefetch_record(*ahead);
+        }
+        // SAFETY: read from an index of the guard's memory, which leads to records that it holds, in the guard's stay.
+        Some(unsafe { Record::at(value, guard) })
+    }
+
+    #[inline]
+    fn next_value(&mut self) -> Option<u64> {
         let value = self.entries.values.get(self.position).copied();
         self.position += usize::from(value.is_some());
         value
@@ -187,51 +217,64 @@ impl Cursor {
         self.position = 0;
     }
 
-    /// The values that are read but not yet returned.
-    pub fn buffered(&self) -> &[u64] {
-        &self.entries.values[self.position..]
+    /// Reads the next leaf; `None` at the end of the range.
+    pub fn read_leaf(&mut self, index: &Index, guard: &Guard) -> Option<LeafObservation> {
+        self.read_leaf_of(&index.trees, guard)
     }
 
-    /// Reads the next leaf; `None` at the end of the range.
-    pub fn read_leaf(&mut self, index: &Index) -> Option<LeafObservation> {
+    fn read_leaf_of(&mut self, trees: &Trees, guard: &Guard) -> Option<LeafObservation> {
         if self.done {
             return None;
         }
         self.entries.clear();
         self.position = 0;
-        let (observation, done) = index.read_leaf(&mut self.range, self.direction, &mut self.entries);
+        self.stay = guard.stay();
+        let (observation, done) = trees.read_leaf(&mut self.range, self.direction, &mut self.entries, guard);
         self.done = done;
         Some(observation)
     }
 }
 
-/// Where the last insert into an index was. To be used with that index alone, and forgotten when the worker leaves.
+/// Where the last insert into an index was. Of use with that index, in that stay.
 #[derive(Default, Debug)]
 pub struct Finger(Option<tree::Finger>);
 
-/// An ordered index.
+/// An ordered index of records.
 #[derive(Debug)]
-pub struct Index(Shape);
-
-#[derive(Debug)]
-enum Shape {
-    One(Tree<Fixed<1>>),
-    Two(Tree<Fixed<2>>),
-    Three(Tree<Fixed<3>>),
-    Four(Tree<Fixed<4>>),
-    Variable(Tree<Variable>),
+pub struct Index {
+    /// Every value is the address of a record of the same memory, which the entry holds.
+    trees: Trees,
+    /// Whether its table goes on without it.
+    abandoned: AtomicBool,
 }
 
-macro_rules! with_tree {
-    ($self:expr, $tree:ident => $body:expr) => {
-        match &$self.0 {
-            Shape::One($tree) => $body,
-            Shape::Two($tree) => $body,
-            Shape::Three($tree) => $body,
-            Shape::Four($tree) => $body,
-            Shape::Variable($tree) => $body,
+impl Drop for Index {
+    fn drop(&mut self) {
+        if *self.abandoned.get_mut() {
+            // SAFETY: each entry held its record, and nobody sees the entries any more.
+            self.trees.for_each_value(|value| unsafe { Record::forget_holder(value) });
         }
-    };
+    }
+}
+
+/// What became of a record that was to come into an index.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Linked<'g> {
+    /// It is there.
+    Added,
+    /// Its key was there, with this record, which may be the same one.
+    Exists(Record<'g>),
+    /// It has left its last index, and comes into no other one.
+    Gone,
+}
+
+/// What became of a row that was to be added.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Added<'g> {
+    /// It has this new record.
+    New(Record<'g>),
+    /// This record is where it should go.
+    Exists(Record<'g>),
 }
 
 impl Index {
@@ -239,87 +282,147 @@ impl Index {
     ///
     /// # Errors
     /// Out of memory.
-    pub fn new(key_length: Option<usize>, worker: &mut Worker) -> Result<Self, OutOfMemory> {
-        Ok(Self(match key_length {
-            Some(0..=8) => Shape::One(Tree::new(worker)?),
-            Some(9..=16) => Shape::Two(Tree::new(worker)?),
-            Some(17..=24) => Shape::Three(Tree::new(worker)?),
-            Some(25..=32) => Shape::Four(Tree::new(worker)?),
-            _ => Shape::Variable(Tree::new(worker)?),
-        }))
+    pub(crate) fn new(key_length: Option<usize>, guard: &Guard) -> Result<Self, OutOfMemory> {
+        Ok(Self { trees: Trees::new(key_length, guard)?, abandoned: AtomicBool::new(false) })
+    }
+
+    /// Says that the table goes on without this index: when it is dropped, it lets its records go, so that they are freed with
+    /// their other entries. (An index that goes with its table need not: its records stay until the memory goes.)
+    pub(crate) fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Relaxed);
     }
 
     /// Finds the leaf where a key is or would be and begins to load it, without waiting for it. `None` when that came to
-    /// nothing. The worker is active.
+    /// nothing.
     #[inline]
-    pub fn approach(&self, key: &[u8], worker: &Worker) -> Option<Approach> {
-        debug_assert!(worker.is_active());
-        with_tree!(self, tree => tree.approach(key))
+    pub fn approach(&self, key: &[u8], guard: &Guard) -> Option<Approach> {
+        self.trees.approach(key, guard)
     }
 
-    /// The value of the key that was approached, by this worker since it entered; `None` when `get` has to tell.
+    /// The record of the key that was approached, in this stay; `None` when `get` has to tell.
     #[inline]
-    pub fn arrive(&self, approach: &Approach, key: &[u8], worker: &Worker) -> Option<Option<u64>> {
-        debug_assert!(worker.is_active());
-        with_tree!(self, tree => tree.arrive(approach, key))
+    pub fn arrive<'g>(
+        &self,
+        approach: &Approach,
+        key: &[u8],
+        guard: &'g Guard,
+    ) -> Option<Option<Record<'g>>> {
+        let value = self.trees.arrive(approach, key, guard)?;
+        // SAFETY: the tree leads to records of this memory that it holds.
+        Some(value.map(|value| unsafe { Record::at(value, guard) }))
     }
 
-    /// The value of a key, and what was observed of the leaf where it is or would be. The worker is active.
+    /// The record of a key, and what was observed of the leaf where it is or would be.
     #[inline]
-    pub fn get(&self, key: &[u8], worker: &Worker) -> (Option<u64>, LeafObservation) {
-        debug_assert!(worker.is_active());
-        with_tree!(self, tree => tree.get(key))
+    pub fn get<'g>(&self, key: &[u8], guard: &'g Guard) -> (Option<Record<'g>>, LeafObservation) {
+        let (value, observed) = self.trees.get(key, guard);
+        // SAFETY: the tree leads to records of this memory that it holds.
+        (value.map(|value| unsafe { Record::at(value, guard) }), observed)
     }
 
-    /// Adds a key, unless it is there; `finger` speeds up a run of ascending inserts. Every change of a leaf is told to `on_change`. The worker is active.
+    /// Adds a record, unless its key is there. `finger` speeds up a run of ascending inserts. Every change of a leaf is told to
+    /// `on_change`.
     ///
     /// # Errors
     /// Out of memory; nothing was added.
     #[inline]
-    pub fn insert(
+    pub(crate) fn insert<'g>(
         &self,
         key: &[u8],
-        value: u64,
-        worker: &mut Worker,
+        record: Record<'g>,
         finger: &mut Finger,
         on_change: &mut impl FnMut(LeafChange),
-    ) -> Result<InsertOutcome, OutOfMemory> {
-        debug_assert!(worker.is_active());
-        with_tree!(self, tree => tree.insert(key, value, worker, &mut finger.0, on_change))
+    ) -> Result<Linked<'g>, OutOfMemory> {
+        if !record.hold() {
+            return Ok(Linked::Gone);
+        }
+        // SAFETY: held just above.
+        let existing = unsafe { self.insert_held(key, record, finger, on_change)? };
+        Ok(existing.map_or(Linked::Added, Linked::Exists))
     }
 
-    /// Removes a key and returns its value. The worker is active.
-    pub fn remove(&self, key: &[u8], worker: &mut Worker) -> Option<u64> {
-        debug_assert!(worker.is_active());
-        with_tree!(self, tree => tree.remove(key, worker))
+    /// Adds a row with a new record, which has a slot or not, unless the key is there.
+    ///
+    /// # Errors
+    /// Out of memory; nothing was added.
+    #[inline]
+    pub(crate) fn insert_new<'g>(
+        &self,
+        key: &[u8],
+        (image, slot, state): (&[u64], Option<u32>, NewState),
+        guard: &'g Guard,
+        finger: &mut Finger,
+        on_change: &mut impl FnMut(LeafChange),
+    ) -> Result<Added<'g>, OutOfMemory> {
+        let record = Record::create(image, state, guard)?;
+        slot.inspect(|slot| record.set_slot(*slot));
+        // SAFETY: its maker holds it.
+        let existing = unsafe { self.insert_held(key, record, finger, on_change)? };
+        Ok(existing.map_or(Added::New(record), Added::Exists))
+    }
+
+    /// Adds a record that the caller holds, and does not afterwards: the entry does, or nobody. The record that has the key
+    /// already, if one does.
+    ///
+    /// # Safety
+    /// The caller holds the record.
+    #[inline]
+    unsafe fn insert_held<'g>(
+        &self,
+        key: &[u8],
+        record: Record<'g>,
+        finger: &mut Finger,
+        on_change: &mut impl FnMut(LeafChange),
+    ) -> Result<Option<Record<'g>>, OutOfMemory> {
+        let guard = record.guard();
+        let inserted = self.trees.insert(key, record.address(), guard, finger, on_change);
+        if !matches!(inserted, Ok(InsertOutcome::Inserted)) {
+            // SAFETY: held by the caller, by the contract, and no entry does instead.
+            unsafe { record.release() };
+        }
+        Ok(match inserted? {
+            InsertOutcome::Inserted => None,
+            // SAFETY: the tree leads to records of this memory that it holds.
+            InsertOutcome::Exists(value) => Some(unsafe { Record::at(value, guard) }),
+        })
+    }
+
+    /// Removes a key, and frees its record once nobody can see it, if nobody else holds it. Whether the key was there.
+    pub fn remove(&self, key: &[u8], guard: &Guard) -> bool {
+        self.remove_own(key, guard, &mut |_| false)
     }
 
     /// Removes a key. The change of its leaf is told to `on_change`, which says whether the running transaction has observed the leaf:
-    /// then it stays, even when it is empty now. The worker is active.
+    /// then it stays, even when it is empty now. Frees the key's record once nobody can see it, if nobody else holds it. Returns
+    /// whether the key was there.
     pub fn remove_own(
         &self,
         key: &[u8],
-        worker: &mut Worker,
+        guard: &Guard,
         on_change: &mut impl FnMut(LeafChange) -> bool,
-    ) {
-        debug_assert!(worker.is_active());
-        with_tree!(self, tree => tree.remove_own(key, worker, on_change));
+    ) -> bool {
+        let removed = self.trees.remove_own(key, guard, on_change);
+        removed.is_some_and(|value| {
+            // SAFETY: the entry held the record, and is gone.
+            unsafe { Record::at(value, guard).release() };
+            true
+        })
+    }
+
+    /// Removes the entry of a record, if it is its. `on_change` as for `remove_own`.
+    pub(crate) fn remove_entry(
+        &self,
+        key: &[u8],
+        record: Record<'_>,
+        on_change: &mut impl FnMut(LeafChange) -> bool,
+    ) -> bool {
+        let guard = record.guard();
+        self.get(key, guard).0 == Some(record) && self.remove_own(key, guard, on_change)
     }
 
     /// Keys that cut the index into at most `parts` ranges of about the same size, in order.
-    pub fn split_keys(&self, parts: usize) -> Vec<Vec<u8>> {
-        let all = with_tree!(self, tree => tree.separators(parts));
-        let cuts = parts.min(all.len() + 1);
-        (1..cuts).map(|cut| all[cut * (all.len() + 1) / cuts - 1].clone()).collect()
-    }
-
-    fn read_leaf(
-        &self,
-        range: &mut Range,
-        direction: Direction,
-        entries: &mut Entries,
-    ) -> (LeafObservation, bool) {
-        with_tree!(self, tree => tree.read_leaf(range, direction, entries))
+    pub fn split_keys(&self, parts: usize, guard: &Guard) -> Vec<Vec<u8>> {
+        self.trees.split_keys(parts, guard)
     }
 }
 

@@ -8,26 +8,32 @@
 //! can have seen it (epochs). With these, an optimistic reader may see nonsense but never touches foreign memory.
 #![allow(unsafe_code)]
 
-use super::key::{KeyShape, MAX_WORDS, Probe};
+use super::key::{Key, KeyShape, MAX_WORDS, Probe, Variable};
 use crate::latch::Latch;
-use crate::{OutOfMemory, Worker};
+use crate::{Guard, OutOfMemory};
+use std::marker::PhantomData;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 pub(super) const SLOT_WORDS: usize = 124;
 const NODE_BYTES: usize = 1024;
 const CACHE_LINE: u64 = 64;
 
 #[repr(C, align(64))]
-pub(super) struct Node {
+pub(super) struct Node<K> {
     pub(super) latch: Latch,
     shape: AtomicU64,
     leftmost: AtomicU64,
     spare: AtomicU64,
     slots: [AtomicU64; SLOT_WORDS],
+    /// How its slots hold keys.
+    keys: PhantomData<K>,
 }
 
-const _: () = assert!(size_of::<Node>() == NODE_BYTES);
+const _: () = assert!(size_of::<Node<Variable>>() == NODE_BYTES);
 
 /// A node's address, as parents hold it.
 pub(super) type NodeAddress = u64;
@@ -37,27 +43,36 @@ pub(super) type NodeAddress = u64;
 #[inline]
 pub(super) fn prefetch_node(address: NodeAddress) {
     for line in 0..NODE_BYTES as u64 / CACHE_LINE {
-        prefetch(address + line * CACHE_LINE);
+        prefetch(address.wrapping_add(line * CACHE_LINE));
+    }
+}
+
+/// Begins to load a record's first cache lines, all at once: the row's address is in the first of them, so without this the
+/// others would wait for it.
+#[inline]
+pub(crate) fn prefetch_record(address: u64) {
+    for line in 0..6 {
+        prefetch(address.wrapping_add(line * CACHE_LINE));
     }
 }
 
 /// Begins to load a cache line.
 #[inline]
-pub(crate) fn prefetch(address: u64) {
-    #[cfg(target_arch = "x86_64")]
+fn prefetch(address: u64) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a prefetch of any address is harmless.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch(std::ptr::without_provenance::<i8>(address as usize), _MM_HINT_T0);
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(any(not(target_arch = "x86_64"), miri))]
     let _ = address;
 }
 
-impl Node {
+impl<K: KeyShape> Node<K> {
     /// Makes an empty node.
-    pub(super) fn create<'g>(level: u64, worker: &mut Worker) -> Result<&'g Self, OutOfMemory> {
-        let block = worker.allocate(NODE_BYTES)?;
+    pub(super) fn create(level: u64, guard: &Guard) -> Result<&Self, OutOfMemory> {
+        let block = guard.allocate(NODE_BYTES)?;
         // SAFETY: the block has the size and (from 64 bytes up) the alignment of a node, and all-zero is a valid one.
         let node = unsafe {
             block.as_ptr().cast::<u8>().write_bytes(0, NODE_BYTES);
@@ -70,10 +85,19 @@ impl Node {
     /// The node at an address.
     ///
     /// # Safety
-    /// The address was read from a tree after the worker entered, or the caller is alone.
+    /// The address was read from a tree of the guard's memory during the guard's stay.
     #[inline]
-    pub(super) unsafe fn at<'g>(address: NodeAddress) -> &'g Self {
-        // SAFETY: by the contract it is a node that epochs keep alive; all its words are atomics.
+    pub(super) unsafe fn at(address: NodeAddress, _guard: &Guard) -> &Self {
+        // SAFETY: by the contract it is a node that the guard keeps; all its words are atomics.
+        unsafe { &*std::ptr::with_exposed_provenance::<Self>(address as usize) }
+    }
+
+    /// The node at an address, of a tree that nobody else uses.
+    ///
+    /// # Safety
+    /// The tree names it, and nobody changes the tree as long as the node is borrowed.
+    pub(super) unsafe fn alone<'t>(address: NodeAddress) -> &'t Self {
+        // SAFETY: by the contract it is a node, and nobody frees it.
         unsafe { &*std::ptr::with_exposed_provenance::<Self>(address as usize) }
     }
 
@@ -85,25 +109,26 @@ impl Node {
     ///
     /// # Safety
     /// The node has been unlinked, by this worker.
-    pub(super) unsafe fn retire(&self, worker: &mut Worker) {
+    pub(super) unsafe fn retire(&self, guard: &Guard) {
         let pointer = std::ptr::with_exposed_provenance_mut(self.address() as usize);
         // SAFETY: created with this size; unlinked by the contract.
-        unsafe { worker.retire(NonNull::new_unchecked(pointer), NODE_BYTES) };
+        unsafe { guard.retire(NonNull::new_unchecked(pointer), NODE_BYTES) };
     }
 
     /// Frees a node that was never linked.
     ///
     /// # Safety
     /// Nobody else has seen the node.
-    pub(super) unsafe fn free(&self, worker: &mut Worker) {
+    pub(super) unsafe fn free(&self, guard: &Guard) {
         let pointer = std::ptr::with_exposed_provenance_mut(self.address() as usize);
         // SAFETY: created with this size; never shared by the contract.
-        unsafe { worker.free(NonNull::new_unchecked(pointer), NODE_BYTES) };
+        unsafe { guard.free(NonNull::new_unchecked(pointer), NODE_BYTES) };
     }
 
     #[inline]
     pub(super) fn count(&self) -> usize {
-        self.shape.load(Relaxed) as u32 as usize
+        // ORDERING: Acquire pairs with the Release in `set_count`: the slots below it are filled.
+        self.shape.load(Acquire) as u32 as usize
     }
 
     #[inline]
@@ -112,7 +137,7 @@ impl Node {
     }
 
     pub(super) fn set_count(&self, count: usize) {
-        self.shape.store(self.level() << 32 | count as u64, Relaxed);
+        self.shape.store(self.level() << 32 | count as u64, Release);
     }
 
     pub(super) fn set_leftmost(&self, child: NodeAddress) {
@@ -126,47 +151,48 @@ impl Node {
 
     /// The key of a slot.
     #[inline]
-    pub(super) fn key<K: KeyShape>(&self, slot: usize) -> [u64; MAX_WORDS] {
+    pub(super) fn key(&self, slot: usize) -> Key<K> {
         let mut words = [0; MAX_WORDS];
         for (index, word) in words.iter_mut().enumerate().take(K::WORDS) {
             *word = self.word(slot * (K::WORDS + 1) + index);
         }
-        words
+        // SAFETY: slots hold keys of this shape and nothing else, as `store` is given no other ones.
+        unsafe { Key::of(words) }
     }
 
     /// The value of a slot: a record in a leaf, the child on the right in an inner node.
     #[inline]
-    pub(super) fn value<K: KeyShape>(&self, slot: usize) -> u64 {
+    pub(super) fn value(&self, slot: usize) -> u64 {
         self.word(slot * (K::WORDS + 1) + K::WORDS)
     }
 
     /// The child at a place among `count + 1`.
     #[inline]
-    pub(super) fn child<K: KeyShape>(&self, place: usize) -> NodeAddress {
-        if place == 0 { self.leftmost.load(Relaxed) } else { self.value::<K>(place - 1) }
+    pub(super) fn child(&self, place: usize) -> NodeAddress {
+        if place == 0 { self.leftmost.load(Relaxed) } else { self.value(place - 1) }
     }
 
-    fn store<K: KeyShape>(&self, slot: usize, key: &[u64; MAX_WORDS], value: u64) {
+    fn store(&self, slot: usize, key: Key<K>, value: u64) {
         let start = slot * (K::WORDS + 1);
-        for (index, word) in key.iter().enumerate().take(K::WORDS) {
+        for (index, word) in key.words().iter().enumerate().take(K::WORDS) {
             self.slots[start + index].store(*word, Relaxed);
         }
         self.slots[start + K::WORDS].store(value, Relaxed);
     }
 
     /// Makes room at a slot and fills it. The latch is held and the node is not full.
-    pub(super) fn insert_slot<K: KeyShape>(&self, slot: usize, key: &[u64; MAX_WORDS], value: u64) {
+    pub(super) fn insert_slot(&self, slot: usize, key: Key<K>, value: u64) {
         let count = self.count();
         let stride = K::WORDS + 1;
         for index in (slot * stride..count * stride).rev() {
             self.slots[index + stride].store(self.word(index), Relaxed);
         }
-        self.store::<K>(slot, key, value);
+        self.store(slot, key, value);
         self.set_count(count + 1);
     }
 
     /// Closes a slot. The latch is held.
-    pub(super) fn remove_slot<K: KeyShape>(&self, slot: usize) {
+    pub(super) fn remove_slot(&self, slot: usize) {
         let count = self.count();
         let stride = K::WORDS + 1;
         for index in slot * stride..(count - 1) * stride {
@@ -176,10 +202,10 @@ impl Node {
     }
 
     /// Moves the slots from `from` on to an empty node. Both latches are held.
-    pub(super) fn move_tail<K: KeyShape>(&self, from: usize, right: &Self) {
+    pub(super) fn move_tail(&self, from: usize, right: &Self) {
         let count = self.count();
         for slot in from..count {
-            right.store::<K>(slot - from, &self.key::<K>(slot), self.value::<K>(slot));
+            right.store(slot - from, self.key(slot), self.value(slot));
         }
         right.set_count(count - from);
         self.set_count(from);
@@ -187,18 +213,18 @@ impl Node {
 
     /// The first slot whose key is not below the probe.
     #[inline]
-    pub(super) fn lower_bound<K: KeyShape>(&self, count: usize, probe: &Probe<'_>) -> usize {
-        self.partition_point::<K>(count, |slot| K::is_below(self, slot, probe))
+    pub(super) fn lower_bound(&self, count: usize, probe: &Probe<'_>) -> usize {
+        self.partition_point(count, |slot| K::is_below(self, slot, probe))
     }
 
     /// The first slot whose key is above the probe.
     #[inline]
-    pub(super) fn upper_bound<K: KeyShape>(&self, count: usize, probe: &Probe<'_>) -> usize {
-        self.partition_point::<K>(count, |slot| !K::is_above(self, slot, probe))
+    pub(super) fn upper_bound(&self, count: usize, probe: &Probe<'_>) -> usize {
+        self.partition_point(count, |slot| !K::is_above(self, slot, probe))
     }
 
     #[inline]
-    fn partition_point<K: KeyShape>(&self, count: usize, before: impl Fn(usize) -> bool) -> usize {
+    fn partition_point(&self, count: usize, before: impl Fn(usize) -> bool) -> usize {
         let (mut low, mut high) = (0, count.min(K::CAPACITY));
         while low < high {
             let middle = (low + high) / 2;

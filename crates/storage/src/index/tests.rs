@@ -1,11 +1,15 @@
 //! Trees against a map, leaf observations, and threads that share a tree.
 
 use super::*;
-use crate::{Epochs, Memory};
+use crate::{Epochs, Memory, Worker};
 use catalog::Epoch;
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// How often trees are changed, and by how many keys: Miri is some thousand times slower.
+const ROUNDS: u64 = if cfg!(miri) { 1_600 } else { 40_000 };
+const RANGE: u32 = if cfg!(miri) { 400 } else { 3_000 };
 
 fn world(workers: usize) -> (Arc<Epochs>, Vec<Worker>) {
     let epochs = Arc::new(Epochs::new(Epoch(1), workers));
@@ -16,17 +20,18 @@ fn world(workers: usize) -> (Arc<Epochs>, Vec<Worker>) {
 }
 
 fn scan(
-    index: &Index,
+    index: &Trees,
     lower: &[u8],
     upper: Option<&[u8]>,
     direction: Direction,
+    guard: &Guard,
 ) -> (Vec<u64>, Vec<LeafObservation>) {
     let mut cursor = Cursor::default();
     cursor.open(lower, upper, direction);
     let (mut values, mut observed) = (Vec::new(), Vec::new());
-    while let Some(observation) = cursor.read_leaf(index) {
+    while let Some(observation) = cursor.read_leaf_of(index, guard) {
         observed.push(observation);
-        values.extend(std::iter::from_fn(|| cursor.next_buffered()));
+        values.extend(std::iter::from_fn(|| cursor.next_value()));
     }
     (values, observed)
 }
@@ -35,9 +40,8 @@ fn scan(
 fn trees_agree_with_a_map() {
     for length in [Some(4), Some(12), Some(20), Some(30), None] {
         let (_, mut workers) = world(1);
-        let worker = &mut workers[0];
-        worker.enter();
-        let index = Index::new(length, worker).unwrap();
+        let guard = &*workers[0].enter();
+        let index = Trees::new(length, guard).unwrap();
         let mut map = BTreeMap::new();
         let mut random = SmallRng::seed_from_u64(7);
         let make = |n: u32| match length {
@@ -49,57 +53,58 @@ fn trees_agree_with_a_map() {
             None => format!("{}{n}", "x".repeat(n as usize % 13)).into_bytes(),
         };
         let (mut finger, mut n) = (Finger::default(), 0);
-        for round in 0..40_000u64 {
+        for round in 0..ROUNDS {
             // Runs of ascending keys among the others.
-            n = if random.random_bool(0.5) { (n + 1) % 3_000 } else { random.random_range(0..3_000) };
+            n = if random.random_bool(0.5) { (n + 1) % RANGE } else { random.random_range(0..RANGE) };
             let key = make(n);
             // Phases of growth and of shrinking, so that leaves fill, split, empty and leave the tree.
-            if random.random_bool(if round / 8_000 % 2 == 0 { 0.8 } else { 0.1 }) {
+            if random.random_bool(if (round / (ROUNDS / 5)).is_multiple_of(2) { 0.8 } else { 0.1 }) {
                 let expected = map.get(&key).map_or(InsertOutcome::Inserted, |v| InsertOutcome::Exists(*v));
-                assert_eq!(index.insert(&key, round, worker, &mut finger, &mut |_| {}).unwrap(), expected);
+                assert_eq!(index.insert(&key, round, guard, &mut finger, &mut |_| {}).unwrap(), expected);
                 map.entry(key).or_insert(round);
             } else {
-                assert_eq!(index.remove(&key, worker), map.remove(&key));
+                assert_eq!(index.remove_own(&key, guard, &mut |_| false), map.remove(&key));
             }
-            if round % 1_000 == 0 {
-                let (a, b) = (make(random.random_range(0..3_000)), make(random.random_range(0..3_000)));
+            if round % (ROUNDS / 40) == 0 {
+                let (a, b) = (make(random.random_range(0..RANGE)), make(random.random_range(0..RANGE)));
                 let (low, high) = if a <= b { (a, b) } else { (b, a) };
                 let expected: Vec<u64> = map.range(low.clone()..high.clone()).map(|(_, v)| *v).collect();
-                assert_eq!(scan(&index, &low, Some(&high), Direction::Forward).0, expected);
-                let mut backward = scan(&index, &low, Some(&high), Direction::Backward).0;
+                assert_eq!(scan(&index, &low, Some(&high), Direction::Forward, guard).0, expected);
+                let mut backward = scan(&index, &low, Some(&high), Direction::Backward, guard).0;
                 backward.reverse();
                 assert_eq!(backward, expected);
             }
         }
         for (key, value) in &map {
-            assert_eq!(index.get(key, worker).0, Some(*value));
+            assert_eq!(index.get(key, guard).0, Some(*value));
         }
-        assert_eq!(scan(&index, &[], None, Direction::Forward).0, map.values().copied().collect::<Vec<_>>());
-        worker.exit();
+        assert_eq!(
+            scan(&index, &[], None, Direction::Forward, guard).0,
+            map.values().copied().collect::<Vec<_>>()
+        );
     }
 }
 
 #[test]
 fn a_leaf_observation_sees_inserts() {
     let (_, mut workers) = world(1);
-    let worker = &mut workers[0];
-    worker.enter();
-    let index = Index::new(Some(4), worker).unwrap();
+    let guard = &*workers[0].enter();
+    let index = Trees::new(Some(4), guard).unwrap();
     for n in 0..1_000u32 {
-        index.insert(&(n * 10).to_be_bytes(), n.into(), worker, &mut Finger::default(), &mut |_| {}).unwrap();
+        index.insert(&(n * 10).to_be_bytes(), n.into(), guard, &mut Finger::default(), &mut |_| {}).unwrap();
     }
     let (_, mut observed) =
-        scan(&index, &100u32.to_be_bytes(), Some(&2_000u32.to_be_bytes()), Direction::Forward);
+        scan(&index, &100u32.to_be_bytes(), Some(&2_000u32.to_be_bytes()), Direction::Forward, guard);
     let far = 9_001u32.to_be_bytes();
-    index.insert(&far, 1, worker, &mut Finger::default(), &mut |_| {}).unwrap();
-    assert!(observed.iter().all(LeafObservation::is_valid), "an insert elsewhere disturbs nobody");
-    let (absent, leaf) = index.get(&555u32.to_be_bytes(), worker);
+    index.insert(&far, 1, guard, &mut Finger::default(), &mut |_| {}).unwrap();
+    assert!(observed.iter().all(|own| own.is_valid(guard)), "an insert elsewhere disturbs nobody");
+    let (absent, leaf) = index.get(&555u32.to_be_bytes(), guard);
     assert_eq!(absent, None);
     let mut changes = Vec::new();
     let mut on_change = |change| changes.push(change);
-    index.insert(&555u32.to_be_bytes(), 1, worker, &mut Finger::default(), &mut on_change).unwrap();
-    assert!(!leaf.is_valid(), "a read of absence sees the insert");
-    assert!(!observed.iter().all(LeafObservation::is_valid), "a scan sees the insert");
+    index.insert(&555u32.to_be_bytes(), 1, guard, &mut Finger::default(), &mut on_change).unwrap();
+    assert!(!leaf.is_valid(guard), "a read of absence sees the insert");
+    assert!(!observed.iter().all(|own| own.is_valid(guard)), "a scan sees the insert");
     for change in &changes {
         let followed: Vec<_> = observed
             .iter_mut()
@@ -107,22 +112,19 @@ fn a_leaf_observation_sees_inserts() {
             .collect();
         observed.extend(followed);
     }
-    assert!(observed.iter().all(LeafObservation::is_valid), "an own insert is followed");
-    index.remove(&555u32.to_be_bytes(), worker);
-    assert!(!observed.iter().all(LeafObservation::is_valid), "a scan sees the removal");
-    worker.exit();
+    assert!(observed.iter().all(|own| own.is_valid(guard)), "an own insert is followed");
+    index.remove_own(&555u32.to_be_bytes(), guard, &mut |_| false);
+    assert!(!observed.iter().all(|own| own.is_valid(guard)), "a scan sees the removal");
 }
 
 #[test]
 fn threads_share_a_tree() {
-    const KEYS: u32 = 20_000;
+    const KEYS: u32 = if cfg!(miri) { 300 } else { 20_000 };
     let (epochs, workers) = world(5);
     let mut workers = workers.into_iter();
     let mut first = workers.next().unwrap();
-    first.enter();
-    let indexes: Vec<_> =
-        [Some(8), None].into_iter().map(|length| Index::new(length, &mut first).unwrap()).collect();
-    first.exit();
+    let new = |length| Trees::new(length, &first.enter()).unwrap();
+    let indexes: Vec<_> = [Some(8), None].into_iter().map(new).collect();
     for index in &indexes {
         std::thread::scope(|scope| {
             for (thread, worker) in workers.by_ref().take(2).enumerate() {
@@ -133,45 +135,42 @@ fn threads_share_a_tree() {
                     let own = || (0..KEYS).filter(move |n| *n as usize % 2 == thread);
                     let key = |n: u32| u64::from(n.wrapping_mul(2_654_435_761)).to_be_bytes();
                     for n in own() {
-                        worker.enter();
+                        let guard = worker.enter();
                         let mut finger = Finger::default();
                         let outcome =
-                            index.insert(&key(n), n.into(), &mut worker, &mut finger, &mut |_| {}).unwrap();
+                            index.insert(&key(n), n.into(), &guard, &mut finger, &mut |_| {}).unwrap();
                         assert_eq!(outcome, InsertOutcome::Inserted);
-                        assert_eq!(index.get(&key(n), &worker).0, Some(n.into()));
-                        worker.exit();
+                        assert_eq!(index.get(&key(n), &guard).0, Some(n.into()));
+                        drop(guard);
                         if n % 64 == 0 {
                             epochs.advance_from(epochs.current());
                             worker.reclaim();
                         }
                     }
                     for n in own().filter(|n| n / 2 % 4 != 0) {
-                        worker.enter();
-                        assert_eq!(index.remove(&key(n), &mut worker), Some(n.into()));
-                        worker.exit();
+                        let removed = index.remove_own(&key(n), &worker.enter(), &mut |_| false);
+                        assert_eq!(removed, Some(n.into()));
                         epochs.advance_from(epochs.current());
                         worker.reclaim();
                     }
                 });
             }
         });
-        first.enter();
-        let (mut values, _) = scan(index, &[], None, Direction::Forward);
+        let (mut values, _) = scan(index, &[], None, Direction::Forward, &first.enter());
         values.sort_unstable();
         assert_eq!(values, (0..u64::from(KEYS)).filter(|n| n / 2 % 4 == 0).collect::<Vec<_>>());
-        first.exit();
     }
 }
 
 #[test]
 fn threads_add_runs_between_each_other() {
-    const RUNS: u64 = 4_000;
+    const RUNS: u64 = if cfg!(miri) { 40 } else { 4_000 };
     const LENGTH: u64 = 12;
     let (_, workers) = world(3);
     let mut workers = workers.into_iter();
     let mut first = workers.next().unwrap();
-    first.enter();
-    let index = Index::new(Some(16), &mut first).unwrap();
+    let guard = &*first.enter();
+    let index = Trees::new(Some(16), guard).unwrap();
     let key = |run: u64, n: u64| (u128::from(run) << 64 | u128::from(n)).to_be_bytes();
     std::thread::scope(|scope| {
         for (thread, mut worker) in workers.enumerate() {
@@ -180,23 +179,137 @@ fn threads_add_runs_between_each_other() {
                 // Every thread adds its runs in a scattered order, so that leaves split in and beside runs of the other.
                 for step in (0..RUNS).filter(|step| *step as usize % 2 == thread) {
                     let run = step * 1_237 % RUNS;
-                    worker.enter();
+                    let guard = worker.enter();
                     let mut finger = Finger::default();
                     for n in 0..LENGTH {
                         let value = run * LENGTH + n;
-                        let outcome =
-                            index.insert(&key(run, n), value, &mut worker, &mut finger, &mut |_| {});
+                        let outcome = index.insert(&key(run, n), value, &guard, &mut finger, &mut |_| {});
                         assert_eq!(outcome.unwrap(), InsertOutcome::Inserted);
                     }
-                    worker.exit();
                 }
             });
         }
     });
-    let (values, _) = scan(&index, &[], None, Direction::Forward);
+    let (values, _) = scan(&index, &[], None, Direction::Forward, guard);
     assert_eq!(values, (0..RUNS * LENGTH).collect::<Vec<_>>());
     for run in 0..RUNS {
-        assert_eq!(index.get(&key(run, 3), &first).0, Some(run * LENGTH + 3));
+        assert_eq!(index.get(&key(run, 3), guard).0, Some(run * LENGTH + 3));
     }
-    first.exit();
+}
+
+/// What a worker remembers of a tree is worth nothing in another stay, or in another tree.
+#[test]
+fn what_is_remembered_is_of_one_stay_and_one_tree() {
+    let (_, mut workers) = world(1);
+    let worker = &mut workers[0];
+    worker.stay();
+    let trees = [4, 40].map(|length| Trees::new(Some(length), worker.guard()).unwrap());
+    let key = |n: u32| n.to_be_bytes();
+    let mut finger = Finger::default();
+    for n in 0..1_000 {
+        trees[0].insert(&key(n), n.into(), worker.guard(), &mut finger, &mut |_| {}).unwrap();
+    }
+    let approach = trees[0].approach(&key(7), worker.guard()).unwrap();
+    let (_, leaf) = trees[0].get(&key(7), worker.guard());
+    assert_eq!(trees[0].arrive(&approach, &key(7), worker.guard()), Some(Some(7)));
+    assert_eq!(trees[1].arrive(&approach, &key(7), worker.guard()), None, "another tree");
+    assert!(leaf.is_valid(worker.guard()));
+    trees[1].insert(&key(2_000), 1, worker.guard(), &mut finger, &mut |_| {}).unwrap();
+    assert_eq!(trees[0].get(&key(2_000), worker.guard()).0, None, "a finger stays in its tree");
+    worker.leave();
+    worker.stay();
+    assert_eq!(trees[0].arrive(&approach, &key(7), worker.guard()), None, "another stay");
+    assert!(!leaf.is_valid(worker.guard()));
+}
+
+#[test]
+#[should_panic(expected = "the stay in which it did")]
+fn what_a_cursor_has_read_ahead_is_of_one_stay() {
+    let (_, mut workers) = world(1);
+    let worker = &mut workers[0];
+    worker.stay();
+    let index = Index::new(Some(4), worker.guard()).unwrap();
+    let row = (&[7][..], None, NewState::UNCOMMITTED);
+    index.insert_new(&[0; 4], row, worker.guard(), &mut Finger::default(), &mut |_| {}).unwrap();
+    let mut cursor = Cursor::default();
+    cursor.open(&[], None, Direction::Forward);
+    cursor.read_leaf(&index, worker.guard());
+    worker.leave();
+    worker.stay();
+    cursor.next_buffered(worker.guard());
+}
+
+#[test]
+#[should_panic(expected = "of its own database")]
+fn an_index_is_of_its_own_database() {
+    let (mut here, mut elsewhere) = (world(1).1, world(1).1);
+    let index = Index::new(Some(4), &here[0].enter()).unwrap();
+    index.get(&[0; 4], &elsewhere[0].enter());
+}
+
+/// Whatever is taken out of whichever index, twice or by the wrong key: a record is freed with its last entry.
+#[test]
+fn a_record_outlives_all_but_its_last_entry() {
+    let (epochs, mut workers) = world(1);
+    let worker = &mut workers[0];
+    let (first, second) = {
+        let guard = &*worker.enter();
+        let new = |_| Index::new(Some(4), guard).unwrap();
+        let [first, second] = [0, 1].map(new);
+        let row = (&[7][..], None, NewState::UNCOMMITTED);
+        let mut finger = Finger::default();
+        let Added::New(record) = first.insert_new(&[0; 4], row, guard, &mut finger, &mut |_| {}).unwrap()
+        else {
+            panic!("the index is empty");
+        };
+        let link =
+            |index: &Index, key| index.insert(key, record, &mut Finger::default(), &mut |_| {}).unwrap();
+        assert_eq!(link(&second, &[1; 4]), Linked::Added);
+        assert_eq!(link(&second, &[2; 4]), Linked::Added);
+        assert_eq!(link(&second, &[2; 4]), Linked::Exists(record));
+        let remove = || first.remove_entry(&[0; 4], record, &mut |_| false);
+        assert!(remove() && !remove());
+        let remove = || second.remove_own(&[1; 4], guard, &mut |_| false);
+        assert!(remove() && !remove());
+        (first, second)
+    };
+    epochs.advance_from(epochs.current());
+    worker.reclaim();
+    let before = worker.retired();
+    let guard = worker.enter();
+    let record = second.get(&[2; 4], &guard).0.unwrap();
+    assert_eq!(record.row().load(0), 7);
+    assert!(second.remove(&[2; 4], &guard));
+    let again = first.insert(&[0; 4], record, &mut Finger::default(), &mut |_| {}).unwrap();
+    assert_eq!(again, Linked::Gone);
+    drop(guard);
+    assert_eq!(worker.retired(), before + 1);
+}
+
+/// A table goes on without an index, and its records are freed as if there had been none.
+#[test]
+fn an_abandoned_index_lets_its_records_go() {
+    const RECORDS: u64 = if cfg!(miri) { 300 } else { 5_000 };
+    for length in [Some(8), None] {
+        let (_, mut workers) = world(1);
+        let worker = &mut workers[0];
+        let guard = worker.enter();
+        let [first, second] = [0, 1].map(|_| Index::new(length, &guard).unwrap());
+        let key = |n: u64| n.to_be_bytes();
+        for n in 0..RECORDS {
+            let row = (&[n][..], None, NewState::UNCOMMITTED);
+            let added = first.insert_new(&key(n), row, &guard, &mut Finger::default(), &mut |_| {}).unwrap();
+            let Added::New(record) = added else { panic!("the key is new") };
+            second.insert(&key(n), record, &mut Finger::default(), &mut |_| {}).unwrap();
+        }
+        let records: Vec<_> = (0..RECORDS).map(|n| first.get(&key(n), &guard).0.unwrap()).collect();
+        second.abandon();
+        drop(second);
+        assert!(records.iter().all(|record| record.held().is_some_and(|held| {
+            held.release(&guard);
+            true
+        })));
+        assert!((0..RECORDS).all(|n| first.remove(&key(n), &guard)));
+        assert!(records.iter().all(|record| record.held().is_none()), "all are about to be freed");
+    }
 }

@@ -6,11 +6,12 @@
 //! Invariant: a leaf's version changes whenever its set of keys does. Held by: `a_leaf_observation_sees_inserts`.
 #![allow(unsafe_code)]
 
-use super::key::{KeyShape, MAX_WORDS, Probe};
+use super::key::{Fixed, Key, KeyShape, MAX_WORDS, Probe};
 use super::node::{Node, NodeAddress, prefetch_node};
 use super::{Direction, Entries, InsertOutcome, LeafChange, LeafObservation};
 use crate::latch::Version;
-use crate::{OutOfMemory, Worker};
+use crate::worker::Stay;
+use crate::{Guard, OutOfMemory};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering as MemoryOrdering};
 
@@ -20,8 +21,13 @@ const MAX_DEPTH: usize = 24;
 #[derive(Debug)]
 pub(super) struct Tree<K> {
     root: AtomicU64,
+    /// Among all trees of the process.
+    number: u64,
     shape: PhantomData<K>,
 }
+
+/// The number of the next tree.
+static NEXT_TREE: AtomicU64 = AtomicU64::new(0);
 
 /// Which leaf a descent looks for.
 #[derive(Clone, Copy)]
@@ -32,18 +38,27 @@ enum Target<'a> {
     Before(Option<&'a Probe<'a>>),
 }
 
-#[derive(Clone, Copy)]
-struct Visit {
-    node: &'static Node,
+struct Visit<'g, K> {
+    node: &'g Node<K>,
     version: Version,
 }
 
-/// Which leaf a key belongs to, while its parent does not change.
+impl<K> Clone for Visit<'_, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K> Copy for Visit<'_, K> {}
+
+/// Which leaf of a tree a key belongs to, while its parent does not change. Of use in the same stay alone.
 #[derive(Clone, Copy, Debug)]
 pub struct Approach {
     parent: NodeAddress,
     version: Version,
     leaf: NodeAddress,
+    tree: u64,
+    stay: Stay,
 }
 
 /// Where the last insert of this worker was.
@@ -55,77 +70,79 @@ pub(super) struct Finger {
 }
 
 /// Where a key is or would be, in a parent that has room for one more child.
-struct Place {
-    leaf: Visit,
-    parent: Option<Visit>,
+struct Place<'g, K> {
+    leaf: Visit<'g, K>,
+    parent: Option<Visit<'g, K>>,
     /// The key that bounds the leaf's range above.
     fence: Option<[u64; MAX_WORDS]>,
 }
 
-struct Descent {
-    leaf: Visit,
-    parent: Option<Visit>,
+struct Descent<'g, K> {
+    leaf: Visit<'g, K>,
     /// The key that bounds the leaf's range: above for `At`, below for `Before`.
-    fence: Option<[u64; MAX_WORDS]>,
+    fence: Option<Key<K>>,
 }
 
 impl<K: KeyShape> Tree<K> {
-    pub(super) fn new(worker: &mut Worker) -> Result<Self, OutOfMemory> {
-        let root = Node::create(0, worker)?;
-        Ok(Self { root: AtomicU64::new(root.address()), shape: PhantomData })
+    pub(super) fn new(guard: &Guard) -> Result<Self, OutOfMemory> {
+        let root = AtomicU64::new(Node::<K>::create(0, guard)?.address());
+        Ok(Self { root, number: NEXT_TREE.fetch_add(1, MemoryOrdering::Relaxed), shape: PhantomData })
     }
 
     /// Reads the root; `None` when it is just being replaced.
     #[inline]
-    fn root(&self) -> Option<Visit> {
+    fn root<'g>(&self, guard: &'g Guard) -> Option<Visit<'g, K>> {
         let address = self.root.load(MemoryOrdering::Acquire);
         // SAFETY: the root pointer always names a live node (roots are never freed while they are the root).
-        let node = unsafe { Node::at(address) };
+        let node = unsafe { Node::<K>::at(address, guard) };
         let version = node.latch.read()?;
         (self.root.load(MemoryOrdering::Acquire) == address).then_some(Visit { node, version })
     }
 
     /// One step down; `None` when what was read did not belong together.
     #[inline]
-    fn step(from: Visit, target: Target<'_>, fence: &mut Option<[u64; MAX_WORDS]>) -> Option<Visit> {
+    fn step<'g>(
+        from: Visit<'g, K>,
+        target: Target<'_>,
+        fence: &mut Option<Key<K>>,
+        guard: &'g Guard,
+    ) -> Option<Visit<'g, K>> {
         let node = from.node;
         let count = node.count();
         let place = match target {
-            Target::At(probe) => node.upper_bound::<K>(count, probe),
-            Target::Before(Some(probe)) => node.lower_bound::<K>(count, probe),
+            Target::At(probe) => node.upper_bound(count, probe),
+            Target::Before(Some(probe)) => node.lower_bound(count, probe),
             Target::Before(None) => count,
         };
-        let child = node.child::<K>(place);
+        let child = node.child(place);
         prefetch_node(child);
         match target {
-            Target::At(_) if place < count => *fence = Some(node.key::<K>(place)),
-            Target::Before(_) if place > 0 => *fence = Some(node.key::<K>(place - 1)),
+            Target::At(_) if place < count => *fence = Some(node.key(place)),
+            Target::Before(_) if place > 0 => *fence = Some(node.key(place - 1)),
             _ => {}
         }
         if !node.latch.validate(from.version) {
             return None;
         }
-        // SAFETY: the pointer was validated, so it named a child of a live node while this worker is active.
-        let child = unsafe { Node::at(child) };
+        // SAFETY: the pointer was validated, so it named a child of a live node during the guard's stay.
+        let child = unsafe { Node::<K>::at(child, guard) };
         let version = child.latch.read()?;
         node.latch.validate(from.version).then_some(Visit { node: child, version })
     }
 
     #[inline]
-    fn try_descend(&self, target: Target<'_>) -> Option<Descent> {
-        let mut descent = Descent { leaf: self.root()?, parent: None, fence: None };
+    fn try_descend<'g>(&self, target: Target<'_>, guard: &'g Guard) -> Option<Descent<'g, K>> {
+        let mut descent = Descent { leaf: self.root(guard)?, fence: None };
         while descent.leaf.node.level() > 0 {
-            let child = Self::step(descent.leaf, target, &mut descent.fence)?;
-            descent.parent = Some(descent.leaf);
-            descent.leaf = child;
+            descent.leaf = Self::step(descent.leaf, target, &mut descent.fence, guard)?;
         }
         Some(descent)
     }
 
     #[inline]
-    fn descend(&self, target: Target<'_>) -> Descent {
+    fn descend<'g>(&self, target: Target<'_>, guard: &'g Guard) -> Descent<'g, K> {
         loop {
-            if let Some(descent) = self.try_descend(target) {
+            if let Some(descent) = self.try_descend(target, guard) {
                 return descent;
             }
             std::hint::spin_loop();
@@ -135,64 +152,73 @@ impl<K: KeyShape> Tree<K> {
     /// Goes down to the parent of the leaf where a key is or would be, and begins to load that leaf. `None` when others
     /// are just changing the way, or when it is too short to be worth it.
     #[inline]
-    pub(super) fn approach(&self, key: &[u8]) -> Option<Approach> {
+    pub(super) fn approach(&self, key: &[u8], guard: &Guard) -> Option<Approach> {
         let probe = Probe::new(key);
-        let mut at = self.root()?;
+        let mut at = self.root(guard)?;
         while at.node.level() > 1 {
-            at = Self::step(at, Target::At(&probe), &mut None)?;
+            at = Self::step(at, Target::At(&probe), &mut None, guard)?;
         }
         if at.node.level() == 0 {
             return None;
         }
-        let place = at.node.upper_bound::<K>(at.node.count(), &probe);
-        let leaf = at.node.child::<K>(place);
+        let place = at.node.upper_bound(at.node.count(), &probe);
+        let leaf = at.node.child(place);
         prefetch_node(leaf);
         at.node.latch.validate(at.version).then(|| Approach {
             parent: at.node.address(),
             version: at.version,
             leaf,
+            tree: self.number,
+            stay: guard.stay(),
         })
+    }
+
+    /// The parent and the leaf that were approached, if that was in this tree and this stay.
+    #[inline]
+    fn approached<'g>(&self, approach: &Approach, guard: &'g Guard) -> Option<(&'g Node<K>, &'g Node<K>)> {
+        let is_near = approach.tree == self.number && approach.stay == guard.stay();
+        // SAFETY: both were read from this tree and validated, and the guard has been there since.
+        is_near
+            .then(|| unsafe { (Node::<K>::at(approach.parent, guard), Node::<K>::at(approach.leaf, guard)) })
     }
 
     /// The value of a key in the leaf that was approached for it; `None` when the tree has changed there since.
     #[inline]
-    pub(super) fn arrive(&self, approach: &Approach, key: &[u8]) -> Option<Option<u64>> {
+    pub(super) fn arrive(&self, approach: &Approach, key: &[u8], guard: &Guard) -> Option<Option<u64>> {
         let probe = Probe::new(key);
-        // SAFETY: `approach` read both from the tree, validated, and the worker has been active since.
-        let (parent, leaf) = unsafe { (Node::at(approach.parent), Node::at(approach.leaf)) };
+        let (parent, leaf) = self.approached(approach, guard)?;
         let version = leaf.latch.read()?;
-        let slot = leaf.lower_bound::<K>(leaf.count(), &probe);
+        let slot = leaf.lower_bound(leaf.count(), &probe);
         let found = slot < leaf.count() && K::is_equal(leaf, slot, &probe);
-        let value = found.then(|| leaf.value::<K>(slot));
+        let value = found.then(|| leaf.value(slot));
         // An unchanged parent means that the key still belongs to this leaf.
         (leaf.latch.validate(version) && parent.latch.validate(approach.version)).then_some(value)
     }
 
     /// The value of a key, and the leaf that says so.
     #[inline]
-    pub(super) fn get(&self, key: &[u8]) -> (Option<u64>, LeafObservation) {
+    pub(super) fn get(&self, key: &[u8], guard: &Guard) -> (Option<u64>, LeafObservation) {
         let probe = Probe::new(key);
         loop {
-            let Visit { node: leaf, version } = self.descend(Target::At(&probe)).leaf;
+            let Visit { node: leaf, version } = self.descend(Target::At(&probe), guard).leaf;
             let count = leaf.count();
-            let slot = leaf.lower_bound::<K>(count, &probe);
+            let slot = leaf.lower_bound(count, &probe);
             let found = slot < count && K::is_equal(leaf, slot, &probe);
-            let value = found.then(|| leaf.value::<K>(slot));
+            let value = found.then(|| leaf.value(slot));
             if leaf.latch.validate(version) {
-                return (value, LeafObservation { leaf: leaf.address(), version });
+                return (value, LeafObservation { leaf: leaf.address(), version, stay: guard.stay() });
             }
         }
     }
 
     /// The leaf where the last insert was, when the next key follows it there.
     #[inline]
-    fn follow(finger: &Finger, probe: &Probe<'_>) -> Option<Place> {
+    fn follow<'g>(&self, finger: &Finger, probe: &Probe<'_>, guard: &'g Guard) -> Option<Place<'g, K>> {
         let Finger { approach, last, fence } = finger;
+        let (parent, node) = self.approached(approach, guard)?;
         if !K::lies_between(last, probe, fence.as_ref()) {
             return None;
         }
-        // SAFETY: the insert that made the finger read both from the tree, and the worker has been active since.
-        let (parent, node) = unsafe { (Node::at(approach.parent), Node::at(approach.leaf)) };
         let version = node.latch.read()?;
         // An unchanged parent means that the leaf's range is as it was.
         parent.latch.validate(approach.version).then_some(Place {
@@ -207,17 +233,17 @@ impl<K: KeyShape> Tree<K> {
         &self,
         key: &[u8],
         value: u64,
-        worker: &mut Worker,
+        guard: &Guard,
         finger: &mut Option<Finger>,
         on_change: &mut impl FnMut(LeafChange),
     ) -> Result<InsertOutcome, OutOfMemory> {
         let probe = Probe::new(key);
-        let mut following = finger.take().and_then(|finger| Self::follow(&finger, &probe));
+        let mut following = finger.take().and_then(|finger| self.follow(&finger, &probe, guard));
         let ascends = following.is_some();
         loop {
             let place = match following.take() {
                 Some(place) => place,
-                None => match self.descend_splitting(&probe, worker)? {
+                None => match self.descend_splitting(&probe, guard)? {
                     Some(place) => place,
                     None => continue,
                 },
@@ -225,9 +251,9 @@ impl<K: KeyShape> Tree<K> {
             let Place { leaf, parent, fence } = place;
             let Visit { node, version } = leaf;
             let count = node.count();
-            let slot = node.lower_bound::<K>(count, &probe);
+            let slot = node.lower_bound(count, &probe);
             if slot < count && K::is_equal(node, slot, &probe) {
-                let existing = node.value::<K>(slot);
+                let existing = node.value(slot);
                 if node.latch.validate(version) {
                     return Ok(InsertOutcome::Exists(existing));
                 }
@@ -239,7 +265,7 @@ impl<K: KeyShape> Tree<K> {
                     1.. if ascends => slot,
                     _ => count / 2,
                 };
-                if let Some(change) = self.split(parent, leaf, keep, worker)? {
+                if let Some(change) = self.split(parent, leaf, keep, guard)? {
                     on_change(change);
                 }
                 continue;
@@ -247,56 +273,61 @@ impl<K: KeyShape> Tree<K> {
             if !node.latch.validate(version) {
                 continue;
             }
-            let words = K::make(&probe, worker)?;
+            let words = K::make(&probe, guard)?;
             if !node.latch.try_lock(version) {
                 // SAFETY: the key was never linked.
-                unsafe { K::retire(words, worker) };
+                unsafe { K::retire(words, guard) };
                 continue;
             }
-            node.insert_slot::<K>(slot, &words, value);
+            node.insert_slot(slot, words, value);
             let after = node.latch.unlock();
             *finger = match parent {
                 Some(parent) if K::WHOLE => {
                     let (leaf, parent, version) = (node.address(), parent.node.address(), parent.version);
-                    Some(Finger { approach: Approach { parent, version, leaf }, last: words, fence })
+                    let (tree, stay) = (self.number, guard.stay());
+                    Some(Finger {
+                        approach: Approach { parent, version, leaf, tree, stay },
+                        last: words.words(),
+                        fence,
+                    })
                 }
                 _ => None,
             };
-            on_change(LeafChange { leaf: node.address(), before: version, after, sibling: None });
+            on_change(LeafChange::of(node.address(), version, after, guard));
             return Ok(InsertOutcome::Inserted);
         }
     }
 
     /// Goes down to a leaf and splits full inner nodes on the way, so that the leaf's parent has room.
-    fn descend_splitting(
+    fn descend_splitting<'g>(
         &self,
         probe: &Probe<'_>,
-        worker: &mut Worker,
-    ) -> Result<Option<Place>, OutOfMemory> {
-        let Some(mut at) = self.root() else { return Ok(None) };
+        guard: &'g Guard,
+    ) -> Result<Option<Place<'g, K>>, OutOfMemory> {
+        let Some(mut at) = self.root(guard) else { return Ok(None) };
         let (mut parent, mut fence) = (None, None);
         while at.node.level() > 0 {
             let count = at.node.count();
             if count >= K::CAPACITY {
-                let keep = if at.node.upper_bound::<K>(count, probe) < count { count / 2 } else { count - 1 };
-                self.split(parent, at, keep, worker)?;
+                let keep = if at.node.upper_bound(count, probe) < count { count / 2 } else { count - 1 };
+                self.split(parent, at, keep, guard)?;
                 return Ok(None);
             }
-            let Some(child) = Self::step(at, Target::At(probe), &mut fence) else { return Ok(None) };
+            let Some(child) = Self::step(at, Target::At(probe), &mut fence, guard) else { return Ok(None) };
             parent = Some(at);
             at = child;
         }
-        Ok(Some(Place { leaf: at, parent, fence }))
+        Ok(Some(Place { leaf: at, parent, fence: fence.map(Key::words) }))
     }
 
     /// Splits a full node, of which the left one keeps so many slots. Where keys ascend, callers keep all before the next
     /// one, so that the left node stays full.
     fn split(
         &self,
-        parent: Option<Visit>,
-        full: Visit,
+        parent: Option<Visit<'_, K>>,
+        full: Visit<'_, K>,
         keep: usize,
-        worker: &mut Worker,
+        guard: &Guard,
     ) -> Result<Option<LeafChange>, OutOfMemory> {
         let node = full.node;
         let count = node.count();
@@ -304,60 +335,62 @@ impl<K: KeyShape> Tree<K> {
             return Ok(None);
         }
         let is_leaf = node.level() == 0;
-        let separator = node.key::<K>(keep);
+        let separator = node.key(keep);
         if !node.latch.validate(full.version) {
             return Ok(None);
         }
-        let right = Node::create(node.level(), worker)?;
+        let right = Node::<K>::create(node.level(), guard)?;
         let new_root = match parent {
             Some(_) => None,
-            None => Some(Node::create(node.level() + 1, worker)?),
+            None => Some(Node::<K>::create(node.level() + 1, guard)?),
         };
         // A leaf keeps its key, so the parent gets a copy; an inner node's separator moves up.
         let separator = if is_leaf {
             let mut bytes = Vec::new();
-            write_key::<K>(separator, &mut bytes);
-            K::make(&Probe::new(&bytes), worker)?
+            // SAFETY: read from a node of this tree, and validated.
+            unsafe { write_key(separator, &mut bytes) };
+            K::make(&Probe::new(&bytes), guard)?
         } else {
             separator
         };
         if !self.lock_for_split(parent, full) {
             // SAFETY: neither node nor the copied separator was ever linked.
             unsafe {
-                right.free(worker);
+                right.free(guard);
                 if let Some(root) = new_root {
-                    root.free(worker);
+                    root.free(guard);
                 }
                 if is_leaf {
-                    K::retire(separator, worker);
+                    K::retire(separator, guard);
                 }
             }
             return Ok(None);
         }
         if is_leaf {
-            node.move_tail::<K>(keep, right);
+            node.move_tail(keep, right);
         } else {
-            right.set_leftmost(node.value::<K>(keep));
-            node.move_tail::<K>(keep + 1, right);
+            right.set_leftmost(node.value(keep));
+            node.move_tail(keep + 1, right);
             node.set_count(keep);
         }
         if let Some(root) = new_root {
             root.set_leftmost(node.address());
-            root.insert_slot::<K>(0, &separator, right.address());
+            root.insert_slot(0, separator, right.address());
             self.root.store(root.address(), MemoryOrdering::Release);
         } else if let Some(Visit { node: parent, .. }) = parent {
             let place = (0..=parent.count())
-                .find(|place| parent.child::<K>(*place) == node.address())
+                .find(|place| parent.child(*place) == node.address())
                 .expect("a locked parent names its child");
-            parent.insert_slot::<K>(place, &separator, right.address());
+            parent.insert_slot(place, separator, right.address());
             parent.latch.unlock();
         }
         let sibling = right.latch.read().map(|version| (right.address(), version));
         let after = node.latch.unlock();
-        Ok(is_leaf.then(|| LeafChange { leaf: node.address(), before: full.version, after, sibling }))
+        let change = LeafChange::of(node.address(), full.version, after, guard);
+        Ok(is_leaf.then_some(LeafChange { sibling, ..change }))
     }
 
-    fn lock_for_split(&self, parent: Option<Visit>, full: Visit) -> bool {
+    fn lock_for_split(&self, parent: Option<Visit<'_, K>>, full: Visit<'_, K>) -> bool {
         if let Some(parent) = parent
             && !parent.node.latch.try_lock(parent.version)
         {
@@ -376,42 +409,29 @@ impl<K: KeyShape> Tree<K> {
         true
     }
 
-    /// Removes a key and returns its value.
-    pub(super) fn remove(&self, key: &[u8], worker: &mut Worker) -> Option<u64> {
-        let (value, emptied) = self.take(key, worker, &mut |_| {})?;
-        if emptied {
-            self.unlink_empty(&Probe::new(key), worker);
+    /// Removes a key and returns its value. The change of its leaf is told to `on_change`, which says whether the leaf must stay.
+    pub(super) fn remove_own(
+        &self,
+        key: &[u8],
+        guard: &Guard,
+        on_change: &mut impl FnMut(LeafChange) -> bool,
+    ) -> Option<u64> {
+        let mut stays = false;
+        let (value, emptied) = self.take(key, guard, &mut |change| stays = on_change(change))?;
+        if emptied && !stays {
+            self.unlink_empty(&Probe::new(key), guard);
         }
         Some(value)
     }
 
-    /// Removes a key. The change of its leaf is told to `on_change`, which says whether the leaf must stay.
-    pub(super) fn remove_own(
-        &self,
-        key: &[u8],
-        worker: &mut Worker,
-        on_change: &mut impl FnMut(LeafChange) -> bool,
-    ) {
-        let mut stays = false;
-        let taken = self.take(key, worker, &mut |change| stays = on_change(change));
-        if matches!(taken, Some((_, true))) && !stays {
-            self.unlink_empty(&Probe::new(key), worker);
-        }
-    }
-
     /// Removes a key and returns its value, and whether its leaf is empty now. The change of the leaf is told to
     /// `on_change`.
-    fn take(
-        &self,
-        key: &[u8],
-        worker: &mut Worker,
-        on_change: &mut impl FnMut(LeafChange),
-    ) -> Option<(u64, bool)> {
+    fn take(&self, key: &[u8], guard: &Guard, on_change: &mut impl FnMut(LeafChange)) -> Option<(u64, bool)> {
         let probe = Probe::new(key);
         loop {
-            let Visit { node, version } = self.descend(Target::At(&probe)).leaf;
+            let Visit { node, version } = self.descend(Target::At(&probe), guard).leaf;
             let count = node.count();
-            let slot = node.lower_bound::<K>(count, &probe);
+            let slot = node.lower_bound(count, &probe);
             if slot >= count || !K::is_equal(node, slot, &probe) {
                 if node.latch.validate(version) {
                     return None;
@@ -421,31 +441,31 @@ impl<K: KeyShape> Tree<K> {
             if !node.latch.try_lock(version) {
                 continue;
             }
-            let (words, value) = (node.key::<K>(slot), node.value::<K>(slot));
-            node.remove_slot::<K>(slot);
+            let (words, value) = (node.key(slot), node.value(slot));
+            node.remove_slot(slot);
             let after = node.latch.unlock();
             // SAFETY: the key has just left its node.
-            unsafe { K::retire(words, worker) };
-            on_change(LeafChange { leaf: node.address(), before: version, after, sibling: None });
+            unsafe { K::retire(words, guard) };
+            on_change(LeafChange::of(node.address(), version, after, guard));
             return Some((value, count == 1));
         }
     }
 
     /// Takes the leaf that a key belongs to out of the tree, if it is empty, with the ancestors that hold nothing else.
-    fn unlink_empty(&self, probe: &Probe<'_>, worker: &mut Worker) {
+    fn unlink_empty(&self, probe: &Probe<'_>, guard: &Guard) {
         for _ in 0..8 {
-            match self.try_unlink_empty(probe, worker) {
+            match self.try_unlink_empty(probe, guard) {
                 Some(()) => return,
                 None => std::hint::spin_loop(),
             }
         }
     }
 
-    fn try_unlink_empty(&self, probe: &Probe<'_>, worker: &mut Worker) -> Option<()> {
-        let mut path = [self.root()?; MAX_DEPTH];
+    fn try_unlink_empty(&self, probe: &Probe<'_>, guard: &Guard) -> Option<()> {
+        let mut path = [self.root(guard)?; MAX_DEPTH];
         let mut depth = 0;
         while path[depth].node.level() > 0 {
-            path[depth + 1] = Self::step(path[depth], Target::At(probe), &mut None)?;
+            path[depth + 1] = Self::step(path[depth], Target::At(probe), &mut None, guard)?;
             depth += 1;
         }
         if path[depth].node.count() > 0 {
@@ -465,30 +485,30 @@ impl<K: KeyShape> Tree<K> {
         }
         let (parent, child) = (path[holder].node, path[holder + 1].node.address());
         let place = (0..=parent.count())
-            .find(|place| parent.child::<K>(*place) == child)
+            .find(|place| parent.child(*place) == child)
             .expect("a locked parent names its child");
         let slot = place.saturating_sub(1);
-        let separator = parent.key::<K>(slot);
+        let separator = parent.key(slot);
         if place == 0 {
-            parent.set_leftmost(parent.value::<K>(0));
+            parent.set_leftmost(parent.value(0));
         }
-        parent.remove_slot::<K>(slot);
+        parent.remove_slot(slot);
         for gone in &path[holder + 1..=depth] {
             gone.node.latch.unlock_obsolete();
             // SAFETY: unlinked above, under the latches of the node and of its parent.
-            unsafe { gone.node.retire(worker) };
+            unsafe { gone.node.retire(guard) };
         }
         parent.latch.unlock();
         // SAFETY: the separator has just left its node.
-        unsafe { K::retire(separator, worker) };
+        unsafe { K::retire(separator, guard) };
         Some(())
     }
 
     /// Separators of the upper levels, in order: at least `wanted` of them where there are so many.
-    pub(super) fn separators(&self, wanted: usize) -> Vec<Vec<u8>> {
+    pub(super) fn separators(&self, wanted: usize, guard: &Guard) -> Vec<Vec<u8>> {
         let mut bytes = Vec::new();
         loop {
-            let Some(root) = self.root() else { continue };
+            let Some(root) = self.root(guard) else { continue };
             let mut level = vec![root];
             loop {
                 let mut keys = Vec::new();
@@ -497,11 +517,12 @@ impl<K: KeyShape> Tree<K> {
                     let node = visit.node;
                     let count = if node.level() == 0 { 0 } else { node.count() };
                     for place in 0..count {
-                        write_key::<K>(node.key::<K>(place), &mut bytes);
+                        // SAFETY: read from a node of this tree, below its count.
+                        unsafe { write_key(node.key(place), &mut bytes) };
                         keys.push(bytes.clone());
                     }
                     if node.level() > 1 {
-                        below.extend((0..=count).map(|place| node.child::<K>(place)));
+                        below.extend((0..=count).map(|place| node.child(place)));
                     }
                     if !node.latch.validate(visit.version) {
                         keys.clear();
@@ -513,15 +534,28 @@ impl<K: KeyShape> Tree<K> {
                     keys.sort();
                     return keys;
                 }
-                // SAFETY: validated above, so these named children of live nodes while this worker is active.
+                // SAFETY: validated above, so these named children of live nodes during the guard's stay.
                 let visit = |child| {
-                    let node = unsafe { Node::at(child) };
+                    let node = unsafe { Node::<K>::at(child, guard) };
                     node.latch.read().map(|version| Visit { node, version })
                 };
                 match below.into_iter().map(visit).collect::<Option<Vec<_>>>() {
                     Some(next) => level = next,
                     None => break,
                 }
+            }
+        }
+    }
+
+    /// Visits the values of all entries, of a tree that nobody else uses any more.
+    pub(super) fn for_each_value(&mut self, mut visit: impl FnMut(u64)) {
+        let mut nodes = vec![*self.root.get_mut()];
+        while let Some(address) = nodes.pop() {
+            // SAFETY: the tree, of whose memory its owner is one, names it, and nobody else changes that.
+            let node = unsafe { Node::<K>::alone(address) };
+            match node.level() {
+                0 => (0..node.count()).for_each(|slot| visit(node.value(slot))),
+                _ => nodes.extend((0..=node.count()).map(|place| node.child(place))),
             }
         }
     }
@@ -533,6 +567,7 @@ impl<K: KeyShape> Tree<K> {
         range: &mut super::Range,
         direction: Direction,
         entries: &mut Entries,
+        guard: &Guard,
     ) -> (LeafObservation, bool) {
         loop {
             let (lower, upper) = (Probe::new(&range.lower), range.upper.as_deref().map(Probe::new));
@@ -540,14 +575,15 @@ impl<K: KeyShape> Tree<K> {
                 Direction::Forward => Target::At(&lower),
                 Direction::Backward => Target::Before(upper.as_ref()),
             };
-            let Descent { leaf: Visit { node: leaf, version }, fence, .. } = self.descend(target);
+            let Descent { leaf: Visit { node: leaf, version }, fence } = self.descend(target, guard);
             let count = leaf.count();
-            let start = leaf.lower_bound::<K>(count, &lower);
-            let end = upper.as_ref().map_or(count, |upper| leaf.lower_bound::<K>(count, upper));
+            let start = leaf.lower_bound(count, &lower);
+            let end = upper.as_ref().map_or(count, |upper| leaf.lower_bound(count, upper));
             let add = |slot: usize, entries: &mut Entries| {
-                entries.values.push(leaf.value::<K>(slot));
+                entries.values.push(leaf.value(slot));
                 if entries.with_keys {
-                    K::append_bytes(leaf.key::<K>(slot), &mut entries.keys);
+                    // SAFETY: read from a node of this tree, below its count.
+                    unsafe { K::append_bytes(leaf.key(slot), &mut entries.keys) };
                     entries.key_ends.push(entries.keys.len());
                 }
             };
@@ -562,27 +598,35 @@ impl<K: KeyShape> Tree<K> {
             let done = match (fence, direction) {
                 (None, _) => true,
                 (Some(fence), Direction::Forward) => {
-                    write_key::<K>(fence, &mut range.lower);
+                    // SAFETY: a descent of this tree read and validated it.
+                    unsafe { write_key(fence, &mut range.lower) };
                     range.upper.as_ref().is_some_and(|upper| K::compare_bytes(&range.lower, upper).is_ge())
                 }
                 (Some(fence), Direction::Backward) => {
                     let upper = range.upper.get_or_insert_default();
-                    write_key::<K>(fence, upper);
+                    // SAFETY: as above.
+                    unsafe { write_key(fence, upper) };
                     K::compare_bytes(upper, &range.lower).is_le()
                 }
             };
-            return (LeafObservation { leaf: leaf.address(), version }, done);
+            return (LeafObservation { leaf: leaf.address(), version, stay: guard.stay() }, done);
         }
     }
 }
 
-fn write_key<K: KeyShape>(key: [u64; MAX_WORDS], out: &mut Vec<u8>) {
+/// # Safety
+/// As for `KeyShape::append_bytes`.
+unsafe fn write_key<K: KeyShape>(key: Key<K>, out: &mut Vec<u8>) {
     out.clear();
-    K::append_bytes(key, out);
+    // SAFETY: passed on.
+    unsafe { K::append_bytes(key, out) };
 }
 
-/// Whether a leaf still is as it was observed.
-pub(super) fn is_unchanged(leaf: NodeAddress, version: Version) -> bool {
-    // SAFETY: observed by this worker since it entered, so epochs keep the node alive.
-    unsafe { Node::at(leaf) }.latch.validate(version)
+/// Whether a leaf still is as it was observed, in this stay.
+#[inline]
+pub(super) fn is_unchanged(observed: &LeafObservation, guard: &Guard) -> bool {
+    let LeafObservation { leaf, version, stay } = *observed;
+    // Of whatever shape its keys are: only the latch is looked at.
+    // SAFETY: the leaf was read from its tree in the guard's stay, so the guard keeps it.
+    stay == guard.stay() && unsafe { Node::<Fixed<1>>::at(leaf, guard) }.latch.validate(version)
 }

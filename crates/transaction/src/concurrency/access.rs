@@ -4,7 +4,7 @@ use super::Occ;
 use crate::changes::{Action, Link};
 use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table, TableId};
 use procedure::{Conflict, DataAccess, Failure, ScanRange, SqlError};
-use storage::{Change, Finger, OutOfMemory, Record, RecordState, TableStore};
+use storage::{Added, Change, Finger, Handle, Linked, NewState, OutOfMemory, RecordState};
 
 /// A row that is written was read among the last so many.
 const RECENT: usize = 16;
@@ -51,14 +51,36 @@ impl Occ {
         table: TableId,
         index: usize,
         key: &[u8],
-        record: Record,
-    ) -> Result<Option<Record>, Failure> {
+        record: Handle,
+    ) -> Result<Option<Handle>, Failure> {
         let Self { tables, worker, leaves, inserted, .. } = self;
         let finger = inserted.finger_of(table, index);
         let mut on_change = |change| {
             leaves.follow(&change);
         };
-        tables.store(table).link(index, key, record, worker, finger, &mut on_change).map_err(out_of_memory)
+        let record = worker.guard().record(record);
+        match tables.store(table).link(index, key, record, finger, &mut on_change) {
+            Ok(Linked::Added) => Ok(None),
+            Ok(Linked::Exists(existing)) => Ok(Some(existing.handle())),
+            // Somebody has deleted it and cleaned up.
+            Ok(Linked::Gone) => Err(Conflict::Read.into()),
+            Err(error) => Err(out_of_memory(error)),
+        }
+    }
+
+    /// Adds a record of `image` under its primary key; or the record that is there already. Whether it was added.
+    fn add(&mut self, table: TableId, key: &[u8]) -> Result<(Handle, bool), Failure> {
+        let Self { tables, worker, leaves, inserted, image, .. } = self;
+        let finger = inserted.finger_of(table, 0);
+        let mut on_change = |change| {
+            leaves.follow(&change);
+        };
+        let new = (&**image, NewState::UNCOMMITTED);
+        match tables.store(table).add(key, new, worker.guard(), finger, &mut on_change) {
+            Ok(Added::New(record)) => Ok((record.handle(), true)),
+            Ok(Added::Exists(record)) => Ok((record.handle(), false)),
+            Err(error) => Err(out_of_memory(error)),
+        }
     }
 
     /// Adds a record to a secondary index under the key of a row, unless another row has its columns and the index is
@@ -69,7 +91,7 @@ impl Occ {
         index: usize,
         (row, arena): (&[Datum], &Arena),
         key: &[u8],
-        record: Record,
+        record: Handle,
     ) -> Result<bool, Failure> {
         if table.indexes[index].unique && self.violates_unique(table, index, row, arena, record)? {
             return Err(duplicate(table, index));
@@ -87,7 +109,7 @@ impl Occ {
         index: usize,
         row: &[Datum],
         arena: &Arena,
-        own: Record,
+        own: Handle,
     ) -> Result<bool, Failure> {
         let columns = &table.indexes[index].columns;
         if columns.iter().any(|column| row[*column].is_null()) {
@@ -108,7 +130,7 @@ impl Occ {
     }
 
     /// Whether there is a row in a range beside one.
-    fn finds_other(&mut self, table: &Table, range: ScanRange<'_>, own: Record) -> Result<bool, Failure> {
+    fn finds_other(&mut self, table: &Table, range: ScanRange<'_>, own: Handle) -> Result<bool, Failure> {
         self.open_scan(table, range)?;
         let mut scratch = Arena::default();
         while let Some(found) = self.next_row()? {
@@ -121,8 +143,8 @@ impl Occ {
 
     /// Whether the entry of a secondary index that the scan just returned is the one of the record's row, as this
     /// transaction sees it. While a transaction that changes the key is under way, the record has two entries.
-    fn is_own_entry(&mut self, record: Record, table: TableId) -> bool {
-        let store = self.tables.store(table);
+    fn is_own_entry(&mut self, record: Handle, table: TableId) -> bool {
+        let (store, row) = (self.tables.store(table), self.worker.guard().record(record).row());
         let table = store.definition();
         let arena = &mut self.scratch;
         arena.clear();
@@ -132,7 +154,7 @@ impl Occ {
             let slot = table.layout.slots()[column];
             let datum = entry
                 .and_then(|entry| self.writes.latest(entry, slot, arena))
-                .unwrap_or_else(|| record.row().column(slot, arena));
+                .unwrap_or_else(|| row.column(slot, arena));
             table.encode_key_column(column, datum, arena, &mut self.key);
         }
         self.scans.current.cursor.last_is_under(&self.key)
@@ -142,14 +164,14 @@ impl Occ {
     fn remove_own(&mut self, table: &Table, index: usize, key: &[u8]) {
         let Self { tables, worker, leaves, .. } = self;
         let index = tables.store(table.id).index_at(index);
-        index.remove_own(key, worker, &mut |change| leaves.follow(&change));
+        index.remove_own(key, worker.guard(), &mut |change| leaves.follow(&change));
     }
 
     /// Publishes the index entries of an update that changes indexed columns.
     fn reindex(
         &mut self,
         table: &Table,
-        record: Record,
+        record: Handle,
         changes: &[(usize, Datum)],
         arena: &Arena,
     ) -> Result<(), Failure> {
@@ -192,7 +214,7 @@ impl Occ {
 
     /// Reserves a row that is about to be written, where the transaction does so.
     #[inline]
-    fn reserve(&mut self, record: Record) -> Result<(), Failure> {
+    fn reserve(&mut self, record: Handle) -> Result<(), Failure> {
         if !self.reserves {
             return Ok(());
         }
@@ -203,7 +225,8 @@ impl Occ {
             self.reserved.push(address);
         }
         // Whoever had it until now may have written what was read just before.
-        let is_fresh = |(read, state): &(Record, RecordState)| *read != record || record.is_state(*state);
+        let now = self.record(record);
+        let is_fresh = |(read, state): &(Handle, RecordState)| *read != record || now.is_state(*state);
         if is_own && self.reads.iter().rev().take(RECENT).all(is_fresh) {
             return Ok(());
         }
@@ -211,7 +234,7 @@ impl Occ {
     }
 
     /// Puts a row into a record that is there but absent.
-    fn revive(&mut self, table: &Table, record: Record, row: &[Datum], arena: &Arena) -> Result<(), Failure> {
+    fn revive(&mut self, table: &Table, record: Handle, row: &[Datum], arena: &Arena) -> Result<(), Failure> {
         let entry = match self.writes.find(record) {
             Some(entry) => {
                 let before = self.writes.entries[entry].action;
@@ -225,7 +248,7 @@ impl Occ {
                 entry
             }
             None => {
-                let state = record.stable_state();
+                let state = self.record(record).stable_state();
                 if state.is_dead() || state.is_absent() && !state.was_present() {
                     // Leaving just now, or another transaction's insert.
                     return Err(Conflict::Insert.into());
@@ -256,7 +279,7 @@ impl Occ {
     fn insert_again(
         &mut self,
         table: &Table,
-        record: Record,
+        record: Handle,
         row: &[Datum],
         arena: &Arena,
     ) -> Result<(), Failure> {
@@ -264,7 +287,7 @@ impl Occ {
         for index in 1..table.indexes.len() {
             let (mut before, mut after) = (Vec::new(), Vec::new());
             let store = self.tables.store(table.id);
-            store.key_of_row(index, record.row(), &mut scratch, &mut before);
+            store.key_of_row(index, self.record(record).row(), &mut scratch, &mut before);
             store.key_of(index, row, arena, &mut after);
             self.link_secondary(table, index, (row, arena), &after, record)?;
             if before != after {
@@ -273,7 +296,7 @@ impl Occ {
         }
         let changes = table.layout.slots().iter().zip(row);
         let changes = changes.map(|(slot, datum)| Change { slot: *slot, datum: *datum });
-        record.apply(&table.layout, changes, arena, &mut self.worker);
+        self.record(record).apply(&table.layout, changes, arena);
         Ok(())
     }
 
@@ -281,7 +304,7 @@ impl Occ {
     fn change_own(
         &mut self,
         table: &Table,
-        record: Record,
+        record: Handle,
         changes: &[(usize, Datum)],
         arena: &Arena,
     ) -> Result<(), Failure> {
@@ -290,22 +313,20 @@ impl Occ {
         }
         let slots = table.layout.slots();
         let changes = changes.iter().map(|(column, datum)| Change { slot: slots[*column], datum: *datum });
-        record.apply(&table.layout, changes, arena, &mut self.worker);
+        self.record(record).apply(&table.layout, changes, arena);
         Ok(())
     }
 }
 
 impl DataAccess for Occ {
-    type Row = Record;
+    type Row = Handle;
 
-    #[inline]
-    fn address_of(row: Record) -> u64 {
-        row.address()
+    fn keep(&mut self, row: Handle) -> i64 {
+        self.kept.keep(row)
     }
 
-    #[inline]
-    fn row_at(address: u64) -> Record {
-        TableStore::record(address)
+    fn kept(&self, number: i64) -> Option<Handle> {
+        self.kept.get(number)
     }
 
     fn enter_scan(&mut self) {
@@ -341,27 +362,28 @@ impl DataAccess for Occ {
     }
 
     fn expect(&mut self, table: &Table, key: &[u8]) {
-        self.expected.add(table, key, &self.tables, &self.worker);
+        self.expected.add(table, key, &self.tables, self.worker.guard());
     }
 
     fn load_expected(&mut self) {
-        self.expected.load(&self.tables, &self.worker);
+        self.expected.load(&self.tables, self.worker.guard());
     }
 
     #[inline]
-    fn find(&mut self, table: &Table, key: &[u8]) -> Result<Option<Record>, Failure> {
+    fn find(&mut self, table: &Table, key: &[u8]) -> Result<Option<Handle>, Failure> {
         if let Some(record) = self.expected.take(table.id, key) {
             return Ok(Some(record));
         }
-        let (record, leaf) = self.tables.store(table.id).find(key, &self.worker);
-        match record {
-            Some(record) => record.prefetch(),
-            None => self.observe(table.id, leaf),
-        }
-        Ok(record)
+        let (record, leaf) = self.tables.store(table.id).find(key, self.worker.guard());
+        let Some(record) = record else {
+            self.observe(table.id, leaf);
+            return Ok(None);
+        };
+        record.prefetch();
+        Ok(Some(record.handle()))
     }
 
-    fn hold(&mut self, row: Record) -> Result<(), Failure> {
+    fn hold(&mut self, row: Handle) -> Result<(), Failure> {
         match self.writes.find(row) {
             Some(_) => Ok(()),
             None => self.reserve(row),
@@ -375,28 +397,30 @@ impl DataAccess for Occ {
     }
 
     #[inline]
-    fn next_row(&mut self) -> Result<Option<Record>, Failure> {
+    fn next_row(&mut self) -> Result<Option<Handle>, Failure> {
         let Some(table) = self.scans.current.table else { return Ok(None) };
         loop {
-            if let Some(record) = self.scans.current.next_record() {
+            let guard = self.worker.guard();
+            if let Some(record) = self.scans.current.cursor.next_buffered(guard) {
+                let handle = record.handle();
                 if self.scans.current.index > 0 {
                     // Whether the entry counts follows from the row, so the row's version is part of what is read.
                     let state = record.stable_state();
-                    let counts = self.is_own_entry(record, table);
-                    if self.writes.find(record).is_none() {
-                        self.reads.push((record, state));
+                    let counts = self.is_own_entry(handle, table);
+                    if self.writes.find(handle).is_none() {
+                        self.reads.push((handle, state));
                     }
                     if !counts {
                         continue;
                     }
                 }
-                return Ok(Some(record));
+                return Ok(Some(handle));
             }
             match self
                 .scans
                 .current
                 .cursor
-                .read_leaf(self.tables.store(table).index_at(self.scans.current.index))
+                .read_leaf(self.tables.store(table).index_at(self.scans.current.index), guard)
             {
                 Some(leaf) => {
                     if self.reads.len() > self.reads_at_most {
@@ -412,7 +436,7 @@ impl DataAccess for Occ {
     #[inline]
     fn read(
         &mut self,
-        record: Record,
+        record: Handle,
         columns: &[ColumnSlot],
         arena: &mut Arena,
         out: &mut [Datum],
@@ -423,13 +447,15 @@ impl DataAccess for Occ {
             return Ok(false);
         }
         let own = matches!(action, Some(Action::Insert | Action::Revive));
+        let handle = record;
+        let record = self.worker.guard().record(handle);
         loop {
             let state = record.stable_state();
             if state.is_dead() {
                 return Err(Conflict::Read.into());
             }
             if state.is_absent() && !own {
-                self.reads.push((record, state));
+                self.reads.push((handle, state));
                 return Ok(false);
             }
             let row = record.row();
@@ -440,7 +466,7 @@ impl DataAccess for Occ {
                 continue;
             }
             match written {
-                None => self.reads.push((record, state)),
+                None => self.reads.push((handle, state)),
                 Some(entry) => {
                     for (slot, datum) in columns.iter().zip(out.iter_mut()) {
                         if let Some(new) = self.writes.latest(entry, *slot, arena) {
@@ -457,21 +483,12 @@ impl DataAccess for Occ {
         let mut key = std::mem::take(&mut self.key);
         self.tables.store(table.id).key_of(0, row, arena, &mut key);
         table.layout.encode(row, arena, &mut self.image);
-        let created = self.tables.store(table.id).create(&self.image, &mut self.worker);
-        let record = created.map_err(out_of_memory)?;
-        let existing = self.link(table.id, 0, &key, record);
+        let added = self.add(table.id, &key);
         self.key = key;
-        match existing {
-            Ok(None) => {}
-            Ok(Some(existing)) => {
-                self.tables.store(table.id).retire(record, &mut self.worker);
-                return self.revive(table, existing, row, arena);
-            }
-            Err(failure) => {
-                self.tables.store(table.id).retire(record, &mut self.worker);
-                return Err(failure);
-            }
-        }
+        let record = match added? {
+            (record, true) => record,
+            (existing, false) => return self.revive(table, existing, row, arena),
+        };
         self.writes.add(record, table.id, Action::Insert);
         for index in 1..table.indexes.len() {
             let mut key = std::mem::take(&mut self.key);
@@ -487,7 +504,7 @@ impl DataAccess for Occ {
     fn update(
         &mut self,
         table: &Table,
-        record: Record,
+        record: Handle,
         changes: &[(usize, Datum)],
         arena: &Arena,
     ) -> Result<(), Failure> {
@@ -537,7 +554,7 @@ impl DataAccess for Occ {
         self.reads_hold().is_err()
     }
 
-    fn delete(&mut self, table: &Table, record: Record) -> Result<(), Failure> {
+    fn delete(&mut self, table: &Table, record: Handle) -> Result<(), Failure> {
         match self.writes.find(record) {
             Some(entry) => {
                 let after = match self.writes.entries[entry].action {

@@ -1,7 +1,7 @@
 //! The write set of the running transaction as values, for logs by value.
 
 use super::Occ;
-use crate::changes::{Action, Entry};
+use crate::changes::Action;
 use catalog::{Arena, Datum, RowChange, Table};
 use storage::{Record, RecordState};
 
@@ -58,25 +58,26 @@ impl Occ {
                 Action::Update => RowChange::Update,
                 Action::Delete => RowChange::Delete,
             };
+            let record = self.record(entry.record);
             let own = &mut *description;
             own.clear(table);
             match entry.action {
                 // Nobody else sees the record, so its row stands still.
                 Action::Insert => {
-                    own.read_columns(entry, table, 0..table.columns.len());
+                    own.read_columns(record, table, 0..table.columns.len());
                     own.collect_changes(self, place, table);
                 }
                 Action::Revive => own.collect_changes(self, place, table),
                 _ if locked => {
-                    own.read_columns(entry, table, 0..table.columns.len());
+                    own.read_columns(record, table, 0..table.columns.len());
                     own.before.extend_from_slice(&own.after);
                     own.collect_changes(self, place, table);
                 }
                 Action::Update => {
-                    own.read_key(entry, table);
+                    own.read_key(record, table);
                     own.collect_changes(self, place, table);
                 }
-                _ => own.read_key(entry, table),
+                _ => own.read_key(record, table),
             }
             let Description { before, after, changed, arena } = own;
             visit(Described { change, table, before, after, changed, arena });
@@ -88,7 +89,7 @@ impl Occ {
     pub fn describe_rows(
         &self,
         description: &mut Description,
-        mut visit: impl FnMut(Described<'_>, Record, RecordState),
+        mut visit: impl FnMut(Described<'_>, Record<'_>, RecordState),
     ) {
         for (place, entry) in self.writes.entries.iter().enumerate() {
             let table = &**self.tables.store(entry.table).definition();
@@ -98,17 +99,18 @@ impl Occ {
                 Action::Update => RowChange::Update,
                 Action::Delete => RowChange::Delete,
             };
+            let record = self.record(entry.record);
             let state = loop {
-                let state = entry.record.stable_state();
+                let state = record.stable_state();
                 description.clear(table);
                 match change {
                     RowChange::Delete => {
-                        description.read_columns(entry, table, table.primary().columns.iter().copied())
+                        description.read_columns(record, table, table.primary().columns.iter().copied())
                     }
                     _ if entry.action == Action::Revive => {}
-                    _ => description.read_columns(entry, table, 0..table.columns.len()),
+                    _ => description.read_columns(record, table, 0..table.columns.len()),
                 }
-                if entry.record.is_state(state) {
+                if record.is_state(state) {
                     break state;
                 }
             };
@@ -116,7 +118,7 @@ impl Occ {
                 description.collect_changes(self, place, table);
             }
             let Description { before, after, changed, arena } = &*description;
-            visit(Described { change, table, before, after, changed, arena }, entry.record, state);
+            visit(Described { change, table, before, after, changed, arena }, record, state);
         }
     }
 
@@ -127,7 +129,7 @@ impl Occ {
             let entry = &self.writes.entries[place];
             let layout = &self.tables.store(entry.table).definition().layout;
             let changed = self.writes.changes(place).map(|change| self.writes.arena.words_of(change.datum));
-            entry.record.row().capacity().max(layout.fixed_words()) + changed.sum::<usize>()
+            self.record(entry.record).row().capacity().max(layout.fixed_words()) + changed.sum::<usize>()
         };
         let count = self.writes.entries.len();
         (count, (0..count).map(words).sum())
@@ -144,18 +146,18 @@ impl Description {
         self.after.resize(table.columns.len(), Datum::Null);
     }
 
-    fn read_columns(&mut self, entry: &Entry, table: &Table, columns: impl Iterator<Item = usize>) {
-        let (row, slots) = (entry.record.row(), table.layout.slots());
+    fn read_columns(&mut self, record: Record<'_>, table: &Table, columns: impl Iterator<Item = usize>) {
+        let (row, slots) = (record.row(), table.layout.slots());
         columns.for_each(|column| self.after[column] = row.column(slots[column], &mut self.arena));
     }
 
     /// The primary key, which never changes; but text lies where other columns' growth may move it, so what is read while
     /// somebody writes is read again.
-    fn read_key(&mut self, entry: &Entry, table: &Table) {
+    fn read_key(&mut self, record: Record<'_>, table: &Table) {
         loop {
-            let state = entry.record.stable_state();
-            self.read_columns(entry, table, table.primary().columns.iter().copied());
-            if entry.record.is_state(state) {
+            let state = record.stable_state();
+            self.read_columns(record, table, table.primary().columns.iter().copied());
+            if record.is_state(state) {
                 return;
             }
         }

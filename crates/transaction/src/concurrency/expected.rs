@@ -5,7 +5,7 @@
 //! record's version, read later, is validated as ever. That a key had none is not kept: an own insert may change it.
 
 use catalog::{Table, TableId};
-use storage::{Approach, Record, Worker};
+use storage::{Approach, Guard, Handle};
 
 use crate::Tables;
 
@@ -16,7 +16,7 @@ const SKIPPED: usize = 4;
 enum Place {
     Unknown,
     Approached(Approach),
-    Found(Record),
+    Found(Handle),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -45,8 +45,8 @@ impl Expectations {
     }
 
     /// Announces a row, and begins to load the index leaf that names it.
-    pub fn add(&mut self, table: &Table, key: &[u8], tables: &Tables, worker: &Worker) {
-        let approach = tables.store(table.id).index_at(0).approach(key, worker);
+    pub fn add(&mut self, table: &Table, key: &[u8], tables: &Tables, guard: &Guard) {
+        let approach = tables.store(table.id).index_at(0).approach(key, guard);
         self.keys.extend_from_slice(key);
         let place = approach.map_or(Place::Unknown, Place::Approached);
         self.rows.push(Expected { table: table.id, key_end: self.keys.len(), place });
@@ -58,17 +58,16 @@ impl Expectations {
     }
 
     /// Begins to load the announced rows.
-    pub fn load(&mut self, tables: &Tables, worker: &Worker) {
+    pub fn load(&mut self, tables: &Tables, guard: &Guard) {
         for place in 0..self.rows.len() {
             let Expected { table, place: Place::Approached(approach), .. } = self.rows[place] else {
                 continue;
             };
-            let found = tables.store(table).index_at(0).arrive(&approach, self.key(place), worker);
+            let found = tables.store(table).index_at(0).arrive(&approach, self.key(place), guard);
             self.rows[place].place = match found {
-                Some(Some(address)) => {
-                    let record = storage::TableStore::record(address);
+                Some(Some(record)) => {
                     record.prefetch();
-                    Place::Found(record)
+                    Place::Found(record.handle())
                 }
                 _ => Place::Unknown,
             };
@@ -77,7 +76,7 @@ impl Expectations {
 
     /// The record of an announced row, if it was found.
     #[inline]
-    pub fn take(&mut self, table: TableId, key: &[u8]) -> Option<Record> {
+    pub fn take(&mut self, table: TableId, key: &[u8]) -> Option<Handle> {
         let end = self.rows.len().min(self.next + SKIPPED);
         for place in self.next..end {
             let expected = self.rows[place];

@@ -4,7 +4,7 @@
 //! Invariant: a leaf that only the transaction itself has changed since it observed it stays valid; after a split, both halves are
 //! observed. Held by: `own_changes_of_an_observed_index_are_no_conflict` (crates/reprise), `interleaved.rs` (crates/reprise).
 
-use storage::{LeafChange, LeafObservation};
+use storage::{Guard, LeafChange, LeafObservation};
 
 /// A moment in the list of observed leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,8 +34,8 @@ impl Leaves {
     }
 
     /// Whether no other transaction has changed the keys of an observed leaf.
-    pub(super) fn are_valid(&self) -> bool {
-        self.observed.iter().all(LeafObservation::is_valid)
+    pub(super) fn are_valid(&self, guard: &Guard) -> bool {
+        self.observed.iter().all(|leaf| leaf.is_valid(guard))
     }
 
     /// Follows a change of a leaf by the transaction itself; returns whether the leaf is observed.

@@ -4,7 +4,7 @@ use super::Occ;
 use super::describe::{Described, Description};
 use catalog::{CommitOrder, RowChange, Table};
 use logging::Numbering;
-use storage::Record;
+use storage::{Guard, Record};
 
 /// Listens to the commits of one worker.
 pub trait CommitLog {
@@ -42,7 +42,7 @@ pub trait CommitLog {
 
     /// All rows are locked that are about to be written: so many, of at most so many words together. False ends the attempt,
     /// which may be tried again: what the log has prepared for these rows no longer fits them.
-    fn admits(&mut self, _rows: usize, _words: usize) -> bool {
+    fn admits(&mut self, _rows: usize, _words: usize, _guard: &Guard) -> bool {
         true
     }
 
@@ -53,7 +53,7 @@ pub trait CommitLog {
     }
 
     /// A row is written, its record still locked; or gone.
-    fn wrote(&mut self, _change: RowChange, _table: &Table, _record: Record) {}
+    fn wrote(&mut self, _change: RowChange, _table: &Table, _record: Record<'_>) {}
 
     /// The transaction has committed; its epoch is not complete before this returns.
     fn committed(&mut self, order: CommitOrder);

@@ -27,9 +27,9 @@ use crate::changes::{Action, Link, WriteSet};
 use crate::garbage::{Bin, Garbage};
 use catalog::{Arena, CommitOrder, Datum, RowChange, Table, TableId};
 use logging::Numbering;
-use procedure::{Conflict, DataAccess, Failure};
+use procedure::{Conflict, DataAccess, Failure, KeptRows};
 use std::sync::atomic::{Ordering, fence};
-use storage::{LeafObservation, Record, RecordState, Worker};
+use storage::{Handle, LeafObservation, Record, RecordState, Worker};
 
 /// How often a locked record is looked at before the attempt gives up.
 const LOCK_SPINS: u32 = 256;
@@ -56,7 +56,7 @@ pub type EndTransaction = dyn FnMut(&mut Occ, bool) -> Result<(), Failure> + Sen
 pub struct Occ {
     pub(super) tables: Tables,
     pub(super) worker: Worker,
-    pub(super) reads: Vec<(Record, RecordState)>,
+    pub(super) reads: Vec<(Handle, RecordState)>,
     /// How many of `reads` have been looked through for `last_read`.
     pub(super) looked_through: usize,
     /// The greatest number among those, and of what earlier transactions of the same call have observed.
@@ -69,6 +69,8 @@ pub struct Occ {
     /// The tables of those leaves.
     pub(super) absences: Vec<TableId>,
     pub(super) writes: WriteSet,
+    /// Rows that stand in registers.
+    pub(super) kept: KeptRows<Handle>,
     pub(super) scans: Scans,
     pub(super) expected: Expectations,
     pub(super) inserted: LastInsert,
@@ -109,6 +111,7 @@ impl Occ {
             leaves: Leaves::default(),
             absences: Vec::new(),
             writes: WriteSet::default(),
+            kept: KeptRows::default(),
             scans: Scans::default(),
             expected: Expectations::default(),
             inserted: LastInsert::default(),
@@ -149,12 +152,19 @@ impl Occ {
         self.leaves.clear();
         self.absences.clear();
         self.writes.clear();
+        self.kept.clear();
         self.expected.clear();
         self.inserted.forget();
         self.scans.reset();
         self.parts.clear();
         self.reads_at_most = usize::MAX;
-        self.worker.enter();
+        self.worker.stay();
+    }
+
+    /// A record that the transaction in hand has found.
+    #[inline]
+    pub(super) fn record(&self, handle: Handle) -> Record<'_> {
+        self.worker.guard().record(handle)
     }
 
     /// Says that the transaction in hand, which has just begun, may have values that earlier ones have observed.
@@ -177,22 +187,22 @@ impl Occ {
         self.end_transaction = end;
     }
 
-    /// Gives reserved rows back.
+    /// Ends the transaction in hand: it holds nothing any more, neither reserved rows nor memory.
     #[inline]
-    fn release_reserved(&mut self) {
+    fn end(&mut self) {
         let slot = self.worker.slot();
         for address in self.reserved.drain(..) {
             self.tables.reservations.release(address, slot);
         }
         self.reserves = false;
+        self.worker.leave();
     }
 
     /// Gives up the transaction: nothing of it remains.
     pub fn rollback(&mut self) {
         self.leaves.clear();
         self.take_back(0, 0);
-        self.release_reserved();
-        self.worker.exit();
+        self.end();
     }
 
     /// Gives up a transaction that ended in an error. An error that follows from reads that no longer hold is none: the
@@ -211,9 +221,10 @@ impl Occ {
     /// # Errors
     /// What is not.
     pub fn reads_hold(&self) -> Result<(), Conflict> {
-        if !self.reads.iter().all(|(record, state)| record.is_state(*state)) {
+        let guard = self.worker.guard();
+        if !self.reads.iter().all(|(record, state)| guard.record(*record).is_state(*state)) {
             Err(Conflict::Read)
-        } else if !self.leaves.are_valid() {
+        } else if !self.leaves.are_valid(guard) {
             Err(Conflict::Phantom)
         } else {
             Ok(())
@@ -223,11 +234,11 @@ impl Occ {
     /// Whether an index entry that this transaction added belongs to no version of its record. The record is locked.
     pub(super) fn is_outdated(&self, link: usize) -> bool {
         let link = &self.writes.links[link];
-        let store = self.tables.store(link.table);
+        let (store, record) = (self.tables.store(link.table), self.record(link.record));
         let mut current = Vec::new();
-        store.key_of_row(link.index, link.record.row(), &mut Arena::default(), &mut current);
-        let is_dead = link.record.locked_state().is_dead();
-        is_dead || current != link.key && !self.tables.is_under(store, link.record, link.index, &link.key)
+        store.key_of_row(link.index, record.row(), &mut Arena::default(), &mut current);
+        let is_dead = record.locked_state().is_dead();
+        is_dead || current != link.key && !self.tables.is_under(store, record, link.index, &link.key)
     }
 
     /// Cleans up behind earlier transactions. Everything up to `durable` is.
@@ -245,12 +256,12 @@ impl Occ {
         if let Ok(mut orphans) = self.tables.orphans.try_lock() {
             orphans.drain(..).for_each(|garbage| self.bin.add(garbage));
         }
-        self.worker.enter();
+        let guard = self.worker.enter();
         // Definitions don't change while this is active; if they have before, tables may be gone.
         if is_current() {
-            self.bin.collect(durable, &self.tables, &mut self.worker);
+            self.bin.collect(durable, &self.tables, &guard);
         }
-        self.worker.exit();
+        drop(guard);
         self.worker.reclaim();
     }
 
@@ -269,7 +280,7 @@ impl Occ {
         }
         if log.wants_rows() {
             let (rows, words) = self.row_words();
-            if !log.admits(rows, words) {
+            if !log.admits(rows, words, self.worker.guard()) {
                 self.unlock_writes(self.order.len());
                 self.rollback();
                 return Err(Conflict::Write);
@@ -304,8 +315,7 @@ impl Occ {
         self.publish(order);
         log.committed(order);
         self.tables.epochs.end_commit(slot);
-        self.release_reserved();
-        self.worker.exit();
+        self.end();
         Ok(Committed::Wrote(order))
     }
 
@@ -327,7 +337,7 @@ impl Occ {
         }
         self.write_rows(&mut Silence);
         self.publish(order);
-        self.worker.exit();
+        self.end();
         Ok(())
     }
 
@@ -345,8 +355,7 @@ impl Occ {
     pub fn finish_at(&mut self, order: CommitOrder) {
         self.write_rows(&mut Silence);
         self.publish(order);
-        self.release_reserved();
-        self.worker.exit();
+        self.end();
     }
 
     /// Gives up the transaction, if one runs.
@@ -371,8 +380,7 @@ impl Occ {
 
     fn commit_reads(&mut self) -> Result<Committed, Conflict> {
         let result = self.reads_hold();
-        self.release_reserved();
-        self.worker.exit();
+        self.end();
         result.map(|()| Committed::Read(self.last_observed()))
     }
 
@@ -397,7 +405,7 @@ impl Occ {
         let entries = &self.writes.entries;
         self.order.sort_unstable_by_key(|place| entries[*place as usize].record);
         for (locked, place) in self.order.iter().enumerate() {
-            let record = entries[*place as usize].record;
+            let record = self.worker.guard().record(entries[*place as usize].record);
             let mut spins = 0;
             while record.try_lock().is_none() {
                 spins += 1;
@@ -413,26 +421,28 @@ impl Occ {
 
     fn unlock_writes(&self, count: usize) {
         for place in &self.order[..count] {
-            let record = self.writes.entries[*place as usize].record;
+            let record = self.record(self.writes.entries[*place as usize].record);
             record.unlock(record.locked_state());
         }
     }
 
     fn validate(&self) -> Result<(), Conflict> {
-        for (record, state) in &self.reads {
+        let guard = self.worker.guard();
+        for (handle, state) in &self.reads {
+            let record = guard.record(*handle);
             let valid = record.is_state(*state)
-                || record.is_state_under_lock(*state) && self.writes.find(*record).is_some();
+                || record.is_state_under_lock(*state) && self.writes.find(*handle).is_some();
             if !valid {
                 return Err(Conflict::Read);
             }
         }
-        if !self.leaves.are_valid() {
+        if !self.leaves.are_valid(guard) {
             return Err(Conflict::Phantom);
         }
         // Another transaction may have added the same entry and taken it away again as it gave up.
         let is_linked = |link: &Link| {
             let index = self.tables.store(link.table).index_at(link.index);
-            index.get(&link.key, &self.worker).0 == Some(link.record.address())
+            index.get(&link.key, guard).0 == Some(guard.record(link.record))
         };
         if self.writes.links.iter().all(is_linked) { Ok(()) } else { Err(Conflict::Write) }
     }
@@ -466,7 +476,8 @@ impl Occ {
     /// What was read or is overwritten. The rows are locked and not written yet. Paper: Poplar Algorithm 1, lines 1–4.
     fn observed(&self, is_own: impl Fn(CommitOrder) -> bool) -> Observed {
         let read = self.reads.iter().map(|(_, state)| state.order());
-        let overwritten = self.writes.entries.iter().map(|entry| entry.record.locked_state().order());
+        let overwritten =
+            self.writes.entries.iter().map(|entry| self.record(entry.record).locked_state().order());
         let mut observed = self.carried;
         for order in read.chain(overwritten) {
             observed.last = observed.last.max(order);
@@ -499,7 +510,7 @@ impl Occ {
     fn write_rows(&mut self, log: &mut impl CommitLog) {
         if let Some(newest) = self.tables.snapshots.newest() {
             for entry in self.writes.entries.iter().filter(|entry| entry.action != Action::Insert) {
-                entry.record.keep_older(newest, &mut self.worker);
+                self.record(entry.record).keep_older(newest);
             }
         }
         if !self.writes.links.is_empty() {
@@ -507,7 +518,7 @@ impl Occ {
         }
         for place in 0..self.writes.entries.len() {
             let entry = self.writes.entries[place];
-            let record = entry.record;
+            let record = self.record(entry.record);
             if entry.action.removes() {
                 if entry.action == Action::Delete && log.wants_rows() {
                     log.wrote(RowChange::Delete, self.tables.store(entry.table).definition(), record);
@@ -516,7 +527,7 @@ impl Occ {
             }
             if entry.has_changes() {
                 let layout = &self.tables.store(entry.table).definition().layout;
-                record.apply(layout, self.writes.changes(place), &self.writes.arena, &mut self.worker);
+                record.apply(layout, self.writes.changes(place), &self.writes.arena);
             }
             if log.wants_rows() {
                 let change =
@@ -529,8 +540,8 @@ impl Occ {
     /// Takes the index entries away that are outdated, gives the rows their number and unlocks them.
     fn publish(&mut self, order: CommitOrder) {
         for Link { record, table, index, key } in &self.outdated {
-            let store = self.tables.store(*table);
-            if record.has_older() && self.tables.is_under(store, *record, *index, key) {
+            let (store, record) = (self.tables.store(*table), self.record(*record));
+            if record.has_older() && self.tables.is_under(store, record, *index, key) {
                 // It goes with the version that stands under it.
                 continue;
             }
@@ -538,14 +549,17 @@ impl Occ {
                 // Whoever finds nothing there depends on this transaction.
                 numbers.raise_vacated(*table, order);
             }
-            store.index_at(*index).remove(key, &mut self.worker);
+            store.index_at(*index).remove(key, record.guard());
         }
         self.outdated.clear();
         for entry in &self.writes.entries {
-            let record = entry.record;
+            let record = self.worker.guard().record(entry.record);
             let before = record.locked_state();
             let is_garbage = entry.action.removes() || record.has_older();
-            if is_garbage && !before.is_queued() {
+            if is_garbage
+                && !before.is_queued()
+                && let Some(record) = record.held()
+            {
                 self.bin.add(Garbage { table: entry.table, record, order });
             }
             let state = match entry.action.removes() {
@@ -566,7 +580,7 @@ impl Occ {
             let Some(entry) = self.writes.find(link.record) else { continue };
             let Self { tables, writes, worker, outdated, .. } = self;
             let link = &writes.links[place];
-            let store = tables.store(link.table);
+            let (store, record) = (tables.store(link.table), worker.guard().record(link.record));
             if last != Some(link.record) {
                 // The entry is applied now; applying it again in `write_rows` changes nothing.
                 last = Some(link.record);
@@ -574,16 +588,16 @@ impl Occ {
                 let keys: Vec<Vec<u8>> = touched
                     .iter()
                     .map(|index| {
-                        store.key_of_row(*index, link.record.row(), &mut arena, &mut old);
+                        store.key_of_row(*index, record.row(), &mut arena, &mut old);
                         old.clone()
                     })
                     .collect();
                 if !writes.entries[entry].action.removes() {
                     let layout = &store.definition().layout;
-                    link.record.apply(layout, writes.changes(entry), &writes.arena, worker);
+                    record.apply(layout, writes.changes(entry), &writes.arena);
                 }
                 for (index, key) in touched.into_iter().zip(keys) {
-                    store.key_of_row(index, link.record.row(), &mut arena, &mut old);
+                    store.key_of_row(index, record.row(), &mut arena, &mut old);
                     if old != key {
                         outdated.push(Link { record: link.record, table: link.table, index, key });
                     }
@@ -591,7 +605,7 @@ impl Occ {
             }
             if self.is_outdated(place) {
                 let link = &self.writes.links[place];
-                self.tables.store(link.table).index_at(link.index).remove(&link.key, &mut self.worker);
+                self.tables.store(link.table).index_at(link.index).remove(&link.key, self.worker.guard());
             }
         }
     }

@@ -1,21 +1,22 @@
 //! Transactions that only read, on a snapshot: they never fail, and nobody waits for them or fails because of them.
 //! Paper: Silo §4.9. Differs: the snapshot is taken when it is asked for, so it holds all that was acknowledged before.
 //!
-//! Invariant: between `rest` and `resume` nothing points into shared memory: scans find their entries again by key.
-//! Held by: `crates/reprise/tests/suite/snapshots.rs`.
+//! Invariant: between `rest` and `resume` nothing points into shared memory: scans find their entries again by key, and
+//! handles of before are worth nothing afterwards. Held by: `crates/reprise/tests/suite/snapshots.rs`.
 
 use super::Occ;
 use super::scans::Scans;
 use crate::Tables;
 use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table, TableId};
-use procedure::{DataAccess, Failure, ScanRange, SqlError};
-use storage::{Record, Snapshot, TableStore, Worker};
+use procedure::{DataAccess, Failure, KeptRows, ScanRange, SqlError};
+use storage::{Handle, Record, Snapshot, Worker};
 
 /// Reads what a snapshot holds.
 pub struct Reader<'a> {
     tables: &'a Tables,
     worker: &'a mut Worker,
     scans: &'a mut Scans,
+    kept: &'a mut KeptRows<Handle>,
     snapshot: &'a Snapshot,
     /// Where scans were when parts of procedures began.
     parts: Vec<usize>,
@@ -33,9 +34,9 @@ impl std::fmt::Debug for Reader<'_> {
 impl Occ {
     /// A reader for the transaction in hand, which has read nothing.
     pub fn reader<'a>(&'a mut self, snapshot: &'a Snapshot) -> Reader<'a> {
-        let Self { tables, worker, scans, .. } = self;
+        let Self { tables, worker, scans, kept, .. } = self;
         let (parts, last) = (Vec::new(), CommitOrder(0));
-        Reader { tables, worker, scans, snapshot, parts, last, key: Vec::new() }
+        Reader { tables, worker, scans, kept, snapshot, parts, last, key: Vec::new() }
     }
 }
 
@@ -53,13 +54,14 @@ impl Reader<'_> {
     }
 
     /// Writes the key that a record has in an index; `None` when it has no row. Either is an answer that depends on the row's writer.
-    fn key_of(&mut self, record: Record, table: TableId, index: usize) -> Option<()> {
-        let store = self.tables.store(table);
-        let (mut arena, key) = (Arena::default(), &mut self.key);
-        let (order, read) =
-            record.read_at(self.snapshot.bound(), |row| store.key_of_row(index, row, &mut arena, key));
-        self.last = self.last.max(order);
-        read
+    fn key_of(
+        &self,
+        record: Record<'_>,
+        (table, index): (TableId, usize),
+        key: &mut Vec<u8>,
+    ) -> (CommitOrder, Option<()>) {
+        let (store, mut arena) = (self.tables.store(table), Arena::default());
+        record.read_at(self.snapshot.bound(), |row| store.key_of_row(index, row, &mut arena, key))
     }
 }
 
@@ -68,14 +70,14 @@ fn only_reads() -> Failure {
 }
 
 impl DataAccess for Reader<'_> {
-    type Row = Record;
+    type Row = Handle;
 
-    fn address_of(row: Record) -> u64 {
-        row.address()
+    fn keep(&mut self, row: Handle) -> i64 {
+        self.kept.keep(row)
     }
 
-    fn row_at(address: u64) -> Record {
-        TableStore::record(address)
+    fn kept(&self, number: i64) -> Option<Handle> {
+        self.kept.get(number)
     }
 
     fn enter_scan(&mut self) {
@@ -86,8 +88,8 @@ impl DataAccess for Reader<'_> {
         self.scans.leave();
     }
 
-    fn find(&mut self, table: &Table, key: &[u8]) -> Result<Option<Record>, Failure> {
-        let found = self.tables.store(table.id).find(key, self.worker).0;
+    fn find(&mut self, table: &Table, key: &[u8]) -> Result<Option<Handle>, Failure> {
+        let found = self.tables.store(table.id).find(key, self.worker.guard()).0.map(Record::handle);
         if found.is_none() {
             self.looks_at(table.id);
         }
@@ -100,21 +102,30 @@ impl DataAccess for Reader<'_> {
         Ok(())
     }
 
-    fn next_row(&mut self) -> Result<Option<Record>, Failure> {
+    fn next_row(&mut self) -> Result<Option<Handle>, Failure> {
         let (Some(table), index) = (self.scans.current.table, self.scans.current.index) else {
             return Ok(None);
         };
         loop {
-            if let Some(record) = self.scans.current.next_record() {
-                let counts = index == 0
-                    || self.key_of(record, table, index).is_some()
-                        && self.scans.current.cursor.last_is_under(&self.key);
+            let guard = self.worker.guard();
+            if let Some(record) = self.scans.current.cursor.next_buffered(guard) {
+                let mut key = std::mem::take(&mut self.key);
+                let (order, counts) = match index {
+                    0 => (CommitOrder(0), true),
+                    _ => {
+                        let (order, read) = self.key_of(record, (table, index), &mut key);
+                        (order, read.is_some() && self.scans.current.cursor.last_is_under(&key))
+                    }
+                };
+                let handle = record.handle();
+                self.key = key;
+                self.last = self.last.max(order);
                 if counts {
-                    return Ok(Some(record));
+                    return Ok(Some(handle));
                 }
             } else {
                 let store = self.tables.store(table);
-                if self.scans.current.cursor.read_leaf(store.index_at(index)).is_none() {
+                if self.scans.current.cursor.read_leaf(store.index_at(index), guard).is_none() {
                     return Ok(None);
                 }
                 self.looks_at(table);
@@ -124,12 +135,12 @@ impl DataAccess for Reader<'_> {
 
     fn read(
         &mut self,
-        record: Record,
+        record: Handle,
         columns: &[ColumnSlot],
         arena: &mut Arena,
         out: &mut [Datum],
     ) -> Result<bool, Failure> {
-        let (order, read) = record.read_at(self.snapshot.bound(), |row| {
+        let (order, read) = self.worker.guard().record(record).read_at(self.snapshot.bound(), |row| {
             for (slot, datum) in columns.iter().zip(out.iter_mut()) {
                 *datum = row.column(*slot, arena);
             }
@@ -142,11 +153,11 @@ impl DataAccess for Reader<'_> {
         Err(only_reads())
     }
 
-    fn update(&mut self, _: &Table, _: Record, _: &[(usize, Datum)], _: &Arena) -> Result<(), Failure> {
+    fn update(&mut self, _: &Table, _: Handle, _: &[(usize, Datum)], _: &Arena) -> Result<(), Failure> {
         Err(only_reads())
     }
 
-    fn delete(&mut self, _: &Table, _: Record) -> Result<(), Failure> {
+    fn delete(&mut self, _: &Table, _: Handle) -> Result<(), Failure> {
         Err(only_reads())
     }
 
@@ -164,12 +175,12 @@ impl DataAccess for Reader<'_> {
     }
 
     fn rest(&mut self) -> Result<CommitOrder, Failure> {
-        self.worker.exit();
+        self.worker.leave();
         Ok(self.last)
     }
 
     fn resume(&mut self) {
-        self.worker.enter();
+        self.worker.stay();
         self.scans.look_again();
     }
 }

@@ -27,7 +27,7 @@ pub struct Savepoint {
 }
 
 /// Locks a record that no transaction holds for long.
-fn lock(record: Record) -> RecordState {
+fn lock(record: Record<'_>) -> RecordState {
     loop {
         match record.try_lock() {
             Some(state) => return state,
@@ -77,24 +77,25 @@ impl Occ {
     pub(super) fn take_back(&mut self, entries: usize, links: usize) {
         // Links first: while they are there, other transactions find the record by them, so it must not be freed.
         for position in (links..self.writes.links.len()).rev() {
-            let record = self.writes.links[position].record;
-            let state = lock(record);
-            if self.is_outdated(position) {
-                let Self { tables, worker, leaves, writes, .. } = self;
-                let link = &writes.links[position];
+            let state = lock(self.record(self.writes.links[position].record));
+            let is_outdated = self.is_outdated(position);
+            let Self { tables, worker, leaves, writes, .. } = self;
+            let (link, guard) = (&writes.links[position], worker.guard());
+            if is_outdated {
                 let index = tables.store(link.table).index_at(link.index);
-                index.remove_own(&link.key, worker, &mut |change| leaves.follow(&change));
+                index.remove_own(&link.key, guard, &mut |change| leaves.follow(&change));
             }
-            record.unlock(state);
+            guard.record(link.record).unlock(state);
         }
         for position in (entries..self.writes.entries.len()).rev() {
             let entry = self.writes.entries[position];
             if entry.action.is_own() {
-                lock(entry.record);
-                entry.record.unlock_dead();
                 let Self { tables, worker, leaves, scratch, .. } = self;
+                let record = worker.guard().record(entry.record);
+                lock(record);
+                record.unlock_dead();
                 let store = tables.store(entry.table);
-                tables.unlink(store, entry.record, scratch, worker, &mut |change| leaves.follow(&change));
+                tables.unlink(store, record, scratch, &mut |change| leaves.follow(&change));
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use catalog::{Table, TableId};
 use procedure::ScanRange;
-use storage::{Cursor, Direction, Record, TableStore};
+use storage::{Cursor, Direction};
 
 /// The scan in progress.
 #[derive(Default)]
@@ -28,16 +28,6 @@ impl Scan {
     fn close(&mut self) {
         self.cursor.close();
         self.table = None;
-    }
-
-    /// The next of the records that the cursor has read; the one behind it is fetched ahead.
-    #[inline]
-    pub(super) fn next_record(&mut self) -> Option<Record> {
-        let address = self.cursor.next_buffered()?;
-        if let Some(ahead) = self.cursor.buffered().get(1) {
-            TableStore::record(*ahead).prefetch();
-        }
-        Some(TableStore::record(address))
     }
 }
 

@@ -5,7 +5,7 @@ use catalog::{Arena, CommitOrder, Datum, Sequence, TableId};
 use procedure::{Sequences, SqlError};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use storage::{Linker, OutOfMemory, Worker};
+use storage::{Guard, Linker, OutOfMemory};
 
 /// A row of a sequence's table, with the memory that its values lie in.
 type Row = ([Datum; 3], Arena);
@@ -76,13 +76,13 @@ impl Counters {
     }
 
     /// Makes the sequences go on behind what was counted.
-    pub(super) fn store(&self, worker: &mut Worker) -> Result<(), OutOfMemory> {
+    pub(super) fn store(&self, guard: &Guard) -> Result<(), OutOfMemory> {
         let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut image = Vec::new();
         for (sequence, (row, arena)) in self.rows(|_| true) {
             let store = tables.store(sequence);
             store.definition().layout.encode(&row, &arena, &mut image);
-            store.load(&image, CommitOrder(0), 1, &mut Linker::default(), worker)?;
+            store.load(&image, CommitOrder(0), 1, &mut Linker::default(), guard)?;
         }
         Ok(())
     }

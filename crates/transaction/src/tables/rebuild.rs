@@ -6,7 +6,7 @@ use catalog::{Arena, Datum, Table};
 use procedure::{Machine, Reference, Register, Sequences, SqlError};
 use sql::Rebuild;
 use std::sync::Arc;
-use storage::{Linker, Slots, TableStore, Worker};
+use storage::{Guard, Linker, Slots, TableStore};
 
 fn out_of_memory(error: storage::OutOfMemory) -> SqlError {
     SqlError::new("53200", error.to_string())
@@ -20,7 +20,7 @@ pub(super) fn apply(
     tables: &mut Tables,
     rebuild: &Rebuild,
     how: Applying,
-    worker: &mut Worker,
+    guard: &Guard,
 ) -> Result<(), SqlError> {
     let Rebuild { old, new, registers, values, checks, references } = rebuild;
     if tables.slotted {
@@ -30,14 +30,14 @@ pub(super) fn apply(
     let from = Arc::clone(tables.by_id(old.id).expect("a table that is altered is there"));
     let slots: Option<Slots> = None;
     let memory = Arc::clone(&tables.memory);
-    let store = TableStore::new(Arc::clone(new), slots, memory, worker).map_err(out_of_memory)?;
+    let store = TableStore::new(Arc::clone(new), slots, memory, guard).map_err(out_of_memory)?;
     let mut machine = Machine::default();
     machine.begin_piece(*registers, how.timestamp_us, how.seed);
     let counters = Arc::new(Counters::new(tables.clone()));
     machine.count_by(Arc::clone(&counters) as Arc<dyn Sequences>);
     let (mut linker, mut image) = (Linker::default(), Vec::new());
     let width = old.columns.len();
-    from.for_each_row(|record| {
+    from.for_each_row(guard, |record| {
         let mark = machine.arena.mark();
         let state = record.stable_state();
         for (place, slot) in old.layout.slots().iter().enumerate() {
@@ -66,7 +66,7 @@ pub(super) fn apply(
             }
         }
         new.layout.encode(&row, &machine.arena, &mut image);
-        if !store.load(&image, state.order(), 1, &mut linker, worker).map_err(out_of_memory)? {
+        if !store.load(&image, state.order(), 1, &mut linker, guard).map_err(out_of_memory)? {
             let message = format!("could not create unique index \"{}\"", new.primary().name);
             return Err(SqlError::new("23505", message).with_detail("A key is duplicated."));
         }
@@ -74,24 +74,24 @@ pub(super) fn apply(
         Ok(())
     })?;
     for place in 1..new.indexes.len() {
-        if let Err(duplicate) = store.fill_new(place, worker).map_err(out_of_memory)? {
+        if let Err(duplicate) = store.fill_new(place, guard).map_err(out_of_memory)? {
             return Err(duplicate_in(new, duplicate));
         }
     }
-    counters.store(worker).map_err(out_of_memory)?;
+    counters.store(guard).map_err(out_of_memory)?;
     tables.remove(old.id);
     tables.set(store);
     if how.is_new {
-        references.iter().try_for_each(|reference| look_up(tables, reference))?;
+        references.iter().try_for_each(|reference| look_up(tables, reference, guard))?;
     }
     Ok(())
 }
 
 /// Refuses a foreign key that some row does not keep to.
-fn look_up(tables: &Tables, reference: &Reference) -> Result<(), SqlError> {
+fn look_up(tables: &Tables, reference: &Reference, guard: &Guard) -> Result<(), SqlError> {
     let parent = tables.of(&reference.parent);
     let mut arena = Arena::default();
-    tables.of(&reference.table).for_each_row(|record| {
+    tables.of(&reference.table).for_each_row(guard, |record| {
         arena.clear();
         let slots = reference.table.layout.slots();
         let values: Vec<Datum> =
@@ -99,7 +99,7 @@ fn look_up(tables: &Tables, reference: &Reference) -> Result<(), SqlError> {
         if values.iter().any(|value| value.is_null()) {
             return Ok(());
         }
-        if parent.holds(reference.parent_index, &reference.parent_key(&values, &arena)) {
+        if parent.holds(reference.parent_index, &reference.parent_key(&values, &arena), guard) {
             return Ok(());
         }
         Err(reference.missing(&values, &arena))

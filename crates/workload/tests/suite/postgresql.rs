@@ -6,7 +6,7 @@ use crate::server::Server;
 use postgres::{Client as Postgres, SimpleQueryMessage};
 use reprise::rooms::catalog::{Arena, CommitOrder, value_from_datum};
 use reprise::rooms::recovery::{Recovered, RecoveryConfig, recover};
-use reprise::rooms::storage::{Cursor, Direction, TableStore, Worker};
+use reprise::rooms::storage::{Cursor, Direction, Worker};
 use reprise::{Config, Database, Error, Progress, Value};
 use std::fmt::Write as _;
 use std::io::{Read, Write};
@@ -27,14 +27,14 @@ fn copy_text(tables: &Recovered, name: &str) -> String {
     let store = tables.iter().find(|store| store.definition().name == name).unwrap();
     let definition = store.definition();
     let mut worker = Worker::new(tables.epochs.clone(), tables.memory.clone()).unwrap();
-    worker.enter();
+    let guard = worker.enter();
     let mut cursor = Cursor::default();
     cursor.open(&[], None, Direction::Forward);
     let (mut arena, mut text) = (Arena::default(), String::new());
-    while cursor.read_leaf(store.index_at(0)).is_some() {
-        while let Some(address) = cursor.next_buffered() {
+    while cursor.read_leaf(store.index_at(0), &guard).is_some() {
+        while let Some(record) = cursor.next_buffered(&guard) {
             let order = CommitOrder((1 << CommitOrder::BITS) - 1);
-            let (_, values) = TableStore::record(address).read_at(order, |row| {
+            let (_, values) = record.read_at(order, |row| {
                 arena.clear();
                 let column = |(slot, column): (_, &reprise::rooms::catalog::Column)| {
                     value_from_datum(row.column(slot, &mut arena), column.ty.into(), &arena)
@@ -54,7 +54,6 @@ fn copy_text(tables: &Recovered, name: &str) -> String {
             }
         }
     }
-    worker.exit();
     text
 }
 

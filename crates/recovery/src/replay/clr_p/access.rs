@@ -7,8 +7,10 @@
 //! `crates/reprise/tests/suite/parallel_replay`, which reads the tables over their indexes afterwards.
 
 use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table, TableId};
-use procedure::{DataAccess, Failure, ScanRange, SqlError};
-use storage::{Change, Cursor, Direction, Finger, OutOfMemory, Record, RecordState, TableStore, Worker};
+use procedure::{DataAccess, Failure, KeptRows, ScanRange, SqlError};
+use storage::{
+    Added, Change, Cursor, Direction, Finger, Handle, Linked, NewState, OutOfMemory, RecordState, Worker,
+};
 use transaction::{Expectations, Tables};
 
 /// One thread's access to the tables.
@@ -20,6 +22,7 @@ pub(super) struct Direct {
     cursor: Cursor,
     scanned: Option<(TableId, usize)>,
     expected: Expectations,
+    kept: KeptRows<Handle>,
     inserted: Option<(TableId, usize)>,
     finger: Finger,
     image: Vec<u64>,
@@ -40,6 +43,7 @@ impl Direct {
             cursor: Cursor::default(),
             scanned: None,
             expected: Expectations::default(),
+            kept: KeptRows::default(),
             inserted: None,
             finger: Finger::default(),
             image: Vec::new(),
@@ -49,32 +53,53 @@ impl Direct {
     }
 
     /// Begins to replay pieces.
-    pub(super) fn enter(&mut self) {
-        self.worker.enter();
+    pub(super) fn stay(&mut self) {
+        self.worker.stay();
     }
 
     /// Lets memory go that nobody sees any more. Between pieces.
-    pub(super) fn exit(&mut self) {
+    pub(super) fn leave(&mut self) {
         self.expected.clear();
+        self.kept.clear();
         self.inserted = None;
-        self.worker.exit();
+        self.worker.leave();
         self.worker.reclaim();
     }
 
-    fn link(&mut self, table: &Table, index: usize, record: Record) -> Result<Option<Record>, Failure> {
+    /// The finger for inserts into an index.
+    fn set_finger(&mut self, table: &Table, index: usize) {
         if self.inserted != Some((table.id, index)) {
             self.inserted = Some((table.id, index));
             self.finger = Finger::default();
         }
+    }
+
+    /// Adds a record to an index under `self.key`. Whether it was added.
+    fn link(&mut self, table: &Table, index: usize, record: Handle) -> Result<bool, Failure> {
+        self.set_finger(table, index);
         let Self { tables, worker, key, finger, .. } = self;
-        let linked = tables.store(table.id).link(index, key, record, worker, finger, &mut |_| {});
-        linked.map_err(out_of_memory)
+        let record = worker.guard().record(record);
+        let linked = tables.store(table.id).link(index, key, record, finger, &mut |_| {});
+        Ok(linked.map_err(out_of_memory)? == Linked::Added)
+    }
+
+    /// Adds a record of `self.image` under its primary key, which is `self.key`; `None` when that is taken.
+    fn add(&mut self, table: &Table) -> Result<Option<Handle>, Failure> {
+        self.set_finger(table, 0);
+        let Self { tables, worker, key, finger, image, order, .. } = self;
+        let new = (&**image, NewState::committed(RecordState::present(*order)));
+        let added = tables.store(table.id).add(key, new, worker.guard(), finger, &mut |_| {});
+        Ok(match added.map_err(out_of_memory)? {
+            Added::New(record) => Some(record.handle()),
+            Added::Exists(_) => None,
+        })
     }
 
     /// The key of a record's row in an index, into `self.key`.
-    fn key_of_row(&mut self, table: &Table, index: usize, record: Record) {
+    fn key_of_row(&mut self, table: &Table, index: usize, record: Handle) {
         self.scratch.clear();
-        self.tables.store(table.id).key_of_row(index, record.row(), &mut self.scratch, &mut self.key);
+        let row = self.worker.guard().record(record).row();
+        self.tables.store(table.id).key_of_row(index, row, &mut self.scratch, &mut self.key);
     }
 }
 
@@ -87,14 +112,14 @@ impl DataAccess for Direct {
 
     fn end_part(&mut self) {}
 
-    type Row = Record;
+    type Row = Handle;
 
-    fn address_of(row: Record) -> u64 {
-        row.address()
+    fn keep(&mut self, row: Handle) -> i64 {
+        self.kept.keep(row)
     }
 
-    fn row_at(address: u64) -> Record {
-        TableStore::record(address)
+    fn kept(&self, number: i64) -> Option<Handle> {
+        self.kept.get(number)
     }
 
     fn enter_scan(&mut self) {
@@ -108,24 +133,26 @@ impl DataAccess for Direct {
     }
 
     fn expect(&mut self, table: &Table, key: &[u8]) {
-        self.expected.add(table, key, &self.tables, &self.worker);
+        self.expected.add(table, key, &self.tables, self.worker.guard());
     }
 
     fn load_expected(&mut self) {
-        self.expected.load(&self.tables, &self.worker);
+        self.expected.load(&self.tables, self.worker.guard());
     }
 
     #[inline]
-    fn find(&mut self, table: &Table, key: &[u8]) -> Result<Option<Record>, Failure> {
+    fn find(&mut self, table: &Table, key: &[u8]) -> Result<Option<Handle>, Failure> {
+        let guard = self.worker.guard();
         // A record that was found ahead may have been deleted since, and its key be another's.
-        if let Some(record) = self.expected.take(table.id, key).filter(|own| !own.locked_state().is_dead()) {
-            return Ok(Some(record));
+        let is_there = |found: &Handle| !guard.record(*found).locked_state().is_dead();
+        if let Some(found) = self.expected.take(table.id, key).filter(is_there) {
+            return Ok(Some(found));
         }
-        let (record, _) = self.tables.store(table.id).find(key, &self.worker);
-        if let Some(record) = record {
+        let (record, _) = self.tables.store(table.id).find(key, guard);
+        Ok(record.map(|record| {
             record.prefetch();
-        }
-        Ok(record)
+            record.handle()
+        }))
     }
 
     fn open_scan(&mut self, table: &Table, range: ScanRange<'_>) -> Result<(), Failure> {
@@ -136,16 +163,14 @@ impl DataAccess for Direct {
     }
 
     #[inline]
-    fn next_row(&mut self) -> Result<Option<Record>, Failure> {
+    fn next_row(&mut self) -> Result<Option<Handle>, Failure> {
         let Some((table, index)) = self.scanned else { return Ok(None) };
+        let guard = self.worker.guard();
         loop {
-            if let Some(address) = self.cursor.next_buffered() {
-                if let Some(ahead) = self.cursor.buffered().get(1) {
-                    TableStore::record(*ahead).prefetch();
-                }
-                return Ok(Some(TableStore::record(address)));
+            if let Some(record) = self.cursor.next_buffered(guard) {
+                return Ok(Some(record.handle()));
             }
-            if self.cursor.read_leaf(self.tables.store(table).index_at(index)).is_none() {
+            if self.cursor.read_leaf(self.tables.store(table).index_at(index), guard).is_none() {
                 return Ok(None);
             }
         }
@@ -154,11 +179,12 @@ impl DataAccess for Direct {
     #[inline]
     fn read(
         &mut self,
-        record: Record,
+        record: Handle,
         columns: &[ColumnSlot],
         arena: &mut Arena,
         out: &mut [Datum],
     ) -> Result<bool, Failure> {
+        let record = self.worker.guard().record(record);
         if record.locked_state().is_absent() {
             return Ok(false);
         }
@@ -170,16 +196,18 @@ impl DataAccess for Direct {
     }
 
     fn insert(&mut self, table: &Table, row: &[Datum], arena: &Arena) -> Result<(), Failure> {
+        let duplicate = |index: usize| {
+            let name = &table.indexes[index].name;
+            let message = format!("duplicate key value violates unique constraint \"{name}\"");
+            SqlError::new("23505", message)
+        };
         table.layout.encode(row, arena, &mut self.image);
-        let created = self.tables.store(table.id).create(&self.image, &mut self.worker);
-        let record = created.map_err(out_of_memory)?;
-        record.unlock(RecordState::present(self.order));
-        for index in 0..table.indexes.len() {
+        self.tables.store(table.id).key_of(0, row, arena, &mut self.key);
+        let record = self.add(table)?.ok_or_else(|| duplicate(0))?;
+        for index in 1..table.indexes.len() {
             self.tables.store(table.id).key_of(index, row, arena, &mut self.key);
-            if self.link(table, index, record)?.is_some() {
-                let name = &table.indexes[index].name;
-                let message = format!("duplicate key value violates unique constraint \"{name}\"");
-                return Err(SqlError::new("23505", message).into());
+            if !self.link(table, index, record)? {
+                return Err(duplicate(index).into());
             }
         }
         Ok(())
@@ -189,7 +217,7 @@ impl DataAccess for Direct {
     fn update(
         &mut self,
         table: &Table,
-        record: Record,
+        record: Handle,
         changes: &[(usize, Datum)],
         arena: &Arena,
     ) -> Result<(), Failure> {
@@ -204,24 +232,26 @@ impl DataAccess for Direct {
         }
         let slots = table.layout.slots();
         let new = changes.iter().map(|(column, datum)| Change { slot: slots[*column], datum: *datum });
-        record.apply(&table.layout, new, arena, &mut self.worker);
-        record.unlock(RecordState::present(self.order));
+        let written = self.worker.guard().record(record);
+        written.apply(&table.layout, new, arena);
+        written.unlock(RecordState::present(self.order));
         for (index, old) in moved {
             self.key_of_row(table, index, record);
             if self.key != old {
-                self.tables.store(table.id).index_at(index).remove(&old, &mut self.worker);
+                self.tables.store(table.id).index_at(index).remove(&old, self.worker.guard());
                 self.link(table, index, record)?;
             }
         }
         Ok(())
     }
 
-    fn delete(&mut self, table: &Table, record: Record) -> Result<(), Failure> {
-        record.unlock_dead();
+    fn delete(&mut self, table: &Table, record: Handle) -> Result<(), Failure> {
         self.inserted = None;
         let Self { tables, worker, scratch, .. } = self;
+        let record = worker.guard().record(record);
+        record.unlock_dead();
         scratch.clear();
-        tables.store(table.id).unlink(record, scratch, worker, &mut |_| false);
+        tables.store(table.id).unlink(record, scratch, &mut |_| false);
         Ok(())
     }
 }

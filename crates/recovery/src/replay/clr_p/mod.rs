@@ -233,10 +233,10 @@ fn run_statement(
         let mut machine = Machine::default();
         machine.reset(record.timestamp_us, record.seed);
         data.order = order;
-        data.enter();
+        data.stay();
         let call = Call { procedure: &procedure, timestamp_us: record.timestamp_us, seed: record.seed };
         let executed = execute(call, std::iter::empty(), &mut machine, &mut data, &mut Whole);
-        data.exit();
+        data.leave();
         executed.map_err(|failure| statement_diverged(order, record.text, &failure))?;
         check_statement(order, record.text, record.rows_written, machine.rows_written())?;
         return Ok((schema, tables));

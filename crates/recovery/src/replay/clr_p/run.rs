@@ -66,7 +66,7 @@ impl Segment<'_, '_> {
         let written = Vec::with_capacity(rest.len());
         let mut running = Running { batch, block, sent, received: Vec::new(), written };
         while !rest.is_empty() {
-            replayer.data.enter();
+            replayer.data.stay();
             let mut groups = 0;
             while !rest.is_empty() && groups < RECLAIM_EVERY {
                 let (group, behind) = rest.split_at(running.group_length(rest));
@@ -74,7 +74,7 @@ impl Segment<'_, '_> {
                 rest = behind;
                 groups += 1;
             }
-            replayer.data.exit();
+            replayer.data.leave();
         }
         let _ = batch.sent[block][partition].set(running.sent);
         let _ = batch.written[block][partition].set(running.written);

@@ -3,8 +3,12 @@
 use crate::RecoveryError;
 use catalog::{Arena, CommitOrder, TableId};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use storage::{OutOfMemory, Record, Worker};
+use std::sync::{Mutex, PoisonError};
+use storage::{Held, OutOfMemory, Worker};
 use transaction::Tables;
+
+/// Rows that are gone, with their tables. A record may be there more than once.
+pub(in crate::replay) type Tombstones = Vec<(TableId, Held)>;
 
 /// Ranges of a table for each thread that builds its indexes.
 const RANGES_PER_THREAD: usize = 8;
@@ -42,30 +46,34 @@ pub(in crate::replay) fn run_on(
     })
 }
 
-/// Takes the records out of primary indexes that no row came back to. Each record is in one of the lists only, but may be
-/// there more than once.
+/// Takes the records out of primary indexes that no row came back to. A record may be in several lists.
 pub(in crate::replay) fn sweep(
-    tombstones: &[Vec<(TableId, Record)>],
+    tombstones: Vec<Tombstones>,
     threads: usize,
     tables: &Tables,
 ) -> Result<(), RecoveryError> {
-    run_on(threads, tables, tombstones.len(), |list, worker| {
-        let (mut arena, mut key) = (Arena::default(), Vec::new());
-        worker.enter();
-        for (table, record) in &tombstones[list] {
-            let state = record.locked_state();
-            // The table may have been dropped since.
-            let Some(store) = tables.by_id(*table) else { continue };
-            if !state.is_absent() || state.is_dead() {
-                continue;
+    let lists: Vec<_> = tombstones.into_iter().map(Mutex::new).collect();
+    run_on(threads, tables, lists.len(), |list, worker| {
+        let mut arena = Arena::default();
+        let guard = worker.enter();
+        let list = std::mem::take(&mut *lists[list].lock().unwrap_or_else(PoisonError::into_inner));
+        for (table, held) in list {
+            let record = held.record(&guard);
+            // Who holds the lock has it in another list, and does the same.
+            if let Some(state) = record.try_lock() {
+                // The table may have been dropped since.
+                let store = tables.by_id(table).filter(|_| state.is_absent() && !state.is_dead());
+                match store {
+                    Some(store) => {
+                        record.unlock_dead();
+                        arena.clear();
+                        store.unlink_from(0..1, record, &mut arena, &mut |_| false);
+                    }
+                    None => record.unlock(state),
+                }
             }
-            record.unlock_dead();
-            arena.clear();
-            store.key_of_row(0, record.row(), &mut arena, &mut key);
-            store.index_at(0).remove(&key, worker);
-            store.retire(*record, worker);
+            held.release(&guard);
         }
-        worker.exit();
         Ok(())
     })
 }
@@ -82,26 +90,23 @@ pub(in crate::replay) fn build_indexes(
     let indexed = |tables: &Tables| -> Vec<_> {
         tables.iter().filter(|store| store.definition().indexes.len() > 1).cloned().collect()
     };
-    worker.enter();
+    let guard = worker.enter();
     for store in indexed(&tables) {
-        tables.set(store.with_empty_indexes(1, &mut worker).map_err(out_of_memory)?);
+        tables.set(store.with_empty_indexes(1, &guard).map_err(out_of_memory)?);
     }
     let mut ranges = Vec::new();
     for store in indexed(&tables) {
         let mut lower = Vec::new();
-        for cut in store.split_keys(threads * RANGES_PER_THREAD) {
+        for cut in store.split_keys(threads * RANGES_PER_THREAD, &guard) {
             ranges.push((store.clone(), std::mem::replace(&mut lower, cut.clone()), Some(cut)));
         }
         ranges.push((store, lower, None));
     }
-    worker.exit();
+    drop(guard);
     run_on(threads, &tables, ranges.len(), |range, worker| {
         let (store, lower, upper) = &ranges[range];
-        worker.enter();
         let indexes = store.definition().indexes.len();
-        let filled = store.fill(1..indexes, (lower, upper.as_deref()), worker);
-        worker.exit();
-        filled.map_err(out_of_memory)
+        store.fill(1..indexes, (lower, upper.as_deref()), &worker.enter()).map_err(out_of_memory)
     })?;
     Ok(tables)
 }

@@ -7,7 +7,7 @@ use catalog::CommitOrder;
 use logging::content::Record as Logged;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use storage::{Record, RecordState, Worker};
+use storage::{Guard, Record, RecordState};
 use transaction::Tables;
 
 /// Records of the log that a thread takes at a time.
@@ -30,7 +30,7 @@ pub(in crate::replay) fn newest_first<'l>(
     tables: &Tables,
     threads: usize,
     progress: &Progress,
-    write: impl Fn(CommitOrder, Logged<'l>, &mut Worker) -> Result<(), RecoveryError> + Sync,
+    write: impl Fn(CommitOrder, Logged<'l>, &Guard) -> Result<(), RecoveryError> + Sync,
 ) -> Result<(), RecoveryError> {
     let done = AtomicU64::new(range.start as u64);
     let chunks = range.len().div_ceil(CHUNK);
@@ -38,12 +38,12 @@ pub(in crate::replay) fn newest_first<'l>(
         let end = range.end - chunk * CHUNK;
         let places = end.saturating_sub(CHUNK).max(range.start)..end;
         let count = places.len() as u64;
-        worker.enter();
+        let guard = worker.enter();
         let result = places.rev().try_for_each(|place| {
             let (order, record) = log.record(place);
-            write(order, record, worker)
+            write(order, record, &guard)
         });
-        worker.exit();
+        drop(guard);
         worker.reclaim();
         progress.set_done(done.fetch_add(count, Ordering::Relaxed) + count);
         result
@@ -61,11 +61,10 @@ pub(in crate::replay) fn state_at(order: CommitOrder, gone: bool) -> RecordState
 /// Gives a record what it is at an order, unless it is of a later one already; `None` when the row is gone. Returns whether
 /// it did.
 pub(in crate::replay) fn rewrite(
-    record: Record,
+    record: Record<'_>,
     order: CommitOrder,
     image: Option<&[u64]>,
     latches: Latches,
-    worker: &mut Worker,
 ) -> bool {
     let state = state_at(order, image.is_none());
     if latches == Latches::Off {
@@ -73,7 +72,7 @@ pub(in crate::replay) fn rewrite(
         let fits = image.is_none_or(|image| image.len() <= record.row().capacity());
         let newer = record.locked_state().order() < order;
         if newer && fits {
-            image.inspect(|image| record.write_image(image, worker));
+            image.inspect(|image| record.write_image(image));
             record.unlock(state);
         }
         return newer && fits;
@@ -89,7 +88,7 @@ pub(in crate::replay) fn rewrite(
         record.unlock(before);
         return false;
     }
-    image.inspect(|image| record.write_image(image, worker));
+    image.inspect(|image| record.write_image(image));
     record.unlock(state);
     true
 }

@@ -8,7 +8,7 @@ mod latched;
 mod shuffle;
 mod writer;
 
-pub(super) use finish::{build_indexes, run_on, sweep};
+pub(super) use finish::{Tombstones, build_indexes, run_on, sweep};
 pub use latched::Latches;
 pub(super) use latched::{newest_first, rewrite, state_at};
 pub(super) use shuffle::{Select, Shuffle, Shuffled};

@@ -7,14 +7,14 @@
 //! of both is left, and wait for each other once a round.
 
 use super::writer::key_of;
-use super::{TupleWrite, TupleWriter, table_of};
+use super::{Tombstones, TupleWrite, TupleWriter, table_of};
 use crate::{LogContents, Progress, RecoveryError};
-use catalog::{Arena, CommitOrder, Datum, TableId};
+use catalog::{Arena, CommitOrder, Datum};
 use logging::content::Record;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex, MutexGuard, PoisonError, RwLock};
-use storage::{Approach, Record as Row, TableStore};
+use storage::{Approach, Handle};
 use transaction::Tables;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -73,17 +73,12 @@ pub(in crate::replay) struct Shuffle<'s, S> {
 #[derive(Default)]
 pub(in crate::replay) struct Shuffled {
     /// By partition, so that nobody has a record that another one has.
-    pub(in crate::replay) tombstones: Vec<Vec<(TableId, Row)>>,
+    pub(in crate::replay) tombstones: Vec<Tombstones>,
 }
 
 impl Shuffled {
     /// Adds tombstones of rows that may be of any partition.
-    pub(in crate::replay) fn add(&mut self, mut tombstones: Vec<(TableId, Row)>) {
-        tombstones.sort_unstable();
-        tombstones.dedup();
-        for list in &mut self.tombstones {
-            list.retain(|own| tombstones.binary_search(own).is_err());
-        }
+    pub(in crate::replay) fn add(&mut self, tombstones: Tombstones) {
         self.tombstones.push(tombstones);
     }
 }
@@ -96,7 +91,7 @@ struct Rounds<'s, 'l, S> {
     chunk: usize,
     /// Of the round that is sorted, and of the one that is written.
     chunks: [Vec<RwLock<Chunk<'l>>>; 2],
-    tombstones: &'s [Mutex<Vec<(TableId, Row)>>],
+    tombstones: &'s [Mutex<Tombstones>],
     barrier: Barrier,
     /// What is taken next in a round: partitions of the round before, then chunks. The one after the next is made ready while
     /// nobody uses it.
@@ -223,14 +218,14 @@ impl<'l, S: Select> Rounds<'_, 'l, S> {
     fn write(&self, round: usize, partition: usize, writer: &mut TupleWriter) -> Result<(), RecoveryError> {
         let mut tombstones = lock(&self.tombstones[partition]);
         std::mem::swap(&mut *tombstones, &mut writer.tombstones);
-        writer.enter();
+        writer.stay();
         let result = self.chunks[round % 2].iter().try_for_each(|chunk| {
             let chunk = chunk.read().unwrap_or_else(PoisonError::into_inner);
             chunk.partitions[partition]
                 .chunks(GROUP)
                 .try_for_each(|group| self.write_group(group, &chunk.keys, writer))
         });
-        writer.exit();
+        writer.leave();
         std::mem::swap(&mut *tombstones, &mut writer.tombstones);
         result
     }
@@ -246,17 +241,16 @@ impl<'l, S: Select> Rounds<'_, 'l, S> {
         let store = |entry: &Entry<'_>| self.tables.store(entry.write.table());
         let mut approaches: [Option<Approach>; GROUP] = [const { None }; GROUP];
         for (approach, entry) in approaches.iter_mut().zip(group) {
-            *approach = store(entry).index_at(0).approach(key(entry), &writer.worker);
+            *approach = store(entry).index_at(0).approach(key(entry), writer.worker.guard());
         }
-        let mut found: [Option<Row>; GROUP] = [None; GROUP];
+        let mut found: [Option<Handle>; GROUP] = [None; GROUP];
         for ((found, approach), entry) in found.iter_mut().zip(&approaches).zip(group) {
             let Some(approach) = approach else { continue };
             // That there is none does not hold for long: a write of this group may add it.
-            if let Some(Some(address)) = store(entry).index_at(0).arrive(approach, key(entry), &writer.worker)
-            {
-                let record = TableStore::record(address);
+            let index = store(entry).index_at(0);
+            if let Some(Some(record)) = index.arrive(approach, key(entry), writer.worker.guard()) {
                 record.prefetch();
-                *found = Some(record);
+                *found = Some(record.handle());
             }
         }
         for (entry, found) in group.iter().zip(found) {

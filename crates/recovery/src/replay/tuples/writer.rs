@@ -1,11 +1,11 @@
 //! Rows written in place, at once and without latches: by the one thread that has them, in commit order.
 
-use super::TupleWrite;
+use super::{Tombstones, TupleWrite};
 use crate::RecoveryError;
 use crate::replay::{unfit, writes_diverged};
 use catalog::{Arena, CommitOrder, Datum, RowChange, Table, TableId};
 use logging::content::{Operation, Side};
-use storage::{Change, Finger, Record, RecordState, TableStore, Worker};
+use storage::{Added, Change, Finger, Handle, NewState, Record, RecordState, TableStore, Worker};
 use transaction::Tables;
 
 /// What one thread writes with.
@@ -18,7 +18,7 @@ pub(in crate::replay) struct TupleWriter {
     inserted: Option<TableId>,
     finger: Finger,
     /// Rows that are gone, whose records are still there.
-    pub(super) tombstones: Vec<(TableId, Record)>,
+    pub(super) tombstones: Tombstones,
 }
 
 impl TupleWriter {
@@ -32,24 +32,24 @@ impl TupleWriter {
             image: Vec::new(),
             inserted: None,
             finger: Finger::default(),
-            tombstones: Vec::new(),
+            tombstones: Tombstones::new(),
         })
     }
 
     /// Begins to write.
-    pub(in crate::replay) fn enter(&mut self) {
-        self.worker.enter();
+    pub(in crate::replay) fn stay(&mut self) {
+        self.worker.stay();
     }
 
     /// Lets memory go that nobody sees any more.
-    pub(in crate::replay) fn exit(&mut self) {
+    pub(in crate::replay) fn leave(&mut self) {
         self.inserted = None;
-        self.worker.exit();
+        self.worker.leave();
         self.worker.reclaim();
     }
 
     /// The rows that it has removed, and those that it was given as such.
-    pub(in crate::replay) fn take_tombstones(&mut self) -> Vec<(TableId, Record)> {
+    pub(in crate::replay) fn take_tombstones(&mut self) -> Tombstones {
         std::mem::take(&mut self.tombstones)
     }
 
@@ -59,7 +59,7 @@ impl TupleWriter {
         order: CommitOrder,
         write: &TupleWrite<'_>,
         (store, key): (&TableStore, &[u8]),
-        found: Option<Record>,
+        found: Option<Handle>,
     ) -> Result<(), RecoveryError> {
         let table = &**store.definition();
         match write.change() {
@@ -100,10 +100,11 @@ impl TupleWriter {
     fn find(
         &self,
         (store, key): (&TableStore, &[u8]),
-        found: Option<Record>,
+        found: Option<Handle>,
         order: CommitOrder,
-    ) -> Result<Record, RecoveryError> {
-        let record = found.or_else(|| store.find(key, &self.worker).0);
+    ) -> Result<Record<'_>, RecoveryError> {
+        let guard = self.worker.guard();
+        let record = found.map(|found| guard.record(found)).or_else(|| store.find(key, guard).0);
         record.ok_or_else(|| {
             writes_diverged(order, &format!("{} lacks a row that was written", store.definition().name))
         })
@@ -113,11 +114,12 @@ impl TupleWriter {
         &mut self,
         order: CommitOrder,
         at: (&TableStore, &[u8]),
-        found: Option<Record>,
+        found: Option<Handle>,
     ) -> Result<(), RecoveryError> {
         let record = self.find(at, found, order)?;
         record.unlock(RecordState::absent(order));
-        self.tombstones.push((at.0.definition().id, record));
+        let held = record.held();
+        self.tombstones.extend(held.map(|held| (at.0.definition().id, held)));
         Ok(())
     }
 
@@ -127,17 +129,17 @@ impl TupleWriter {
         order: CommitOrder,
         change: RowChange,
         (store, key): (&TableStore, &[u8]),
-        found: Option<Record>,
+        found: Option<Handle>,
     ) -> Result<(), RecoveryError> {
         let record = match (found, change) {
-            (Some(record), _) => record,
+            (Some(found), _) => self.worker.guard().record(found),
             (None, RowChange::Insert) => match self.insert((store, key), order)? {
-                Some(record) => record,
+                Some(existing) => self.worker.guard().record(existing),
                 None => return Ok(()),
             },
             (None, _) => self.find((store, key), None, order)?,
         };
-        record.write_image(&self.image, &mut self.worker);
+        record.write_image(&self.image);
         record.unlock(RecordState::present(order));
         Ok(())
     }
@@ -148,7 +150,7 @@ impl TupleWriter {
         order: CommitOrder,
         change: RowChange,
         (store, key): (&TableStore, &[u8]),
-        found: Option<Record>,
+        found: Option<Handle>,
     ) -> Result<(), RecoveryError> {
         let layout = &store.definition().layout;
         if change == RowChange::Insert {
@@ -157,9 +159,9 @@ impl TupleWriter {
         }
         let record = self.find((store, key), found, order)?;
         let slots = layout.slots();
-        let Self { arena, row, changed, worker, .. } = self;
+        let Self { arena, row, changed, .. } = &*self;
         let changes = changed.iter().map(|column| Change { slot: slots[*column], datum: row[*column] });
-        record.apply(layout, changes, arena, worker);
+        record.apply(layout, changes, arena);
         record.unlock(RecordState::present(order));
         Ok(())
     }
@@ -169,7 +171,7 @@ impl TupleWriter {
         &mut self,
         (store, key): (&TableStore, &[u8]),
         order: CommitOrder,
-    ) -> Result<Option<Record>, RecoveryError> {
+    ) -> Result<Option<Handle>, RecoveryError> {
         let failed = |error: storage::OutOfMemory| writes_diverged(order, &error);
         let id = store.definition().id;
         if self.inserted != Some(id) {
@@ -177,13 +179,11 @@ impl TupleWriter {
             self.finger = Finger::default();
         }
         let Self { worker, finger, image, .. } = self;
-        let record = store.create(image, worker).map_err(failed)?;
-        let existing = store.link(0, key, record, worker, finger, &mut |_| {}).map_err(failed)?;
-        match existing {
-            Some(_) => store.retire(record, worker),
-            None => record.unlock(RecordState::present(order)),
+        let new = (&**image, NewState::committed(RecordState::present(order)));
+        match store.add(key, new, worker.guard(), finger, &mut |_| {}).map_err(failed)? {
+            Added::New(_) => Ok(None),
+            Added::Exists(existing) => Ok(Some(existing.handle())),
         }
-        Ok(existing)
     }
 }
 

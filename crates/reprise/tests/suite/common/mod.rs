@@ -3,7 +3,7 @@
 use reprise::rooms::catalog::Arena;
 use reprise::rooms::checkpoint::{Consistency, Manifest};
 use reprise::rooms::recovery::{RecoveryConfig, recover};
-use reprise::rooms::storage::{Cursor, Direction, TableStore, Worker};
+use reprise::rooms::storage::{Cursor, Direction, Worker};
 use reprise::rooms::transaction::Tables;
 use reprise::{Config, Content, Database, Digest, Method, Progress, ReplayMode, disk::Disk};
 use std::path::Path;
@@ -26,6 +26,16 @@ pub fn open(folder: &Path) -> Database {
 /// One log of each content beside the database's own.
 pub const SHADOWS: [Content; 3] = [Content::Logical, Content::Physical, Content::Physiological];
 
+/// Modes and threads of `clr-p` that are compared with `clr`.
+pub const PARALLEL_REPLAYS: [(ReplayMode, usize); 6] = [
+    (ReplayMode::Pipelined, 1),
+    (ReplayMode::Pipelined, 2),
+    (ReplayMode::Pipelined, 8),
+    (ReplayMode::Synchronous, 3),
+    (ReplayMode::Static, 2),
+    (ReplayMode::Chopping, 2),
+];
+
 /// A small database on a disk of the tests.
 pub fn on(disk: Arc<dyn Disk>) -> Config {
     let mut config = small();
@@ -43,14 +53,7 @@ pub fn recovered_digest(folder: &Path) -> Digest {
 /// As `recovered_digest`, on a disk.
 pub fn recovered_digest_on(disk: &Arc<dyn Disk>, folder: &Path) -> Digest {
     let reference = digest_by(disk, folder, Method::Clr, ReplayMode::default(), 2);
-    for (mode, threads) in [
-        (ReplayMode::Pipelined, 1),
-        (ReplayMode::Pipelined, 2),
-        (ReplayMode::Pipelined, 8),
-        (ReplayMode::Synchronous, 3),
-        (ReplayMode::Static, 2),
-        (ReplayMode::Chopping, 2),
-    ] {
+    for (mode, threads) in PARALLEL_REPLAYS {
         let digest = digest_by(disk, folder, Method::ClrP, mode, threads);
         assert_eq!(digest, reference, "clr-p ({mode}, {threads} threads) against clr");
     }
@@ -119,30 +122,23 @@ pub fn digest_by(
 /// Every row is in every index of its table under its key.
 fn check_indexes(tables: &Tables) {
     let mut worker = Worker::new(tables.epochs.clone(), tables.memory.clone()).expect("a worker");
-    worker.enter();
+    let guard = worker.enter();
     for store in tables.iter() {
         let mut cursor = Cursor::default();
         cursor.open(&[], None, Direction::Forward);
-        while cursor.read_leaf(store.index_at(0)).is_some() {
-            while let Some(address) = cursor.next_buffered() {
-                let record = TableStore::record(address);
+        while cursor.read_leaf(store.index_at(0), &guard).is_some() {
+            while let Some(record) = cursor.next_buffered(&guard) {
                 if record.stable_state().is_absent() {
                     continue;
                 }
                 for place in 0..store.definition().indexes.len() {
                     let (mut arena, mut key) = (Arena::default(), Vec::new());
                     store.key_of_row(place, record.row(), &mut arena, &mut key);
-                    let (found, _) = store.index_at(place).get(&key, &worker);
+                    let (found, _) = store.index_at(place).get(&key, &guard);
                     let index = &store.definition().indexes[place].name;
-                    assert_eq!(
-                        found,
-                        Some(address),
-                        "a row of {} is not in {index}",
-                        store.definition().name
-                    );
+                    assert_eq!(found, Some(record), "a row of {} is not in {index}", store.definition().name);
                 }
             }
         }
     }
-    worker.exit();
 }

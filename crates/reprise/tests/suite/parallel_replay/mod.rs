@@ -1,5 +1,5 @@
-//! Random schemas, procedures and histories: clr-p, in every mode and with several numbers of threads, recovers what clr
-//! recovers and what the database held; so do the shadow logs.
+//! Random schemas, procedures and histories: `clr-p` recovers what `clr` recovers and what the database held. A case draws
+//! two of the modes and thread counts of `clr-p`, and one shadow log that is recovered as well.
 //!
 //! `PROPTEST_CASES` sets the number of cases (1,000 by default). A failing case shrinks and prints itself as SQL.
 
@@ -8,11 +8,11 @@ mod rules;
 mod steps;
 mod tables;
 
-use crate::common::{SHADOWS, on, recovered_digest_on};
+use crate::common::{PARALLEL_REPLAYS, SHADOWS, digest_by, on};
 use printing::Procedure;
 use proptest::prelude::*;
 use reprise::disk::{CrashingDisk, Disk};
-use reprise::{Database, Error, Value};
+use reprise::{Content, Database, Digest, Error, Method, ReplayMode, Value};
 use std::path::Path;
 use std::sync::Arc;
 use steps::{Relation, VALUES, chains, loops, steps};
@@ -44,6 +44,39 @@ struct Case {
     calls: Vec<TestCall>,
     witnesses: bool,
     draws: bool,
+    recoveries: Recoveries,
+}
+
+/// How a case is recovered, besides `clr`.
+#[derive(Clone, Debug)]
+struct Recoveries {
+    parallel: Vec<(ReplayMode, usize)>,
+    /// The content of the shadow log, and the threads of its recovery.
+    shadow: (Content, usize),
+}
+
+impl Recoveries {
+    fn any() -> impl Strategy<Value = Self> {
+        let parallel = proptest::sample::subsequence(PARALLEL_REPLAYS.to_vec(), 2);
+        let shadow = (proptest::sample::select(&SHADOWS[..]), proptest::sample::select(&[1, 2, 8][..]));
+        (parallel, shadow).prop_map(|(parallel, shadow)| Self { parallel, shadow })
+    }
+
+    /// Recovers the folder in each way; all must come to one digest.
+    fn check(&self, disk: &Arc<dyn Disk>, folder: &Path, live: &Digest) {
+        let clr = digest_by(disk, folder, Method::Clr, ReplayMode::default(), 2);
+        assert_eq!(clr, *live, "clr against the database before the crash");
+        for &(mode, threads) in &self.parallel {
+            let digest = digest_by(disk, folder, Method::ClrP, mode, threads);
+            assert_eq!(digest, clr, "clr-p ({mode}, {threads} threads) against clr");
+        }
+        let (content, threads) = self.shadow;
+        let shadow = folder.join(format!("shadow-{content}"));
+        for &method in Method::of(content) {
+            let digest = digest_by(disk, &shadow, method, ReplayMode::default(), threads);
+            assert_eq!(digest, clr, "{method} of the {content} log ({threads} threads) against clr");
+        }
+    }
 }
 
 fn procedures() -> impl Strategy<Value = Vec<Procedure>> {
@@ -62,8 +95,9 @@ fn procedures() -> impl Strategy<Value = Vec<Procedure>> {
 
 fn case() -> impl Strategy<Value = Case> {
     let tables = proptest::collection::vec(Shape::any(), TABLES);
-    let settings = (any::<bool>(), proptest::bool::weighted(0.2), 0..3u8);
-    (tables, procedures(), settings).prop_flat_map(|(tables, procedures, (witnesses, draws, by_value))| {
+    let settings = (any::<bool>(), proptest::bool::weighted(0.2), 0..3u8, Recoveries::any());
+    (tables, procedures(), settings).prop_flat_map(|(tables, procedures, settings)| {
+        let (witnesses, draws, by_value, recoveries) = settings;
         // None, some or all of the calls are logged by value.
         let by_value = proptest::bool::weighted(f64::from(by_value) / 2.0);
         let argument = || proptest::option::weighted(0.9, 0..VALUES);
@@ -72,19 +106,19 @@ fn case() -> impl Strategy<Value = Case> {
             call.prop_map(|(procedure, arguments, by_value)| TestCall { procedure, arguments, by_value });
         let calls = proptest::collection::vec(call, 1..60);
         calls.prop_map(move |calls| {
-            let (tables, procedures) = (tables.clone(), procedures.clone());
-            Case { tables, procedures, calls, witnesses, draws }
+            let (tables, procedures, recoveries) = (tables.clone(), procedures.clone(), recoveries.clone());
+            Case { tables, procedures, calls, witnesses, draws, recoveries }
         })
     })
 }
 
-/// Runs a case and recovers it by all methods.
+/// Runs a case and recovers it.
 fn check(case: &Case) {
     let disk: Arc<dyn Disk> = Arc::new(CrashingDisk::default());
     let folder = Path::new("/data");
     let mut config = on(Arc::clone(&disk));
     config.record_witnesses = case.witnesses;
-    config.shadow_logs = SHADOWS.to_vec();
+    config.shadow_logs = vec![case.recoveries.shadow.0];
     // The shadow logs of a call that changes many rows several times are long.
     config.log_file_bytes = 1 << 20;
     let db = Database::open(folder, config).unwrap();
@@ -100,12 +134,12 @@ fn check(case: &Case) {
     }
     let live = db.digest().unwrap();
     drop((session, db));
-    assert_eq!(recovered_digest_on(&disk, folder), live, "recovered against live");
+    case.recoveries.check(&disk, folder, &live);
 }
 
 #[test]
 fn parallel_replay_equals_serial_replay() {
-    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(400);
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(1_000);
     let config =
         ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 4_000, ..Default::default() };
     proptest!(config, |(case in case())| check(&case));

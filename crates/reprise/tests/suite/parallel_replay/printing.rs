@@ -176,6 +176,7 @@ impl fmt::Debug for Case {
             let arguments = call.values(&self.procedures[call.procedure]).map(|value| value.to_string());
             writeln!(f, "-- CALL p{}({});{how}", call.procedure, arguments.join(", "))?;
         }
-        writeln!(f, "-- witnesses recorded: {}", self.witnesses)
+        writeln!(f, "-- witnesses recorded: {}", self.witnesses)?;
+        writeln!(f, "-- {:?}", self.recoveries)
     }
 }

@@ -9,7 +9,7 @@ use sql::Schema;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use storage::{Epochs, Memory, Record, Worker};
+use storage::{Epochs, Handle, Memory, Record, Worker};
 
 /// The log that all clients share: its numbers are above each other, and above what it is told.
 struct SharedLog {
@@ -27,7 +27,7 @@ impl CommitLog for SharedLog {
         true
     }
 
-    fn wrote(&mut self, _change: RowChange, _table: &Table, _record: Record) {
+    fn wrote(&mut self, _change: RowChange, _table: &Table, _record: Record<'_>) {
         if let Some(run) = self.before_number.take() {
             run();
         }
@@ -49,7 +49,7 @@ struct Client {
 }
 
 impl Client {
-    fn row(&mut self, id: i64) -> Record {
+    fn row(&mut self, id: i64) -> Handle {
         let mut key = Vec::new();
         self.table.encode_key_column(0, Datum::Int(id), &Arena::default(), &mut key);
         let row = self.occ.find(&self.table, &key).unwrap().unwrap();
@@ -79,7 +79,7 @@ fn clients<const N: usize>() -> (Tables, [Client; N]) {
     let mut tables = Tables::new(Arc::clone(&epochs), Arc::clone(&memory)).numbered_by(Numbering::Logs);
     let (_, effect) = Schema::default().apply("CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL)").unwrap();
     let how = Applying { timestamp_us: 0, seed: 0, is_new: true };
-    tables.apply(&effect, how, &mut worker()).unwrap();
+    tables.apply(&effect, how, &worker().enter()).unwrap();
     let table = Arc::clone(tables.iter().next().unwrap().definition());
     let last = Arc::new(Mutex::new(epochs.next_order()));
     let mut clients = [(); N].map(|()| Client {

@@ -1,0 +1,115 @@
+//! One tree of the shape that fits an index's keys, whatever its values mean.
+
+use super::key::{Fixed, Variable};
+use super::tree::{Approach, Tree};
+use super::{Direction, Entries, Finger, InsertOutcome, LeafChange, LeafObservation, Range};
+use crate::{Guard, Memory, OutOfMemory};
+use std::sync::Arc;
+
+/// A tree from keys to integers.
+#[derive(Debug)]
+pub(super) struct Trees {
+    shape: Shape,
+    /// Where its nodes are.
+    memory: Arc<Memory>,
+}
+
+#[derive(Debug)]
+enum Shape {
+    One(Tree<Fixed<1>>),
+    Two(Tree<Fixed<2>>),
+    Three(Tree<Fixed<3>>),
+    Four(Tree<Fixed<4>>),
+    Variable(Tree<Variable>),
+}
+
+macro_rules! with_tree {
+    ($self:expr, $guard:expr, $tree:ident => $body:expr) => {{
+        assert!($guard.protects(&$self.memory), "an index is of its own database");
+        match &$self.shape {
+            Shape::One($tree) => $body,
+            Shape::Two($tree) => $body,
+            Shape::Three($tree) => $body,
+            Shape::Four($tree) => $body,
+            Shape::Variable($tree) => $body,
+        }
+    }};
+}
+
+impl Trees {
+    pub(super) fn new(key_length: Option<usize>, guard: &Guard) -> Result<Self, OutOfMemory> {
+        let shape = match key_length {
+            Some(0..=8) => Shape::One(Tree::new(guard)?),
+            Some(9..=16) => Shape::Two(Tree::new(guard)?),
+            Some(17..=24) => Shape::Three(Tree::new(guard)?),
+            Some(25..=32) => Shape::Four(Tree::new(guard)?),
+            _ => Shape::Variable(Tree::new(guard)?),
+        };
+        Ok(Self { shape, memory: Arc::clone(guard.memory()) })
+    }
+
+    #[inline]
+    pub(super) fn approach(&self, key: &[u8], guard: &Guard) -> Option<Approach> {
+        with_tree!(self, guard, tree => tree.approach(key, guard))
+    }
+
+    #[inline]
+    pub(super) fn arrive(&self, approach: &Approach, key: &[u8], guard: &Guard) -> Option<Option<u64>> {
+        with_tree!(self, guard, tree => tree.arrive(approach, key, guard))
+    }
+
+    #[inline]
+    pub(super) fn get(&self, key: &[u8], guard: &Guard) -> (Option<u64>, LeafObservation) {
+        with_tree!(self, guard, tree => tree.get(key, guard))
+    }
+
+    #[inline]
+    pub(super) fn insert(
+        &self,
+        key: &[u8],
+        value: u64,
+        guard: &Guard,
+        finger: &mut Finger,
+        on_change: &mut impl FnMut(LeafChange),
+    ) -> Result<InsertOutcome, OutOfMemory> {
+        with_tree!(self, guard, tree => tree.insert(key, value, guard, &mut finger.0, on_change))
+    }
+
+    /// Removes a key and returns its value. The change of its leaf is told to `on_change`, which says whether the leaf must stay; one
+    /// that is empty leaves the tree otherwise.
+    pub(super) fn remove_own(
+        &self,
+        key: &[u8],
+        guard: &Guard,
+        on_change: &mut impl FnMut(LeafChange) -> bool,
+    ) -> Option<u64> {
+        with_tree!(self, guard, tree => tree.remove_own(key, guard, on_change))
+    }
+
+    /// Visits the values of all entries, of a tree that nobody else uses any more.
+    pub(super) fn for_each_value(&mut self, visit: impl FnMut(u64)) {
+        match &mut self.shape {
+            Shape::One(tree) => tree.for_each_value(visit),
+            Shape::Two(tree) => tree.for_each_value(visit),
+            Shape::Three(tree) => tree.for_each_value(visit),
+            Shape::Four(tree) => tree.for_each_value(visit),
+            Shape::Variable(tree) => tree.for_each_value(visit),
+        }
+    }
+
+    pub(super) fn split_keys(&self, parts: usize, guard: &Guard) -> Vec<Vec<u8>> {
+        let all = with_tree!(self, guard, tree => tree.separators(parts, guard));
+        let cuts = parts.min(all.len() + 1);
+        (1..cuts).map(|cut| all[cut * (all.len() + 1) / cuts - 1].clone()).collect()
+    }
+
+    pub(super) fn read_leaf(
+        &self,
+        range: &mut Range,
+        direction: Direction,
+        entries: &mut Entries,
+        guard: &Guard,
+    ) -> (LeafObservation, bool) {
+        with_tree!(self, guard, tree => tree.read_leaf(range, direction, entries, guard))
+    }
+}

@@ -1,0 +1,100 @@
+//! Records by slot: where a physical log is replayed, before there are indexes.
+//!
+//! A slot that names a record holds it, as an index entry does.
+#![allow(unsafe_code)]
+
+use super::{NewState, Record};
+use crate::{Added, Guard, Memory, OutOfMemory};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// Slots of a page.
+const PAGE: usize = 1 << 16;
+/// Pages of a table.
+const PAGES: usize = 1 << 16;
+
+/// The records of a table by slot. Pages are made when they are needed. Records that are still in it when it is dropped stay
+/// until the memory goes.
+#[derive(Debug)]
+pub struct SlotArray {
+    /// Every cell is the address of a record of the memory, which the cell holds, or 0.
+    pages: Vec<OnceLock<Box<[AtomicU64]>>>,
+    memory: Arc<Memory>,
+}
+
+impl SlotArray {
+    /// No records yet, of the guard's memory.
+    pub fn new(guard: &Guard) -> Self {
+        let pages = (0..PAGES).map(|_| OnceLock::new()).collect();
+        Self { pages, memory: Arc::clone(guard.memory()) }
+    }
+
+    fn cell(&self, slot: u32) -> &AtomicU64 {
+        let make = || (0..PAGE).map(|_| AtomicU64::new(0)).collect();
+        &self.pages[slot as usize / PAGE].get_or_init(make)[slot as usize % PAGE]
+    }
+
+    fn record<'g>(&self, address: u64, guard: &'g Guard) -> Option<Record<'g>> {
+        assert!(guard.protects(&self.memory), "slots are of their own database");
+        // SAFETY: read from a cell in the guard's stay, so it is a record that the cell held then.
+        (address != 0).then(|| unsafe { Record::at(address, guard) })
+    }
+
+    /// The record of a slot.
+    pub fn get<'g>(&self, slot: u32, guard: &'g Guard) -> Option<Record<'g>> {
+        // ORDERING: Acquire pairs with the exchange in `add`: the record is whole.
+        self.record(self.cell(slot).load(Ordering::Acquire), guard)
+    }
+
+    /// Adds a row with a new record in a slot, unless there is one.
+    ///
+    /// # Errors
+    /// Out of memory; nothing was added.
+    pub fn add<'g>(
+        &self,
+        slot: u32,
+        image: &[u64],
+        state: NewState,
+        guard: &'g Guard,
+    ) -> Result<Added<'g>, OutOfMemory> {
+        assert!(guard.protects(&self.memory), "slots are of their own database");
+        let record = Record::create(image, state, guard)?;
+        record.set_slot(slot);
+        let cell = self.cell(slot);
+        let Err(other) = cell.compare_exchange(0, record.address(), Ordering::AcqRel, Ordering::Acquire)
+        else {
+            return Ok(Added::New(record));
+        };
+        // SAFETY: its maker holds it, and nobody else has seen it.
+        unsafe { record.release() };
+        Ok(self.record(other, guard).map_or(Added::New(record), Added::Exists))
+    }
+
+    /// The pages that have been used.
+    pub fn pages(&self) -> impl Iterator<Item = usize> {
+        (0..PAGES).filter(|page| self.pages[*page].get().is_some())
+    }
+
+    /// Takes the slots of a page out one after the other, with their records. Those that `each` puts into no index are freed.
+    ///
+    /// # Errors
+    /// What `each` fails with; the slots behind that one stay.
+    pub fn drain<'g, E>(
+        &self,
+        page: usize,
+        guard: &'g Guard,
+        mut each: impl FnMut(u32, Option<Record<'g>>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let cells = self.pages[page].get().into_iter().flat_map(|cells| cells.iter());
+        for (at, cell) in cells.enumerate() {
+            let record = self.record(cell.swap(0, Ordering::AcqRel), guard);
+            let done = each((page * PAGE + at) as u32, record);
+            if let Some(record) = record {
+                // SAFETY: the cell held it until it was exchanged above.
+                unsafe { record.release() };
+            }
+            done?;
+        }
+        Ok(())
+    }
+}

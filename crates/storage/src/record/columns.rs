@@ -1,0 +1,79 @@
+//! Columns written where they are, and rows packed anew when they no longer fit.
+
+use super::{Change, Record, RowWords};
+use catalog::{Arena, ColumnKind, ColumnSlot, Datum, RowLayout};
+
+impl Record<'_> {
+    /// Applies an update's changes, in order. The lock is held, or the record is not shared yet.
+    pub fn apply(self, layout: &RowLayout, changes: impl Iterator<Item = Change> + Clone, arena: &Arena) {
+        let row = self.row();
+        let mut outgrown = false;
+        for Change { slot, datum } in changes.clone() {
+            outgrown |= !write_in_place(row, slot, datum, arena);
+        }
+        if outgrown {
+            let image = rebuilt_image(row, layout, changes, arena);
+            self.write_image(&image);
+        }
+    }
+}
+
+fn set_null(row: RowWords<'_>, slot: ColumnSlot, null: bool) {
+    if let Some(bit) = slot.null_bit {
+        let (word, mask) = (bit as usize / 64, 1 << (bit % 64));
+        let old = row.load(word);
+        row.store(word, if null { old | mask } else { old & !mask });
+    }
+}
+
+/// Writes one column where it is; false when its bytes need more room than they had.
+fn write_in_place(row: RowWords<'_>, slot: ColumnSlot, datum: Datum, arena: &Arena) -> bool {
+    let word = slot.word();
+    match datum {
+        Datum::Bytes(span) => {
+            let bytes = arena.bytes(span);
+            let old = row.load(word);
+            let (start, old_length) = (old as u32 as usize / 8, (old >> 32) as usize);
+            if bytes.len().div_ceil(8) > old_length.div_ceil(8) {
+                return false;
+            }
+            row.store(word, old & 0xffff_ffff | (bytes.len() as u64) << 32);
+            for (index, word) in catalog::words_of(bytes).enumerate() {
+                row.store(start + index, word);
+            }
+        }
+        Datum::Double(value) => row.store(word, value.to_bits()),
+        Datum::Int(_) | Datum::Wide(_) if slot.kind == ColumnKind::Wide => {
+            if let Some(decimal) = arena.decimal(datum, 0) {
+                row.store(word, decimal.mantissa as u64);
+                row.store(word + 1, (decimal.mantissa >> 64) as u64);
+                row.store(word + 2, decimal.scale.into());
+            }
+        }
+        Datum::Int(value) => row.store(word, slot.deposit(row.load(word), value)),
+        Datum::Null | Datum::Wide(_) | Datum::Array(_) => {}
+    }
+    set_null(row, slot, datum.is_null());
+    true
+}
+
+/// The row with all changes, packed anew.
+fn rebuilt_image(
+    row: RowWords<'_>,
+    layout: &RowLayout,
+    changes: impl Iterator<Item = Change> + Clone,
+    arena: &Arena,
+) -> Vec<u64> {
+    let mut merged = Arena::default();
+    let datums: Vec<Datum> = layout
+        .slots()
+        .iter()
+        .map(|slot| match changes.clone().filter(|change| change.slot == *slot).last() {
+            Some(change) => merged.adopt(change.datum, arena),
+            None => row.column(*slot, &mut merged),
+        })
+        .collect();
+    let mut image = Vec::new();
+    layout.encode(&datums, &merged, &mut image);
+    image
+}
