@@ -15,6 +15,7 @@ mod schema;
 mod temporal;
 mod types;
 mod value;
+mod written;
 
 pub use canonical::{Family, normalized, write_canonical};
 pub use change::RowChange;
@@ -34,3 +35,4 @@ pub use temporal::{
 };
 pub use types::{ScalarType, Type};
 pub use value::{Value, ValueError, datum_from_value, value_from_datum};
+pub use written::{CHECKSUM_BITS, RowHash, Written};

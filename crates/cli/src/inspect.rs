@@ -97,7 +97,7 @@ fn dump(order: reprise::CommitOrder, record: &Record<'_>) {
             call.version,
             call.arguments.len(),
             if call.witnessed { " and witness values" } else { "" },
-            call.rows_written.map_or(String::new(), |rows| format!(", rows written: {rows}"))
+            call.written.map_or(String::new(), |own| format!(", {own}"))
         ),
         Record::Statement(statement) | Record::Definition(statement) => {
             println!("{order} {}", statement.text)

@@ -3,7 +3,7 @@
 use crate::opaque::{Compiler, OpenCursor};
 use crate::query::{Buffer, Slots};
 use crate::{Failure, Register, SqlError};
-use catalog::{Arena, CommitOrder, Datum, TableId};
+use catalog::{Arena, CommitOrder, Datum, TableId, Written};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,8 +37,8 @@ pub struct Machine {
     pub(crate) depth: usize,
     /// Rows that statements for the client came to.
     pub affected: u64,
-    /// Rows that operations have inserted, updated and deleted; those of queries, which are logged by value, not among them.
-    pub(crate) rows_written: u64,
+    /// What operations have written; what queries have, which are logged by value, is not part of it.
+    pub(crate) written: Written,
     /// Line and column of the operation that failed.
     pub(crate) failed_at: Option<(u32, u32)>,
     /// Rows that each node of a plan came to, by its address; where they are counted.
@@ -204,7 +204,7 @@ impl Machine {
         self.returned.clear();
         self.cursors.clear();
         self.affected = 0;
-        self.rows_written = 0;
+        self.written = Written::default();
         self.failed_at = None;
         self.depth = 0;
         if let Some(output) = &mut self.output {
@@ -222,11 +222,10 @@ impl Machine {
         targets.iter().for_each(|(target, _)| self.set(*target, Datum::Null));
     }
 
-    /// Rows that the operations of the call have inserted, updated and deleted so far; of a call that is not logged by value,
-    /// all that it has.
+    /// What the operations of the call have written so far; of a call that is not logged by value, that is all.
     #[inline]
-    pub fn rows_written(&self) -> u64 {
-        self.rows_written
+    pub fn written(&self) -> Written {
+        self.written
     }
 
     /// Line and column of the operation that ended the call.

@@ -312,7 +312,7 @@ fn define(statements: &[String], mut tables: Tables) -> Result<(Schema, Tables),
         Worker::new(tables.epochs.clone(), tables.memory.clone()).ok_or(RecoveryError::NoWorker)?;
     for statement in statements {
         let (changed, effect) = schema.apply(statement).map_err(RecoveryError::Definition)?;
-        let record = StatementRecord { timestamp_us: 0, seed: 0, text: statement, rows_written: None };
+        let record = StatementRecord { timestamp_us: 0, seed: 0, text: statement, written: None };
         replay::define(CommitOrder(0), &record, &effect, &mut tables, &mut worker)?;
         schema = changed;
     }

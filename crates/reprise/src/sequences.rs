@@ -9,7 +9,7 @@ use crate::Error;
 use crate::database::Inner;
 use crate::recording::Recording;
 use crate::session::NAMELESS;
-use catalog::{Arena, Datum, Sequence, Table, TableId};
+use catalog::{Arena, Datum, Sequence, Table, TableId, Written};
 use procedure::{DataAccess, Failure, Sequences, SqlError};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -162,7 +162,7 @@ impl Writer {
                 return Err(failure);
             }
         };
-        if let Err(error) = self.recording.prepare(&NAMELESS, 0, &self.occ) {
+        if let Err(error) = self.recording.prepare(&NAMELESS, Written::default(), &self.occ) {
             self.occ.rollback();
             return Err(SqlError::new("58030", error.to_string()).into());
         }

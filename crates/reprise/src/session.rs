@@ -245,7 +245,7 @@ impl Session {
         self.begin_answer();
         self.seeds = self.seeds.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let (timestamp_us, seed) = (now_us(), self.seeds);
-        let asked = StatementRecord { timestamp_us, seed, text: statement, rows_written: None };
+        let asked = StatementRecord { timestamp_us, seed, text: statement, written: None };
         let inner = Arc::clone(&self.inner);
         let epochs = Arc::clone(&self.version.tables.epochs);
         // Of a definition that changes nothing there is no number.
@@ -382,16 +382,8 @@ impl Session {
             && !(recording.by_value || procedure.by_value)
             && !procedure.witnesses.is_empty();
         recording.witnesses.begin(if witnessed { &procedure.witnesses } else { &[] });
-        CallRecord {
-            procedure: id,
-            version,
-            timestamp_us,
-            seed,
-            witnessed,
-            arguments: &[],
-            rows_written: None,
-        }
-        .write(&mut recording.asked);
+        CallRecord { procedure: id, version, timestamp_us, seed, witnessed, arguments: &[], written: None }
+            .write(&mut recording.asked);
         for (place, (_, parameter)) in procedure.inputs().enumerate() {
             let Some(value) = arguments.get(place).or(parameter.default.as_ref()) else {
                 let message = format!(
@@ -443,8 +435,8 @@ impl Session {
             let tapes = &mut self.recording.witnesses;
             let outcome = match execute(call, arguments, &mut self.machine, &mut self.occ, tapes) {
                 Ok(()) => {
-                    let rows = self.machine.rows_written();
-                    if let Err(error) = self.recording.prepare(procedure, rows, &self.occ) {
+                    let written = self.machine.written();
+                    if let Err(error) = self.recording.prepare(procedure, written, &self.occ) {
                         self.shows_what_was_read();
                         self.occ.rollback();
                         return Err(error.into());

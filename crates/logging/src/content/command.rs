@@ -3,52 +3,55 @@
 //! time and seed where the procedure asks for them, so that replay is deterministic across replacements.
 //!
 //! A call's payload: procedure (varint), version (varint), flags (u8: 1 = a time follows, 2 = a seed follows, 4 = witness
-//! values stand behind the arguments, 8 = the number of rows stands at the end), time (i64, microseconds since 2000), seed
+//! values stand behind the arguments, 8 = what it has written stands at the end), time (i64, microseconds since 2000), seed
 //! (u64), then the arguments as `catalog::encode_value` writes them, then the witness values: for each witness of the procedure
-//! the number of its values (varint) and they; last the number of rows.
-//! A statement's payload: time (i64), seed (u64), its text, the byte 255, which no text holds, the number of rows. A
+//! the number of its values (varint) and they; last what it has written.
+//! A statement's payload: time (i64), seed (u64), its text, the byte 255, which no text holds, what it has written. A
 //! definition's: time, seed, text.
 //!
-//! The number of rows is how many the operations of the transaction inserted, updated and deleted. Replay must come to the same
-//! number. It is read from the end: one byte below 255, or 255 behind eight bytes (u64). Calls and statements of format
-//! versions 1 to 3 have none.
+//! What a transaction has written is the number of rows that its operations inserted, updated and deleted, and a checksum of
+//! them (`catalog::Written`). Replay must write the same. It is read from the end: a word (u16) of which the lower six bits are
+//! the number of rows, or 63 where four bytes (u32) with the number stand before the word; the upper ten are the checksum. Calls
+//! and statements of format versions 1 to 3 have neither.
 
 use super::{CHECKED_FROM, RecordKind, begin};
-use catalog::{DecodeError, ProcedureId, Reader, put_varint};
+use catalog::{CHECKSUM_BITS, DecodeError, ProcedureId, Reader, Written, put_varint};
 
 const HAS_TIMESTAMP: u8 = 1;
 const HAS_SEED: u8 = 2;
 const HAS_WITNESSES: u8 = 4;
-const HAS_ROWS: u8 = 8;
+const HAS_WRITTEN: u8 = 8;
 
-/// Stands between the text of a statement and its number of rows: no UTF-8 text holds it.
+/// Stands between the text of a statement and what it has written: no UTF-8 text holds it.
 const END_OF_TEXT: u8 = u8::MAX;
-/// The last byte of a number of rows that takes eight more.
-const MANY_ROWS: u8 = u8::MAX;
+/// Stands for a number of rows that takes four bytes of its own.
+const MANY_ROWS: u32 = 63;
+const ROWS_BITS: u32 = u16::BITS - CHECKSUM_BITS;
 
 /// Completes the record of a call or of a statement once it has run, behind its witness values.
 #[inline]
-pub fn put_rows_written(rows: u64, record: &mut Vec<u8>) {
+pub fn put_written(written: Written, record: &mut Vec<u8>) {
     if record[CHECKED_FROM] == RecordKind::Statement as u8 {
         record.push(END_OF_TEXT);
     }
-    match u8::try_from(rows) {
-        Ok(few) if few != MANY_ROWS => record.push(few),
-        _ => {
-            record.extend_from_slice(&rows.to_le_bytes());
-            record.push(MANY_ROWS);
-        }
+    if written.rows >= MANY_ROWS {
+        record.extend_from_slice(&written.rows.to_le_bytes());
     }
+    let word = written.rows.min(MANY_ROWS) as u16 | written.checksum << ROWS_BITS;
+    record.extend_from_slice(&word.to_le_bytes());
 }
 
-/// Splits the number of rows from the end of what stands before it.
-fn split_rows_written(bytes: &[u8]) -> Result<(&[u8], u64), DecodeError> {
-    let (last, before) = bytes.split_last().ok_or(DecodeError)?;
-    if *last != MANY_ROWS {
-        return Ok((before, u64::from(*last)));
+/// Splits what was written from the end of what stands before it.
+fn split_written(bytes: &[u8]) -> Result<(&[u8], Written), DecodeError> {
+    let (mut before, word) = bytes.split_last_chunk().ok_or(DecodeError)?;
+    let word = u16::from_le_bytes(*word);
+    let mut rows = u32::from(word) & MANY_ROWS;
+    if rows == MANY_ROWS {
+        let many;
+        (before, many) = before.split_last_chunk().ok_or(DecodeError)?;
+        rows = u32::from_le_bytes(*many);
     }
-    let (before, many) = before.split_last_chunk().ok_or(DecodeError)?;
-    Ok((before, u64::from_le_bytes(*many)))
+    Ok((before, Written { rows, checksum: word >> ROWS_BITS }))
 }
 
 /// A call.
@@ -66,12 +69,12 @@ pub struct CallRecord<'a> {
     pub witnessed: bool,
     /// The encoded arguments, and the witness values.
     pub arguments: &'a [u8],
-    /// The number of rows that it wrote; `None` in logs of format version 3 and before.
-    pub rows_written: Option<u64>,
+    /// What it has written; `None` in logs of format version 3 and before.
+    pub written: Option<Written>,
 }
 
 impl<'a> CallRecord<'a> {
-    /// Writes the record but for the number of rows: arguments and witness values may be appended, then `put_rows_written`
+    /// Writes the record but for what the call has written: arguments and witness values may be appended, then `put_written`
     /// completes it.
     pub fn write(&self, buffer: &mut Vec<u8>) {
         begin(RecordKind::Call, buffer);
@@ -80,7 +83,7 @@ impl<'a> CallRecord<'a> {
         let has_timestamp = if self.timestamp_us == 0 { 0 } else { HAS_TIMESTAMP };
         let has_seed = if self.seed == 0 { 0 } else { HAS_SEED };
         let has_witnesses = if self.witnessed { HAS_WITNESSES } else { 0 };
-        buffer.push(has_timestamp | has_seed | has_witnesses | HAS_ROWS);
+        buffer.push(has_timestamp | has_seed | has_witnesses | HAS_WRITTEN);
         if self.timestamp_us != 0 {
             buffer.extend_from_slice(&self.timestamp_us.to_le_bytes());
         }
@@ -99,12 +102,12 @@ impl<'a> CallRecord<'a> {
         let seed = if flags & HAS_SEED == 0 { 0 } else { u64::from_le_bytes(reader.array()?) };
         let witnessed = flags & HAS_WITNESSES != 0;
         let mut arguments = reader.take(reader.remaining())?;
-        let mut rows_written = None;
-        if flags & HAS_ROWS != 0 {
-            let (before, rows) = split_rows_written(arguments)?;
-            (arguments, rows_written) = (before, Some(rows));
+        let mut written = None;
+        if flags & HAS_WRITTEN != 0 {
+            let (before, own) = split_written(arguments)?;
+            (arguments, written) = (before, Some(own));
         }
-        Ok(Self { procedure, version, timestamp_us, seed, witnessed, arguments, rows_written })
+        Ok(Self { procedure, version, timestamp_us, seed, witnessed, arguments, written })
     }
 }
 
@@ -117,12 +120,12 @@ pub struct StatementRecord<'a> {
     pub seed: u64,
     /// The statement.
     pub text: &'a str,
-    /// The number of rows that it wrote; `None` of definitions, and in logs of format version 3 and before.
-    pub rows_written: Option<u64>,
+    /// What it has written; `None` of definitions, and in logs of format version 3 and before.
+    pub written: Option<Written>,
 }
 
 impl<'a> StatementRecord<'a> {
-    /// Writes the record of a transaction of one statement but for the number of rows: `put_rows_written` completes it.
+    /// Writes the record of a transaction of one statement but for what it has written: `put_written` completes it.
     pub fn write(&self, buffer: &mut Vec<u8>) {
         self.write_as(RecordKind::Statement, buffer);
     }
@@ -143,15 +146,15 @@ impl<'a> StatementRecord<'a> {
         let timestamp_us = i64::from_le_bytes(reader.array()?);
         let seed = u64::from_le_bytes(reader.array()?);
         let bytes = reader.take(reader.remaining())?;
-        let (text, rows_written) = match bytes.iter().position(|byte| *byte == END_OF_TEXT) {
+        let (text, written) = match bytes.iter().position(|byte| *byte == END_OF_TEXT) {
             Some(end) => {
-                let (none, rows) = split_rows_written(&bytes[end + 1..])?;
-                (&bytes[..end], Some(rows).filter(|_| none.is_empty()))
+                let (none, written) = split_written(&bytes[end + 1..])?;
+                (&bytes[..end], Some(written).filter(|_| none.is_empty()))
             }
             None => (bytes, None),
         };
         let text = std::str::from_utf8(text).map_err(|_| DecodeError)?;
-        Ok(Self { timestamp_us, seed, text, rows_written })
+        Ok(Self { timestamp_us, seed, text, written })
     }
 }
 
@@ -170,7 +173,8 @@ mod tests {
 
     #[test]
     fn records_come_back_and_damage_is_seen() {
-        for rows in [0, 1, 254, 255, 256, u64::MAX] {
+        for (rows, checksum) in [(0, 0), (1, 1), (62, 1023), (63, 63), (64, 512), (u32::MAX, 1023)] {
+            let written = Written { rows, checksum };
             let call = CallRecord {
                 procedure: ProcedureId(3),
                 version: 7,
@@ -178,11 +182,11 @@ mod tests {
                 seed: 0,
                 witnessed: true,
                 arguments: &[1, 2, 3],
-                rows_written: Some(rows),
+                written: Some(written),
             };
             let mut bytes = Vec::new();
             call.write(&mut bytes);
-            put_rows_written(rows, &mut bytes);
+            put_written(written, &mut bytes);
             assert_eq!(read_back(&mut bytes), Record::Call(call));
             for at in 0..bytes.len() {
                 for bit in 0..8 {
@@ -192,16 +196,16 @@ mod tests {
                 }
             }
             let text = "UPDATE t SET name = 'Über'";
-            let statement = StatementRecord { timestamp_us: 1, seed: 2, text, rows_written: Some(rows) };
+            let statement = StatementRecord { timestamp_us: 1, seed: 2, text, written: Some(written) };
             statement.write(&mut bytes);
-            put_rows_written(rows, &mut bytes);
+            put_written(written, &mut bytes);
             assert_eq!(read_back(&mut bytes), Record::Statement(statement));
         }
     }
 
-    /// Records of format versions 1 to 3 say nothing of rows.
+    /// Records of format versions 1 to 3 do not say what was written.
     #[test]
-    fn older_records_have_no_number_of_rows() {
+    fn older_records_do_not_say_what_was_written() {
         let mut bytes = Vec::new();
         begin(RecordKind::Call, &mut bytes);
         bytes.extend_from_slice(&[3, 7, HAS_WITNESSES, 1, 2, 255]);
@@ -212,11 +216,10 @@ mod tests {
             seed: 0,
             witnessed: true,
             arguments: &[1, 2, 255],
-            rows_written: None,
+            written: None,
         };
         assert_eq!(read_back(&mut bytes), Record::Call(call));
-        let statement =
-            StatementRecord { timestamp_us: 1, seed: 2, text: "DELETE FROM t", rows_written: None };
+        let statement = StatementRecord { timestamp_us: 1, seed: 2, text: "DELETE FROM t", written: None };
         statement.write(&mut bytes);
         assert_eq!(read_back(&mut bytes), Record::Statement(statement));
     }

@@ -33,7 +33,7 @@ impl<'a> DefinitionsRecord<'a> {
         let seed = u64::from_le_bytes(reader.array()?);
         let length = u32::from_le_bytes(reader.array()?) as usize;
         let text = std::str::from_utf8(reader.take(length)?).map_err(|_| DecodeError)?;
-        let definitions = StatementRecord { timestamp_us, seed, text, rows_written: None };
+        let definitions = StatementRecord { timestamp_us, seed, text, written: None };
         Ok(Self { definitions, writes: WritesRecord::read(reader)? })
     }
 }

@@ -10,7 +10,7 @@ mod operations;
 mod slots;
 mod writes;
 
-pub use command::{CallRecord, StatementRecord, put_rows_written};
+pub use command::{CallRecord, StatementRecord, put_written};
 pub(crate) use definitions::take_body;
 pub use definitions::{DefinitionsRecord, LargeRecord};
 pub use operations::{Operation, OperationsBuilder, Outcome, Side};

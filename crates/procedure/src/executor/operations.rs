@@ -6,10 +6,10 @@ use crate::query::{Buffer, run_query};
 use crate::rows::{Flow, for_each_row, select_rows};
 use crate::tape::{Part, Tapes};
 use crate::{
-    Check, DataAccess, Expression, Failure, Machine, Operation, OperationId, OperationKind, QueryOperation,
-    Register, Select, SqlError,
+    Access, Check, DataAccess, Expression, Failure, Machine, Operation, OperationId, OperationKind, Path,
+    QueryOperation, Register, Select, SqlError,
 };
-use catalog::{Datum, Table};
+use catalog::{Datum, RowHash, Table};
 
 impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
     #[inline]
@@ -60,6 +60,9 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
                 check(table, checks, machine)?;
                 let (row, arena) = machine.window(*registers, values.len());
                 self.data.insert(table, row, arena)?;
+                let mut hash = RowHash::of(table.id);
+                row.iter().for_each(|value| hash.add_datum(*value, arena));
+                machine.written += hash.written();
                 for reference in references {
                     let (row, arena) = machine.window(*registers, values.len());
                     reference.require(row, arena, self.data)?;
@@ -72,15 +75,19 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
                 let count = self.for_each_collected(access, machine, |row, machine, data| {
                     let mut changes = std::mem::take(&mut machine.changes);
                     changes.clear();
+                    let mut hash = hash_found(access, machine);
                     for (column, register, value) in assignments {
                         let value = value.evaluate(machine)?;
                         require_value(table, *column, value)?;
                         changes.push((*column, value));
+                        hash.add(*column as u64);
+                        hash.add_datum(value, &machine.arena);
                         machine.set(*register, value);
                     }
                     check(table, checks, machine)?;
                     data.update(table, row, &changes, &machine.arena)?;
                     machine.changes = changes;
+                    machine.written += hash.written();
                     assign(returning, machine)
                 })?;
                 settle_returning(returning, count, machine)?;
@@ -89,6 +96,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
             OperationKind::Delete { access, returning } => {
                 let count = self.for_each_collected(access, machine, |row, machine, data| {
                     data.delete(&access.table, row)?;
+                    machine.written += hash_found(access, machine).written();
                     assign(returning, machine)
                 })?;
                 settle_returning(returning, count, machine)?;
@@ -104,7 +112,6 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         machine.row_count = count as i64;
         if operation.writes() {
             machine.affected += count as u64;
-            machine.rows_written += count as u64;
         }
         machine.set(operation.found, Datum::boolean(count > 0));
         Ok(())
@@ -114,12 +121,12 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
     /// come up again.
     fn for_each_collected(
         &mut self,
-        access: &crate::Access,
+        access: &Access,
         machine: &mut Machine,
         mut visit: impl FnMut(D::Row, &mut Machine, &mut D) -> Result<(), Failure>,
     ) -> Result<usize, Failure> {
         let mut count = 0;
-        if matches!(access.path, crate::Path::Point { .. }) {
+        if matches!(access.path, Path::Point { .. }) {
             for_each_row(access, machine, self.data, |row, machine, data| {
                 count += 1;
                 visit(row, machine, data)?;
@@ -243,6 +250,20 @@ pub(super) fn load_outputs(select: &Select, start: usize, machine: &mut Machine)
         let value = machine.rows[start + place];
         machine.set(*target, value);
     }
+}
+
+/// Begins the hash of a row that an access has found: with its key, or where a range was looked through with what was read.
+#[inline]
+fn hash_found(access: &Access, machine: &Machine) -> RowHash {
+    let mut hash = RowHash::of(access.table.id);
+    match access.path {
+        Path::Point { .. } => hash.add_bytes(&machine.key),
+        Path::Range { .. } => {
+            let registers = (0..access.slots.len()).map(|place| Register(access.registers.0 + place as u32));
+            registers.for_each(|register| hash.add_datum(machine.get(register), &machine.arena));
+        }
+    }
+    hash
 }
 
 fn assign(targets: &[(Register, Expression)], machine: &mut Machine) -> Result<(), Failure> {

@@ -1,6 +1,6 @@
 //! `clr`: serial re-execution of the command log in commit order.
 //! Paper: PACMAN §2.3 (CLR); command logging §III. The reference for every other method.
-//! Invariant: every read whose result is recorded finds that result again, and every call writes as many rows as it did.
+//! Invariant: every read whose result is recorded finds that result again, and every call writes what it wrote.
 //! Held by: `divergence_is_refused`.
 
 use super::divergence::{ReplayedCall, check_statement, in_words, statement_diverged, undefined};
@@ -148,11 +148,11 @@ impl Replay<'_> {
                 call.diverged(&format!("it read other values than its record says; operation: {operation}"))
             );
         }
-        let rows = self.machine.rows_written();
-        match call.record.rows_written {
-            Some(recorded) if recorded != rows => {
+        let written = self.machine.written();
+        match call.record.written {
+            Some(recorded) if recorded != written => {
                 let writes = operations.iter().zip(&self.checks.rows).filter(|(own, _)| own.writes());
-                Err(call.miscounted(rows, writes.map(|(own, rows)| (in_words(own), *rows))))
+                Err(call.wrote_otherwise(written, writes.map(|(own, rows)| (in_words(own), *rows))))
             }
             _ => Ok(()),
         }
@@ -179,14 +179,13 @@ impl Replay<'_> {
         procedure: &Procedure,
         record: &StatementRecord<'_>,
     ) -> Result<(), RecoveryError> {
-        let StatementRecord { timestamp_us, seed, text, rows_written } = *record;
+        let StatementRecord { timestamp_us, seed, text, written } = *record;
         self.machine.reset(timestamp_us, seed);
         self.occ.begin();
         let call = Call { procedure, timestamp_us, seed };
         let ran = execute(call, std::iter::empty(), &mut self.machine, &mut self.occ, &mut Whole);
         let ran = ran.map_err(|failure| statement_diverged(order, text, &failure));
-        let checked =
-            ran.and_then(|()| check_statement(order, text, rows_written, self.machine.rows_written()));
+        let checked = ran.and_then(|()| check_statement(order, text, written, self.machine.written()));
         if checked.is_err() {
             self.occ.rollback();
             return checked;

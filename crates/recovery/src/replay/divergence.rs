@@ -1,7 +1,7 @@
 //! Errors of a replay that does not do again what the run did: they name the procedure, the call and the operation.
 
 use crate::RecoveryError;
-use catalog::{Arena, CommitOrder, ProcedureId, Reader, decode_value, value_from_datum};
+use catalog::{Arena, CommitOrder, ProcedureId, Reader, Written, decode_value, value_from_datum};
 use logging::content::CallRecord;
 use procedure::analysis::describe;
 use procedure::{Operation, Procedure};
@@ -42,13 +42,17 @@ impl ReplayedCall<'_> {
         }
     }
 
-    /// The call wrote another number of rows than its record says. `written` names operations with the rows that they wrote.
-    pub(super) fn miscounted(self, rows: u64, written: impl Iterator<Item = (String, u64)>) -> RecoveryError {
-        let recorded = self.record.rows_written.unwrap_or(0);
-        let parts = written.map(|(operations, rows)| format!("{operations}: {rows}"));
+    /// The call wrote something else than its record says. `by_operation` names operations with the rows that they wrote.
+    pub(super) fn wrote_otherwise(
+        self,
+        written: Written,
+        by_operation: impl Iterator<Item = (String, u64)>,
+    ) -> RecoveryError {
+        let recorded = self.record.written.unwrap_or_default();
+        let parts = by_operation.map(|(operations, rows)| format!("{operations}: {rows}"));
         let parts = parts.collect::<Vec<_>>().join("; ");
         self.diverged(&format!(
-            "it wrote {rows} rows, but its record says {recorded}; rows by operation: {parts}"
+            "it wrote {written}, but its record says {recorded}; rows by operation: {parts}"
         ))
     }
 }
@@ -64,16 +68,16 @@ pub(super) fn statement_diverged(order: CommitOrder, text: &str, error: &dyn fmt
     RecoveryError::Diverged { order, what: text.into(), error: error.to_string() }
 }
 
-/// A statement that ran again wrote another number of rows than its record says, if that says any.
+/// A statement that ran again must have written what its record says, if that says anything.
 pub(super) fn check_statement(
     order: CommitOrder,
     text: &str,
-    recorded: Option<u64>,
-    rows: u64,
+    recorded: Option<Written>,
+    written: Written,
 ) -> Result<(), RecoveryError> {
     match recorded {
-        Some(recorded) if recorded != rows => {
-            let error = format!("it wrote {rows} rows, but its record says {recorded}");
+        Some(recorded) if recorded != written => {
+            let error = format!("it wrote {written}, but its record says {recorded}");
             Err(statement_diverged(order, text, &error))
         }
         _ => Ok(()),

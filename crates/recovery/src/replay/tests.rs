@@ -1,13 +1,14 @@
 //! Replay checks itself: logs whose records do not fit what their calls do.
 
-use super::State;
+use super::{State, define};
 use crate::{LogContents, Method, Progress, RecoveryConfig, RecoveryError};
-use catalog::{Arena, CommitOrder, Datum, Epoch, ScalarType, encode_value, put_varint};
-use logging::content::{BODY_FROM, CallRecord, RecordKind, StatementRecord, put_rows_written};
-use sql::Schema;
+use catalog::{Arena, CommitOrder, Datum, Epoch, ScalarType, Written, encode_value, put_varint};
+use logging::content::{BODY_FROM, CallRecord, RecordKind, StatementRecord, put_written};
+use procedure::{Call, Machine, Procedure, Whole, execute};
+use sql::{Effect, Schema};
 use std::sync::Arc;
-use storage::{Digest, Epochs, Memory};
-use transaction::Tables;
+use storage::{Digest, Epochs, Memory, Worker};
+use transaction::{Occ, Tables};
 
 const DEFINITIONS: [&str; 4] = [
     "CREATE TABLE account (id INT PRIMARY KEY, holder INT NOT NULL, v INT NOT NULL)",
@@ -25,46 +26,76 @@ const DEFINITIONS: [&str; 4] = [
      END $$",
 ];
 
-/// A log in the making.
-#[derive(Default)]
+/// A log in the making: what its records name has run.
 struct Log {
     schema: Schema,
     records: Vec<(CommitOrder, RecordKind, Vec<u8>)>,
+    occ: Occ,
+    machine: Machine,
 }
 
 impl Log {
     /// A log of definitions and of four accounts, of which two have one holder.
     fn new() -> Self {
-        let mut log = Self::default();
+        let (epochs, memory) = (Arc::new(Epochs::new(Epoch(1), 2)), Arc::new(Memory::new(1 << 28)));
+        let mut worker = Worker::new(Arc::clone(&epochs), Arc::clone(&memory)).unwrap();
+        let (mut tables, mut schema, mut records) =
+            (Tables::new(epochs, memory), Schema::default(), Vec::new());
         for text in DEFINITIONS {
-            let mut bytes = Vec::new();
-            StatementRecord { timestamp_us: 0, seed: 0, text, rows_written: None }
-                .write_definition(&mut bytes);
-            log.push(RecordKind::Definition, &bytes);
-            log.schema = log.schema.apply(text).unwrap().0;
+            let (record, mut bytes) = (statement(text), Vec::new());
+            record.write_definition(&mut bytes);
+            push(&mut records, RecordKind::Definition, &bytes);
+            let (changed, effect) = schema.apply(text).unwrap();
+            define(CommitOrder(0), &record, &effect, &mut tables, &mut worker).unwrap();
+            schema = changed;
         }
-        log.statement("INSERT INTO account VALUES (1, 1, 10)", Some(1));
-        log.statement("INSERT INTO account VALUES (2, 2, 10)", Some(1));
-        log.statement("INSERT INTO account VALUES (3, 3, 10)", None);
-        log.statement("INSERT INTO account VALUES (4, 3, 10)", Some(1));
+        let mut log = Self { schema, records, occ: Occ::new(tables, worker), machine: Machine::default() };
+        log.statement("INSERT INTO account VALUES (1, 1, 10)", |_| ());
+        log.statement("INSERT INTO account VALUES (2, 2, 10)", |_| ());
+        log.statement("INSERT INTO account VALUES (3, 3, 10)", |_| ());
+        log.statement("INSERT INTO account VALUES (4, 3, 10)", |_| ());
         log
     }
 
-    fn push(&mut self, kind: RecordKind, bytes: &[u8]) {
-        let order = CommitOrder(CommitOrder::first_of(Epoch(2)).0 + self.records.len() as u64);
-        self.records.push((order, kind, bytes[BODY_FROM..].to_vec()));
+    /// Runs a procedure; returns what it has written.
+    fn run(&mut self, procedure: &Procedure, arguments: impl ExactSizeIterator<Item = Datum>) -> Written {
+        let Self { records, occ, machine, .. } = self;
+        machine.reset(0, 0);
+        occ.begin();
+        let call = Call { procedure, timestamp_us: 0, seed: 0 };
+        execute(call, arguments, machine, occ, &mut Whole).unwrap();
+        occ.commit_at(order(records.len())).unwrap();
+        machine.written()
     }
 
-    fn statement(&mut self, text: &str, rows: Option<u64>) {
+    /// Adds a statement, and changes what its record says that it has written.
+    fn statement(&mut self, text: &str, change: impl FnOnce(&mut Written)) {
+        let (_, effect) = self.schema.apply(text).unwrap();
+        let Effect::Run(procedure) = effect else { panic!("{text} is a definition") };
+        let mut written = self.run(&procedure, std::iter::empty());
+        change(&mut written);
         let mut bytes = Vec::new();
-        StatementRecord { timestamp_us: 0, seed: 0, text, rows_written: rows }.write(&mut bytes);
-        rows.into_iter().for_each(|rows| put_rows_written(rows, &mut bytes));
-        self.push(RecordKind::Statement, &bytes);
+        statement(text).write(&mut bytes);
+        put_written(written, &mut bytes);
+        push(&mut self.records, RecordKind::Statement, &bytes);
     }
 
-    /// A call with the values of its only witness, if they are recorded, and its number of rows.
-    fn call(&mut self, name: &str, arguments: [i64; 2], witness: Option<&[i64]>, rows: u64) {
-        let procedure = self.schema.procedures().find(|own| own.name == name).unwrap();
+    /// Adds a call with the values of its only witness, if they are recorded.
+    fn call(&mut self, name: &str, arguments: [i64; 2], witness: Option<&[i64]>) {
+        self.call_as(name, arguments, witness, |_| ());
+    }
+
+    /// Adds a call, and changes what its record says that it has written.
+    fn call_as(
+        &mut self,
+        name: &str,
+        arguments: [i64; 2],
+        witness: Option<&[i64]>,
+        change: impl FnOnce(&mut Written),
+    ) {
+        let procedure = Arc::clone(self.schema.procedures().find(|own| own.name == name).unwrap());
+        let mut written = self.run(&procedure, arguments.into_iter().map(Datum::Int));
+        change(&mut written);
         let (mut encoded, arena) = (Vec::new(), Arena::default());
         let encode = |value: i64, ty: ScalarType, out: &mut Vec<u8>| {
             encode_value(Datum::Int(value), ty.into(), &arena, out);
@@ -81,12 +112,20 @@ impl Log {
             seed: 0,
             witnessed: witness.is_some(),
             arguments: &encoded,
-            rows_written: None,
+            written: None,
         };
         let mut bytes = Vec::new();
         call.write(&mut bytes);
-        put_rows_written(rows, &mut bytes);
-        self.push(RecordKind::Call, &bytes);
+        put_written(written, &mut bytes);
+        push(&mut self.records, RecordKind::Call, &bytes);
+    }
+
+    /// Takes away what the last record, a call, says that it has written: so are those of format versions 1 to 3.
+    fn forget_written(&mut self) {
+        const HAS_WRITTEN: u8 = 8;
+        let (.., body) = self.records.last_mut().unwrap();
+        body.truncate(body.len() - size_of::<u16>());
+        body[2] &= !HAS_WRITTEN;
     }
 
     fn replayed(&self, method: Method, threads: usize) -> Result<Digest, RecoveryError> {
@@ -110,14 +149,26 @@ impl Log {
     }
 }
 
+fn order(place: usize) -> CommitOrder {
+    CommitOrder(CommitOrder::first_of(Epoch(2)).0 + place as u64)
+}
+
+fn statement(text: &str) -> StatementRecord<'_> {
+    StatementRecord { timestamp_us: 0, seed: 0, text, written: None }
+}
+
+fn push(records: &mut Vec<(CommitOrder, RecordKind, Vec<u8>)>, kind: RecordKind, bytes: &[u8]) {
+    records.push((order(records.len()), kind, bytes[BODY_FROM..].to_vec()));
+}
+
 #[test]
 fn a_log_that_fits_is_replayed() {
     let mut log = Log::new();
-    log.call("pay", [1, 2], None, 2);
-    log.call("pay", [1, 9], None, 1);
-    log.call("charge", [3, 5], Some(&[4]), 1);
-    log.call("charge", [3, 5], None, 1);
-    log.statement("UPDATE account SET v = 0 WHERE holder = 3", Some(2));
+    log.call("pay", [1, 2], None);
+    log.call("pay", [1, 9], None);
+    log.call("charge", [3, 5], Some(&[4]));
+    log.call("charge", [3, 5], None);
+    log.statement("UPDATE account SET v = 0 WHERE holder = 3", |_| ());
     let serial = log.replayed(Method::Clr, 1).unwrap();
     assert_eq!(log.replayed(Method::ClrP, 1).unwrap(), serial);
     assert_eq!(log.replayed(Method::ClrP, 3).unwrap(), serial);
@@ -126,47 +177,64 @@ fn a_log_that_fits_is_replayed() {
 #[test]
 fn divergence_is_refused() {
     let mut missing = Log::new();
-    missing.call("pay", [1, 9], None, 2);
+    missing.call_as("pay", [1, 9], None, |written| written.rows = 2);
     missing.is_refused(&["procedure pay(1, 9)", "wrote 1 rows", "its record says 2", "(line 4, column 10)"]);
 
     let mut appeared = Log::new();
-    appeared.call("pay", [1, 2], None, 2);
-    appeared.call("pay", [3, 4], None, 1);
+    appeared.call("pay", [1, 2], None);
+    appeared.call_as("pay", [3, 4], None, |written| written.rows = 1);
     appeared.is_refused(&["procedure pay(3, 4)", "wrote 2 rows", "its record says 1"]);
 
     let mut statement = Log::new();
-    statement.statement("UPDATE account SET v = 0 WHERE holder = 3", Some(1));
+    statement.statement("UPDATE account SET v = 0 WHERE holder = 3", |written| written.rows = 1);
     statement.is_refused(&["UPDATE account SET v = 0 WHERE holder = 3", "wrote 2 rows", "its record says 1"]);
 
     // A witness that leads to no row, and one that was read more often.
     let mut elsewhere = Log::new();
-    elsewhere.call("charge", [3, 5], Some(&[9]), 1);
+    elsewhere.call("charge", [3, 5], Some(&[9]));
     elsewhere.is_refused(&["procedure charge(3, 5)"]);
     let mut often = Log::new();
-    often.call("charge", [3, 5], Some(&[4, 4]), 1);
+    often.call("charge", [3, 5], Some(&[4, 4]));
     often.is_refused(&["procedure charge(3, 5)", "read account"]);
+}
+
+/// As many rows are written as the records say, but other values, or to other rows.
+#[test]
+fn values_that_differ_are_refused() {
+    let mut value = Log::new();
+    value.call("pay", [1, 2], None);
+    // A call that is missing in the log: the next ones come to other values.
+    value.call("pay", [1, 3], None);
+    value.records.pop();
+    value.call("pay", [2, 1], None);
+    value.is_refused(&["procedure pay(2, 1)", "wrote 2 rows with checksum", "its record says 2 rows"]);
+
+    let mut row = Log::new();
+    row.call("charge", [3, 5], Some(&[3]));
+    let error = row.replayed(Method::ClrP, 3).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("procedure charge(3, 5)") && error.contains("with checksum"), "{error}");
+
+    let mut statement = Log::new();
+    statement.statement("UPDATE account SET v = 0 WHERE holder = 3", |written| written.checksum ^= 1);
+    statement.is_refused(&["UPDATE account SET v = 0 WHERE holder = 3", "wrote 2 rows with checksum"]);
 }
 
 /// Parallel replay is spared the reads that are witnesses; serial replay makes them, and compares.
 #[test]
 fn serial_replay_compares_witnesses() {
     let mut log = Log::new();
-    log.call("charge", [3, 5], Some(&[3]), 1);
+    log.call("charge", [3, 5], Some(&[3]));
     let error = log.replayed(Method::Clr, 1).unwrap_err().to_string();
     for words in ["procedure charge(3, 5)", "read other values", "read account", "(line 4"] {
         assert!(error.contains(words), "{words:?} is not in {error:?}");
     }
 }
 
-/// Calls of format versions 1 to 3 have no number of rows; they are replayed as they were.
 #[test]
-fn records_without_a_number_of_rows_are_replayed() {
+fn calls_that_do_not_say_what_they_wrote_are_replayed() {
     let mut log = Log::new();
-    log.call("pay", [1, 9], None, 2);
-    let (.., body) = log.records.last_mut().unwrap();
-    body.pop();
-    const HAS_ROWS: u8 = 8;
-    body[2] &= !HAS_ROWS;
+    log.call_as("pay", [1, 9], None, |written| written.rows = 2);
+    log.forget_written();
     let serial = log.replayed(Method::Clr, 1).unwrap();
     assert_eq!(log.replayed(Method::ClrP, 3).unwrap(), serial);
 }

@@ -14,10 +14,10 @@ mod slots;
 use crate::adaptive::Adaptive;
 use crate::logs::{Logs, RecordedLog};
 use adaptive::AdaptiveRecorder;
-use catalog::{CommitOrder, RowChange, Table};
+use catalog::{CommitOrder, RowChange, Table, Written};
 use columns::ColumnsRecorder;
 use command::CommandRecorder;
-use logging::content::{self, Images, Stamp, put_rows_written, seal};
+use logging::content::{self, Images, Stamp, put_written, seal};
 use logging::{Commit, Content, LargeFile, LogError, LoggerTag, Numbering, Room};
 use operations::OperationsRecorder;
 use procedure::{Procedure, WitnessRecorder};
@@ -194,12 +194,17 @@ impl Recording {
         self.until_timed = self.until_timed.checked_sub(1).unwrap_or(TIMED_EVERY - 1);
     }
 
-    /// A transaction has run, wrote so many rows, and is about to commit. The number of rows is recorded of commands alone.
+    /// A transaction has run and is about to commit. What it has written is recorded with commands alone.
     ///
     /// # Errors
     /// Its record is too large; the log has failed.
     #[inline]
-    pub(crate) fn prepare(&mut self, procedure: &Procedure, rows: u64, occ: &Occ) -> Result<(), LogError> {
+    pub(crate) fn prepare(
+        &mut self,
+        procedure: &Procedure,
+        written: Written,
+        occ: &Occ,
+    ) -> Result<(), LogError> {
         self.result = Ok(());
         self.stamp = None;
         if self.recorders.is_empty() || !occ.writes_anything() {
@@ -207,7 +212,7 @@ impl Recording {
         }
         if self.wants_asked && !procedure.by_value {
             self.witnesses.append_to(&mut self.asked);
-            put_rows_written(rows, &mut self.asked);
+            put_written(written, &mut self.asked);
         }
         let execution = self.begun.map(|begun| begun.elapsed());
         let by_value = self.by_value || procedure.by_value;

@@ -4,7 +4,7 @@ use super::staged::Staged;
 use super::statements::Busy;
 use super::{NAMELESS, Session, serialization_failure};
 use crate::Error;
-use catalog::{Value, now_us};
+use catalog::{Value, Written, now_us};
 use logging::Commit;
 use procedure::{Call, Conflict, Failure, Procedure, SqlError, execute};
 use std::sync::Arc;
@@ -80,7 +80,7 @@ impl Session {
         if let Some(staged) = block.staged {
             return self.commit_staged(&staged).map(Some);
         }
-        if let Err(error) = self.recording.prepare(&NAMELESS, 0, &self.occ) {
+        if let Err(error) = self.recording.prepare(&NAMELESS, Written::default(), &self.occ) {
             self.occ.rollback();
             return Err(error.into());
         }

@@ -222,7 +222,7 @@ impl Session {
             timestamp_us: staged.timestamp_us,
             seed: staged.seed,
             text: &text,
-            rows_written: None,
+            written: None,
         };
         let inner = Arc::clone(&self.inner);
         let _alone = inner.maintenance.lock().unwrap_or_else(PoisonError::into_inner);

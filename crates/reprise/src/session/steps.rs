@@ -3,7 +3,7 @@
 use super::{NAMELESS, Session, serialization_failure};
 use crate::Error;
 use crate::recording::Recording;
-use catalog::CommitOrder;
+use catalog::{CommitOrder, Written};
 use logging::Commit;
 use procedure::{Call, Conflict, Failure, Procedure, SqlError, Whole, execute};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +21,7 @@ struct Steps {
 impl Steps {
     fn commit(&mut self, occ: &mut Occ) -> Result<(), Failure> {
         let failed = |error: Error| SqlError::new(error.sqlstate(), error.to_string());
-        self.recording.prepare(&NAMELESS, 0, occ).map_err(|error| failed(error.into()))?;
+        self.recording.prepare(&NAMELESS, Written::default(), occ).map_err(|error| failed(error.into()))?;
         let committed = occ.commit(&mut self.recording);
         if let Ok(Committed::Wrote(_)) = committed {
             self.recording.ended();

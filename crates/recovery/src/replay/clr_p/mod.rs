@@ -4,16 +4,16 @@
 //! The log is cut into segments between definitions. For each, the procedures that occur in it are analysed; its
 //! transactions are taken in batches, each batch is planned (`plan`: which part of which transaction belongs to which
 //! partition of which block), and partitions run (`run`) as the schedule says (`schedule`), straight on the tables
-//! (`access`). Once a batch is done, the rows that each of its calls wrote are compared with the call's record (`count`).
+//! (`access`). Once a batch is done, what each of its calls has written is compared with the call's record (`written`).
 
 mod access;
-mod count;
 mod measure;
 mod plan;
 mod run;
 mod sample;
 mod schedule;
 mod tape;
+mod written;
 
 use super::divergence::{check_statement, statement_diverged};
 use super::{define, definitions_of, unfit, unknown_record};
@@ -238,7 +238,7 @@ fn run_statement(
         let executed = execute(call, std::iter::empty(), &mut machine, &mut data, &mut Whole);
         data.leave();
         executed.map_err(|failure| statement_diverged(order, record.text, &failure))?;
-        check_statement(order, record.text, record.rows_written, machine.rows_written())?;
+        check_statement(order, record.text, record.written, machine.written())?;
         return Ok((schema, tables));
     }
     define(order, record, &effect, &mut tables, &mut data.worker)?;
@@ -396,7 +396,7 @@ impl<'s, 'l> Segment<'s, 'l> {
     fn work(&self, schedule: &Schedule, done: &dyn Fn(u64)) -> Result<ThreadTimes, RecoveryError> {
         let mut replayer = Replayer::new(self.tables)?;
         let mut planner = Planner::default();
-        let (mut times, mut rows) = (ThreadTimes::default(), Vec::new());
+        let (mut times, mut sums) = (ThreadTimes::default(), Vec::new());
         let mut clock = Instant::now();
         let mut lap = || std::mem::replace(&mut clock, Instant::now()).elapsed();
         while let Some(task) = schedule.take() {
@@ -417,7 +417,7 @@ impl<'s, 'l> Segment<'s, 'l> {
             }
             for batch in schedule.done(task) {
                 let Some(batch) = self.slot(batch).take() else { continue };
-                self.check_rows(&batch, &mut rows)?;
+                self.check_written(&batch, &mut sums)?;
                 done(batch.transactions.len() as u64);
             }
         }

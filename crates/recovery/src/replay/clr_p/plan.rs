@@ -6,7 +6,7 @@ use super::{Cut, Partitions, Segment};
 use crate::RecoveryError;
 use crate::replay::divergence::{ReplayedCall, undefined};
 use crate::replay::unfit;
-use catalog::{Arena, CommitOrder, Datum, Reader, Table, decode_value, skip_value};
+use catalog::{Arena, CommitOrder, Datum, Reader, Table, Written, decode_value, skip_value};
 use logging::content::{CallRecord, Record, WritesRecord};
 use petgraph::unionfind::UnionFind;
 use procedure::analysis::{PartitionValue, Piece, Rounds};
@@ -51,8 +51,8 @@ pub(super) struct Batch<'l> {
     pub(super) units: Vec<Vec<Vec<Unit>>>,
     /// What the pieces sent, by block and partition.
     pub(super) sent: Vec<Vec<OnceLock<Vec<Tape>>>>,
-    /// The rows that each unit wrote, by block and partition; 0 of writes by value, which are not counted.
-    pub(super) written: Vec<Vec<OnceLock<Vec<u32>>>>,
+    /// What each unit has written, by block and partition; nothing of writes by value, which are not checked.
+    pub(super) written: Vec<Vec<OnceLock<Vec<Written>>>>,
     /// The partitions of the parts of all pieces that send something.
     partitions: Vec<u8>,
     /// By block that sends something, and transaction: which of them are its.

@@ -8,7 +8,7 @@ use crate::RecoveryError;
 use crate::replay::divergence::{ReplayedCall, in_words};
 use crate::replay::unfit;
 use crate::replay::values::ValueWriter;
-use catalog::CommitOrder;
+use catalog::{CommitOrder, Written};
 use logging::content::{CallRecord, Write, WritesRecord};
 use procedure::{DataAccess as _, Machine, WitnessValues, announce_piece, execute_piece};
 use storage::Worker;
@@ -40,7 +40,7 @@ struct Running<'b, 'l> {
     sent: Vec<Tape>,
     received: Vec<Option<Received<'b>>>,
     /// The rows that each unit so far wrote.
-    written: Vec<u32>,
+    written: Vec<Written>,
 }
 
 impl Replayer {
@@ -117,8 +117,8 @@ impl Segment<'_, '_> {
             match &transaction.logged {
                 Logged::Call { program, call } => {
                     let call = (transaction.order, *program, call);
-                    let rows = self.run_piece(running, call, unit, &mut slots[slot], data)?;
-                    running.written.push(u32::try_from(rows).unwrap_or(u32::MAX));
+                    let written = self.run_piece(running, call, unit, &mut slots[slot], data)?;
+                    running.written.push(written);
                     place += 1;
                 }
                 Logged::Writes(writes) => {
@@ -126,7 +126,7 @@ impl Segment<'_, '_> {
                     let count = rest.iter().take_while(|own| own.transaction == unit.transaction).count();
                     let own = writes_at(*writes, &rest[..count]).ok_or_else(|| unfit(transaction.order))?;
                     writer.write(transaction.order, &own, self.tables, data)?;
-                    running.written.extend(std::iter::repeat_n(0, count));
+                    running.written.extend(std::iter::repeat_n(Written::default(), count));
                     place += count;
                 }
             }
@@ -157,7 +157,7 @@ impl Segment<'_, '_> {
         Ok(())
     }
 
-    /// Runs a unit of a call; returns the rows that it wrote.
+    /// Runs a unit of a call; returns what it has written.
     fn run_piece<'b>(
         &self,
         running: &mut Running<'b, '_>,
@@ -165,7 +165,7 @@ impl Segment<'_, '_> {
         unit: Unit,
         slot: &mut Slot,
         data: &mut Direct,
-    ) -> Result<u64, RecoveryError> {
+    ) -> Result<Written, RecoveryError> {
         let Running { batch, block, sent, received, .. } = running;
         let call = || ReplayedCall { order, procedure: self.procedures[program], record };
         let own = self.part_of(program, *block);
@@ -191,7 +191,7 @@ impl Segment<'_, '_> {
             broken: false,
         };
         let code = self.pieces.code(program, own.piece, own.rounds.is_some());
-        let before = slot.machine.rows_written();
+        let before = slot.machine.written();
         let run = execute_piece(code, &mut slot.machine, data, &mut tapes);
         let broken = tapes.broken;
         run.map_err(|failure| call().failed(operations, slot.machine.failed_at(), &failure))?;
@@ -207,7 +207,7 @@ impl Segment<'_, '_> {
                 return Err(call().diverged(&format!("{error}{operation}")));
             }
         }
-        Ok(slot.machine.rows_written() - before)
+        Ok(slot.machine.written() - before)
     }
 }
 

@@ -1,0 +1,165 @@
+//! What a transaction has written, in a few bytes: its record keeps them, so that a replay can tell whether it writes the same.
+//!
+//! The checksum is a sum over the rows, because the parts of a call that are replayed in parallel write them in another order.
+//! Two transactions that write different values have the same checksum once in 1,024 times.
+//!
+//! Invariant: log files hold checksums, so one value has one hash in every release and on every machine. Held by:
+//! `hashes_stay_as_they_are`, and the golden folders.
+
+use crate::{Arena, Datum, TableId};
+use std::fmt;
+use std::ops::{AddAssign, Sub};
+
+/// How many bits a checksum has: with the number of rows it takes two bytes of most records.
+pub const CHECKSUM_BITS: u32 = 10;
+const CHECKSUM: u16 = (1 << CHECKSUM_BITS) - 1;
+
+/// The rows that were inserted, updated and deleted.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Written {
+    /// How many, modulo 2³².
+    pub rows: u32,
+    /// The sum of their hashes: `CHECKSUM_BITS`.
+    pub checksum: u16,
+}
+
+impl fmt::Display for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} rows with checksum {}", self.rows, self.checksum)
+    }
+}
+
+impl AddAssign for Written {
+    fn add_assign(&mut self, other: Self) {
+        self.rows = self.rows.wrapping_add(other.rows);
+        self.checksum = self.checksum.wrapping_add(other.checksum) & CHECKSUM;
+    }
+}
+
+impl Sub for Written {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        let checksum = self.checksum.wrapping_sub(earlier.checksum) & CHECKSUM;
+        Self { rows: self.rows.wrapping_sub(earlier.rows), checksum }
+    }
+}
+
+/// The hash of one row that is written.
+#[derive(Clone, Copy, Debug)]
+pub struct RowHash(u64);
+
+impl RowHash {
+    /// Of a row of a table, of which nothing is known yet.
+    #[inline]
+    pub fn of(table: TableId) -> Self {
+        let mut hash = Self(0);
+        hash.add(table.0.into());
+        hash
+    }
+
+    /// Adds a word.
+    #[inline]
+    pub fn add(&mut self, word: u64) {
+        const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+        let product = (self.0 ^ word).wrapping_mul(ODD);
+        self.0 = product ^ product >> 32;
+    }
+
+    /// Adds bytes.
+    #[inline]
+    pub fn add_bytes(&mut self, bytes: &[u8]) {
+        self.add(bytes.len() as u64);
+        let (words, rest) = bytes.as_chunks();
+        words.iter().for_each(|word| self.add(u64::from_le_bytes(*word)));
+        if !rest.is_empty() {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            self.add(u64::from_le_bytes(last));
+        }
+    }
+
+    /// Adds a value.
+    #[inline]
+    pub fn add_datum(&mut self, datum: Datum, arena: &Arena) {
+        match datum {
+            Datum::Int(value) => self.add(value as u64),
+            Datum::Bytes(span) => self.add_bytes(arena.bytes(span)),
+            Datum::Null => self.add(u64::MAX),
+            Datum::Double(value) => self.add(value.to_bits()),
+            Datum::Wide(_) | Datum::Array(_) => self.add_compound(datum, arena),
+        }
+    }
+
+    fn add_compound(&mut self, datum: Datum, arena: &Arena) {
+        match datum {
+            Datum::Array(span) => {
+                self.add(span.length.into());
+                arena.elements(span).iter().for_each(|element| self.add_datum(*element, arena));
+            }
+            _ => {
+                let decimal = arena.decimal(datum, 0).expect("only decimals are wide");
+                self.add(decimal.mantissa as u64);
+                self.add((decimal.mantissa >> 64) as u64);
+                self.add(decimal.scale.into());
+            }
+        }
+    }
+
+    /// The row, with its hash for a checksum.
+    #[inline]
+    pub fn written(self) -> Written {
+        Written { rows: 1, checksum: (self.0 >> 16) as u16 & CHECKSUM }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Decimal;
+
+    fn hash(write: impl FnOnce(&mut RowHash)) -> u16 {
+        let mut hash = RowHash::of(TableId(3));
+        write(&mut hash);
+        hash.written().checksum
+    }
+
+    #[test]
+    fn hashes_stay_as_they_are() {
+        let mut arena = Arena::default();
+        let text = arena.push_bytes("Überweisung".as_bytes());
+        let wide = arena.push_decimal(Decimal { mantissa: -(1 << 90), scale: 4 });
+        let array = arena.push_array(&[Datum::Int(1), Datum::Null, text]);
+        let values = [Datum::Null, Datum::Int(-7), Datum::Double(0.5), text, wide, array];
+        let hashes = values.map(|value| hash(|own| own.add_datum(value, &arena)));
+        assert_eq!(hashes, [499, 751, 906, 139, 1005, 793]);
+    }
+
+    #[test]
+    fn sums_know_no_order() {
+        let rows: Vec<_> = (0..100u64).map(|word| hash(|own| own.add(word))).collect();
+        let sum = |rows: &mut dyn Iterator<Item = &u16>| {
+            let mut sum = Written::default();
+            rows.for_each(|checksum| sum += Written { rows: 1, checksum: *checksum });
+            sum
+        };
+        let (all, backward) = (sum(&mut rows.iter()), sum(&mut rows.iter().rev()));
+        assert_eq!(all, backward);
+        assert_eq!(all - sum(&mut rows[..40].iter()), sum(&mut rows[40..].iter()));
+    }
+
+    /// A bit that differs anywhere changes about half of the checksum's bits.
+    #[test]
+    fn every_bit_counts() {
+        let bytes: Vec<u8> = (0..27).map(|byte| byte * 9).collect();
+        let before = hash(|own| own.add_bytes(&bytes));
+        let mut changed = 0;
+        for at in 0..bytes.len() * 8 {
+            let mut other = bytes.clone();
+            other[at / 8] ^= 1 << (at % 8);
+            let after = hash(|own| own.add_bytes(&other));
+            changed += (after ^ before).count_ones() as usize;
+        }
+        assert!((4..=6).contains(&(changed / (bytes.len() * 8))), "{changed}");
+    }
+}
