@@ -3,18 +3,19 @@
 //! Invariant: a `CommitOrder` holds its epoch in the high bits and the place inside the epoch in the
 //! low 24, so that a cut by epoch is a prefix of the order. Held by: `epoch_is_a_prefix_of_the_order`.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A table's number, never reused.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct TableId(pub u32);
 
 /// An index's number, never reused; the primary key of a table is an index too.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct IndexId(pub u32);
 
 /// A procedure's number, the same for all its versions.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct ProcedureId(pub u32);
 
 /// A period of group commit: durability, memory reclamation and snapshots advance by epochs.

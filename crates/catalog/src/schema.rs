@@ -1,10 +1,12 @@
 //! Tables, columns, indexes and constraints by number and by name.
 //!
 //! Expressions (DEFAULT, CHECK) are kept as their SQL text: `sql` binds them into the operations that need them.
-//! Every change of a definition is logged as its statement, so the catalog is rebuilt by running those again.
+//! Every change of a definition is logged as its statement; a checkpoint holds an image of the catalog, whose field names are
+//! therefore a format: a field that is added needs a default, and none is renamed.
 
 use crate::{Arena, Datum};
 use crate::{IndexId, RowLayout, ScalarType, TableId, encode_datum, write_canonical};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use thiserror::Error;
@@ -35,7 +37,7 @@ pub enum CatalogError {
 }
 
 /// How a column's IDENTITY takes values that are given.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Identity {
     /// Only where the statement overrides it.
     Always,
@@ -44,7 +46,7 @@ pub enum Identity {
 }
 
 /// A column.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Column {
     /// Its name, folded to lower case unless it was quoted.
     pub name: String,
@@ -66,7 +68,7 @@ impl Default for Column {
 }
 
 /// An index. Entries of every index but the primary one end with the primary key, so that all are unique.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Index {
     /// Its number.
     pub id: IndexId,
@@ -81,7 +83,7 @@ pub struct Index {
 }
 
 /// What becomes of a row when the one that it references is deleted, or gets another key.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum ReferenceAction {
     /// That is refused: NO ACTION, RESTRICT.
     #[default]
@@ -95,7 +97,7 @@ pub enum ReferenceAction {
 }
 
 /// FOREIGN KEY.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ForeignKey {
     /// Its name.
     pub name: String,
@@ -112,7 +114,8 @@ pub struct ForeignKey {
 }
 
 /// A table.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(from = "TableImage")]
 pub struct Table {
     /// Its number.
     pub id: TableId,
@@ -131,11 +134,33 @@ pub struct Table {
     /// What it counts, where it is a sequence.
     pub sequence: Option<Sequence>,
     /// How its rows are laid out.
+    #[serde(skip)]
     pub layout: RowLayout,
 }
 
+/// A table as checkpoints keep it: its layout follows from its columns.
+#[derive(Deserialize)]
+struct TableImage {
+    id: TableId,
+    name: String,
+    columns: Vec<Column>,
+    indexes: Vec<Index>,
+    checks: Vec<(String, String)>,
+    foreign_keys: Vec<ForeignKey>,
+    hidden_key: bool,
+    sequence: Option<Sequence>,
+}
+
+impl From<TableImage> for Table {
+    fn from(image: TableImage) -> Self {
+        let TableImage { id, name, columns, indexes, checks, foreign_keys, hidden_key, sequence } = image;
+        let layout = Self::layout_of(&columns);
+        Self { id, name, columns, indexes, checks, foreign_keys, hidden_key, sequence, layout }
+    }
+}
+
 /// What the numbers of a sequence are. Its table holds up to where they are taken.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Sequence {
     /// The type of its numbers.
     pub ty: ScalarType,
@@ -295,7 +320,7 @@ impl Table {
 }
 
 /// All definitions of a database but its procedures.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Catalog {
     tables: BTreeMap<String, Arc<Table>>,
     next_table: u32,

@@ -1,9 +1,10 @@
 //! SQL types, as PostgreSQL names and bounds them.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A type of one value.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum ScalarType {
     /// Two-byte integer.
     SmallInt,

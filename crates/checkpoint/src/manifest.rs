@@ -3,13 +3,13 @@
 //! Layout: magic (8 bytes), format version (u32), database of the data folder (16 bytes), database that wrote the parts (16
 //! bytes), then varints: commit order bound, number of the checkpoint, its consistency (0 consistent, 1 fuzzy), incarnation,
 //! greatest number that it holds, ranges of logs (count, then incarnation, logger, first file, last file and last batch of
-//! each), statements (count, then length and text of each), parts (count, then table, rows, bytes, CRC-32C, digest of
+//! each), definitions (length and text of an image, `sql::Schema::to_image`), parts (count, then table, rows, bytes, CRC-32C, digest of
 //! the rows (16 bytes), length and path of each), and the CRC-32C of everything before (u32). This is the only description of that layout.
 //!
 //! | version | differs from the next one |
 //! |---|---|
 //! | 1 | no consistency: it is consistent |
-//! | 2 | no databases, incarnation, greatest number, ranges, CRC-32C and digests of parts |
+//! | 2 | no databases, incarnation, greatest number, ranges, CRC-32C and digests of parts; statements (count, then length and text of each) instead of an image |
 
 use crate::{CheckpointError, Shadow};
 use catalog::{CommitOrder, DecodeError, Reader, TableId, put_varint};
@@ -50,6 +50,15 @@ pub enum Consistency {
     Fuzzy,
 }
 
+/// The definitions at the time of a checkpoint.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Definitions {
+    /// As they were (`sql::Schema::to_image`).
+    Image(String),
+    /// All statements that ever made or changed one, in order: format versions 1 and 2.
+    Statements(Vec<String>),
+}
+
 /// What a checkpoint knows of the logs since format version 3.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogKnowledge {
@@ -76,8 +85,8 @@ pub struct Manifest {
     pub bound: CommitOrder,
     /// Counts checkpoints.
     pub number: u64,
-    /// All definitions so far, as the statements that made them, in order.
-    pub statements: Vec<String>,
+    /// Tables, procedures and views.
+    pub definitions: Definitions,
     /// The rows.
     pub parts: Vec<Part>,
 }
@@ -121,9 +130,9 @@ impl Manifest {
                 put_varint(number, &mut bytes);
             }
         }
-        put_varint(self.statements.len() as u64, &mut bytes);
-        for statement in &self.statements {
-            text(statement, &mut bytes);
+        match &self.definitions {
+            Definitions::Image(image) => text(image, &mut bytes),
+            Definitions::Statements(_) => unreachable!("checkpoints of older versions are not written again"),
         }
         put_varint(self.parts.len() as u64, &mut bytes);
         for part in &self.parts {
@@ -176,7 +185,13 @@ impl Manifest {
             let ranges = (0..reader.varint()?).map(|_| range(&mut reader)).collect::<Result<_, _>>()?;
             logs = (incarnation > 0).then_some(LogKnowledge { incarnation, ranges });
         }
-        let statements = (0..reader.varint()?).map(|_| text(&mut reader)).collect::<Result<_, _>>()?;
+        let definitions = match version {
+            3.. => Definitions::Image(text(&mut reader)?),
+            _ => {
+                let statements = (0..reader.varint()?).map(|_| text(&mut reader));
+                Definitions::Statements(statements.collect::<Result<_, _>>()?)
+            }
+        };
         let parts = (0..reader.varint()?)
             .map(|_| {
                 Ok(Part {
@@ -195,7 +210,7 @@ impl Manifest {
                 })
             })
             .collect::<Result<_, _>>()?;
-        Ok(Self { database, parts_of, logs, last, consistency, bound, number, statements, parts })
+        Ok(Self { database, parts_of, logs, last, consistency, bound, number, definitions, parts })
     }
 
     /// Reads the manifest of a data folder; `None` when no checkpoint was published yet.

@@ -8,7 +8,7 @@
 //! Held by: `crates/reprise/tests/suite/checkpoints.rs`, `sequencings.rs`.
 
 use crate::part::{Form, PartId, PartRow, PartWriter};
-use crate::{CheckpointError, Consistency, LogKnowledge, Manifest, Part};
+use crate::{CheckpointError, Consistency, Definitions, LogKnowledge, Manifest, Part};
 use catalog::{Arena, CommitOrder};
 use logging::disk::SharedDisk;
 use logging::{DatabaseId, LogError, LogRange};
@@ -107,7 +107,7 @@ enum Moment {
     Any,
 }
 
-/// Writes and publishes a checkpoint of all tables. The log keeps what is numbered from `keep` on. The definitions must not change
+/// Writes and publishes a checkpoint of all tables and of an image of the definitions. The log keeps what is numbered from `keep` on. The definitions must not change
 /// meanwhile, and all of them are durable.
 ///
 /// # Errors
@@ -115,7 +115,7 @@ enum Moment {
 pub fn write(
     to: Destination<'_>,
     consistency: Consistency,
-    statements: Vec<String>,
+    definitions: String,
     tables: &Tables,
     threads: usize,
     (log, keep): (&impl Log, CommitOrder),
@@ -147,8 +147,9 @@ pub fn write(
     let parts: Vec<Part> = parts.into_iter().map(|part| Part { path: relative(part.path), ..part }).collect();
     let kept = bound.min(keep);
     let logs = Some(LogKnowledge { incarnation, ranges: log.ranges_from(kept) });
-    let parts_of = database;
-    let manifest = Manifest { database, parts_of, logs, last, consistency, bound, number, statements, parts };
+    let (parts_of, definitions) = (database, Definitions::Image(definitions));
+    let manifest =
+        Manifest { database, parts_of, logs, last, consistency, bound, number, definitions, parts };
     log.publish_in_shadows(kept, &|shadow| {
         manifest.as_seen_from_inside(shadow).publish(disk, shadow.folder)
     })?;

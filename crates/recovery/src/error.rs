@@ -5,7 +5,7 @@ use catalog::CommitOrder;
 use checkpoint::CheckpointError;
 use logging::LogError;
 use logging::content::RecordKind;
-use sql::StatementError;
+use sql::{ImageError, StatementError};
 use thiserror::Error;
 
 /// An error of recovery. Nothing was changed.
@@ -36,6 +36,9 @@ pub enum RecoveryError {
     /// A definition of the checkpoint or of the log was refused.
     #[error("a definition that was accepted once is refused now: {0}")]
     Definition(StatementError),
+    /// The definitions of the checkpoint are not as any version of Reprise writes them.
+    #[error("the checkpoint: {0}")]
+    Definitions(ImageError),
     /// A logged transaction did not commit again.
     #[error("transaction {order} ({what}) does not replay: {error}")]
     Diverged {

@@ -5,11 +5,11 @@ use crate::log::load_logs;
 use crate::replay::{self, Latches, Method, ReplayBreakdown, ReplayMode, State, ThreadTimes};
 use crate::{Progress, RecoveryError, Stage};
 use catalog::{CommitOrder, Epoch};
-use checkpoint::{Check, Consistency, Manifest};
+use checkpoint::{Check, Consistency, Definitions, Manifest};
 use logging::content::{RecordKind, StatementRecord};
 use logging::disk::{DeviceOptions, SharedDisk};
 use logging::{LogError, PepochFile, UnprovenKind};
-use sql::Schema;
+use sql::{Effect, Schema};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -166,8 +166,6 @@ impl fmt::Display for RecoveryReport {
 pub struct Recovered {
     /// Its definitions.
     pub schema: Schema,
-    /// The statements that made them, in order.
-    pub statements: Vec<String>,
     /// Its data.
     pub tables: Tables,
     /// The pepoch file as it was found, cuts of all incarnations filled in.
@@ -253,7 +251,7 @@ pub fn recover(
     let mut state = State::new(method, Tables::new(epochs, Arc::clone(&memory)));
     if let Some(manifest) = manifest {
         progress.begin(Stage::Checkpoint, manifest.parts.iter().map(|part| part.bytes).sum());
-        (state.schema, state.tables) = define(&manifest.statements, state.tables)?;
+        (state.schema, state.tables) = define(&manifest.definitions, state.tables)?;
         // Two a device at least: one waits for it while the other one works.
         let threads = config.threads.max(2 * folders.len());
         let check = if config.verify { Check::Digests } else { Check::Checksums };
@@ -261,7 +259,6 @@ pub fn recover(
         report.checkpoint = Some(manifest.bound);
         report.checkpoint_rows = manifest.parts.iter().map(|part| part.rows).sum();
         report.checkpoint_bytes = manifest.parts.iter().map(|part| part.bytes).sum();
-        state.statements = manifest.statements;
         state.tables.epochs.advance_to(from.epoch());
     }
     report.checkpoint_load_s = loading.elapsed().as_secs_f64();
@@ -273,7 +270,7 @@ pub fn recover(
     report.breakdown = replayed.breakdown;
     report.mode = replayed.mode;
     report.undone = replayed.undone.len() as u64;
-    let State { schema, tables, statements, .. } = state;
+    let State { schema, tables, .. } = state;
 
     for incarnation in &mut pepoch.incarnations {
         let cut = log.cuts.get(&incarnation.number).copied();
@@ -291,7 +288,6 @@ pub fn recover(
     report.total_s = begun.elapsed().as_secs_f64();
     Ok(Recovered {
         schema,
-        statements,
         tables,
         pepoch,
         log_files: log.files,
@@ -305,11 +301,21 @@ pub fn recover(
     })
 }
 
-/// Applies the definitions of a checkpoint.
-fn define(statements: &[String], mut tables: Tables) -> Result<(Schema, Tables), RecoveryError> {
-    let mut schema = Schema::default();
+/// Makes the empty tables of a checkpoint.
+fn define(definitions: &Definitions, mut tables: Tables) -> Result<(Schema, Tables), RecoveryError> {
     let mut worker =
         Worker::new(tables.epochs.clone(), tables.memory.clone()).ok_or(RecoveryError::NoWorker)?;
+    let statements = match definitions {
+        Definitions::Image(image) => {
+            let schema = Schema::from_image(image).map_err(RecoveryError::Definitions)?;
+            let record = StatementRecord { timestamp_us: 0, seed: 0, text: "", written: None };
+            let made = schema.catalog().tables().map(|table| Effect::CreateTable(Arc::clone(table)));
+            replay::define(CommitOrder(0), &record, &Effect::All(made.collect()), &mut tables, &mut worker)?;
+            return Ok((schema, tables));
+        }
+        Definitions::Statements(statements) => statements,
+    };
+    let mut schema = Schema::default();
     for statement in statements {
         let (changed, effect) = schema.apply(statement).map_err(RecoveryError::Definition)?;
         let record = StatementRecord { timestamp_us: 0, seed: 0, text: statement, written: None };

@@ -15,6 +15,7 @@ use checkpoint::{Check, CheckpointError, Consistency, Destination, Discard, Mani
 use logging::disk::{SharedDisk, make_folder};
 use logging::{DatabaseId, LogError, LogRange, PepochFile};
 use recovery::{Progress, RecoveryConfig, recover};
+use sql::Schema;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 use std::sync::atomic::AtomicU64;
@@ -41,7 +42,7 @@ pub struct Backup {
 struct Source<'a> {
     disk: &'a SharedDisk,
     tables: &'a Tables,
-    statements: Vec<String>,
+    schema: &'a Schema,
     threads: usize,
     /// The logs of an open database; what is copied must be durable there.
     logs: Option<&'a Logs>,
@@ -88,7 +89,7 @@ impl Database {
         let source = Source {
             disk: &inner.config.disk,
             tables: &version.tables,
-            statements: version.statements.clone(),
+            schema: &version.schema,
             threads: inner.config.checkpoint_threads,
             logs: Some(&inner.logs),
         };
@@ -117,15 +118,15 @@ pub fn copy_database(
     let _lock = opening::lock(disk, folder)?;
     let how = RecoveryConfig { verify: true, ..config.recovery() };
     let recovered = recover(disk, folder, &how, progress).map_err(Error::Recovery)?;
-    let (tables, statements) = (&recovered.tables, recovered.statements);
-    Source { disk, tables, statements, threads: how.threads, logs: None }.write(target)
+    let (tables, schema) = (&recovered.tables, &recovered.schema);
+    Source { disk, tables, schema, threads: how.threads, logs: None }.write(target)
 }
 
 impl Source<'_> {
     /// Writes the backup and reads it back.
     fn write(self, target: &Path) -> Result<Backup, Error> {
         let begun = Instant::now();
-        let Self { disk, tables, statements, threads, logs } = self;
+        let Self { disk, tables, schema, threads, logs } = self;
         check_empty(disk, target)?;
         make_folder(&**disk, target).map_err(|error| LogError::io("create", target, error))?;
         let (database, devices) = (DatabaseId::random(), [target.to_path_buf()]);
@@ -133,7 +134,7 @@ impl Source<'_> {
         let to = Destination { disk, folder: target, database, incarnation: 0, devices: &devices };
         let log = (&SourceLog(logs), CommitOrder::default());
         let (manifest, summary) =
-            checkpoint::write(to, Consistency::Consistent, statements, tables, threads, log)
+            checkpoint::write(to, Consistency::Consistent, schema.to_image(), tables, threads, log)
                 .map_err(Error::Checkpoint)?;
         let (rows, read) = ((tables, &Discard), AtomicU64::new(0));
         let how = (threads, Check::Digests);

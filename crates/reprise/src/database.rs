@@ -133,7 +133,7 @@ impl Database {
             opening::start_logs(&recovered, recorded, incarnation, &config, (folder, &devices), locks)?;
         let database = recovered.pepoch.database;
         let undone = std::mem::take(&mut recovered.undone);
-        let version = Version::new(1, recovered.schema, recovered.tables, recovered.statements);
+        let version = Version::new(1, recovered.schema, recovered.tables);
         let inner = Arc::new(Inner {
             folder: folder.into(),
             definitions: Definitions::new(version),

@@ -30,15 +30,13 @@ pub(crate) struct Version {
     pub(crate) schema: Schema,
     pub(crate) tables: Tables,
     pub(crate) procedures: HashMap<String, Arc<Procedure>>,
-    /// The statements that made it, in order, but for those that changed nothing.
-    pub(crate) statements: Vec<String>,
 }
 
 impl Version {
-    pub(crate) fn new(number: u64, schema: Schema, tables: Tables, statements: Vec<String>) -> Self {
+    pub(crate) fn new(number: u64, schema: Schema, tables: Tables) -> Self {
         let procedures = schema.procedures();
         let procedures = procedures.map(|own| (own.name.clone(), Arc::clone(own))).collect();
-        Self { number, schema, tables, procedures, statements }
+        Self { number, schema, tables, procedures }
     }
 }
 
@@ -94,7 +92,7 @@ impl Definitions {
         &self,
         slot: Slot,
         epochs: &Epochs,
-        make: impl FnOnce(&Arc<Version>) -> Result<Option<(Schema, Tables, Vec<String>)>, Error>,
+        make: impl FnOnce(&Arc<Version>) -> Result<Option<(Schema, Tables)>, Error>,
     ) -> Result<(), Error> {
         let begun = Instant::now();
         loop {
@@ -120,9 +118,9 @@ impl Definitions {
             }
             let made = make(&current);
             let result = made.map(|made| {
-                if let Some((schema, tables, statements)) = made {
+                if let Some((schema, tables)) = made {
                     let number = current.number + 1;
-                    *current = Arc::new(Version::new(number, schema, tables, statements));
+                    *current = Arc::new(Version::new(number, schema, tables));
                     self.number.store(number, Ordering::SeqCst);
                 }
             });
@@ -184,9 +182,7 @@ impl Definitions {
             let how = Applying { timestamp_us: statement.timestamp_us, seed: statement.seed, is_new: true };
             tables.apply(&effect, how, &worker.enter())?;
             log(slot)?;
-            let mut statements = current.statements.clone();
-            statements.push(statement.text.into());
-            Ok(Some((schema, tables, statements)))
+            Ok(Some((schema, tables)))
         })
     }
 }

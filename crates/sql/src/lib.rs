@@ -17,6 +17,7 @@ mod definition;
 mod error;
 mod exception;
 mod expression;
+mod image;
 mod lifting;
 mod loops;
 mod modify;
@@ -44,6 +45,7 @@ mod view;
 
 pub use copy::{Copy, CopyFormat, CopyOptions};
 pub use error::StatementError;
+pub use image::ImageError;
 pub use lifting::{Lifted, lift};
 pub use prepare::{Arguments, Kind, Prepared};
 pub use schema::{Effect, Rebuild, Schema, View};

@@ -1,7 +1,7 @@
 //! All definitions of a database, procedures included, and how a statement changes them.
 //!
 //! A schema is a value: applying a statement makes a new one or fails and leaves the old one as it is. Definitions are
-//! logged and checkpointed as their statements, so recovery arrives at the same schema by applying them again.
+//! logged as their statements, so recovery arrives at the same schema by applying them again (not here: `image`, for checkpoints).
 //! Invariant: procedures hold the tables as they are now; a change of a table's indexes compiles them anew.
 
 use crate::StatementError;
@@ -13,6 +13,7 @@ use crate::source::Source;
 use crate::types::made_name;
 use catalog::{Catalog, CatalogError, NewTable, ProcedureId, Table};
 use procedure::{Check, Expression, ForeignKeys, Procedure, Reference, SqlError, Statement};
+use serde::{Deserialize, Serialize};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,13 +29,13 @@ pub struct Schema {
     /// Schemas beside `public`, as SQL calls them.
     pub(crate) namespaces: BTreeSet<String>,
     /// All foreign keys, once somebody has asked for them.
-    foreign_keys: OnceLock<Option<Arc<ForeignKeys>>>,
+    pub(crate) foreign_keys: OnceLock<Option<Arc<ForeignKeys>>>,
     /// Numbers and last versions of all procedures that ever were, so that neither is used twice.
-    history: BTreeMap<String, (ProcedureId, u32)>,
+    pub(crate) history: BTreeMap<String, (ProcedureId, u32)>,
 }
 
 /// A query that goes by a name.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct View {
     /// Its name.
     pub name: String,
@@ -355,11 +356,11 @@ impl Schema {
             }
             pending = waiting;
             if pending.len() == before {
-                break;
+                let names: Vec<_> = pending.iter().map(|own| own.name.as_str()).collect();
+                let message = format!("functions that call each other in a circle: {}", names.join(", "));
+                let error = SqlError::new("0A000", message + " are not supported");
+                return Err(source.error_at(node.text_range().start().into(), error));
             }
-        }
-        for procedure in pending {
-            done.entry(procedure.name.clone()).or_insert(procedure);
         }
         self.procedures = done;
         self.check_views(source, node)
@@ -389,7 +390,7 @@ impl Schema {
 }
 
 /// The routines that statements call.
-fn callees(statements: &[Statement]) -> Vec<String> {
+pub(crate) fn callees(statements: &[Statement]) -> Vec<String> {
     let mut names = Vec::new();
     for statement in statements {
         match statement {

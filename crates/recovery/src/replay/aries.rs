@@ -86,14 +86,13 @@ pub(crate) fn replay(
     log: &LogContents,
     from: CommitOrder,
     (schema, tables): (Schema, Tables),
-    statements: &mut Vec<String>,
     threads: usize,
     progress: &Progress,
 ) -> Result<(Schema, Tables, Vec<CommitOrder>), RecoveryError> {
     let fates = Fates::of(log, from);
     let shuffle = Shuffle { log, threads, progress, select: &fates };
     let mut shuffled = Shuffled::default();
-    let (schema, tables) = each_segment(log, schema, tables, statements, progress, |range, tables| {
+    let (schema, tables) = each_segment(log, schema, tables, progress, |range, tables| {
         shuffle.replay(range, tables, &mut shuffled)
     })?;
     let mut writer = TupleWriter::new(&tables)?;

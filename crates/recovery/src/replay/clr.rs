@@ -19,11 +19,10 @@ use transaction::{Occ, Tables};
 /// Progress is published after this many transactions.
 const REPORT_EVERY: u64 = 1024;
 
-struct Replay<'a> {
+struct Replay {
     schema: Schema,
     tables: Tables,
     procedures: HashMap<ProcedureId, Arc<Procedure>>,
-    statements: &'a mut Vec<String>,
     occ: Occ,
     machine: Machine,
     arguments: Vec<Datum>,
@@ -64,7 +63,6 @@ pub(crate) fn replay(
     log: &LogContents,
     schema: Schema,
     tables: Tables,
-    statements: &mut Vec<String>,
     progress: &Progress,
 ) -> Result<(Schema, Tables), RecoveryError> {
     let worker = Worker::new(tables.epochs.clone(), tables.memory.clone()).ok_or(RecoveryError::NoWorker)?;
@@ -74,8 +72,7 @@ pub(crate) fn replay(
     let arguments = Vec::new();
     let writer = ValueWriter::default();
     let checks = Checks::default();
-    let mut replay =
-        Replay { schema, tables, procedures, statements, occ, machine, arguments, checks, writer };
+    let mut replay = Replay { schema, tables, procedures, occ, machine, arguments, checks, writer };
     replay.index_procedures();
     progress.begin(Stage::Replay, log.len() as u64);
     for (done, (order, record)) in (1..).zip(log.records()) {
@@ -97,7 +94,7 @@ pub(crate) fn replay(
     Ok((replay.schema, replay.tables))
 }
 
-impl Replay<'_> {
+impl Replay {
     fn index_procedures(&mut self) {
         self.procedures =
             self.schema.procedures().map(|procedure| (procedure.id, Arc::clone(procedure))).collect();
@@ -206,7 +203,6 @@ impl Replay<'_> {
         self.schema = schema;
         self.occ.set_tables(self.tables.clone());
         self.index_procedures();
-        self.statements.push(record.text.into());
         Ok(())
     }
 }

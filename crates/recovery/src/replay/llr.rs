@@ -31,12 +31,11 @@ pub(crate) fn replay(
     log: &LogContents,
     schema: Schema,
     tables: Tables,
-    statements: &mut Vec<String>,
     (threads, latches): (usize, Latches),
     progress: &Progress,
 ) -> Result<(Schema, Tables), RecoveryError> {
     let tombstones: Mutex<Tombstones> = Mutex::default();
-    let (schema, tables) = each_segment(log, schema, tables, statements, progress, |range, tables| {
+    let (schema, tables) = each_segment(log, schema, tables, progress, |range, tables| {
         newest_first(log, range, tables, threads, progress, |order, record, guard| {
             let Logged::Writes(writes) = record else {
                 return Err(unknown_record(order));

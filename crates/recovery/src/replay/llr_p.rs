@@ -31,13 +31,12 @@ pub(crate) fn replay(
     log: &LogContents,
     schema: Schema,
     tables: Tables,
-    statements: &mut Vec<String>,
     threads: usize,
     progress: &Progress,
 ) -> Result<(Schema, Tables), RecoveryError> {
     let shuffle = Shuffle { log, threads, progress, select: AllWrites };
     let mut shuffled = Shuffled::default();
-    let (schema, tables) = each_segment(log, schema, tables, statements, progress, |range, tables| {
+    let (schema, tables) = each_segment(log, schema, tables, progress, |range, tables| {
         shuffle.replay(range, tables, &mut shuffled)
     })?;
     sweep(shuffled.tombstones, threads, &tables)?;

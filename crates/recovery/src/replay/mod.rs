@@ -147,7 +147,6 @@ impl fmt::Display for Method {
 pub(crate) struct State {
     pub(crate) schema: Schema,
     pub(crate) tables: Tables,
-    pub(crate) statements: Vec<String>,
     slots: SlotArrays,
 }
 
@@ -164,7 +163,7 @@ impl State {
     /// Nothing yet.
     pub(crate) fn new(method: Method, tables: Tables) -> Self {
         let tables = if method == Method::Plr { tables.slotted() } else { tables };
-        Self { schema: Schema::default(), tables, statements: Vec::new(), slots: SlotArrays::default() }
+        Self { schema: Schema::default(), tables, slots: SlotArrays::default() }
     }
 
     /// Loads the rows of a checkpoint as the method wants them.
@@ -196,34 +195,33 @@ impl State {
         config: &RecoveryConfig,
         progress: &Progress,
     ) -> Result<(Self, Replayed), RecoveryError> {
-        let Self { schema, tables, mut statements, slots } = self;
+        let Self { schema, tables, slots } = self;
         let threads = config.threads.max(1);
         let mut replayed = Replayed::default();
-        let all = &mut statements;
         let (schema, tables) = match method {
-            Method::Clr => clr::replay(log, schema, tables, all, progress)?,
+            Method::Clr => clr::replay(log, schema, tables, progress)?,
             Method::ClrP | Method::Auto => {
                 let how = How { mode: config.mode, threads, batch: config.batch.max(1) };
-                let (schema, tables, breakdown) = clr_p::replay(log, schema, tables, all, how, progress)?;
+                let (schema, tables, breakdown) = clr_p::replay(log, schema, tables, how, progress)?;
                 replayed.breakdown = Some(breakdown);
                 replayed.mode = Some(config.mode);
                 (schema, tables)
             }
-            Method::Llr => llr::replay(log, schema, tables, all, (threads, config.latches), progress)?,
-            Method::Poplar => poplar::replay(log, schema, tables, all, (threads, config.latches), progress)?,
-            Method::LlrP => llr_p::replay(log, schema, tables, all, threads, progress)?,
+            Method::Llr => llr::replay(log, schema, tables, (threads, config.latches), progress)?,
+            Method::Poplar => poplar::replay(log, schema, tables, (threads, config.latches), progress)?,
+            Method::LlrP => llr_p::replay(log, schema, tables, threads, progress)?,
             Method::Plr => {
                 let on = (schema, tables, &slots);
-                plr::replay(log, on, all, (threads, config.latches), progress)?
+                plr::replay(log, on, (threads, config.latches), progress)?
             }
             Method::Aries => {
                 let on = (schema, tables);
-                let (schema, tables, undone) = aries::replay(log, from, on, all, threads, progress)?;
+                let (schema, tables, undone) = aries::replay(log, from, on, threads, progress)?;
                 replayed.undone = undone;
                 (schema, tables)
             }
         };
-        Ok((Self { schema, tables, statements, slots }, replayed))
+        Ok((Self { schema, tables, slots }, replayed))
     }
 }
 

@@ -58,11 +58,10 @@ impl Rows for SlotArrays {
 pub(crate) fn replay(
     log: &LogContents,
     (schema, tables, arrays): (Schema, Tables, &SlotArrays),
-    statements: &mut Vec<String>,
     (threads, latches): (usize, Latches),
     progress: &Progress,
 ) -> Result<(Schema, Tables), RecoveryError> {
-    let (schema, tables) = each_segment(log, schema, tables, statements, progress, |range, tables| {
+    let (schema, tables) = each_segment(log, schema, tables, progress, |range, tables| {
         newest_first(log, range, tables, threads, progress, |order, record, guard| {
             let Logged::Slots(writes) = record else {
                 return Err(unknown_record(order));

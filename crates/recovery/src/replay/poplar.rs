@@ -14,10 +14,9 @@ pub(crate) fn replay(
     log: &LogContents,
     schema: Schema,
     tables: Tables,
-    statements: &mut Vec<String>,
     how: (usize, Latches),
     progress: &Progress,
 ) -> Result<(Schema, Tables), RecoveryError> {
     // The records are arranged by device (`LogContents::arrange`); rows are written as `llr` writes them.
-    llr::replay(log, schema, tables, statements, how, progress)
+    llr::replay(log, schema, tables, how, progress)
 }

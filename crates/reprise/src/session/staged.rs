@@ -109,12 +109,10 @@ impl Session {
         let mut tables = self.version.tables.clone();
         let ran = each_effect(&effect, &mut |effect| self.stage_effect(effect, &mut staged, &mut tables));
         if ran.is_ok() {
-            let mut statements = self.version.statements.clone();
-            statements.push(text.into());
             staged.steps.push((text.into(), effect));
             let number = NEXT_PRIVATE.fetch_add(1, Ordering::Relaxed);
             staged.counters.set_tables(tables.clone());
-            self.enter_version(Arc::new(Version::new(number, schema, tables, statements)));
+            self.enter_version(Arc::new(Version::new(number, schema, tables)));
             self.machine.count_by(Arc::new(OwnSequences {
                 own: staged.own.clone(),
                 counters: Arc::clone(&staged.counters),
@@ -246,9 +244,7 @@ impl Session {
             let (order, logged) = inner.logs.define(slot, &epochs, record, |order| self.occ.finish_at(order));
             number = order;
             logged?;
-            let mut statements = current.statements.clone();
-            statements.extend(staged.steps.iter().map(|(text, _)| text.clone()));
-            Ok(Some((private.schema.clone(), tables, statements)))
+            Ok(Some((private.schema.clone(), tables)))
         })?;
         Ok(Commit { number, worker: slot, alone: false })
     }

@@ -180,7 +180,6 @@ pub(crate) fn replay(
     log: &LogContents,
     mut schema: Schema,
     mut tables: Tables,
-    statements: &mut Vec<String>,
     how: How,
     progress: &Progress,
 ) -> Result<(Schema, Tables, ReplayBreakdown), RecoveryError> {
@@ -191,7 +190,7 @@ pub(crate) fn replay(
         if let (order, Record::Definition(statement) | Record::Statement(statement)) = log.record(place) {
             for text in definitions_of(&statement)? {
                 let one = StatementRecord { text: &text, ..statement };
-                (schema, tables) = run_statement(order, &one, schema, tables, statements)?;
+                (schema, tables) = run_statement(order, &one, schema, tables)?;
             }
             place += 1;
             continue;
@@ -224,7 +223,6 @@ fn run_statement(
     record: &StatementRecord<'_>,
     schema: Schema,
     mut tables: Tables,
-    statements: &mut Vec<String>,
 ) -> Result<(Schema, Tables), RecoveryError> {
     tables.epochs.advance_to(order.epoch());
     let (changed, effect) = schema.apply(record.text).map_err(RecoveryError::Definition)?;
@@ -242,7 +240,6 @@ fn run_statement(
         return Ok((schema, tables));
     }
     define(order, record, &effect, &mut tables, &mut data.worker)?;
-    statements.push(record.text.into());
     Ok((changed, tables))
 }
 

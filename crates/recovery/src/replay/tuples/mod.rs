@@ -88,7 +88,6 @@ pub(super) fn each_segment(
     log: &LogContents,
     mut schema: Schema,
     mut tables: Tables,
-    statements: &mut Vec<String>,
     progress: &Progress,
     mut replay: impl FnMut(Range<usize>, &Tables) -> Result<(), RecoveryError>,
 ) -> Result<(Schema, Tables), RecoveryError> {
@@ -111,7 +110,6 @@ pub(super) fn each_segment(
         for text in definitions_of(&statement)? {
             let one = StatementRecord { text: &text, ..statement };
             schema = run_definition(order, &one, &schema, &mut tables, &mut worker)?;
-            statements.push(text);
         }
     }
     Ok((schema, tables))

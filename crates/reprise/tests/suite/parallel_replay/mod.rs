@@ -1,5 +1,5 @@
 //! Random schemas, procedures and histories: `clr-p` recovers what `clr` recovers and what the database held. A case draws
-//! two of the modes and thread counts of `clr-p`, and one shadow log that is recovered as well.
+//! two of the modes and thread counts of `clr-p`, one shadow log that is recovered as well, and whether a checkpoint is taken.
 //!
 //! `PROPTEST_CASES` sets the number of cases (1,000 by default). A failing case shrinks and prints itself as SQL.
 
@@ -17,6 +17,9 @@ use std::path::Path;
 use std::sync::Arc;
 use steps::{Relation, VALUES, chains, loops, steps};
 use tables::{Shape, TABLES, Ty};
+
+/// A case has fewer calls.
+const MOST_CALLS: usize = 60;
 
 /// One call.
 #[derive(Clone, Debug)]
@@ -44,6 +47,8 @@ struct Case {
     calls: Vec<TestCall>,
     witnesses: bool,
     draws: bool,
+    /// Before which call a checkpoint is taken.
+    checkpoint: Option<usize>,
     recoveries: Recoveries,
 }
 
@@ -95,19 +100,20 @@ fn procedures() -> impl Strategy<Value = Vec<Procedure>> {
 
 fn case() -> impl Strategy<Value = Case> {
     let tables = proptest::collection::vec(Shape::any(), TABLES);
-    let settings = (any::<bool>(), proptest::bool::weighted(0.2), 0..3u8, Recoveries::any());
+    let checkpoint = proptest::option::weighted(0.3, 0..MOST_CALLS);
+    let settings = (any::<bool>(), proptest::bool::weighted(0.2), 0..3u8, checkpoint, Recoveries::any());
     (tables, procedures(), settings).prop_flat_map(|(tables, procedures, settings)| {
-        let (witnesses, draws, by_value, recoveries) = settings;
+        let (witnesses, draws, by_value, checkpoint, recoveries) = settings;
         // None, some or all of the calls are logged by value.
         let by_value = proptest::bool::weighted(f64::from(by_value) / 2.0);
         let argument = || proptest::option::weighted(0.9, 0..VALUES);
         let call = (0..procedures.len(), [argument(), argument(), argument()], by_value);
         let call =
             call.prop_map(|(procedure, arguments, by_value)| TestCall { procedure, arguments, by_value });
-        let calls = proptest::collection::vec(call, 1..60);
+        let calls = proptest::collection::vec(call, 1..MOST_CALLS);
         calls.prop_map(move |calls| {
             let (tables, procedures, recoveries) = (tables.clone(), procedures.clone(), recoveries.clone());
-            Case { tables, procedures, calls, witnesses, draws, recoveries }
+            Case { tables, procedures, calls, witnesses, draws, checkpoint, recoveries }
         })
     })
 }
@@ -124,7 +130,10 @@ fn check(case: &Case) {
     let db = Database::open(folder, config).unwrap();
     let mut session = db.session().unwrap();
     session.execute_script(&format!("{case:?}")).unwrap();
-    for call in &case.calls {
+    for (number, call) in case.calls.iter().enumerate() {
+        if case.checkpoint == Some(number) {
+            db.checkpoint().unwrap();
+        }
         session.log_by_value(call.by_value);
         let arguments = call.values(&case.procedures[call.procedure]);
         match session.submit(&format!("p{}", call.procedure), &arguments) {

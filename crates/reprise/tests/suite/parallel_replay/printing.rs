@@ -171,9 +171,12 @@ impl fmt::Debug for Case {
             Printer { tables, procedures, number, draws: self.draws, loops: 0 }.steps(f, steps, 0)?;
             writeln!(f, "result := p;\nEND $$;")?;
         }
-        for call in &self.calls {
+        for (number, call) in self.calls.iter().enumerate() {
             let how = if call.by_value { " by value" } else { "" };
             let arguments = call.values(&self.procedures[call.procedure]).map(|value| value.to_string());
+            if self.checkpoint == Some(number) {
+                writeln!(f, "-- checkpoint")?;
+            }
             writeln!(f, "-- CALL p{}({});{how}", call.procedure, arguments.join(", "))?;
         }
         writeln!(f, "-- witnesses recorded: {}", self.witnesses)?;
