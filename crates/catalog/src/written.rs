@@ -12,7 +12,12 @@ use std::ops::{AddAssign, Sub};
 
 /// How many bits a checksum has: with the number of rows it takes two bytes of most records.
 pub const CHECKSUM_BITS: u32 = 10;
-const CHECKSUM: u16 = (1 << CHECKSUM_BITS) - 1;
+
+/// The bits of a sum that are kept.
+#[inline]
+fn cut(sum: u16) -> u16 {
+    sum & ((1 << CHECKSUM_BITS) - 1)
+}
 
 /// The rows that were inserted, updated and deleted.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -32,7 +37,7 @@ impl fmt::Display for Written {
 impl AddAssign for Written {
     fn add_assign(&mut self, other: Self) {
         self.rows = self.rows.wrapping_add(other.rows);
-        self.checksum = self.checksum.wrapping_add(other.checksum) & CHECKSUM;
+        self.checksum = cut(self.checksum.wrapping_add(other.checksum));
     }
 }
 
@@ -40,7 +45,7 @@ impl Sub for Written {
     type Output = Self;
 
     fn sub(self, earlier: Self) -> Self {
-        let checksum = self.checksum.wrapping_sub(earlier.checksum) & CHECKSUM;
+        let checksum = cut(self.checksum.wrapping_sub(earlier.checksum));
         Self { rows: self.rows.wrapping_sub(earlier.rows), checksum }
     }
 }
@@ -109,7 +114,7 @@ impl RowHash {
     /// The row, with its hash for a checksum.
     #[inline]
     pub fn written(self) -> Written {
-        Written { rows: 1, checksum: (self.0 >> 16) as u16 & CHECKSUM }
+        Written { rows: 1, checksum: cut((self.0 >> 16) as u16) }
     }
 }
 

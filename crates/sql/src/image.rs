@@ -27,7 +27,7 @@ pub enum ImageError {
         /// The procedure.
         name: String,
         /// What is wrong with it.
-        error: StatementError,
+        error: Box<StatementError>,
     },
 }
 
@@ -96,7 +96,7 @@ impl Schema {
     fn compile_again(&mut self, image: &RoutineImage) -> Result<(), ImageError> {
         let id = |own: &&String| self.history[*own].0 == image.id;
         let name = || self.history.keys().find(id).cloned().unwrap_or_default();
-        let refused = |error| ImageError::Refused { name: name(), error };
+        let refused = |error| ImageError::Refused { name: name(), error: Box::new(error) };
         let source = Source::parse(&image.source).map_err(refused)?;
         let routine = source.file.stmts().find_map(|statement| Routine::of(&statement));
         let Some(routine) = routine else { return Ok(()) };
