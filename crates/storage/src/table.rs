@@ -388,7 +388,7 @@ impl TableStore {
     }
 
     /// Takes a record out of all indexes, so that it is freed once no worker can see it. The record is dead. `on_change` as for
-    /// `Index::remove_own`.
+    /// `Index::remove_entry`.
     pub fn unlink(
         &self,
         record: Record<'_>,
@@ -398,7 +398,7 @@ impl TableStore {
         self.unlink_from(0..self.indexes.len(), record, arena, on_change);
     }
 
-    /// Takes a record out of some indexes, the primary one among them. `on_change` as for `Index::remove_own`.
+    /// Takes a record out of some indexes, the primary one among them. `on_change` as for `Index::remove_entry`.
     pub fn unlink_from(
         &self,
         places: Range<usize>,

@@ -151,7 +151,7 @@ impl Tables {
     }
 
     /// Takes a dead record out of all indexes of its table. A transaction that has read that it is absent has then read the absence of
-    /// what comes in its place. `on_change` as for `Index::remove_own`.
+    /// what comes in its place. `on_change` as for `Index::remove_entry`.
     pub(crate) fn unlink(
         &self,
         store: &TableStore,

@@ -392,15 +392,8 @@ impl Index {
         self.remove_own(key, guard, &mut |_| false)
     }
 
-    /// Removes a key. The change of its leaf is told to `on_change`, which says whether the running transaction has observed the leaf:
-    /// then it stays, even when it is empty now. Frees the key's record once nobody can see it, if nobody else holds it. Returns
-    /// whether the key was there.
-    pub fn remove_own(
-        &self,
-        key: &[u8],
-        guard: &Guard,
-        on_change: &mut impl FnMut(LeafChange) -> bool,
-    ) -> bool {
+    /// As `remove_entry`, whatever record the key has.
+    fn remove_own(&self, key: &[u8], guard: &Guard, on_change: &mut impl FnMut(LeafChange) -> bool) -> bool {
         let removed = self.trees.remove_own(key, guard, on_change);
         removed.is_some_and(|value| {
             // SAFETY: the entry held the record, and is gone.
@@ -409,8 +402,10 @@ impl Index {
         })
     }
 
-    /// Removes the entry of a record, if it is its. `on_change` as for `remove_own`.
-    pub(crate) fn remove_entry(
+    /// Removes a key if it has this record. The change of its leaf is told to `on_change`, which says whether the running transaction has
+    /// observed the leaf: then it stays, even when it is empty now. Frees the record once nobody can see it, if nobody else
+    /// holds it. Returns whether the key had the record.
+    pub fn remove_entry(
         &self,
         key: &[u8],
         record: Record<'_>,

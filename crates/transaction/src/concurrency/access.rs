@@ -161,10 +161,10 @@ impl Occ {
     }
 
     /// Removes an index entry of a record that no other transaction sees.
-    fn remove_own(&mut self, table: &Table, index: usize, key: &[u8]) {
+    fn remove_own(&mut self, table: &Table, index: usize, key: &[u8], record: Handle) {
         let Self { tables, worker, leaves, .. } = self;
         let index = tables.store(table.id).index_at(index);
-        index.remove_own(key, worker.guard(), &mut |change| leaves.follow(&change));
+        index.remove_entry(key, worker.guard().record(record), &mut |change| leaves.follow(&change));
     }
 
     /// Publishes the index entries of an update that changes indexed columns.
@@ -204,7 +204,7 @@ impl Occ {
             }
             let is_new = self.link_secondary(table, index, (&new, &merged), &after, record)?;
             if is_private {
-                self.remove_own(table, index, &before);
+                self.remove_own(table, index, &before, record);
             } else {
                 self.writes.add_link(Link { record, table: table.id, index, key: after }, is_new);
             }
@@ -291,7 +291,7 @@ impl Occ {
             store.key_of(index, row, arena, &mut after);
             self.link_secondary(table, index, (row, arena), &after, record)?;
             if before != after {
-                self.remove_own(table, index, &before);
+                self.remove_own(table, index, &before, record);
             }
         }
         let changes = table.layout.slots().iter().zip(row);

@@ -9,6 +9,9 @@
 //! Held by: `crates/reprise/tests/suite/savepoints.rs` (random histories against those that never were), `holding.rs` and
 //! `interleaved.rs`.
 
+#[cfg(test)]
+mod tests;
+
 use super::Occ;
 use super::leaves::LeavesMark;
 use storage::{Record, RecordState};
@@ -83,7 +86,9 @@ impl Occ {
             let (link, guard) = (&writes.links[position], worker.guard());
             if is_outdated {
                 let index = tables.store(link.table).index_at(link.index);
-                index.remove_own(&link.key, guard, &mut |change| leaves.follow(&change));
+                // A row that is newer than this one may have the key meanwhile.
+                let record = guard.record(link.record);
+                index.remove_entry(&link.key, record, &mut |change| leaves.follow(&change));
             }
             guard.record(link.record).unlock(state);
         }
