@@ -10,7 +10,7 @@
 //! `crates/reprise/tests/suite/interleaved.rs`.
 //! Not here: index entries and records that an undone part has published (`concurrency/savepoint.rs`).
 
-use catalog::{Arena, ColumnSlot, Datum, Mark as ArenaMark, TableId};
+use catalog::{Arena, ColumnSlot, Datum, Mark as ArenaMark, RowChange, TableId};
 use storage::{Change, Handle};
 
 const END: u32 = u32::MAX;
@@ -41,6 +41,16 @@ impl Action {
     /// Whether there is no row after this.
     pub(crate) fn removes(self) -> bool {
         matches!(self, Self::Cancel | Self::Unrevive | Self::Delete)
+    }
+
+    /// What the commit does to the row; `None` where it leaves none, as there was none.
+    pub(crate) fn row_change(self) -> Option<RowChange> {
+        match self {
+            Self::Insert | Self::Revive => Some(RowChange::Insert),
+            Self::Update => Some(RowChange::Update),
+            Self::Delete => Some(RowChange::Delete),
+            Self::Cancel | Self::Unrevive => None,
+        }
     }
 }
 

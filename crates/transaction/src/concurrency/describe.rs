@@ -52,12 +52,7 @@ impl Occ {
     fn describe(&self, description: &mut Description, locked: bool, mut visit: impl FnMut(Described<'_>)) {
         for (place, entry) in self.writes.entries.iter().enumerate() {
             let table = &**self.tables.store(entry.table).definition();
-            let change = match entry.action {
-                Action::Cancel | Action::Unrevive => continue,
-                Action::Insert | Action::Revive => RowChange::Insert,
-                Action::Update => RowChange::Update,
-                Action::Delete => RowChange::Delete,
-            };
+            let Some(change) = entry.action.row_change() else { continue };
             let record = self.record(entry.record);
             let own = &mut *description;
             own.clear(table);
@@ -93,12 +88,7 @@ impl Occ {
     ) {
         for (place, entry) in self.writes.entries.iter().enumerate() {
             let table = &**self.tables.store(entry.table).definition();
-            let change = match entry.action {
-                Action::Cancel | Action::Unrevive => continue,
-                Action::Insert | Action::Revive => RowChange::Insert,
-                Action::Update => RowChange::Update,
-                Action::Delete => RowChange::Delete,
-            };
+            let Some(change) = entry.action.row_change() else { continue };
             let record = self.record(entry.record);
             let state = loop {
                 let state = record.stable_state();
