@@ -87,7 +87,12 @@ impl Printer<'_> {
             Step::Each(t, rows, name, inside) => {
                 let second = if self.tables[*t].a.is_integer() { "a" } else { "v" };
                 let rows = self.rows(*t, rows);
-                writeln!(f, "FOR {name}, e IN SELECT v, {second} FROM t{t} WHERE {rows} ORDER BY a, b LOOP")?;
+                // A loop over all rows of a table without a primary key could double them with each round around it.
+                let order = if self.tables[*t].has_primary_key() { "a, b" } else { "a, b, v, w LIMIT 6" };
+                writeln!(
+                    f,
+                    "FOR {name}, e IN SELECT v, {second} FROM t{t} WHERE {rows} ORDER BY {order} LOOP"
+                )?;
                 self.steps(f, inside, around + 1)?;
                 writeln!(f, "END LOOP;")
             }

@@ -186,6 +186,11 @@ impl Shape {
         })
     }
 
+    /// Whether its rows are at most as many as its keys have values.
+    pub fn has_primary_key(&self) -> bool {
+        matches!(self.keys[0], Key::Primary(_))
+    }
+
     /// Two values are too few for a unique key of their own.
     fn with_room(mut self) -> Self {
         for key in self.keys {
