@@ -1,7 +1,9 @@
 //! Checkpoints under load: they hold what they should, nothing is blocked for good, the log behind them is recycled.
 
 use crate::common::{open, recovered_digest, small};
-use reprise::{Database, params};
+use reprise::rooms::checkpoint::Manifest;
+use reprise::rooms::recovery::{RecoveryConfig, recover};
+use reprise::{Database, Progress, params};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const SCHEMA: &str = "
@@ -93,4 +95,33 @@ fn no_batch_outgrows_its_file() {
     config.log_file_bytes = 20 << 10;
     let error = Database::open(folder.path(), config).unwrap_err().to_string();
     assert!(error.contains("too small"), "{error}");
+}
+
+/// The rows of a part are others than those that its digest is of, and all checksums of files are right: as if memory had failed
+/// while the checkpoint was written.
+#[test]
+fn digests_are_compared_when_that_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = open(folder.path());
+    let mut session = db.session().unwrap();
+    session.execute_script(SCHEMA).unwrap();
+    session.call("churn", params![1, 2]).unwrap();
+    db.checkpoint().unwrap();
+    drop((session, db));
+    let disk = small().disk;
+    let recovered = |verify| {
+        let config = RecoveryConfig { verify, ..RecoveryConfig::default() };
+        recover(&disk, folder.path(), &config, &Progress::default())
+            .map(|_| ())
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(recovered(true), Ok(()));
+    let mut manifest = Manifest::read(&disk, folder.path()).unwrap().unwrap();
+    let part = manifest.parts.iter_mut().find(|part| part.rows > 0).unwrap();
+    part.digest = part.digest.map(|digest| digest ^ 1);
+    let name = part.path.file_name().unwrap().to_string_lossy().into_owned();
+    manifest.publish(&disk, folder.path()).unwrap();
+    assert_eq!(recovered(false), Ok(()));
+    let error = recovered(true).unwrap_err();
+    assert!(error.contains("digest") && error.contains(&name), "{error}");
 }
