@@ -39,6 +39,8 @@ impl CommitOrder {
     pub const SEQUENCE_LIMIT: u64 = 1 << (Self::SEQUENCE_BITS - 1);
     /// Bits that a commit order uses in all; the four above are flags of a record's version word.
     pub const BITS: u32 = 60;
+    /// Epochs stay below this.
+    pub const EPOCH_LIMIT: u64 = 1 << (Self::BITS - Self::SEQUENCE_BITS);
 
     /// The first place of an epoch.
     pub const fn first_of(epoch: Epoch) -> Self {

@@ -140,6 +140,7 @@ pub struct Table {
 
 /// A table as checkpoints keep it: its layout follows from its columns.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct TableImage {
     id: TableId,
     name: String,

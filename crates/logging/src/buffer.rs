@@ -158,7 +158,7 @@ impl LogBuffer {
     #[inline]
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         let segment = &self.segments[self.current.load(Ordering::Relaxed)];
-        segment.allocated.load(Ordering::Relaxed) as usize + bytes <= segment.bytes.len()
+        bytes <= segment.bytes.len() - segment.allocated.load(Ordering::Relaxed) as usize
     }
 
     /// Whether there is anything to write.
@@ -238,7 +238,7 @@ impl Latched<'_> {
         let place = self.buffer.current.load(Ordering::Relaxed);
         let segment = &self.buffer.segments[place];
         let start = segment.allocated.load(Ordering::Relaxed) as usize;
-        if start + bytes > segment.bytes.len() {
+        if bytes > segment.bytes.len() - start {
             return None;
         }
         segment.allocated.store((start + bytes) as u64, Ordering::Relaxed);

@@ -79,6 +79,9 @@ pub enum UnprovenKind {
         /// The logger of the device.
         expected: u32,
     },
+    /// A log stands on a device of a database that has never written one.
+    #[error("is a log of another database: this one has never been open")]
+    Unexpected,
     /// The file belongs to another checkpoint, or is another part of it.
     #[error("is no part of the checkpoint that {} describes", by.display())]
     OtherCheckpoint {
@@ -190,7 +193,7 @@ impl LogError {
             UnprovenKind::Outdated { .. } | UnprovenKind::OtherCheckpoint { .. } => {
                 "Restore all files of the database, on all devices, from one moment."
             }
-            UnprovenKind::Foreign { .. } | UnprovenKind::OtherLogger { .. } => {
+            UnprovenKind::Foreign { .. } | UnprovenKind::OtherLogger { .. } | UnprovenKind::Unexpected => {
                 "Mount each device where it was when the database was made; a log device belongs to one database."
             }
             UnprovenKind::OtherSemantics { .. } => {

@@ -11,7 +11,7 @@ use crate::{DataAccess, Expression, Failure, Machine, ScanRange, SqlError};
 use catalog::{
     Arena, Catalog, Datum, ForeignKey, ReferenceAction, Table, TableId, successor, value_from_datum,
 };
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Deepest chain of rows that go because another one goes.
@@ -45,8 +45,8 @@ pub struct Reference {
 /// All foreign keys, by table.
 #[derive(Debug, Default)]
 pub struct ForeignKeys {
-    of: HashMap<TableId, Vec<Reference>>,
-    to: HashMap<TableId, Vec<Reference>>,
+    of: BTreeMap<TableId, Vec<Reference>>,
+    to: BTreeMap<TableId, Vec<Reference>>,
 }
 
 impl Reference {

@@ -3,7 +3,7 @@
 use crate::query::{Explained, OutputColumn, Plan};
 use crate::{Access, Expression, Opaque, Operation, OperationId, OperationKind, Path, Register, Severity};
 use catalog::{ProcedureId, Table, Type, Value};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// How a parameter passes values.
@@ -75,6 +75,8 @@ pub struct Procedure {
     pub by_value: bool,
     /// Whether it, or what it calls, ends the transaction that it runs in.
     pub ends_transactions: bool,
+    /// The names of the routines that it calls, in statements, queries, views and defaults.
+    pub callees: BTreeSet<String>,
     /// For each operation, the registers whose values are recorded with a call each time it runs; of most, none.
     pub witnesses: Vec<Vec<Register>>,
     /// The statement that made it.

@@ -83,8 +83,11 @@ pub(crate) fn leftover(
     let is_log = |path: &PathBuf| FileId::of(path).is_some();
     let is_large = |name: &str| name.strip_prefix("large-").is_some_and(|rest| rest.contains('-'));
     let found = disk.list(folder).map_err(|error| LogError::io("list", folder, error))?;
-    if found.contains(&Manifest::path(folder)) {
-        return Ok(Some(Manifest::path(folder)));
+    let is_ours = |path: &&PathBuf| {
+        **path == Manifest::path(folder) || is_large(&name(path)) || name(path).starts_with("checkpoint-")
+    };
+    if let Some(own) = found.iter().find(is_ours) {
+        return Ok(Some(own.clone()));
     }
     let configured = devices.iter().map(|device| (folder.join(device), true));
     for (device, is_configured) in configured.chain(found.into_iter().map(|folder| (folder, false))) {

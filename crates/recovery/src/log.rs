@@ -8,13 +8,13 @@ use crate::RecoveryError;
 use crate::completeness::{FoundLog, Loss, Needed, Witnesses};
 use catalog::{CommitOrder, Reader};
 use checkpoint::Consistency;
-use logging::content::{self, LargeRecord, Record, RecordKind};
+use logging::content::{self, LargeRecord, Outcome, Record, RecordKind};
 use logging::disk::{SharedDisk, seen_from};
 use logging::{
     CorruptionKind, LogEnd, LogError, LogTail, LoggerLog, PepochFile, UnprovenKind, durable_up_to,
     read_device_where, read_ends, read_large,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 /// Where a record is: log, batch, byte in it; and what it is.
@@ -25,6 +25,17 @@ struct Place {
     batch: u32,
     offset: u32,
     kind: RecordKind,
+}
+
+impl Place {
+    /// As what the record is replayed. A transaction that changes definitions stands at two places: for these, and for what it
+    /// wrote under them.
+    fn kinds(&self) -> &[RecordKind] {
+        match &self.kind {
+            RecordKind::Definitions => &[RecordKind::Definition, RecordKind::Writes],
+            one => std::slice::from_ref(one),
+        }
+    }
 }
 
 /// The log of records that lie in files of their own: their place is one of those.
@@ -122,7 +133,11 @@ fn read_needed(
 ) -> Result<(Vec<LoggerLog>, Vec<PathBuf>), LogError> {
     let mut unneeded = Vec::new();
     let logs = read_device_where(disk, folder, device, |id| {
-        let is_needed = witnesses.needed(id.incarnation, id.logger(device)) != Needed::Nothing;
+        let is_needed = match witnesses.needed(id.incarnation, id.logger(device)) {
+            Needed::Nothing => false,
+            Needed::From(first) => id.sequence >= first,
+            Needed::Unknown => true,
+        };
         if !is_needed {
             unneeded.push(id.path(folder));
         }
@@ -244,6 +259,8 @@ impl LogContents {
         read_large: impl Fn(LargeRecord) -> Result<(PathBuf, Vec<u8>), RecoveryError>,
     ) -> Result<Vec<CommitOrder>, RecoveryError> {
         let mut lasts = Vec::new();
+        // Records in files of their own, and the transactions that committed after the checkpoint.
+        let (mut large, mut committed) = (Vec::new(), HashSet::new());
         for (log_place, log) in self.logs.iter().enumerate() {
             let cut = self.cuts[&log.incarnation];
             let mut last = CommitOrder(0);
@@ -275,28 +292,36 @@ impl LogContents {
                         let (log, batch) = (log_place as u32, batch_place as u32);
                         self.record_bytes += bytes as u64;
                         self.transactions += u64::from(is_a_commit(&record));
-                        let mut place = Place { order, log, batch, offset: offset as u32, kind };
-                        if let Record::Large(own) = record {
-                            let (file, body) = read_large(own)?;
-                            self.record_bytes += body.len() as u64;
-                            self.large_files.push((file, order));
-                            self.large.push(Large { kind: own.kind, body });
-                            (place.log, place.batch) = (LARGE, self.large.len() as u32 - 1);
-                            place.kind = own.kind;
+                        let place = Place { order, log, batch, offset: offset as u32, kind };
+                        match record {
+                            Record::Large(own) => {
+                                large.push((own, place));
+                                continue;
+                            }
+                            Record::Outcome(Outcome { transaction, committed: true }) => {
+                                committed.insert(transaction);
+                            }
+                            _ => {}
                         }
-                        // Such a transaction stands at two places: for its definitions, and for what it wrote under them.
-                        let kinds: &[RecordKind] = match place.kind {
-                            RecordKind::Definitions => &[RecordKind::Definition, RecordKind::Writes],
-                            ref one => std::slice::from_ref(one),
-                        };
-                        for kind in kinds {
-                            self.kinds.insert(*kind);
-                            self.places.push(Place { kind: *kind, ..place });
-                        }
+                        self.kinds.extend(place.kinds());
+                        self.places.extend(place.kinds().iter().map(|kind| Place { kind: *kind, ..place }));
                     }
                 }
             }
             lasts.push(last);
+        }
+        for (own, mut place) in large {
+            // The checkpoint holds the operations of other transactions that began before it, and their files may be gone.
+            if place.order < from && !committed.contains(&place.order) {
+                continue;
+            }
+            let (file, body) = read_large(own)?;
+            self.record_bytes += body.len() as u64;
+            self.large_files.push((file, place.order));
+            self.large.push(Large { kind: own.kind, body });
+            (place.log, place.batch, place.kind) = (LARGE, self.large.len() as u32 - 1, own.kind);
+            self.kinds.extend(place.kinds());
+            self.places.extend(place.kinds().iter().map(|kind| Place { kind: *kind, ..place }));
         }
         Ok(lasts)
     }

@@ -133,8 +133,9 @@ impl Source<'_> {
         // No opening of the backup has come before its checkpoint.
         let to = Destination { disk, folder: target, database, incarnation: 0, devices: &devices };
         let log = (&SourceLog(logs), CommitOrder::default());
+        let definitions = schema.to_image().map_err(Error::Definitions)?;
         let (manifest, summary) =
-            checkpoint::write(to, Consistency::Consistent, schema.to_image(), tables, threads, log)
+            checkpoint::write(to, Consistency::Consistent, definitions, tables, threads, log)
                 .map_err(Error::Checkpoint)?;
         let (rows, read) = ((tables, &Discard), AtomicU64::new(0));
         let how = (threads, Check::Digests);

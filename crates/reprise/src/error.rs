@@ -5,7 +5,7 @@ use logging::content::InvalidContent;
 use logging::{InvalidSequencing, LogError};
 use procedure::SqlError;
 use recovery::RecoveryError;
-use sql::StatementError;
+use sql::{ImageError, StatementError};
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -28,6 +28,9 @@ pub enum Error {
     /// A checkpoint could not be taken; the one before is still there.
     #[error("cannot take a checkpoint: {0}")]
     Checkpoint(CheckpointError),
+    /// The definitions cannot be written into a checkpoint; the one before is still there.
+    #[error("cannot take a checkpoint: {0}")]
+    Definitions(ImageError),
     /// Another process has the folder.
     #[error("{} is in use by another process", .0.display())]
     InUse(PathBuf),
@@ -83,7 +86,7 @@ impl Error {
             Self::Sql(error) => &error.sqlstate,
             Self::Statement(error) => &error.error.sqlstate,
             Self::Log(_) | Self::Checkpoint(_) => "58030",
-            Self::Recovery(_) => "XX001",
+            Self::Recovery(_) | Self::Definitions(_) => "XX001",
             Self::InUse(_) | Self::DeviceInUse(_) | Self::OtherDevices { .. } => "55006",
             Self::BackupTarget(_) => "58P02",
             Self::NoDatabase(_) => "58P01",

@@ -44,7 +44,7 @@ impl Inner {
         let (manifest, summary) = checkpoint::write(
             to,
             consistency,
-            version.schema.to_image(),
+            version.schema.to_image().map_err(Error::Definitions)?,
             &version.tables,
             // At least one a device, as each waits for its own.
             self.config.checkpoint_threads.max(self.devices.len()),

@@ -6,7 +6,7 @@ use checkpoint::Consistency;
 use logging::disk::{SharedDisk, make_folder};
 use logging::{
     Content, DatabaseId, DeviceMarker, Incarnation, LogError, LogStart, Numbering, PepochFile, PepochKeeper,
-    lock_device,
+    UnprovenKind, lock_device,
 };
 use recovery::Recovered;
 use std::any::Any;
@@ -101,23 +101,41 @@ pub(crate) fn take_devices(
         locks.push(lock_device(disk, device)?.ok_or_else(|| Error::DeviceInUse(device.clone()))?);
     }
     let mut lacks_marker = !pepoch.database.is_known() || pepoch.is_unmarked;
-    for device in &devices {
-        lacks_marker = lacks_marker || DeviceMarker::read(disk, device)?.is_none();
+    if !pepoch.database.is_known() {
+        pepoch.database = DatabaseId::random();
+    }
+    let (database, loggers) = (pepoch.database, devices.len() as u32);
+    let marker = |logger: usize| DeviceMarker { database, logger: logger as u32, loggers };
+    for (logger, device) in devices.iter().enumerate() {
+        match DeviceMarker::read(disk, device)? {
+            Some(found) => marker(logger).admit(found, device)?,
+            None => lacks_marker = true,
+        }
+    }
+    if pepoch.incarnations.is_empty() && !pepoch.is_unmarked {
+        refuse_other_logs(disk, &devices)?;
     }
     if lacks_marker {
-        if !pepoch.database.is_known() {
-            pepoch.database = DatabaseId::random();
-        }
         // Before any marker, so that a crash in between leaves no marker that belongs to no folder.
         pepoch.is_unmarked = true;
         pepoch.write(disk, folder)?;
-        let loggers = devices.len() as u32;
         for (logger, device) in devices.iter().enumerate() {
-            DeviceMarker { database: pepoch.database, logger: logger as u32, loggers }.write(disk, device)?;
+            marker(logger).write(disk, device)?;
         }
         pepoch.is_unmarked = false;
     }
     Ok(locks)
+}
+
+/// Refuses devices that hold log files: a database that has never been open has none.
+fn refuse_other_logs(disk: &SharedDisk, devices: &[PathBuf]) -> Result<(), LogError> {
+    for device in devices {
+        let files = disk.list(device).map_err(|error| LogError::io("list", device, error))?;
+        if let Some(file) = files.iter().find(|file| logging::FileId::of(file).is_some()) {
+            return Err(LogError::unproven(file, 0, UnprovenKind::Unexpected));
+        }
+    }
+    Ok(())
 }
 
 /// Makes the cut durable before anything new can be logged (DESIGN §6.3, last trap).

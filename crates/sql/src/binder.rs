@@ -8,7 +8,7 @@ use catalog::{ScalarType, Table, Type};
 use procedure::{Expression, Label, Operation, OperationId, OperationKind, Register, SqlError, Statement};
 use squawk_syntax::SyntaxNode;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// A PL/pgSQL variable.
@@ -130,6 +130,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) by_value: bool,
     /// Whether there is a COMMIT or ROLLBACK.
     pub(crate) ends_transactions: bool,
+    /// The names of routines that are called.
+    pub(crate) callees: BTreeSet<String>,
     /// How many views the one in hand is inside of.
     pub(crate) views_within: usize,
 }
@@ -161,6 +163,7 @@ impl<'a> Binder<'a> {
             writes: false,
             by_value: false,
             ends_transactions: false,
+            callees: BTreeSet::new(),
             views_within: 0,
         }
     }

@@ -482,6 +482,7 @@ impl Binder<'_> {
 
     /// What a call makes of its caller.
     pub(crate) fn note_call(&mut self, procedure: &Procedure) {
+        self.callees.insert(procedure.name.clone());
         self.uses_timestamp |= procedure.uses_timestamp;
         self.uses_seed |= procedure.uses_seed;
         self.writes |= !procedure.read_only;

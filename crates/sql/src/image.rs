@@ -1,12 +1,13 @@
 //! Definitions as checkpoints keep them: JSON, so that an image is as long as what is defined, however often that has changed.
 //!
 //! Procedures and views are kept as the statements and queries that made them, and compiled anew: callees first.
-//! Invariant: a schema and what is read of its image define the same, and give the same numbers to what is defined next. Held
-//! by: `checkpoints_are_as_long_as_what_is_defined`, and by checkpoints in the random cases of `parallel_replay`.
+//! Invariant: a schema and its image define the same objects, with procedures compiled alike, and assign the same next numbers.
+//! Held by: an assertion wherever an image is made, `definitions::images_*` and checkpoints in the random cases of
+//! `parallel_replay`.
 
 use crate::nesting::with_stack;
 use crate::routine::Routine;
-use crate::schema::{View, callees};
+use crate::schema::View;
 use crate::source::Source;
 use crate::{Schema, StatementError};
 use catalog::{Catalog, ProcedureId};
@@ -18,11 +19,14 @@ use thiserror::Error;
 /// Why an image can't be read.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ImageError {
-    /// It is no image of definitions.
-    #[error("its definitions are not as any release wrote them: {0}")]
+    /// The text is not a valid image.
+    #[error("the definitions are malformed: {0}")]
     Damaged(String),
+    /// The image of a schema defines something else.
+    #[error("the image of the definitions defines something else")]
+    Differs,
     /// A procedure that was accepted once is refused now.
-    #[error("procedure {name}, which was accepted once, is refused now: {error}")]
+    #[error("procedure {name}, which was accepted when it was made, is refused now: {error}")]
     Refused {
         /// The procedure.
         name: String,
@@ -33,6 +37,7 @@ pub enum ImageError {
 
 /// The fields' names are a format: one that is added needs a default, and none is renamed.
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Image {
     catalog: Catalog,
     /// Callees before their callers.
@@ -43,6 +48,7 @@ struct Image {
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct RoutineImage {
     id: ProcedureId,
     version: u32,
@@ -52,21 +58,26 @@ struct RoutineImage {
 
 impl Schema {
     /// An image of all definitions.
-    pub fn to_image(&self) -> String {
+    ///
+    /// # Errors
+    /// It cannot be read back: a defect of Reprise, which is better found before a checkpoint depends on the image.
+    pub fn to_image(&self) -> Result<String, ImageError> {
         let (mut routines, mut done) = (Vec::new(), BTreeSet::new());
         while done.len() < self.procedures.len() {
             let before = done.len();
             for (name, procedure) in &self.procedures {
                 let is_ready =
                     |callee: &String| done.contains(callee) || !self.procedures.contains_key(callee);
-                if !done.contains(name) && callees(&procedure.body).iter().all(is_ready) {
+                if !done.contains(name) && procedure.callees.iter().all(is_ready) {
                     let (id, version, source) =
                         (procedure.id, procedure.version, Arc::clone(&procedure.source));
                     routines.push(RoutineImage { id, version, source });
                     done.insert(name.clone());
                 }
             }
-            assert!(done.len() > before, "routines that call each other in a circle are refused");
+            if done.len() == before {
+                return Err(ImageError::Differs);
+            }
         }
         let image = Image {
             catalog: self.catalog.clone(),
@@ -75,7 +86,10 @@ impl Schema {
             namespaces: self.namespaces.clone(),
             history: self.history.clone(),
         };
-        serde_json::to_string(&image).expect("names and numbers can be written")
+        let text = serde_json::to_string(&image).map_err(|error| ImageError::Damaged(error.to_string()))?;
+        let again = Self::from_image(&text)?;
+        debug_assert_eq!(format!("{:#?}", again.procedures), format!("{:#?}", self.procedures));
+        if again.defines_the_same_as(self) { Ok(text) } else { Err(ImageError::Differs) }
     }
 
     /// Reads an image.
@@ -99,7 +113,9 @@ impl Schema {
         let refused = |error| ImageError::Refused { name: name(), error: Box::new(error) };
         let source = Source::parse(&image.source).map_err(refused)?;
         let routine = source.file.stmts().find_map(|statement| Routine::of(&statement));
-        let Some(routine) = routine else { return Ok(()) };
+        let Some(routine) = routine else {
+            return Err(ImageError::Damaged(format!("the source of {} is no routine", name())));
+        };
         let compiled = routine.compile(image.id, image.version, self, &source).map_err(refused)?;
         self.procedures.insert(routine.name, Arc::new(compiled));
         Ok(())

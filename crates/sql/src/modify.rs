@@ -243,6 +243,7 @@ impl Binder<'_> {
         self.uses_timestamp |= inner.uses_timestamp;
         self.uses_seed |= inner.uses_seed;
         self.by_value |= inner.by_value;
+        self.callees.append(&mut inner.callees);
         bound.map_err(|error| self.error(node, error.error))
     }
 

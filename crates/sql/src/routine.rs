@@ -280,6 +280,7 @@ fn finish(
         read_only: !binder.writes,
         by_value: binder.by_value,
         ends_transactions: binder.ends_transactions,
+        callees: binder.callees,
         witnesses: Vec::new(),
         source: source.text_of(node).into(),
     };

@@ -12,7 +12,7 @@ use crate::routine::{Routine, compile_block};
 use crate::source::Source;
 use crate::types::made_name;
 use catalog::{Catalog, CatalogError, NewTable, ProcedureId, Table};
-use procedure::{Check, Expression, ForeignKeys, Procedure, Reference, SqlError, Statement};
+use procedure::{Check, Expression, ForeignKeys, Procedure, Reference, SqlError};
 use serde::{Deserialize, Serialize};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -225,11 +225,16 @@ impl Schema {
         }
         let (table, sequences) = table_definition(create, self, source)?;
         self.refuse_taken(&table.name, source, node)?;
+        // Procedures that write the referenced tables check them from now on.
+        let concerns_procedures = !table.foreign_keys.is_empty() || self.is_mentioned(&table.name);
         let mut effects = Vec::new();
         for sequence in sequences {
             effects.push(self.add_table(sequence, source, node)?);
         }
         effects.push(self.add_table(table, source, node)?);
+        if concerns_procedures {
+            self.recompile(source, node)?;
+        }
         Ok(Effect::All(effects))
     }
 
@@ -317,8 +322,8 @@ impl Schema {
         let compiled = routine.compile(id, last + 1, self, source)?;
         self.history.insert(routine.name.clone(), (id, last + 1));
         self.procedures.insert(routine.name.clone(), Arc::new(compiled));
-        if last > 0 {
-            // Callers hold the version that they were compiled with.
+        // Callers hold the version that they were compiled with.
+        if last > 0 || self.is_mentioned(&routine.name) {
             self.recompile(source, &routine.node)?;
         }
         Ok(())
@@ -333,7 +338,7 @@ impl Schema {
             let before = pending.len();
             let mut waiting = Vec::new();
             for procedure in pending {
-                let ready = callees(&procedure.body).iter().all(|name| {
+                let ready = procedure.callees.iter().all(|name| {
                     *name == procedure.name || done.contains_key(name) || !self.procedures.contains_key(name)
                 });
                 if !ready {
@@ -381,37 +386,21 @@ impl Schema {
             let error = SqlError::new("42883", format!("function {name} does not exist"));
             return Err(source.error_at(node.text_range().start().into(), error));
         }
-        if let Some(user) = self.procedures.values().find(|user| callees(&user.body).contains(&name)) {
+        if let Some(user) = self.procedures.values().find(|user| user.callees.contains(&name)) {
             let message = format!("cannot drop function {name}: function {} depends on it", user.name);
             return Err(source.error_at(node.text_range().start().into(), SqlError::new("2BP01", message)));
         }
-        Ok(())
+        self.recompile(source, node)
     }
-}
 
-/// The routines that statements call.
-pub(crate) fn callees(statements: &[Statement]) -> Vec<String> {
-    let mut names = Vec::new();
-    for statement in statements {
-        match statement {
-            Statement::Call { procedure, .. } => names.push(procedure.name.clone()),
-            Statement::If { then, otherwise, .. } => {
-                names.extend(callees(then));
-                names.extend(callees(otherwise));
-            }
-            Statement::Guarded(own) => {
-                names.extend(callees(&own.body));
-                own.handlers.iter().for_each(|handler| names.extend(callees(&handler.body)));
-            }
-            Statement::ForRange { body, .. }
-            | Statement::ForEach { body, .. }
-            | Statement::ForRows { body, .. }
-            | Statement::While { body, .. }
-            | Statement::Block { body, .. } => names.extend(callees(body)),
-            _ => {}
-        }
+    /// Whether a procedure or a view may come to mean something else as something of this name is made. Their texts say so: a
+    /// name that means nothing yet may be that of a function of the system.
+    pub(crate) fn is_mentioned(&self, name: &str) -> bool {
+        let short = name.rsplit('.').next().unwrap_or_default().to_lowercase();
+        let texts = self.procedures.values().filter(|own| own.name != name).map(|own| &*own.source);
+        let mut texts = texts.chain(self.views.values().map(|view| view.query.as_str()));
+        texts.any(|text| text.to_lowercase().contains(&short))
     }
-    names
 }
 
 pub(crate) fn refused(source: &Source, node: &SyntaxNode, error: &CatalogError) -> StatementError {

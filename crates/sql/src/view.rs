@@ -54,7 +54,8 @@ impl Schema {
         }
         let query = source.text_of(query.syntax()).to_owned();
         let view = Arc::new(View { name: name.clone(), query, names });
-        if self.views.insert(name, view).is_some() {
+        let is_mentioned = self.is_mentioned(&name);
+        if self.views.insert(name, view).is_some() || is_mentioned {
             self.recompile(source, node)?;
         }
         Ok(Effect::None)

@@ -33,6 +33,12 @@ pub struct Epochs {
     workers: Box<[CachePadded<WorkerState>]>,
 }
 
+/// The first order of an epoch. A clock that wrapped would free what active workers see.
+fn first_of(epoch: Epoch) -> u64 {
+    assert!(epoch.0 < CommitOrder::EPOCH_LIMIT, "epoch {} is above all that orders can hold", epoch.0);
+    CommitOrder::first_of(epoch).0
+}
+
 impl Epochs {
     /// A clock that stands at an epoch, with room for a number of workers.
     pub fn new(first: Epoch, workers: usize) -> Self {
@@ -44,7 +50,7 @@ impl Epochs {
             })
         };
         Self {
-            clock: CachePadded::new(AtomicU64::new(CommitOrder::first_of(first).0)),
+            clock: CachePadded::new(AtomicU64::new(first_of(first))),
             workers: (0..workers).map(|_| worker()).collect(),
         }
     }
@@ -85,7 +91,7 @@ impl Epochs {
     pub fn advance_from(&self, epoch: Epoch) -> Epoch {
         let mut word = self.clock.load(Ordering::SeqCst);
         while CommitOrder(word).epoch() <= epoch {
-            let next = CommitOrder::first_of(Epoch(CommitOrder(word).epoch().0 + 1)).0;
+            let next = first_of(Epoch(CommitOrder(word).epoch().0 + 1));
             match self.clock.compare_exchange(word, next, Ordering::SeqCst, Ordering::SeqCst) {
                 Ok(_) => return CommitOrder(next).epoch(),
                 Err(changed) => word = changed,
@@ -96,7 +102,7 @@ impl Epochs {
 
     /// Moves the clock to an epoch that recovery found, or leaves it where it is when that is past.
     pub fn advance_to(&self, epoch: Epoch) {
-        self.clock.fetch_max(CommitOrder::first_of(epoch).0, Ordering::SeqCst);
+        self.clock.fetch_max(first_of(epoch), Ordering::SeqCst);
     }
 
     /// Begins to look at shared memory.

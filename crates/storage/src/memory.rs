@@ -138,16 +138,16 @@ impl Memory {
     fn charge(&self, bytes: usize) -> Result<(), OutOfMemory> {
         let before = self.used_bytes.fetch_add(bytes, Ordering::Relaxed);
         let beyond = self.excess_bytes.load(Ordering::Relaxed) + self.allowance_bytes.load(Ordering::Relaxed);
-        if before + bytes > self.limit_bytes + beyond {
+        if before + bytes > self.limit_bytes.saturating_add(beyond) {
             self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
             return Err(OutOfMemory { limit_bytes: self.limit_bytes });
         }
         Ok(())
     }
 
-    /// Raises the limit by one region, which stays accounted as excess.
-    pub(crate) fn raise_limit(&self) {
-        self.excess_bytes.fetch_add(REGION, Ordering::Relaxed);
+    /// Raises the limit by the regions of a block, which stay accounted as excess.
+    pub(crate) fn raise_limit(&self, bytes: usize) {
+        self.excess_bytes.fetch_add(bytes.next_multiple_of(REGION), Ordering::Relaxed);
     }
 
     /// Lets so many workers take a chunk each beyond the limit, until it is called with 0: recovery may cut the same rows out

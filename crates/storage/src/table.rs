@@ -85,6 +85,7 @@ impl TableStore {
     /// Out of memory.
     pub fn with_empty_indexes(&self, from: usize, guard: &Guard) -> Result<Self, OutOfMemory> {
         let mut empty = Self::new(Arc::clone(&self.definition), None, Arc::clone(&self.memory), guard)?;
+        self.indexes[from..].iter().for_each(|index| index.abandon());
         empty.indexes[..from].clone_from_slice(&self.indexes[..from]);
         Ok(Self { slots: self.slots.clone(), ..empty })
     }
@@ -156,7 +157,12 @@ impl TableStore {
             let kept = self.definition.indexes.iter().position(|old| old.id == index.id);
             indexes.push(match kept {
                 Some(place) => Arc::clone(&self.indexes[place]),
-                None => Arc::new(Index::new(definition.fixed_key_length(index), guard)?),
+                None => {
+                    let made = Index::new(definition.fixed_key_length(index), guard)?;
+                    // If it never comes into use, the records go on without it.
+                    made.abandon();
+                    Arc::new(made)
+                }
             });
         }
         let key_columns = Self::columns_of(&definition);
@@ -351,7 +357,15 @@ impl TableStore {
         let added = self.add(&key, (image, state), guard, &mut linker.fingers[0], &mut |_| {});
         linker.key = key;
         match added? {
-            Added::New(record) => linker.link(self, 1..indexes, record).map(|_| true),
+            Added::New(record) => match linker.link(self, 1..indexes, record) {
+                Ok(_) => Ok(true),
+                Err(error) => {
+                    record.try_lock().expect("nobody else loads this row");
+                    record.unlock_dead();
+                    self.unlink(record, &mut linker.arena, &mut |_| false);
+                    Err(error)
+                }
+            },
             Added::Exists(_) => Ok(false),
         }
     }

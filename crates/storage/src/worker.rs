@@ -24,8 +24,10 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
+/// How often a commit that needs memory asks for more than the limit, before it concludes that there is none.
+const ATTEMPTS_BEYOND_LIMIT: usize = 64;
 /// A worker takes so many numbers of stays at a time.
 const STAYS_AT_ONCE: u64 = 1 << 20;
 /// The first numbers that no worker has taken. The least number is 1.
@@ -290,10 +292,14 @@ impl Guard {
     /// A block whether or not the limit allows it, for commits that can't fail any more.
     pub(crate) fn allocate_beyond_limit(&self, bytes: usize) -> NonNull<u64> {
         let allocator = &mut self.blocks.borrow_mut().allocator;
-        allocator.allocate(bytes).unwrap_or_else(|_| {
-            self.memory.raise_limit();
-            allocator.allocate(bytes).expect("the system has no memory left")
-        })
+        for _ in 0..ATTEMPTS_BEYOND_LIMIT {
+            if let Ok(block) = allocator.allocate(bytes) {
+                return block;
+            }
+            // Another worker may take what this adds.
+            self.memory.raise_limit(bytes);
+        }
+        allocator.allocate(bytes).expect("the system has no memory left")
     }
 
     /// Frees a block once nobody can still see it.
@@ -301,6 +307,8 @@ impl Guard {
     /// # Safety
     /// `block` was allocated with this many bytes, is unlinked, and is retired once.
     pub(crate) unsafe fn retire(&self, block: NonNull<u64>, bytes: usize) {
+        // ORDERING: the unlinking comes before the clock is read, so that a worker that begins in a later epoch sees it.
+        fence(Ordering::SeqCst);
         let epoch = self.epochs.current();
         self.blocks.borrow_mut().retired.push_back(Retired { epoch, block, bytes });
     }

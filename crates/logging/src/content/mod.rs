@@ -286,6 +286,9 @@ pub fn read_again<'a>(reader: &mut Reader<'a>) -> Result<(CommitOrder, Record<'a
 fn read_body<'a>(reader: &mut Reader<'a>) -> Result<(Stamp, RecordKind, Record<'a>), DecodeError> {
     let [kind] = reader.array()?;
     let stamp = Stamp::of(u64::from_le_bytes(reader.array()?));
+    if stamp.order.epoch().0 >= CommitOrder::EPOCH_LIMIT {
+        return Err(DecodeError);
+    }
     let kind = RecordKind::of(kind)?;
     Ok((stamp, kind, read_as(kind, reader)?))
 }

@@ -245,7 +245,10 @@ impl Log for GsnLog {
         for RetiredFile { path, .. } in gone {
             self.disk.remove(&path).map_err(|error| LogError::io("remove", &path, error))?;
         }
-        self.all().try_for_each(|log| log.shared.release(needed, &log.maker))
+        // A log that was made after the checkpoint had asked what it needs has no range: all of it is needed.
+        let has_range =
+            |log: &&WorkerLog| needed.iter().any(|range| range.is_of(self.incarnation, log.maker.logger));
+        self.all().filter(has_range).try_for_each(|log| log.shared.release(needed, &log.maker))
     }
 
     fn close(&mut self) -> Option<Vec<LogEnd>> {

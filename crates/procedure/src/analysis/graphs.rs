@@ -7,13 +7,14 @@
 use super::need::Need;
 use super::program::Program;
 use crate::OperationId;
-use catalog::TableId;
+use catalog::{Table, TableId};
 use petgraph::Directed;
 use petgraph::algo::tred::{dag_to_toposorted_adjacency_list, dag_transitive_reduction_closure};
 use petgraph::algo::{condensation, toposort};
 use petgraph::graph::{Graph, NodeIndex};
 use petgraph::unionfind::UnionFind;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// A part of a procedure that is replayed as one piece: operations, in program order.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -147,14 +148,24 @@ impl LocalGraph {
 impl GlobalGraph {
     /// Algorithm 2: merges slices of all procedures that are data-dependent into blocks, adds the edges of the local graphs,
     /// merges blocks that depend on each other, and in each block the slices of one procedure.
-    pub fn of(programs: &[Program], local: &[LocalGraph]) -> Self {
+    /// Differs: slices that touch a table which the log writes by value are data-dependent, too: the writes by value to a table
+    /// run in one block, and every read of the table must stay in order with them.
+    pub fn of(
+        programs: &[Program],
+        local: &[LocalGraph],
+        written_by_value: &BTreeMap<TableId, Arc<Table>>,
+    ) -> Self {
         let slices: Vec<Slice> = local.iter().flat_map(|graph| graph.slices.iter().cloned()).collect();
         let data_dependent = |a: &Slice, b: &Slice| {
             let operation =
                 |slice: &Slice, id: OperationId| &programs[slice.program].operations[id.0 as usize];
             a.operations.iter().any(|first| {
                 let first = operation(a, *first);
-                b.operations.iter().any(|second| first.is_data_dependent(operation(b, *second)))
+                b.operations.iter().any(|second| {
+                    let (second, table) = (operation(b, *second), first.table().id);
+                    let is_written_by_value = || written_by_value.contains_key(&table);
+                    first.is_data_dependent(second) || second.table().id == table && is_written_by_value()
+                })
             })
         };
         let groups = grouped(&slices, data_dependent);

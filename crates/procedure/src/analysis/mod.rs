@@ -109,7 +109,7 @@ impl Analysis {
             }
         };
         let local: Vec<LocalGraph> = programs.iter().enumerate().map(local_graph).collect();
-        let global = GlobalGraph::of(&programs, &local);
+        let global = GlobalGraph::of(&programs, &local, &written_by_value);
         Self { programs, local, global, modified: None, written_by_value }
     }
 

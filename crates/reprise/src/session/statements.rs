@@ -12,6 +12,7 @@ use logging::Commit;
 use procedure::query::OutputColumn;
 use procedure::{Conflict, Nowhere, Procedure, RowSink, SqlError};
 use sql::{Arguments, Kind};
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 use std::task::{Poll, Wake, Waker};
@@ -132,6 +133,7 @@ pub(crate) static NAMELESS: LazyLock<Procedure> = LazyLock::new(|| Procedure {
     result: None,
     rows: None,
     ends_transactions: false,
+    callees: BTreeSet::new(),
     registers: Vec::new(),
     body: Vec::new(),
     operations: Vec::new(),

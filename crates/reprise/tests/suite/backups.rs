@@ -223,3 +223,36 @@ fn a_changed_backup_is_refused() {
         digest
     );
 }
+
+/// A backup or restore that a crash cut short is refused, or whole; never an empty database.
+#[test]
+fn an_unfinished_backup_is_refused() {
+    let made = |disk: &CrashingDisk, calls: Option<u64>| {
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        let db = Database::open("/source", on(Arc::clone(&shared))).unwrap();
+        db.session().unwrap().execute_script(SCHEMA).unwrap();
+        let live = db.digest().unwrap();
+        drop(db);
+        let before = disk.calls();
+        calls.into_iter().for_each(|calls| disk.crash_after(before + calls));
+        let copied =
+            copy_database(Path::new("/source"), Path::new("/target"), &on(shared), &Progress::default());
+        (live, copied.is_ok(), disk.calls() - before)
+    };
+    let (.., calls) = made(&CrashingDisk::default(), None);
+    let mut refused = 0;
+    for crash in 0..calls {
+        let disk = CrashingDisk::default();
+        let (live, is_done, _) = made(&disk, Some(crash));
+        let disk = disk.after_crash(crash);
+        let files = disk.list(Path::new("/target")).unwrap_or_default();
+        match Database::open("/target", on(Arc::new(disk))) {
+            Ok(db) if db.digest().unwrap() == live => {}
+            Ok(_) => {
+                assert!(files.is_empty() && !is_done, "crash {crash}: an empty database among {files:?}")
+            }
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(refused > 3, "{refused} of {calls}");
+}

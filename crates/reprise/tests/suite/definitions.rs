@@ -1,6 +1,8 @@
 //! Definitions change while others work, are durable, and bad input is answered with what, where and what to do.
 
 use crate::common::{open, recovered_digest, small};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 use reprise::rooms::checkpoint::{Definitions, Manifest};
 use reprise::rooms::procedure::Nowhere;
 use reprise::rooms::sql::Schema;
@@ -122,6 +124,77 @@ fn checkpoints_are_as_long_as_what_is_defined() {
         3,
         "sequences and later"
     );
+}
+
+/// Whatever was defined, in whatever order, a checkpoint holds it: making an image asserts that what is read of it compiles to the same
+/// procedures.
+#[test]
+fn images_hold_what_is_defined_in_any_order() {
+    const STATEMENTS: [&str; 22] = [
+        "CREATE TABLE parent (id INT PRIMARY KEY, v INT NOT NULL DEFAULT 3)",
+        "CREATE TABLE child (id INT PRIMARY KEY, parent INT REFERENCES parent ON DELETE CASCADE)",
+        "CREATE TABLE grandchild (id INT PRIMARY KEY, child INT REFERENCES child ON UPDATE SET NULL)",
+        "CREATE INDEX parent_v ON parent (v)",
+        "CREATE VIEW high AS SELECT id, v FROM parent WHERE v > 2",
+        "CREATE FUNCTION z(x INT) RETURNS INT LANGUAGE plpgsql AS $$ BEGIN RETURN x + 1; END $$",
+        "CREATE FUNCTION b(x INT) RETURNS INT LANGUAGE plpgsql AS $$ BEGIN RETURN z(x) * 2; END $$",
+        "CREATE FUNCTION a() RETURNS INT LANGUAGE plpgsql AS $$ DECLARE s INT;
+         BEGIN SELECT sum(z(v)) INTO s FROM parent; RETURN s; END $$",
+        "CREATE FUNCTION few(n INT) RETURNS TABLE (k INT) LANGUAGE plpgsql AS $$
+         BEGIN RETURN QUERY SELECT id FROM high WHERE z(v) > n; END $$",
+        "CREATE PROCEDURE loops() LANGUAGE plpgsql AS $$ DECLARE r INT;
+         BEGIN FOR r IN SELECT k FROM few(2) LOOP INSERT INTO parent VALUES (r + 100, 1); END LOOP; END $$",
+        "CREATE VIEW seen AS SELECT z(v) AS w FROM parent",
+        "CREATE PROCEDURE reads() LANGUAGE plpgsql AS $$ DECLARE n INT;
+         BEGIN SELECT max(w) INTO n FROM seen; CALL loops(); END $$",
+        "CREATE PROCEDURE del(p INT) LANGUAGE plpgsql AS $$ BEGIN DELETE FROM parent WHERE id = p; END $$",
+        "CREATE PROCEDURE rename(p INT, q INT) LANGUAGE plpgsql AS $$
+         BEGIN UPDATE child SET id = q WHERE id = p; CALL del(p); END $$",
+        "CREATE OR REPLACE FUNCTION z(x INT) RETURNS INT LANGUAGE plpgsql AS $$ BEGIN RETURN x + 5; END $$",
+        "CREATE OR REPLACE PROCEDURE del(p INT) LANGUAGE plpgsql AS $$ BEGIN DELETE FROM child WHERE id = p; END $$",
+        "CREATE FUNCTION generate_series(x INT, y INT) RETURNS TABLE (g INT) LANGUAGE plpgsql AS $$
+         BEGIN RETURN QUERY SELECT v FROM parent WHERE v BETWEEN x AND y; END $$",
+        "CREATE PROCEDURE series() LANGUAGE plpgsql AS $$ DECLARE n INT;
+         BEGIN SELECT count(*) INTO n FROM generate_series(1, 4); DELETE FROM parent WHERE id = n; END $$",
+        "DROP FUNCTION z",
+        "DROP VIEW high",
+        "ALTER TABLE parent ADD COLUMN more TEXT DEFAULT 'm'",
+        "DROP TABLE grandchild",
+    ];
+    let mut defined = 0;
+    for seed in 0..40 {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let folder = tempfile::tempdir().unwrap();
+        let db = open(folder.path());
+        let mut session = db.session().unwrap();
+        for _ in 0..90 {
+            // What others need comes first, and more often.
+            let mut draw = || random.random_range(0..STATEMENTS.len());
+            let statement = STATEMENTS[draw().min(draw())];
+            // What is there already, or lacks what it needs, is refused.
+            let changes = session.execute_script(statement).is_ok();
+            defined += usize::from(changes);
+            if changes && random.random_bool(0.4) {
+                db.checkpoint().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+                let calls = [
+                    ("del", params![2]),
+                    ("loops", params![]),
+                    ("series", params![]),
+                    ("rename", params![3, 4]),
+                ];
+                for (procedure, arguments) in calls {
+                    let _ = session.call(procedure, arguments);
+                }
+                let _ = session.execute_script(
+                    "INSERT INTO parent VALUES (2, 4), (3, 3); INSERT INTO child VALUES (3, 2)",
+                );
+            }
+        }
+        let live = db.digest().unwrap();
+        drop((session, db));
+        assert_eq!(recovered_digest(folder.path()), live, "seed {seed}");
+    }
+    assert!(defined > 600, "{defined}");
 }
 
 /// A circle has no order in which its procedures could be compiled again.

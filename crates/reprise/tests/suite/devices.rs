@@ -99,7 +99,27 @@ fn devices_are_not_shared() {
     std::os::unix::fs::symlink(&log, path("other")).unwrap();
     let error = open_with_devices(&path("third"), &[&path("other")]).expect_err("it is the first one's");
     assert!(error.to_string().contains("belongs to database"), "{error}");
-    open_with_devices(&path("first"), &[&log]).unwrap();
+    let first = open_with_devices(&path("first"), &[&log]).unwrap();
+    // A backup takes no device that holds the log of another database, not even of the one that it is a backup of.
+    first.session().unwrap().call("put", params![1, 1]).unwrap();
+    let live = first.digest().unwrap();
+    first.backup(path("backup")).unwrap();
+    drop(first);
+    for marked in [true, false] {
+        let marker = std::fs::read(log.join("reprise-device")).unwrap();
+        if !marked {
+            std::fs::remove_file(log.join("reprise-device")).unwrap();
+        }
+        let error = open_with_devices(&path("backup"), &[&log]).expect_err("the device is the first one's");
+        assert!(
+            error.to_string().contains("another database")
+                || error.to_string().contains("belongs to database"),
+            "{error}"
+        );
+        std::fs::write(log.join("reprise-device"), marker).unwrap();
+    }
+    assert_eq!(open_with_devices(&path("first"), &[&log]).unwrap().digest().unwrap(), live);
+    assert_eq!(open_with_devices(&path("backup"), &[&path("own")]).unwrap().digest().unwrap(), live);
 }
 
 /// A device's folder and those above it, made when the database is, are there after a loss of power.

@@ -171,6 +171,19 @@ fn every_content_holds_them() {
         assert_eq!(db.digest().unwrap(), live, "{}", name(&config));
         db.checkpoint().unwrap();
         assert!(large_files(folder.path()).is_empty(), "{}", name(&config));
+        // The log behind a checkpoint of the same opening still names the files that went with it.
+        let mut session = db.session().unwrap();
+        session.query("INSERT INTO t VALUES (6000, 0, repeat('y', 200000))").unwrap();
+        db.checkpoint().unwrap();
+        session.execute_script("DELETE FROM t WHERE id = 1").unwrap();
+        let live = db.digest().unwrap();
+        drop((session, db));
+        assert_eq!(
+            Database::open(folder.path(), config.clone()).unwrap().digest().unwrap(),
+            live,
+            "{}",
+            name(&config)
+        );
     }
 }
 

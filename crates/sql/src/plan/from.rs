@@ -220,6 +220,7 @@ impl Binder<'_> {
         self.queries.begin_slots_at(inner.queries.slots());
         self.uses_seed |= inner.uses_seed;
         self.uses_timestamp |= inner.uses_timestamp;
+        self.callees.append(&mut inner.callees);
         bound.map_err(|error| self.error(node, error.error))
     }
 

@@ -155,10 +155,11 @@ pub(super) struct Variable;
 /// The bytes behind a pointer word.
 ///
 /// # Safety
-/// The word was read from a node after the worker entered.
+/// The word was read from a slot below the node's count, by `Node::pointer` or `Node::key`, after the worker entered.
 unsafe fn bytes_at<'g>(pointer: u64) -> &'g [u8] {
     let pointer = std::ptr::with_exposed_provenance::<u64>(pointer as usize);
-    // SAFETY: written by `make`: a length and that many bytes, never changed, kept alive by epochs.
+    // SAFETY: written by `make`: a length and that many bytes, never changed, kept alive by epochs. They are visible: the word
+    // was loaded with Acquire, and stored after the Release fence of the writer's `try_lock`.
     unsafe { std::slice::from_raw_parts(pointer.add(1).cast(), *pointer as usize) }
 }
 
@@ -170,7 +171,7 @@ impl Variable {
             return prefix.cmp(&probe.words[0]);
         }
         // SAFETY: read from a node by an active worker.
-        unsafe { bytes_at(node.word(slot * 3 + 1)) }.cmp(probe.bytes)
+        unsafe { bytes_at(node.pointer(slot * 3 + 1)) }.cmp(probe.bytes)
     }
 }
 

@@ -389,12 +389,18 @@ impl Index {
 
     /// Removes a key, and frees its record once nobody can see it, if nobody else holds it. Whether the key was there.
     pub fn remove(&self, key: &[u8], guard: &Guard) -> bool {
-        self.remove_own(key, guard, &mut |_| false)
+        self.take(key, None, guard, &mut |_| false)
     }
 
-    /// As `remove_entry`, whatever record the key has.
-    fn remove_own(&self, key: &[u8], guard: &Guard, on_change: &mut impl FnMut(LeafChange) -> bool) -> bool {
-        let removed = self.trees.remove_own(key, guard, on_change);
+    /// Removes a key, unless it has another record than an expected one.
+    fn take(
+        &self,
+        key: &[u8],
+        expected: Option<Record<'_>>,
+        guard: &Guard,
+        on_change: &mut impl FnMut(LeafChange) -> bool,
+    ) -> bool {
+        let removed = self.trees.remove_own(key, expected.map(Record::address), guard, on_change);
         removed.is_some_and(|value| {
             // SAFETY: the entry held the record, and is gone.
             unsafe { Record::at(value, guard).release() };
@@ -411,8 +417,7 @@ impl Index {
         record: Record<'_>,
         on_change: &mut impl FnMut(LeafChange) -> bool,
     ) -> bool {
-        let guard = record.guard();
-        self.get(key, guard).0 == Some(record) && self.remove_own(key, guard, on_change)
+        self.take(key, Some(record), record.guard(), on_change)
     }
 
     /// Keys that cut the index into at most `parts` ranges of about the same size, in order.

@@ -149,12 +149,19 @@ impl<K: KeyShape> Node<K> {
         self.slots[index].load(Relaxed)
     }
 
+    /// A word that leads to a block, whose contents are visible from here on.
+    #[inline]
+    pub(super) fn pointer(&self, index: usize) -> u64 {
+        self.slots[index].load(Acquire)
+    }
+
     /// The key of a slot.
     #[inline]
     pub(super) fn key(&self, slot: usize) -> Key<K> {
         let mut words = [0; MAX_WORDS];
         for (index, word) in words.iter_mut().enumerate().take(K::WORDS) {
-            *word = self.word(slot * (K::WORDS + 1) + index);
+            let place = slot * (K::WORDS + 1) + index;
+            *word = if K::WHOLE { self.word(place) } else { self.pointer(place) };
         }
         // SAFETY: slots hold keys of this shape and nothing else, as `store` is given no other ones.
         unsafe { Key::of(words) }

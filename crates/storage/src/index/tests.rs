@@ -63,7 +63,7 @@ fn trees_agree_with_a_map() {
                 assert_eq!(index.insert(&key, round, guard, &mut finger, &mut |_| {}).unwrap(), expected);
                 map.entry(key).or_insert(round);
             } else {
-                assert_eq!(index.remove_own(&key, guard, &mut |_| false), map.remove(&key));
+                assert_eq!(index.remove_own(&key, None, guard, &mut |_| false), map.remove(&key));
             }
             if round % (ROUNDS / 40) == 0 {
                 let (a, b) = (make(random.random_range(0..RANGE)), make(random.random_range(0..RANGE)));
@@ -113,7 +113,7 @@ fn a_leaf_observation_sees_inserts() {
         observed.extend(followed);
     }
     assert!(observed.iter().all(|own| own.is_valid(guard)), "an own insert is followed");
-    index.remove_own(&555u32.to_be_bytes(), guard, &mut |_| false);
+    index.remove_own(&555u32.to_be_bytes(), None, guard, &mut |_| false);
     assert!(!observed.iter().all(|own| own.is_valid(guard)), "a scan sees the removal");
 }
 
@@ -148,7 +148,7 @@ fn threads_share_a_tree() {
                         }
                     }
                     for n in own().filter(|n| n / 2 % 4 != 0) {
-                        let removed = index.remove_own(&key(n), &worker.enter(), &mut |_| false);
+                        let removed = index.remove_own(&key(n), None, &worker.enter(), &mut |_| false);
                         assert_eq!(removed, Some(n.into()));
                         epochs.advance_from(epochs.current());
                         worker.reclaim();
@@ -269,7 +269,7 @@ fn a_record_outlives_all_but_its_last_entry() {
         assert_eq!(link(&second, &[2; 4]), Linked::Exists(record));
         let remove = || first.remove_entry(&[0; 4], record, &mut |_| false);
         assert!(remove() && !remove());
-        let remove = || second.remove_own(&[1; 4], guard, &mut |_| false);
+        let remove = || second.remove(&[1; 4], guard);
         assert!(remove() && !remove());
         (first, second)
     };

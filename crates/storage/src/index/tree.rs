@@ -409,15 +409,16 @@ impl<K: KeyShape> Tree<K> {
         true
     }
 
-    /// Removes a key and returns its value. The change of its leaf is told to `on_change`, which says whether the leaf must stay.
+    /// Removes a key, unless another value than this was expected, and returns its value. The change of its leaf is told to `on_change`, which says whether the leaf must stay.
     pub(super) fn remove_own(
         &self,
         key: &[u8],
+        expected: Option<u64>,
         guard: &Guard,
         on_change: &mut impl FnMut(LeafChange) -> bool,
     ) -> Option<u64> {
         let mut stays = false;
-        let (value, emptied) = self.take(key, guard, &mut |change| stays = on_change(change))?;
+        let (value, emptied) = self.take(key, expected, guard, &mut |change| stays = on_change(change))?;
         if emptied && !stays {
             self.unlink_empty(&Probe::new(key), guard);
         }
@@ -426,7 +427,13 @@ impl<K: KeyShape> Tree<K> {
 
     /// Removes a key and returns its value, and whether its leaf is empty now. The change of the leaf is told to
     /// `on_change`.
-    fn take(&self, key: &[u8], guard: &Guard, on_change: &mut impl FnMut(LeafChange)) -> Option<(u64, bool)> {
+    fn take(
+        &self,
+        key: &[u8],
+        expected: Option<u64>,
+        guard: &Guard,
+        on_change: &mut impl FnMut(LeafChange),
+    ) -> Option<(u64, bool)> {
         let probe = Probe::new(key);
         loop {
             let Visit { node, version } = self.descend(Target::At(&probe), guard).leaf;
@@ -442,6 +449,10 @@ impl<K: KeyShape> Tree<K> {
                 continue;
             }
             let (words, value) = (node.key(slot), node.value(slot));
+            if expected.is_some_and(|expected| expected != value) {
+                node.latch.unlock_unchanged();
+                return None;
+            }
             node.remove_slot(slot);
             let after = node.latch.unlock();
             // SAFETY: the key has just left its node.

@@ -80,10 +80,11 @@ impl Trees {
     pub(super) fn remove_own(
         &self,
         key: &[u8],
+        expected: Option<u64>,
         guard: &Guard,
         on_change: &mut impl FnMut(LeafChange) -> bool,
     ) -> Option<u64> {
-        with_tree!(self, guard, tree => tree.remove_own(key, guard, on_change))
+        with_tree!(self, guard, tree => tree.remove_own(key, expected, guard, on_change))
     }
 
     /// Visits the values of all entries, of a tree that nobody else uses any more.

@@ -385,3 +385,39 @@ fn draws_are_the_same_in_pieces() {
     check_parts(&parts, |_| false);
     check_parts(&parts, |number| number % 3 == 1);
 }
+
+/// Two procedures only read a table, in parts of their own, and the log writes it by value alone: what they read is as old as it was.
+#[test]
+fn all_reads_of_a_table_that_is_written_by_value_stay_in_order() {
+    let script = "
+        CREATE TABLE source (id INT PRIMARY KEY, v INT NOT NULL);
+        CREATE TABLE first (id INT PRIMARY KEY, v INT NOT NULL);
+        CREATE TABLE second (id INT PRIMARY KEY, v INT NOT NULL);
+        CREATE PROCEDURE change(k INT, n INT) LANGUAGE plpgsql AS $$
+        BEGIN
+            UPDATE source SET v = n WHERE id = k;
+        END $$;
+        CREATE PROCEDURE copy(k INT, n INT) LANGUAGE plpgsql AS $$
+        DECLARE p INT;
+        BEGIN
+            SELECT v INTO p FROM source WHERE id = k;
+            UPDATE first SET v = p WHERE id = k;
+        END $$;
+        CREATE PROCEDURE add(k INT, n INT) LANGUAGE plpgsql AS $$
+        DECLARE p INT;
+        BEGIN
+            UPDATE second SET v = v + n WHERE id = k RETURNING v INTO p;
+            SELECT v INTO p FROM source WHERE id = p % 8;
+            UPDATE second SET v = p WHERE id = k;
+        END $$;";
+    let fill = (0..8).map(|id| {
+        let insert = |table| format!("INSERT INTO {table} VALUES ({id}, {id});");
+        ["source", "first", "second"].map(insert).concat()
+    });
+    let script = script.to_owned() + &fill.collect::<String>();
+    let calls = (0..300).map(|n| {
+        let procedure = ["copy", "add", "change"][n as usize % 3];
+        (procedure, vec![Value::Int(n * 5 / 3 % 8), Value::Int(n)])
+    });
+    check_calls(&script, calls, |number| number % 3 == 2);
+}
