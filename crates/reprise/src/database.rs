@@ -117,6 +117,7 @@ impl Database {
         let recorded = Recorded::of(&config)?;
         let disk = Arc::clone(&config.disk);
         let lock = opening::lock(&disk, folder)?;
+        opening::check_devices(&config, folder)?;
         let mut recovered =
             recovery::recover(&disk, folder, &config.recovery(), progress).map_err(Error::Recovery)?;
         for loss in &recovered.report.losses {

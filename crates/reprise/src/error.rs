@@ -71,6 +71,9 @@ impl Error {
             Self::Sql(error) => error.hint.as_deref(),
             Self::Statement(error) => error.error.hint.as_deref(),
             Self::DeviceInUse(_) => Some("Give each logger of each database a folder of its own."),
+            Self::OtherDevices { .. } => {
+                Some("Mount or link devices that have moved where they were when the database was made.")
+            }
             _ => None,
         }
     }

@@ -78,6 +78,18 @@ pub(crate) fn start_logs(
     Logs::start(config, (folder, database, pepoch), incarnation, epochs, own, large_files, locks)
 }
 
+/// Refuses log devices other than those that the folder was made with. Recovery comes later: it reads the folder's devices, so it
+/// would miss files on devices that have moved.
+pub(crate) fn check_devices(config: &Config, folder: &Path) -> Result<(), Error> {
+    let Some(asked) = &config.log_devices else { return Ok(()) };
+    match PepochFile::read(&config.disk, folder)? {
+        Some(pepoch) if !pepoch.devices.is_empty() && *asked != pepoch.devices => {
+            Err(Error::OtherDevices { made: pepoch.devices, asked: asked.clone() })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Makes the devices' folders, keeps others from them, and marks them as this database's.
 pub(crate) fn take_devices(
     recovered: &mut Recovered,
@@ -88,10 +100,6 @@ pub(crate) fn take_devices(
     let pepoch = &mut recovered.pepoch;
     if pepoch.devices.is_empty() {
         pepoch.devices = config.new_devices();
-    } else if let Some(asked) = &config.log_devices
-        && *asked != pepoch.devices
-    {
-        return Err(Error::OtherDevices { made: pepoch.devices.clone(), asked: asked.clone() });
     }
     config.sequencing.admits_devices(pepoch.devices.len())?;
     let devices = pepoch.device_folders(folder);

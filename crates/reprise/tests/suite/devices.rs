@@ -100,6 +100,13 @@ fn devices_are_not_shared() {
     let error = open_with_devices(&path("third"), &[&path("other")]).expect_err("it is the first one's");
     assert!(error.to_string().contains("belongs to database"), "{error}");
     let first = open_with_devices(&path("first"), &[&log]).unwrap();
+    // Devices that have moved are named, before anything is said to be missing on them.
+    drop(first);
+    std::fs::rename(&log, path("moved")).unwrap();
+    let error = open_with_devices(&path("first"), &[&path("moved")]).expect_err("the device has moved");
+    assert!(error.to_string().contains("was made with the log devices"), "{error}");
+    std::fs::rename(path("moved"), &log).unwrap();
+    let first = open_with_devices(&path("first"), &[&log]).unwrap();
     // A backup takes no device that holds the log of another database, not even of the one that it is a backup of.
     first.session().unwrap().call("put", params![1, 1]).unwrap();
     let live = first.digest().unwrap();
