@@ -28,13 +28,15 @@ struct Place {
 }
 
 impl Place {
-    /// As what the record is replayed. A transaction that changes definitions stands at two places: for these, and for what it
-    /// wrote under them.
-    fn kinds(&self) -> &[RecordKind] {
-        match &self.kind {
+    /// Adds the record as what it is replayed. A transaction that changes definitions stands at two places: for these, and for
+    /// what it wrote under them.
+    fn add_to(self, kinds: &mut BTreeSet<RecordKind>, places: &mut Vec<Self>) {
+        let replayed: &[RecordKind] = match &self.kind {
             RecordKind::Definitions => &[RecordKind::Definition, RecordKind::Writes],
             one => std::slice::from_ref(one),
-        }
+        };
+        kinds.extend(replayed);
+        places.extend(replayed.iter().map(|kind| Self { kind: *kind, ..self }));
     }
 }
 
@@ -303,8 +305,7 @@ impl LogContents {
                             }
                             _ => {}
                         }
-                        self.kinds.extend(place.kinds());
-                        self.places.extend(place.kinds().iter().map(|kind| Place { kind: *kind, ..place }));
+                        place.add_to(&mut self.kinds, &mut self.places);
                     }
                 }
             }
@@ -320,8 +321,7 @@ impl LogContents {
             self.large_files.push((file, place.order));
             self.large.push(Large { kind: own.kind, body });
             (place.log, place.batch, place.kind) = (LARGE, self.large.len() as u32 - 1, own.kind);
-            self.kinds.extend(place.kinds());
-            self.places.extend(place.kinds().iter().map(|kind| Place { kind: *kind, ..place }));
+            place.add_to(&mut self.kinds, &mut self.places);
         }
         Ok(lasts)
     }

@@ -5,12 +5,10 @@
 //! Held by: an assertion wherever an image is made, `definitions::images_*` and checkpoints in the random cases of
 //! `parallel_replay`.
 
-use crate::nesting::with_stack;
-use crate::routine::Routine;
 use crate::schema::View;
-use crate::source::Source;
 use crate::{Schema, StatementError};
 use catalog::{Catalog, ProcedureId};
+use procedure::Procedure;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -62,23 +60,13 @@ impl Schema {
     /// # Errors
     /// It cannot be read back: a defect of Reprise, which is better found before a checkpoint depends on the image.
     pub fn to_image(&self) -> Result<String, ImageError> {
-        let (mut routines, mut done) = (Vec::new(), BTreeSet::new());
-        while done.len() < self.procedures.len() {
-            let before = done.len();
-            for (name, procedure) in &self.procedures {
-                let is_ready =
-                    |callee: &String| done.contains(callee) || !self.procedures.contains_key(callee);
-                if !done.contains(name) && procedure.callees.iter().all(is_ready) {
-                    let (id, version, source) =
-                        (procedure.id, procedure.version, Arc::clone(&procedure.source));
-                    routines.push(RoutineImage { id, version, source });
-                    done.insert(name.clone());
-                }
-            }
-            if done.len() == before {
-                return Err(ImageError::Differs);
-            }
-        }
+        let ordered = self.callees_first().map_err(|_| ImageError::Differs)?;
+        let image_of = |own: Arc<Procedure>| RoutineImage {
+            id: own.id,
+            version: own.version,
+            source: Arc::clone(&own.source),
+        };
+        let routines = ordered.into_iter().map(image_of).collect();
         let image = Image {
             catalog: self.catalog.clone(),
             routines,
@@ -101,23 +89,13 @@ impl Schema {
             serde_json::from_str(image).map_err(|error| ImageError::Damaged(error.to_string()))?;
         let Image { catalog, routines, views, namespaces, history } = image;
         let mut schema = Self { catalog, views, namespaces, history, ..Self::default() };
-        for routine in &routines {
-            with_stack(&routine.source, || schema.compile_again(routine))?;
+        for RoutineImage { id, version, source } in &routines {
+            schema.compile_again((*id, *version), source).map_err(|error| {
+                let named = schema.history.iter().find(|(_, (known, _))| known == id);
+                let name = named.map(|(name, _)| name.clone()).unwrap_or_default();
+                ImageError::Refused { name, error: Box::new(error) }
+            })?;
         }
         Ok(schema)
-    }
-
-    fn compile_again(&mut self, image: &RoutineImage) -> Result<(), ImageError> {
-        let id = |own: &&String| self.history[*own].0 == image.id;
-        let name = || self.history.keys().find(id).cloned().unwrap_or_default();
-        let refused = |error| ImageError::Refused { name: name(), error: Box::new(error) };
-        let source = Source::parse(&image.source).map_err(refused)?;
-        let routine = source.file.stmts().find_map(|statement| Routine::of(&statement));
-        let Some(routine) = routine else {
-            return Err(ImageError::Damaged(format!("the source of {} is no routine", name())));
-        };
-        let compiled = routine.compile(image.id, image.version, self, &source).map_err(refused)?;
-        self.procedures.insert(routine.name, Arc::new(compiled));
-        Ok(())
     }
 }

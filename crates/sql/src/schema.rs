@@ -332,43 +332,65 @@ impl Schema {
     /// Compiles all procedures anew, callees first, after a change that they may depend on.
     pub(crate) fn recompile(&mut self, source: &Source, node: &SyntaxNode) -> Result<(), StatementError> {
         self.forget_foreign_keys();
-        let mut pending: Vec<Arc<Procedure>> = self.procedures.values().cloned().collect();
-        let mut done: BTreeMap<String, Arc<Procedure>> = BTreeMap::new();
+        let at = |error| source.error_at(node.text_range().start().into(), error);
+        let ordered = self.callees_first().map_err(|circle| {
+            let message = format!("functions that call each other in a circle: {}", circle.join(", "));
+            at(SqlError::new("0A000", message + " are not supported"))
+        })?;
+        let mut schema = Self { procedures: BTreeMap::new(), ..self.clone() };
+        for procedure in ordered {
+            let (id, version) = (procedure.id, procedure.version);
+            schema.compile_again((id, version), &procedure.source).map_err(|error| {
+                let message = format!("function {} depends on it: {}", procedure.name, error.error);
+                at(SqlError::new("2BP01", message))
+            })?;
+        }
+        self.procedures = schema.procedures;
+        self.check_views(source, node)
+    }
+
+    /// All procedures, callees before their callers.
+    ///
+    /// # Errors
+    /// The names of those that call each other in a circle.
+    pub(crate) fn callees_first(&self) -> Result<Vec<Arc<Procedure>>, Vec<String>> {
+        let mut pending: Vec<&Arc<Procedure>> = self.procedures.values().collect();
+        let mut ordered: Vec<Arc<Procedure>> = Vec::new();
+        let mut done = BTreeSet::new();
         while !pending.is_empty() {
             let before = pending.len();
-            let mut waiting = Vec::new();
-            for procedure in pending {
-                let ready = procedure.callees.iter().all(|name| {
-                    *name == procedure.name || done.contains_key(name) || !self.procedures.contains_key(name)
+            pending.retain(|procedure| {
+                let is_ready = procedure.callees.iter().all(|name| {
+                    *name == procedure.name || done.contains(name) || !self.procedures.contains_key(name)
                 });
-                if !ready {
-                    waiting.push(procedure);
-                    continue;
+                if is_ready {
+                    done.insert(&procedure.name);
+                    ordered.push(Arc::clone(procedure));
                 }
-                let mut schema = self.clone();
-                schema.procedures.clone_from(&done);
-                let own = Source::parse(&procedure.source)?;
-                let routine = own.file.stmts().find_map(|statement| Routine::of(&statement));
-                let compiled = match routine {
-                    Some(routine) => routine.compile(procedure.id, procedure.version, &schema, &own),
-                    None => continue,
-                };
-                let compiled = compiled.map_err(|error| {
-                    let message = format!("function {} depends on it: {}", procedure.name, error.error);
-                    source.error_at(node.text_range().start().into(), SqlError::new("2BP01", message))
-                })?;
-                done.insert(procedure.name.clone(), Arc::new(compiled));
-            }
-            pending = waiting;
+                !is_ready
+            });
             if pending.len() == before {
-                let names: Vec<_> = pending.iter().map(|own| own.name.as_str()).collect();
-                let message = format!("functions that call each other in a circle: {}", names.join(", "));
-                let error = SqlError::new("0A000", message + " are not supported");
-                return Err(source.error_at(node.text_range().start().into(), error));
+                return Err(pending.into_iter().map(|own| own.name.clone()).collect());
             }
         }
-        self.procedures = done;
-        self.check_views(source, node)
+        Ok(ordered)
+    }
+
+    /// Compiles the statement that made a routine, and adds the routine.
+    pub(crate) fn compile_again(
+        &mut self,
+        (id, version): (ProcedureId, u32),
+        text: &str,
+    ) -> Result<(), StatementError> {
+        with_stack(text, || {
+            let source = Source::parse(text)?;
+            let routine = source.file.stmts().find_map(|statement| Routine::of(&statement));
+            let routine =
+                routine.ok_or_else(|| unsupported(&source, source.file.syntax(), "this routine"))?;
+            let compiled = routine.compile(id, version, self, &source)?;
+            self.procedures.insert(routine.name, Arc::new(compiled));
+            Ok(())
+        })
     }
 
     fn drop_routine(&mut self, statement: &ast::Stmt, source: &Source) -> Result<(), StatementError> {
