@@ -20,6 +20,8 @@ mod memory;
 #[cfg(not(loom))]
 mod record;
 #[cfg(not(loom))]
+mod retired;
+#[cfg(not(loom))]
 mod slots;
 #[cfg(not(loom))]
 mod snapshot;

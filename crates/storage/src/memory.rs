@@ -9,6 +9,7 @@
 #![allow(unsafe_code)]
 
 use crate::Epochs;
+use crate::retired::Retired;
 use std::alloc::Layout;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -63,6 +64,8 @@ struct Shared {
     free_blocks: Vec<(usize, usize)>,
     /// And what they had not cut yet of their last chunks: from, to.
     remainders: Vec<(usize, usize)>,
+    /// And what others could still see when they were dropped.
+    retired: Retired,
 }
 
 /// A pointer-sized free list per class, the block's first word being the next block.
@@ -329,9 +332,10 @@ impl Allocator {
         self.free[class] = block.as_ptr().expose_provenance();
     }
 
-    /// Leaves all free blocks to the next worker.
-    pub(crate) fn hand_over(&mut self) {
+    /// Leaves all free blocks to the next worker, and those that it is to free.
+    pub(crate) fn hand_over(&mut self, retired: &mut Retired) {
         let mut shared = self.memory.shared();
+        shared.retired.append(retired);
         for (class, list) in self.free.iter_mut().enumerate() {
             if *list != 0 {
                 shared.free_blocks.push((class, std::mem::take(list)));
@@ -343,8 +347,8 @@ impl Allocator {
         }
     }
 
-    /// Takes what an earlier worker left.
-    pub(crate) fn inherit(&mut self) {
+    /// Takes what an earlier worker left; returns the blocks that are still to be freed.
+    pub(crate) fn inherit(&mut self) -> Retired {
         let mut shared = self.memory.shared();
         if let Some((bump, end)) = shared.remainders.pop() {
             (self.bump, self.end) = (bump, end);
@@ -356,6 +360,7 @@ impl Allocator {
             }
             !vacant
         });
+        std::mem::take(&mut shared.retired)
     }
 }
 
@@ -381,7 +386,7 @@ mod tests {
             let mut allocator = Allocator::new(Arc::clone(&memory));
             allocator.inherit();
             allocator.allocate(100).unwrap();
-            allocator.hand_over();
+            allocator.hand_over(&mut Retired::default());
         }
     }
 

@@ -17,14 +17,13 @@
 
 use crate::memory::{Allocator, Memory, OutOfMemory};
 use crate::record::{Handle, Record};
+use crate::retired::Retired;
 use crate::{Epochs, Slot};
-use catalog::Epoch;
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How often a commit that needs memory asks for more than the limit, before it concludes that there is none.
 const ATTEMPTS_BEYOND_LIMIT: usize = 64;
@@ -37,16 +36,10 @@ static NEXT_STAYS: AtomicU64 = AtomicU64::new(0);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub(crate) struct Stay(u64);
 
-struct Retired {
-    epoch: Epoch,
-    block: NonNull<u64>,
-    bytes: usize,
-}
-
 /// What a worker allocates and frees with.
 struct Blocks {
     allocator: Allocator,
-    retired: VecDeque<Retired>,
+    retired: Retired,
 }
 
 /// Proof that a worker is active: what is read from shared memory stays valid as long as this is borrowed.
@@ -150,8 +143,7 @@ impl Worker {
         assert!(memory.is_of(&epochs), "a memory is reclaimed by the epochs of its first worker");
         let slot = epochs.register()?;
         let mut allocator = Allocator::new(Arc::clone(&memory));
-        allocator.inherit();
-        let blocks = RefCell::new(Blocks { allocator, retired: VecDeque::new() });
+        let blocks = RefCell::new(Blocks { retired: allocator.inherit(), allocator });
         Some(Self { guard: Guard { epochs, memory, slot, blocks, stay: Stay::default() }, stays: (0, 0) })
     }
 
@@ -229,13 +221,12 @@ impl Worker {
     pub fn reclaim(&mut self) {
         let Guard { epochs, blocks, .. } = &self.guard;
         let Blocks { allocator, retired } = &mut *blocks.borrow_mut();
-        let Some(first) = retired.front() else { return };
-        let oldest = epochs.oldest_active();
-        if first.epoch >= oldest {
+        if retired.len() == 0 {
             return;
         }
-        while retired.front().is_some_and(|retired| retired.epoch < oldest) {
-            let Some(Retired { block, bytes, .. }) = retired.pop_front() else { break };
+        retired.stamp(epochs);
+        let oldest = epochs.oldest_active();
+        while let Some((block, bytes)) = retired.pop_before(oldest) {
             // SAFETY: unlinked in an earlier epoch than any active worker began in (Epochs, invariant 2).
             unsafe { allocator.free(block, bytes) };
         }
@@ -307,10 +298,7 @@ impl Guard {
     /// # Safety
     /// `block` was allocated with this many bytes, is unlinked, and is retired once.
     pub(crate) unsafe fn retire(&self, block: NonNull<u64>, bytes: usize) {
-        // ORDERING: the unlinking comes before the clock is read, so that a worker that begins in a later epoch sees it.
-        fence(Ordering::SeqCst);
-        let epoch = self.epochs.current();
-        self.blocks.borrow_mut().retired.push_back(Retired { epoch, block, bytes });
+        self.blocks.borrow_mut().retired.push(block, bytes);
     }
 
     /// Frees a block that was never shared.
@@ -333,11 +321,12 @@ impl Drop for Worker {
         if self.is_active() {
             self.leave();
         }
-        // Retired blocks that someone may still see are left to the memory's end: they are few and bounded by the
-        // worker's last epochs.
-        self.guard.epochs.advance_from(self.guard.epochs.current());
+        let Guard { epochs, blocks, .. } = &self.guard;
+        blocks.borrow_mut().retired.stamp(epochs);
+        epochs.advance_from(epochs.current());
         self.reclaim();
-        self.guard.blocks.borrow_mut().allocator.hand_over();
+        let Blocks { allocator, retired } = &mut *self.guard.blocks.borrow_mut();
+        allocator.hand_over(retired);
         // SAFETY: the slot is this worker's, which uses it no more.
         unsafe { self.guard.epochs.unregister(self.guard.slot) };
     }
@@ -347,6 +336,7 @@ impl Drop for Worker {
 mod tests {
     use super::*;
     use crate::record::NewState;
+    use catalog::Epoch;
 
     fn workers<const N: usize>() -> (Arc<Epochs>, [Worker; N]) {
         let (epochs, memory) = (Arc::new(Epochs::new(Epoch(1), N)), Arc::new(Memory::new(1 << 30)));
@@ -362,6 +352,7 @@ mod tests {
         let block = writer.enter().allocate(100).unwrap();
         // SAFETY: allocated just above, never shared.
         unsafe { writer.enter().retire(block, 100) };
+        writer.reclaim();
         epochs.advance_from(Epoch(1));
         writer.reclaim();
         assert_eq!(writer.retired(), 1, "the reader began before the retirement");
@@ -369,6 +360,24 @@ mod tests {
         writer.reclaim();
         assert_eq!(writer.retired(), 0);
         assert_eq!(writer.enter().allocate(100).unwrap(), block, "the block is used again");
+    }
+
+    #[test]
+    fn retired_blocks_of_a_dropped_worker_go_to_the_next() {
+        let (epochs, [mut writer, mut reader]) = workers();
+        let memory = Arc::clone(&writer.guard.memory);
+        let reading = reader.enter();
+        let block = writer.enter().allocate(100).unwrap();
+        // SAFETY: allocated just above, never shared.
+        unsafe { writer.enter().retire(block, 100) };
+        drop(writer);
+        let mut next = Worker::new(Arc::clone(&epochs), memory).unwrap();
+        next.reclaim();
+        assert_eq!(next.retired(), 1, "the reader began before the retirement");
+        drop(reading);
+        next.reclaim();
+        assert_eq!(next.retired(), 0);
+        assert_eq!(next.enter().allocate(100).unwrap(), block, "the block is used again");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What each sequencing promises beside that nothing is lost.
 
-use crate::common::{recovered_digest_of, small};
-use reprise::disk::{ClosedGate, GatedDisk};
+use crate::common::{on, recovered_digest_of, small};
+use reprise::disk::{ClosedGate, CrashingDisk, GatedDisk};
 use reprise::rooms::catalog::{Arena, Datum};
 use reprise::rooms::logging::disk::SharedDisk;
 use reprise::rooms::procedure::RowSink;
@@ -220,4 +220,33 @@ impl RowSink for Last {
         *self.0.lock().unwrap() = values[0];
         Ok(())
     }
+}
+
+/// A worker begins its log while a checkpoint is about to say which files are needed: none of that log's files may go.
+#[test]
+fn a_log_that_begins_during_a_checkpoint_stays() {
+    let crashing = CrashingDisk::default();
+    let gated = Arc::new(GatedDisk::before("checkpoint.tmp", Arc::new(crashing.clone())));
+    let config = |disk: SharedDisk| {
+        let mut config = on(disk);
+        (config.sequencing, config.content) = (Sequencing::Gsn, Content::Logical);
+        config
+    };
+    let folder = Path::new("/db");
+    let db = open(folder, config(Arc::clone(&gated) as SharedDisk));
+    let closed = gated.close();
+    let killed = std::thread::scope(|scope| {
+        let taking = scope.spawn(|| db.checkpoint().map(drop));
+        closed.wait_for(&[taking.thread().id()]);
+        // More than one file holds.
+        let mut session = db.session().unwrap();
+        for n in 0..5_000 {
+            session.call("put", params![n, n]).unwrap();
+        }
+        drop(closed);
+        taking.join().unwrap().unwrap();
+        CrashingDisk::holding(crashing.contents())
+    });
+    let live = db.digest().unwrap();
+    assert_eq!(Database::open(folder, config(Arc::new(killed))).unwrap().digest().unwrap(), live);
 }

@@ -403,7 +403,7 @@ impl Occ {
         self.order.clear();
         self.order.extend(0..self.writes.entries.len() as u32);
         let entries = &self.writes.entries;
-        self.order.sort_unstable_by_key(|place| entries[*place as usize].record);
+        self.order.sort_unstable_by_key(|place| entries[*place as usize].record.address());
         for (locked, place) in self.order.iter().enumerate() {
             let record = self.worker.guard().record(entries[*place as usize].record);
             let mut spins = 0;
