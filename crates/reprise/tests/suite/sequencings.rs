@@ -234,6 +234,8 @@ fn a_log_that_begins_during_a_checkpoint_stays() {
     };
     let folder = Path::new("/db");
     let db = open(folder, config(Arc::clone(&gated) as SharedDisk));
+    // So that the session below is not given its worker.
+    let _other = db.session().unwrap();
     let closed = gated.close();
     let killed = std::thread::scope(|scope| {
         let taking = scope.spawn(|| db.checkpoint().map(drop));
