@@ -381,6 +381,19 @@ mod tests {
     }
 
     #[test]
+    fn a_commit_gets_a_block_of_any_size_beyond_the_limit() {
+        for bytes in [8, 64 << 10, (64 << 10) + 8, 33 << 20] {
+            let (epochs, memory) = (Arc::new(Epochs::new(Epoch(1), 1)), Arc::new(Memory::new(1)));
+            let mut worker = Worker::new(epochs, memory).unwrap();
+            let guard = worker.enter();
+            assert!(guard.allocate(bytes).is_err());
+            guard.allocate_beyond_limit(bytes);
+            drop(guard);
+            assert!(worker.check_limit().is_err(), "statements are told");
+        }
+    }
+
+    #[test]
     fn a_guard_leaves_when_it_is_dropped() {
         let (epochs, [mut worker, other]) = workers();
         let is_quiet = || epochs.is_quiet(other.slot());

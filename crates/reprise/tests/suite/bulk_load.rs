@@ -46,6 +46,7 @@ fn transactions_wait_for_loaded_rows_to_be_saved() {
         refused(session.call("read_item", &[Value::Int(1)]));
         refused(session.query("UPDATE item SET v = 7"));
         refused(session.execute_script("CREATE INDEX item_v ON item (v)"));
+        refused(db.backup("/backup"));
     }
     // A checkpoint beside a loader may hold a part of what that loads.
     let loader = db.loader().unwrap();
@@ -75,4 +76,42 @@ fn rows_that_were_not_saved_are_gone_altogether() {
     let db = Database::open(folder, on(disk)).unwrap();
     let mut session = db.session().unwrap();
     assert_eq!(session.call("read_item", &[Value::Int(1)]).unwrap().values(), [Value::Null]);
+}
+
+/// Memory ends in the middle of a row: the row is in no index afterwards.
+#[test]
+fn a_row_that_does_not_fit_is_not_loaded() {
+    let disk: Arc<dyn Disk> = Arc::new(CrashingDisk::default());
+    let mut config = on(Arc::clone(&disk));
+    config.memory_bytes = 32 << 20;
+    let db = Database::open("/data", config).unwrap();
+    db.session()
+        .unwrap()
+        .execute_script(
+            "CREATE TABLE item (id INT PRIMARY KEY, name TEXT); CREATE INDEX item_name ON item (name)",
+        )
+        .unwrap();
+    let mut loader = db.loader().unwrap();
+    let (mut loaded, mut refused) = (0, 0);
+    for id in 0.. {
+        // Blocks of one size are left when there are none of another.
+        let name = format!("{id:0length$}", length = (id * 37 % 1_500) as usize);
+        match loader.insert("item", &[Value::Int(id), Value::Text(name)]) {
+            Ok(()) => loaded += 1,
+            Err(Error::Sql(error)) if error.sqlstate == "53200" => refused += 1,
+            Err(error) => panic!("{error}"),
+        }
+        if refused == 500 {
+            break;
+        }
+    }
+    drop(loader);
+    db.checkpoint().unwrap();
+    drop(db);
+    let db = Database::open("/data", on(disk)).unwrap();
+    let mut session = db.session().unwrap();
+    for query in ["SELECT count(*) FROM item", "SELECT count(*) FROM item WHERE name >= ''"] {
+        let found = session.query(query).unwrap().rows[0][0].clone();
+        assert_eq!(found, Value::Int(loaded), "{query}, {refused} did not fit");
+    }
 }
