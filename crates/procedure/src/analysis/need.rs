@@ -1,7 +1,8 @@
 //! What of a program some of its operations need: the backward slice over values and control.
 //! Source: Weiser's program slices, on structured control; PACMAN §4.1.1 (flow dependencies: define-use and control).
 //!
-//! A statement is kept when it sets a needed register, holds a kept statement, or leaves a loop or block past a kept one.
+//! A statement is kept when it sets a needed register, holds a kept statement, or leaves a loop or block past a kept one. A loop
+//! over rows or elements sets registers itself: to which values, its EXIT decides.
 //! What it uses is needed then. An operation whose results are needed is *expanded* (executed, so that its own inputs are
 //! needed too) or taken as a *source* (its results come from elsewhere). The program that is left has the control of the
 //! whole one around what it keeps, so an operation that it keeps runs as often as in the whole one, in the same order.
@@ -168,14 +169,18 @@ impl Slicer<'_> {
                 behind.kept.extend(other.kept);
                 !then.is_empty() || !otherwise.is_empty()
             }
-            Statement::ForRange { label, body, .. }
-            | Statement::ForEach { label, body, .. }
-            | Statement::While { label, body, .. } => {
-                *body = self.round(*label, body, behind, around);
+            Statement::ForRange { label, body, .. } | Statement::While { label, body, .. } => {
+                *body = self.round(*label, body, false, behind, around);
                 !body.is_empty()
             }
+            Statement::ForEach { label, variable, body, .. } => {
+                let sets_needed = self.need.registers.contains(variable);
+                *body = self.round(*label, body, sets_needed, behind, around);
+                sets_needed || !body.is_empty()
+            }
             Statement::ForRows { label, operation, body } => {
-                *body = self.round(*label, body, behind, around);
+                let sets_needed = self.defines_needed(*operation);
+                *body = self.round(*label, body, sets_needed, behind, around);
                 return self.operation(*operation, !body.is_empty()).then_some(statement);
             }
             Statement::Block { label, body } => {
@@ -200,14 +205,19 @@ impl Slicer<'_> {
         keep.then_some(statement)
     }
 
-    /// The body of a loop.
+    /// The body of a loop. One that sets needed registers before each round is left where the whole one is left, so that they
+    /// are those of the same round afterwards.
     fn round(
         &mut self,
         label: Label,
         body: &[Statement],
+        sets_needed: bool,
         behind: &mut Behind,
         around: &mut Vec<Label>,
     ) -> Vec<Statement> {
+        if sets_needed {
+            self.grown |= self.loops.insert(label);
+        }
         if self.loops.contains(&label) {
             // Behind every place of the body there are the rounds to come.
             behind.kept.extend(around.iter().copied());
@@ -216,8 +226,8 @@ impl Slicer<'_> {
         let kept = self.list(body, behind, around);
         around.pop();
         behind.kept.remove(&label);
-        // A loop that does nothing but end is not needed; one that leaves what is around it is.
-        if kept.iter().any(|statement| !is_jump_of(label, statement)) {
+        // Any other loop that does nothing but end is not needed; one that leaves what is around it is.
+        if sets_needed || kept.iter().any(|statement| !is_jump_of(label, statement)) {
             self.grown |= self.loops.insert(label);
             kept
         } else {

@@ -64,6 +64,7 @@ impl Printer<'_> {
 
     /// Writes a step; `around` is how many loops are around it.
     fn step(&mut self, f: &mut fmt::Formatter<'_>, step: &Step, around: usize) -> fmt::Result {
+        let label = format!("<<l{}>>", around + 1);
         match step {
             Step::If(condition, then, other) => {
                 writeln!(f, "IF {condition} > 1 THEN")?;
@@ -80,7 +81,7 @@ impl Printer<'_> {
             Step::Loop(name, to, inside) => {
                 self.loops += 1;
                 let i = format!("i{}", self.loops);
-                writeln!(f, "FOR {i} IN 1..{to} LOOP\n{name} := {i};")?;
+                writeln!(f, "{label} FOR {i} IN 1..{to} LOOP\n{name} := {i};")?;
                 self.steps(f, inside, around + 1)?;
                 writeln!(f, "END LOOP;")
             }
@@ -91,20 +92,26 @@ impl Printer<'_> {
                 let order = if self.tables[*t].has_primary_key() { "a, b" } else { "a, b, v, w LIMIT 6" };
                 writeln!(
                     f,
-                    "FOR {name}, e IN SELECT v, {second} FROM t{t} WHERE {rows} ORDER BY {order} LOOP"
+                    "{label} FOR {name}, e IN SELECT v, {second} FROM t{t} WHERE {rows} ORDER BY {order} LOOP"
                 )?;
                 self.steps(f, inside, around + 1)?;
                 writeln!(f, "END LOOP;")
             }
             Step::While(name, inside) => {
                 let n = format!("n{around}");
-                writeln!(f, "{n} := 0;\nWHILE {n} < 3 LOOP\n{n} := {n} + 1; {name} := {n};")?;
+                writeln!(f, "{n} := 0;\n{label} WHILE {n} < 3 LOOP\n{n} := {n} + 1; {name} := {n};")?;
                 self.steps(f, inside, around + 1)?;
                 writeln!(f, "END LOOP;")
             }
+            Step::ForEach(name, a, b, inside) => {
+                writeln!(f, "{label} FOREACH {name} IN ARRAY ARRAY[{a}, {b}, 2] LOOP")?;
+                self.steps(f, inside, around + 1)?;
+                writeln!(f, "END LOOP;")
+            }
+            Step::Leave(when) if around > 0 => writeln!(f, "EXIT l1 WHEN {when} > 2;"),
             Step::Exit(when) if around > 0 => writeln!(f, "EXIT WHEN {when} > 2;"),
             Step::Continue(when) if around > 0 => writeln!(f, "CONTINUE WHEN {when} > 2;"),
-            Step::Exit(_) | Step::Continue(_) => Ok(()),
+            Step::Exit(_) | Step::Leave(_) | Step::Continue(_) => Ok(()),
             Step::Return(when) => writeln!(f, "IF {when} > 3 THEN RETURN; END IF;"),
             Step::Raise(when) => writeln!(f, "IF {when} > 3 THEN RAISE EXCEPTION 'no'; END IF;"),
             Step::Call(x, y, into) => self.call(f, x, y, into),

@@ -106,8 +106,8 @@ fn tables_share_a_key_of_several_types() {
     check_shared_keys("TEXT PRIMARY KEY", "VARCHAR(9) UNIQUE", "TEXT", text);
 }
 
-/// Rows that move between tables that share a key: how many rows a call writes follows from the calls before it, so replay in another
-/// order is refused before states are compared.
+/// Rows that move between tables that share a key: how many rows a call writes follows from the calls before it, so replay in
+/// another order is refused before states are compared.
 #[test]
 fn rows_move_between_tables_that_share_a_key() {
     let script = "
@@ -386,7 +386,8 @@ fn draws_are_the_same_in_pieces() {
     check_parts(&parts, |number| number % 3 == 1);
 }
 
-/// Two procedures only read a table, in parts of their own, and the log writes it by value alone: what they read is as old as it was.
+/// Two procedures only read a table, in parts of their own, and the log writes it by value alone: what they read is as old as it
+/// was.
 #[test]
 fn all_reads_of_a_table_that_is_written_by_value_stay_in_order() {
     let script = "
@@ -420,4 +421,43 @@ fn all_reads_of_a_table_that_is_written_by_value_stay_in_order() {
         (procedure, vec![Value::Int(n * 5 / 3 % 8), Value::Int(n)])
     });
     check_calls(&script, calls, |number| number % 3 == 2);
+}
+
+/// A loop that does nothing but end still sets its variables: to the row or the element at which it was left.
+#[test]
+fn a_loop_is_left_at_the_same_row() {
+    let script = "
+    CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL);
+    CREATE TABLE u (id INT PRIMARY KEY, v INT NOT NULL);
+    INSERT INTO t SELECT n, n % 4 FROM generate_series(0, 9) AS g (n);
+    INSERT INTO u SELECT n, n % 4 FROM generate_series(0, 9) AS g (n);
+    CREATE PROCEDURE at_a_row(k INT) LANGUAGE plpgsql AS $$
+    DECLARE found_id INT; found_v INT;
+    BEGIN
+        FOR found_id, found_v IN SELECT id, v FROM t WHERE id >= k ORDER BY id LOOP
+            EXIT WHEN found_v = 2;
+        END LOOP;
+        UPDATE t SET v = found_v + 1 WHERE id = found_id;
+        UPDATE u SET v = v + found_id WHERE id = k;
+    END $$;
+    CREATE PROCEDURE at_an_element(k INT) LANGUAGE plpgsql AS $$
+    DECLARE last INT; outer_last INT; n INT;
+    BEGIN
+        FOREACH last IN ARRAY ARRAY[k, k + 1, k + 2, k + 3] LOOP
+            EXIT WHEN last % 3 = 0;
+        END LOOP;
+        <<around>>
+        FOREACH outer_last IN ARRAY ARRAY[k, k + 1, k + 2] LOOP
+            FOR i IN 1..3 LOOP
+                EXIT around WHEN (i + outer_last) % 5 = 0;
+            END LOOP;
+        END LOOP;
+        FOREACH n IN ARRAY ARRAY[last, outer_last] LOOP
+        END LOOP;
+        UPDATE u SET v = v + 1 WHERE id = last;
+        UPDATE t SET v = v + n WHERE id = outer_last;
+    END $$;";
+    let name = |number| if number % 2 == 0 { "at_a_row" } else { "at_an_element" };
+    let calls = (0..60).map(|number| (name(number), vec![Value::Int(number * 7 % 10)]));
+    check_calls(script, calls, |_| false);
 }

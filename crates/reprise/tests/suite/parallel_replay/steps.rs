@@ -51,7 +51,11 @@ pub enum Step {
     Loop(&'static str, Int, Vec<Step>),
     Each(usize, Rows, &'static str, Vec<Step>),
     While(&'static str, Vec<Step>),
+    ForEach(&'static str, Int, Int, Vec<Step>),
+    /// Leaves the innermost loop.
     Exit(Int),
+    /// Leaves the outermost loop.
+    Leave(Int),
     Continue(Int),
     Return(Int),
     Raise(Int),
@@ -169,8 +173,10 @@ impl Known<'_> {
             Step::Loop(name, _, body) | Step::While(name, body) => {
                 Step::Each(on(0), self.rows(), other(name), self.relate(body))
             }
+            Step::ForEach(name, a, b, body) => Step::ForEach(other(name), a, b, self.relate(body)),
             Step::Call(x, _, into) => Step::Assign(other(into), x),
-            rest @ (Step::Exit(_) | Step::Continue(_) | Step::Return(_) | Step::Raise(_)) => rest,
+            rest
+            @ (Step::Exit(_) | Step::Leave(_) | Step::Continue(_) | Step::Return(_) | Step::Raise(_)) => rest,
         }
     }
 }
@@ -222,6 +228,7 @@ fn simple_step() -> BoxedStrategy<Step> {
         2 => (table(), rows(), int()).prop_map(|(t, rows, b)| Step::Move(t, rows, b)),
         4 => (table(), rows(), maybe()).prop_map(|(t, rows, into)| Step::Delete(t, rows, into)),
         2 => int().prop_map(Step::Exit),
+        1 => int().prop_map(Step::Leave),
         2 => int().prop_map(Step::Continue),
         2 => int().prop_map(Step::Return),
         2 => int().prop_map(Step::Raise),
@@ -246,6 +253,8 @@ pub fn steps(depth: u32) -> BoxedStrategy<Vec<Step>> {
         1 => (0..TABLES, rows(), variable(), inner())
             .prop_map(|(t, rows, name, body)| Step::Each(t, rows, name, body)),
         1 => (variable(), inner()).prop_map(|(name, body)| Step::While(name, body)),
+        1 => (variable(), int(), int(), inner())
+            .prop_map(|(name, a, b, body)| Step::ForEach(name, a, b, body)),
     ];
     proptest::collection::vec(step, 1..5).boxed()
 }
