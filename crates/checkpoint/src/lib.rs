@@ -13,6 +13,6 @@ mod writer;
 
 pub use error::CheckpointError;
 pub use loader::{Check, Discard, Indexes, Rows, load};
-pub use manifest::{Consistency, Definitions, LogKnowledge, Manifest, Part};
+pub use manifest::{Consistency, Definitions, Manifest, NeededLogs, Part};
 pub use part::PartRow;
 pub use writer::{CheckpointSummary, Destination, Log, Shadow, write};

@@ -2,9 +2,10 @@
 //!
 //! Layout: magic (8 bytes), format version (u32), database of the data folder (16 bytes), database that wrote the parts (16
 //! bytes), then varints: commit order bound, number of the checkpoint, its consistency (0 consistent, 1 fuzzy), incarnation,
-//! greatest number that it holds, ranges of logs (count, then incarnation, logger, first file, last file and last batch of
-//! each), definitions (length and text of an image, `sql::Schema::to_image`), parts (count, then table, rows, bytes, CRC-32C, digest of
-//! the rows (16 bytes), length and path of each), and the CRC-32C of everything before (u32). This is the only description of that layout.
+//! greatest number that it holds, ranges of logs (count, then incarnation, logger, first file, last file and last batch of each),
+//! definitions (length and text of an image, `sql::Schema::to_image`), parts (count, then table, rows, bytes, CRC-32C, digest of
+//! the rows (16 bytes), length and path of each), and the CRC-32C of everything before (u32). This is the only description of
+//! that layout.
 //!
 //! | version | differs from the next one |
 //! |---|---|
@@ -61,7 +62,7 @@ pub enum Definitions {
 
 /// What a checkpoint knows of the logs since format version 3.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LogKnowledge {
+pub struct NeededLogs {
     /// The incarnation that took the checkpoint.
     pub incarnation: u64,
     /// What of the logs recovery needs beside the checkpoint. What is not named of incarnations before that one is not needed.
@@ -76,7 +77,7 @@ pub struct Manifest {
     /// The database whose parts these are: another one in data folders of shadow logs.
     pub parts_of: DatabaseId,
     /// What recovery needs of the logs; unknown before version 3.
-    pub logs: Option<LogKnowledge>,
+    pub logs: Option<NeededLogs>,
     /// The greatest number that it holds.
     pub last: CommitOrder,
     /// Of which moment its rows are.
@@ -100,7 +101,7 @@ impl Manifest {
     /// The same checkpoint for the data folder of a shadow log inside this one.
     pub(crate) fn as_seen_from_inside(&self, shadow: Shadow<'_>) -> Self {
         let outer = |part: &Part| Part { path: Path::new("..").join(&part.path), ..part.clone() };
-        let logs = self.logs.as_ref().map(|logs| LogKnowledge { ranges: shadow.ranges.to_vec(), ..*logs });
+        let logs = self.logs.as_ref().map(|logs| NeededLogs { ranges: shadow.ranges.to_vec(), ..*logs });
         let parts = self.parts.iter().map(outer).collect();
         Self { database: shadow.database, logs, parts, ..self.clone() }
     }
@@ -183,7 +184,7 @@ impl Manifest {
             let incarnation = reader.varint()?;
             last = CommitOrder(reader.varint()?);
             let ranges = (0..reader.varint()?).map(|_| range(&mut reader)).collect::<Result<_, _>>()?;
-            logs = (incarnation > 0).then_some(LogKnowledge { incarnation, ranges });
+            logs = (incarnation > 0).then_some(NeededLogs { incarnation, ranges });
         }
         let definitions = match version {
             3.. => Definitions::Image(text(&mut reader)?),

@@ -8,7 +8,7 @@
 //! Held by: `crates/reprise/tests/suite/checkpoints.rs`, `sequencings.rs`.
 
 use crate::part::{Form, PartId, PartRow, PartWriter};
-use crate::{CheckpointError, Consistency, Definitions, LogKnowledge, Manifest, Part};
+use crate::{CheckpointError, Consistency, Definitions, Manifest, NeededLogs, Part};
 use catalog::{Arena, CommitOrder};
 use logging::disk::SharedDisk;
 use logging::{DatabaseId, LogError, LogRange};
@@ -107,8 +107,8 @@ enum Moment {
     Any,
 }
 
-/// Writes and publishes a checkpoint of all tables and of an image of the definitions. The log keeps what is numbered from `keep` on. The definitions must not change
-/// meanwhile, and all of them are durable.
+/// Writes and publishes a checkpoint of all tables and of an image of the definitions. The log keeps what is numbered from `keep`
+/// on. The definitions must not change meanwhile, and all of them are durable.
 ///
 /// # Errors
 /// A device is full, or fails; the checkpoint before is then still the newest.
@@ -146,7 +146,7 @@ pub fn write(
     let relative = |path: PathBuf| path.strip_prefix(folder).map(Path::to_path_buf).unwrap_or(path);
     let parts: Vec<Part> = parts.into_iter().map(|part| Part { path: relative(part.path), ..part }).collect();
     let kept = bound.min(keep);
-    let logs = Some(LogKnowledge { incarnation, ranges: log.ranges_from(kept) });
+    let logs = Some(NeededLogs { incarnation, ranges: log.ranges_from(kept) });
     let (parts_of, definitions) = (database, Definitions::Image(definitions));
     let manifest =
         Manifest { database, parts_of, logs, last, consistency, bound, number, definitions, parts };

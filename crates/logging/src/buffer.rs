@@ -5,8 +5,9 @@
 //! durable; the number of a segment is read under the latch that closes it (DESIGN §6.3, trap 2).
 //!
 //! Invariants: 1. number, open segment and allocated bytes change under the latch only. So where numbers are taken here, every
-//! record of a closed segment has at most the number at which it was closed, and every later one has more. 2. bytes below `allocated` belong to the
-//! workers that took them until `filled` has caught up, and to the logger from then until it empties the segment.
+//! record of a closed segment has at most the number at which it was closed, and every later one has more. 2. bytes below
+//! `allocated` belong to the workers that took them until `filled` has caught up, and to the logger from then until it empties
+//! the segment.
 //! Held by: `concurrent_records_all_arrive_whole`, and the models of `sequencing/model.rs` (loom, shuttle).
 #![allow(unsafe_code)]
 
@@ -198,7 +199,7 @@ impl LogBuffer {
             spin_loop();
         }
         let bytes = full.bytes[..allocated as usize].as_ptr();
-        // SAFETY: the segment is closed and all its allocated bytes are filled: they are the logger's now, and nobody opens
+        // SAFETY: the segment is closed and all its allocated bytes are filled: they are the logger's now, and no worker opens
         // the segment again before another one is taken, which is not until this one is empty or has failed.
         let bytes = unsafe { std::slice::from_raw_parts(UnsafeCell::raw_get(bytes), allocated as usize) };
         let written = write(bytes, number);

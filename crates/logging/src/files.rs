@@ -1,13 +1,13 @@
 //! Log files: names, headers, preallocation and recycling.
 //!
 //! A logger writes files `log-<incarnation>-<sequence>.rlog` in its device's folder; where several write into one folder,
-//! `log-<incarnation>-<sequence>-w<logger>.rlog`. The first 4,096 bytes are the header: one sector (see `sectors`) of magic
-//! (8 bytes), format version (u32), logger (u32), loggers (u32), incarnation (u64), sequence (u64), length of the file
-//! (u64), salt (u64), number of the first batch (u64), alignment of batches (u32), database (16 bytes), semantics of the
-//! executor (u32). Batches follow, each beginning at a multiple of the alignment: magic (u32), length of the records (u32), number
-//! (u64), then two commit orders: up to the first all that this logger has is in this batch or before (u64), up to the second
-//! all that any logger has is durable with it (u64); length of the next list (u16), a varint for each logger with the number of
-//! its last durable batch, where there are several loggers; then the records. This is the only description of that layout.
+//! `log-<incarnation>-<sequence>-w<logger>.rlog`. The first 4,096 bytes are the header: one sector (see `sectors`) of magic (8
+//! bytes), format version (u32), logger (u32), loggers (u32), incarnation (u64), sequence (u64), length of the file (u64), salt
+//! (u64), number of the first batch (u64), alignment of batches (u32), database (16 bytes), semantics of the executor (u32).
+//! Batches follow, each beginning at a multiple of the alignment: magic (u32), length of the records (u32), number (u64), then
+//! two commit orders: up to the first all that this logger has is in this batch or before (u64), up to the second all that any
+//! logger has is durable with it (u64); length of the next list (u16), a varint for each logger with the number of its last
+//! durable batch, where there are several loggers; then the records. This is the only description of that layout.
 //!
 //! | version | differs from the next one |
 //! |---|---|
@@ -15,8 +15,9 @@
 //! | 2 | batches have an epoch in place of the first commit order and nothing in place of the second; the alignment is 4,096 |
 //! | 3 | no database, semantics, or list of batches |
 //!
-//! Invariants: 1. a file has batches only once the pepoch file names it. 2. a batch names only batches that were durable when it was written. So what is named is there after any
-//! crash, and a file or batch that is named and not there was removed. Held by: `altered_files` (crates/reprise).
+//! Invariants: 1. a file has batches only once the pepoch file names it. 2. a batch names only batches that were durable when it
+//! was written. So what is named is there after any crash, and a file or batch that is named and not there was removed. Held by:
+//! `altered_files` (crates/reprise).
 //! After a crash: the header is written last when a file is made, so a file with a header has its full length, zeroed
 //! but for its batches; a file without one, or with a part of one and nothing else, was never used.
 

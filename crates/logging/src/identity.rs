@@ -8,7 +8,8 @@
 //! After a crash: the pepoch file tells whether all markers are there.
 
 use crate::disk::{SharedDisk, read_whole, replace};
-use crate::error::{CorruptionKind, LogError, UnprovenKind};
+use crate::error::{LogError, UnprovenKind};
+use crate::sealed::{malformed, seal, unseal};
 use std::any::Any;
 use std::fmt;
 use std::io;
@@ -105,13 +106,9 @@ impl DeviceMarker {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(LogError::io("read", &path, error)),
         };
-        let corrupt = |kind| LogError::corrupt(&path, 0, kind);
-        let malformed = || corrupt(CorruptionKind::Malformed("this is no marker of a device"));
-        let text = std::str::from_utf8(&bytes).map_err(|_| malformed())?;
-        let (contents, checksum) = text.rsplit_once("checksum ").ok_or_else(malformed)?;
-        if checksum.trim_end() != format!("{:08x}", crc32c::crc32c(contents.as_bytes())) {
-            return Err(corrupt(CorruptionKind::Checksum));
-        }
+        let corrupt = |(offset, kind)| LogError::corrupt(&path, offset, kind);
+        let malformed = || corrupt(malformed("this is no marker of a device"));
+        let contents = unseal(&bytes).map_err(corrupt)?;
         let mut words = contents.strip_prefix(FIRST_LINE).ok_or_else(malformed)?.split_whitespace();
         let mut word = |name| words.next().filter(|word| *word == name).and_then(|_| words.next());
         let database = word("database").and_then(|word| word.parse().ok()).ok_or_else(malformed)?;
@@ -142,8 +139,7 @@ impl DeviceMarker {
         let path = Self::path(device);
         let Self { database, logger, loggers } = self;
         let mut text = format!("{FIRST_LINE}\ndatabase {database}\nlogger {logger} of {loggers}\n");
-        let checksum = crc32c::crc32c(text.as_bytes());
-        text.push_str(&format!("checksum {checksum:08x}\n"));
+        seal(&mut text);
         replace(&**disk, &path, text.as_bytes()).map_err(|error| LogError::io("write", &path, error))
     }
 }

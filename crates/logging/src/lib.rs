@@ -14,6 +14,7 @@ mod large;
 mod logger;
 mod pepoch;
 mod reader;
+mod sealed;
 mod sectors;
 mod sequencing;
 mod sync;

@@ -263,8 +263,8 @@ impl BatchWriter {
         }
     }
 
-    /// Makes records durable, and with them what they complete. A file must have room for them. `known` are the durable batches of
-    /// all loggers.
+    /// Makes records durable, and with them what they complete. A file must have room for them. `known` are the durable batches
+    /// of all loggers.
     pub(crate) fn write(
         &mut self,
         records: &[u8],

@@ -5,9 +5,9 @@
 //!
 //! Text, so that an operator can read it. Lines: the version; `database` and its number; `checkpoint` and the number of the
 //! newest one, where there is one; `unmarked` while devices may lack their markers; for each incarnation `incarnation`, its
-//! number, `cut` and a commit order (`epoch.sequence`) or `open`, `ends` and for each logger `logger:file:batch`: its newest file,
-//! and once the incarnation is over its newest batch; `device` and its folder for each; `companion` and its folder for each;
-//! `checksum`. This is the only description of that layout.
+//! number, `cut` and a commit order (`epoch.sequence`) or `open`, `ends` and for each logger `logger:file:batch`: its newest
+//! file, and once the incarnation is over its newest batch; `device` and its folder for each; `companion` and its folder for
+//! each; `checksum`. This is the only description of that layout.
 //!
 //! | version | differs from the next one |
 //! |---|---|
@@ -20,8 +20,9 @@
 //! Held by: `altered_files`, `a_crash_at_every_call_loses_nothing` (crates/reprise).
 
 use crate::disk::{SharedDisk, read_whole, replace};
-use crate::error::{CorruptionKind, LogError};
+use crate::error::LogError;
 use crate::identity::DatabaseId;
+use crate::sealed::{Malformed, malformed, seal, unseal};
 use catalog::{CommitOrder, Epoch};
 use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -74,12 +75,6 @@ impl Incarnation {
     pub fn end_of(&self, logger: u32) -> Option<&LogEnd> {
         self.ends.iter().find(|end| end.logger == logger)
     }
-}
-
-type Malformed = (u64, CorruptionKind);
-
-fn malformed(what: &'static str) -> Malformed {
-    (0, CorruptionKind::Malformed(what))
 }
 
 fn number<N: std::str::FromStr>(word: &str) -> Result<N, Malformed> {
@@ -185,13 +180,7 @@ impl PepochFile {
     }
 
     fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
-        let text = std::str::from_utf8(bytes).map_err(|_| malformed("this is no text"))?;
-        let (contents, checksum) =
-            text.rsplit_once("checksum ").ok_or(malformed("the checksum line is missing"))?;
-        if checksum.trim_end() != format!("{:08x}", crc32c::crc32c(contents.as_bytes())) {
-            return Err((contents.len() as u64, CorruptionKind::Checksum));
-        }
-        let mut lines = contents.lines();
+        let mut lines = unseal(bytes)?.lines();
         let counts_epochs = match lines.next() {
             Some(FIRST_LINE | FIRST_LINE_WITHOUT_DATABASE) => false,
             Some(FIRST_LINE_OF_EPOCHS) => true,
@@ -240,8 +229,7 @@ impl PepochFile {
         for companion in &self.companions {
             let _ = writeln!(text, "companion {}", companion.display());
         }
-        let checksum = crc32c::crc32c(text.as_bytes());
-        let _ = writeln!(text, "checksum {checksum:08x}");
+        seal(&mut text);
         let path = Self::path(folder);
         replace(&**disk, &path, text.as_bytes()).map_err(|error| LogError::io("write", &path, error))
     }
@@ -356,8 +344,9 @@ mod tests {
     #[test]
     fn earlier_versions_are_read() {
         let parse = |text: &str| {
-            let checksum = crc32c::crc32c(text.as_bytes());
-            PepochFile::parse(format!("{text}checksum {checksum:08x}\n").as_bytes()).unwrap()
+            let mut text = text.to_owned();
+            seal(&mut text);
+            PepochFile::parse(text.as_bytes()).unwrap()
         };
         let first = parse("reprise pepoch 1\nincarnation 1 cut 5\nincarnation 2 open\ndevice log\n");
         assert_eq!(first.cut_of(1), Some(CommitOrder::last_of(Epoch(5))));

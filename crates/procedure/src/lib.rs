@@ -54,7 +54,7 @@ pub use times::{Interval, TimeField, TimeFunction};
 ///
 /// Raise it with every change after which a call, replayed from its record on the same rows, could write something else: a
 /// function, a cast, an operator, rounding, a collation, the order in which rows are visited, what a check admits, what replay
-/// takes from the record, what the checksum of a written row covers (`operations.rs`: the key, or the columns that a range
-/// reads; so another choice of index counts). Changes of speed alone and statements that were refused before do not count. Databases that were
-/// stopped cleanly have nothing to replay, and go on with the new number.
+/// takes from the record, what the checksum of a written row covers (`operations.rs`: the key, or the columns that a range reads;
+/// so another choice of index counts). Changes of speed alone and statements that were refused before do not count. Databases
+/// that were stopped cleanly have nothing to replay, and go on with the new number.
 pub const SEMANTICS: u32 = 1;

@@ -40,7 +40,7 @@ pub(crate) enum Needed {
 
 /// The files that tell what others must hold.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Witnesses<'a> {
+pub(crate) struct Evidence<'a> {
     pub(crate) folder: &'a Path,
     pub(crate) devices: &'a [PathBuf],
     pub(crate) pepoch: &'a PepochFile,
@@ -104,7 +104,7 @@ pub(crate) fn leftover(
     Ok(None)
 }
 
-impl Witnesses<'_> {
+impl Evidence<'_> {
     /// From which file on recovery needs the log of a logger in an incarnation.
     pub(crate) fn needed(&self, incarnation: u64, logger: u32) -> Needed {
         let Some(manifest) = self.manifest else { return Needed::From(1) };

@@ -5,7 +5,7 @@
 //! and what counts alone past it (`logging::content::Stamp`).
 
 use crate::RecoveryError;
-use crate::completeness::{FoundLog, Loss, Needed, Witnesses};
+use crate::completeness::{Evidence, FoundLog, Loss, Needed};
 use catalog::{CommitOrder, Reader};
 use checkpoint::Consistency;
 use logging::content::{self, LargeRecord, Outcome, Record, RecordKind};
@@ -89,18 +89,16 @@ pub struct LogContents {
 /// The disk fails; a file is damaged, missing, or of another database.
 pub(crate) fn load_logs(
     disk: &SharedDisk,
-    witnesses: Witnesses<'_>,
+    evidence: Evidence<'_>,
     from: CommitOrder,
     accepts_loss: bool,
 ) -> Result<LogContents, RecoveryError> {
-    let Witnesses { folder, devices: folders, pepoch, .. } = witnesses;
-    let losses = witnesses.check_markers(disk)?;
+    let Evidence { folder, devices: folders, pepoch, .. } = evidence;
+    let losses = evidence.check_markers(disk)?;
     let by_device: Vec<Result<_, LogError>> = std::thread::scope(|scope| {
         let devices = folders.iter().enumerate();
         let reading: Vec<_> = devices
-            .map(|(device, folder)| {
-                scope.spawn(move || read_needed(disk, (device as u32, folder), witnesses))
-            })
+            .map(|(device, folder)| scope.spawn(move || read_needed(disk, (device as u32, folder), evidence)))
             .collect();
         reading.into_iter().map(|thread| thread.join().expect("reading does not panic")).collect()
     });
@@ -111,7 +109,7 @@ pub(crate) fn load_logs(
         logs_of_device.push((logs.len(), unneeded));
         contents.logs.extend(logs);
     }
-    contents.check(witnesses, &logs_of_device, losses, (from, accepts_loss))?;
+    contents.check(evidence, &logs_of_device, losses, (from, accepts_loss))?;
     contents.find_cuts(pepoch, |incarnation| durable_in_companions(disk, folder, pepoch, incarnation))?;
     let first = folders.first().map(PathBuf::as_path).unwrap_or(folder);
     let read = |record| Ok(read_large(disk, first, pepoch.database, record)?);
@@ -131,11 +129,11 @@ pub(crate) fn load_logs(
 fn read_needed(
     disk: &SharedDisk,
     (device, folder): (u32, &Path),
-    witnesses: Witnesses<'_>,
+    evidence: Evidence<'_>,
 ) -> Result<(Vec<LoggerLog>, Vec<PathBuf>), LogError> {
     let mut unneeded = Vec::new();
     let logs = read_device_where(disk, folder, device, |id| {
-        let is_needed = match witnesses.needed(id.incarnation, id.logger(device)) {
+        let is_needed = match evidence.needed(id.incarnation, id.logger(device)) {
             Needed::Nothing => false,
             Needed::From(first) => id.sequence >= first,
             Needed::Unknown => true,
@@ -190,7 +188,7 @@ impl LogContents {
     /// Refuses logs that are not complete, or takes what is complete.
     fn check(
         &mut self,
-        witnesses: Witnesses<'_>,
+        evidence: Evidence<'_>,
         logs_of_device: &[(usize, Vec<PathBuf>)],
         mut losses: Vec<Loss>,
         (from, accepts_loss): (CommitOrder, bool),
@@ -199,11 +197,11 @@ impl LogContents {
         let devices = counts.flat_map(|(device, (count, _))| std::iter::repeat_n(device, *count));
         let logs: Vec<_> = devices.zip(&self.logs).map(|(device, log)| FoundLog { device, log }).collect();
         let before = |incarnation: u64| {
-            let earlier = witnesses.pepoch.incarnations.iter().filter(|own| own.number < incarnation);
+            let earlier = evidence.pepoch.incarnations.iter().filter(|own| own.number < incarnation);
             let cuts = earlier.filter_map(|own| own.cut).max().unwrap_or_default();
             cuts.max(CommitOrder(from.0.saturating_sub(1)))
         };
-        losses.extend(witnesses.check_logs(&logs, before)?);
+        losses.extend(evidence.check_logs(&logs, before)?);
         if let Some(Loss { error, .. }) = losses.iter().find(|loss| !loss.error.can_be_accepted()) {
             return Err(error.clone().into());
         }
@@ -216,7 +214,7 @@ impl LogContents {
         }
         self.complete = losses.iter().map(|loss| loss.complete).min().unwrap_or(self.complete);
         self.losses = losses.into_iter().map(|loss| loss.error).collect();
-        let of_many_moments = witnesses.manifest.filter(|own| own.consistency == Consistency::Fuzzy);
+        let of_many_moments = evidence.manifest.filter(|own| own.consistency == Consistency::Fuzzy);
         match (of_many_moments, self.losses.first()) {
             // Its rows are of different moments: without the log that follows they are no state that ever was.
             (Some(manifest), Some(error)) if self.complete < manifest.last => Err(error.clone().into()),

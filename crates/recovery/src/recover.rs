@@ -1,6 +1,6 @@
 //! The whole way back: checkpoint, logs, replay, and a report of it.
 
-use crate::completeness::{Witnesses, leftover};
+use crate::completeness::{Evidence, leftover};
 use crate::log::load_logs;
 use crate::replay::{self, Latches, Method, ReplayBreakdown, ReplayMode, State, ThreadTimes};
 use crate::{Progress, RecoveryError, Stage};
@@ -231,9 +231,9 @@ pub fn recover(
 
     progress.begin(Stage::Log, 0);
     let reading = Instant::now();
-    let witnesses = Witnesses { folder, devices: &folders, pepoch: &pepoch, manifest: manifest.as_ref() };
-    witnesses.check_manifest()?;
-    let mut log = load_logs(disk, witnesses, from, config.accept_data_loss)?;
+    let evidence = Evidence { folder, devices: &folders, pepoch: &pepoch, manifest: manifest.as_ref() };
+    evidence.check_manifest()?;
+    let mut log = load_logs(disk, evidence, from, config.accept_data_loss)?;
     let lacks_proof = lacks_proof || log.logs().iter().any(|log| !log.database.is_known());
     report.losses = log.losses.iter().map(ToString::to_string).collect();
     report.log_load_s = reading.elapsed().as_secs_f64();

@@ -50,6 +50,7 @@ pub use load::Loader;
 pub use logging::content::Images;
 pub use logging::disk::{DeviceOptions, LogIo};
 pub use logging::{Commit, CommitQueue, Content, LogStatistics, Sequencing, disk};
+pub use opening::{Lock, read_alone};
 pub use procedure::{Conflict, SqlError};
 pub use recovery::{Method, Progress, RecoveryReport, ReplayMode, Stage};
 pub use session::{

@@ -1,7 +1,8 @@
 //! Filling tables at full speed: rows are not logged, so they are durable only with the next checkpoint.
 //!
-//! Invariant: no transaction runs between the first loaded row and a checkpoint that holds all of them. A transaction that saw such
-//! rows would be acknowledged, and replayed on empty tables after a crash. Held by: `transactions_wait_for_loaded_rows_to_be_saved`.
+//! Invariant: no transaction runs between the first loaded row and a checkpoint that holds all of them. A transaction that saw
+//! such rows would be acknowledged, and replayed on empty tables after a crash. Held by:
+//! `transactions_wait_for_loaded_rows_to_be_saved`.
 
 use crate::Error;
 use crate::database::Inner;

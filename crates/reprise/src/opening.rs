@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use storage::Worker;
 
 /// Keeps others from a folder for as long as it lives.
-pub(crate) type Lock = Box<dyn Any + Send + Sync>;
+pub type Lock = Box<dyn Any + Send + Sync>;
 
 /// Makes the folder, and makes sure that no other process has it.
 pub(crate) fn lock(disk: &SharedDisk, folder: &Path) -> Result<Lock, Error> {
@@ -24,6 +24,23 @@ pub(crate) fn lock(disk: &SharedDisk, folder: &Path) -> Result<Lock, Error> {
         std::io::ErrorKind::WouldBlock => Error::InUse(folder.into()),
         _ => LogError::io("lock", &path, error).into(),
     })
+}
+
+/// Keeps others from opening a folder while it is read. `None` where no process has opened it so far, or nothing can be written.
+///
+/// # Errors
+/// `InUse`: what is read while transactions go on looks damaged.
+pub fn read_alone(disk: &SharedDisk, folder: &Path) -> Result<Option<Lock>, Error> {
+    let path = folder.join("lock");
+    match disk.list(folder) {
+        Ok(files) if files.contains(&path) => {}
+        _ => return Ok(None),
+    }
+    match disk.lock(&path) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Err(Error::InUse(folder.into())),
+        Err(_) => Ok(None),
+    }
 }
 
 /// Makes rows as the logs to come name them. Returns whether those must go on from a checkpoint: one replay can't go over what

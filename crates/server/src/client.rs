@@ -25,7 +25,7 @@ use reprise::rooms::sql::{Kind, Schema};
 use reprise::{Error, Prepared, Session, TransactionState, Value};
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// A statement that has taken so long before is not run where others wait for the thread.
@@ -49,10 +49,6 @@ struct Portal {
     /// Whether it was declared as a cursor, and whether that outlives its transaction.
     is_cursor: bool,
     holds: bool,
-}
-
-fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What a statement came to.

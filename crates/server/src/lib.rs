@@ -31,7 +31,7 @@ use startup::Connections;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -193,6 +193,11 @@ fn info(severity: &str, error: &SqlError) -> ErrorInfo {
     info.hint.clone_from(&error.hint);
     info.severity_nonlocalized = Some(severity.into());
     info
+}
+
+/// Locks a mutex. A holder that has panicked ends its own connection alone.
+pub(crate) fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// An error that ends the connection.

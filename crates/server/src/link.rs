@@ -5,7 +5,7 @@
 //! `shows` was told of. Held by: `crates/server/tests/suite/answers.rs`.
 
 use crate::shape::{is_message, is_startup};
-use crate::{Server, fatal};
+use crate::{Server, fatal, hold};
 use bytes::{BufMut, BytesMut};
 use pgwire::messages::response::ErrorResponse;
 use pgwire::messages::{DecodeContext, PgWireBackendMessage, PgWireFrontendMessage, ProtocolVersion};
@@ -13,7 +13,7 @@ use pgwire::tokio::server::MaybeTls;
 use reprise::rooms::procedure::SqlError;
 use reprise::{Commit, CommitOrder};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Instant;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 
@@ -68,10 +68,6 @@ pub(crate) struct Link {
 
 fn malformed(error: impl std::fmt::Display) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error.to_string())
-}
-
-fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Output {
@@ -139,7 +135,7 @@ impl Output {
         }
         let failed = self.wait().await.err();
         if let Some(error) = &failed {
-            // Nobody may see what is lost.
+            // No client may see what is lost.
             self.lock().clear();
             let told = fatal(&SqlError::new(error.sqlstate(), error.to_string()));
             self.put(PgWireBackendMessage::ErrorResponse(ErrorResponse::from(told)));

@@ -1,11 +1,12 @@
 //! Plans of simple queries, by their text without its integers: clients that write values into their texts ask for the same few
 //! again and again.
 
+use crate::hold;
 use reprise::rooms::sql::{Lifted, lift};
 use reprise::{Error, Prepared, Session, Value};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 const SHARDS: usize = 16;
 /// A shard that has so many begins anew.
@@ -21,7 +22,7 @@ pub(crate) struct Plans {
 impl Plans {
     fn shard(&self, text: &str) -> MutexGuard<'_, HashMap<String, Prepared>> {
         let shard = self.hasher.hash_one(text) as usize % SHARDS;
-        self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
+        hold(&self.shards[shard])
     }
 
     /// A statement, ready to run with the values that come with it; `None` when the text holds none.

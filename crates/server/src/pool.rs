@@ -1,7 +1,8 @@
 //! Sessions of the database: a connection has one while it runs a transaction.
 
+use crate::hold;
 use reprise::{Database, Error, Session};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// Sessions that nobody uses now, the last used first.
 pub(crate) struct Pool {
@@ -21,12 +22,12 @@ impl Pool {
     /// # Errors
     /// All worker slots are taken.
     pub(crate) fn take(&self) -> Result<Session, Error> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = hold(&self.idle).pop();
         idle.map_or_else(|| self.database.session(), Ok)
     }
 
     /// Gives a session back that is in no transaction.
     pub(crate) fn give_back(&self, session: Session) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(session);
+        hold(&self.idle).push(session);
     }
 }

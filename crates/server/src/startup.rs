@@ -1,5 +1,6 @@
 //! The beginning of a connection: TLS, who it is, what it is told of the server.
 
+use crate::hold;
 use crate::link::Link;
 use crate::shape::is_sasl_initial;
 use crate::tls::Tls;
@@ -17,7 +18,7 @@ use reprise::rooms::procedure::SqlError;
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio::net::TcpStream;
 
 /// Bytes of the largest message before it is known who sends it.
@@ -44,7 +45,7 @@ impl Registered {
     fn new(server: &Arc<Server>) -> Self {
         let key = (server.connections.next.fetch_add(1, Ordering::Relaxed) + 1, rand::random());
         let cancelled = Arc::new(AtomicBool::new(false));
-        let mut all = server.connections.by_key.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = hold(&server.connections.by_key);
         all.insert(key, Arc::clone(&cancelled));
         Self { key, server: Arc::clone(server), cancelled }
     }
@@ -56,7 +57,7 @@ impl Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        let mut all = self.server.connections.by_key.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = hold(&self.server.connections.by_key);
         all.remove(&self.key);
     }
 }
@@ -92,7 +93,7 @@ pub(crate) async fn greet(socket: TcpStream, server: &Arc<Server>) -> io::Result
     match link.next().await? {
         Some(PgWireFrontendMessage::CancelRequest(request)) => {
             let SecretKey::I32(secret) = request.secret_key else { return Ok(None) };
-            let all = server.connections.by_key.lock().unwrap_or_else(PoisonError::into_inner);
+            let all = hold(&server.connections.by_key);
             if let Some(flag) = all.get(&(request.pid, secret)) {
                 flag.store(true, Ordering::SeqCst);
             }

@@ -73,8 +73,8 @@ pub(crate) fn check_text(text: &str) -> Result<(), (usize, SqlError)> {
     Ok(())
 }
 
-/// How many levels a node is to what is below it: each ELSIF and WHEN is one below the last, and a chain of ANDs or of ORs is one,
-/// however long it is.
+/// How many levels a node is to what is below it: each ELSIF and WHEN is one below the last, and a chain of ANDs or of ORs is
+/// one, however long it is.
 fn levels(node: &SyntaxNode) -> usize {
     if let Some(branch) = ast::PlpgsqlIfStmt::cast(node.clone()) {
         return 1 + branch.elsifs().count();

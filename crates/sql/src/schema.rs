@@ -1,7 +1,7 @@
 //! All definitions of a database, procedures included, and how a statement changes them.
 //!
-//! A schema is a value: applying a statement makes a new one or fails and leaves the old one as it is. Definitions are
-//! logged as their statements, so recovery arrives at the same schema by applying them again (not here: `image`, for checkpoints).
+//! A schema is a value: applying a statement makes a new one or fails and leaves the old one as it is. Definitions are logged as
+//! their statements, so recovery arrives at the same schema by applying them again (not here: `image`, for checkpoints).
 //! Invariant: procedures hold the tables as they are now; a change of a table's indexes compiles them anew.
 
 use crate::StatementError;

@@ -4,7 +4,7 @@
 //! Invariants:
 //! 1. Once `open_from` has returned an order for a set of workers, none of them draws or still logs an earlier one; so
 //!    `completed` epochs are complete. Held by: `a_completed_epoch_is_never_joined` (loom).
-//! 2. Memory retired in an epoch before `oldest_active` is seen by nobody. Held by:
+//! 2. Memory retired in an epoch before `oldest_active` is seen by no worker. Held by:
 //!    `an_active_reader_keeps_what_it_sees` (loom).
 
 use crate::sync::{AtomicBool, AtomicU64, Ordering, fence, spin_loop};

@@ -42,5 +42,5 @@ pub use self::{
     slots::Slots,
     snapshot::{Snapshot, Snapshots, is_needed},
     table::{DuplicateKey, Linker, TableStore},
-    worker::{Entered, Guard, Worker},
+    worker::{ActiveGuard, Guard, Worker},
 };

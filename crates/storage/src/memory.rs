@@ -1,9 +1,8 @@
 //! Arenas: memory for records, keys and tree nodes, in size classes, on huge pages.
 //!
-//! A worker takes chunks of 2 MiB from the shared `Memory` and cuts them into blocks; freed blocks go to the
-//! worker's own lists. A chunk is faulted in ahead of its use, at the latest when it is taken, as one huge page where the system has them, so the
-//! hot path meets neither page faults nor most TLB misses. Nothing goes back to the system before the database is
-//! closed.
+//! A worker takes chunks of 2 MiB from the shared `Memory` and cuts them into blocks; freed blocks go to the worker's own lists.
+//! A chunk is faulted in ahead of its use, at the latest when it is taken, as one huge page where the system has them, so the hot
+//! path meets neither page faults nor most TLB misses. Nothing goes back to the system before the database is closed.
 //!
 //! Invariants: 1. a block is aligned to 32 bytes (64 from 64 bytes up). 2. a block of one class never becomes part of another.
 #![allow(unsafe_code)]
@@ -80,7 +79,7 @@ pub(crate) struct Allocator {
 /// Touches every page of a chunk.
 ///
 /// # Safety
-/// It is a chunk, and nobody else has it.
+/// It is a chunk, and no other thread has it.
 unsafe fn fault_in(chunk: usize) {
     for page in (0..CHUNK).step_by(4096) {
         // SAFETY: inside the chunk, by the contract; touching a page faults it in.
@@ -124,7 +123,7 @@ impl Memory {
         self.number
     }
 
-    /// Whether these epochs say when blocks may be used again. The first who ask decide it.
+    /// Whether these epochs say when blocks may be used again. The first that ask decide it.
     pub(crate) fn is_of(&self, epochs: &Arc<Epochs>) -> bool {
         Arc::ptr_eq(self.epochs.get_or_init(|| Arc::clone(epochs)), epochs)
     }
@@ -262,7 +261,7 @@ impl Memory {
     }
 
     /// # Safety
-    /// `block` came from `allocate_large`, and nobody uses it.
+    /// `block` came from `allocate_large`, and no thread uses it.
     unsafe fn free_large(&self, block: NonNull<u64>, bytes: usize) {
         let address = block.as_ptr().addr();
         let mut shared = self.shared();
@@ -319,7 +318,7 @@ impl Allocator {
     /// Takes a block back.
     ///
     /// # Safety
-    /// `block` came from `allocate` with the same number of bytes, of any allocator of the same memory, and nobody uses it.
+    /// `block` came from `allocate` with the same number of bytes, of any allocator of the same memory, and no thread uses it.
     pub(crate) unsafe fn free(&mut self, block: NonNull<u64>, bytes: usize) {
         if bytes > LARGEST {
             // SAFETY: blocks of so many bytes come from there; the rest is passed on.

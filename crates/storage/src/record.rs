@@ -5,7 +5,7 @@
 //! buffer is its capacity (in the low half of a word) followed by that many words; a row that outgrows its buffer moves to
 //! a new one. The high half of the own buffer's first word is the record's slot plus one, 0 where it has none.
 //! An older version is its state, the address of the one before it, and a row buffer. The word of the newest one also has,
-//! in its upper 16 bits, how many hold the record, and in its lowest bit whether somebody changes the list.
+//! in its upper 16 bits, how many hold the record, and in its lowest bit whether a worker changes the list.
 //!
 //! Three things name a record. `Record<'g>` is a record under the guard that found it. `Handle` is what a transaction
 //! remembers of it, worth something in the same stay alone. `Held` keeps a record from being freed, and so outlives stays.
@@ -15,11 +15,11 @@
 //! `readers_see_whole_versions`. 2. a buffer's capacity never changes, so a racing reader stays inside it. 3. the numbers of
 //! older versions descend, and an open snapshot finds its version among them or in the record. Held by:
 //! `every_snapshot_finds_its_version`. 4. each index entry, each `Held` and each slot of a `SlotArray` that names a record
-//! holds it, and whoever takes the last of them away frees it: so nothing that can be reached is ever freed. Held by:
+//! holds it, and the worker that takes the last of them away frees it: so nothing that can be reached is ever freed. Held by:
 //! `a_record_is_freed_with_its_last_holder`.
 //!
-//! Safety rests on 2, 4 and the guard alone. Who writes without the lock makes a wrong row, not a wild pointer: each buffer
-//! and each older version is retired by the one who has exchanged the word that named it.
+//! Safety rests on 2, 4 and the guard alone. A writer without the lock makes a wrong row, not a wild pointer: each buffer
+//! and each older version is retired by the thread that has exchanged the word that named it.
 #![allow(unsafe_code)]
 
 mod array;
@@ -55,7 +55,7 @@ const HOLDERS_SHIFT: u32 = 48;
 const HOLDER: u64 = 1 << HOLDERS_SHIFT;
 /// So many holders, or more: they are not counted any longer, and the record is never freed.
 const COUNTLESS: u64 = u64::MAX >> HOLDERS_SHIFT;
-/// Somebody changes the list of older versions.
+/// A worker changes the list of older versions.
 const LISTING: u64 = 1;
 const OLDER: u64 = (HOLDER - 1) & !LISTING;
 
@@ -225,7 +225,7 @@ impl Held {
         unsafe { Record::at(self.address, guard) }
     }
 
-    /// Lets the record go. It is freed if nobody else holds it.
+    /// Lets the record go. It is freed if nothing else holds it.
     pub fn release(self, guard: &Guard) {
         let record = self.record(guard);
         // SAFETY: this held it, and is gone.
@@ -269,7 +269,7 @@ impl<'g> Record<'g> {
     /// The record at an address.
     ///
     /// # Safety
-    /// It is the address of a record of the guard's memory, which somebody held at some moment of the guard's stay.
+    /// It is the address of a record of the guard's memory, which was held at some moment of the guard's stay.
     #[inline]
     pub(crate) unsafe fn at(address: u64, guard: &'g Guard) -> Self {
         Self { address, guard }
@@ -310,7 +310,7 @@ impl<'g> Record<'g> {
         Ok(Self { address: block.expose_provenance() as u64, guard })
     }
 
-    /// Holds the record once more, unless nobody does any longer, so that it is about to be freed.
+    /// Holds the record once more, unless nothing holds it any longer, so that it is about to be freed.
     #[must_use]
     pub(crate) fn hold(self) -> bool {
         let more = |word: u64| match word >> HOLDERS_SHIFT {
@@ -326,7 +326,7 @@ impl<'g> Record<'g> {
         self.hold().then(|| Held { address: self.address, memory: self.guard.memory().number() })
     }
 
-    /// Lets the record go, and frees it once nobody can see it if nobody else holds it.
+    /// Lets the record go, and frees it once no worker can see it, if nothing else holds it.
     ///
     /// # Safety
     /// The caller holds it, and does so no more.
@@ -337,12 +337,12 @@ impl<'g> Record<'g> {
         };
         let before = self.word(1).fetch_update(Ordering::AcqRel, Ordering::Relaxed, less);
         if before.is_ok_and(|word| word >> HOLDERS_SHIFT == 1) {
-            // SAFETY: nobody holds it, so nobody will ever again, and only one sees the count become 0.
+            // SAFETY: nothing holds it, so nothing ever will again, and only one thread sees the count become 0.
             unsafe { self.retire() };
         }
     }
 
-    /// Lets a record go that others hold, too. One that nobody else holds stays until the memory goes.
+    /// Lets a record go that others hold, too. One that nothing else holds stays until the memory goes.
     ///
     /// # Safety
     /// It is the address of a record that the caller holds, and does so no more.
@@ -479,7 +479,7 @@ impl<'g> Record<'g> {
             block.add(1).copy_from_nonoverlapping(image.as_ptr(), image.len());
             block.add(1 + image.len()).write_bytes(0, capacity - image.len());
         }
-        // ORDERING: Release: the capacity is visible to whoever finds the buffer.
+        // ORDERING: Release: the capacity is visible to a reader that finds the buffer.
         let old = self.word(2).swap(block.expose_provenance() as u64, Ordering::AcqRel);
         // SAFETY: exchanged above, by this caller alone.
         unsafe { self.retire_buffer(old) };
@@ -492,7 +492,7 @@ impl<'g> Record<'g> {
     unsafe fn retire_buffer(self, address: u64) {
         if address != self.own_buffer() {
             let block = std::ptr::with_exposed_provenance_mut(address as usize);
-            // SAFETY: allocated by `write_image` with this size, named by nobody any more, by the contract.
+            // SAFETY: allocated by `write_image` with this size, named by nothing any more, by the contract.
             unsafe {
                 let capacity = self.buffer_at(address).capacity();
                 self.guard.retire(NonNull::new_unchecked(block), (1 + capacity) * 8);
@@ -500,13 +500,13 @@ impl<'g> Record<'g> {
         }
     }
 
-    /// Frees the record with all that belongs to it, once nobody can see it.
+    /// Frees the record with all that belongs to it, once no worker can see it.
     ///
     /// # Safety
-    /// Nobody holds it any more, and this is called once.
+    /// Nothing holds it any more, and this is called once.
     unsafe fn retire(self) {
         self.drop_older(|_, _| false, |_| {});
-        // Who still sees it and makes its row grow finds the own buffer here, and frees nothing twice.
+        // A worker that still sees it and makes its row grow finds the own buffer here, and frees nothing twice.
         let buffer = self.word(2).swap(self.own_buffer(), Ordering::AcqRel);
         // SAFETY: exchanged above, by this caller alone. The own buffer is there as long as the record.
         let own = unsafe {
@@ -514,7 +514,7 @@ impl<'g> Record<'g> {
             self.buffer_at(self.own_buffer()).capacity()
         };
         let block = std::ptr::with_exposed_provenance_mut(self.address as usize);
-        // SAFETY: allocated by `create` with this size; nobody reaches it any more, by the contract.
+        // SAFETY: allocated by `create` with this size; nothing leads to it any more, by the contract.
         unsafe { self.guard.retire(NonNull::new_unchecked(block), (HEADER_WORDS + 1 + own) * 8) };
     }
 }

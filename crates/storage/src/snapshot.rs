@@ -5,15 +5,16 @@
 //! its commit has begun, and may know its own order only later. So a bound is announced, the transactions that began to commit
 //! before are waited for, and only then the clock passes the bound.
 //!
-//! A snapshot is a serial state if it is closed: it holds each transaction that one of its transactions must follow. Where numbers are
-//! a serial order, this follows from the numbers. Numbers of `ssn` follow reads-from and overwrites, not who overwrote what another
-//! transaction has read. There the moment of validation decides: c(T) is the clock, read with all rows locked and before the reads are
-//! validated.
-//! (a) If T must precede U, then c(T) ≤ c(U). U read or overwrote a version of T: T published it after c(T), and U locks or validates
-//!     after that. U overwrote what T read: T's validation found the row unlocked, so U locked it later, and U read the clock after that.
-//! (b) number(T) < bound exactly if c(T) < bound. A number is above c(T) - 1. From below: c(T) < bound, and the number comes from the
-//!     greatest of what T observed and what its buffer has given. Neither reaches the bound before the last such T has its number,
-//!     because a transaction with c ≥ bound waits for all of them before it is validated and numbered (`unsettled`).
+//! A snapshot is a serial state if it is closed: it holds each transaction that one of its transactions must follow. Where
+//! numbers are a serial order, this follows from the numbers. Numbers of `ssn` follow reads-from and overwrites, not who
+//! overwrote what another transaction has read. There the moment of validation decides: c(T) is the clock, read with all rows
+//! locked and before the reads are validated.
+//! (a) If T must precede U, then c(T) ≤ c(U). U read or overwrote a version of T: T published it after c(T), and U locks or
+//!     validates after that. U overwrote what T read: T's validation found the row unlocked, so U locked it later, and U read the
+//!     clock after that.
+//! (b) number(T) < bound exactly if c(T) < bound. A number is above c(T) - 1. From below: c(T) < bound, and the number comes from
+//!     the greatest of what T observed and what its buffer has given. Neither reaches the bound before the last such T has its
+//!     number, because a transaction with c ≥ bound waits for all of them before it is validated and numbered (`unsettled`).
 //! By (a) and (b) the transactions below a bound are closed.
 //!
 //! Invariants: 1. a transaction whose order is at or above a bound sees the bound before it writes. Held by:
@@ -158,8 +159,8 @@ impl Record<'_> {
         }
     }
 
-    /// Runs `read` on the row that this record had just below the bound of an open snapshot; what it made of it, if there was one,
-    /// and the order of that version. `read` may run more than once: it is repeated when a writer came between.
+    /// Runs `read` on the row that this record had just below the bound of an open snapshot; what it made of it, if there was
+    /// one, and the order of that version. `read` may run more than once: it is repeated when a writer came between.
     pub fn read_at<R>(
         self,
         bound: CommitOrder,

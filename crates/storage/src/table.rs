@@ -360,7 +360,7 @@ impl TableStore {
             Added::New(record) => match linker.link(self, 1..indexes, record) {
                 Ok(_) => Ok(true),
                 Err(error) => {
-                    record.try_lock().expect("nobody else loads this row");
+                    record.try_lock().expect("no other thread loads this row");
                     record.unlock_dead();
                     self.unlink(record, &mut linker.arena, &mut |_| false);
                     Err(error)

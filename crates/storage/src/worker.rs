@@ -1,5 +1,5 @@
 //! A worker: one thread's place among the epochs, its allocator, and what it has unlinked but may not free yet; and the
-//! guard, without which nobody looks at shared memory.
+//! guard, without which no thread looks at shared memory.
 //! Source: crossbeam-epoch (`Guard`). Differs: a guard may belong to a transaction that lasts longer than any borrow.
 //!
 //! * `Worker::enter` gives a guard that leaves when it is dropped. What is found through it (`Record<'g>`, `RowWords<'g>`)
@@ -8,11 +8,12 @@
 //!   exclusively: no borrow survives it. What such a transaction remembers are handles, observations and fingers. They hold
 //!   the number of the stay in which they were made, and are of use under the guard of that very stay alone. Stays have
 //!   numbers that no other stay of the process has, so neither another worker nor another database takes them for its own.
-//! * All who share a `Memory` share its `Epochs`, and an index refuses a guard of another memory. So a guard protects
+//! * All workers of a `Memory` share its `Epochs`, and an index refuses a guard of another memory. So a guard protects
 //!   whatever is reached through it.
 //!
 //! Invariants: 1. a block is freed only when every worker that was active at its retirement has left. Held by:
-//! `retired_blocks_wait_for_readers`. 2. a guard exists only while its worker is active. Held by: `a_guard_leaves_when_it_is_dropped`.
+//! `retired_blocks_wait_for_readers`. 2. a guard exists only while its worker is active. Held by:
+//! `a_guard_leaves_when_it_is_dropped`.
 #![allow(unsafe_code)]
 
 use crate::memory::{Allocator, Memory, OutOfMemory};
@@ -105,9 +106,9 @@ unsafe impl Send for Worker {}
 
 /// A guard that leaves when it is dropped.
 #[derive(Debug)]
-pub struct Entered<'w>(&'w mut Worker);
+pub struct ActiveGuard<'w>(&'w mut Worker);
 
-impl Deref for Entered<'_> {
+impl Deref for ActiveGuard<'_> {
     type Target = Guard;
 
     #[inline]
@@ -116,7 +117,7 @@ impl Deref for Entered<'_> {
     }
 }
 
-impl Drop for Entered<'_> {
+impl Drop for ActiveGuard<'_> {
     fn drop(&mut self) {
         self.0.leave();
     }
@@ -159,9 +160,9 @@ impl Worker {
 
     /// Looks at shared memory until the guard is dropped.
     #[inline]
-    pub fn enter(&mut self) -> Entered<'_> {
+    pub fn enter(&mut self) -> ActiveGuard<'_> {
         self.stay();
-        Entered(self)
+        ActiveGuard(self)
     }
 
     /// Looks at shared memory until `leave`, or until the worker is dropped.
@@ -217,7 +218,7 @@ impl Worker {
         self.guard.blocks.borrow().retired.len()
     }
 
-    /// Frees what nobody can see any more. Cheap when nothing is due.
+    /// Frees what no worker can see any more. Cheap when nothing is due.
     pub fn reclaim(&mut self) {
         let Guard { epochs, blocks, .. } = &self.guard;
         let Blocks { allocator, retired } = &mut *blocks.borrow_mut();
@@ -293,7 +294,7 @@ impl Guard {
         allocator.allocate(bytes).expect("the system has no memory left")
     }
 
-    /// Frees a block once nobody can still see it.
+    /// Frees a block once no worker can still see it.
     ///
     /// # Safety
     /// `block` was allocated with this many bytes, is unlinked, and is retired once.
@@ -304,7 +305,7 @@ impl Guard {
     /// Frees a block that was never shared.
     ///
     /// # Safety
-    /// `block` was allocated with this many bytes and nobody else has seen it.
+    /// `block` was allocated with this many bytes and no other thread has seen it.
     pub(crate) unsafe fn free(&self, block: NonNull<u64>, bytes: usize) {
         // SAFETY: passed on.
         unsafe { self.blocks.borrow_mut().allocator.free(block, bytes) };

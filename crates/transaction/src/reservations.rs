@@ -1,7 +1,7 @@
 //! Rows that transactions of clients are about to write, so that others wait instead of losing a race.
 //!
-//! A transaction that waits for its client between statements would lose most races for a row that many want. So it says which rows
-//! it is going to write, and another one that wants the same waits for a while before it reads them. Nothing depends on it:
+//! A transaction that waits for its client between statements would lose most races for a row that many want. So it says which
+//! rows it is going to write, and another one that wants the same waits for a while before it reads them. Nothing depends on it:
 //! validation decides, as ever, and whoever has waited too long goes on without.
 
 use std::collections::{HashMap, VecDeque};

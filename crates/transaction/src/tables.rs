@@ -85,7 +85,7 @@ impl Tables {
         self.slotted && self.iter().all(|store| store.has_slots())
     }
 
-    /// Gives all records slots. Nobody else may be using the tables.
+    /// Gives all records slots. No other session may be using the tables.
     #[must_use]
     pub fn with_slots(mut self, worker: &mut Worker) -> Self {
         let guard = worker.enter();
@@ -117,7 +117,7 @@ impl Tables {
         self.stores.iter().flatten()
     }
 
-    /// Does to the data what a definition asks. Nobody else may be using the tables. Rows are checked
+    /// Does to the data what a definition asks. No other session may be using the tables. Rows are checked
     /// where the definition is new, and not where a log says that it was made.
     ///
     /// # Errors
@@ -150,8 +150,8 @@ impl Tables {
         self.share(&Arc::new(store));
     }
 
-    /// Takes a dead record out of all indexes of its table. A transaction that has read that it is absent has then read the absence of
-    /// what comes in its place. `on_change` as for `Index::remove_entry`.
+    /// Takes a dead record out of all indexes of its table. A transaction that has read that it is absent has then read the
+    /// absence of what comes in its place. `on_change` as for `Index::remove_entry`.
     pub(crate) fn unlink(
         &self,
         store: &TableStore,

@@ -63,6 +63,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         ..RecoveryConfig::default()
     };
     let folder = &arguments.folder;
+    let _lock = reprise::read_alone(&config.disk, folder)?;
     let recovered = progress::watch(|progress| recovery::recover(&config.disk, folder, &settings, progress))?;
     let of = &recovered.report;
     let report = Report {

@@ -20,7 +20,7 @@ pub(super) struct MemoryFile {
     mapped: OnceLock<MmapRaw>,
     opened: Option<std::fs::File>,
     persist: Duration,
-    /// Held by the one who copies.
+    /// Held by the thread that copies.
     copying: Mutex<()>,
 }
 

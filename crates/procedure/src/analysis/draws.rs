@@ -2,8 +2,8 @@
 //! Not in the papers.
 //!
 //! At run time a call draws its random words one after the other. The n-th word is a function of the record's seed and n. The
-//! analysis therefore keeps n in a register: before a statement that draws, `value := Nth(words)` and `words := words + 1` stand for
-//! the draw, and these are assignments as all others. Identities of rows whose table has no key are drawn, too.
+//! analysis therefore keeps n in a register: before a statement that draws, `value := Nth(words)` and `words := words + 1` stand
+//! for the draw, and these are assignments as all others. Identities of rows whose table has no key are drawn, too.
 //!
 //! Invariant: a draw becomes an assignment only where its statement evaluates it exactly once, in the order of the statement's
 //! draws. A procedure that draws anywhere else stays whole: in a filter, for each row of an UPDATE, in one branch of a CASE.

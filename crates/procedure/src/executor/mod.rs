@@ -232,7 +232,8 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         }
     }
 
-    /// Runs a block, and what is to be done when it fails: then nothing of it has happened, and its variables are as they were left.
+    /// Runs a block, and what is to be done when it fails: then nothing of it has happened, and its variables are as they were
+    /// left.
     fn run_guarded(&mut self, guarded: &Guarded, machine: &mut Machine) -> Result<Ended, Failure> {
         let place = machine.place();
         self.data.begin_part();

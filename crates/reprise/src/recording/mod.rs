@@ -229,8 +229,8 @@ impl Recording {
                 bytes = record.len();
             }
             log.check_size(bytes)?;
-            // A worker that has to wait does so before it locks anything. How long the record will be is known now, or is guessed from
-            // the last ones.
+            // A worker that has to wait does so before it locks anything. How long the record will be is known now, or is guessed
+            // from the last ones.
             let expected = bytes.max(own.bytes()).max(self.usual_bytes).min(largest / 2);
             log.wait_for_room(self.slot, expected)?;
         }
@@ -251,8 +251,8 @@ impl Recording {
         }
     }
 
-    /// What must be durable before the transaction that has just ended is acknowledged. What it has read may lie in every log; only
-    /// the stamp of its own write says that its own log is enough.
+    /// What must be durable before the transaction that has just ended is acknowledged. What it has read may lie in every log;
+    /// only the stamp of its own write says that its own log is enough.
     #[inline]
     pub(crate) fn commit_of(&self, committed: Committed) -> Commit {
         let (number, alone) = match committed {

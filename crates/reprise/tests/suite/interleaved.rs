@@ -159,7 +159,7 @@ impl Run {
         let end = world.now();
         for transaction in history.iter_mut().filter(|own| own.outcome != Outcome::Aborted) {
             if !transaction.is_acknowledged {
-                // Who only reads and is not told so knows nothing; who writes may be there or not.
+                // A client that only reads and is not told so knows nothing; what it writes may be there or not.
                 transaction.outcome = if transaction.writes() { Outcome::Unknown } else { Outcome::Aborted };
             }
             if transaction.outcome == Outcome::Unknown {

@@ -1,7 +1,8 @@
 //! Extended queries: statements and portals by name.
 
 use super::rows::{format_at, row_description, whole_rows};
-use super::{Asked, Client, Portal, Ran, Statement, hold};
+use super::{Asked, Client, Portal, Ran, Statement};
+use crate::hold;
 use crate::wire::{Format, described, type_of, value_of};
 use bytes::{Buf, Bytes, BytesMut};
 use pgwire::messages::PgWireBackendMessage as Message;

@@ -1,7 +1,7 @@
 //! Rows on their way: to the client, to a portal that keeps them, out of a COPY.
 
-use super::hold;
 use crate::copy::CopyOut;
+use crate::hold;
 use crate::link::Output;
 use crate::wire::{Format, described, put_value};
 use bytes::BytesMut;

@@ -1,7 +1,8 @@
 //! What a statement does, however it was asked for.
 
 use super::rows::{Rows, RowsTo, row_description, whole_rows};
-use super::{Asked, Client, Portal, Ran, SHORT, Statement, hold};
+use super::{Asked, Client, Portal, Ran, SHORT, Statement};
+use crate::hold;
 use crate::link::Output;
 use crate::told;
 use crate::wire::{Format, put_value};

@@ -251,7 +251,7 @@ pub struct Index {
 impl Drop for Index {
     fn drop(&mut self) {
         if *self.abandoned.get_mut() {
-            // SAFETY: each entry held its record, and nobody sees the entries any more.
+            // SAFETY: each entry held its record, and no worker sees the entries any more.
             self.trees.for_each_value(|value| unsafe { Record::forget_holder(value) });
         }
     }
@@ -361,7 +361,7 @@ impl Index {
         Ok(existing.map_or(Added::New(record), Added::Exists))
     }
 
-    /// Adds a record that the caller holds, and does not afterwards: the entry does, or nobody. The record that has the key
+    /// Adds a record that the caller holds. Afterwards the entry holds it, or nothing does. The record that has the key
     /// already, if one does.
     ///
     /// # Safety
@@ -387,7 +387,7 @@ impl Index {
         })
     }
 
-    /// Removes a key, and frees its record once nobody can see it, if nobody else holds it. Whether the key was there.
+    /// Removes a key, and frees its record once no worker can see it, if nothing else holds it. Whether the key was there.
     pub fn remove(&self, key: &[u8], guard: &Guard) -> bool {
         self.take(key, None, guard, &mut |_| false)
     }
@@ -408,9 +408,9 @@ impl Index {
         })
     }
 
-    /// Removes a key if it has this record. The change of its leaf is told to `on_change`, which says whether the running transaction has
-    /// observed the leaf: then it stays, even when it is empty now. Frees the record once nobody can see it, if nobody else
-    /// holds it. Returns whether the key had the record.
+    /// Removes a key if it has this record. The change of its leaf is told to `on_change`, which says whether the running
+    /// transaction has observed the leaf: then it stays, even when it is empty now. Frees the record once no worker can see it,
+    /// if nothing else holds it. Returns whether the key had the record.
     pub fn remove_entry(
         &self,
         key: &[u8],

@@ -92,12 +92,12 @@ impl<K: KeyShape> Node<K> {
         unsafe { &*std::ptr::with_exposed_provenance::<Self>(address as usize) }
     }
 
-    /// The node at an address, of a tree that nobody else uses.
+    /// The node at an address, of a tree that no other thread uses.
     ///
     /// # Safety
-    /// The tree names it, and nobody changes the tree as long as the node is borrowed.
+    /// The tree names it, and no thread changes the tree as long as the node is borrowed.
     pub(super) unsafe fn alone<'t>(address: NodeAddress) -> &'t Self {
-        // SAFETY: by the contract it is a node, and nobody frees it.
+        // SAFETY: by the contract it is a node, and no thread frees it.
         unsafe { &*std::ptr::with_exposed_provenance::<Self>(address as usize) }
     }
 

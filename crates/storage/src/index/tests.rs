@@ -97,7 +97,7 @@ fn a_leaf_observation_sees_inserts() {
         scan(&index, &100u32.to_be_bytes(), Some(&2_000u32.to_be_bytes()), Direction::Forward, guard);
     let far = 9_001u32.to_be_bytes();
     index.insert(&far, 1, guard, &mut Finger::default(), &mut |_| {}).unwrap();
-    assert!(observed.iter().all(|own| own.is_valid(guard)), "an insert elsewhere disturbs nobody");
+    assert!(observed.iter().all(|own| own.is_valid(guard)), "an insert elsewhere disturbs no reader");
     let (absent, leaf) = index.get(&555u32.to_be_bytes(), guard);
     assert_eq!(absent, None);
     let mut changes = Vec::new();

@@ -409,7 +409,8 @@ impl<K: KeyShape> Tree<K> {
         true
     }
 
-    /// Removes a key, unless another value than this was expected, and returns its value. The change of its leaf is told to `on_change`, which says whether the leaf must stay.
+    /// Removes a key, unless another value than this was expected, and returns its value. The change of its leaf is told to
+    /// `on_change`, which says whether the leaf must stay.
     pub(super) fn remove_own(
         &self,
         key: &[u8],
@@ -558,11 +559,11 @@ impl<K: KeyShape> Tree<K> {
         }
     }
 
-    /// Visits the values of all entries, of a tree that nobody else uses any more.
+    /// Visits the values of all entries, of a tree that no other thread uses any more.
     pub(super) fn for_each_value(&mut self, mut visit: impl FnMut(u64)) {
         let mut nodes = vec![*self.root.get_mut()];
         while let Some(address) = nodes.pop() {
-            // SAFETY: the tree, of whose memory its owner is one, names it, and nobody else changes that.
+            // SAFETY: the tree, of whose memory its owner is one, names it, and no other thread changes that.
             let node = unsafe { Node::<K>::alone(address) };
             match node.level() {
                 0 => (0..node.count()).for_each(|slot| visit(node.value(slot))),

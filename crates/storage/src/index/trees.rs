@@ -75,8 +75,8 @@ impl Trees {
         with_tree!(self, guard, tree => tree.insert(key, value, guard, &mut finger.0, on_change))
     }
 
-    /// Removes a key and returns its value. The change of its leaf is told to `on_change`, which says whether the leaf must stay; one
-    /// that is empty leaves the tree otherwise.
+    /// Removes a key and returns its value. The change of its leaf is told to `on_change`, which says whether the leaf must stay;
+    /// one that is empty leaves the tree otherwise.
     pub(super) fn remove_own(
         &self,
         key: &[u8],
@@ -87,7 +87,7 @@ impl Trees {
         with_tree!(self, guard, tree => tree.remove_own(key, expected, guard, on_change))
     }
 
-    /// Visits the values of all entries, of a tree that nobody else uses any more.
+    /// Visits the values of all entries, of a tree that no other thread uses any more.
     pub(super) fn for_each_value(&mut self, visit: impl FnMut(u64)) {
         match &mut self.shape {
             Shape::One(tree) => tree.for_each_value(visit),

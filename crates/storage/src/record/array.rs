@@ -65,7 +65,7 @@ impl SlotArray {
         else {
             return Ok(Added::New(record));
         };
-        // SAFETY: its maker holds it, and nobody else has seen it.
+        // SAFETY: its maker holds it, and no other thread has seen it.
         unsafe { record.release() };
         Ok(self.record(other, guard).map_or(Added::New(record), Added::Exists))
     }

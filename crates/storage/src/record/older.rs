@@ -1,7 +1,7 @@
 //! The older versions of a record: a list, the newest first, which grows while snapshots are open and shrinks afterwards.
 //!
-//! Readers go along it at any time. Who changes it has the record's lock, and marks the word as well (`LISTING`), so that two
-//! who change it without the lock still free nothing twice.
+//! Readers go along it at any time. A worker that changes it has the record's lock, and marks the word as well (`LISTING`), so
+//! that two that change it without the lock still free nothing twice.
 //! Invariant: a version that has left the list leads to the rest of it as long as anybody can be at it. Held by:
 //! `every_snapshot_finds_its_version`, `writers_without_the_lock_free_nothing_twice`.
 #![allow(unsafe_code)]
@@ -23,7 +23,7 @@ impl<'g> Record<'g> {
             }
             let pointer = std::ptr::with_exposed_provenance::<AtomicU64>(address as usize);
             // SAFETY: written by `keep_older`: a state, a link and a row buffer. It was in the list during the guard's
-            // stay, as whoever takes one out of it leaves the links of those before it right.
+            // stay, as a worker that takes one out of it leaves the links of those before it right.
             let (state, row) = unsafe {
                 next = (*pointer.add(1)).load(Ordering::Acquire);
                 let state = RecordState((*pointer).load(Ordering::Relaxed));
@@ -33,7 +33,7 @@ impl<'g> Record<'g> {
         })
     }
 
-    /// Keeps everybody else from changing the list of older versions. Those who do hold the record's lock, so nobody waits.
+    /// Keeps other workers from changing the list of older versions. Those that change it hold the record's lock, so none waits.
     fn begin_listing(self) {
         while self.word(1).fetch_or(LISTING, Ordering::AcqRel) & LISTING != 0 {
             std::hint::spin_loop();
@@ -44,7 +44,7 @@ impl<'g> Record<'g> {
     fn end_listing(self, newest: u64) {
         assert!(newest & !OLDER == 0, "addresses have 48 bits");
         let change = |word: u64| Some(word & !(OLDER | LISTING) | newest);
-        // ORDERING: Release: what stands in the block is visible to whoever finds it.
+        // ORDERING: Release: what stands in the block is visible to a reader that finds it.
         let _ = self.word(1).fetch_update(Ordering::AcqRel, Ordering::Relaxed, change);
     }
 
@@ -59,7 +59,7 @@ impl<'g> Record<'g> {
         let words = if state.is_absent() { 0 } else { row.capacity() };
         let block = self.guard.allocate_beyond_limit((OLDER_HEADER as usize + 1 + words) * 8).as_ptr();
         self.begin_listing();
-        // SAFETY: the block has room for header, capacity and words, and nobody else has it.
+        // SAFETY: the block has room for header, capacity and words, and no other thread has it.
         unsafe {
             block.write(state.0);
             block.add(1).write(self.word(1).load(Ordering::Relaxed) & OLDER);
@@ -77,8 +77,8 @@ impl<'g> Record<'g> {
         self.word(1).load(Ordering::Relaxed) & OLDER != 0
     }
 
-    /// Forgets the older versions that nobody needs, as `is_needed` says of a version's number and that of the one that took its
-    /// place; `dropped` sees those of them that are rows. The lock is held.
+    /// Forgets the older versions that no snapshot needs, as `is_needed` says of a version's number and that of the one that took
+    /// its place; `dropped` sees those of them that are rows. The lock is held.
     pub fn drop_older(
         self,
         is_needed: impl Fn(CommitOrder, CommitOrder) -> bool,
@@ -100,7 +100,7 @@ impl<'g> Record<'g> {
                 last = Some(link);
             } else {
                 match last {
-                    // ORDERING: Release: whoever comes along finds what `next` leads to.
+                    // ORDERING: Release: a reader that comes along finds what `next` leads to.
                     Some(link) => link.store(next, Ordering::Release),
                     None => newest = next,
                 }

@@ -62,7 +62,7 @@ impl Occ {
         match tables.store(table).link(index, key, record, finger, &mut on_change) {
             Ok(Linked::Added) => Ok(None),
             Ok(Linked::Exists(existing)) => Ok(Some(existing.handle())),
-            // Somebody has deleted it and cleaned up.
+            // Another transaction has deleted it and cleaned up.
             Ok(Linked::Gone) => Err(Conflict::Read.into()),
             Err(error) => Err(out_of_memory(error)),
         }

@@ -1,8 +1,8 @@
 //! The index leaves that the running transaction has observed: its guard against phantoms.
 //! Source: Silo §4.6 (leaf versions).
 //!
-//! Invariant: a leaf that only the transaction itself has changed since it observed it stays valid; after a split, both halves are
-//! observed. Held by: `own_changes_of_an_observed_index_are_no_conflict` (crates/reprise), `interleaved.rs` (crates/reprise).
+//! Invariant: a leaf that only the transaction itself has changed since it observed it stays valid; after a split, both halves
+//! are observed. Held by: `own_changes_of_an_observed_index_are_no_conflict` (crates/reprise), `interleaved.rs` (crates/reprise).
 
 use storage::{Guard, LeafChange, LeafObservation};
 

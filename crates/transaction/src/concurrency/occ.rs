@@ -393,7 +393,7 @@ impl Occ {
         self.last_vacated().fold(self.last_read, CommitOrder::max)
     }
 
-    /// The numbers of those who took index entries away where the transaction has found none.
+    /// The numbers of the transactions that took index entries away where the transaction has found none.
     fn last_vacated(&self) -> impl Iterator<Item = CommitOrder> {
         let numbers = self.tables.access_numbers.iter();
         numbers.flat_map(|own| self.absences.iter().map(|table| own.vacated_by(*table)))
@@ -452,12 +452,12 @@ impl Occ {
         CommitOrder(self.tables.epochs.next_order().0 - 1)
     }
 
-    /// The floor of a number that comes after validation: the clock, read with the rows locked and before what was read is validated,
-    /// so that it tells which snapshots hold the transaction (`storage::Snapshots`). Above the bound of a snapshot that is being
-    /// opened this waits until all transactions below it have their numbers.
+    /// The floor of a number that comes after validation: the clock, read with the rows locked and before what was read is
+    /// validated, so that it tells which snapshots hold the transaction (`storage::Snapshots`). Above the bound of a snapshot
+    /// that is being opened this waits until all transactions below it have their numbers.
     fn settled_floor(&self) -> CommitOrder {
-        // ORDERING: SeqCst fences before and after the clock is read, here and in every other transaction: if this one's validation
-        // misses the lock of another, the other's clock is not older than this one's.
+        // ORDERING: SeqCst fences before and after the clock is read, here and in every other transaction: if this one's
+        // validation misses the lock of another, the other's clock is not older than this one's.
         fence(Ordering::SeqCst);
         let Tables { epochs, snapshots, .. } = &self.tables;
         let clock = epochs.next_order();

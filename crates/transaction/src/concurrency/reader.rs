@@ -53,7 +53,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Writes the key that a record has in an index; `None` when it has no row. Either is an answer that depends on the row's writer.
+    /// Writes the key that a record has in an index; `None` when it has no row. Either is an answer that depends on the row's
+    /// writer.
     fn key_of(
         &self,
         record: Record<'_>,

@@ -1,9 +1,9 @@
 //! Savepoints: a part of a transaction is undone, and the transaction goes on.
 //!
-//! Going back to a savepoint shortens the write set to what it was (`WriteSet::go_back_to`), after the index entries and records that
-//! the part has published are taken back. Nothing is written over: so at commit an undone part writes nothing.
-//! What the part has read stays in the read set, because its client knows it. A statement that is run again after it has waited
-//! for a row has told nobody anything: its reads are forgotten, and with them all that followed from them.
+//! Going back to a savepoint shortens the write set to what it was (`WriteSet::go_back_to`), after the index entries and records
+//! that the part has published are taken back. Nothing is written over: so at commit an undone part writes nothing. What the part
+//! has read stays in the read set, because its client knows it. A statement that is run again after it has waited for a row has
+//! told its client nothing: its reads are forgotten, and with them all that followed from them.
 //! Invariants: 1. after `roll_back_to` the transaction sees what it saw when the savepoint was set. 2. every record in the write
 //! set that other transactions see is in the read set.
 //! Held by: `crates/reprise/tests/suite/savepoints.rs` (random histories against those that never were), `holding.rs` and

@@ -59,7 +59,7 @@ pub(in crate::replay) fn sweep(
         let list = std::mem::take(&mut *lists[list].lock().unwrap_or_else(PoisonError::into_inner));
         for (table, held) in list {
             let record = held.record(&guard);
-            // Who holds the lock has it in another list, and does the same.
+            // The holder of the lock has it in another list, and does the same.
             if let Some(state) = record.try_lock() {
                 // The table may have been dropped since.
                 let store = tables.by_id(table).filter(|_| state.is_absent() && !state.is_dead());

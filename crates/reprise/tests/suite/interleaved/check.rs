@@ -1,6 +1,6 @@
 //! Whether a history is strictly serializable, found out from what clients were told alone.
-//! Paper: Elle (Kingsbury, Alvaro, VLDB 2020), list-append. Differs: lists tell the order of versions, so an answer that does not have a
-//! row narrows down when its transaction ran: predicates and absence count, too.
+//! Paper: Elle (Kingsbury, Alvaro, VLDB 2020), list-append. Differs: lists tell the order of versions, so an answer that does not
+//! have a row narrows down when its transaction ran: predicates and absence count, too.
 //!
 //! Edges: version to version, version to its reader, reader to the next version, and real time. What a statement did not find had
 //! then a version that does not match: between the versions that are known to be before and after, those that do not match tell
@@ -157,7 +157,7 @@ impl Checker<'_> {
         }
         for token in lives.values().flat_map(|life| &life.chain) {
             let Some((place, number)) = self.writers.get(token) else {
-                return Err(format!("a row has {token}, which nobody wrote"));
+                return Err(format!("a row has {token}, which no client wrote"));
             };
             if self.transactions[*place].outcome == Outcome::Aborted {
                 return Err(format!("a row has {}, which was aborted", self.name(*token)));
@@ -299,7 +299,7 @@ impl Checker<'_> {
                 }
                 if list.iter().any(|token| self.writers[token].0 == place) {
                     return Err(format!(
-                        "{name}: somebody has written over {seen:?}, which was not committed"
+                        "{name}: another client has written over {seen:?}, which was not committed"
                     ));
                 }
                 let (life, version) = (&self.lives[&list[0]], list.len());

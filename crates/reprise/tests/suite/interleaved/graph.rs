@@ -1,4 +1,4 @@
-//! A graph of transactions and moments, and who comes before whom in it.
+//! A graph of transactions and moments: which comes before which.
 
 use petgraph::algo::tarjan_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
@@ -32,7 +32,7 @@ impl Order {
         self.after[one][other / 64] >> (other % 64) & 1 == 1
     }
 
-    /// Finds out who comes before whom.
+    /// Finds out which comes before which.
     ///
     /// # Errors
     /// A cycle, edge by edge.

@@ -1,4 +1,4 @@
-//! Who does something when: one client after the other on one thread, as a seed says, or all at once on threads.
+//! When each client does something: one after the other on one thread, as a seed says, or all at once on threads.
 
 use super::client::{Client, Step};
 use rand::Rng;
@@ -95,7 +95,7 @@ impl Schedule {
             let mut all_idle = true;
             for client in &self.clients {
                 let client = client.lock().unwrap_or_else(PoisonError::into_inner);
-                let (client, _) = client.as_ref().expect("nobody does anything just now");
+                let (client, _) = client.as_ref().expect("no client is at work just now");
                 let ends = client.world.history.lock().unwrap().len() >= transactions;
                 client.world.ends.fetch_or(ends, Ordering::SeqCst);
                 all_idle &= ends && client.is_idle();
@@ -131,7 +131,7 @@ pub fn run_on_thread(client: &mut Client, transactions: usize) {
             Step::Broken => return,
             Step::Waits(busy) => {
                 let since = *waits_since.get_or_insert_with(Instant::now);
-                // Less than clients wait: whoever waits for each other goes on.
+                // Less than clients wait, so that clients that wait for each other go on.
                 let at_most = RESERVED_FOR / 50;
                 if since.elapsed() >= at_most {
                     client.session.insist();

@@ -96,8 +96,8 @@ fn clients<const N: usize>() -> (Tables, [Client; N]) {
     (tables, clients)
 }
 
-/// What a snapshot that is opened meanwhile holds of the rows. The first client reads row 1 and writes row 2; between its validation
-/// and its number the second one overwrites row 1, the snapshot's bound is passed, and `then` runs.
+/// What a snapshot that is opened meanwhile holds of the rows. The first client reads row 1 and writes row 2; between its
+/// validation and its number the second one overwrites row 1, the snapshot's bound is passed, and `then` runs.
 fn rows_of_a_snapshot(then: impl FnOnce(Client) + Send + 'static) -> [Datum; 4] {
     let (tables, [mut first, mut second, mut held, fourth]) = clients::<4>();
     let mut reader = Occ::new(
@@ -114,7 +114,7 @@ fn rows_of_a_snapshot(then: impl FnOnce(Client) + Send + 'static) -> [Datum; 4] 
             held.change(&[], 3, Some(Box::new(wait)));
         });
         is_held.recv().unwrap();
-        // Whoever opens a snapshot announces its bound, and waits for the one that is held up.
+        // The thread that opens a snapshot announces its bound, and waits for the transaction that is held up.
         let opener = {
             let tables = &tables;
             scope.spawn(move || tables.snapshots.open(&tables.epochs))
