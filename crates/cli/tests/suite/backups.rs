@@ -35,6 +35,12 @@ fn a_served_folder_is_backed_up_and_restored() {
     let refused = reprise(&["backup", data.to_str().unwrap(), &first]).unwrap_err();
     assert!(refused.contains("empty or does not exist"), "{refused}");
 
+    // What is read while transactions go on would look damaged.
+    for command in [&["recover"][..], &["bench", "recovery"]] {
+        let refused = reprise(&[command, &[data.to_str().unwrap()]].concat()).unwrap_err();
+        assert!(refused.contains("is in use by another process"), "{command:?}: {refused}");
+    }
+
     client.batch_execute("DELETE FROM t WHERE id > 10").unwrap();
     let answer = client.query_one("CALL reprise_backup('monday')", &[]).unwrap();
     assert!(answer.get::<_, &str>(0).contains(": 10 rows, "), "{answer:?}");
