@@ -5,7 +5,7 @@
 
 use super::need::{Need, trim};
 use super::program::Program;
-use crate::{OperationId, Statement};
+use crate::{OperationId, OperationKind, Statement};
 use std::collections::BTreeMap;
 
 impl Program {
@@ -13,7 +13,14 @@ impl Program {
     #[must_use]
     pub fn replay_form(&self) -> Self {
         if self.whole {
-            return self.clone();
+            let mut form = self.clone();
+            // The rows that a committed call refers to were there. In replay they may come later.
+            for operation in &mut form.operations {
+                if let OperationKind::Insert { references, .. } = &mut operation.kind {
+                    references.clear();
+                }
+            }
+            return form;
         }
         let need = Need::of_all(self, self.writes(), &|_| true);
         let mut form = self.clone();

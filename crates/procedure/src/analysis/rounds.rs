@@ -1,8 +1,10 @@
 //! Pieces that are nothing but a loop whose rounds have nothing to do with each other: each round can then be replayed on its
 //! own, in the partition that its keys tell (DESIGN §4.5, loop fission).
 //!
-//! A round is independent when nothing leaves the loop early, no value goes from one round to a later one, and nothing is
-//! received from other pieces but witness values of which every round takes equally many.
+//! A round is independent when the loop runs whenever its piece does, nothing leaves it early, nothing but the number of the
+//! round is in its variable, no value goes from one round to a later one, and nothing is received from other pieces but witness
+//! values of which every round takes equally many. Every round executes what stands before the loop, too, on the registers that
+//! the round before has left: so no value may go from there to it, either.
 
 use super::need::Need;
 use super::program::Program;
@@ -57,6 +59,9 @@ impl Rounds {
 
 /// The rounds of a slice, when it falls into independent ones.
 pub(super) fn rounds(program: &Program, need: &Need) -> Option<Rounds> {
+    if !runs_always(&need.body) {
+        return None;
+    }
     let mut body = need.body.clone();
     let rounds = {
         let Statement::ForRange { label, variable, from, to, step, reverse, ahead, body } =
@@ -65,8 +70,10 @@ pub(super) fn rounds(program: &Program, need: &Need) -> Option<Rounds> {
             return None;
         };
         let inside = Inside { program, need, label: *label };
-        let defined = inside.definitions(body);
-        let carried = inside.carries(body, &mut BTreeSet::from([*variable]), &defined);
+        let (of_loop, of_all) = (inside.definitions(body), inside.definitions(&need.body));
+        let carried = of_loop.contains(variable)
+            || inside.carries(body, &mut BTreeSet::from([*variable]), &of_loop)
+            || inside.carries(&need.body, &mut BTreeSet::new(), &of_all);
         if carried || leaves(body, *label) || !need.sources.iter().all(|id| inside.is_aligned(*id, body)) {
             return None;
         }
@@ -105,6 +112,18 @@ pub(super) fn only_loop(statements: &mut [Statement]) -> Option<&mut Statement> 
     }
 }
 
+/// Whether the loop that statements end with runs whenever they do: no condition is around it, and no jump before it. What a
+/// condition keeps from running may have any number of rounds.
+fn runs_always(statements: &[Statement]) -> bool {
+    let Some((last, before)) = statements.split_last() else { return false };
+    let runs = match last {
+        Statement::Block { body, .. } => runs_always(body),
+        Statement::ForRange { .. } => true,
+        _ => false,
+    };
+    runs && !jumps(before, &mut Vec::new(), None)
+}
+
 fn accesses_data(statement: &Statement) -> bool {
     matches!(statement, Statement::Execute(_) | Statement::ForRows { .. })
         || statement.bodies().into_iter().flatten().any(accesses_data)
@@ -112,24 +131,26 @@ fn accesses_data(statement: &Statement) -> bool {
 
 /// Whether statements jump anywhere but to the next round of the loop that they are the body of, or inside of themselves.
 fn leaves(statements: &[Statement], own: Label) -> bool {
-    fn jumps(statements: &[Statement], inner: &mut Vec<Label>, own: Label) -> bool {
-        statements.iter().any(|statement| match statement {
-            Statement::Exit(label) => !inner.contains(label),
-            Statement::Continue(label) => *label != own && !inner.contains(label),
-            Statement::ForRange { label, .. }
-            | Statement::ForEach { label, .. }
-            | Statement::ForRows { label, .. }
-            | Statement::While { label, .. }
-            | Statement::Block { label, .. } => {
-                inner.push(*label);
-                let found = statement.bodies().into_iter().any(|body| jumps(body, inner, own));
-                inner.pop();
-                found
-            }
-            other => other.bodies().into_iter().any(|body| jumps(body, inner, own)),
-        })
-    }
-    jumps(statements, &mut Vec::new(), own)
+    jumps(statements, &mut Vec::new(), Some(own))
+}
+
+/// Whether statements jump out of themselves and of the loops and blocks `inner`. Those may continue that are the body of a loop.
+fn jumps(statements: &[Statement], inner: &mut Vec<Label>, continues: Option<Label>) -> bool {
+    statements.iter().any(|statement| match statement {
+        Statement::Exit(label) => !inner.contains(label),
+        Statement::Continue(label) => Some(*label) != continues && !inner.contains(label),
+        Statement::ForRange { label, .. }
+        | Statement::ForEach { label, .. }
+        | Statement::ForRows { label, .. }
+        | Statement::While { label, .. }
+        | Statement::Block { label, .. } => {
+            inner.push(*label);
+            let found = statement.bodies().into_iter().any(|body| jumps(body, inner, continues));
+            inner.pop();
+            found
+        }
+        other => other.bodies().into_iter().any(|body| jumps(body, inner, continues)),
+    })
 }
 
 /// The body of a loop.

@@ -87,7 +87,8 @@ fn needed_of(operation: &Operation, needed: &BTreeSet<Register>) -> Vec<Register
 /// The registers of one form of an operation that stand where registers of another form of it stand.
 pub(super) fn originals(registers: &[Register], of: &Operation, other: &Operation) -> Vec<Register> {
     let (own, others) = (definitions(of), definitions(other));
-    let place = |register: &Register| own.iter().position(|own| own == register);
+    // Of a register that is defined twice the last value counts.
+    let place = |register: &Register| own.iter().rposition(|own| own == register);
     registers.iter().map(|register| others[place(register).expect("it is defined there")]).collect()
 }
 

@@ -85,6 +85,15 @@ impl Printer<'_> {
                 self.steps(f, inside, around + 1)?;
                 writeln!(f, "END LOOP;")
             }
+            Step::Skip(name, to, inside) => {
+                self.loops += 1;
+                let i = format!("i{}", self.loops);
+                let skip = format!("IF {i} % 3 = 2 THEN {i} := {i} + 1; END IF;");
+                writeln!(f, "{label} FOR {i} IN 1..{to} LOOP\n{skip}\n{name} := {i};")?;
+                self.steps(f, inside, around + 1)?;
+                writeln!(f, "END LOOP;")
+            }
+            Step::Adjust(when) => writeln!(f, "IF {when} > 2 THEN x := coalesce(x, 1) + 1; END IF;"),
             Step::Each(t, rows, name, inside) => {
                 let second = if self.tables[*t].a.is_integer() { "a" } else { "v" };
                 let rows = self.rows(*t, rows);
@@ -133,6 +142,14 @@ impl Printer<'_> {
             Step::Read(t, rows, name) => {
                 let rows = self.rows(*t, rows);
                 writeln!(f, "SELECT v INTO {name} FROM t{t} WHERE {rows} ORDER BY a, b, v, w LIMIT 1;")
+            }
+            Step::ReadTwice(t, rows, name) => {
+                let (rows, order) = (self.rows(*t, rows), "a, b, v, w LIMIT 1");
+                writeln!(f, "SELECT v, v + 1 INTO {name}, {name} FROM t{t} WHERE {rows} ORDER BY {order};")
+            }
+            Step::Set(t, rows, v) => {
+                let rows = self.rows(*t, rows);
+                writeln!(f, "UPDATE t{t} SET v = {v} WHERE {rows};")
             }
             Step::Count(t, rows, name) => {
                 let rows = self.rows(*t, rows);

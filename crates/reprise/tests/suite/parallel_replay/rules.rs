@@ -461,3 +461,96 @@ fn a_loop_is_left_at_the_same_row() {
     let calls = (0..60).map(|number| (name(number), vec![Value::Int(number * 7 % 10)]));
     check_calls(script, calls, |_| false);
 }
+
+/// Calls of a procedure `p(a, b)` on a table of 400 rows.
+fn check_on_rows(body: &str, calls: i64) {
+    let script = format!(
+        "CREATE TABLE t (id INT PRIMARY KEY, v BIGINT NOT NULL);
+         INSERT INTO t SELECT n, n FROM generate_series(0, 399) AS g (n);
+         CREATE PROCEDURE p(a INT, b INT, OUT n INT) LANGUAGE plpgsql AS $$ {body} $$;"
+    );
+    let calls =
+        (0..calls).map(|number| ("p", vec![Value::Int(number * 37 % 300), Value::Int(number * 7 % 4)]));
+    check_calls(&script, calls, |_| false);
+}
+
+/// A round whose variable its body changes reaches other rows than its number tells.
+#[test]
+fn a_loop_changes_its_variable() {
+    let body = "BEGIN FOR i IN a..a + 40 LOOP
+        IF i % 3 = b THEN i := i + 7; END IF;
+        UPDATE t SET v = b * 1000 + a WHERE id = i;
+    END LOOP; END";
+    check_on_rows(body, 150);
+}
+
+/// What comes before a loop changes what it began with: it must not happen again in every round.
+#[test]
+fn what_comes_before_a_loop_happens_once() {
+    let update = "UPDATE t SET v = (v * 3 + coalesce(n, b)) % 1000003 WHERE id = i;";
+    for before in [
+        "IF b > 1 THEN b := b + 1; END IF;",
+        "IF b > 1 THEN n := coalesce(n, 0) + b; END IF;",
+        "WHILE a % 4 > 0 LOOP a := a + 1; b := b + 1; END LOOP;",
+    ] {
+        check_on_rows(&format!("BEGIN {before} FOR i IN a..a + 40 LOOP {update} END LOOP; END"), 100);
+    }
+    let array = "DECLARE s INT[]; BEGIN s := ARRAY[b]; s[1] := s[1] + 1;
+        FOR i IN a..a + 40 LOOP UPDATE t SET v = v * 3 + s[1] WHERE id = i; END LOOP; END";
+    check_on_rows(array, 100);
+}
+
+/// A loop that is never reached may have any bounds: nothing is planned for it.
+#[test]
+fn rounds_that_never_ran_are_not_planned() {
+    let script = "
+    CREATE TABLE lg (k INT PRIMARY KEY, n INT NOT NULL);
+    CREATE TABLE t (id INT PRIMARY KEY, v BIGINT NOT NULL);
+    INSERT INTO t SELECT n, n FROM generate_series(0, 99) AS g (n);
+    CREATE PROCEDURE p(k INT, n INT) LANGUAGE plpgsql AS $$ BEGIN
+        INSERT INTO lg VALUES (k, n);
+        IF n > 1000 THEN RETURN; END IF;
+        FOR i IN 1..n LOOP UPDATE t SET v = v * 3 % 100003 + n WHERE id = i; END LOOP;
+    END $$;";
+    // Recovery samples one call of several, and not the last one.
+    let last = std::iter::once(("p", vec![Value::Int(-1), Value::Int(400_000_000)]));
+    let calls = (0..2_003).map(|k| ("p", vec![Value::Int(k), Value::Int(k % 20)]));
+    check_calls(script, calls.chain(last), |_| false);
+}
+
+/// Of a variable that is named twice the second value counts.
+#[test]
+fn a_variable_is_read_into_twice() {
+    let script = "
+    CREATE TABLE w (id INT PRIMARY KEY, k INT NOT NULL, v INT NOT NULL);
+    CREATE INDEX w_k ON w (k);
+    INSERT INTO w SELECT n, n % 50, n FROM generate_series(0, 399) AS g (n);
+    CREATE TABLE t (id INT PRIMARY KEY, v BIGINT NOT NULL);
+    INSERT INTO t SELECT n, n FROM generate_series(0, 399) AS g (n);
+    CREATE PROCEDURE p(a INT) LANGUAGE plpgsql AS $$ DECLARE x INT; BEGIN
+        SELECT v, id INTO x, x FROM w WHERE k = a ORDER BY id DESC LIMIT 1;
+        UPDATE t SET v = v * 3 % 1000003 + x WHERE id = a;
+        UPDATE w SET v = v + 1 WHERE id = a;
+    END $$;";
+    check_calls(script, (0..100).map(|n| ("p", vec![Value::Int(n * 7 % 50)])), |_| false);
+}
+
+/// Nothing looks for referenced rows in replay, whether or not the procedure falls into parts.
+#[test]
+fn references_are_not_looked_up_in_replay() {
+    let script = "
+    CREATE TABLE parent (id INT PRIMARY KEY, v INT NOT NULL);
+    CREATE TABLE child (id INT PRIMARY KEY, parent INT NOT NULL REFERENCES parent (id), r DOUBLE PRECISION);
+    CREATE PROCEDURE add_child(a INT, b INT) LANGUAGE plpgsql AS $$ DECLARE x DOUBLE PRECISION; BEGIN
+        x := CASE WHEN b > 0 THEN random() ELSE 0 END;
+        INSERT INTO child VALUES (a, b, x);
+    END $$;
+    CREATE PROCEDURE add_parents(a INT) LANGUAGE plpgsql AS $$ BEGIN
+        FOR i IN a..a + 50 LOOP INSERT INTO parent VALUES (i, 0); END LOOP;
+    END $$;";
+    let calls = (1..100).flat_map(|n: i64| {
+        let child = move |j| ("add_child", vec![Value::Int(n * 100 + j), Value::Int(n * 100 + 50)]);
+        std::iter::once(("add_parents", vec![Value::Int(n * 100)])).chain((0..5).map(child))
+    });
+    check_calls(script, calls, |_| false);
+}

@@ -39,16 +39,24 @@ pub enum Rows {
 #[derive(Clone, Debug)]
 pub enum Step {
     Assign(&'static str, Int),
+    /// Adds to the first parameter, on a condition.
+    Adjust(Int),
     Read(usize, Rows, &'static str),
+    /// Reads two values into one variable.
+    ReadTwice(usize, Rows, &'static str),
     Count(usize, Rows, &'static str),
     Insert(usize, Int, Int, Int),
     Update(usize, Rows, Int, Option<&'static str>),
+    /// Overwrites v, whatever it was.
+    Set(usize, Rows, Int),
     /// Moves rows to another b.
     Move(usize, Rows, Int),
     Delete(usize, Rows, Option<&'static str>),
     IfFound(Vec<Step>),
     If(Int, Vec<Step>, Vec<Step>),
     Loop(&'static str, Int, Vec<Step>),
+    /// A loop that changes its variable in some rounds.
+    Skip(&'static str, Int, Vec<Step>),
     Each(usize, Rows, &'static str, Vec<Step>),
     While(&'static str, Vec<Step>),
     ForEach(&'static str, Int, Int, Vec<Step>),
@@ -149,6 +157,8 @@ impl Known<'_> {
             Step::Draw(into) => Step::Draw(other(into)),
             Step::Now(into) => Step::Now(other(into)),
             Step::Read(t, _, into) => Step::Read(on(t), self.rows(), other(into)),
+            Step::ReadTwice(t, _, into) => Step::ReadTwice(on(t), self.rows(), other(into)),
+            Step::Set(t, _, v) => Step::Set(on(t), self.rows(), v),
             Step::Count(t, _, into) => Step::Count(on(t), Rows::First(self.first()), other(into)),
             Step::Insert(t, _, _, v) => Step::Insert(on(t), self.first(), self.second(), v),
             Step::Update(t, _, v, into) => Step::Update(on(t), self.rows(), v, into.map(other)),
@@ -162,6 +172,9 @@ impl Known<'_> {
                 let to = if let Int::Name(_) | Int::Plain(_) = to { Int::Name("x") } else { to };
                 Step::Loop(name, to, inside(body, name))
             }
+            Step::Skip(name, to, body) if !self.names.contains(&name) => {
+                Step::Skip(name, to, inside(body, name))
+            }
             Step::While(name, body) if !self.names.contains(&name) => {
                 Step::Loop(name, Int::Constant(3), inside(body, name))
             }
@@ -170,13 +183,17 @@ impl Known<'_> {
                 Step::Each(on(t), Rows::From(self.first(), b), other(name), self.relate(body))
             }
             Step::Each(t, _, name, body) => Step::Each(on(t), self.rows(), other(name), self.relate(body)),
-            Step::Loop(name, _, body) | Step::While(name, body) => {
+            Step::Loop(name, _, body) | Step::Skip(name, _, body) | Step::While(name, body) => {
                 Step::Each(on(0), self.rows(), other(name), self.relate(body))
             }
             Step::ForEach(name, a, b, body) => Step::ForEach(other(name), a, b, self.relate(body)),
             Step::Call(x, _, into) => Step::Assign(other(into), x),
-            rest
-            @ (Step::Exit(_) | Step::Leave(_) | Step::Continue(_) | Step::Return(_) | Step::Raise(_)) => rest,
+            rest @ (Step::Adjust(_)
+            | Step::Exit(_)
+            | Step::Leave(_)
+            | Step::Continue(_)
+            | Step::Return(_)
+            | Step::Raise(_)) => rest,
         }
     }
 }
@@ -223,6 +240,9 @@ fn simple_step() -> BoxedStrategy<Step> {
         4 => (variable(), int()).prop_map(|(name, value)| Step::Assign(name, value)),
         8 => (table(), rows(), variable()).prop_map(|(t, rows, name)| Step::Read(t, rows, name)),
         6 => (table(), rows(), variable()).prop_map(|(t, rows, name)| Step::Count(t, rows, name)),
+        1 => (table(), rows(), variable()).prop_map(|(t, rows, name)| Step::ReadTwice(t, rows, name)),
+        4 => (table(), rows(), int()).prop_map(|(t, rows, v)| Step::Set(t, rows, v)),
+        1 => int().prop_map(Step::Adjust),
         8 => (table(), int(), int(), int()).prop_map(|(t, a, b, v)| Step::Insert(t, a, b, v)),
         10 => (table(), rows(), int(), maybe()).prop_map(|(t, rows, v, into)| Step::Update(t, rows, v, into)),
         2 => (table(), rows(), int()).prop_map(|(t, rows, b)| Step::Move(t, rows, b)),
@@ -250,6 +270,7 @@ pub fn steps(depth: u32) -> BoxedStrategy<Vec<Step>> {
         1 => inner().prop_map(Step::IfFound),
         1 => (int(), inner(), inner()).prop_map(|(c, then, other)| Step::If(c, then, other)),
         2 => (variable(), int(), inner()).prop_map(|(i, to, body)| Step::Loop(i, to, body)),
+        1 => (variable(), int(), inner()).prop_map(|(i, to, body)| Step::Skip(i, to, body)),
         1 => (0..TABLES, rows(), variable(), inner())
             .prop_map(|(t, rows, name, body)| Step::Each(t, rows, name, body)),
         1 => (variable(), inner()).prop_map(|(name, body)| Step::While(name, body)),
@@ -264,7 +285,11 @@ pub fn loops() -> impl Strategy<Value = Vec<Step>> {
     let each = (0..TABLES, rows(), variable(), steps(0));
     let each = each.prop_map(|(t, rows, name, body)| Step::Each(t, rows, name, body));
     let body = proptest::collection::vec(prop_oneof![6 => simple_step(), 1 => each], 1..6);
-    let one_loop = (variable(), int(), body).prop_map(|(name, to, body)| Step::Loop(name, to, body));
+    let one_loop = prop_oneof![
+        3 => (variable(), int(), body.clone()).prop_map(|(name, to, body)| Step::Loop(name, to, body)),
+        1 => (variable(), int(), body).prop_map(|(name, to, body)| Step::Skip(name, to, body)),
+        1 => int().prop_map(Step::Adjust),
+    ];
     proptest::collection::vec(one_loop, 1..4)
 }
 
