@@ -211,13 +211,12 @@ pub fn recover(
     let defaults = RecoveryConfig::default();
     let settings =
         RecoveryConfig { method, mode, threads, memory_bytes, verify, accept_data_loss, ..defaults };
-    let lock = reprise::read_alone(&config.disk, folder)?;
+    let _lock = reprise::read_alone(&config.disk, folder)?;
     let recovered = progress::watch(|progress| recovery::recover(&config.disk, folder, &settings, progress))?;
     if !recovered.pepoch.database.is_known() && recovered.pepoch.incarnations.is_empty() {
         bail!("{} holds no database", folder.display());
     }
     let Some(digest) = recovered.tables.digest() else { bail!("all worker slots are taken") };
-    drop(lock);
     eprintln!("{}", recovered.report);
     Ok(Report::new(&recovered.report, &digest))
 }

@@ -5,7 +5,7 @@ use crate::CorruptionKind;
 /// What can be wrong with such a file: at which byte, and what.
 pub(crate) type Malformed = (u64, CorruptionKind);
 
-/// It makes no sense.
+/// Such a file has not the form that its reader knows.
 pub(crate) fn malformed(what: &'static str) -> Malformed {
     (0, CorruptionKind::Malformed(what))
 }

@@ -130,6 +130,7 @@ impl Taking<'_> {
             writer.recording.take_result().map_err(|error| failed(&error))?;
             let commit = writer.recording.commit_of(committed);
             self.inner.logs.wait(commit).map_err(|error| failed(&error))?;
+            // Definitions don't change while a number is taken.
             let durable = self.inner.durable(writer.occ.worker());
             writer.occ.collect_garbage(durable, || true);
             return Ok(before);

@@ -346,13 +346,19 @@ mod tests {
         (epochs, workers)
     }
 
+    fn retire_block(worker: &mut Worker) -> NonNull<u64> {
+        let guard = worker.enter();
+        let block = guard.allocate(100).unwrap();
+        // SAFETY: allocated just above, never shared.
+        unsafe { guard.retire(block, 100) };
+        block
+    }
+
     #[test]
     fn retired_blocks_wait_for_readers() {
         let (epochs, [mut writer, mut reader]) = workers();
         let reading = reader.enter();
-        let block = writer.enter().allocate(100).unwrap();
-        // SAFETY: allocated just above, never shared.
-        unsafe { writer.enter().retire(block, 100) };
+        let block = retire_block(&mut writer);
         writer.reclaim();
         epochs.advance_from(Epoch(1));
         writer.reclaim();
@@ -368,9 +374,7 @@ mod tests {
         let (epochs, [mut writer, mut reader]) = workers();
         let memory = Arc::clone(&writer.guard.memory);
         let reading = reader.enter();
-        let block = writer.enter().allocate(100).unwrap();
-        // SAFETY: allocated just above, never shared.
-        unsafe { writer.enter().retire(block, 100) };
+        let block = retire_block(&mut writer);
         drop(writer);
         let mut next = Worker::new(Arc::clone(&epochs), memory).unwrap();
         next.reclaim();

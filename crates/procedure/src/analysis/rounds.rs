@@ -59,9 +59,6 @@ impl Rounds {
 
 /// The rounds of a slice, when it falls into independent ones.
 pub(super) fn rounds(program: &Program, need: &Need) -> Option<Rounds> {
-    if !runs_always(&need.body) {
-        return None;
-    }
     let mut body = need.body.clone();
     let rounds = {
         let Statement::ForRange { label, variable, from, to, step, reverse, ahead, body } =
@@ -94,34 +91,18 @@ pub(super) fn rounds(program: &Program, need: &Need) -> Option<Rounds> {
     Some(Rounds { body, ..rounds })
 }
 
-/// The loop that statements are nothing but, computations before it and conditions around it aside.
+/// The loop that statements are nothing but, computations before it aside. It runs whenever they do: no condition is around it,
+/// and no jump before it, as a loop that never ran may have any number of rounds.
 pub(super) fn only_loop(statements: &mut [Statement]) -> Option<&mut Statement> {
     let (last, before) = statements.split_last_mut()?;
-    if before.iter().any(accesses_data) {
+    if before.iter().any(accesses_data) || jumps(before, &mut Vec::new(), None) {
         return None;
     }
     match last {
         Statement::Block { body, .. } => only_loop(body),
-        Statement::If { then, otherwise, .. } => match (then.is_empty(), otherwise.is_empty()) {
-            (false, true) => only_loop(then),
-            (true, false) => only_loop(otherwise),
-            _ => None,
-        },
         Statement::ForRange { .. } => Some(last),
         _ => None,
     }
-}
-
-/// Whether the loop that statements end with runs whenever they do: no condition is around it, and no jump before it. What a
-/// condition keeps from running may have any number of rounds.
-fn runs_always(statements: &[Statement]) -> bool {
-    let Some((last, before)) = statements.split_last() else { return false };
-    let runs = match last {
-        Statement::Block { body, .. } => runs_always(body),
-        Statement::ForRange { .. } => true,
-        _ => false,
-    };
-    runs && !jumps(before, &mut Vec::new(), None)
 }
 
 fn accesses_data(statement: &Statement) -> bool {

@@ -78,18 +78,14 @@ impl Printer<'_> {
                 self.steps(f, then, around)?;
                 writeln!(f, "END IF;")
             }
-            Step::Loop(name, to, inside) => {
+            Step::Loop(name, to, inside) | Step::Skip(name, to, inside) => {
                 self.loops += 1;
                 let i = format!("i{}", self.loops);
-                writeln!(f, "{label} FOR {i} IN 1..{to} LOOP\n{name} := {i};")?;
-                self.steps(f, inside, around + 1)?;
-                writeln!(f, "END LOOP;")
-            }
-            Step::Skip(name, to, inside) => {
-                self.loops += 1;
-                let i = format!("i{}", self.loops);
-                let skip = format!("IF {i} % 3 = 2 THEN {i} := {i} + 1; END IF;");
-                writeln!(f, "{label} FOR {i} IN 1..{to} LOOP\n{skip}\n{name} := {i};")?;
+                writeln!(f, "{label} FOR {i} IN 1..{to} LOOP")?;
+                if let Step::Skip(..) = step {
+                    writeln!(f, "IF {i} % 3 = 2 THEN {i} := {i} + 1; END IF;")?;
+                }
+                writeln!(f, "{name} := {i};")?;
                 self.steps(f, inside, around + 1)?;
                 writeln!(f, "END LOOP;")
             }
