@@ -12,6 +12,7 @@ mod identifiers;
 mod key;
 mod row;
 mod schema;
+mod sequence;
 mod temporal;
 mod types;
 mod value;
@@ -26,9 +27,9 @@ pub use identifiers::{CommitOrder, Epoch, IndexId, ProcedureId, TableId};
 pub use key::{encode_datum, successor};
 pub use row::{ColumnKind, ColumnSlot, RowLayout, VARIABLE_ALIGNMENT, words_of};
 pub use schema::{
-    Catalog, CatalogError, Column, ForeignKey, Identity, Index, NewIndex, NewTable, ReferenceAction,
-    Sequence, Table,
+    Catalog, CatalogError, Column, ForeignKey, Identity, Index, NewIndex, NewTable, ReferenceAction, Table,
 };
+pub use sequence::{Sequence, SequencePlace};
 pub use temporal::{
     MICROSECONDS_PER_DAY, TemporalError, format_date, format_timestamp, moment_of, now_us, parse_date,
     parse_timestamp, timestamp_of,

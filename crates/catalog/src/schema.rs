@@ -5,7 +5,7 @@
 //! therefore a format: a field that is added needs a default, and none is renamed.
 
 use crate::{Arena, Datum};
-use crate::{IndexId, RowLayout, ScalarType, TableId, encode_datum, write_canonical};
+use crate::{IndexId, RowLayout, ScalarType, Sequence, TableId, encode_datum, write_canonical};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -157,32 +157,6 @@ impl From<TableImage> for Table {
         let TableImage { id, name, columns, indexes, checks, foreign_keys, hidden_key, sequence } = image;
         let layout = Self::layout_of(&columns);
         Self { id, name, columns, indexes, checks, foreign_keys, hidden_key, sequence, layout }
-    }
-}
-
-/// What the numbers of a sequence are. Its table holds up to where they are taken.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Sequence {
-    /// The type of its numbers.
-    pub ty: ScalarType,
-    /// The first number.
-    pub start: i64,
-    /// From one number to the next.
-    pub increment: i64,
-    /// The least.
-    pub least: i64,
-    /// The greatest.
-    pub greatest: i64,
-    /// Whether it begins again after the last.
-    pub cycles: bool,
-    /// The table and column that it goes with.
-    pub owner: Option<(String, String)>,
-}
-
-impl Sequence {
-    /// The row of its table: up to which number it is used up, or at which it begins.
-    pub fn row(last: i64, is_called: bool, arena: &mut Arena) -> [Datum; 3] {
-        [Datum::Int(last), Datum::boolean(is_called), arena.push_bytes(&[0; 16])]
     }
 }
 

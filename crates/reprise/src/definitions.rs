@@ -43,6 +43,22 @@ impl Version {
 /// The number that no version has: rows were loaded that no checkpoint holds.
 const UNSAVED: u64 = u64::MAX;
 
+/// While it lives, sessions wait before they begin a transaction.
+struct Changing<'a>(&'a AtomicBool);
+
+impl<'a> Changing<'a> {
+    fn begin(flag: &'a AtomicBool) -> Self {
+        flag.store(true, Ordering::SeqCst);
+        Self(flag)
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
+
 /// The current version, and the flag that one is being made.
 #[derive(Debug)]
 pub(crate) struct Definitions {
@@ -97,7 +113,7 @@ impl Definitions {
         let begun = Instant::now();
         loop {
             let mut current = self.lock();
-            self.changing.store(true, Ordering::SeqCst);
+            let changing = Changing::begin(&self.changing);
             let round = Instant::now();
             // In this order: who leaves a snapshot open has opened it while it was active.
             let is_quiet = || epochs.is_quiet(slot) && !current.tables.snapshots.is_open();
@@ -105,8 +121,7 @@ impl Definitions {
                 std::thread::yield_now();
             }
             if !is_quiet() {
-                self.changing.store(false, Ordering::SeqCst);
-                drop(current);
+                drop((changing, current));
                 if begun.elapsed() > PATIENCE {
                     let error =
                         SqlError::new("55P03", "definitions cannot change while transactions are open");
@@ -116,16 +131,12 @@ impl Definitions {
                 std::thread::sleep(ROUND);
                 continue;
             }
-            let made = make(&current);
-            let result = made.map(|made| {
-                if let Some((schema, tables)) = made {
-                    let number = current.number + 1;
-                    *current = Arc::new(Version::new(number, schema, tables));
-                    self.number.store(number, Ordering::SeqCst);
-                }
-            });
-            self.changing.store(false, Ordering::SeqCst);
-            return result;
+            if let Some((schema, tables)) = make(&current)? {
+                let number = current.number + 1;
+                *current = Arc::new(Version::new(number, schema, tables));
+                self.number.store(number, Ordering::SeqCst);
+            }
+            return Ok(());
         }
     }
 
@@ -162,13 +173,14 @@ impl Definitions {
         Ok(self.current().schema.apply(statement)?.1)
     }
 
-    /// Applies a definition while no other session is active. `worker` belongs to the session that asks; `log` writes the
-    /// statement's record once it can't fail any more. A statement that changes nothing, as applications send them whenever
-    /// they start, is neither logged nor remembered.
+    /// Applies a definition while no other session is active. `worker` belongs to the session that asks; `prepare` is called
+    /// before the data change, `log` writes the statement's record once it can't fail any more. A statement that changes
+    /// nothing, as applications send them whenever they start, is neither logged nor remembered.
     pub(crate) fn change(
         &self,
         statement: &StatementRecord<'_>,
         worker: &mut Worker,
+        prepare: impl FnOnce(&Effect, &Tables) -> Result<(), Error>,
         log: impl FnOnce(Slot) -> Result<(), LogError>,
     ) -> Result<(), Error> {
         let (slot, epochs) = (worker.slot(), self.current().tables.epochs.clone());
@@ -178,6 +190,7 @@ impl Definitions {
             if effect.is_nothing() && schema.defines_the_same_as(&current.schema) {
                 return Ok(None);
             }
+            prepare(&effect, &current.tables)?;
             let mut tables = current.tables.clone();
             let how = Applying { timestamp_us: statement.timestamp_us, seed: statement.seed, is_new: true };
             tables.apply(&effect, how, &worker.enter())?;

@@ -9,13 +9,14 @@ use crate::Error;
 use crate::database::Inner;
 use crate::recording::Recording;
 use crate::session::NAMELESS;
-use catalog::{Arena, Datum, Sequence, Table, TableId, Written};
+use catalog::{Arena, Sequence, SequencePlace, Table, TableId, Written};
 use procedure::{DataAccess, Failure, Sequences, SqlError};
+use sql::Effect;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use storage::Worker;
-use transaction::{Committed, Occ, Tables};
+use transaction::{Committed, Occ, Tables, check_bounds, exhausted};
 
 /// Numbers that are taken at a time: as many at first, and at most.
 const LEAST: u64 = 32;
@@ -88,9 +89,6 @@ pub(crate) struct Taking<'a> {
     pub(crate) tables: &'a Tables,
 }
 
-/// What a sequence's row says: the last number and whether it was given.
-type Place = (i64, bool);
-
 impl Taking<'_> {
     fn state(&self) -> MutexGuard<'_, State> {
         self.inner.numbers.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -109,8 +107,8 @@ impl Taking<'_> {
         state: &mut State,
         table: &Arc<Table>,
         own: &Sequence,
-        change: impl Fn(Place) -> Result<Place, SqlError>,
-    ) -> Result<Place, SqlError> {
+        change: impl Fn(SequencePlace) -> Result<SequencePlace, SqlError>,
+    ) -> Result<SequencePlace, SqlError> {
         let writer = match &mut state.writer {
             Some(writer) => writer,
             None => {
@@ -152,8 +150,8 @@ impl Writer {
         &mut self,
         table: &Arc<Table>,
         own: &Sequence,
-        change: impl Fn(Place) -> Result<Place, SqlError>,
-    ) -> Result<Option<(Place, Committed)>, Failure> {
+        change: impl Fn(SequencePlace) -> Result<SequencePlace, SqlError>,
+    ) -> Result<Option<(SequencePlace, Committed)>, Failure> {
         self.occ.begin();
         self.recording.begin();
         self.recording.witnesses.begin(&[]);
@@ -183,23 +181,19 @@ impl Writer {
         &mut self,
         table: &Arc<Table>,
         own: &Sequence,
-        change: impl Fn(Place) -> Result<Place, SqlError>,
-    ) -> Result<Place, Failure> {
+        change: impl Fn(SequencePlace) -> Result<SequencePlace, SqlError>,
+    ) -> Result<SequencePlace, Failure> {
         let mut arena = Arena::default();
         let mut key = Vec::new();
-        let fresh = Sequence::row(own.start, false, &mut arena);
+        let fresh = own.beginning().row(&mut arena);
         table.encode_key_column(2, fresh[2], &arena, &mut key);
         let mut row = fresh;
         let found = match self.occ.find(table, &key)? {
             Some(found) if self.occ.read(found, table.layout.slots(), &mut arena, &mut row)? => Some(found),
             _ => None,
         };
-        let before = match row {
-            [Datum::Int(last), called, _] => (last, called.is_true()),
-            _ => (own.start, false),
-        };
-        let (last, called) = change(before)?;
-        let row = Sequence::row(last, called, &mut arena);
+        let before = SequencePlace::of_row(row).unwrap_or(own.beginning());
+        let row = change(before)?.row(&mut arena);
         match found {
             Some(found) => self.occ.update(table, found, &[(0, row[0]), (1, row[1])], &arena)?,
             None => self.occ.insert(table, &row, &arena)?,
@@ -218,10 +212,10 @@ impl Taking<'_> {
                 _ => LEAST,
             };
             let before = self.write(&mut state, table, own, |before| {
-                let (next, left) = range_after(own, before, wanted).ok_or_else(|| exhausted(table, own))?;
-                Ok((next + own.increment * (left as i64 - 1), true))
+                let (next, left) = own.numbers_after(before, wanted).ok_or_else(|| exhausted(table, own))?;
+                Ok(SequencePlace { number: next + own.increment * (left as i64 - 1), is_given: true })
             })?;
-            let (next, left) = range_after(own, before, wanted).ok_or_else(|| exhausted(table, own))?;
+            let (next, left) = own.numbers_after(before, wanted).ok_or_else(|| exhausted(table, own))?;
             state.ranges.insert(sequence, Range { next, left, taken: left, since: Instant::now() });
         }
         let range = state.ranges.get_mut(&sequence).expect("taken just above");
@@ -233,78 +227,42 @@ impl Taking<'_> {
 
     fn set(&self, sequence: TableId, number: i64, is_called: bool) -> Result<(), SqlError> {
         let (table, own) = self.definition(sequence)?;
-        if !(own.least..=own.greatest).contains(&number) {
-            let message = format!(
-                "setval: value {number} is out of bounds for sequence \"{}\" ({}..{})",
-                table.short_name(),
-                own.least,
-                own.greatest
-            );
-            return Err(SqlError::new("22003", message));
-        }
+        check_bounds(table, own, number)?;
         let mut state = self.state();
         state.ranges.remove(&sequence);
-        self.write(&mut state, table, own, |_| Ok((number, is_called)))?;
+        self.write(&mut state, table, own, |_| Ok(SequencePlace { number, is_given: is_called }))?;
         Ok(())
     }
 
     /// Gives back what is left of all ranges, so that nothing is passed over.
     pub(crate) fn give_back(&self) -> Result<(), SqlError> {
+        self.give_back_of(|_| true)
+    }
+
+    /// Gives back what is left of ranges whose sequences a definition is about to take numbers of: it goes on where their rows
+    /// say that they stand. No other session may be active.
+    pub(crate) fn give_back_for(&self, effect: &Effect) -> Result<(), Error> {
+        let sequences = effect.sequences();
+        if !sequences.is_empty() {
+            self.give_back_of(|sequence| sequences.contains(&sequence))?;
+        }
+        Ok(())
+    }
+
+    fn give_back_of(&self, is_meant: impl Fn(TableId) -> bool) -> Result<(), SqlError> {
         let mut state = self.state();
-        let ranges: Vec<(TableId, Range)> = state.ranges.drain().collect();
+        let ranges: Vec<(TableId, Range)> =
+            state.ranges.extract_if(|sequence, _| is_meant(*sequence)).collect();
         for (sequence, range) in ranges {
             // One that was dropped has nothing to give back.
             let Ok((table, own)) = self.definition(sequence) else { continue };
             if range.left > 0 {
                 self.write(&mut state, table, own, |_| match range.left == range.taken {
-                    true => Ok((range.next, false)),
-                    false => Ok((range.next - own.increment, true)),
+                    true => Ok(SequencePlace { number: range.next, is_given: false }),
+                    false => Ok(SequencePlace { number: range.next - own.increment, is_given: true }),
                 })?;
             }
         }
         Ok(())
-    }
-}
-
-fn exhausted(table: &Table, own: &Sequence) -> SqlError {
-    let (what, bound) = match own.increment > 0 {
-        true => ("maximum", own.greatest),
-        false => ("minimum", own.least),
-    };
-    let message = format!("nextval: reached {what} value of sequence \"{}\" ({bound})", table.short_name());
-    SqlError::new("2200H", message)
-}
-
-/// The first of the numbers after a place, and how many there are, up to a wanted number of them.
-fn range_after(own: &Sequence, (last, is_called): Place, wanted: u64) -> Option<(i64, u64)> {
-    let is_inside = |number: &i64| (own.least..=own.greatest).contains(number);
-    let next = match is_called {
-        false => Some(last),
-        true => last.checked_add(own.increment).filter(is_inside),
-    };
-    let first = if own.increment > 0 { own.least } else { own.greatest };
-    let next = next.or(own.cycles.then_some(first))?;
-    let bound = if own.increment > 0 { own.greatest } else { own.least };
-    let room = next.abs_diff(bound) / own.increment.unsigned_abs() + 1;
-    Some((next, room.min(wanted)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use catalog::ScalarType;
-
-    #[test]
-    fn ranges_end_at_the_bounds() {
-        let (ty, owner) = (ScalarType::BigInt, None);
-        let own = Sequence { ty, start: 1, increment: 3, least: 1, greatest: 10, cycles: false, owner };
-        assert_eq!(range_after(&own, (1, false), 32), Some((1, 4)));
-        assert_eq!(range_after(&own, (7, true), 32), Some((10, 1)));
-        assert_eq!(range_after(&own, (10, true), 32), None);
-        let around = Sequence { cycles: true, ..own.clone() };
-        assert_eq!(range_after(&around, (10, true), 2), Some((1, 2)));
-        let down = Sequence { increment: -1, least: i64::MIN, greatest: -1, start: -1, ..own };
-        assert_eq!(range_after(&down, (i64::MIN, true), 2), None);
-        assert_eq!(range_after(&down, (i64::MIN + 1, true), 2), Some((i64::MIN, 1)));
     }
 }

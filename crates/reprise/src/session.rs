@@ -19,7 +19,7 @@ use crate::Error;
 use crate::database::Inner;
 use crate::definitions::{Version, unknown_procedure};
 use crate::recording::Recording;
-use crate::sequences::Source;
+use crate::sequences::{Source, Taking};
 use crate::utilization::Utilization;
 use catalog::{CommitOrder, Datum, Value, datum_from_value, encode_value, now_us, value_from_datum};
 use logging::Commit;
@@ -30,7 +30,7 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use storage::Worker;
-use transaction::{Committed, Occ};
+use transaction::{Committed, Occ, Tables};
 
 /// Sessions publish their counters after this many calls.
 const PUBLISH_EVERY: u64 = 256;
@@ -258,7 +258,9 @@ impl Session {
                 self.inner.logs.check_size(record.len())?;
                 // No snapshot is opened while definitions change.
                 let _alone = inner.maintenance.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                let changed = inner.definitions.change(&asked, self.occ.worker(), |slot| {
+                let prepare =
+                    |effect: &Effect, tables: &Tables| Taking { inner: &inner, tables }.give_back_for(effect);
+                let changed = inner.definitions.change(&asked, self.occ.worker(), prepare, |slot| {
                     let (order, logged) = inner.logs.define(slot, &epochs, record, |_| {});
                     drawn = order;
                     logged

@@ -11,8 +11,8 @@ use crate::nesting::with_stack;
 use crate::routine::{Routine, compile_block};
 use crate::source::Source;
 use crate::types::made_name;
-use catalog::{Catalog, CatalogError, NewTable, ProcedureId, Table};
-use procedure::{Check, Expression, ForeignKeys, Procedure, Reference, SqlError};
+use catalog::{Catalog, CatalogError, NewTable, ProcedureId, Table, TableId};
+use procedure::{Check, Expression, ForeignKeys, Function, Procedure, Reference, SqlError};
 use serde::{Deserialize, Serialize};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -81,7 +81,34 @@ pub struct Rebuild {
     pub references: Vec<Reference>,
 }
 
+impl Rebuild {
+    /// The sequences whose numbers the new rows take.
+    pub fn sequences(&self) -> BTreeSet<TableId> {
+        let mut found = BTreeSet::new();
+        let mut visit = |part: &Expression| {
+            if let Expression::Function { function, .. } = part
+                && let Function::NextNumber(sequence) | Function::SetNumber(sequence) = function
+            {
+                found.insert(*sequence);
+            }
+        };
+        self.values.iter().for_each(|value| value.walk(&mut visit));
+        found
+    }
+}
+
 impl Effect {
+    /// The sequences whose numbers it takes.
+    pub fn sequences(&self) -> BTreeSet<TableId> {
+        match self {
+            Self::Rebuild(rebuild) => rebuild.sequences(),
+            Self::All(effects) => effects.iter().flat_map(Self::sequences).collect(),
+            Self::None | Self::CreateTable(_) | Self::Redefine(_) | Self::DropTable(_) | Self::Run(_) => {
+                BTreeSet::new()
+            }
+        }
+    }
+
     /// Whether it leaves the data as they are.
     pub fn is_nothing(&self) -> bool {
         match self {

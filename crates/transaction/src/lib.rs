@@ -14,4 +14,4 @@ pub use concurrency::{
     CommitLog, Committed, Described, Description, Expectations, Observed, Occ, Reader, Savepoint, Writing,
 };
 pub use reservations::Reservations;
-pub use tables::{Applying, Counters, Tables};
+pub use tables::{Applying, Counters, Tables, check_bounds, exhausted};

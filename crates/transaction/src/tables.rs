@@ -3,7 +3,7 @@
 mod counters;
 mod rebuild;
 
-pub use counters::Counters;
+pub use counters::{Counters, check_bounds, exhausted};
 
 use crate::access_numbers::{AccessNumbers, Readable};
 use crate::garbage::Garbage;

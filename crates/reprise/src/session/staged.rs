@@ -10,7 +10,7 @@
 use super::{Session, serialization_failure};
 use crate::Error;
 use crate::definitions::Version;
-use crate::sequences::Source;
+use crate::sequences::{Source, Taking};
 use catalog::{TableId, now_us};
 use logging::content::{DefinitionsRecord, Images, StatementRecord, WritesBuilder};
 use logging::{Commit, Content};
@@ -29,32 +29,49 @@ pub(super) struct Staged {
     /// The version that it began under.
     base: Arc<Version>,
     steps: Vec<(String, Effect)>,
-    /// Tables that it has made.
-    own: BTreeSet<TableId>,
-    /// Tables that are only as they are defined once it commits.
-    deferred: BTreeMap<TableId, String>,
+    touched: Touched,
+    /// The sequences that it has made.
     counters: Arc<Counters>,
     timestamp_us: i64,
     seed: u64,
 }
 
+/// The tables, sequences among them, that a transaction's definitions concern.
+#[derive(Clone, Default)]
+struct Touched {
+    /// Tables that it has made, whether or not it has dropped them again.
+    own: BTreeSet<TableId>,
+    /// Tables that are only as they are defined once it commits.
+    deferred: BTreeMap<TableId, String>,
+    /// Its own sequences of which the commit takes numbers.
+    drawn: BTreeMap<TableId, String>,
+}
+
 /// Sequences, of which some are the transaction's own.
 struct OwnSequences {
-    own: BTreeSet<TableId>,
     counters: Arc<Counters>,
+    drawn: BTreeMap<TableId, String>,
     others: Source,
+}
+
+impl OwnSequences {
+    /// Who counts a sequence.
+    fn of(&self, sequence: TableId) -> Result<&dyn Sequences, SqlError> {
+        match self.drawn.get(&sequence) {
+            Some(name) => Err(used_with_its_table(name)),
+            None if self.counters.has(sequence) => Ok(&*self.counters),
+            None => Ok(&self.others),
+        }
+    }
 }
 
 impl Sequences for OwnSequences {
     fn next(&self, sequence: TableId) -> Result<i64, SqlError> {
-        if self.own.contains(&sequence) { self.counters.next(sequence) } else { self.others.next(sequence) }
+        self.of(sequence)?.next(sequence)
     }
 
     fn set(&self, sequence: TableId, number: i64, is_called: bool) -> Result<(), SqlError> {
-        match self.own.contains(&sequence) {
-            true => self.counters.set(sequence, number, is_called),
-            false => self.others.set(sequence, number, is_called),
-        }
+        self.of(sequence)?.set(sequence, number, is_called)
     }
 }
 
@@ -65,26 +82,48 @@ fn each_effect(effect: &Effect, visit: &mut impl FnMut(&Effect) -> Result<(), Er
     }
 }
 
+fn not_supported(what: String) -> SqlError {
+    SqlError::new("0A000", what).with_hint("Commit the transaction first.")
+}
+
 fn refused(what: String) -> Error {
-    Error::Sql(SqlError::new("0A000", what).with_hint("Commit the transaction first."))
+    Error::Sql(not_supported(what))
+}
+
+/// The rows get their numbers at the commit, and the log says nothing of numbers that were taken before.
+fn used_with_its_table(sequence: &str) -> SqlError {
+    let what =
+        "using a sequence in the transaction that has made it and fills a column of an older table by it";
+    not_supported(format!("{what} is not supported: \"{sequence}\""))
 }
 
 impl Staged {
     fn new(base: &Arc<Version>, seed: u64) -> Self {
-        let counters = Arc::new(Counters::new(base.tables.clone()));
-        let base = Arc::clone(base);
-        let (steps, own, deferred) = (Vec::new(), BTreeSet::new(), BTreeMap::new());
-        Self { base, steps, own, deferred, counters, timestamp_us: now_us(), seed }
+        let (base, counters) = (Arc::clone(base), Arc::new(Counters::default()));
+        Self { base, steps: Vec::new(), touched: Touched::default(), counters, timestamp_us: now_us(), seed }
+    }
+
+    /// Whether some changes are made only as the transaction commits.
+    pub(super) fn defers_changes(&self) -> bool {
+        !self.touched.deferred.is_empty()
     }
 
     /// How many definitions it has changed.
-    /// Whether some changes are made only as the transaction commits.
-    pub(super) fn defers_changes(&self) -> bool {
-        !self.deferred.is_empty()
-    }
-
     pub(super) fn len(&self) -> usize {
         self.steps.len()
+    }
+
+    /// Counts the sequences that the transaction has made from now on.
+    fn count_sequences(&self, effect: &Effect) {
+        match effect {
+            Effect::CreateTable(table) => {
+                let beginning = table.sequence.as_ref().map(|own| own.beginning());
+                beginning.into_iter().for_each(|beginning| self.counters.add(table, beginning));
+            }
+            Effect::DropTable(table) => self.counters.remove(table.id),
+            Effect::All(effects) => effects.iter().for_each(|effect| self.count_sequences(effect)),
+            Effect::None | Effect::Redefine(_) | Effect::Rebuild(_) | Effect::Run(_) => {}
+        }
     }
 
     fn how(&self) -> Applying {
@@ -106,18 +145,22 @@ impl Session {
                 Box::new(Staged::new(&self.version, seed))
             }
         };
-        let mut tables = self.version.tables.clone();
+        let (mut tables, before) = (self.version.tables.clone(), staged.touched.clone());
         let ran = each_effect(&effect, &mut |effect| self.stage_effect(effect, &mut staged, &mut tables));
-        if ran.is_ok() {
-            staged.steps.push((text.into(), effect));
-            let number = NEXT_PRIVATE.fetch_add(1, Ordering::Relaxed);
-            staged.counters.set_tables(tables.clone());
-            self.enter_version(Arc::new(Version::new(number, schema, tables)));
-            self.machine.count_by(Arc::new(OwnSequences {
-                own: staged.own.clone(),
-                counters: Arc::clone(&staged.counters),
-                others: Source::new(Arc::clone(&self.inner), staged.base.tables.clone()),
-            }));
+        match &ran {
+            Ok(()) => {
+                staged.count_sequences(&effect);
+                staged.steps.push((text.into(), effect));
+                let number = NEXT_PRIVATE.fetch_add(1, Ordering::Relaxed);
+                self.enter_version(Arc::new(Version::new(number, schema, tables)));
+                self.machine.count_by(Arc::new(OwnSequences {
+                    counters: Arc::clone(&staged.counters),
+                    drawn: staged.touched.drawn.clone(),
+                    others: Source::new(Arc::clone(&self.inner), staged.base.tables.clone()),
+                }));
+            }
+            // The transaction may go on behind a savepoint.
+            Err(_) => staged.touched = before,
         }
         self.block.staged = Some(staged);
         ran
@@ -139,13 +182,12 @@ impl Session {
         match effect {
             Effect::CreateTable(table) => {
                 tables.apply(effect, staged.how(), self.occ.worker().guard())?;
-                staged.own.insert(table.id);
+                staged.touched.own.insert(table.id);
             }
             Effect::DropTable(table) => {
                 written(self, table.id, &table.name)?;
                 // Its rows may have been read; whether they still are as they were is looked at in the end.
-                staged.own.remove(&table.id);
-                staged.deferred.remove(&table.id);
+                staged.touched.deferred.remove(&table.id);
             }
             Effect::Redefine(table) => {
                 let store = tables.by_id(table.id).map(|store| Arc::clone(store.definition()));
@@ -155,21 +197,33 @@ impl Session {
                 if adds {
                     written(self, table.id, &table.name)?;
                 }
-                if staged.deferred.contains_key(&table.id) || adds && !staged.own.contains(&table.id) {
-                    staged.deferred.insert(table.id, table.name.clone());
+                let Touched { own, deferred, .. } = &mut staged.touched;
+                if deferred.contains_key(&table.id) || adds && !own.contains(&table.id) {
+                    deferred.insert(table.id, table.name.clone());
                 } else {
                     tables.apply(effect, staged.how(), self.occ.worker().guard())?;
                 }
             }
             Effect::Rebuild(rebuild) => {
                 written(self, rebuild.old.id, &rebuild.old.name)?;
-                if staged.own.remove(&rebuild.old.id) {
-                    tables.apply(effect, staged.how(), self.occ.worker().guard())?;
-                    staged.own.insert(rebuild.new.id);
-                } else {
-                    staged.deferred.remove(&rebuild.old.id);
-                    staged.deferred.insert(rebuild.new.id, rebuild.new.name.clone());
+                for reference in &rebuild.references {
+                    written(self, reference.parent.id, &reference.parent.name)?;
                 }
+                if staged.touched.own.contains(&rebuild.old.id) {
+                    tables.apply(effect, staged.how(), self.occ.worker().guard())?;
+                    staged.touched.own.insert(rebuild.new.id);
+                    return Ok(());
+                }
+                let Touched { own, drawn, .. } = &mut staged.touched;
+                for sequence in rebuild.sequences().into_iter().filter(|used| own.contains(used)) {
+                    let name = tables.store(sequence).definition().name.clone();
+                    if staged.counters.has_used(sequence) {
+                        return Err(used_with_its_table(&name).into());
+                    }
+                    drawn.insert(sequence, name);
+                }
+                staged.touched.deferred.remove(&rebuild.old.id);
+                staged.touched.deferred.insert(rebuild.new.id, rebuild.new.name.clone());
             }
             Effect::None | Effect::All(_) | Effect::Run(_) => {}
         }
@@ -178,12 +232,13 @@ impl Session {
 
     /// Refuses a statement about tables that are only as they are defined once the transaction commits.
     pub(super) fn refuse_deferred(&self, procedure: &Procedure) -> Result<(), Error> {
-        let Some(staged) = self.block.staged.as_ref().filter(|own| !own.deferred.is_empty()) else {
+        let Some(staged) = self.block.staged.as_ref().filter(|own| own.defers_changes()) else {
             return Ok(());
         };
+        let Touched { deferred, drawn, .. } = &staged.touched;
         let mut found = None;
         procedure.for_each_table(&mut |table| {
-            if let Some(name) = staged.deferred.get(&table.id) {
+            if let Some(name) = deferred.get(&table.id).or(drawn.get(&table.id)) {
                 found = Some(name.clone());
             }
         });
@@ -233,11 +288,11 @@ impl Session {
                 return Err(serialization_failure(Conflict::Read));
             }
             let mut tables = current.tables.clone();
+            let own = staged.touched.own.iter();
+            own.filter_map(|id| private.tables.by_id(*id)).for_each(|store| tables.share(store));
             for (_, effect) in &staged.steps {
+                Taking { inner: &inner, tables: &current.tables }.give_back_for(effect)?;
                 each_effect(effect, &mut |effect| self.publish_effect(effect, staged, &mut tables))?;
-            }
-            for id in &staged.own {
-                tables.share(private.tables.by_id(*id).expect("the transaction has made it"));
             }
             let record = self.definitions_record(definitions, &inner)?;
             self.occ.lock_and_validate().map_err(serialization_failure)?;
@@ -251,16 +306,15 @@ impl Session {
 
     /// Does to the data what is to be seen by everybody from now on.
     fn publish_effect(&mut self, effect: &Effect, staged: &Staged, tables: &mut Tables) -> Result<(), Error> {
-        let (comes, goes) = match effect {
-            Effect::CreateTable(table) => (Some(table.id), None),
-            Effect::Redefine(table) => (Some(table.id), Some(table.id)),
-            Effect::Rebuild(rebuild) => (Some(rebuild.new.id), Some(rebuild.old.id)),
-            Effect::DropTable(table) => (None, Some(table.id)),
-            Effect::None | Effect::All(_) | Effect::Run(_) => (None, None),
+        let is_own = |table: TableId| staged.touched.own.contains(&table);
+        // Its own tables are as they are defined already.
+        let is_done = match effect {
+            Effect::CreateTable(table) | Effect::Redefine(table) => is_own(table.id),
+            Effect::Rebuild(rebuild) => is_own(rebuild.new.id),
+            Effect::DropTable(_) => false,
+            Effect::None | Effect::All(_) | Effect::Run(_) => true,
         };
-        // What the transaction has made and taken away again was never there.
-        let is_there = goes.is_none_or(|table| tables.by_id(table).is_some());
-        if is_there && !comes.is_some_and(|table| staged.own.contains(&table)) {
+        if !is_done {
             tables.apply(effect, staged.how(), self.occ.worker().guard())?;
         }
         Ok(())
@@ -268,9 +322,8 @@ impl Session {
 
     /// Writes the rows of sequences that the transaction has made.
     fn store_numbers(&mut self, staged: &Staged) -> Result<(), Error> {
-        for (sequence, row) in staged.counters.rows(|table| staged.own.contains(&table)) {
+        for (sequence, (row, arena)) in staged.counters.rows() {
             let table = Arc::clone(self.version.tables.store(sequence).definition());
-            let (row, arena) = row;
             self.occ.insert_row(&table, &row, &arena).map_err(|failure| match failure {
                 procedure::Failure::Error(error) => Error::Sql(*error),
                 _ => serialization_failure(Conflict::Write),

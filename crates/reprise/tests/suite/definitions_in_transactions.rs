@@ -161,10 +161,24 @@ fn what_would_not_be_replayed_as_it_ran_is_refused() {
         &["ALTER TABLE old ADD COLUMN more INT", "INSERT INTO old VALUES (5, 'five', 5)"],
         &["CREATE INDEX old_what ON old (what)", "SELECT * FROM old WHERE what = 'two'"],
         &["CREATE UNIQUE INDEX ON account (id)", "INSERT INTO account VALUES (9, 9)"],
+        &[
+            "DELETE FROM account WHERE id = 1",
+            "ALTER TABLE old ADD COLUMN a INT DEFAULT 1 REFERENCES account",
+        ],
+        &["DELETE FROM account WHERE id = 1", "ALTER TABLE old ADD FOREIGN KEY (id) REFERENCES account"],
+        &["ALTER TABLE old ADD FOREIGN KEY (id) REFERENCES account", "DELETE FROM account WHERE id = 1"],
+        &["ALTER TABLE old ADD COLUMN n SERIAL", "SELECT nextval('old_n_seq')"],
+        &["ALTER TABLE old ADD COLUMN n SERIAL", "SELECT last_value FROM old_n_seq"],
+        &[
+            "CREATE SEQUENCE own",
+            "SELECT nextval('own')",
+            "ALTER TABLE old ADD COLUMN n INT DEFAULT nextval('own')",
+        ],
     ] {
         let error = in_transaction(&mut session, statements).unwrap_err();
         assert_eq!(error.sqlstate(), "0A000", "{statements:?}: {error}");
         assert_eq!(numbers(&mut session, "SELECT count(*) FROM old"), [2]);
+        assert_eq!(numbers(&mut session, "SELECT count(*) FROM account"), [3]);
     }
     // A row that does not fit is seen when it is committed.
     run(&mut session, "INSERT INTO old VALUES (5, 'two')").unwrap();

@@ -2,7 +2,7 @@
 //! acknowledged transaction is lost, what is there is there with everything that it had read, the last writer of each row
 //! wins, and what one recovery has left out never comes back.
 
-use crate::common::on;
+use crate::common::{on, seeds};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use reprise::disk::{CrashingDisk, Disk, FailingDisk, Fault};
@@ -240,27 +240,22 @@ fn run(sequencing: Sequencing, seed: u64) {
     }
 }
 
-/// How many histories for each sequencing; more with REPRISE_HISTORIES.
-fn count() -> u64 {
-    std::env::var("REPRISE_HISTORIES").ok().and_then(|text| text.parse().ok()).unwrap_or(300)
-}
-
 #[test]
 fn epoch() {
-    (0..count()).for_each(|seed| run(Sequencing::Epoch, seed));
+    seeds(300).for_each(|seed| run(Sequencing::Epoch, seed));
 }
 
 #[test]
 fn serial() {
-    (0..count()).for_each(|seed| run(Sequencing::Serial, seed));
+    seeds(300).for_each(|seed| run(Sequencing::Serial, seed));
 }
 
 #[test]
 fn ssn() {
-    (0..count()).for_each(|seed| run(Sequencing::Ssn, seed));
+    seeds(300).for_each(|seed| run(Sequencing::Ssn, seed));
 }
 
 #[test]
 fn gsn() {
-    (0..count()).for_each(|seed| run(Sequencing::Gsn, seed));
+    seeds(300).for_each(|seed| run(Sequencing::Gsn, seed));
 }

@@ -12,7 +12,7 @@ mod history;
 mod schedule;
 mod statements;
 
-use crate::common::on;
+use crate::common::{on, seeds};
 use check::check;
 use client::{Client, World};
 use history::{Effect, Outcome, Place, Predicate, Transaction};
@@ -220,13 +220,9 @@ fn read_all(session: &mut Session, base: i64) -> Transaction {
     }
 }
 
-/// Runs so many databases, more with REPRISE_HISTORIES, or the one that REPRISE_SEED names.
+/// Runs so many databases.
 fn run(sequencing: Sequencing, running: Running, usual: u64) {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let seeds = match number("REPRISE_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("REPRISE_HISTORIES").unwrap_or(usual),
-    };
+    let seeds = seeds(usual);
     let mut transactions = 0;
     for seed in seeds.clone() {
         let mut run = Run::new(sequencing, running, seed);

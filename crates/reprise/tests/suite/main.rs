@@ -13,6 +13,7 @@ mod crash_consistency;
 mod definitions;
 mod definitions_in_checkpoints;
 mod definitions_in_transactions;
+mod definitions_that_count;
 mod devices;
 mod golden_folders;
 mod histories;

@@ -1,6 +1,6 @@
 //! What is rolled back to a savepoint has not happened: random histories against those without it.
 
-use crate::common::{open, recovered_digest_of};
+use crate::common::{open, recovered_digest_of, seeds};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use reprise::rooms::procedure::Nowhere;
@@ -88,8 +88,7 @@ fn contents(session: &mut Session) -> Vec<Vec<String>> {
 
 #[test]
 fn what_is_rolled_back_has_not_happened() {
-    let histories = std::env::var("REPRISE_HISTORIES").ok().and_then(|own| own.parse().ok()).unwrap_or(150);
-    for seed in 0..histories {
+    for seed in seeds(150) {
         let mut rng = SmallRng::seed_from_u64(seed);
         let (folder, database, mut session) = start();
         let (_other_folder, _other_database, mut other) = start();

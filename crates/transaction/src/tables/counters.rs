@@ -1,89 +1,162 @@
-//! Numbers of sequences that nobody else knows yet: those that the same statement or transaction has made.
+//! Numbers of sequences that are given while nobody else uses them: by a definition that fills a column, or by the transaction
+//! that has made the sequence.
 
 use super::Tables;
-use catalog::{Arena, CommitOrder, Datum, Sequence, TableId};
+use catalog::{Arena, CommitOrder, Datum, Sequence, SequencePlace, Table, TableId};
 use procedure::{Sequences, SqlError};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use storage::{Guard, Linker, OutOfMemory};
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use storage::{Guard, Linker, OutOfMemory, Record, TableStore};
 
 /// A row of a sequence's table, with the memory that its values lie in.
-type Row = ([Datum; 3], Arena);
+pub type SequenceRow = ([Datum; 3], Arena);
 
-/// Counts by sequences, each from its start.
-#[derive(Debug)]
+/// Gives the numbers of some sequences.
+#[derive(Debug, Default)]
 pub struct Counters {
-    tables: Mutex<Tables>,
-    /// The last number, and whether it was given.
-    last: Mutex<BTreeMap<TableId, (i64, bool)>>,
+    sequences: Mutex<BTreeMap<TableId, Counter>>,
 }
 
-impl Sequences for Counters {
-    fn next(&self, sequence: TableId) -> Result<i64, SqlError> {
-        let definition = self.definition(sequence);
-        let mut last = self.lock();
-        let number = match last.get(&sequence) {
-            None => definition.start,
-            Some((last, false)) => *last,
-            Some((last, true)) => last.saturating_add(definition.increment),
-        };
-        if !(definition.least..=definition.greatest).contains(&number) {
-            return Err(SqlError::new("2200H", "nextval: reached the end of a sequence"));
-        }
-        last.insert(sequence, (number, true));
-        Ok(number)
-    }
+/// A sequence that is counted here.
+#[derive(Debug)]
+struct Counter {
+    table: Arc<Table>,
+    place: SequencePlace,
+    /// Whether it has moved.
+    is_used: bool,
+}
 
-    fn set(&self, sequence: TableId, number: i64, is_called: bool) -> Result<(), SqlError> {
-        let definition = self.definition(sequence);
-        if !(definition.least..=definition.greatest).contains(&number) {
-            let message = format!("setval: value {number} is out of bounds");
-            return Err(SqlError::new("22003", message));
-        }
-        self.lock().insert(sequence, (number, is_called));
-        Ok(())
+/// There is no number left.
+pub fn exhausted(table: &Table, own: &Sequence) -> SqlError {
+    let (what, bound) = match own.increment > 0 {
+        true => ("maximum", own.greatest),
+        false => ("minimum", own.least),
+    };
+    let message = format!("nextval: reached {what} value of sequence \"{}\" ({bound})", table.short_name());
+    SqlError::new("2200H", message)
+}
+
+/// Whether `setval` may set a sequence to a number.
+///
+/// # Errors
+/// `22003`: it may not.
+pub fn check_bounds(table: &Table, own: &Sequence, number: i64) -> Result<(), SqlError> {
+    if (own.least..=own.greatest).contains(&number) {
+        return Ok(());
+    }
+    let (name, Sequence { least, greatest, .. }) = (table.short_name(), own);
+    let message =
+        format!("setval: value {number} is out of bounds for sequence \"{name}\" ({least}..{greatest})");
+    Err(SqlError::new("22003", message))
+}
+
+/// Where a sequence's table says that it stands, and since which transaction; `None` before its first number.
+fn read(store: &TableStore, guard: &Guard) -> Option<(SequencePlace, CommitOrder)> {
+    let slots = store.definition().layout.slots();
+    let (mut found, mut arena) = (None, Arena::default());
+    let each = |record: Record<'_>| {
+        let row = [0, 1, 2].map(|column| record.row().column(slots[column], &mut arena));
+        found = SequencePlace::of_row(row).map(|place| (place, record.stable_state().order()));
+        Ok::<_, Infallible>(())
+    };
+    store.for_each_row(guard, each).unwrap_or_else(|never| match never {});
+    found
+}
+
+impl Counter {
+    fn definition(&self) -> &Sequence {
+        self.table.sequence.as_ref().expect("the table of a sequence")
     }
 }
 
 impl Counters {
-    /// Nothing is counted yet.
-    pub fn new(tables: Tables) -> Self {
-        Self { tables: Mutex::new(tables), last: Mutex::default() }
+    /// Counts a sequence, too, from where it stands.
+    pub fn add(&self, table: &Arc<Table>, place: SequencePlace) {
+        let counter = Counter { table: Arc::clone(table), place, is_used: false };
+        self.lock().insert(table.id, counter);
     }
 
-    /// Takes over changed definitions.
-    pub fn set_tables(&self, tables: Tables) {
-        *self.tables.lock().unwrap_or_else(PoisonError::into_inner) = tables;
+    /// Counts a sequence no more.
+    pub fn remove(&self, sequence: TableId) {
+        self.lock().remove(&sequence);
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<TableId, (i64, bool)>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Whether a sequence is counted here.
+    pub fn has(&self, sequence: TableId) -> bool {
+        self.lock().contains_key(&sequence)
     }
 
-    fn definition(&self, sequence: TableId) -> Sequence {
-        let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
-        tables.store(sequence).definition().sequence.clone().expect("the table of a sequence")
+    /// Whether a sequence is counted here and has moved.
+    pub fn has_used(&self, sequence: TableId) -> bool {
+        self.lock().get(&sequence).is_some_and(|counter| counter.is_used)
     }
 
-    /// The rows of sequences that were counted by.
-    pub fn rows(&self, is_wanted: impl Fn(TableId) -> bool) -> Vec<(TableId, Row)> {
-        let row = |(last, is_called): (i64, bool)| {
+    /// The rows of the sequences that have moved.
+    pub fn rows(&self) -> Vec<(TableId, SequenceRow)> {
+        let row = |(id, counter): (&TableId, &Counter)| {
             let mut arena = Arena::default();
-            (Sequence::row(last, is_called, &mut arena), arena)
+            (*id, (counter.place.row(&mut arena), arena))
         };
-        let last = self.lock();
-        last.iter().filter(|(id, _)| is_wanted(**id)).map(|(id, place)| (*id, row(*place))).collect()
+        self.lock().iter().filter(|(_, counter)| counter.is_used).map(row).collect()
     }
 
-    /// Makes the sequences go on behind what was counted.
-    pub(super) fn store(&self, guard: &Guard) -> Result<(), OutOfMemory> {
-        let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    /// Counts a sequence, too, from where its table says that it stands.
+    pub(super) fn read(&self, store: &TableStore, guard: &Guard) {
+        let own = store.definition().sequence.as_ref().expect("the table of a sequence");
+        let place = read(store, guard).map_or(own.beginning(), |(place, _)| place);
+        self.add(store.definition(), place);
+    }
+
+    /// Gives the sequences that have moved new tables, which say where they stand. Those who have the old tables see no change.
+    pub(super) fn write(&self, tables: &mut Tables, guard: &Guard) -> Result<(), OutOfMemory> {
         let mut image = Vec::new();
-        for (sequence, (row, arena)) in self.rows(|_| true) {
-            let store = tables.store(sequence);
-            store.definition().layout.encode(&row, &arena, &mut image);
-            store.load(&image, CommitOrder(0), 1, &mut Linker::default(), guard)?;
+        for (sequence, (row, arena)) in self.rows() {
+            let old = tables.store(sequence);
+            let order = read(old, guard).map_or(CommitOrder(0), |(_, order)| order);
+            let definition = Arc::clone(old.definition());
+            definition.layout.encode(&row, &arena, &mut image);
+            let new = TableStore::new(definition, None, Arc::clone(&tables.memory), guard)?;
+            new.load(&image, order, 1, &mut Linker::default(), guard)?;
+            tables.set(new);
         }
         Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<TableId, Counter>> {
+        self.sequences.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with<T>(
+        &self,
+        sequence: TableId,
+        change: impl FnOnce(&mut Counter) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        match self.lock().get_mut(&sequence) {
+            Some(counter) => change(counter),
+            None => Err(SqlError::new("42P01", "the sequence is gone")),
+        }
+    }
+}
+
+impl Sequences for Counters {
+    fn next(&self, sequence: TableId) -> Result<i64, SqlError> {
+        self.with(sequence, |counter| {
+            let own = counter.definition();
+            let next = own.numbers_after(counter.place, 1);
+            let (number, _) = next.ok_or_else(|| exhausted(&counter.table, own))?;
+            counter.place = SequencePlace { number, is_given: true };
+            counter.is_used = true;
+            Ok(number)
+        })
+    }
+
+    fn set(&self, sequence: TableId, number: i64, is_called: bool) -> Result<(), SqlError> {
+        self.with(sequence, |counter| {
+            check_bounds(&counter.table, counter.definition(), number)?;
+            counter.place = SequencePlace { number, is_given: is_called };
+            counter.is_used = true;
+            Ok(())
+        })
     }
 }

@@ -33,7 +33,8 @@ pub(super) fn apply(
     let store = TableStore::new(Arc::clone(new), slots, memory, guard).map_err(out_of_memory)?;
     let mut machine = Machine::default();
     machine.begin_piece(*registers, how.timestamp_us, how.seed);
-    let counters = Arc::new(Counters::new(tables.clone()));
+    let counters = Arc::new(Counters::default());
+    rebuild.sequences().into_iter().for_each(|sequence| counters.read(tables.store(sequence), guard));
     machine.count_by(Arc::clone(&counters) as Arc<dyn Sequences>);
     let (mut linker, mut image) = (Linker::default(), Vec::new());
     let width = old.columns.len();
@@ -78,7 +79,7 @@ pub(super) fn apply(
             return Err(duplicate_in(new, duplicate));
         }
     }
-    counters.store(guard).map_err(out_of_memory)?;
+    counters.write(tables, guard).map_err(out_of_memory)?;
     tables.remove(old.id);
     tables.set(store);
     if how.is_new {

@@ -6,6 +6,7 @@ use reprise::rooms::recovery::{RecoveryConfig, recover};
 use reprise::rooms::storage::{Cursor, Direction, Worker};
 use reprise::rooms::transaction::Tables;
 use reprise::{Config, Content, Database, Digest, Method, Progress, ReplayMode, disk::Disk};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,6 +18,15 @@ pub fn small() -> Config {
     config.memory_ahead_bytes = 0;
     config.checkpoint_threads = 2;
     config
+}
+
+/// The seeds of random histories: some number of them, another one with REPRISE_HISTORIES, or the one that REPRISE_SEED names.
+pub fn seeds(usual: u64) -> Range<u64> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    match number("REPRISE_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("REPRISE_HISTORIES").unwrap_or(usual),
+    }
 }
 
 pub fn open(folder: &Path) -> Database {
