@@ -39,7 +39,7 @@ pub use expression::{
 };
 pub use foreign_keys::{ForeignKeys, Reference};
 pub use functions::{BitOperator, Function};
-pub use machine::{CurrentNumbers, Machine, Nowhere, RowSink, Sequences};
+pub use machine::{CurrentNumbers, Machine, Nowhere, RowSink, Sequences, seed_of};
 pub use opaque::{Compiler, Cursor, Destination, Movement, Opaque};
 pub use operation::{
     Access, Aggregate, AggregateFunction, Bound, Check, Choice, Operation, OperationId, OperationKind, Path,

@@ -430,6 +430,11 @@ impl Machine {
     }
 }
 
+/// The seed of a session's `number`th call: scattered, so that the random words of one call are not those of another one.
+pub fn seed_of(number: u64) -> u64 {
+    mixed(number.wrapping_mul(RANDOM_STEP))
+}
+
 /// From the state before one random word to that before the next.
 const RANDOM_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 

@@ -24,9 +24,10 @@ use crate::utilization::Utilization;
 use catalog::{CommitOrder, Datum, Value, datum_from_value, encode_value, now_us, value_from_datum};
 use logging::Commit;
 use logging::content::{CallRecord, StatementRecord};
-use procedure::{Call, Conflict, CurrentNumbers, Failure, Machine, Procedure, SqlError, execute};
+use procedure::{Call, Conflict, CurrentNumbers, Failure, Machine, Procedure, SqlError, execute, seed_of};
 use sql::{Effect, Schema};
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use storage::Worker;
@@ -65,6 +66,7 @@ pub struct Session {
     known: Arc<Known>,
     /// The procedure that was called last, by its place among those known then.
     last: Option<(Arc<Known>, usize)>,
+    /// The number of the next seed.
     seeds: u64,
     committed: u64,
     read: u64,
@@ -88,7 +90,7 @@ impl Session {
         let version = inner.definitions.current();
         let (epochs, memory) = (version.tables.epochs.clone(), version.tables.memory.clone());
         let worker = Worker::new(epochs, memory).ok_or(Error::TooManySessions(inner.config.workers))?;
-        let seeds = now_us() as u64 ^ (worker.slot().0 as u64) << 56;
+        let seeds = RandomState::new().hash_one(worker.slot().0);
         inner.logs.add_worker(worker.slot())?;
         let recording = Recording::new(Arc::clone(&inner.logs), &inner.adaptive, worker.slot());
         let answer = Commit { worker: worker.slot(), ..Commit::of_all(CommitOrder(0)) };
@@ -243,8 +245,7 @@ impl Session {
     ) -> Result<Commit, Error> {
         self.check_log()?;
         self.begin_answer();
-        self.seeds = self.seeds.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let (timestamp_us, seed) = (now_us(), self.seeds);
+        let (timestamp_us, seed) = (now_us(), self.next_seed());
         let asked = StatementRecord { timestamp_us, seed, text: statement, written: None };
         let inner = Arc::clone(&self.inner);
         let epochs = Arc::clone(&self.version.tables.epochs);
@@ -358,8 +359,8 @@ impl Session {
 
     /// What the randomness of the next transaction follows from.
     fn next_seed(&mut self) -> u64 {
-        self.seeds = self.seeds.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        self.seeds | 1
+        self.seeds = self.seeds.wrapping_add(1);
+        seed_of(self.seeds)
     }
 
     /// Brings the arguments of a call into the arena and into its record.

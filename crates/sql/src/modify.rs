@@ -247,7 +247,7 @@ impl Binder<'_> {
         bound.map_err(|error| self.error(node, error.error))
     }
 
-    /// The CHECK constraints that concern changed columns.
+    /// The CHECK constraints that concern changed columns, and those that concern no column.
     pub(crate) fn bind_checks(
         &mut self,
         table: &Table,
@@ -259,13 +259,13 @@ impl Binder<'_> {
             let before = self.row.as_ref().map_or(0, |row| row.used.len());
             let condition = self.bind_definition(text, node, |binder, e| binder.bind_condition(e))?;
             let Some(row) = &mut self.row else { continue };
-            let mut concerned = false;
+            let mut columns = Vec::new();
             condition.walk(&mut |part| {
                 if let Some(register) = Self::register_of(part) {
-                    concerned |= row.known.iter().any(|(c, known)| *known == register && changed(*c));
+                    columns.extend(row.known.iter().filter(|own| *own.1 == register).map(|own| *own.0));
                 }
             });
-            if concerned {
+            if columns.is_empty() || columns.into_iter().any(&changed) {
                 checks.push(Check { name: name.clone(), condition });
             } else {
                 row.used.truncate(before);

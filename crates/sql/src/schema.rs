@@ -82,7 +82,7 @@ pub struct Rebuild {
 }
 
 impl Rebuild {
-    /// The sequences whose numbers the new rows take.
+    /// The sequences whose numbers are taken for the new rows.
     pub fn sequences(&self) -> BTreeSet<TableId> {
         let mut found = BTreeSet::new();
         let mut visit = |part: &Expression| {
@@ -92,7 +92,8 @@ impl Rebuild {
                 found.insert(*sequence);
             }
         };
-        self.values.iter().for_each(|value| value.walk(&mut visit));
+        let conditions = self.checks.iter().map(|check| &check.condition);
+        self.values.iter().chain(conditions).for_each(|own| own.walk(&mut visit));
         found
     }
 }

@@ -1,7 +1,7 @@
 //! Procedures that hold queries, statements of clients and their transactions come back after a crash as they were: they are
 //! logged by value, beside calls that are logged as such.
 
-use crate::common::{recovered_digest_of, small};
+use crate::common::{open, recovered_digest_of, small};
 use reprise::rooms::procedure::Nowhere;
 use reprise::{Content, Database, Sequencing, Session, TransactionState, Value, params};
 
@@ -70,6 +70,27 @@ fn queries_in_procedures_and_transactions_are_recovered() {
         let live = db.digest().unwrap();
         drop((session, db));
         assert_eq!(recovered_digest_of(Content::Command, folder.path()), live, "{sequencing}");
+    }
+}
+
+/// Of two calls, and of two values of one call.
+#[test]
+fn no_random_value_is_drawn_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = open(folder.path());
+    let mut session = database.session().unwrap();
+    session
+        .execute_script(
+            "CREATE TABLE t (id UUID PRIMARY KEY DEFAULT gen_random_uuid(), r DOUBLE PRECISION UNIQUE);
+             CREATE PROCEDURE draw() LANGUAGE plpgsql AS $$ BEGIN
+                 INSERT INTO t (r) VALUES (random());
+                 INSERT INTO t (r) VALUES (random());
+             END $$;",
+        )
+        .unwrap();
+    for _ in 0..200 {
+        session.call("draw", &[]).unwrap();
+        session.execute_script("INSERT INTO t (r) VALUES (random())").unwrap();
     }
 }
 
