@@ -100,7 +100,7 @@ impl<K: KeyShape> Tree<K> {
     }
 
     /// One step down; `None` when what was read did not belong together.
-    #[inline]
+    #[inline(always)]
     fn step<'g>(
         from: Visit<'g, K>,
         target: Target<'_>,
