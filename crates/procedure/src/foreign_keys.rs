@@ -5,9 +5,9 @@
 //! what had committed is replayed.
 
 use crate::access::row_of;
-use crate::executor::require_value;
+use crate::executor::{check, require_value};
 use crate::query::Buffer;
-use crate::{DataAccess, Expression, Failure, Machine, ScanRange, SqlError};
+use crate::{Check, DataAccess, Expression, Failure, Machine, Register, ScanRange, SqlError};
 use catalog::{
     Arena, Catalog, Datum, ForeignKey, ReferenceAction, Table, TableId, successor, value_from_datum,
 };
@@ -38,8 +38,22 @@ pub struct Reference {
     pub on_update: ReferenceAction,
     /// An index of the table that begins with the columns, and how many of its columns those are: its first ones.
     by_index: Option<usize>,
-    /// Their defaults, one a column.
+    /// What becomes of the columns when the referenced row goes or gets another key.
+    pub change: KeyChange,
+}
+
+/// How the columns of a foreign key get other values, and what a row with those must fulfil. The registers are those of the
+/// row, then the referenced columns of its parent.
+#[derive(Clone, Debug, Default)]
+pub struct KeyChange {
+    /// How many registers it takes.
+    pub registers: usize,
+    /// The columns as they follow from the parent's.
+    pub values: Vec<Expression>,
+    /// Their defaults.
     pub defaults: Vec<Expression>,
+    /// The CHECK constraints that the columns occur in.
+    pub checks: Vec<Check>,
 }
 
 /// All foreign keys, by table.
@@ -54,7 +68,7 @@ impl Reference {
         table: &Arc<Table>,
         key: &ForeignKey,
         parent: &Arc<Table>,
-        defaults: &[Expression],
+        change: impl FnOnce(&Self) -> KeyChange,
     ) -> Option<Self> {
         let parent_index = parent.unique_index_of(&key.parent_columns)?;
         let parent_columns = parent.indexes[parent_index].columns.clone();
@@ -65,7 +79,7 @@ impl Reference {
             let first = index.columns.get(..columns.len());
             first.is_some_and(|first| columns.iter().all(|column| first.contains(column)))
         });
-        Some(Self {
+        let mut reference = Self {
             name: key.name.clone(),
             table: Arc::clone(table),
             columns,
@@ -75,8 +89,10 @@ impl Reference {
             on_delete: key.on_delete,
             on_update: key.on_update,
             by_index,
-            defaults: order.iter().filter_map(|place| defaults.get(*place).cloned()).collect(),
-        })
+            change: KeyChange::default(),
+        };
+        reference.change = change(&reference);
+        Some(reference)
     }
 
     /// `Key (a, b)=(1, 2)`, of rows of one of the tables.
@@ -115,6 +131,28 @@ impl Reference {
             return Ok(());
         }
         Err(self.missing(&values, arena).into())
+    }
+
+    /// Whether a row still references what it did when the statement wrote it. One that a foreign key has changed since is looked
+    /// at as it is then.
+    fn is_current<D: DataAccess>(
+        &self,
+        row: &[Datum],
+        arena: &mut Arena,
+        data: &mut D,
+    ) -> Result<bool, Failure> {
+        let (table, mut key) = (&self.table, Vec::new());
+        for column in &table.primary().columns {
+            table.encode_key_column(*column, row[*column], arena, &mut key);
+        }
+        let Some(found) = data.find(table, &key)? else { return Ok(false) };
+        let slots: Vec<_> = self.columns.iter().map(|column| table.layout.slots()[*column]).collect();
+        let mut values = vec![Datum::Null; slots.len()];
+        if !data.read(found, &slots, arena, &mut values)? {
+            return Ok(false);
+        }
+        let before: Vec<Datum> = self.columns.iter().map(|column| row[*column]).collect();
+        Ok(self.encoded(&values, arena) == self.encoded(&before, arena))
     }
 
     /// What is said of a row that references what is not there.
@@ -231,20 +269,13 @@ pub(crate) struct Changed<'a> {
 }
 
 impl ForeignKeys {
-    /// All foreign keys of a catalog; `None` when there are none. `default` gives the default of a table's column.
-    pub fn of(
-        catalog: &Catalog,
-        mut default: impl FnMut(&Table, usize) -> Option<Expression>,
-    ) -> Option<Self> {
+    /// All foreign keys of a catalog; `None` when there are none. `change` says how the columns of one change.
+    pub fn of(catalog: &Catalog, mut change: impl FnMut(&Reference) -> KeyChange) -> Option<Self> {
         let mut keys = Self::default();
         for table in catalog.tables() {
             for key in &table.foreign_keys {
                 let Ok(parent) = catalog.table(&key.parent) else { continue };
-                let defaults = match [key.on_delete, key.on_update].contains(&ReferenceAction::SetDefault) {
-                    true => key.columns.iter().map_while(|column| default(table, *column)).collect(),
-                    false => Vec::new(),
-                };
-                let Some(reference) = Reference::new(table, key, parent, &defaults) else { continue };
+                let Some(reference) = Reference::new(table, key, parent, &mut change) else { continue };
                 keys.to.entry(parent.id).or_default().push(reference.clone());
                 keys.of.entry(table.id).or_default().push(reference);
             }
@@ -362,7 +393,10 @@ impl ForeignKeys {
                 let mark = machine.arena.mark();
                 let row: Vec<Datum> =
                     rows.row(place).iter().map(|own| machine.arena.adopt(*own, &rows.arena)).collect();
-                reference.require(&row, &mut machine.arena, data)?;
+                match reference.require(&row, &mut machine.arena, data) {
+                    Err(Failure::Error(_)) if !reference.is_current(&row, &mut machine.arena, data)? => {}
+                    other => other?,
+                }
                 machine.arena.release(mark);
             }
         }
@@ -389,14 +423,16 @@ impl Acting<'_> {
         data: &mut D,
         (old, new): (&mut Buffer, &mut Buffer),
     ) -> Result<(), Failure> {
-        let Reference { table, columns, .. } = self.reference;
-        let values: Vec<Datum> = match self.action {
-            ReferenceAction::Refuse => return self.refuse(machine, data),
-            ReferenceAction::Cascade => self.after.map(<[Datum]>::to_vec).unwrap_or_default(),
-            ReferenceAction::SetNull => vec![Datum::Null; columns.len()],
-            ReferenceAction::SetDefault => {
-                let defaults = self.reference.defaults.iter();
-                defaults.map(|default| default.evaluate(machine)).collect::<Result<_, _>>()?
+        let Reference { table, columns, change, .. } = self.reference;
+        // The new values of the columns, if the row stays.
+        let values: Option<Vec<Datum>> = match (self.action, self.after) {
+            (ReferenceAction::Refuse, _) => return self.refuse(machine, data),
+            (ReferenceAction::Cascade, None) => None,
+            (ReferenceAction::Cascade, Some(after)) => Some(self.follow(after, machine)?),
+            (ReferenceAction::SetNull, _) => Some(vec![Datum::Null; columns.len()]),
+            (ReferenceAction::SetDefault, _) => {
+                let defaults = change.defaults.iter();
+                Some(defaults.map(|default| default.evaluate(machine)).collect::<Result<_, _>>()?)
             }
         };
         for place in 0..users.len() {
@@ -407,10 +443,10 @@ impl Acting<'_> {
                 continue;
             }
             old.push(row[1..].iter().copied(), &users.arena)?;
-            if values.is_empty() {
+            let Some(values) = &values else {
                 data.delete(table, found)?;
                 continue;
-            }
+            };
             let mut whole: Vec<Datum> =
                 row[1..].iter().map(|own| machine.arena.adopt(*own, &users.arena)).collect();
             let changes: Vec<(usize, Datum)> = columns.iter().copied().zip(values.iter().copied()).collect();
@@ -418,6 +454,7 @@ impl Acting<'_> {
                 require_value(table, *column, *value)?;
                 whole[*column] = *value;
             }
+            self.check(&whole, machine)?;
             if columns.iter().any(|column| table.primary().columns.contains(column)) {
                 data.delete(table, found)?;
                 data.insert(table, &whole, &machine.arena)?;
@@ -427,6 +464,39 @@ impl Acting<'_> {
             new.push(whole, &machine.arena)?;
         }
         Ok(())
+    }
+
+    /// The values of the columns that follow from another key of the parent.
+    fn follow(&self, after: &[Datum], machine: &mut Machine) -> Result<Vec<Datum>, Failure> {
+        let Reference { table, columns, parent, parent_columns, change, .. } = self.reference;
+        let mut pairs = columns.iter().zip(parent_columns);
+        if pairs.all(|(own, referenced)| table.columns[*own].ty == parent.columns[*referenced].ty) {
+            return Ok(after.to_vec());
+        }
+        let mut apart = self.machine_with(change.registers.saturating_sub(after.len()), after, machine);
+        let evaluated: Vec<Datum> =
+            change.values.iter().map(|value| value.evaluate(&mut apart)).collect::<Result<_, _>>()?;
+        Ok(evaluated.into_iter().map(|value| machine.arena.adopt(value, &apart.arena)).collect())
+    }
+
+    /// Refuses a row that a CHECK constraint does not admit.
+    fn check(&self, row: &[Datum], machine: &Machine) -> Result<(), Failure> {
+        let Reference { table, change, .. } = self.reference;
+        match change.checks.is_empty() {
+            true => Ok(()),
+            false => check(table, &change.checks, &mut self.machine_with(0, row, machine)),
+        }
+    }
+
+    /// A machine whose registers, from one on, have values.
+    fn machine_with(&self, first: usize, values: &[Datum], machine: &Machine) -> Machine {
+        let mut apart = Machine::default();
+        apart.begin_piece(self.reference.change.registers.max(first + values.len()), 0, 0);
+        for (place, value) in values.iter().enumerate() {
+            let value = apart.arena.adopt(*value, &machine.arena);
+            apart.set(Register((first + place) as u32), value);
+        }
+        apart
     }
 
     /// NO ACTION: unless the key is there again, as another row's.

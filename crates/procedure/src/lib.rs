@@ -37,7 +37,7 @@ pub use executor::{Call, Code, announce_piece, execute, execute_piece};
 pub use expression::{
     ArithmeticOperator, CompareClass, CompareOperator, Evaluated, Expression, NumberClass, Register,
 };
-pub use foreign_keys::{ForeignKeys, Reference};
+pub use foreign_keys::{ForeignKeys, KeyChange, Reference};
 pub use functions::{BitOperator, Function};
 pub use machine::{CurrentNumbers, Machine, Nowhere, RowSink, Sequences, seed_of};
 pub use opaque::{Compiler, Cursor, Destination, Movement, Opaque};

@@ -13,6 +13,7 @@ use catalog::{NewTable, ScalarType, Table, Type};
 use procedure::{Expression, Register, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Where a column's values come from.
@@ -24,6 +25,29 @@ enum Origin {
     Converted(usize, Option<ast::Expr>),
     /// Its default.
     Default,
+}
+
+impl Origin {
+    /// The column of the old table.
+    fn old(&self) -> Option<usize> {
+        match self {
+            Self::Old(own) | Self::Converted(own, _) => Some(*own),
+            Self::Default => None,
+        }
+    }
+}
+
+/// A foreign key that goes with the key that it references: its table, and its name.
+type Dropped = (String, String);
+
+/// In which order the actions of one statement happen, as in PostgreSQL: what takes something away comes first, so that the
+/// columns of new constraints stay where they are.
+fn turn(action: &ast::AlterTableAction) -> u8 {
+    match action {
+        ast::AlterTableAction::DropColumn(_) | ast::AlterTableAction::DropConstraint(_) => 0,
+        ast::AlterTableAction::AddConstraint(_) => 2,
+        _ => 1,
+    }
 }
 
 /// ALTER TABLE in progress.
@@ -56,19 +80,23 @@ impl Schema {
         let builder = TableBuilder::new(Binder::new(&before, source), NewTable::from(&*old));
         let origins = (0..old.columns.len()).map(Origin::Old).collect();
         let mut alteration = Alteration { old: Arc::clone(&old), builder, origins, rebuilds: false };
+        alteration.builder.binder.refuse_sequence(&old, path.syntax())?;
         let mut drops_references = Vec::new();
-        for action in alter.actions() {
+        let mut actions: Vec<_> = alter.actions().collect();
+        actions.sort_by_key(turn);
+        for action in actions {
             alteration.act(&action, &mut drops_references)?;
         }
         let Alteration { builder, origins, mut rebuilds, .. } = alteration;
+        let new_keys = builder.new_foreign_keys();
         let (mut new, sequences) = builder.finish()?;
         rebuilds |= new.hidden_key != old.hidden_key || new.indexes.len() > old.indexes.len();
         if new.name != old.name {
             self.refuse_taken(&new.name, source, node)?;
         }
         let mut effects = Vec::new();
-        for name in drops_references {
-            effects.push(self.drop_references(&old, &name, source, node)?);
+        for (user, key) in drops_references {
+            effects.push(self.drop_reference(&user, &key, source, node)?);
         }
         for sequence in sequences {
             effects.push(self.add_table(sequence, source, node)?);
@@ -87,11 +115,11 @@ impl Schema {
             self.recompile(source, node)?;
             return Ok(Effect::All(effects));
         }
-        self.move_references(&old, &mut new, &origins);
+        self.move_references(&old, &mut new, &origins, &new_keys);
         let made = self.catalog.replace_table(&name, new).map_err(|error| refused(source, node, &error))?;
         self.rename_owner(&name, &made.name);
         self.forget_foreign_keys();
-        let rebuild = self.rebuild(&old, &made, &origins, source, node)?;
+        let rebuild = self.rebuild(&old, &made, &origins, &new_keys, (source, node))?;
         effects.push(Effect::Rebuild(Arc::new(rebuild)));
         self.recompile(source, node)?;
         Ok(Effect::All(effects))
@@ -115,15 +143,19 @@ impl Schema {
     }
 
     /// Others that reference the table go on to mean the columns that they meant.
-    fn move_references(&mut self, old: &Table, new: &mut NewTable, origins: &[Origin]) {
+    fn move_references(
+        &mut self,
+        old: &Table,
+        new: &mut NewTable,
+        origins: &[Origin],
+        new_keys: &BTreeSet<String>,
+    ) {
         let place_of = |column: &usize| {
-            let is_it = |origin: &Origin| matches!(origin, Origin::Old(own) | Origin::Converted(own, _) if own == column);
-            origins.iter().position(is_it).unwrap_or(*column)
+            origins.iter().position(|origin| origin.old() == Some(*column)).unwrap_or(*column)
         };
-        for key in new.foreign_keys.iter_mut().filter(|key| key.parent == old.name) {
-            if old.foreign_keys.iter().any(|own| own.name == key.name) {
-                key.parent_columns = key.parent_columns.iter().map(place_of).collect();
-            }
+        let keys = new.foreign_keys.iter_mut();
+        for key in keys.filter(|key| key.parent == old.name && !new_keys.contains(&key.name)) {
+            key.parent_columns = key.parent_columns.iter().map(place_of).collect();
         }
         let users: Vec<Arc<Table>> =
             self.catalog.references_to(&old.name).map(|(table, _)| Arc::clone(table)).collect();
@@ -137,17 +169,17 @@ impl Schema {
         }
     }
 
-    /// DROP … CASCADE of a key that others reference: their foreign keys go.
-    fn drop_references(
+    /// DROP … CASCADE of a key that another table references: its foreign key goes.
+    fn drop_reference(
         &mut self,
-        parent: &Table,
         user: &str,
+        key: &str,
         source: &Source,
         node: &SyntaxNode,
     ) -> Result<Effect, StatementError> {
         let at = |error| refused(source, node, &error);
         let mut changed = Table::clone(self.catalog.table(user).map_err(at)?);
-        changed.foreign_keys.retain(|key| key.parent != parent.name);
+        changed.foreign_keys.retain(|own| own.name != key);
         let changed = self.catalog.redefine(user, changed).map_err(at)?;
         Ok(Effect::Redefine(changed))
     }
@@ -157,8 +189,8 @@ impl Schema {
         old: &Arc<Table>,
         new: &Arc<Table>,
         origins: &[Origin],
-        source: &Source,
-        node: &SyntaxNode,
+        new_keys: &BTreeSet<String>,
+        (source, node): (&Source, &SyntaxNode),
     ) -> Result<Rebuild, StatementError> {
         let mut binder = Binder::new(self, source);
         let old_registers = binder.row_registers(old);
@@ -201,10 +233,9 @@ impl Schema {
         binder.row = Some(RowScope::of_row(new, new_registers));
         let checks = binder.bind_checks(new, |_| true, node)?;
         binder.row = None;
-        let is_new = |name: &str| !old.foreign_keys.iter().any(|own| own.name == name);
         let keys = self.foreign_keys();
         let references = keys.iter().flat_map(|keys| keys.references_of(new.id));
-        let references = references.filter(|own| is_new(&own.name)).cloned().collect();
+        let references = references.filter(|own| new_keys.contains(&own.name)).cloned().collect();
         let (old, new) = (Arc::clone(old), Arc::clone(new));
         Ok(Rebuild { old, new, registers: binder.registers.len(), values, checks, references })
     }
@@ -256,7 +287,7 @@ impl Alteration<'_> {
     fn act(
         &mut self,
         action: &ast::AlterTableAction,
-        drops_references: &mut Vec<String>,
+        drops_references: &mut Vec<Dropped>,
     ) -> Result<(), StatementError> {
         use ast::AlterTableAction as Action;
         let node = action.syntax();
@@ -361,30 +392,39 @@ impl Alteration<'_> {
         Ok(())
     }
 
-    /// The foreign keys of others that need a unique index over columns.
-    fn users_of(&self, columns: &[usize]) -> Vec<String> {
-        let users = self.builder.binder.schema.catalog().references_to(&self.old.name);
-        let is_meant = |own: &[usize]| own.len() == columns.len() && own.iter().all(|c| columns.contains(c));
-        let users = users.filter(|(table, key)| table.id != self.old.id && is_meant(&key.parent_columns));
-        users.map(|(table, _)| table.name.clone()).collect()
+    /// The foreign keys, other tables' and its own, that reference columns of the old table: the table of each, and its name.
+    fn users_of(&self, is_meant: impl Fn(&[usize]) -> bool) -> Vec<Dropped> {
+        let others = self.builder.binder.schema.catalog().references_to(&self.old.name);
+        let others = others.filter(|(table, _)| table.id != self.old.id);
+        let others = others.map(|(table, key)| (&table.name, key));
+        // Of its own, those that are still there.
+        let own = self.builder.table.foreign_keys.iter().filter(|key| key.parent == self.old.name);
+        let all = others.chain(own.map(|key| (&self.old.name, key)));
+        let meant = all.filter(|(_, key)| is_meant(&key.parent_columns));
+        meant.map(|(table, key)| (table.clone(), key.name.clone())).collect()
     }
 
     fn drop_index_of_constraint(
         &mut self,
         place: usize,
         cascades: bool,
-        drops_references: &mut Vec<String>,
+        drops_references: &mut Vec<Dropped>,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
         let index = self.builder.table.indexes[place].clone();
-        let users = self.users_of(&index.columns);
-        if let (Some(user), false) = (users.first(), cascades) {
+        let columns: Vec<_> = index.columns.iter().map(|column| self.origins[*column].old()).collect();
+        let users = self.users_of(|own| {
+            own.len() == columns.len() && own.iter().all(|column| columns.contains(&Some(*column)))
+        });
+        if let (Some((user, _)), false) = (users.first(), cascades) {
             let message = format!(
                 "cannot drop constraint {} on table {} because a foreign key of table {user} depends on it",
                 index.name, self.builder.table.name
             );
             return self.error(node, "2BP01", message);
         }
+        let (own, users): (Vec<_>, Vec<_>) = users.into_iter().partition(|(user, _)| *user == self.old.name);
+        self.builder.table.foreign_keys.retain(|key| !own.iter().any(|(_, name)| *name == key.name));
         drops_references.extend(users);
         self.builder.table.indexes.remove(place);
         // The primary key went: rows are told apart by a key of their own from now on.
@@ -399,7 +439,7 @@ impl Alteration<'_> {
         &mut self,
         name: &str,
         (cascades, if_exists): (bool, bool),
-        drops_references: &mut Vec<String>,
+        drops_references: &mut Vec<Dropped>,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
         let table = &mut self.builder.table;
@@ -421,7 +461,7 @@ impl Alteration<'_> {
         &mut self,
         place: usize,
         cascades: bool,
-        drops_references: &mut Vec<String>,
+        drops_references: &mut Vec<Dropped>,
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
         let name = self.builder.table.columns[place].name.clone();
@@ -482,7 +522,7 @@ impl Alteration<'_> {
                 let Origin::Old(own) = self.origins[place] else {
                     return Err(self.builder.binder.unsupported(node, "changing a type twice"));
                 };
-                if !self.users_of(&[own]).is_empty() || self.is_foreign(place) {
+                if !self.users_of(|columns| columns.contains(&own)).is_empty() || self.is_foreign(place) {
                     let what = "changing the type of a column of a foreign key";
                     return Err(self.builder.binder.unsupported(node, what));
                 }

@@ -202,6 +202,18 @@ impl<'a> Binder<'a> {
         table.cloned().map_err(|error| self.error(node, SqlError::new("42P01", error.to_string())))
     }
 
+    /// Refuses to change the rows or indexes of a sequence: `nextval` and `setval` alone do that.
+    pub(crate) fn refuse_sequence(&self, table: &Table, node: &SyntaxNode) -> Result<(), StatementError> {
+        match table.sequence {
+            None => Ok(()),
+            Some(_) => {
+                let message = format!("cannot change sequence \"{}\"", table.short_name());
+                Err(self
+                    .error(node, SqlError::new("42809", message).with_hint("Use nextval() and setval().")))
+            }
+        }
+    }
+
     pub(crate) fn column_of(
         &self,
         table: &Table,

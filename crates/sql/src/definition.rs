@@ -13,6 +13,7 @@ use catalog::{
 use procedure::SqlError;
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What gives a row of a table without a key its identity, as the DEFAULT of a column that nobody sees.
@@ -303,6 +304,37 @@ impl<'a> TableBuilder<'a> {
         }
     }
 
+    /// The name of a new CHECK or foreign key: the one that it is given, or one that is made of `base`.
+    fn constraint_name(
+        &self,
+        name: Option<String>,
+        base: &str,
+        node: &SyntaxNode,
+    ) -> Result<String, StatementError> {
+        let is_taken = |name: &str| {
+            let keys = self.table.foreign_keys.iter().chain(self.references.iter().map(|(key, ..)| key));
+            let checks = self.table.checks.iter().map(|(own, _)| own);
+            checks.chain(keys.map(|key| &key.name)).any(|own| own == name)
+        };
+        match name {
+            Some(name) if is_taken(&name) => {
+                let table = self.short_name();
+                let message = format!("constraint \"{name}\" for relation \"{table}\" already exists");
+                Err(self.binder.error(node, SqlError::new("42710", message)))
+            }
+            Some(name) => Ok(name),
+            None => {
+                let mut names = std::iter::once(base.into()).chain((1..).map(|n| format!("{base}{n}")));
+                Ok(names.find(|name: &String| !is_taken(name)).unwrap_or_else(|| base.into()))
+            }
+        }
+    }
+
+    /// The names of the foreign keys that are new.
+    pub(crate) fn new_foreign_keys(&self) -> BTreeSet<String> {
+        self.references.iter().map(|(key, ..)| key.name.clone()).collect()
+    }
+
     fn foreign_key(
         &self,
         name: Option<String>,
@@ -330,10 +362,9 @@ impl<'a> TableBuilder<'a> {
                 other => return Err(self.binder.unsupported(other.syntax(), "a list of columns here")),
             };
         }
-        let name = name.unwrap_or_else(|| {
-            let names: Vec<_> = columns.iter().map(|c| self.table.columns[*c].name.as_str()).collect();
-            format!("{}_{}_fkey", self.short_name(), names.join("_"))
-        });
+        let names: Vec<_> = columns.iter().map(|c| self.table.columns[*c].name.as_str()).collect();
+        let base = format!("{}_{}_fkey", self.short_name(), names.join("_"));
+        let name = self.constraint_name(name, &base, node)?;
         let (parent, parent_columns) = (object_name(&path), Vec::new());
         Ok(ForeignKey { name, columns, parent, parent_columns, on_delete, on_update })
     }
@@ -404,11 +435,7 @@ impl<'a> TableBuilder<'a> {
         let text = self.binder.source.text_of(expression.syntax()).to_owned();
         let middle = if column.is_empty() { String::new() } else { format!("{column}_") };
         let base = format!("{}_{middle}check", self.short_name());
-        let taken = |name: &str| self.table.checks.iter().any(|(own, _)| own == name);
-        let name = name.unwrap_or_else(|| {
-            let numbered = |n: usize| if n == 0 { base.clone() } else { format!("{base}{n}") };
-            (0..).map(numbered).find(|name| !taken(name)).unwrap_or_default()
-        });
+        let name = self.constraint_name(name, &base, node)?;
         self.table.checks.push((name, text));
         self.unbound.push(check.clone());
         Ok(())
@@ -480,10 +507,11 @@ impl<'a> TableBuilder<'a> {
             let registers = self.binder.row_registers(table);
             self.binder.row = Some(RowScope::of_row(table, registers));
             let expression = self.binder.part(check.expr(), check.syntax())?;
-            let before = (self.binder.uses_seed, self.binder.uses_timestamp);
-            self.binder.bind_condition(&expression)?;
-            self.binder.row = None;
-            if (self.binder.uses_seed, self.binder.uses_timestamp) != before {
+            // A condition of its own: the defaults of columns may depend on the call.
+            let mut condition = Binder::new(self.binder.schema, self.binder.source);
+            condition.row = self.binder.row.take();
+            condition.bind_condition(&expression)?;
+            if condition.uses_seed || condition.uses_timestamp || condition.by_value {
                 return Err(self.binder.unsupported(check.syntax(), "a CHECK that depends on the call"));
             }
         }
@@ -537,10 +565,6 @@ impl<'a> TableBuilder<'a> {
                     return Err(self.binder.error(&at, error));
                 }
             }
-            let base = key.name.clone();
-            let is_taken = |name: &str| self.table.foreign_keys.iter().any(|own| own.name == name);
-            let mut names = std::iter::once(base.clone()).chain((1..).map(|n| format!("{base}{n}")));
-            key.name = names.find(|name| !is_taken(name)).unwrap_or(base);
             self.table.foreign_keys.push(key);
         }
         Ok(())
@@ -572,6 +596,7 @@ pub(crate) fn index_definition(
     let path = create.table_relation_name().and_then(|name| name.table_name_ref());
     let path = binder.part(path.and_then(|name| name.path_ref()), node)?;
     let table = binder.table(&object_name(&path), path.syntax())?;
+    binder.refuse_sequence(&table, path.syntax())?;
     let mut columns = Vec::new();
     for item in create.partition_item_list().into_iter().flat_map(|list| list.partition_items()) {
         if matches!(item.sort_order(), Some(ast::SortOrder::SortDesc(_))) || item.nulls_order().is_some() {

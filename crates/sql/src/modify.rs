@@ -97,6 +97,7 @@ impl Binder<'_> {
         let path = insert.relation_name_ref().and_then(|name| name.path_ref());
         let path = self.part(path, node)?;
         let table = self.table(&object_name(&path), path.syntax())?;
+        self.refuse_sequence(&table, path.syntax())?;
         let mut columns = Vec::new();
         for target in insert.column_target_list().into_iter().flat_map(|list| list.column_targets()) {
             let name = self.part(target.name(), target.syntax())?;
@@ -302,6 +303,7 @@ impl Binder<'_> {
         let alias = update.alias().and_then(|alias| alias.name());
         let alias = alias.map(|name| ast::normalize_name_node(name.syntax()));
         self.enter_row(path.and_then(|name| name.path_ref()), alias, node)?;
+        self.refuse_sequence(&self.row.as_ref().expect("entered").table, node)?;
         let lifted = self.lifted.take();
         let bound = self.bind_update_rows(update, into);
         self.lifted = lifted;
@@ -377,6 +379,7 @@ impl Binder<'_> {
         let alias = delete.alias().and_then(|alias| alias.name());
         let alias = alias.map(|name| ast::normalize_name_node(name.syntax()));
         self.enter_row(path.and_then(|name| name.path_ref()), alias, node)?;
+        self.refuse_sequence(&self.row.as_ref().expect("entered").table, node)?;
         let lifted = self.lifted.take();
         let bound = self.bind_delete_rows(delete, into);
         self.lifted = lifted;

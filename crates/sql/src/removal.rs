@@ -1,11 +1,12 @@
 //! DROP of whatever tables are named beside, and TRUNCATE.
 
 use crate::StatementError;
+use crate::binder::Binder;
 use crate::schema::{Effect, Schema, refused, unsupported};
 use crate::source::Source;
 use crate::types::object_name;
-use catalog::{NewTable, Table};
-use procedure::{Procedure, SqlError};
+use catalog::{NewTable, Table, TableId};
+use procedure::{Expression, Function, Procedure, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::BTreeSet;
@@ -170,9 +171,11 @@ impl Schema {
                     self.catalog.redefine(&other, changed).map_err(|e| refused(source, node, &e))?;
                 effects.push(Effect::Redefine(changed));
             }
+            let dropped = self.catalog.table(name).map_err(|error| refused(source, node, &error))?;
             let user = self.catalog.tables().find(|own| {
-                let uses = |default: &String| default.contains(&format!("nextval('{name}'"));
-                !names.contains(&own.name) && own.columns.iter().any(|c| c.default.as_ref().is_some_and(uses))
+                dropped.sequence.is_some()
+                    && !names.contains(&own.name)
+                    && self.draws_from(own, dropped.id, source)
             });
             if let Some(user) = user {
                 let message =
@@ -193,6 +196,17 @@ impl Schema {
             effects.push(Effect::DropTable(table));
         }
         Ok(())
+    }
+
+    /// Whether the default of a column takes numbers of a sequence.
+    fn draws_from(&self, table: &Table, sequence: TableId, source: &Source) -> bool {
+        let is_number = |part: &Expression| matches!(part, Expression::Function { function: Function::NextNumber(own), .. } if *own == sequence);
+        (0..table.columns.len()).filter(|column| table.columns[*column].default.is_some()).any(|column| {
+            let default = Binder::new(self, source).bind_default(table, column, source.file.syntax());
+            let mut draws = false;
+            default.iter().for_each(|own| own.walk(&mut |part| draws |= is_number(part)));
+            draws
+        })
     }
 
     /// Refuses to drop a unique index that foreign keys need, or a constraint's index by DROP INDEX.
@@ -235,7 +249,8 @@ impl Schema {
             let path = name.table_name_ref().and_then(|name| name.path_ref());
             let Some(path) = path else { return Err(unsupported(source, name.syntax(), "this name")) };
             let name = object_name(&path);
-            self.catalog.table(&name).map_err(|error| refused(source, path.syntax(), &error))?;
+            let table = self.catalog.table(&name).map_err(|error| refused(source, path.syntax(), &error))?;
+            Binder::new(self, source).refuse_sequence(table, path.syntax())?;
             names.insert(name);
         }
         loop {

@@ -5,14 +5,14 @@
 //! Invariant: procedures hold the tables as they are now; a change of a table's indexes compiles them anew.
 
 use crate::StatementError;
-use crate::binder::Binder;
+use crate::binder::{Binder, RowScope, Typed};
 use crate::definition::{index_definition, table_definition};
 use crate::nesting::with_stack;
 use crate::routine::{Routine, compile_block};
 use crate::source::Source;
 use crate::types::made_name;
-use catalog::{Catalog, CatalogError, NewTable, ProcedureId, Table, TableId};
-use procedure::{Check, Expression, ForeignKeys, Function, Procedure, Reference, SqlError};
+use catalog::{Catalog, CatalogError, Datum, NewTable, ProcedureId, ReferenceAction, Table, TableId, Type};
+use procedure::{Check, Expression, ForeignKeys, Function, KeyChange, Procedure, Reference, SqlError};
 use serde::{Deserialize, Serialize};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -92,8 +92,7 @@ impl Rebuild {
                 found.insert(*sequence);
             }
         };
-        let conditions = self.checks.iter().map(|check| &check.condition);
-        self.values.iter().chain(conditions).for_each(|own| own.walk(&mut visit));
+        self.values.iter().for_each(|value| value.walk(&mut visit));
         found
     }
 }
@@ -299,13 +298,39 @@ impl Schema {
     pub(crate) fn foreign_keys(&self) -> Option<&Arc<ForeignKeys>> {
         let find = || {
             let nothing = Source::parse("").ok()?;
-            let keys = ForeignKeys::of(&self.catalog, |table, column| {
-                let mut binder = Binder::new(self, &nothing);
-                binder.bind_default(table, column, nothing.file.syntax()).ok()
-            });
-            keys.map(Arc::new)
+            let change = |reference: &Reference| {
+                // What could be bound when the table was made, and can't any more, admits nothing.
+                let nothing_fits = || {
+                    vec![Check {
+                        name: reference.name.clone(),
+                        condition: Expression::Constant(Datum::Int(0)),
+                    }]
+                };
+                let bound = self.bind_key_change(reference, &nothing);
+                bound.unwrap_or_else(|_| KeyChange { checks: nothing_fits(), ..KeyChange::default() })
+            };
+            ForeignKeys::of(&self.catalog, change).map(Arc::new)
         };
         self.foreign_keys.get_or_init(find).as_ref()
+    }
+
+    fn bind_key_change(&self, reference: &Reference, source: &Source) -> Result<KeyChange, StatementError> {
+        let Reference { table, columns, parent, parent_columns, .. } = reference;
+        let (mut binder, node) = (Binder::new(self, source), source.file.syntax());
+        let row = binder.row_registers(table);
+        let mut change = KeyChange::default();
+        for (column, referenced) in columns.iter().zip(parent_columns) {
+            let from = Type::from(parent.columns[*referenced].ty);
+            let value = Typed::Known(Expression::Register(binder.new_register(from)), from);
+            change.values.push(binder.coerce(value, table.columns[*column].ty.into(), false, node)?);
+            if [reference.on_delete, reference.on_update].contains(&ReferenceAction::SetDefault) {
+                change.defaults.push(binder.bind_default(table, *column, node)?);
+            }
+        }
+        change.registers = binder.registers.len();
+        binder.row = Some(RowScope::of_row(table, row));
+        change.checks = binder.bind_checks(table, |column| columns.contains(&column), node)?;
+        Ok(change)
     }
 
     /// Those that a table is at one end of; `None` when there are none.

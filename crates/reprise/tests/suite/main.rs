@@ -9,6 +9,7 @@ mod backups;
 mod bulk_load;
 mod checkpoints;
 mod common;
+mod constraints;
 mod crash_consistency;
 mod definitions;
 mod definitions_in_checkpoints;

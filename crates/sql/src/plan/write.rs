@@ -81,7 +81,9 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<Arc<Table>, StatementError> {
         let path = self.part(path, node)?;
-        self.table(&object_name(&path), path.syntax())
+        let table = self.table(&object_name(&path), path.syntax())?;
+        self.refuse_sequence(&table, path.syntax())?;
+        Ok(table)
     }
 
     pub(crate) fn bind_insert_plan(&mut self, insert: &ast::Insert) -> Result<Bound, StatementError> {

@@ -1,0 +1,281 @@
+//! Constraints hold, whatever ALTER TABLE changes and whatever foreign keys write.
+
+use crate::common::open;
+use reprise::{Session, Value};
+
+/// Statements, and the state that each is refused with; none where it is accepted.
+type Case = &'static [(&'static str, Option<&'static str>)];
+
+const CASES: [Case; 24] = [
+    // The type of a referenced column stays, of composite keys and of the table itself, too.
+    &[
+        ("CREATE TABLE p (a INT, b INT, PRIMARY KEY (a, b))", None),
+        ("INSERT INTO p VALUES (1, 2)", None),
+        (
+            "CREATE TABLE c (id INT PRIMARY KEY, a INT, b INT, FOREIGN KEY (a, b) REFERENCES p ON DELETE CASCADE)",
+            None,
+        ),
+        ("INSERT INTO c VALUES (1, 1, 2)", None),
+        ("ALTER TABLE p ALTER COLUMN a TYPE TEXT", Some("0A000")),
+        ("ALTER TABLE c ALTER COLUMN a TYPE TEXT", Some("0A000")),
+    ],
+    &[
+        ("CREATE TABLE t (id INT PRIMARY KEY, p INT REFERENCES t ON DELETE CASCADE)", None),
+        ("ALTER TABLE t ALTER id TYPE TEXT", Some("0A000")),
+    ],
+    // A key that the table itself references.
+    &[
+        ("CREATE TABLE t (id INT PRIMARY KEY, p INT REFERENCES t)", None),
+        ("ALTER TABLE t DROP CONSTRAINT t_pkey", Some("2BP01")),
+        ("INSERT INTO t VALUES (1, 99)", Some("23503")),
+        ("ALTER TABLE t DROP CONSTRAINT t_pkey CASCADE", None),
+        ("INSERT INTO t VALUES (1, 99)", None),
+    ],
+    &[
+        ("CREATE TABLE t (id INT PRIMARY KEY, u INT UNIQUE, p INT REFERENCES t (u))", None),
+        ("ALTER TABLE t DROP COLUMN u", Some("2BP01")),
+        ("ALTER TABLE t DROP COLUMN u CASCADE", None),
+        ("INSERT INTO t VALUES (1, 99)", None),
+    ],
+    // Columns have moved before the one that is referenced goes.
+    &[
+        ("CREATE TABLE p (x INT, k INT UNIQUE, y INT UNIQUE)", None),
+        ("CREATE TABLE c (k INT REFERENCES p (k))", None),
+        ("INSERT INTO p VALUES (1, 2, 3)", None),
+        ("INSERT INTO c VALUES (2)", None),
+        ("ALTER TABLE p DROP COLUMN x, DROP COLUMN k", Some("2BP01")),
+        ("ALTER TABLE p DROP COLUMN x, DROP COLUMN y", None),
+        ("INSERT INTO c VALUES (3)", Some("23503")),
+        ("INSERT INTO c VALUES (2)", None),
+        ("DELETE FROM p", Some("23503")),
+    ],
+    // Another foreign key of the same name.
+    &[
+        ("CREATE TABLE p (id INT PRIMARY KEY)", None),
+        ("CREATE TABLE q (id INT PRIMARY KEY)", None),
+        ("INSERT INTO p VALUES (1)", None),
+        ("CREATE TABLE c (id INT PRIMARY KEY, x INT CONSTRAINT f REFERENCES p)", None),
+        ("INSERT INTO c VALUES (1, 1)", None),
+        ("ALTER TABLE c DROP CONSTRAINT f, ADD CONSTRAINT f FOREIGN KEY (x) REFERENCES q", Some("23503")),
+        ("INSERT INTO c VALUES (2, 7)", Some("23503")),
+        ("ALTER TABLE c ADD CONSTRAINT f FOREIGN KEY (id) REFERENCES p", Some("42710")),
+        ("ALTER TABLE c ADD CONSTRAINT f CHECK (id > 0)", Some("42710")),
+        ("ALTER TABLE c ADD FOREIGN KEY (id) REFERENCES p, ADD FOREIGN KEY (id) REFERENCES p", None),
+    ],
+    // CASCADE takes those that depend on the key.
+    &[
+        ("CREATE TABLE p (a INT UNIQUE, b INT UNIQUE)", None),
+        ("CREATE TABLE c (a INT REFERENCES p (a), b INT REFERENCES p (b))", None),
+        ("INSERT INTO p VALUES (1, 2)", None),
+        ("ALTER TABLE p DROP CONSTRAINT p_a_key CASCADE", None),
+        ("INSERT INTO c VALUES (77, 2)", None),
+        ("INSERT INTO c VALUES (1, 77)", Some("23503")),
+    ],
+    // What is added means the columns as they are named, whatever goes beside it.
+    &[
+        ("CREATE TABLE t (a INT, b INT, c INT)", None),
+        ("INSERT INTO t VALUES (1, 1, 1)", None),
+        ("ALTER TABLE t ADD UNIQUE (b), DROP COLUMN a", None),
+        ("INSERT INTO t VALUES (1, 2)", Some("23505")),
+        ("INSERT INTO t VALUES (2, 1)", None),
+    ],
+    &[
+        ("CREATE TABLE t (a INT, b INT, c INT)", None),
+        ("INSERT INTO t VALUES (1, 1, 1)", None),
+        ("ALTER TABLE t ADD PRIMARY KEY (b), DROP COLUMN a", None),
+        ("INSERT INTO t VALUES (1, 2)", Some("23505")),
+        ("INSERT INTO t VALUES (2, 1)", None),
+    ],
+    &[
+        ("CREATE TABLE p (id INT PRIMARY KEY)", None),
+        ("CREATE TABLE t (a INT, b INT, c INT)", None),
+        ("ALTER TABLE t ADD FOREIGN KEY (b) REFERENCES p, DROP COLUMN a", None),
+        ("INSERT INTO t (b) VALUES (77)", Some("23503")),
+        ("INSERT INTO t (c) VALUES (77)", None),
+    ],
+    &[
+        ("CREATE TABLE t (a INT, b INT, c INT)", None),
+        ("ALTER TABLE t ADD COLUMN e INT UNIQUE, DROP COLUMN a", None),
+        ("INSERT INTO t VALUES (2, 3, 7)", None),
+        ("INSERT INTO t VALUES (2, 3, 7)", Some("23505")),
+    ],
+    &[
+        ("CREATE TABLE t (x INT, id INT PRIMARY KEY, u INT UNIQUE, p INT CONSTRAINT k REFERENCES t)", None),
+        ("INSERT INTO t VALUES (0, 1, 10, 1), (0, 2, 20, 1)", None),
+        (
+            "ALTER TABLE t DROP CONSTRAINT k, ADD CONSTRAINT k FOREIGN KEY (p) REFERENCES t (u), DROP COLUMN x",
+            Some("23503"),
+        ),
+        ("UPDATE t SET p = NULL", None),
+        (
+            "ALTER TABLE t DROP CONSTRAINT k, ADD CONSTRAINT k FOREIGN KEY (p) REFERENCES t (u), DROP COLUMN x",
+            None,
+        ),
+        ("UPDATE t SET p = 2", Some("23503")),
+        ("UPDATE t SET p = 20", None),
+        ("UPDATE t SET u = 21 WHERE id = 2", Some("23503")),
+    ],
+    // What a foreign key writes fits its column and its constraints.
+    &[
+        ("CREATE TABLE p (id BIGINT PRIMARY KEY)", None),
+        ("CREATE TABLE c (x INT REFERENCES p ON UPDATE CASCADE)", None),
+        ("INSERT INTO p VALUES (1), (2)", None),
+        ("INSERT INTO c VALUES (1)", None),
+        ("UPDATE p SET id = 4294967298 WHERE id = 1", Some("22003")),
+        ("UPDATE p SET id = 3 WHERE id = 1", None),
+        ("DELETE FROM p WHERE id = 3", Some("23503")),
+    ],
+    &[
+        ("CREATE TABLE p (id TEXT PRIMARY KEY)", None),
+        ("CREATE TABLE c (x VARCHAR(3) REFERENCES p ON UPDATE CASCADE)", None),
+        ("INSERT INTO p VALUES ('abc')", None),
+        ("INSERT INTO c VALUES ('abc')", None),
+        ("UPDATE p SET id = 'abcdef'", Some("22001")),
+        ("UPDATE p SET id = 'abd'", None),
+    ],
+    &[
+        ("CREATE TABLE p (id INT PRIMARY KEY)", None),
+        (
+            "CREATE TABLE c (k INT, x INT DEFAULT 5 CHECK (x < 5) REFERENCES p ON DELETE SET DEFAULT ON UPDATE CASCADE)",
+            None,
+        ),
+        ("INSERT INTO p VALUES (1), (2), (5)", None),
+        ("INSERT INTO c VALUES (1, 1), (2, 2)", None),
+        ("DELETE FROM p WHERE id = 1", Some("23514")),
+        ("UPDATE p SET id = 70 WHERE id = 2", Some("23514")),
+        ("UPDATE p SET id = 3 WHERE id = 2", None),
+        ("DELETE FROM p WHERE id = 5", None),
+    ],
+    &[
+        ("CREATE TABLE p (id INT PRIMARY KEY)", None),
+        (
+            "CREATE TABLE c (a INT, x INT REFERENCES p ON DELETE SET NULL, CHECK (a IS NOT NULL OR x IS NOT NULL))",
+            None,
+        ),
+        ("INSERT INTO p VALUES (1), (2)", None),
+        ("INSERT INTO c VALUES (7, 1), (NULL, 2)", None),
+        ("DELETE FROM p WHERE id = 1", None),
+        ("DELETE FROM p WHERE id = 2", Some("23514")),
+    ],
+    // Rows that foreign keys change twice, and a row that references itself.
+    &[
+        ("CREATE TABLE p (a INT PRIMARY KEY, b INT UNIQUE)", None),
+        (
+            "CREATE TABLE c (a INT REFERENCES p ON UPDATE CASCADE, b INT REFERENCES p (b) ON UPDATE CASCADE)",
+            None,
+        ),
+        ("INSERT INTO p VALUES (1, 1), (2, 2)", None),
+        ("INSERT INTO c VALUES (1, 1), (1, 2)", None),
+        ("UPDATE p SET a = a + 5, b = b + 5", None),
+        ("INSERT INTO c VALUES (6, 7)", None),
+        ("DELETE FROM p", Some("23503")),
+    ],
+    &[
+        ("CREATE TABLE t (id INT PRIMARY KEY, p INT REFERENCES t ON UPDATE CASCADE)", None),
+        ("INSERT INTO t VALUES (1, 1), (2, 1)", None),
+        ("UPDATE t SET id = 50 WHERE id = 1", None),
+        ("UPDATE t SET p = 1", Some("23503")),
+        ("UPDATE t SET p = 3 WHERE id = 50", Some("23503")),
+        ("UPDATE t SET id = 51, p = 9 WHERE id = 50", Some("23503")),
+        ("DELETE FROM t WHERE id = 2", None),
+    ],
+    // Conditions without a column, and those that would not hold when they are looked at again.
+    &[
+        ("CREATE TABLE t (id INT PRIMARY KEY, CHECK (1 > 2))", None),
+        ("INSERT INTO t VALUES (1)", Some("23514")),
+    ],
+    &[
+        ("CREATE SEQUENCE s", None),
+        (
+            "CREATE TABLE t (id INT PRIMARY KEY, r DOUBLE PRECISION DEFAULT random(), CHECK (r + random() > 0))",
+            Some("0A000"),
+        ),
+        (
+            "CREATE TABLE t (id INT PRIMARY KEY, n INT DEFAULT nextval('s'), CHECK (n < nextval('s')))",
+            Some("0A000"),
+        ),
+        (
+            "CREATE TABLE t (id INT PRIMARY KEY, at TIMESTAMPTZ DEFAULT now(), CHECK (at <= now()))",
+            Some("0A000"),
+        ),
+    ],
+    // The row of a sequence is its own.
+    &[
+        ("CREATE SEQUENCE s", None),
+        ("SELECT nextval('s')", None),
+        ("DELETE FROM s", Some("42809")),
+        ("UPDATE s SET last_value = 1", Some("42809")),
+        ("INSERT INTO s VALUES (1, true)", Some("42809")),
+        ("TRUNCATE s", Some("42809")),
+        ("ALTER TABLE s DROP COLUMN is_called", Some("42809")),
+        ("ALTER TABLE s RENAME TO other", Some("42809")),
+        ("CREATE INDEX ON s (last_value)", Some("42809")),
+        ("CREATE PROCEDURE again() LANGUAGE plpgsql AS $$ BEGIN DELETE FROM s; END $$", Some("42809")),
+        ("SELECT last_value FROM s", None),
+    ],
+    &[
+        ("CREATE SEQUENCE s", None),
+        ("CREATE TABLE t (id INT DEFAULT nextval ( 's' ))", None),
+        ("DROP SEQUENCE s", Some("2BP01")),
+        ("DROP TABLE t", None),
+        ("DROP SEQUENCE s", None),
+    ],
+    // All numbers of the type, and steps that leave it at once.
+    &[
+        (
+            "CREATE SEQUENCE s MINVALUE -9223372036854775808 MAXVALUE 9223372036854775807 START -9223372036854775808",
+            None,
+        ),
+        ("SELECT nextval('s'), nextval('s')", None),
+        ("SELECT setval('s', 9223372036854775807)", None),
+        ("SELECT nextval('s')", Some("2200H")),
+    ],
+    &[
+        (
+            "CREATE SEQUENCE s INCREMENT 9223372036854775807 MINVALUE -9223372036854775808 START -9223372036854775808",
+            None,
+        ),
+        ("SELECT nextval('s'), nextval('s'), nextval('s')", None),
+        ("SELECT nextval('s')", Some("2200H")),
+        ("CREATE TABLE t (id INT)", None),
+    ],
+];
+
+fn state_of(session: &mut Session, statement: &str) -> Option<String> {
+    let ran = match statement.starts_with("SELECT") {
+        true => session.query(statement).map(drop),
+        false => session.execute_script(statement),
+    };
+    ran.err().map(|error| error.sqlstate().to_owned())
+}
+
+#[test]
+fn constraints_hold() {
+    for case in CASES {
+        let folder = tempfile::tempdir().unwrap();
+        let database = open(folder.path());
+        let mut session = database.session().unwrap();
+        for (statement, expected) in case {
+            let state = state_of(&mut session, statement);
+            assert_eq!(state.as_deref(), *expected, "{statement}, of {case:?}");
+        }
+    }
+}
+
+#[test]
+fn what_a_foreign_key_writes_is_of_the_type_of_its_column() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = open(folder.path());
+    let mut session = database.session().unwrap();
+    session
+        .execute_script(
+            "CREATE TABLE p (id BIGINT PRIMARY KEY, name VARCHAR(9) UNIQUE);
+             CREATE TABLE c (id SMALLINT REFERENCES p ON UPDATE CASCADE, name TEXT REFERENCES p (name) ON UPDATE CASCADE);
+             INSERT INTO p VALUES (1, 'a');
+             INSERT INTO c VALUES (1, 'a');
+             UPDATE p SET id = 32767, name = 'abcdefghi';",
+        )
+        .unwrap();
+    let answer = session.query("SELECT id, name FROM c").unwrap();
+    assert_eq!(answer.rows, [vec![Value::Int(32767), Value::Text("abcdefghi".into())]]);
+}
