@@ -38,6 +38,12 @@ impl Sequence {
         SequencePlace { number: self.start, is_given: false }
     }
 
+    /// The number so many steps after another one, which is within the bounds.
+    pub fn number_after(&self, number: i64, steps: u64) -> i64 {
+        // What comes between may be beyond the numbers of this type, but the last one is not.
+        number.wrapping_add(self.increment.wrapping_mul(steps as i64))
+    }
+
     /// The first of the numbers after a place, and how many there are, up to a wanted number of them; `None` when there is none.
     pub fn numbers_after(&self, place: SequencePlace, wanted: u64) -> Option<(i64, u64)> {
         let is_inside = |number: &i64| (self.least..=self.greatest).contains(number);
@@ -50,7 +56,7 @@ impl Sequence {
             true => place.number.checked_add(self.increment).filter(is_inside),
         };
         let next = next.or(self.cycles.then_some(first))?;
-        let room = next.abs_diff(last) / self.increment.unsigned_abs() + 1;
+        let room = (next.abs_diff(last) / self.increment.unsigned_abs()).saturating_add(1);
         Some((next, room.min(wanted)))
     }
 }
@@ -87,5 +93,11 @@ mod tests {
         let down = Sequence { increment: -1, least: i64::MIN, greatest: -1, start: -1, ..own };
         assert_eq!(down.numbers_after(given(i64::MIN), 2), None);
         assert_eq!(down.numbers_after(given(i64::MIN + 1), 2), Some((i64::MIN, 1)));
+        let all = Sequence { least: i64::MIN, greatest: i64::MAX, start: i64::MIN, increment: 1, ..down };
+        assert_eq!(all.numbers_after(all.beginning(), u64::MAX), Some((i64::MIN, u64::MAX)));
+        assert_eq!(all.number_after(i64::MIN, u64::MAX), i64::MAX);
+        let wide = Sequence { increment: i64::MAX, ..all };
+        assert_eq!(wide.numbers_after(wide.beginning(), 32), Some((i64::MIN, 3)));
+        assert_eq!(wide.number_after(i64::MIN, 2), i64::MAX - 1);
     }
 }

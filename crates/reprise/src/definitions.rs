@@ -99,6 +99,11 @@ impl Definitions {
         !self.changing.load(Ordering::SeqCst) && self.number.load(Ordering::SeqCst) == number
     }
 
+    /// Whether a version is being made, or somebody waits for the others to be quiet to make one.
+    pub(crate) fn is_changing(&self) -> bool {
+        self.changing.load(Ordering::SeqCst)
+    }
+
     /// Makes a new version while nobody else is active. `make` gives what it consists of, or nothing when there is no need. A
     /// client that has a transaction open is waited for, for a while, and others go on meanwhile, now and then.
     ///

@@ -109,14 +109,27 @@ impl Taking<'_> {
         own: &Sequence,
         change: impl Fn(SequencePlace) -> Result<SequencePlace, SqlError>,
     ) -> Result<SequencePlace, SqlError> {
-        let writer = match &mut state.writer {
+        // One that a panic leaves in the middle of a transaction does not come back.
+        let mut writer = match state.writer.take() {
             Some(writer) => writer,
             None => {
                 let refused = |error: Error| SqlError::new(error.sqlstate(), error.to_string());
-                state.writer.insert(Writer::new(self.inner, self.tables).map_err(refused)?)
+                Writer::new(self.inner, self.tables).map_err(refused)?
             }
         };
         writer.occ.set_tables(self.tables.clone());
+        let before = self.write_by(&mut writer, table, own, change);
+        state.writer = Some(writer);
+        before
+    }
+
+    fn write_by(
+        &self,
+        writer: &mut Writer,
+        table: &Arc<Table>,
+        own: &Sequence,
+        change: impl Fn(SequencePlace) -> Result<SequencePlace, SqlError>,
+    ) -> Result<SequencePlace, SqlError> {
         let failed = |error: &dyn std::fmt::Display| SqlError::new("58030", error.to_string());
         loop {
             let before = match writer.attempt(table, own, &change) {
@@ -213,7 +226,7 @@ impl Taking<'_> {
             };
             let before = self.write(&mut state, table, own, |before| {
                 let (next, left) = own.numbers_after(before, wanted).ok_or_else(|| exhausted(table, own))?;
-                Ok(SequencePlace { number: next + own.increment * (left as i64 - 1), is_given: true })
+                Ok(SequencePlace { number: own.number_after(next, left - 1), is_given: true })
             })?;
             let (next, left) = own.numbers_after(before, wanted).ok_or_else(|| exhausted(table, own))?;
             state.ranges.insert(sequence, Range { next, left, taken: left, since: Instant::now() });
@@ -221,7 +234,7 @@ impl Taking<'_> {
         let range = state.ranges.get_mut(&sequence).expect("taken just above");
         let number = range.next;
         range.left -= 1;
-        range.next = number.wrapping_add(own.increment);
+        range.next = own.number_after(number, 1);
         Ok(number)
     }
 
@@ -259,7 +272,10 @@ impl Taking<'_> {
             if range.left > 0 {
                 self.write(&mut state, table, own, |_| match range.left == range.taken {
                     true => Ok(SequencePlace { number: range.next, is_given: false }),
-                    false => Ok(SequencePlace { number: range.next - own.increment, is_given: true }),
+                    false => {
+                        let number = range.next.wrapping_sub(own.increment);
+                        Ok(SequencePlace { number, is_given: true })
+                    }
                 })?;
             }
         }

@@ -9,16 +9,18 @@
 
 use super::{Session, serialization_failure};
 use crate::Error;
+use crate::database::Inner;
 use crate::definitions::Version;
 use crate::sequences::{Source, Taking};
-use catalog::{TableId, now_us};
+use catalog::{Index, TableId, now_us};
 use logging::content::{DefinitionsRecord, Images, StatementRecord, WritesBuilder};
 use logging::{Commit, Content};
 use procedure::{Conflict, Procedure, Sequences, SqlError};
 use sql::Effect;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, TryLockError};
+use std::time::Duration;
 use transaction::{Applying, Counters, Description, Tables};
 
 /// Versions that are one transaction's own have numbers from here on.
@@ -190,11 +192,14 @@ impl Session {
                 staged.touched.deferred.remove(&table.id);
             }
             Effect::Redefine(table) => {
-                let store = tables.by_id(table.id).map(|store| Arc::clone(store.definition()));
-                let is_known =
-                    |id| store.as_ref().is_some_and(|own| own.indexes.iter().any(|index| index.id == id));
-                let adds = table.indexes.iter().any(|index| !is_known(index.id));
-                if adds {
+                let known = tables.by_id(table.id).map(|store| Arc::clone(store.definition()));
+                let known = known.as_ref().map(|own| &own.indexes[..]).unwrap_or_default();
+                let is_among =
+                    |indexes: &[Index], index: &Index| indexes.iter().any(|own| own.id == index.id);
+                let adds = table.indexes.iter().any(|index| !is_among(known, index));
+                let removes = known.iter().any(|index| !is_among(&table.indexes, index));
+                // Writes are taken back by the indexes that they were made under.
+                if adds || removes {
                     written(self, table.id, &table.name)?;
                 }
                 let Touched { own, deferred, .. } = &mut staged.touched;
@@ -278,7 +283,7 @@ impl Session {
             written: None,
         };
         let inner = Arc::clone(&self.inner);
-        let _alone = inner.maintenance.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.wait_for_maintenance(&inner)?;
         let slot = self.occ.worker().slot();
         let private = Arc::clone(&self.version);
         let epochs = Arc::clone(&private.tables.epochs);
@@ -302,6 +307,21 @@ impl Session {
             Ok(Some((private.schema.clone(), tables)))
         })?;
         Ok(Commit { number, worker: slot, alone: false })
+    }
+
+    /// Waits for a checkpoint or the like to end. Not for another definition: it waits for this transaction to end, which has
+    /// lost the race to it.
+    fn wait_for_maintenance<'a>(&self, inner: &'a Inner) -> Result<MutexGuard<'a, ()>, Error> {
+        loop {
+            match inner.maintenance.try_lock() {
+                Ok(guard) => return Ok(guard),
+                Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) if inner.definitions.is_changing() => {
+                    return Err(serialization_failure(Conflict::Read));
+                }
+                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
     }
 
     /// Does to the data what is to be seen by everybody from now on.
@@ -336,7 +356,7 @@ impl Session {
     fn definitions_record(
         &mut self,
         definitions: StatementRecord<'_>,
-        inner: &crate::database::Inner,
+        inner: &Inner,
     ) -> Result<Vec<u8>, Error> {
         let mut record = Vec::new();
         if !self.occ.writes_anything() {

@@ -187,6 +187,82 @@ fn what_would_not_be_replayed_as_it_ran_is_refused() {
     assert_eq!(numbers(&mut session, "SELECT count(*) FROM old"), [3]);
 }
 
+/// What was written is taken back by the indexes that it was written under.
+#[test]
+fn the_indexes_of_a_written_table_stay() {
+    let (folder, database) = open_with(|_| {});
+    let mut session = database.session().unwrap();
+    session
+        .execute_script(
+            "CREATE TABLE t (id INT PRIMARY KEY, k INT, n INT UNIQUE);
+             CREATE INDEX t_k ON t (k);
+             INSERT INTO t VALUES (1, 10, 1), (2, 20, 2);",
+        )
+        .unwrap();
+    for write in [
+        "INSERT INTO t VALUES (3, 30, 3)",
+        "UPDATE t SET k = 40, n = 9 WHERE id = 1",
+        "DELETE FROM t WHERE k = 20",
+    ] {
+        for drop in ["DROP INDEX t_k", "ALTER TABLE t DROP CONSTRAINT t_n_key"] {
+            let error = in_transaction(&mut session, &[write, drop]).unwrap_err();
+            assert_eq!(error.sqlstate(), "0A000", "{write}, {drop}: {error}");
+            assert_eq!(numbers(&mut session, "SELECT id FROM t WHERE k IN (10, 20, 30) ORDER BY k"), [1, 2]);
+        }
+    }
+    // The other way round, and taken back.
+    for ends_well in [false, true] {
+        session.begin_block();
+        for statement in [
+            "DROP INDEX t_k",
+            "INSERT INTO t VALUES (3, 30, 3)",
+            "UPDATE t SET k = 40, n = 9 WHERE id = 1",
+            "DELETE FROM t WHERE id = 2",
+        ] {
+            run(&mut session, statement).unwrap();
+        }
+        match ends_well {
+            false => session.rollback_block(),
+            true => {
+                let commit = session.commit_block().unwrap().expect("it has written");
+                session.wait_for(commit).unwrap();
+            }
+        }
+        let expected: &[i64] = if ends_well { &[3, 1] } else { &[1, 2] };
+        assert_eq!(numbers(&mut session, "SELECT id FROM t WHERE k > 0 ORDER BY k"), expected);
+    }
+    let digest = database.digest().unwrap();
+    drop((session, database));
+    assert_eq!(recovered_digest_of(Content::Command, folder.path()), digest);
+}
+
+/// Neither waits for the other one until it gives up.
+#[test]
+fn of_two_that_commit_at_once_one_is_first() {
+    let (_folder, database) = open_with(|_| {});
+    let begun = std::time::Instant::now();
+    for round in 0..5 {
+        let all_written = std::sync::Barrier::new(2);
+        let outcomes = std::thread::scope(|scope| {
+            let one = |name: &'static str| {
+                let (database, all_written) = (&database, &all_written);
+                scope.spawn(move || {
+                    let mut session = database.session().unwrap();
+                    session.begin_block();
+                    run(&mut session, &format!("CREATE TABLE {name}_{round} (id INT PRIMARY KEY)")).unwrap();
+                    run(&mut session, &format!("INSERT INTO {name}_{round} VALUES (1)")).unwrap();
+                    all_written.wait();
+                    session.commit_block().map(drop).map_err(|error| error.sqlstate().to_owned())
+                })
+            };
+            [one("a"), one("b")].map(|thread| thread.join().unwrap())
+        });
+        assert_eq!(outcomes.iter().filter(|own| own.is_ok()).count(), 1, "{outcomes:?}");
+        assert!(outcomes.contains(&Err("40001".into())), "{outcomes:?}");
+    }
+    assert!(begun.elapsed().as_secs() < 8, "{:?}", begun.elapsed());
+}
+
 fn work(disk: &Arc<dyn Disk>) -> Result<(), Error> {
     let database = Database::open(FOLDER, on(Arc::clone(disk)))?;
     let mut session = database.session()?;

@@ -90,13 +90,7 @@ impl History {
             format!("ALTER TABLE {table} ADD COLUMN {column} {rest}")
         };
         let (key, mut returns) = (self.random.random_range(1..6), None);
-        let text = match self.random.random_range(0..21) {
-            // What the condition draws, nobody sees.
-            20 => adds(
-                self,
-                format!("nothing of {sequence}"),
-                &format!("DOUBLE PRECISION DEFAULT random() CHECK (nextval('{sequence}') + random() < 39)"),
-            ),
+        let text = match self.random.random_range(0..20) {
             15 => format!("INSERT INTO parent VALUES ({key}) ON CONFLICT DO NOTHING"),
             16 => format!("DELETE FROM parent WHERE id = {key}"),
             17 => format!("ALTER TABLE {table} ADD CONSTRAINT {column} FOREIGN KEY (id) REFERENCES parent"),
