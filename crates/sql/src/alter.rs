@@ -93,6 +93,11 @@ impl Schema {
         rebuilds |= new.hidden_key != old.hidden_key || new.indexes.len() > old.indexes.len();
         if new.name != old.name {
             self.refuse_taken(&new.name, source, node)?;
+            if rebuilds {
+                return Err(unsupported(source, node, "another name beside other changes"));
+            }
+            let own = new.foreign_keys.iter_mut().filter(|key| key.parent == old.name);
+            own.for_each(|key| key.parent.clone_from(&new.name));
         }
         let mut effects = Vec::new();
         for (user, key) in drops_references {

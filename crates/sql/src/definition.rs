@@ -432,13 +432,32 @@ impl<'a> TableBuilder<'a> {
     ) -> Result<(), StatementError> {
         let node = check.syntax();
         let expression = self.binder.part(check.expr(), node)?;
-        let text = self.binder.source.text_of(expression.syntax()).to_owned();
+        let text = self.unqualified(&expression);
         let middle = if column.is_empty() { String::new() } else { format!("{column}_") };
         let base = format!("{}_{middle}check", self.short_name());
         let name = self.constraint_name(name, &base, node)?;
         self.table.checks.push((name, text));
         self.unbound.push(check.clone());
         Ok(())
+    }
+
+    /// The text of a condition without the table's name before columns: it goes on to hold under another name.
+    fn unqualified(&self, condition: &ast::Expr) -> String {
+        let mut text = self.binder.source.text_of(condition.syntax()).to_owned();
+        let start = usize::from(condition.syntax().text_range().start());
+        let fields = condition.syntax().descendants().filter_map(ast::FieldExpr::cast);
+        let qualifiers = fields.filter_map(|field| match (field.base()?, field.field()?) {
+            (ast::Expr::NameRef(base), column) if base.text() == self.short_name() => {
+                let start_of = |node: &SyntaxNode| usize::from(node.text_range().start()) - start;
+                Some(start_of(base.syntax())..start_of(column.syntax()))
+            }
+            _ => None,
+        });
+        // From the end, so that the places before stay.
+        let mut qualifiers: Vec<_> = qualifiers.collect();
+        qualifiers.sort_by_key(|range| std::cmp::Reverse(range.start));
+        qualifiers.into_iter().for_each(|range| text.replace_range(range, ""));
+        text
     }
 
     /// The table, and the sequences that its columns count by.

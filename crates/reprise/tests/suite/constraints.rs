@@ -6,7 +6,7 @@ use reprise::{Session, Value};
 /// Statements, and the state that each is refused with; none where it is accepted.
 type Case = &'static [(&'static str, Option<&'static str>)];
 
-const CASES: [Case; 24] = [
+const CASES: [Case; 26] = [
     // The type of a referenced column stays, of composite keys and of the table itself, too.
     &[
         ("CREATE TABLE p (a INT, b INT, PRIMARY KEY (a, b))", None),
@@ -22,6 +22,24 @@ const CASES: [Case; 24] = [
     &[
         ("CREATE TABLE t (id INT PRIMARY KEY, p INT REFERENCES t ON DELETE CASCADE)", None),
         ("ALTER TABLE t ALTER id TYPE TEXT", Some("0A000")),
+    ],
+    // Another name.
+    &[
+        ("CREATE TABLE t (id INT PRIMARY KEY, p INT REFERENCES t, CHECK (t.id < 10 AND p < t.id + 5))", None),
+        ("CREATE SCHEMA q", None),
+        ("ALTER TABLE t RENAME TO u", None),
+        ("INSERT INTO u VALUES (1, 5)", Some("23503")),
+        ("INSERT INTO u VALUES (10, 10)", Some("23514")),
+        ("ALTER TABLE u SET SCHEMA q", None),
+        ("INSERT INTO q.u VALUES (1, 5)", Some("23503")),
+        ("INSERT INTO q.u VALUES (2, 8)", Some("23514")),
+        ("INSERT INTO q.u VALUES (1, 1)", None),
+    ],
+    &[
+        ("CREATE TABLE t (t INT PRIMARY KEY, CHECK (t.t > 0))", None),
+        ("ALTER TABLE t RENAME COLUMN t TO id", None),
+        ("INSERT INTO t VALUES (0)", Some("23514")),
+        ("INSERT INTO t VALUES (1)", None),
     ],
     // A key that the table itself references.
     &[
