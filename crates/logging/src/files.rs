@@ -148,7 +148,7 @@ impl Header {
                 DatabaseId::from_bytes(reader.array().map_err(malformed)?),
                 u32::from_le_bytes(reader.array().map_err(malformed)?),
             ),
-            // The executor has not changed its meaning since these versions.
+            // No release has had these versions: what ran wrong under them is replayed as it is right now.
             _ => (DatabaseId::default(), 1),
         };
         let header =

@@ -54,6 +54,8 @@ pub struct KeyChange {
     pub defaults: Vec<Expression>,
     /// The CHECK constraints that the columns occur in.
     pub checks: Vec<Check>,
+    /// Whether the defaults depend on the time or on random values.
+    pub depends_on_call: bool,
 }
 
 /// All foreign keys, by table.
@@ -308,6 +310,11 @@ impl ForeignKeys {
         }
     }
 
+    /// Whether what they write depends on the time or on random values.
+    pub fn depend_on_call(&self) -> bool {
+        self.of.values().flatten().any(|reference| reference.change.depends_on_call)
+    }
+
     /// Whether rows of a table are of interest to foreign keys.
     pub fn concern(&self, table: TableId) -> bool {
         !self.references_of(table).is_empty() || !self.references_to(table).is_empty()
@@ -347,8 +354,10 @@ impl ForeignKeys {
             let action = if new.is_some() { reference.on_update } else { reference.on_delete };
             let mut users_old = Buffer::new(width);
             let mut users_new = Buffer::new(width);
+            let mark = machine.arena.mark();
+            // All are found before one is changed: it could come under a key that another row of the statement leaves.
+            let mut found = Vec::new();
             for place in 0..old.len() {
-                let mark = machine.arena.mark();
                 let key: Vec<Datum> = reference.parent_columns.iter().map(|c| old.row(place)[*c]).collect();
                 let key: Vec<Datum> = key.iter().map(|own| machine.arena.adopt(*own, &old.arena)).collect();
                 let after: Option<Vec<Datum>> = new.as_ref().map(|new| {
@@ -364,11 +373,14 @@ impl ForeignKeys {
                 }
                 let users = reference.users(&key, &mut machine.arena, data)?;
                 if users.len() > 0 {
-                    let action = Acting { reference, action, after: after.as_deref(), key: &key };
-                    action.act(&users, machine, data, (&mut users_old, &mut users_new))?;
+                    found.push((key, after, users));
                 }
-                machine.arena.release(mark);
             }
+            for (key, after, users) in &found {
+                let action = Acting { reference, action, after: after.as_deref(), key };
+                action.act(users, machine, data, (&mut users_old, &mut users_new))?;
+            }
+            machine.arena.release(mark);
             if users_old.len() > 0 {
                 let goes = action == ReferenceAction::Cascade && new.is_none();
                 pending.push((Arc::clone(&reference.table), users_old, (!goes).then_some(users_new)));
@@ -473,7 +485,7 @@ impl Acting<'_> {
         if pairs.all(|(own, referenced)| table.columns[*own].ty == parent.columns[*referenced].ty) {
             return Ok(after.to_vec());
         }
-        let mut apart = self.machine_with(change.registers.saturating_sub(after.len()), after, machine);
+        let mut apart = self.machine_with(table.columns.len(), after, machine);
         let evaluated: Vec<Datum> =
             change.values.iter().map(|value| value.evaluate(&mut apart)).collect::<Result<_, _>>()?;
         Ok(evaluated.into_iter().map(|value| machine.arena.adopt(value, &apart.arena)).collect())

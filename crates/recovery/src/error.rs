@@ -34,7 +34,10 @@ pub enum RecoveryError {
         found: u32,
     },
     /// A definition of the checkpoint or of the log was refused.
-    #[error("a definition that was accepted once is refused now: {0}")]
+    #[error(
+        "a definition that was accepted once is refused now: {0}; open the folder with the release that wrote it, take a \
+         checkpoint there, and come back"
+    )]
     Definition(StatementError),
     /// The definitions of the checkpoint are not as any version of Reprise writes them.
     #[error("the checkpoint: {0}")]

@@ -51,7 +51,11 @@ pub(crate) fn suit(
     config: &Config,
 ) -> Result<(Recovered, bool), Error> {
     let mut contents = std::iter::once(config.content).chain(config.shadow_logs.iter().copied());
-    let lacks_slots = contents.any(Content::needs_slots) && !recovered.tables.have_slots();
+    let needs_slots = contents.any(Content::needs_slots);
+    let lacks_slots = needs_slots && !recovered.tables.have_slots();
+    if !needs_slots {
+        recovered.tables = recovered.tables.unslotted();
+    }
     if lacks_slots {
         let (epochs, memory) = (recovered.tables.epochs.clone(), recovered.tables.memory.clone());
         let mut worker = Worker::new(epochs, memory).ok_or(Error::TooManySessions(config.workers))?;

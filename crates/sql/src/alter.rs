@@ -23,8 +23,10 @@ enum Origin {
     Old(usize),
     /// That column, made another type of, by USING if it is there.
     Converted(usize, Option<ast::Expr>),
-    /// Its default.
-    Default,
+    /// The default that it was added with.
+    Added(Option<String>),
+    /// The default of a key that nobody sees.
+    Hidden,
 }
 
 impl Origin {
@@ -32,7 +34,7 @@ impl Origin {
     fn old(&self) -> Option<usize> {
         match self {
             Self::Old(own) | Self::Converted(own, _) => Some(*own),
-            Self::Default => None,
+            Self::Added(_) | Self::Hidden => None,
         }
     }
 }
@@ -80,9 +82,11 @@ impl Schema {
         let builder = TableBuilder::new(Binder::new(&before, source), NewTable::from(&*old));
         let origins = (0..old.columns.len()).map(Origin::Old).collect();
         let mut alteration = Alteration { old: Arc::clone(&old), builder, origins, rebuilds: false };
-        alteration.builder.binder.refuse_sequence(&old, path.syntax())?;
         let mut drops_references = Vec::new();
         let mut actions: Vec<_> = alter.actions().collect();
+        if !actions.iter().all(|action| matches!(action, ast::AlterTableAction::OwnerTo(_))) {
+            alteration.builder.binder.refuse_sequence(&old, path.syntax())?;
+        }
         actions.sort_by_key(turn);
         for action in actions {
             alteration.act(&action, &mut drops_references)?;
@@ -115,14 +119,14 @@ impl Schema {
             }
             changed.foreign_keys = new.foreign_keys;
             let changed = self.catalog.redefine(&name, changed).map_err(|e| refused(source, node, &e))?;
-            self.rename_owner(&name, &changed.name);
+            self.rename_owner(&old, &changed, &origins);
             effects.push(Effect::Redefine(changed));
             self.recompile(source, node)?;
             return Ok(Effect::All(effects));
         }
         self.move_references(&old, &mut new, &origins, &new_keys);
         let made = self.catalog.replace_table(&name, new).map_err(|error| refused(source, node, &error))?;
-        self.rename_owner(&name, &made.name);
+        self.rename_owner(&old, &made, &origins);
         self.forget_foreign_keys();
         let rebuild = self.rebuild(&old, &made, &origins, &new_keys, (source, node))?;
         effects.push(Effect::Rebuild(Arc::new(rebuild)));
@@ -130,20 +134,23 @@ impl Schema {
         Ok(Effect::All(effects))
     }
 
-    /// Sequences that go with a table go with it under its new name.
-    fn rename_owner(&mut self, old: &str, new: &str) {
-        let is_own = |own: &&Arc<Table>| {
-            let owner = own.sequence.as_ref().and_then(|sequence| sequence.owner.as_ref());
-            owner.is_some_and(|(table, _)| table == old && old != new)
+    /// Sequences that go with a column go with it under its new name.
+    fn rename_owner(&mut self, old: &Table, new: &Table, origins: &[Origin]) {
+        let renamed = |own: &Arc<Table>| {
+            let (table, column) =
+                own.sequence.as_ref()?.owner.as_ref().filter(|(table, _)| *table == old.name)?;
+            let before = old.column(column);
+            let place = origins.iter().position(|origin| before.is_some() && origin.old() == before);
+            let new_column = place.map_or(column, |place| &new.columns[place].name);
+            let owner = (new.name.clone(), new_column.clone());
+            ((table, column) != (&owner.0, &owner.1)).then(|| (Table::clone(own), owner))
         };
-        let owned: Vec<Arc<Table>> = self.catalog.tables().filter(is_own).cloned().collect();
-        for own in owned {
-            let mut changed = Table::clone(&own);
-            if let Some((table, _)) = changed.sequence.as_mut().and_then(|sequence| sequence.owner.as_mut()) {
-                *table = new.into();
-            }
+        let owned: Vec<_> = self.catalog.tables().filter_map(renamed).collect();
+        for (mut own, owner) in owned {
+            own.sequence.as_mut().into_iter().for_each(|sequence| sequence.owner = Some(owner.clone()));
             // Its name stays, so nothing can be in the way.
-            let _ = self.catalog.redefine(&own.name, changed);
+            let name = own.name.clone();
+            let _ = self.catalog.redefine(&name, own);
         }
     }
 
@@ -202,9 +209,10 @@ impl Schema {
         let new_registers = binder.row_registers(new);
         let mut values = Vec::new();
         for (place, column) in new.columns.iter().enumerate() {
-            let value = match origins.get(place).cloned().unwrap_or(Origin::Default) {
+            let value = match origins.get(place).cloned().unwrap_or(Origin::Hidden) {
                 Origin::Old(own) => Expression::Register(Register(old_registers.0 + own as u32)),
-                Origin::Default => binder.bind_default(new, place, node)?,
+                Origin::Hidden => binder.bind_default(new, place, node)?,
+                Origin::Added(default) => binder.bind_default_text(default.as_deref(), column.ty, node)?,
                 Origin::Converted(own, using) => {
                     let ty = Type::from(column.ty);
                     let from = Type::from(old.columns[own].ty);
@@ -329,7 +337,8 @@ impl Alteration<'_> {
                 let old = rename.constraint_name_ref().and_then(|name| name.path_ref());
                 let old = old.map(|path| object_name(&path)).unwrap_or_default();
                 let new = self.builder.binder.part(rename.constraint_name(), node)?;
-                let new = ast::normalize_name_node(new.syntax());
+                let new = Some(ast::normalize_name_node(new.syntax()));
+                let new = self.builder.constraint_name(new, "", node)?;
                 let table = &mut self.builder.table;
                 let checks = table.checks.iter_mut().map(|(name, _)| name);
                 let keys = table.foreign_keys.iter_mut().map(|key| &mut key.name);
@@ -386,7 +395,7 @@ impl Alteration<'_> {
             return Ok(());
         }
         let place = self.builder.add_column(name, add.ty(), node)?;
-        self.origins.insert(place, Origin::Default);
+        self.origins.insert(place, Origin::Hidden);
         self.rebuilds = true;
         for constraint in add.constraints() {
             match ast::ColumnConstraint::cast(constraint.syntax().clone()) {
@@ -394,6 +403,7 @@ impl Alteration<'_> {
                 None => return Err(self.builder.binder.unsupported(node, "this constraint")),
             }
         }
+        self.origins[place] = Origin::Added(self.builder.table.columns[place].default.clone());
         Ok(())
     }
 

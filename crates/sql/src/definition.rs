@@ -305,7 +305,7 @@ impl<'a> TableBuilder<'a> {
     }
 
     /// The name of a new CHECK or foreign key: the one that it is given, or one that is made of `base`.
-    fn constraint_name(
+    pub(crate) fn constraint_name(
         &self,
         name: Option<String>,
         base: &str,

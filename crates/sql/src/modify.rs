@@ -7,7 +7,7 @@ use crate::query::SelectRows;
 use crate::schema::Schema;
 use crate::source::Source;
 use crate::types::object_name;
-use catalog::{Table, Type};
+use catalog::{ScalarType, Table, Type};
 use procedure::{Check, Expression, OperationKind, Register, SqlError, Statement};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -218,11 +218,21 @@ impl Binder<'_> {
         column: usize,
         node: &SyntaxNode,
     ) -> Result<Expression, StatementError> {
-        let Some(text) = &table.columns[column].default else { return Ok(Expression::NULL) };
-        let ty = table.columns[column].ty.into();
+        let definition = &table.columns[column];
+        self.bind_default_text(definition.default.as_deref(), definition.ty, node)
+    }
+
+    /// The default of a column of a type, or NULL.
+    pub(crate) fn bind_default_text(
+        &mut self,
+        text: Option<&str>,
+        ty: ScalarType,
+        node: &SyntaxNode,
+    ) -> Result<Expression, StatementError> {
+        let Some(text) = text else { return Ok(Expression::NULL) };
         self.bind_definition(text, node, |binder, expression| {
             let bound = binder.bind(expression)?;
-            binder.coerce(bound, ty, false, expression.syntax())
+            binder.coerce(bound, ty.into(), false, expression.syntax())
         })
     }
 

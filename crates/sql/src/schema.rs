@@ -327,9 +327,10 @@ impl Schema {
                 change.defaults.push(binder.bind_default(table, *column, node)?);
             }
         }
-        change.registers = binder.registers.len();
+        change.depends_on_call = binder.uses_timestamp || binder.uses_seed;
         binder.row = Some(RowScope::of_row(table, row));
         change.checks = binder.bind_checks(table, |column| columns.contains(&column), node)?;
+        change.registers = binder.registers.len();
         Ok(change)
     }
 

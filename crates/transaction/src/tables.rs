@@ -80,6 +80,12 @@ impl Tables {
         Self { slotted: true, ..self }
     }
 
+    /// Says that records of tables made from now on have no slots.
+    #[must_use]
+    pub fn unslotted(self) -> Self {
+        Self { slotted: false, ..self }
+    }
+
     /// Whether all records have slots.
     pub fn have_slots(&self) -> bool {
         self.slotted && self.iter().all(|store| store.has_slots())

@@ -1,12 +1,12 @@
 //! Constraints hold, whatever ALTER TABLE changes and whatever foreign keys write.
 
-use crate::common::open;
+use crate::common::{open, recovered_digest};
 use reprise::{Session, Value};
 
 /// Statements, and the state that each is refused with; none where it is accepted.
 type Case = &'static [(&'static str, Option<&'static str>)];
 
-const CASES: [Case; 26] = [
+const CASES: [Case; 27] = [
     // The type of a referenced column stays, of composite keys and of the table itself, too.
     &[
         ("CREATE TABLE p (a INT, b INT, PRIMARY KEY (a, b))", None),
@@ -197,6 +197,14 @@ const CASES: [Case; 26] = [
         ("UPDATE t SET id = 51, p = 9 WHERE id = 50", Some("23503")),
         ("DELETE FROM t WHERE id = 2", None),
     ],
+    &[
+        ("CREATE TABLE p (id INT PRIMARY KEY)", None),
+        ("CREATE TABLE c (a INT CONSTRAINT f REFERENCES p, b INT CONSTRAINT g REFERENCES p)", None),
+        ("ALTER TABLE c RENAME CONSTRAINT f TO g", Some("42710")),
+        ("ALTER TABLE c RENAME CONSTRAINT f TO h", None),
+        ("ALTER TABLE c DROP CONSTRAINT h", None),
+        ("INSERT INTO c VALUES (7, 7)", Some("23503")),
+    ],
     // Conditions without a column, and those that would not hold when they are looked at again.
     &[
         ("CREATE TABLE t (id INT PRIMARY KEY, CHECK (1 > 2))", None),
@@ -227,6 +235,7 @@ const CASES: [Case; 26] = [
         ("TRUNCATE s", Some("42809")),
         ("ALTER TABLE s DROP COLUMN is_called", Some("42809")),
         ("ALTER TABLE s RENAME TO other", Some("42809")),
+        ("ALTER TABLE s OWNER TO somebody", None),
         ("CREATE INDEX ON s (last_value)", Some("42809")),
         ("CREATE PROCEDURE again() LANGUAGE plpgsql AS $$ BEGIN DELETE FROM s; END $$", Some("42809")),
         ("SELECT last_value FROM s", None),
@@ -277,6 +286,112 @@ fn constraints_hold() {
             let state = state_of(&mut session, statement);
             assert_eq!(state.as_deref(), *expected, "{statement}, of {case:?}");
         }
+    }
+}
+
+/// Statements, a query, and the first columns of its rows.
+const RESULTS: [(&[&str], &str, &[&[i64]]); 7] = [
+    // Keys that one statement shifts along each other.
+    (
+        &[
+            "CREATE TABLE p (id INT PRIMARY KEY)",
+            "CREATE TABLE c (id INT PRIMARY KEY, p INT REFERENCES p ON UPDATE CASCADE)",
+            "INSERT INTO p VALUES (3), (2), (1)",
+            "INSERT INTO c VALUES (1, 1), (2, 2), (3, 3), (4, 1)",
+            "UPDATE p SET id = id + 1",
+        ],
+        "SELECT id, p FROM c ORDER BY id",
+        &[&[1, 2], &[2, 3], &[3, 4], &[4, 2]],
+    ),
+    (
+        &[
+            "CREATE TABLE p (x INT, y INT, PRIMARY KEY (x, y))",
+            "CREATE TABLE c (id INT PRIMARY KEY, x INT, y INT, FOREIGN KEY (x, y) REFERENCES p ON UPDATE CASCADE)",
+            "INSERT INTO p VALUES (1, 1), (1, 2), (1, 3)",
+            "INSERT INTO c VALUES (1, 1, 1), (2, 1, 2), (3, 1, 3)",
+            "UPDATE p SET y = y + 1",
+        ],
+        "SELECT id, y FROM c ORDER BY id",
+        &[&[1, 2], &[2, 3], &[3, 4]],
+    ),
+    (
+        &[
+            "CREATE TABLE tree (id INT PRIMARY KEY, up INT REFERENCES tree ON UPDATE CASCADE)",
+            "INSERT INTO tree VALUES (11, 11), (12, 11), (13, 12), (14, 13)",
+            "UPDATE tree SET id = id + 1",
+        ],
+        "SELECT id, up FROM tree ORDER BY id",
+        &[&[12, 12], &[13, 12], &[14, 13], &[15, 14]],
+    ),
+    (
+        &[
+            "CREATE TABLE p (id INT PRIMARY KEY)",
+            "CREATE TABLE c (id INT PRIMARY KEY REFERENCES p ON UPDATE CASCADE, v INT)",
+            "INSERT INTO p VALUES (1), (2), (3)",
+            "INSERT INTO c VALUES (1, 10), (2, 20), (3, 30)",
+            "UPDATE p SET id = id + 10",
+        ],
+        "SELECT id, v FROM c ORDER BY id",
+        &[&[11, 10], &[12, 20], &[13, 30]],
+    ),
+    // What a column is added with is what the rows get.
+    (
+        &[
+            "CREATE TABLE t (id INT PRIMARY KEY)",
+            "INSERT INTO t VALUES (1)",
+            "ALTER TABLE t ADD COLUMN a INT DEFAULT 1, ALTER COLUMN a SET DEFAULT 2, ADD COLUMN b INT",
+            "INSERT INTO t VALUES (2)",
+        ],
+        "SELECT id, a FROM t WHERE b IS NULL ORDER BY id",
+        &[&[1, 1], &[2, 2]],
+    ),
+    // A default of a foreign key knows the time of its call.
+    (
+        &[
+            "CREATE TABLE d (day DATE PRIMARY KEY)",
+            "CREATE TABLE c (id INT PRIMARY KEY, day DATE DEFAULT current_date REFERENCES d ON DELETE SET DEFAULT)",
+            "INSERT INTO d VALUES (current_date - 1), (current_date), (current_date + 1), ('2000-01-01'), ('2020-01-01')",
+            "INSERT INTO c VALUES (1, '2020-01-01')",
+            "CREATE PROCEDURE gone(x DATE) LANGUAGE plpgsql AS $$ BEGIN DELETE FROM d WHERE day = x; END $$",
+            "CALL gone('2020-01-01')",
+        ],
+        "SELECT id, current_date - day FROM c",
+        &[&[1, 0]],
+    ),
+    (
+        &[
+            "CREATE TABLE t (id SERIAL PRIMARY KEY, v INT)",
+            "ALTER TABLE t RENAME COLUMN id TO k",
+            "ALTER TABLE t RENAME TO u",
+            "SELECT setval(pg_get_serial_sequence('u', 'k'), 100)",
+            "INSERT INTO u (v) VALUES (7)",
+        ],
+        "SELECT k, v FROM u",
+        &[&[101, 7]],
+    ),
+];
+
+#[test]
+fn what_definitions_and_foreign_keys_write_is_what_was_asked_for() {
+    for (statements, query, expected) in RESULTS {
+        let folder = tempfile::tempdir().unwrap();
+        let database = open(folder.path());
+        let mut session = database.session().unwrap();
+        for statement in statements {
+            assert_eq!(state_of(&mut session, statement), None, "{statement}");
+        }
+        let answer = session.query(query).unwrap();
+        let rows = answer.rows.iter().map(|row| {
+            row.iter().map(|value| match value {
+                Value::Int(number) => *number,
+                other => panic!("{other} is no integer"),
+            })
+        });
+        let rows: Vec<Vec<i64>> = rows.map(Iterator::collect).collect();
+        assert_eq!(rows, expected, "{query}");
+        let digest = database.digest().unwrap();
+        drop((session, database));
+        assert_eq!(recovered_digest(folder.path()), digest, "{query}");
     }
 }
 

@@ -236,6 +236,31 @@ fn the_indexes_of_a_written_table_stay() {
     assert_eq!(recovered_digest_of(Content::Command, folder.path()), digest);
 }
 
+/// Records have slots only where a log needs them.
+#[test]
+fn tables_change_after_a_physical_log() {
+    let folder = tempfile::tempdir().unwrap();
+    for (content, statement, state) in [
+        (Content::Physical, "CREATE TABLE t (id INT PRIMARY KEY)", None),
+        (Content::Physical, "ALTER TABLE t ADD COLUMN a INT DEFAULT 1", Some("0A000")),
+        (Content::Physical, "INSERT INTO t VALUES (1)", None),
+        (Content::Command, "ALTER TABLE t ADD COLUMN a INT DEFAULT 4", None),
+        (Content::Physical, "INSERT INTO t VALUES (2, 5)", None),
+        (Content::Physical, "CREATE TABLE u (id INT PRIMARY KEY)", None),
+        (Content::Logical, "ALTER TABLE t ADD COLUMN b INT DEFAULT 6", None),
+    ] {
+        let mut config = small();
+        config.content = content;
+        let database = Database::open(folder.path(), config).unwrap();
+        let mut session = database.session().unwrap();
+        let ran = run(&mut session, statement);
+        assert_eq!(ran.as_ref().err().map(Error::sqlstate), state, "{statement}");
+    }
+    let database = Database::open(folder.path(), small()).unwrap();
+    let mut session = database.session().unwrap();
+    assert_eq!(numbers(&mut session, "SELECT a FROM t WHERE b = 6 ORDER BY id"), [4, 5]);
+}
+
 /// Neither waits for the other one until it gives up.
 #[test]
 fn of_two_that_commit_at_once_one_is_first() {

@@ -8,7 +8,7 @@ use crate::error::StatementError;
 use crate::types::object_name;
 use catalog::{Identity, ScalarType, Table, Type};
 use procedure::query::{ConflictUpdate, Delete, Insert, OnConflict, OutputColumn, Plan, Update};
-use procedure::{Check, Expression, Register, SqlError};
+use procedure::{Check, Expression, ForeignKeys, Register, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
@@ -86,6 +86,15 @@ impl Binder<'_> {
         Ok(table)
     }
 
+    /// The foreign keys that writes of a table follow.
+    fn foreign_keys_of(&mut self, table: &Table) -> Option<Arc<ForeignKeys>> {
+        let keys = self.schema.foreign_keys_of(table)?;
+        if keys.depend_on_call() {
+            (self.uses_timestamp, self.uses_seed) = (true, true);
+        }
+        Some(keys)
+    }
+
     pub(crate) fn bind_insert_plan(&mut self, insert: &ast::Insert) -> Result<Bound, StatementError> {
         self.writing(insert.with_clause(), insert.syntax(), |binder| binder.bind_insert_level(insert))
     }
@@ -142,7 +151,7 @@ impl Binder<'_> {
         let level = self.level();
         level.relations = vec![Self::row_relation(&table, alias, registers, true)];
         let (input, values) = (Box::new(input), complete);
-        let keys = self.schema.foreign_keys_of(&table);
+        let keys = self.foreign_keys_of(&table);
         let plan = Plan::Insert(Insert { input, table, values, registers, checks, conflict, keys });
         self.returning(plan, insert.returning_clause())
     }
@@ -465,7 +474,7 @@ impl Binder<'_> {
         let input = Box::new(apply_all(applied, input));
         let mut keep = self.kept_registers(handle);
         keep.extend(answers);
-        let keys = self.schema.foreign_keys_of(&table);
+        let keys = self.foreign_keys_of(&table);
         let plan = Plan::Update(Update { input, table, handle, keep, assignments, registers, checks, keys });
         Ok(Bound { plan: upon(returned.plan, plan), ..returned })
     }
@@ -484,7 +493,7 @@ impl Binder<'_> {
         let returned = self.returning(Plan::One, delete.returning_clause())?;
         let (input, _) = self.join_all(sources.sources, sources.conjuncts, None)?;
         let keep = self.kept_registers(handle);
-        let keys = self.schema.foreign_keys_of(&table);
+        let keys = self.foreign_keys_of(&table);
         let plan = Plan::Delete(Delete { input: Box::new(input), table, handle, keep, keys });
         Ok(Bound { plan: upon(returned.plan, plan), ..returned })
     }
