@@ -289,8 +289,10 @@ fn constraints_hold() {
     }
 }
 
-/// Statements, a query, and the first columns of its rows.
-const RESULTS: [(&[&str], &str, &[&[i64]]); 7] = [
+/// Statements, a query, and its rows.
+type Outcome = (&'static [&'static str], &'static str, &'static [&'static [i64]]);
+
+const RESULTS: [Outcome; 7] = [
     // Keys that one statement shifts along each other.
     (
         &[
