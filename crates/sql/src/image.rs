@@ -76,7 +76,7 @@ impl Schema {
         };
         let text = serde_json::to_string(&image).map_err(|error| ImageError::Damaged(error.to_string()))?;
         let again = Self::from_image(&text)?;
-        debug_assert_eq!(format!("{:#?}", again.procedures), format!("{:#?}", self.procedures));
+        debug_assert_eq!(format!("{:?}", again.procedures), format!("{:?}", self.procedures));
         if again.defines_the_same_as(self) { Ok(text) } else { Err(ImageError::Differs) }
     }
 
