@@ -6,6 +6,7 @@
 use crate::StatementError;
 use crate::binder::{Binder, RowScope, Typed};
 use crate::definition::TableBuilder;
+use crate::kept_text;
 use crate::schema::{Effect, Rebuild, Schema, refused, unsupported};
 use crate::source::Source;
 use crate::types::{made_name, object_name};
@@ -25,7 +26,7 @@ enum Origin {
     Converted(usize, Option<ast::Expr>),
     /// The default that it was added with.
     Added(Option<String>),
-    /// The default of a key that nobody sees.
+    /// The default of a hidden key.
     Hidden,
 }
 
@@ -45,10 +46,17 @@ type Dropped = (String, String);
 /// In which order the actions of one statement happen, as in PostgreSQL: what takes something away comes first, so that the
 /// columns of new constraints stay where they are.
 fn turn(action: &ast::AlterTableAction) -> u8 {
+    use ast::{AlterColumnOption as Change, AlterTableAction as Action};
     match action {
-        ast::AlterTableAction::DropColumn(_) | ast::AlterTableAction::DropConstraint(_) => 0,
-        ast::AlterTableAction::AddConstraint(_) => 2,
-        _ => 1,
+        Action::DropColumn(_) | Action::DropConstraint(_) => 0,
+        Action::AlterColumn(column) => match column.option() {
+            Some(Change::DropDefault(_) | Change::DropNotNull(_)) => 0,
+            Some(Change::SetType(_)) => 1,
+            Some(Change::SetNotNull(_)) => 3,
+            _ => 4,
+        },
+        Action::AddConstraint(_) => 4,
+        _ => 2,
     }
 }
 
@@ -427,10 +435,10 @@ impl Alteration<'_> {
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
         let index = self.builder.table.indexes[place].clone();
-        let columns: Vec<_> = index.columns.iter().map(|column| self.origins[*column].old()).collect();
-        let users = self.users_of(|own| {
-            own.len() == columns.len() && own.iter().all(|column| columns.contains(&Some(*column)))
-        });
+        // With several keys over the same columns, foreign keys depend on the first.
+        let needed =
+            |columns: &[usize]| self.old.unique_index_of(columns).map(|place| &self.old.indexes[place]);
+        let users = self.users_of(|columns| needed(columns).is_some_and(|own| own.name == index.name));
         if let (Some((user, _)), false) = (users.first(), cascades) {
             let message = format!(
                 "cannot drop constraint {} on table {} because a foreign key of table {user} depends on it",
@@ -480,13 +488,13 @@ impl Alteration<'_> {
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
         let name = self.builder.table.columns[place].name.clone();
+        self.builder.table.foreign_keys.retain(|key| !key.columns.contains(&place));
         while let Some(index) = self.builder.table.indexes.iter().position(|own| own.columns.contains(&place))
         {
             self.drop_index_of_constraint(index, cascades, drops_references, node)?;
         }
         let table = &mut self.builder.table;
-        table.foreign_keys.retain(|key| !key.columns.contains(&place));
-        table.checks.retain(|(_, text)| !mentions(text, &name));
+        table.checks.retain(|(_, text)| !kept_text::mentions(text, &name));
         table.columns.remove(place);
         let moved = |column: &mut usize| *column -= usize::from(*column > place);
         table.indexes.iter_mut().for_each(|index| index.columns.iter_mut().for_each(moved));
@@ -500,7 +508,8 @@ impl Alteration<'_> {
         use ast::AlterColumnOption as Option_;
         let node = alter.syntax();
         let place = self.column(alter.column_name_ref(), node)?;
-        let is_key = self.builder.table.indexes.first().is_some_and(|own| own.columns.contains(&place));
+        let primary = self.builder.table.indexes.first().filter(|_| !self.builder.primary_is_gone);
+        let is_key = primary.is_some_and(|own| own.columns.contains(&place));
         match self.builder.binder.part(alter.option(), node)? {
             Option_::SetDefault(set) => {
                 let expression = self.builder.binder.part(set.expr(), node)?;
@@ -564,7 +573,7 @@ impl Alteration<'_> {
         let table = &mut self.builder.table;
         let old = std::mem::replace(&mut table.columns[place].name, new.clone());
         for (_, text) in &mut table.checks {
-            *text = renamed(text, &old, &new);
+            *text = kept_text::renamed(text, &old, &new);
         }
         Ok(())
     }
@@ -575,38 +584,4 @@ fn is_assignable(from: ScalarType, to: ScalarType) -> bool {
     use ScalarType::{Date, Timestamp, Timestamptz};
     let is_time = |ty| matches!(ty, Date | Timestamp | Timestamptz);
     from.same_family(to) || to.is_text() || from.is_number() && to.is_number() || is_time(from) && is_time(to)
-}
-
-/// The names in an expression that is kept as text: where each stands, and what it is.
-fn names_in(text: &str) -> Vec<(std::ops::Range<usize>, String)> {
-    const BEFORE: &str = "SELECT ";
-    let Ok(source) = Source::parse(&format!("{BEFORE}{text}")) else { return Vec::new() };
-    let names = source.file.syntax().descendants().filter_map(ast::NameRef::cast);
-    let is_called = |name: &ast::NameRef| {
-        let parent = name.syntax().parent();
-        parent.and_then(ast::CallExpr::cast).is_some_and(
-            |call| matches!(call.expr(), Some(ast::Expr::NameRef(own)) if own.syntax() == name.syntax()),
-        )
-    };
-    let names = names.filter(|name| !is_called(name));
-    let place = |name: ast::NameRef| {
-        let range = name.syntax().text_range();
-        let (start, end) = (usize::from(range.start()), usize::from(range.end()));
-        (start - BEFORE.len()..end - BEFORE.len(), name.text())
-    };
-    names.map(place).collect()
-}
-
-fn mentions(text: &str, column: &str) -> bool {
-    names_in(text).iter().any(|(_, name)| name == column)
-}
-
-fn renamed(text: &str, old: &str, new: &str) -> String {
-    let mut changed = text.to_owned();
-    for (range, name) in names_in(text).into_iter().rev() {
-        if name == old {
-            changed.replace_range(range, &format!("\"{}\"", new.replace('"', "\"\"")));
-        }
-    }
-    changed
 }

@@ -1,11 +1,12 @@
-//! CREATE TABLE and CREATE INDEX: what `Catalog` takes of them. ALTER TABLE builds upon the same (`alter.rs`).
+//! CREATE TABLE: what `Catalog` takes of it. ALTER TABLE builds upon the same (`alter.rs`).
 
 use crate::binder::{Binder, RowScope};
 use crate::error::StatementError;
+use crate::kept_text;
 use crate::schema::Schema;
 use crate::sequence::{sequence_of, sequence_options, sequence_table};
 use crate::source::Source;
-use crate::types::{made_name, object_name};
+use crate::types::{first_free, in_schema_of, made_name, object_name};
 use catalog::{
     Column, ForeignKey, Identity, NewIndex, NewTable, ReferenceAction, ScalarType, Sequence, Table, TableId,
     Type,
@@ -16,7 +17,7 @@ use squawk_syntax::ast::{self, AstNode};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What gives a row of a table without a key its identity, as the DEFAULT of a column that nobody sees.
+/// What gives a row of a table without a key its identity, as the DEFAULT of a hidden column.
 const ROW_IDENTITY: &str = "gen_row_identity()";
 
 /// A table as it is being put together.
@@ -82,6 +83,7 @@ pub(crate) fn table_definition(
             }
         }
     }
+    builder.merge_keys();
     builder.finish()
 }
 
@@ -163,9 +165,7 @@ impl<'a> TableBuilder<'a> {
     fn count_by(&mut self, place: usize, sequence: Sequence) {
         let column = &self.table.columns[place];
         let base = format!("{}_{}_seq", self.table.name, column.name);
-        let is_taken = |name: &String| self.binder.schema.relation_exists(name);
-        let mut names = std::iter::once(base.clone()).chain((1..).map(|n| format!("{base}{n}")));
-        let name = names.find(|name| !is_taken(name)).unwrap_or(base);
+        let name = first_free(base, |name| self.binder.schema.relation_exists(name));
         let owner = Some((String::new(), column.name.clone()));
         let column = &mut self.table.columns[place];
         column.default = Some(format!("nextval('{}')", name.replace('\'', "''")));
@@ -186,11 +186,7 @@ impl<'a> TableBuilder<'a> {
                 let expression = self.binder.part(default.expr(), node)?;
                 self.set_default(place, &expression)?;
             }
-            ast::ColumnConstraint::CheckConstraint(check) => {
-                let own = self.table.columns[place].name.clone();
-                let name = constraint_name(check.constraint_name_clause());
-                self.check(check, name, &own)?;
-            }
+            ast::ColumnConstraint::CheckConstraint(check) => self.check(check)?,
             ast::ColumnConstraint::PrimaryKeyConstraint(key) => {
                 let name = constraint_name(key.constraint_name_clause());
                 self.primary_key(name, vec![place], node)?;
@@ -256,9 +252,7 @@ impl<'a> TableBuilder<'a> {
                 self.uniques.push((constraint_name(unique.constraint_name_clause()), columns));
                 Ok(())
             }
-            ast::TableConstraint::CheckConstraint(check) => {
-                self.check(check, constraint_name(check.constraint_name_clause()), "")
-            }
+            ast::TableConstraint::CheckConstraint(check) => self.check(check),
             ast::TableConstraint::ForeignKeyConstraint(foreign) => {
                 self.refuse_options(foreign.constraint_options(), foreign.match_type())?;
                 let own = self.binder.part(foreign.from_columns(), node)?;
@@ -323,10 +317,7 @@ impl<'a> TableBuilder<'a> {
                 Err(self.binder.error(node, SqlError::new("42710", message)))
             }
             Some(name) => Ok(name),
-            None => {
-                let mut names = std::iter::once(base.into()).chain((1..).map(|n| format!("{base}{n}")));
-                Ok(names.find(|name: &String| !is_taken(name)).unwrap_or_else(|| base.into()))
-            }
+            None => Ok(first_free(base.into(), is_taken)),
         }
     }
 
@@ -374,12 +365,6 @@ impl<'a> TableBuilder<'a> {
         self.table.name.rsplit('.').next().unwrap_or_default()
     }
 
-    /// The name of something that lies in the table's schema.
-    fn in_own_schema(&self, name: String) -> String {
-        let schema = self.table.name.rsplit_once('.').map(|(schema, _)| schema);
-        schema.map_or(name.clone(), |schema| format!("{schema}.{name}"))
-    }
-
     fn place(&self, name: &str) -> Option<usize> {
         self.table.columns.iter().position(|column| column.name == name)
     }
@@ -424,40 +409,46 @@ impl<'a> TableBuilder<'a> {
         Ok(())
     }
 
-    fn check(
-        &mut self,
-        check: &ast::CheckConstraint,
-        name: Option<String>,
-        column: &str,
-    ) -> Result<(), StatementError> {
-        let node = check.syntax();
+    fn check(&mut self, check: &ast::CheckConstraint) -> Result<(), StatementError> {
+        let (name, node) = (constraint_name(check.constraint_name_clause()), check.syntax());
         let expression = self.binder.part(check.expr(), node)?;
-        let text = self.unqualified(&expression);
-        let middle = if column.is_empty() { String::new() } else { format!("{column}_") };
-        let base = format!("{}_{middle}check", self.short_name());
+        let text = kept_text::unqualified(&expression, self.short_name(), self.binder.source);
+        let base = match &*kept_text::columns_in(&text) {
+            [column] => format!("{}_{column}_check", self.short_name()),
+            _ => format!("{}_check", self.short_name()),
+        };
         let name = self.constraint_name(name, &base, node)?;
         self.table.checks.push((name, text));
         self.unbound.push(check.clone());
         Ok(())
     }
 
-    /// The text of a condition without the table's name before columns: it goes on to hold under another name.
-    fn unqualified(&self, condition: &ast::Expr) -> String {
-        let mut text = self.binder.source.text_of(condition.syntax()).to_owned();
-        let start = usize::from(condition.syntax().text_range().start());
-        let fields = condition.syntax().descendants().filter_map(ast::FieldExpr::cast);
-        let qualifiers = fields.filter_map(|field| match (field.base()?, field.field()?) {
-            (ast::Expr::NameRef(base), column) if base.text() == self.short_name() => {
-                let start_of = |node: &SyntaxNode| usize::from(node.text_range().start()) - start;
-                Some(start_of(base.syntax())..start_of(column.syntax()))
+    /// Makes one key of new ones with the same columns, under the first name that one of them is given.
+    fn merge_keys(&mut self) {
+        let mut kept: Vec<(Option<String>, Vec<usize>)> = Vec::new();
+        for (name, columns) in std::mem::take(&mut self.uniques) {
+            match self.primary.iter_mut().chain(&mut kept).find(|(_, own)| *own == columns) {
+                Some((known, _)) => *known = known.take().or(name),
+                None => kept.push((name, columns)),
             }
-            _ => None,
-        });
-        // From the end, so that the places before stay.
-        let mut qualifiers: Vec<_> = qualifiers.collect();
-        qualifiers.sort_by_key(|range| std::cmp::Reverse(range.start));
-        qualifiers.into_iter().for_each(|range| text.replace_range(range, ""));
-        text
+        }
+        self.uniques = kept;
+    }
+
+    /// The name of a new key's index: the one that it is given, or one that is made of `base`.
+    fn key_name(&self, name: Option<String>, base: impl FnOnce() -> String) -> String {
+        let (table, schema) = (&self.table, self.binder.schema);
+        // An index of this table may be going.
+        let is_elsewhere = |name: &str| match schema.catalog().index(name) {
+            Ok((owner, _)) => owner.name != table.name,
+            Err(_) => schema.relation_exists(name),
+        };
+        match name {
+            Some(name) => in_schema_of(&table.name, name),
+            None => first_free(in_schema_of(&table.name, base()), |name| {
+                table.indexes.iter().any(|index| index.name == name) || is_elsewhere(name)
+            }),
+        }
     }
 
     /// The table, and the sequences that its columns count by.
@@ -470,7 +461,7 @@ impl<'a> TableBuilder<'a> {
                 self.table.indexes.remove(0);
                 self.table.hidden_key = false;
             }
-            let own = self.in_own_schema(primary.unwrap_or_else(|| format!("{name}_pkey")));
+            let own = self.key_name(primary, || format!("{name}_pkey"));
             self.table.indexes.insert(0, of(own, columns));
         } else if self.table.indexes.is_empty() || self.primary_is_gone {
             let default = Some(ROW_IDENTITY.into());
@@ -483,8 +474,7 @@ impl<'a> TableBuilder<'a> {
         }
         for (unique, columns) in std::mem::take(&mut self.uniques) {
             let names: Vec<_> = columns.iter().map(|c| self.table.columns[*c].name.as_str()).collect();
-            let own = unique.unwrap_or_else(|| format!("{name}_{}_key", names.join("_")));
-            let own = self.in_own_schema(own);
+            let own = self.key_name(unique, || format!("{name}_{}_key", names.join("_")));
             self.table.indexes.push(of(own, columns));
         }
         let table = self.as_table();
@@ -588,57 +578,4 @@ impl<'a> TableBuilder<'a> {
         }
         Ok(())
     }
-}
-
-/// CREATE INDEX as written: its table, and the index.
-pub(crate) fn index_definition(
-    create: &ast::CreateIndex,
-    schema: &Schema,
-    source: &Source,
-) -> Result<(String, NewIndex), StatementError> {
-    let binder = Binder::new(schema, source);
-    let node = create.syntax();
-    for (present, what) in [
-        (create.where_clause().is_some(), "a partial index"),
-        (create.index_include_clause().is_some(), "INCLUDE"),
-        (create.nulls_distinct_option().is_some(), "NULLS [NOT] DISTINCT"),
-    ] {
-        if present {
-            return Err(binder.unsupported(node, what));
-        }
-    }
-    if let Some(method) = create.using_method()
-        && !method.syntax().text().to_string().to_lowercase().ends_with("btree")
-    {
-        return Err(binder.unsupported(method.syntax(), "an index method but btree"));
-    }
-    let path = create.table_relation_name().and_then(|name| name.table_name_ref());
-    let path = binder.part(path.and_then(|name| name.path_ref()), node)?;
-    let table = binder.table(&object_name(&path), path.syntax())?;
-    binder.refuse_sequence(&table, path.syntax())?;
-    let mut columns = Vec::new();
-    for item in create.partition_item_list().into_iter().flat_map(|list| list.partition_items()) {
-        if matches!(item.sort_order(), Some(ast::SortOrder::SortDesc(_))) || item.nulls_order().is_some() {
-            return Err(binder.unsupported(item.syntax(), "an index in another order than ascending"));
-        }
-        match item.expr() {
-            Some(ast::Expr::NameRef(name)) => {
-                columns.push(binder.column_of(&table, &name.text(), name.syntax())?);
-            }
-            _ => return Err(binder.unsupported(item.syntax(), "an index on an expression")),
-        }
-    }
-    let path = create.index().and_then(|index| index.path());
-    let name = path.and_then(|path| path.segment()).map(|segment| segment.text());
-    let name = name.unwrap_or_else(|| {
-        let names: Vec<_> = columns.iter().map(|c| table.columns[*c].name.as_str()).collect();
-        let base = format!("{}_{}_idx", table.name.rsplit('.').next().unwrap_or_default(), names.join("_"));
-        let is_taken = |name: &String| schema.catalog().index(name).is_ok();
-        let mut names = std::iter::once(base.clone()).chain((1..).map(|n| format!("{base}{n}")));
-        names.find(|name| !is_taken(name)).unwrap_or(base)
-    });
-    let schema = table.name.rsplit_once('.').map(|(schema, _)| schema);
-    let name = schema.map_or(name.clone(), |schema| format!("{schema}.{name}"));
-    let unique = create.unique_token().is_some();
-    Ok((table.name.clone(), NewIndex { name, columns, unique, is_constraint: false }))
 }

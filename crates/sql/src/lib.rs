@@ -18,6 +18,8 @@ mod error;
 mod exception;
 mod expression;
 mod image;
+mod index;
+mod kept_text;
 mod lifting;
 mod loops;
 mod modify;

@@ -153,6 +153,15 @@ impl Binder<'_> {
             {
                 Ok(expression)
             }
+            // As text first, whose length is then looked at.
+            Typed::Known(expression, from @ Type::Scalar(own))
+                if !own.is_text()
+                    && matches!(to, Type::Scalar(ScalarType::Varchar(_) | ScalarType::Char(_))) =>
+            {
+                let text = ScalarType::Text.into();
+                let expression = self.coerce(Typed::Known(expression, from), text, explicit, node)?;
+                self.coerce(Typed::Known(expression, text), to, explicit, node)
+            }
             Typed::Known(expression, from) => {
                 let mismatch = || {
                     let message = format!("cannot convert type {from} to {to}");

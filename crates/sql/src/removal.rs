@@ -2,11 +2,11 @@
 
 use crate::StatementError;
 use crate::binder::Binder;
-use crate::schema::{Effect, Schema, refused, unsupported};
+use crate::schema::{Effect, Schema, refused, sequences_in, unsupported};
 use crate::source::Source;
 use crate::types::object_name;
 use catalog::{NewTable, Table, TableId};
-use procedure::{Expression, Function, Procedure, SqlError};
+use procedure::{Procedure, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::BTreeSet;
@@ -198,14 +198,12 @@ impl Schema {
         Ok(())
     }
 
-    /// Whether the default of a column takes numbers of a sequence.
+    /// Whether the default of a column takes or sets numbers of a sequence.
     fn draws_from(&self, table: &Table, sequence: TableId, source: &Source) -> bool {
-        let is_number = |part: &Expression| matches!(part, Expression::Function { function: Function::NextNumber(own), .. } if *own == sequence);
-        (0..table.columns.len()).filter(|column| table.columns[*column].default.is_some()).any(|column| {
+        let columns = (0..table.columns.len()).filter(|column| table.columns[*column].default.is_some());
+        columns.into_iter().any(|column| {
             let default = Binder::new(self, source).bind_default(table, column, source.file.syntax());
-            let mut draws = false;
-            default.iter().for_each(|own| own.walk(&mut |part| draws |= is_number(part)));
-            draws
+            default.is_ok_and(|own| sequences_in(&own).contains(&sequence))
         })
     }
 

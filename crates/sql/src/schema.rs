@@ -6,7 +6,8 @@
 
 use crate::StatementError;
 use crate::binder::{Binder, RowScope, Typed};
-use crate::definition::{index_definition, table_definition};
+use crate::definition::table_definition;
+use crate::index::index_definition;
 use crate::nesting::with_stack;
 use crate::routine::{Routine, compile_block};
 use crate::source::Source;
@@ -84,17 +85,21 @@ pub struct Rebuild {
 impl Rebuild {
     /// The sequences whose numbers are taken for the new rows.
     pub fn sequences(&self) -> BTreeSet<TableId> {
-        let mut found = BTreeSet::new();
-        let mut visit = |part: &Expression| {
-            if let Expression::Function { function, .. } = part
-                && let Function::NextNumber(sequence) | Function::SetNumber(sequence) = function
-            {
-                found.insert(*sequence);
-            }
-        };
-        self.values.iter().for_each(|value| value.walk(&mut visit));
-        found
+        self.values.iter().flat_map(sequences_in).collect()
     }
+}
+
+/// The sequences whose numbers an expression takes or sets.
+pub(crate) fn sequences_in(expression: &Expression) -> BTreeSet<TableId> {
+    let mut found = BTreeSet::new();
+    expression.walk(&mut |part| {
+        if let Expression::Function { function, .. } = part
+            && let Function::NextNumber(sequence) | Function::SetNumber(sequence) = function
+        {
+            found.insert(*sequence);
+        }
+    });
+    found
 }
 
 impl Effect {
@@ -316,6 +321,10 @@ impl Schema {
 
     fn bind_key_change(&self, reference: &Reference, source: &Source) -> Result<KeyChange, StatementError> {
         let Reference { table, columns, parent, parent_columns, .. } = reference;
+        let actions = [reference.on_delete, reference.on_update];
+        if actions == [ReferenceAction::Refuse; 2] {
+            return Ok(KeyChange::default());
+        }
         let (mut binder, node) = (Binder::new(self, source), source.file.syntax());
         let row = binder.row_registers(table);
         let mut change = KeyChange::default();
@@ -323,7 +332,7 @@ impl Schema {
             let from = Type::from(parent.columns[*referenced].ty);
             let value = Typed::Known(Expression::Register(binder.new_register(from)), from);
             change.values.push(binder.coerce(value, table.columns[*column].ty.into(), false, node)?);
-            if [reference.on_delete, reference.on_update].contains(&ReferenceAction::SetDefault) {
+            if actions.contains(&ReferenceAction::SetDefault) {
                 change.defaults.push(binder.bind_default(table, *column, node)?);
             }
         }

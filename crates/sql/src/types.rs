@@ -133,6 +133,21 @@ pub(crate) fn object_name(path: &ast::PathRef) -> String {
     }
 }
 
+/// The name of what lies in the same schema as a table.
+pub(crate) fn in_schema_of(table: &str, name: String) -> String {
+    match table.rsplit_once('.') {
+        Some((schema, _)) => format!("{schema}.{name}"),
+        None => name,
+    }
+}
+
+/// The name for an object that was given none: `base`, or `base` with the first number that makes it free.
+pub(crate) fn first_free(base: String, is_taken: impl Fn(&str) -> bool) -> String {
+    let numbered = (1_u64..).map(|number| format!("{base}{number}"));
+    let mut names = std::iter::once(base.clone()).chain(numbered);
+    names.find(|name| !is_taken(name)).unwrap_or(base)
+}
+
 /// The name that an object is to have, whose schema must be there.
 pub(crate) fn made_name(binder: &Binder<'_>, path: &ast::Path) -> Result<String, StatementError> {
     let name = path.segment().map(|segment| segment.text()).unwrap_or_default();

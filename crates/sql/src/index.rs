@@ -1,0 +1,58 @@
+//! CREATE INDEX: what `Catalog` takes of it.
+
+use crate::binder::Binder;
+use crate::error::StatementError;
+use crate::schema::Schema;
+use crate::source::Source;
+use crate::types::{first_free, in_schema_of, object_name};
+use catalog::NewIndex;
+use squawk_syntax::ast::{self, AstNode};
+
+/// CREATE INDEX as written: its table, and the index.
+pub(crate) fn index_definition(
+    create: &ast::CreateIndex,
+    schema: &Schema,
+    source: &Source,
+) -> Result<(String, NewIndex), StatementError> {
+    let binder = Binder::new(schema, source);
+    let node = create.syntax();
+    for (present, what) in [
+        (create.where_clause().is_some(), "a partial index"),
+        (create.index_include_clause().is_some(), "INCLUDE"),
+        (create.nulls_distinct_option().is_some(), "NULLS [NOT] DISTINCT"),
+    ] {
+        if present {
+            return Err(binder.unsupported(node, what));
+        }
+    }
+    if let Some(method) = create.using_method()
+        && !method.syntax().text().to_string().to_lowercase().ends_with("btree")
+    {
+        return Err(binder.unsupported(method.syntax(), "an index method but btree"));
+    }
+    let path = create.table_relation_name().and_then(|name| name.table_name_ref());
+    let path = binder.part(path.and_then(|name| name.path_ref()), node)?;
+    let table = binder.table(&object_name(&path), path.syntax())?;
+    binder.refuse_sequence(&table, path.syntax())?;
+    let mut columns = Vec::new();
+    for item in create.partition_item_list().into_iter().flat_map(|list| list.partition_items()) {
+        if matches!(item.sort_order(), Some(ast::SortOrder::SortDesc(_))) || item.nulls_order().is_some() {
+            return Err(binder.unsupported(item.syntax(), "an index in another order than ascending"));
+        }
+        match item.expr() {
+            Some(ast::Expr::NameRef(name)) => {
+                columns.push(binder.column_of(&table, &name.text(), name.syntax())?);
+            }
+            _ => return Err(binder.unsupported(item.syntax(), "an index on an expression")),
+        }
+    }
+    let path = create.index().and_then(|index| index.path());
+    let name = path.and_then(|path| path.segment()).map(|segment| segment.text());
+    let name = name.map(|name| in_schema_of(&table.name, name)).unwrap_or_else(|| {
+        let names: Vec<_> = columns.iter().map(|c| table.columns[*c].name.as_str()).collect();
+        let base = format!("{}_{}_idx", table.name.rsplit('.').next().unwrap_or_default(), names.join("_"));
+        first_free(in_schema_of(&table.name, base), |name| schema.relation_exists(name))
+    });
+    let unique = create.unique_token().is_some();
+    Ok((table.name.clone(), NewIndex { name, columns, unique, is_constraint: false }))
+}
