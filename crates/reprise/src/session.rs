@@ -129,7 +129,8 @@ impl Session {
     /// Calls a procedure and returns its outputs once the call is durable.
     ///
     /// # Errors
-    /// The procedure raised, a constraint was violated, the arguments are wrong: nothing happened. Or the log failed.
+    /// The procedure raised, a constraint was violated, the arguments are wrong, a transaction is open (25001): nothing happened.
+    /// Or the log failed.
     pub fn call(&mut self, procedure: &str, arguments: &[Value]) -> Result<Row, Error> {
         let ran = self.run_call(procedure, arguments);
         self.acknowledge(ran)?;
@@ -187,7 +188,8 @@ impl Session {
     /// when it returns.
     ///
     /// # Errors
-    /// The first statement that is refused, with its line and column in the script; those before it have happened.
+    /// The first statement that is refused, with its line and column in the script; those before it have happened. All are
+    /// refused while a transaction is open (25001).
     pub fn execute_script(&mut self, script: &str) -> Result<(), Error> {
         let mut shown = self.nothing_shown();
         for (statement, line, column) in Schema::split(script)? {
@@ -211,7 +213,8 @@ impl Session {
     /// Runs one statement as a transaction of its own and returns what it came to, once that is durable.
     ///
     /// # Errors
-    /// The statement is refused, with line and column; it failed: nothing happened. Or the log failed.
+    /// The statement is refused, with line and column; it failed; a transaction is open (25001): nothing happened. Or the log
+    /// failed.
     pub fn query(&mut self, statement: &str) -> Result<Answer, Error> {
         let ran = self.submit_query(statement);
         self.acknowledge(ran)
@@ -243,6 +246,7 @@ impl Session {
         statement: &str,
         mut prepare: impl FnMut(&mut Self, &Procedure),
     ) -> Result<Commit, Error> {
+        self.refuse_in_block()?;
         self.check_log()?;
         self.begin_answer();
         let (timestamp_us, seed) = (now_us(), self.next_seed());
@@ -321,6 +325,7 @@ impl Session {
     }
 
     fn run_call(&mut self, name: &str, arguments: &[Value]) -> Result<Commit, Error> {
+        self.refuse_in_block()?;
         if self.utilization.call_begins() == Some(true) {
             self.inner.logs.note_saturation();
         }

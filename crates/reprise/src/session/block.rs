@@ -56,7 +56,18 @@ impl Session {
         self.block.staged.is_some()
     }
 
-    /// Begins a transaction of several statements.
+    /// Refuses what is a transaction of its own while another one is open.
+    #[inline]
+    pub(super) fn refuse_in_block(&self) -> Result<(), Error> {
+        if self.block.state == TransactionState::None {
+            return Ok(());
+        }
+        let message = "a transaction is open: this function would run a transaction of its own";
+        let hint = "Run the statement by `prepare` and `run_prepared`, or end the transaction first.";
+        Err(SqlError::new("25001", message).with_hint(hint).into())
+    }
+
+    /// Begins a transaction of several statements: those that `run_prepared` and its like run until `commit_block`.
     pub fn begin_block(&mut self) {
         self.begin_answer();
         if self.block.state == TransactionState::None {

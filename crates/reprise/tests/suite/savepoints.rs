@@ -4,7 +4,7 @@ use crate::common::{open, recovered_digest_of, seeds};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use reprise::rooms::procedure::Nowhere;
-use reprise::{Content, Database, Error, Session, TransactionState};
+use reprise::{Content, Database, Error, Session, TransactionState, Value, params};
 
 fn run(session: &mut Session, text: &str) -> Result<(), Error> {
     let mut prepared = session.prepare(text, &[])?.expect("a statement");
@@ -169,4 +169,35 @@ fn whoever_waits_for_each_other_goes_on_and_one_has_lost() {
         [first.join().unwrap(), second.join().unwrap()]
     });
     assert!(results.iter().any(|own| *own), "{results:?}");
+}
+
+#[test]
+fn what_is_a_transaction_of_its_own_is_refused_within_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = open(folder.path());
+    let mut session = database.session().unwrap();
+    session.execute_script(SCHEMA).unwrap();
+    session
+        .execute_script(
+            "CREATE PROCEDURE add(p INT) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO t VALUES (p, p); END $$",
+        )
+        .unwrap();
+    session.begin_block();
+    run(&mut session, "INSERT INTO t VALUES (1, 1)").unwrap();
+    let refused = [
+        session.call("add", params![2]).map(drop),
+        session.submit("add", params![2]).map(drop),
+        session.query("INSERT INTO t VALUES (2, 2)").map(drop),
+        session.query("CREATE TABLE u (id INT PRIMARY KEY)").map(drop),
+        session.execute_script("INSERT INTO t VALUES (2, 2)"),
+    ];
+    for refused in refused {
+        assert_eq!(refused.unwrap_err().sqlstate(), "25001");
+    }
+    run(&mut session, "CALL add(3)").unwrap();
+    let commit = session.commit_block().unwrap().unwrap();
+    session.wait_for(commit).unwrap();
+    session.call("add", params![4]).unwrap();
+    let rows = session.query("SELECT id FROM t ORDER BY id").unwrap().rows;
+    assert_eq!(rows, [1, 3, 4].map(|id| vec![Value::Int(id)]));
 }
