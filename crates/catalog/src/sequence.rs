@@ -38,7 +38,7 @@ impl Sequence {
         SequencePlace { number: self.start, is_given: false }
     }
 
-    /// The number so many steps after another one, which is within the bounds.
+    /// The number that stands `steps` steps after another one; it is within the bounds.
     pub fn number_after(&self, number: i64, steps: u64) -> i64 {
         // What comes between may be beyond the numbers of this type, but the last one is not.
         number.wrapping_add(self.increment.wrapping_mul(steps as i64))

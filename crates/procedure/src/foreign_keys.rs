@@ -63,6 +63,7 @@ pub struct KeyChange {
 pub struct ForeignKeys {
     of: BTreeMap<TableId, Vec<Reference>>,
     to: BTreeMap<TableId, Vec<Reference>>,
+    depend_on_call: bool,
 }
 
 impl Reference {
@@ -118,6 +119,11 @@ impl Reference {
         key
     }
 
+    /// The values of the columns in a row.
+    fn values_of(&self, row: &[Datum]) -> Vec<Datum> {
+        self.columns.iter().map(|column| row[*column]).collect()
+    }
+
     /// Refuses a row that references what is not there.
     ///
     /// # Errors
@@ -128,7 +134,7 @@ impl Reference {
         arena: &mut Arena,
         data: &mut D,
     ) -> Result<(), Failure> {
-        let values: Vec<Datum> = self.columns.iter().map(|column| row[*column]).collect();
+        let values = self.values_of(row);
         if values.iter().any(|value| value.is_null()) || self.is_there(&values, arena, data)? {
             return Ok(());
         }
@@ -143,18 +149,17 @@ impl Reference {
         arena: &mut Arena,
         data: &mut D,
     ) -> Result<bool, Failure> {
-        let (table, mut key) = (&self.table, Vec::new());
-        for column in &table.primary().columns {
-            table.encode_key_column(*column, row[*column], arena, &mut key);
-        }
+        let table = &self.table;
+        let primary = &table.primary().columns;
+        let values: Vec<Datum> = primary.iter().map(|column| row[*column]).collect();
+        let key = Self::prefix(table, primary, &values, 0, arena);
         let Some(found) = data.find(table, &key)? else { return Ok(false) };
         let slots: Vec<_> = self.columns.iter().map(|column| table.layout.slots()[*column]).collect();
         let mut values = vec![Datum::Null; slots.len()];
         if !data.read(found, &slots, arena, &mut values)? {
             return Ok(false);
         }
-        let before: Vec<Datum> = self.columns.iter().map(|column| row[*column]).collect();
-        Ok(self.encoded(&values, arena) == self.encoded(&before, arena))
+        Ok(self.encoded(&values, arena) == self.encoded(&self.values_of(row), arena))
     }
 
     /// What is said of a row that references what is not there.
@@ -216,7 +221,7 @@ impl Reference {
         each_of(&self.table, index, &lower, data, |found, data| {
             let mark = arena.mark();
             if data.read(found, slots, arena, &mut row)? {
-                let own: Vec<Datum> = self.columns.iter().map(|column| row[*column]).collect();
+                let own = self.values_of(&row);
                 if !own.iter().any(|value| value.is_null()) && self.encoded(&own, arena) == wanted {
                     let number = Datum::Int(data.keep(found));
                     rows.push(std::iter::once(number).chain(row.iter().copied()), arena)?;
@@ -278,6 +283,7 @@ impl ForeignKeys {
             for key in &table.foreign_keys {
                 let Ok(parent) = catalog.table(&key.parent) else { continue };
                 let Some(reference) = Reference::new(table, key, parent, &mut change) else { continue };
+                keys.depend_on_call |= reference.change.depends_on_call;
                 keys.to.entry(parent.id).or_default().push(reference.clone());
                 keys.of.entry(table.id).or_default().push(reference);
             }
@@ -312,7 +318,7 @@ impl ForeignKeys {
 
     /// Whether what they write depends on the time or on random values.
     pub fn depend_on_call(&self) -> bool {
-        self.of.values().flatten().any(|reference| reference.change.depends_on_call)
+        self.depend_on_call
     }
 
     /// Whether rows of a table are of interest to foreign keys.

@@ -99,7 +99,7 @@ impl Definitions {
         !self.changing.load(Ordering::SeqCst) && self.number.load(Ordering::SeqCst) == number
     }
 
-    /// Whether a version is being made, or somebody waits for the others to be quiet to make one.
+    /// Whether a version is being made, or a session waits for the others to be quiet to make one.
     pub(crate) fn is_changing(&self) -> bool {
         self.changing.load(Ordering::SeqCst)
     }

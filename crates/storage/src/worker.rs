@@ -83,7 +83,9 @@ struct Blocks {
 /// ```
 ///
 /// ```compile_fail,E0451
-/// let handle = storage::Handle { address: 0xdead_beef_u64, ..todo!() };
+/// fn forged(handle: storage::Handle) -> storage::Handle {
+///     storage::Handle { address: 0xdead_beef_u64, ..handle }
+/// }
 /// ```
 pub struct Guard {
     epochs: Arc<Epochs>,

@@ -220,7 +220,7 @@ fn read_all(session: &mut Session, base: i64) -> Transaction {
     }
 }
 
-/// Runs so many databases.
+/// Runs a database for each seed.
 fn run(sequencing: Sequencing, running: Running, usual: u64) {
     let seeds = seeds(usual);
     let mut transactions = 0;

@@ -333,7 +333,7 @@ fn early_answers(sequencing: Sequencing, content: Content, ways: &[&'static Way]
     let closed = disk.close();
     leave_undurable(sessions, ways, &closed, sequencing);
     let waits = |way: &Way| !way.undurable.is_empty();
-    // A thread of the server that waits for a log keeps the task that it was to run next: nobody may wait yet.
+    // A thread of the server that waits for a log keeps the task that it was to run next: no other client may wait yet.
     for (client, way) in clients.iter_mut().zip(ways).filter(|(_, way)| !waits(way)) {
         client.send(way.asks);
         let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! Numbers of sequences that are given while nobody else uses them: by a definition that fills a column, or by the transaction
+//! Numbers of sequences that no other session uses meanwhile: given by a definition that fills a column, or by the transaction
 //! that has made the sequence.
 
 use super::Tables;
