@@ -31,7 +31,7 @@ struct Table {
     name: String,
     /// Names and types.
     columns: Vec<(String, String)>,
-    /// Columns of the primary key and of UNIQUE constraints.
+    /// Columns of the primary key and of other unique indexes.
     keys: Vec<Vec<usize>>,
     /// Columns of a foreign key, the table that it references, and the columns there.
     references: Vec<(Vec<usize>, String, Vec<usize>)>,
@@ -61,7 +61,9 @@ fn tables(postgres: &mut Postgres) -> Vec<Table> {
         array_to_string(k.confkey, ','), 'r' IN (k.confdeltype, k.confupdtype) FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid
         LEFT JOIN pg_class p ON p.oid = k.confrelid WHERE c.relnamespace = 'public'::regnamespace
         ORDER BY c.relname, k.conname";
-    let indexes = "SELECT tablename, indexname FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1, 2";
+    let indexes = "SELECT t.relname, c.relname, i.indisunique, array_to_string(i.indkey, ',') FROM pg_index i
+        JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_class t ON t.oid = i.indrelid
+        WHERE t.relnamespace = 'public'::regnamespace ORDER BY 1, 2";
     let mut tables: Vec<Table> = Vec::new();
     // By table and number, which dropped columns leave holes in: the place of a column.
     let mut places: BTreeMap<(String, String), usize> = BTreeMap::new();
@@ -75,25 +77,21 @@ fn tables(postgres: &mut Postgres) -> Vec<Table> {
         places.insert((name, text(&row[3])), columns.len());
         columns.push((text(&row[1]), text(&row[2])));
     }
+    let columns_of = |name: &str, numbers: &Option<String>| -> Vec<usize> {
+        text(numbers).split(',').map(|number| places[&(name.to_owned(), number.to_owned())]).collect()
+    };
     for row in rows(postgres, constraints) {
         let Some(table) = tables.iter_mut().find(|table| Some(&table.name) == row[0].as_ref()) else {
             continue;
         };
-        let columns_of = |name: &str, numbers: &Option<String>| {
-            text(numbers).split(',').map(|number| places[&(name.to_owned(), number.to_owned())]).collect()
-        };
         table.constraints.push(text(&row[1]));
-        match &*text(&row[2]) {
-            "p" | "u" => table.keys.push(columns_of(&table.name, &row[3])),
-            "f" => {
-                let parent = text(&row[4]);
-                let (own, referenced) = (columns_of(&table.name, &row[3]), columns_of(&parent, &row[5]));
-                table.references.push((own, parent, referenced));
-                if text(&row[6]) == "t" {
-                    table.restricting.push(text(&row[1]));
-                }
+        if text(&row[2]) == "f" {
+            let parent = text(&row[4]);
+            let (own, referenced) = (columns_of(&table.name, &row[3]), columns_of(&parent, &row[5]));
+            table.references.push((own, parent, referenced));
+            if text(&row[6]) == "t" {
+                table.restricting.push(text(&row[1]));
             }
-            _ => {}
         }
     }
     for row in rows(postgres, indexes) {
@@ -101,6 +99,9 @@ fn tables(postgres: &mut Postgres) -> Vec<Table> {
             continue;
         };
         table.indexes.push(text(&row[1]));
+        if text(&row[2]) == "t" {
+            table.keys.push(columns_of(&table.name, &row[3]));
+        }
     }
     for table in &mut tables {
         let literal =
