@@ -9,7 +9,7 @@ use crate::definition::TableBuilder;
 use crate::kept_text;
 use crate::schema::{Effect, Rebuild, Schema, refused, unsupported};
 use crate::source::Source;
-use crate::types::{made_name, object_name};
+use crate::types::{in_schema_of, made_name, object_name, short};
 use catalog::{NewTable, ScalarType, Table, Type};
 use procedure::{Expression, Register, SqlError};
 use squawk_syntax::SyntaxNode;
@@ -50,7 +50,7 @@ fn turn(action: &ast::AlterTableAction) -> u8 {
     match action {
         Action::DropColumn(_) | Action::DropConstraint(_) => 0,
         Action::AlterColumn(column) => match column.option() {
-            Some(Change::DropDefault(_) | Change::DropNotNull(_)) => 0,
+            Some(Change::DropDefault(_) | Change::DropNotNull(_) | Change::DropIdentity(_)) => 0,
             Some(Change::SetType(_)) => 1,
             Some(Change::SetNotNull(_)) => 3,
             _ => 4,
@@ -122,6 +122,14 @@ impl Schema {
             let mut changed = Table::clone(&old);
             changed.indexes.retain(|index| new.indexes.iter().any(|own| own.name == index.name));
             (changed.name, changed.columns, changed.checks) = (new.name, new.columns, new.checks);
+            // They go with the table into another schema.
+            for index in changed.indexes.iter_mut().skip(usize::from(changed.hidden_key)) {
+                let moved = in_schema_of(&changed.name, short(&index.name).into());
+                if moved != index.name {
+                    self.refuse_taken(&moved, source, node)?;
+                }
+                index.name = moved;
+            }
             if changed.hidden_key {
                 changed.indexes[0].name = format!("{}.(row)", changed.name);
             }
@@ -279,7 +287,8 @@ impl Schema {
         let new = rename.index().and_then(|name| name.path());
         let Some(new) = new else { return Err(unsupported(source, node, "this name")) };
         let mut changed = Table::clone(table);
-        changed.indexes[place].name = made_name(&Binder::new(self, source), &new)?;
+        let new = made_name(&Binder::new(self, source), &new)?;
+        changed.indexes[place].name = in_schema_of(&name, new);
         let own = changed.name.clone();
         let changed = self.catalog.redefine(&own, changed).map_err(|error| refused(source, node, &error))?;
         self.recompile(source, node)?;
@@ -352,7 +361,11 @@ impl Alteration<'_> {
                 let keys = table.foreign_keys.iter_mut().map(|key| &mut key.name);
                 match checks.chain(keys).find(|name| **name == old) {
                     Some(name) => *name = new,
-                    None if table.indexes.iter().any(|index| index.is_constraint && index.name == old) => {
+                    None if table
+                        .indexes
+                        .iter()
+                        .any(|index| index.is_constraint && short(&index.name) == old) =>
+                    {
                         let hint = "Use ALTER INDEX … RENAME TO.";
                         let error = SqlError::new("0A000", "RENAME CONSTRAINT of a key is not supported");
                         return Err(self.builder.binder.error(node, error.with_hint(hint)));
@@ -369,8 +382,7 @@ impl Alteration<'_> {
                 let name = rename.table_name().and_then(|name| name.path());
                 let name = self.builder.binder.part(name, node)?;
                 let name = made_name(&self.builder.binder, &name)?;
-                let schema = self.builder.table.name.rsplit_once('.').map(|(schema, _)| schema);
-                self.builder.table.name = schema.map_or(name.clone(), |schema| format!("{schema}.{name}"));
+                self.builder.table.name = in_schema_of(&self.builder.table.name, name);
                 Ok(())
             }
             Action::SetSchema(set) => {
@@ -411,6 +423,7 @@ impl Alteration<'_> {
                 None => return Err(self.builder.binder.unsupported(node, "this constraint")),
             }
         }
+        self.builder.merge_keys();
         self.origins[place] = Origin::Added(self.builder.table.columns[place].default.clone());
         Ok(())
     }
@@ -470,7 +483,8 @@ impl Alteration<'_> {
             table.checks.remove(place);
         } else if let Some(place) = table.foreign_keys.iter().position(|key| key.name == name) {
             table.foreign_keys.remove(place);
-        } else if let Some(place) = table.indexes.iter().position(|own| own.is_constraint && own.name == name)
+        } else if let Some(place) =
+            table.indexes.iter().position(|own| own.is_constraint && short(&own.name) == name)
         {
             return self.drop_index_of_constraint(place, cascades, drops_references, node);
         } else if !if_exists {

@@ -6,7 +6,7 @@ use crate::kept_text;
 use crate::schema::Schema;
 use crate::sequence::{sequence_of, sequence_options, sequence_table};
 use crate::source::Source;
-use crate::types::{first_free, in_schema_of, made_name, object_name};
+use crate::types::{first_free, in_schema_of, made_name, object_name, short};
 use catalog::{
     Column, ForeignKey, Identity, NewIndex, NewTable, ReferenceAction, ScalarType, Sequence, Table, TableId,
     Type,
@@ -192,7 +192,8 @@ impl<'a> TableBuilder<'a> {
                 self.primary_key(name, vec![place], node)?;
             }
             ast::ColumnConstraint::UniqueConstraint(unique) => {
-                self.uniques.push((constraint_name(unique.constraint_name_clause()), vec![place]));
+                let name = self.unused(constraint_name(unique.constraint_name_clause()), node)?;
+                self.uniques.push((name, vec![place]));
             }
             ast::ColumnConstraint::ReferencesConstraint(references) => {
                 self.refuse_options(references.constraint_options(), references.match_type())?;
@@ -249,7 +250,8 @@ impl<'a> TableBuilder<'a> {
             }
             ast::TableConstraint::UniqueConstraint(unique) => {
                 let columns = self.columns(unique.index_parameters(), node)?;
-                self.uniques.push((constraint_name(unique.constraint_name_clause()), columns));
+                let name = self.unused(constraint_name(unique.constraint_name_clause()), node)?;
+                self.uniques.push((name, columns));
                 Ok(())
             }
             ast::TableConstraint::CheckConstraint(check) => self.check(check),
@@ -305,20 +307,42 @@ impl<'a> TableBuilder<'a> {
         base: &str,
         node: &SyntaxNode,
     ) -> Result<String, StatementError> {
-        let is_taken = |name: &str| {
-            let keys = self.table.foreign_keys.iter().chain(self.references.iter().map(|(key, ..)| key));
-            let checks = self.table.checks.iter().map(|(own, _)| own);
-            checks.chain(keys.map(|key| &key.name)).any(|own| own == name)
-        };
+        let is_taken = |name: &str| self.has_constraint(name) || self.others_have(name);
+        Ok(self.unused(name, node)?.unwrap_or_else(|| first_free(base.into(), is_taken)))
+    }
+
+    /// The name that a constraint is given, which the table has for no other one.
+    fn unused(&self, name: Option<String>, node: &SyntaxNode) -> Result<Option<String>, StatementError> {
         match name {
-            Some(name) if is_taken(&name) => {
+            Some(name) if self.has_constraint(&name) => {
                 let table = self.short_name();
                 let message = format!("constraint \"{name}\" for relation \"{table}\" already exists");
                 Err(self.binder.error(node, SqlError::new("42710", message)))
             }
-            Some(name) => Ok(name),
-            None => Ok(first_free(base.into(), is_taken)),
+            name => Ok(name),
         }
+    }
+
+    /// Whether the table has a constraint of this name.
+    fn has_constraint(&self, name: &str) -> bool {
+        let NewTable { checks, foreign_keys, indexes, .. } = &self.table;
+        let keys = foreign_keys.iter().chain(self.references.iter().map(|(key, ..)| key));
+        let indexes = indexes.iter().filter(|index| index.is_constraint).map(|index| short(&index.name));
+        let checks = checks.iter().map(|(own, _)| own).chain(keys.map(|key| &key.name));
+        let new_keys = self.primary.iter().chain(&self.uniques).filter_map(|(own, _)| own.as_deref());
+        checks.map(String::as_str).chain(indexes).chain(new_keys).any(|own| own == name)
+    }
+
+    /// Whether another table of the same schema has a CHECK or a foreign key of this name: names that are made are made once.
+    fn others_have(&self, name: &str) -> bool {
+        let others = self.binder.schema.catalog().tables().filter(|other| {
+            other.name != self.table.name
+                && in_schema_of(&self.table.name, short(&other.name).into()) == other.name
+        });
+        others.into_iter().any(|other| {
+            let keys = other.foreign_keys.iter().map(|key| &key.name);
+            other.checks.iter().map(|(own, _)| own).chain(keys).any(|own| own == name)
+        })
     }
 
     /// The names of the foreign keys that are new.
@@ -362,7 +386,7 @@ impl<'a> TableBuilder<'a> {
 
     /// The table's name without its schema, of which other names are made.
     pub(crate) fn short_name(&self) -> &str {
-        self.table.name.rsplit('.').next().unwrap_or_default()
+        short(&self.table.name)
     }
 
     fn place(&self, name: &str) -> Option<usize> {
@@ -405,7 +429,7 @@ impl<'a> TableBuilder<'a> {
         for column in &columns {
             self.table.columns[*column].nullable = false;
         }
-        self.primary = Some((name, columns));
+        self.primary = Some((self.unused(name, node)?, columns));
         Ok(())
     }
 
@@ -424,7 +448,7 @@ impl<'a> TableBuilder<'a> {
     }
 
     /// Makes one key of new ones with the same columns, under the first name that one of them is given.
-    fn merge_keys(&mut self) {
+    pub(crate) fn merge_keys(&mut self) {
         let mut kept: Vec<(Option<String>, Vec<usize>)> = Vec::new();
         for (name, columns) in std::mem::take(&mut self.uniques) {
             match self.primary.iter_mut().chain(&mut kept).find(|(_, own)| *own == columns) {
@@ -436,19 +460,20 @@ impl<'a> TableBuilder<'a> {
     }
 
     /// The name of a new key's index: the one that it is given, or one that is made of `base`.
-    fn key_name(&self, name: Option<String>, base: impl FnOnce() -> String) -> String {
+    fn key_name(&self, name: Option<String>, base: String) -> String {
         let (table, schema) = (&self.table, self.binder.schema);
+        if let Some(name) = name {
+            return in_schema_of(&table.name, name);
+        }
         // An index of this table may be going.
         let is_elsewhere = |name: &str| match schema.catalog().index(name) {
             Ok((owner, _)) => owner.name != table.name,
             Err(_) => schema.relation_exists(name),
         };
-        match name {
-            Some(name) => in_schema_of(&table.name, name),
-            None => first_free(in_schema_of(&table.name, base()), |name| {
-                table.indexes.iter().any(|index| index.name == name) || is_elsewhere(name)
-            }),
-        }
+        first_free(in_schema_of(&table.name, base), |name| {
+            let is_own = table.indexes.iter().any(|index| index.name == name);
+            is_own || is_elsewhere(name) || self.has_constraint(short(name)) || self.others_have(short(name))
+        })
     }
 
     /// The table, and the sequences that its columns count by.
@@ -461,7 +486,7 @@ impl<'a> TableBuilder<'a> {
                 self.table.indexes.remove(0);
                 self.table.hidden_key = false;
             }
-            let own = self.key_name(primary, || format!("{name}_pkey"));
+            let own = self.key_name(primary, format!("{name}_pkey"));
             self.table.indexes.insert(0, of(own, columns));
         } else if self.table.indexes.is_empty() || self.primary_is_gone {
             let default = Some(ROW_IDENTITY.into());
@@ -474,7 +499,7 @@ impl<'a> TableBuilder<'a> {
         }
         for (unique, columns) in std::mem::take(&mut self.uniques) {
             let names: Vec<_> = columns.iter().map(|c| self.table.columns[*c].name.as_str()).collect();
-            let own = self.key_name(unique, || format!("{name}_{}_key", names.join("_")));
+            let own = self.key_name(unique, format!("{name}_{}_key", names.join("_")));
             self.table.indexes.push(of(own, columns));
         }
         let table = self.as_table();

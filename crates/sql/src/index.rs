@@ -4,7 +4,7 @@ use crate::binder::Binder;
 use crate::error::StatementError;
 use crate::schema::Schema;
 use crate::source::Source;
-use crate::types::{first_free, in_schema_of, object_name};
+use crate::types::{first_free, in_schema_of, object_name, short};
 use catalog::NewIndex;
 use squawk_syntax::ast::{self, AstNode};
 
@@ -50,7 +50,7 @@ pub(crate) fn index_definition(
     let name = path.and_then(|path| path.segment()).map(|segment| segment.text());
     let name = name.map(|name| in_schema_of(&table.name, name)).unwrap_or_else(|| {
         let names: Vec<_> = columns.iter().map(|c| table.columns[*c].name.as_str()).collect();
-        let base = format!("{}_{}_idx", table.name.rsplit('.').next().unwrap_or_default(), names.join("_"));
+        let base = format!("{}_{}_idx", short(&table.name), names.join("_"));
         first_free(in_schema_of(&table.name, base), |name| schema.relation_exists(name))
     });
     let unique = create.unique_token().is_some();

@@ -133,6 +133,11 @@ pub(crate) fn object_name(path: &ast::PathRef) -> String {
     }
 }
 
+/// A name without its schema.
+pub(crate) fn short(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or_default()
+}
+
 /// The name of what lies in the same schema as a table.
 pub(crate) fn in_schema_of(table: &str, name: String) -> String {
     match table.rsplit_once('.') {

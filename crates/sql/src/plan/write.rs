@@ -5,7 +5,7 @@ use super::select::Item;
 use super::{Binder, Bound, Relation, Rows, apply_ahead, apply_all, compute};
 use crate::binder::{RowScope, Typed};
 use crate::error::StatementError;
-use crate::types::object_name;
+use crate::types::{object_name, short};
 use catalog::{Identity, ScalarType, Table, Type};
 use procedure::query::{ConflictUpdate, Delete, Insert, OnConflict, OutputColumn, Plan, Update};
 use procedure::{Check, Expression, ForeignKeys, Register, SqlError};
@@ -274,7 +274,7 @@ impl Binder<'_> {
                 let name = self.part(constraint.constraint_name_ref(), node)?;
                 let name = name.syntax().descendants().last().unwrap_or(name.syntax().clone());
                 let name = ast::normalize_name_node(&name);
-                match table.indexes.iter().position(|index| index.unique && index.name == name) {
+                match table.indexes.iter().position(|index| index.unique && short(&index.name) == name) {
                     Some(index) => Some(index),
                     None => {
                         let message =

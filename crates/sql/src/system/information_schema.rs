@@ -1,9 +1,9 @@
 //! `information_schema`.
 
-use super::objects::short;
 use super::types::{TYPES, type_oid, type_oids};
 use super::{Cell, INT, OWNER, SystemRelation, TEXT};
 use crate::schema::Schema;
+use crate::types::short;
 use catalog::{Identity, ScalarType, Type};
 
 const DATABASE: &str = "postgres";

@@ -2,6 +2,7 @@
 
 use super::{Cell, INFORMATION, PUBLIC, SYSTEM};
 use crate::schema::{Schema, View};
+use crate::types::short;
 use catalog::{ReferenceAction, Table, Type};
 use procedure::{Mode, Procedure};
 use std::sync::Arc;
@@ -16,10 +17,6 @@ pub(super) fn index_oid(index: &catalog::Index) -> i64 {
 
 pub(super) fn routine_oid(procedure: &Procedure) -> i64 {
     3_000_000 + i64::from(procedure.id.0)
-}
-
-pub(super) fn short(name: &str) -> &str {
-    name.rsplit('.').next().unwrap_or_default()
 }
 
 /// A name as SQL has it, in quotes where it needs them.

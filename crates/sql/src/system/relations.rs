@@ -1,9 +1,10 @@
 //! Tables, views and what belongs to them, in `pg_catalog`.
 
-use super::objects::{action_code, index_oid, places, short, table_oid};
+use super::objects::{action_code, index_oid, places, table_oid};
 use super::types::{TYPES, type_modifier, type_oid};
 use super::{BOOL, Cell, INT, INTS, OWNER, SystemRelation, TEXT, TEXTS};
 use crate::schema::Schema;
+use crate::types::short;
 use catalog::{Identity, ScalarType, Type};
 
 impl Schema {
