@@ -210,10 +210,11 @@ impl Session {
         Ok(self.inner.logs.check()?)
     }
 
-    /// Runs one statement as a transaction of its own and returns what it came to, once that is durable.
+    /// Runs one statement and returns what it came to, once that is durable: as a transaction of its own, or as part of the one
+    /// that is open.
     ///
     /// # Errors
-    /// The statement is refused, with line and column; it failed; a transaction is open (25001): nothing happened. Or the log
+    /// The statement is refused, with line and column; it failed: nothing happened, and an open transaction has failed. Or the log
     /// failed.
     pub fn query(&mut self, statement: &str) -> Result<Answer, Error> {
         let ran = self.submit_query(statement);
@@ -225,6 +226,9 @@ impl Session {
     /// # Errors
     /// As `query`; but the error may follow from a transaction that is not durable yet.
     pub fn submit_query(&mut self, statement: &str) -> Result<Answer, Error> {
+        if self.block.state != TransactionState::None {
+            return self.query_in_block(statement);
+        }
         let rows = Arc::new(Mutex::new(Vec::new()));
         let sink = Collector { types: Vec::new(), rows: Arc::clone(&rows) };
         let mut answer = Answer::default();
@@ -239,6 +243,19 @@ impl Session {
         answer.affected = self.machine.affected;
         answer.rows = std::mem::take(&mut *rows.lock().unwrap_or_else(PoisonError::into_inner));
         Ok(answer)
+    }
+
+    fn query_in_block(&mut self, statement: &str) -> Result<Answer, Error> {
+        let prepared = self.prepare(statement, &[]).inspect_err(|_| self.fail_block())?;
+        let Some(mut prepared) = prepared else { return Ok(Answer::default()) };
+        let columns: Vec<_> =
+            prepared.columns().iter().map(|column| (column.name.clone(), column.ty)).collect();
+        let types: Vec<_> = columns.iter().map(|(_, ty)| *ty).collect();
+        let rows = Arc::new(Mutex::new(Vec::new()));
+        let sink = || Box::new(Collector { types: types.clone(), rows: Arc::clone(&rows) }) as _;
+        let affected = self.submit_prepared(&mut prepared, &[], sink)?.affected;
+        let rows = std::mem::take(&mut *rows.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(Answer { columns, rows, affected })
     }
 
     fn run_statement(

@@ -187,17 +187,25 @@ fn what_is_a_transaction_of_its_own_is_refused_within_another() {
     let refused = [
         session.call("add", params![2]).map(drop),
         session.submit("add", params![2]).map(drop),
-        session.query("INSERT INTO t VALUES (2, 2)").map(drop),
-        session.query("CREATE TABLE u (id INT PRIMARY KEY)").map(drop),
         session.execute_script("INSERT INTO t VALUES (2, 2)"),
     ];
     for refused in refused {
         assert_eq!(refused.unwrap_err().sqlstate(), "25001");
     }
+    // A query is part of it.
+    session.query("INSERT INTO t VALUES (5, 5)").unwrap();
+    let rows = session.query("SELECT a FROM t ORDER BY a").unwrap().rows;
+    assert_eq!(rows, [1, 5].map(|a| vec![Value::Int(a)]));
     run(&mut session, "CALL add(3)").unwrap();
     let commit = session.commit_block().unwrap().unwrap();
     session.wait_for(commit).unwrap();
     session.call("add", params![4]).unwrap();
     let rows = session.query("SELECT id FROM t ORDER BY id").unwrap().rows;
-    assert_eq!(rows, [1, 3, 4].map(|id| vec![Value::Int(id)]));
+    assert_eq!(rows, [1, 3, 4, 5].map(|id| vec![Value::Int(id)]));
+    session.begin_block();
+    session.query("INSERT INTO t VALUES (6, 6)").unwrap();
+    assert_eq!(session.query("SELECT nothing").unwrap_err().sqlstate(), "42703");
+    assert_eq!(session.query("SELECT 1").unwrap_err().sqlstate(), "25P02");
+    assert_eq!(session.commit_block().unwrap(), None);
+    assert!(session.query("SELECT id FROM t WHERE id = 6").unwrap().rows.is_empty());
 }

@@ -191,6 +191,25 @@ fn errors_say_what_and_where() {
 }
 
 #[test]
+fn execute_is_part_of_the_transaction() {
+    let server = Server::start();
+    let mut client = bank(&server);
+    client.batch_execute("PREPARE p(INT) AS INSERT INTO account VALUES ($1, 'Paula', 1)").unwrap();
+    client
+        .batch_execute("BEGIN; INSERT INTO account VALUES (71, 'Olga', 1); EXECUTE p(70 + 2); COMMIT")
+        .unwrap();
+    let ids = text(&mut client, "SELECT id FROM account WHERE id > 70 ORDER BY id");
+    assert_eq!(ids, [[Some("71".to_owned())], [Some("72".to_owned())]]);
+    let error =
+        client.batch_execute("BEGIN; INSERT INTO account VALUES (73, 'x', 1); EXECUTE p(1 / 0)").unwrap_err();
+    assert_eq!(error.code(), Some(&SqlState::DIVISION_BY_ZERO));
+    let error = client.batch_execute("SELECT 1").unwrap_err();
+    assert_eq!(error.code(), Some(&SqlState::IN_FAILED_SQL_TRANSACTION));
+    client.batch_execute("ROLLBACK").unwrap();
+    assert_eq!(text(&mut client, "SELECT count(*) FROM account WHERE id > 70"), [[Some("2".to_owned())]]);
+}
+
+#[test]
 fn a_client_that_vanishes_leaves_nothing() {
     let server = Server::start();
     let mut client = bank(&server);
