@@ -268,32 +268,6 @@ impl Schema {
         let (old, new) = (Arc::clone(old), Arc::clone(new));
         Ok(Rebuild { old, new, registers: binder.registers.len(), values, checks, references })
     }
-
-    pub(crate) fn alter_index(
-        &mut self,
-        alter: &ast::AlterIndex,
-        source: &Source,
-    ) -> Result<Effect, StatementError> {
-        let node = alter.syntax();
-        let Some(ast::AlterIndexAction::IndexRenameTo(rename)) = alter.action() else {
-            return Err(unsupported(source, node, "this form of ALTER INDEX"));
-        };
-        let path = alter.index_ref().and_then(|name| name.path_ref());
-        let name = path.map(|path| object_name(&path)).unwrap_or_default();
-        let (table, place) = match self.catalog.index(&name) {
-            Err(_) if alter.if_exists().is_some() => return Ok(Effect::None),
-            found => found.map_err(|error| refused(source, node, &error))?,
-        };
-        let new = rename.index().and_then(|name| name.path());
-        let Some(new) = new else { return Err(unsupported(source, node, "this name")) };
-        let mut changed = Table::clone(table);
-        let new = made_name(&Binder::new(self, source), &new)?;
-        changed.indexes[place].name = in_schema_of(&name, new);
-        let own = changed.name.clone();
-        let changed = self.catalog.redefine(&own, changed).map_err(|error| refused(source, node, &error))?;
-        self.recompile(source, node)?;
-        Ok(Effect::Redefine(changed))
-    }
 }
 
 impl Alteration<'_> {

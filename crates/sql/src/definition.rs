@@ -6,7 +6,7 @@ use crate::kept_text;
 use crate::schema::Schema;
 use crate::sequence::{sequence_of, sequence_options, sequence_table};
 use crate::source::Source;
-use crate::types::{first_free, in_schema_of, made_name, object_name, short};
+use crate::types::{first_free, made_name, object_name, short};
 use catalog::{
     Column, ForeignKey, Identity, NewIndex, NewTable, ReferenceAction, ScalarType, Sequence, Table, TableId,
     Type,
@@ -16,6 +16,8 @@ use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+mod names;
 
 /// What gives a row of a table without a key its identity, as the DEFAULT of a hidden column.
 const ROW_IDENTITY: &str = "gen_row_identity()";
@@ -300,51 +302,6 @@ impl<'a> TableBuilder<'a> {
         }
     }
 
-    /// The name of a new CHECK or foreign key: the one that it is given, or one that is made of `base`.
-    pub(crate) fn constraint_name(
-        &self,
-        name: Option<String>,
-        base: &str,
-        node: &SyntaxNode,
-    ) -> Result<String, StatementError> {
-        let is_taken = |name: &str| self.has_constraint(name) || self.others_have(name);
-        Ok(self.unused(name, node)?.unwrap_or_else(|| first_free(base.into(), is_taken)))
-    }
-
-    /// The name that a constraint is given, which the table has for no other one.
-    fn unused(&self, name: Option<String>, node: &SyntaxNode) -> Result<Option<String>, StatementError> {
-        match name {
-            Some(name) if self.has_constraint(&name) => {
-                let table = self.short_name();
-                let message = format!("constraint \"{name}\" for relation \"{table}\" already exists");
-                Err(self.binder.error(node, SqlError::new("42710", message)))
-            }
-            name => Ok(name),
-        }
-    }
-
-    /// Whether the table has a constraint of this name.
-    fn has_constraint(&self, name: &str) -> bool {
-        let NewTable { checks, foreign_keys, indexes, .. } = &self.table;
-        let keys = foreign_keys.iter().chain(self.references.iter().map(|(key, ..)| key));
-        let indexes = indexes.iter().filter(|index| index.is_constraint).map(|index| short(&index.name));
-        let checks = checks.iter().map(|(own, _)| own).chain(keys.map(|key| &key.name));
-        let new_keys = self.primary.iter().chain(&self.uniques).filter_map(|(own, _)| own.as_deref());
-        checks.map(String::as_str).chain(indexes).chain(new_keys).any(|own| own == name)
-    }
-
-    /// Whether another table of the same schema has a CHECK or a foreign key of this name: names that are made are made once.
-    fn others_have(&self, name: &str) -> bool {
-        let others = self.binder.schema.catalog().tables().filter(|other| {
-            other.name != self.table.name
-                && in_schema_of(&self.table.name, short(&other.name).into()) == other.name
-        });
-        others.into_iter().any(|other| {
-            let keys = other.foreign_keys.iter().map(|key| &key.name);
-            other.checks.iter().map(|(own, _)| own).chain(keys).any(|own| own == name)
-        })
-    }
-
     /// The names of the foreign keys that are new.
     pub(crate) fn new_foreign_keys(&self) -> BTreeSet<String> {
         self.references.iter().map(|(key, ..)| key.name.clone()).collect()
@@ -457,23 +414,6 @@ impl<'a> TableBuilder<'a> {
             }
         }
         self.uniques = kept;
-    }
-
-    /// The name of a new key's index: the one that it is given, or one that is made of `base`.
-    fn key_name(&self, name: Option<String>, base: String) -> String {
-        let (table, schema) = (&self.table, self.binder.schema);
-        if let Some(name) = name {
-            return in_schema_of(&table.name, name);
-        }
-        // An index of this table may be going.
-        let is_elsewhere = |name: &str| match schema.catalog().index(name) {
-            Ok((owner, _)) => owner.name != table.name,
-            Err(_) => schema.relation_exists(name),
-        };
-        first_free(in_schema_of(&table.name, base), |name| {
-            let is_own = table.indexes.iter().any(|index| index.name == name);
-            is_own || is_elsewhere(name) || self.has_constraint(short(name)) || self.others_have(short(name))
-        })
     }
 
     /// The table, and the sequences that its columns count by.

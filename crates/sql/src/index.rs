@@ -1,11 +1,11 @@
-//! CREATE INDEX: what `Catalog` takes of it.
+//! CREATE INDEX and ALTER INDEX.
 
 use crate::binder::Binder;
 use crate::error::StatementError;
-use crate::schema::Schema;
+use crate::schema::{Effect, Schema, refused, unsupported};
 use crate::source::Source;
-use crate::types::{first_free, in_schema_of, object_name, short};
-use catalog::NewIndex;
+use crate::types::{first_free, in_schema_of, made_name, object_name, short};
+use catalog::{NewIndex, Table};
 use squawk_syntax::ast::{self, AstNode};
 
 /// CREATE INDEX as written: its table, and the index.
@@ -55,4 +55,33 @@ pub(crate) fn index_definition(
     });
     let unique = create.unique_token().is_some();
     Ok((table.name.clone(), NewIndex { name, columns, unique, is_constraint: false }))
+}
+
+impl Schema {
+    /// ALTER INDEX: another name.
+    pub(crate) fn alter_index(
+        &mut self,
+        alter: &ast::AlterIndex,
+        source: &Source,
+    ) -> Result<Effect, StatementError> {
+        let node = alter.syntax();
+        let Some(ast::AlterIndexAction::IndexRenameTo(rename)) = alter.action() else {
+            return Err(unsupported(source, node, "this form of ALTER INDEX"));
+        };
+        let path = alter.index_ref().and_then(|name| name.path_ref());
+        let name = path.map(|path| object_name(&path)).unwrap_or_default();
+        let (table, place) = match self.catalog.index(&name) {
+            Err(_) if alter.if_exists().is_some() => return Ok(Effect::None),
+            found => found.map_err(|error| refused(source, node, &error))?,
+        };
+        let new = rename.index().and_then(|name| name.path());
+        let Some(new) = new else { return Err(unsupported(source, node, "this name")) };
+        let mut changed = Table::clone(table);
+        let new = made_name(&Binder::new(self, source), &new)?;
+        changed.indexes[place].name = in_schema_of(&name, new);
+        let own = changed.name.clone();
+        let changed = self.catalog.redefine(&own, changed).map_err(|error| refused(source, node, &error))?;
+        self.recompile(source, node)?;
+        Ok(Effect::Redefine(changed))
+    }
 }
