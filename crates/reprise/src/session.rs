@@ -294,7 +294,10 @@ impl Session {
         };
         self.refresh();
         match run {
-            None => Ok(self.answers(Commit { number: drawn, ..self.nothing_shown() })),
+            None => {
+                self.machine.affected = 0;
+                Ok(self.answers(Commit { number: drawn, ..self.nothing_shown() }))
+            }
             Some(procedure) => {
                 self.arguments.clear();
                 self.last = None;

@@ -8,15 +8,11 @@ use postgres::{Client as Postgres, SimpleQueryMessage};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
-use reprise::rooms::catalog::{Arena, Datum};
-use reprise::rooms::procedure::{Nowhere, RowSink, SqlError};
 use reprise::rooms::recovery::{RecoveryConfig, recover};
 use reprise::{Config, Database, Digest, Error, Method, Progress, Session, TransactionState, Value};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What a history is of: definitions beside data, or procedures over tables that stay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -489,14 +485,10 @@ fn on_postgresql(postgres: &mut Postgres, text: &str) -> Outcome {
 }
 
 fn on_reprise(session: &mut Session, text: &str) -> Outcome {
-    let prepared = session.prepare(text, &[]).map(Option::unwrap);
-    match prepared.and_then(|mut prepared| session.run_prepared(&mut prepared, &[], || Box::new(Nowhere))) {
-        Ok(completion) => Ok(completion.affected),
+    match session.query(text) {
+        Ok(answer) => Ok(answer.affected),
         Err(Error::Sql(error)) => Err((error.sqlstate.to_string(), error.message.to_string())),
-        Err(error) => {
-            session.fail_block();
-            Err((error.sqlstate().into(), error.to_string()))
-        }
+        Err(error) => Err((error.sqlstate().into(), error.to_string())),
     }
 }
 
@@ -512,56 +504,28 @@ fn agree(expected: &Outcome, got: &Outcome) -> bool {
     }
 }
 
-fn all_rows(session: &mut Session, tables: &[Table]) -> Vec<(String, Vec<String>)> {
-    let text = |value: &Value| match value {
+/// Looks for a difference between the rows of both.
+fn compare(session: &mut Session, tables: &[Table]) {
+    let literal = |value: &Value| match value {
         Value::Null => "NULL".to_owned(),
-        value => format!("{value}"),
+        value => format!("'{value}'"),
     };
-    let of_table = |table: &Table| {
+    for table in tables {
         let answer = session.query(&format!("SELECT * FROM {}", table.name));
         let answer = answer.unwrap_or_else(|error| panic!("{}: {error}", table.name));
-        let mut rows: Vec<_> =
-            answer.rows.iter().map(|row| row.iter().map(text).collect::<Vec<_>>().join(" | ")).collect();
-        rows.sort();
-        (table.name.clone(), rows)
-    };
-    tables.iter().map(of_table).collect()
-}
-
-fn expected_rows(postgres: &mut Postgres, tables: &[Table]) -> Vec<(String, Vec<String>)> {
-    let of_table = |table: &Table| {
-        let found = rows(postgres, &format!("SELECT * FROM {}", table.name));
-        let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "NULL".into());
-        let mut rows: Vec<_> =
-            found.iter().map(|row| row.iter().map(text).collect::<Vec<_>>().join(" | ")).collect();
-        rows.sort();
-        (table.name.clone(), rows)
-    };
-    tables.iter().map(of_table).collect()
-}
-
-/// Rows that a query returns, counted.
-#[derive(Clone, Default)]
-struct Counted(Arc<AtomicUsize>);
-
-impl RowSink for Counted {
-    fn begin(&mut self) {
-        self.0.store(0, Ordering::SeqCst);
-    }
-
-    fn row(&mut self, _: &[Datum], _: &Arena) -> Result<(), SqlError> {
-        self.0.fetch_add(1, Ordering::SeqCst);
-        Ok(())
+        let mut got: Vec<Vec<_>> = answer.rows.iter().map(|row| row.iter().map(literal).collect()).collect();
+        let mut expected = table.rows.clone();
+        got.sort();
+        expected.sort();
+        assert_eq!(got, expected, "{}", table.name);
     }
 }
 
 /// Looks for rows that reference nothing, and for keys that are there twice.
 fn check_references(session: &mut Session, tables: &[Table]) {
     let none = |session: &mut Session, query: &str| {
-        let counted = Counted::default();
-        let mut prepared = session.prepare(query, &[]).unwrap().unwrap();
-        match session.run_prepared(&mut prepared, &[], || Box::new(counted.clone())) {
-            Ok(_) => assert_eq!(counted.0.load(Ordering::SeqCst), 0, "{query}"),
+        match session.query(query) {
+            Ok(answer) => assert!(answer.rows.is_empty(), "{query}: {:?}", answer.rows),
             // A transaction does not look at a table that it has altered.
             Err(error) => assert_eq!(error.sqlstate(), "0A000", "{query}: {error}"),
         }
@@ -610,6 +574,8 @@ const DEFINES: [&str; 3] = ["CREATE", "ALTER", "DROP"];
 
 struct History {
     generator: Generator,
+    /// As they are now.
+    tables: Vec<Table>,
     kind: Kind,
     said: Vec<String>,
     compared: usize,
@@ -618,7 +584,7 @@ struct History {
 
 impl History {
     /// Runs a statement on both; PostgreSQL's transaction is open.
-    fn run(&mut self, postgres: &mut Postgres, session: &mut Session, text: &str, tables: &[Table]) -> Ran {
+    fn run(&mut self, postgres: &mut Postgres, session: &mut Session, text: &str) -> Ran {
         let expected = on_postgresql(postgres, text);
         let got = on_reprise(session, text);
         self.said.push(format!("{text}; -- {expected:?}"));
@@ -644,12 +610,12 @@ impl History {
         // and PostgreSQL looks at references again that an earlier statement of the transaction has changed, before this one's cascades.
         if got.is_ok() && !is_definition && !text.starts_with("INSERT") && ["23505", "23503"].contains(&state)
         {
-            check_references(session, tables);
+            check_references(session, &self.tables);
             return Ran::Undone;
         }
         // PostgreSQL goes from row to row: whether RESTRICT meets a row that another key's CASCADE takes is a matter of their order.
         let restricts = |message: &str| {
-            let mut keys = tables.iter().flat_map(|table| &table.restricting);
+            let mut keys = self.tables.iter().flat_map(|table| &table.restricting);
             keys.any(|key| message.contains(&format!("violates foreign key constraint \"{key}\"")))
         };
         let changes_keys = |state: &str| state == "23505" && !text.starts_with("INSERT");
@@ -670,8 +636,10 @@ impl History {
         self.said.push("BEGIN;".into());
         let mut ran = Ran::Stays;
         for place in 0..count {
-            let tables = tables(postgres);
-            let text = self.generator.statement(self.kind, &tables);
+            if place > 0 {
+                self.tables = tables(postgres);
+            }
+            let text = self.generator.statement(self.kind, &self.tables);
             // A definition by itself looks at the rows at once.
             if place == 0 && (count > 1 || !DEFINES.iter().any(|word| text.starts_with(word))) {
                 session.begin_block();
@@ -681,7 +649,7 @@ impl History {
                 postgres.batch_execute("SAVEPOINT s").unwrap();
                 session.set_savepoint("s").unwrap();
             }
-            ran = self.run(postgres, session, &text, &tables);
+            ran = self.run(postgres, session, &text);
             if in_savepoint && ran == Ran::Undone && session.roll_back_to_savepoint("s").is_ok() {
                 postgres.batch_execute("ROLLBACK TO s").unwrap();
                 self.said.push("ROLLBACK TO s;".into());
@@ -711,8 +679,8 @@ impl History {
                 commit.map_or(Ok(()), |commit| session.wait_for(commit)).unwrap();
             }
         }
-        let tables = tables(postgres);
-        assert_eq!(all_rows(session, &tables), expected_rows(postgres, &tables));
+        self.tables = tables(postgres);
+        compare(session, &self.tables);
     }
 }
 
@@ -744,7 +712,9 @@ fn check_history(server: &Server, kind: Kind, seed: u64, said: &mut Vec<String>)
     let mut database = Database::open(folder.path(), config()).unwrap();
     let mut session = database.session().unwrap();
     let generator = Generator { random: SmallRng::seed_from_u64(seed), named: 0 };
-    let mut history = History { generator, kind, said: std::mem::take(said), compared: 0, not_supported: 0 };
+    let said_so_far = std::mem::take(said);
+    let mut history =
+        History { generator, tables: Vec::new(), kind, said: said_so_far, compared: 0, not_supported: 0 };
     let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         for _ in 0..3 {
             let text = history.generator.create_table(&tables(&mut postgres));
@@ -753,9 +723,10 @@ fn check_history(server: &Server, kind: Kind, seed: u64, said: &mut Vec<String>)
             history.said.push(format!("{text};"));
             assert!(agree(&expected, &got), "PostgreSQL: {expected:?}\nReprise: {got:?}");
         }
+        history.tables = tables(&mut postgres);
         if kind == Kind::Procedures {
-            for table in tables(&mut postgres) {
-                let script = procedures(&table);
+            for table in &history.tables {
+                let script = procedures(table);
                 history.said.push(script.clone());
                 postgres.batch_execute(&script).unwrap();
                 session.execute_script(&script).unwrap();
@@ -774,8 +745,7 @@ fn check_history(server: &Server, kind: Kind, seed: u64, said: &mut Vec<String>)
             database = Database::open(folder.path(), config()).unwrap();
             session = database.session().unwrap();
             assert_eq!(digests, vec![database.digest().unwrap(); 2]);
-            let tables = tables(&mut postgres);
-            assert_eq!(all_rows(&mut session, &tables), expected_rows(&mut postgres, &tables));
+            compare(&mut session, &history.tables);
         }
     }));
     *said = history.said;
