@@ -15,34 +15,42 @@ impl TableBuilder<'_> {
         base: &str,
         node: &SyntaxNode,
     ) -> Result<String, StatementError> {
-        let is_taken = |name: &str| self.has_constraint(name) || self.others_have(name);
+        if let Some(name) = name.as_deref().filter(|name| self.has_key(name)) {
+            return Err(self.already_there(name, node));
+        }
+        let is_taken = |name: &str| self.has_key(name) || self.has_condition(name) || self.others_have(name);
         Ok(self.unused(name, node)?.unwrap_or_else(|| first_free(base.into(), is_taken)))
     }
 
-    /// The name that a constraint is given, which the table has for no other one.
+    fn already_there(&self, name: &str, node: &SyntaxNode) -> StatementError {
+        let message = format!("constraint \"{name}\" for relation \"{}\" already exists", self.short_name());
+        self.binder.error(node, SqlError::new("42710", message))
+    }
+
+    /// The name that a key is given, which no CHECK or foreign key has. Another index of this name is found by the catalog.
     pub(super) fn unused(
         &self,
         name: Option<String>,
         node: &SyntaxNode,
     ) -> Result<Option<String>, StatementError> {
         match name {
-            Some(name) if self.has_constraint(&name) => {
-                let table = self.short_name();
-                let message = format!("constraint \"{name}\" for relation \"{table}\" already exists");
-                Err(self.binder.error(node, SqlError::new("42710", message)))
-            }
+            Some(name) if self.has_condition(&name) => Err(self.already_there(&name, node)),
             name => Ok(name),
         }
     }
 
-    /// Whether the table has a constraint of this name.
-    fn has_constraint(&self, name: &str) -> bool {
-        let NewTable { checks, foreign_keys, indexes, .. } = &self.table;
+    /// Whether the table has a key of this name.
+    fn has_key(&self, name: &str) -> bool {
+        let indexes = self.table.indexes.iter().filter(|index| index.is_constraint);
+        let new = self.primary.iter().chain(&self.uniques).filter_map(|(own, _)| own.as_deref());
+        indexes.map(|index| short(&index.name)).chain(new).any(|own| own == name)
+    }
+
+    /// Whether the table has a CHECK or a foreign key of this name.
+    fn has_condition(&self, name: &str) -> bool {
+        let NewTable { checks, foreign_keys, .. } = &self.table;
         let keys = foreign_keys.iter().chain(self.references.iter().map(|(key, ..)| key));
-        let indexes = indexes.iter().filter(|index| index.is_constraint).map(|index| short(&index.name));
-        let checks = checks.iter().map(|(own, _)| own).chain(keys.map(|key| &key.name));
-        let new_keys = self.primary.iter().chain(&self.uniques).filter_map(|(own, _)| own.as_deref());
-        checks.map(String::as_str).chain(indexes).chain(new_keys).any(|own| own == name)
+        checks.iter().map(|(own, _)| own).chain(keys.map(|key| &key.name)).any(|own| own == name)
     }
 
     /// Whether another table of the same schema has a CHECK or a foreign key of this name.
@@ -70,7 +78,7 @@ impl TableBuilder<'_> {
         };
         first_free(in_schema_of(&table.name, base), |name| {
             let is_own = table.indexes.iter().any(|index| index.name == name);
-            is_own || is_elsewhere(name) || self.has_constraint(short(name)) || self.others_have(short(name))
+            is_own || is_elsewhere(name) || self.has_condition(short(name)) || self.others_have(short(name))
         })
     }
 }
