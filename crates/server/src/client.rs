@@ -49,6 +49,8 @@ struct Portal {
     /// Whether it was declared as a cursor, and whether that outlives its transaction.
     is_cursor: bool,
     holds: bool,
+    /// Whether the transaction that has declared it is still open.
+    is_new: bool,
 }
 
 /// What a statement came to.
@@ -180,6 +182,7 @@ impl Client {
     fn roll_back(&mut self) {
         self.is_implicit = false;
         self.settings.transaction_ended(false);
+        self.portals.retain(|_, portal| !portal.is_new);
         if self.session.is_some() {
             let rolled_back = self.with_session(|session| {
                 session.rollback_block();
@@ -207,6 +210,9 @@ impl Client {
         let takes_long = self.session.as_ref().is_some_and(Session::changes_definitions);
         let act = |own: &mut Self| own.with_session(|session| session.commit_block());
         let committed = if takes_long { tokio::task::block_in_place(|| act(self)) } else { act(self) };
+        // What a cursor shows is there, or has never been.
+        self.portals.retain(|_, portal| !portal.is_new || committed.is_ok());
+        self.portals.values_mut().for_each(|portal| portal.is_new = false);
         committed.map(|_| ())
     }
 
@@ -220,10 +226,9 @@ impl Client {
         committed
     }
 
-    /// QUERY: a text of statements, each with its answer; the first error ends it. Several statements are one transaction, unless
-    /// some of them say where transactions begin and end, or change definitions.
+    /// QUERY: a text of statements, each with its answer; the first error ends it. Several statements are one transaction, but for
+    /// where they say that it ends; with definitions among them, each is one.
     pub(crate) async fn query(&mut self, text: &str) -> io::Result<()> {
-        self.delayed = None;
         self.portals.remove("");
         if let Err((error, text)) = self.statements_of(text).await {
             self.fail(&error, &text);
@@ -253,11 +258,12 @@ impl Client {
             self.output.put(Message::EmptyQueryResponse(EmptyQueryResponse::new()));
             return Ok(());
         }
-        if statements.len() > 1 && statements.iter().all(|(text, ..)| may_be_together(text)) {
-            self.begin_implicit().map_err(whole)?;
-        }
         let only = statements.len() == 1;
+        let together = !only && !statements.iter().any(|(text, ..)| stands_alone(text));
         for (statement, line, column) in statements {
+            if together && !says_where_transactions_end(&statement) {
+                self.begin_implicit().map_err(whole)?;
+            }
             let ran = self.simple_statement(statement, only).await;
             ran.map_err(|error| whole(at_its_place(error, line, column)))?;
         }
@@ -297,13 +303,39 @@ impl Client {
     }
 }
 
-/// Whether a statement may be of one transaction with those beside it in a text.
-fn may_be_together(text: &str) -> bool {
+fn first_word(text: &str) -> String {
     let word: String = text.trim_start().chars().take_while(char::is_ascii_alphabetic).collect();
+    word.to_lowercase()
+}
+
+/// Whether a text with this statement in it is not one transaction: definitions, and what can't be part of one.
+fn stands_alone(text: &str) -> bool {
+    let word = first_word(text);
+    if word.is_empty() {
+        // Behind a comment there may be anything.
+        return !text.trim_start().starts_with('(');
+    }
     matches!(
-        word.to_lowercase().as_str(),
-        "select" | "insert" | "update" | "delete" | "with" | "values" | "table" | "call" | "show" | "do"
+        word.as_str(),
+        "alter"
+            | "analyze"
+            | "checkpoint"
+            | "comment"
+            | "copy"
+            | "create"
+            | "drop"
+            | "grant"
+            | "import"
+            | "reindex"
+            | "refresh"
+            | "revoke"
+            | "truncate"
+            | "vacuum"
     )
+}
+
+fn says_where_transactions_end(text: &str) -> bool {
+    matches!(first_word(text).as_str(), "abort" | "begin" | "commit" | "end" | "rollback" | "start")
 }
 
 /// An error in a statement that begins at a line and column of the text that was sent.

@@ -49,7 +49,7 @@ async fn answer(link: &mut Link, client: &mut Client) -> io::Result<()> {
     while let Some(message) = next(link, client).await? {
         if client.is_copying() {
             match message {
-                Message::CopyData(data) => client.copy_data(&data.data),
+                Message::CopyData(data) => skips = client.copy_data(&data.data),
                 Message::CopyDone(_) => skips = client.copy_done(),
                 Message::CopyFail(reason) => skips = client.copy_failed(&reason.message),
                 // Clients send them right behind the EXECUTE that begins the copy.
@@ -64,9 +64,13 @@ async fn answer(link: &mut Link, client: &mut Client) -> io::Result<()> {
         let went_well = match message {
             Message::Terminate(_) => return Ok(()),
             Message::Query(query) => {
-                skips = false;
-                client.query(&query.query).await?;
-                true
+                // What came before it without SYNC is of the same transaction.
+                let ran = skips || client.run_delayed(false).await?;
+                if ran {
+                    skips = false;
+                    client.query(&query.query).await?;
+                }
+                ran
             }
             Message::Sync(_) => {
                 skips = false;

@@ -264,6 +264,8 @@ fn finish(
         body.insert(0, Statement::Assign { target: found, value: Expression::boolean(false) });
     }
     let ahead = procedure::plan_lookups(&mut body, &binder.operations);
+    // What a function calls is of its caller's transaction.
+    let is_function = parts.result.is_some() || binder.returns.is_some();
     let mut procedure = Procedure {
         id: parts.id,
         version: parts.version,
@@ -279,7 +281,7 @@ fn finish(
         uses_seed: binder.uses_seed,
         read_only: !binder.writes,
         by_value: binder.by_value,
-        ends_transactions: binder.ends_transactions,
+        ends_transactions: binder.ends_transactions && !is_function,
         callees: binder.callees,
         witnesses: Vec::new(),
         source: source.text_of(node).into(),

@@ -63,11 +63,11 @@ impl Session {
             return Ok(());
         }
         let message = "a transaction is open: this function would run a transaction of its own";
-        let hint = "Run the statement by `prepare` and `run_prepared`, or end the transaction first.";
+        let hint = "Run a CALL by `query` or `run_prepared`, or end the transaction first.";
         Err(SqlError::new("25001", message).with_hint(hint).into())
     }
 
-    /// Begins a transaction of several statements: those that `run_prepared` and its like run until `commit_block`.
+    /// Begins a transaction of several statements: those that `query`, `run_prepared` and their like run until `commit_block`.
     pub fn begin_block(&mut self) {
         self.begin_answer();
         if self.block.state == TransactionState::None {

@@ -24,21 +24,26 @@ impl Client {
         Ok(Ran::Copying)
     }
 
-    /// Takes what the client sends; an error ends the copy.
-    pub(crate) fn copy_data(&mut self, data: &[u8]) {
-        let Some((mut copy, asked)) = self.copying.take() else { return };
+    /// Takes what the client sends; an error ends the copy. Whether messages are passed over until SYNC.
+    pub(crate) fn copy_data(&mut self, data: &[u8]) -> bool {
+        let Some((mut copy, asked)) = self.copying.take() else { return false };
         copy.push(data);
         match self.insert_rows(&mut copy, false) {
-            Ok(()) => self.copying = Some((copy, asked)),
+            Ok(()) => {
+                self.copying = Some((copy, asked));
+                false
+            }
             Err(error) => self.copy_broke(&error, asked),
         }
     }
 
-    pub(super) fn copy_broke(&mut self, error: &Error, asked: Asked) {
+    /// Says why a copy has ended. Whether messages are passed over until SYNC.
+    fn copy_broke(&mut self, error: &Error, asked: Asked) -> bool {
         self.fail(error, "");
         if asked == Asked::Simply {
             self.ready();
         }
+        asked == Asked::Extended
     }
 
     pub(super) fn insert_rows(&mut self, copy: &mut CopyIn, is_end: bool) -> Result<(), Error> {
@@ -59,8 +64,9 @@ impl Client {
     pub(crate) fn copy_done(&mut self) -> bool {
         let Some((mut copy, asked)) = self.copying.take() else { return false };
         let done = match self.insert_rows(&mut copy, true) {
-            Ok(()) => self.commit_implicit(),
-            Err(error) => Err(error),
+            Ok(()) if asked == Asked::Simply => self.commit_implicit(),
+            // With SYNC, as all that comes before it.
+            done => done,
         };
         match done {
             Ok(()) => {
@@ -70,10 +76,7 @@ impl Client {
                 }
                 false
             }
-            Err(error) => {
-                self.copy_broke(&error, asked);
-                asked == Asked::Extended
-            }
+            Err(error) => self.copy_broke(&error, asked),
         }
     }
 
@@ -81,8 +84,7 @@ impl Client {
     pub(crate) fn copy_failed(&mut self, reason: &str) -> bool {
         let Some((_, asked)) = self.copying.take() else { return false };
         let error = SqlError::new("57014", format!("COPY from stdin failed: {reason}"));
-        self.copy_broke(&error.into(), asked);
-        asked == Asked::Extended
+        self.copy_broke(&error.into(), asked)
     }
 
     pub(super) async fn copy_out(&mut self, copy: &Copy) -> Result<Ran, Error> {

@@ -99,7 +99,15 @@ impl Client {
             values.iter().zip(types).enumerate().map(value).collect::<Result<Vec<_>, _>>()?
         };
         let formats = message.result_column_format_codes.iter().map(|code| Format::of(*code)).collect();
-        let portal = Portal { statement, parameters, formats, left: None, is_cursor: false, holds: false };
+        let portal = Portal {
+            statement,
+            parameters,
+            formats,
+            left: None,
+            is_cursor: false,
+            holds: false,
+            is_new: false,
+        };
         self.portals.insert(message.portal_name.unwrap_or_default(), portal);
         Ok(())
     }
@@ -188,13 +196,20 @@ impl Client {
         let statement = Arc::clone(&portal.statement);
         let (parameters, formats) = (portal.parameters.clone(), portal.formats.clone());
         let mut own = hold(&statement).clone();
-        let ends_itself = own.prepared.as_ref().is_none_or(|own| {
-            !matches!(
+        let is_of_transaction = own.prepared.as_ref().is_some_and(|own| {
+            use Kind::{Analyze, Call, Copy, Declare, Definition, Execute, Run};
+            matches!(
                 own.kind(),
-                Kind::Run(_) | Kind::Analyze(_) | Kind::Call(..) | Kind::Definition | Kind::Copy(_)
+                Run(_)
+                    | Analyze(_)
+                    | Call(..)
+                    | Definition
+                    | Copy(_)
+                    | Execute { .. }
+                    | Declare { holds: true, .. }
             )
         });
-        if !is_sync && !ends_itself {
+        if !is_sync && is_of_transaction {
             self.begin_implicit()?;
         }
         // Only what has rows, and is asked for some of them, keeps the others.

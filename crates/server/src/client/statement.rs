@@ -135,6 +135,10 @@ impl Client {
             Kind::Execute { name, arguments } => {
                 Box::pin(self.run_named(&name, &arguments, formats, asked)).await
             }
+            Kind::Savepoint(_) if self.is_implicit => {
+                let message = "SAVEPOINT can only be used in transaction blocks";
+                Err(SqlError::new("25P01", message).into())
+            }
             Kind::Savepoint(name) => {
                 self.with_session(|session| session.set_savepoint(&name))?;
                 complete(tag)
@@ -215,7 +219,9 @@ impl Client {
         };
         let left = Some((std::mem::take(&mut *hold(&kept)), "FETCH".into()));
         let (statement, parameters, formats) = (Arc::new(Mutex::new(own)), Vec::new(), Vec::new());
-        self.portals.insert(name, Portal { statement, parameters, formats, left, is_cursor: true, holds });
+        let is_new = self.transaction_state() != TransactionState::None;
+        let portal = Portal { statement, parameters, formats, left, is_cursor: true, holds, is_new };
+        self.portals.insert(name, portal);
         Ok(Ran::Complete("DECLARE CURSOR".into()))
     }
 
@@ -323,6 +329,10 @@ impl Client {
             let message = format!("wrong number of parameters for prepared statement \"{name}\"");
             let detail = format!("Expected {} parameters but got {}.", types.len(), arguments.len());
             return Err(SqlError::new("42601", message).with_detail(detail).into());
+        }
+        if arguments.iter().any(|argument| argument.contains('(')) {
+            // A function may write, which is then of one transaction with the statement.
+            self.begin_implicit()?;
         }
         let mut parameters = Vec::new();
         for (argument, ty) in arguments.iter().zip(types) {

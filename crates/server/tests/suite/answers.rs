@@ -1,17 +1,15 @@
 //! Nothing goes to a client before everything is durable that it shows. As `answers_are_durable` of the database, over the wire.
 
-mod wire;
-
+use crate::wire::Ask::{
+    self, Bind, CopyData, CopyDone, DescribePortal, DescribeStatement, Execute, Flush, Parse, Simple, Sync,
+};
+use crate::wire::Wire;
 use reprise::disk::{ClosedGate, CrashingDisk, GatedDisk};
 use reprise::rooms::procedure::Nowhere;
 use reprise::{Config, Content, Database, Sequencing, Session};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wire::Ask::{
-    self, Bind, CopyData, CopyDone, DescribePortal, DescribeStatement, Execute, Flush, Parse, Simple, Sync,
-};
-use wire::Wire;
 
 /// So long no answer may come that shows what is not durable.
 const QUIET: Duration = Duration::from_millis(100);

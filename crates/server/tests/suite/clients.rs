@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 /// A server on a port of its own.
-struct Server {
-    port: u16,
+pub struct Server {
+    pub port: u16,
     _runtime: tokio::runtime::Runtime,
     _folder: tempfile::TempDir,
 }
@@ -27,7 +27,7 @@ fn serving(database: Database) -> Arc<server::Server> {
 }
 
 impl Server {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let database = open(folder.path());
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();

@@ -3,3 +3,5 @@
 
 mod answers;
 mod clients;
+mod transactions;
+mod wire;

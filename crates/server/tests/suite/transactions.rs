@@ -1,0 +1,179 @@
+//! What is one transaction: pipelines that end with SYNC, texts of several statements, cursors, COPY. As on PostgreSQL.
+
+use crate::clients::Server;
+use crate::wire::{Ask, Wire};
+use Ask::{Bind, CopyData, CopyDone, Execute, Parse, Simple, Sync};
+
+/// Messages, and the keys that are there after them, beside 1 and 2.
+struct Case {
+    sends: &'static [Ask],
+    leaves: &'static [i64],
+}
+
+const BEFORE: &str = "CREATE TABLE t (k INT PRIMARY KEY, v INT); INSERT INTO t VALUES (1, 10), (2, 20);
+CREATE FUNCTION writes() RETURNS INT LANGUAGE plpgsql AS $$ BEGIN INSERT INTO t VALUES (66, 6); RETURN 2; END $$;";
+
+const fn simply(text: &'static [Ask], leaves: &'static [i64]) -> Case {
+    Case { sends: text, leaves }
+}
+
+const CASES: &[Case] = &[
+    // What was sent without SYNC is of one transaction with the query behind it.
+    simply(
+        &[Simple("BEGIN"), Parse("INSERT INTO t VALUES (70, 1)"), Bind, Execute(0), Simple("COMMIT")],
+        &[70],
+    ),
+    simply(
+        &[Parse("INSERT INTO t VALUES (70, 1)"), Bind, Execute(0), Simple("INSERT INTO t VALUES (71, 1)")],
+        &[70, 71],
+    ),
+    simply(&[Parse("INSERT INTO t VALUES (70, 1)"), Bind, Execute(0), Simple("SELECT 1 / 0")], &[]),
+    // Where it has failed, the query is passed over, too.
+    simply(
+        &[
+            Parse("INSERT INTO t VALUES (1, 1)"),
+            Bind,
+            Execute(0),
+            Simple("INSERT INTO t VALUES (71, 1)"),
+            Sync,
+        ],
+        &[],
+    ),
+    // EXECUTE waits for SYNC, and its arguments are of its transaction.
+    simply(
+        &[
+            Simple("PREPARE p(INT) AS INSERT INTO t VALUES ($1, 1)"),
+            Parse("EXECUTE p(70 + 2)"),
+            Bind,
+            Execute(0),
+            Parse("SELECT 1 / 0"),
+            Bind,
+            Execute(0),
+            Sync,
+        ],
+        &[],
+    ),
+    simply(&[Simple("PREPARE p(INT) AS INSERT INTO t VALUES ($1, 1)"), Simple("EXECUTE p(writes())")], &[]),
+    simply(
+        &[Simple("PREPARE p(INT) AS INSERT INTO t VALUES ($1, 1)"), Simple("EXECUTE p(writes() + 5)")],
+        &[7, 66],
+    ),
+    // COPY does, too; behind one that fails, messages are passed over.
+    simply(
+        &[
+            Parse("INSERT INTO t VALUES (33, 3)"),
+            Bind,
+            Execute(0),
+            Parse("COPY t FROM STDIN"),
+            Bind,
+            Execute(0),
+            Sync,
+            CopyData("4\t40\n5\t50\n"),
+            CopyDone,
+            Parse("SELECT 1 / 0"),
+            Bind,
+            Execute(0),
+            Sync,
+        ],
+        &[],
+    ),
+    simply(
+        &[
+            Parse("COPY t FROM STDIN"),
+            Bind,
+            Execute(0),
+            Sync,
+            CopyData("4\t40\n5\t50\n"),
+            CopyDone,
+            Parse("INSERT INTO t VALUES (90, 9)"),
+            Bind,
+            Execute(0),
+            Sync,
+        ],
+        &[4, 5, 90],
+    ),
+    simply(
+        &[
+            Parse("COPY t FROM STDIN"),
+            Bind,
+            Execute(0),
+            Sync,
+            CopyData("4\t40\nx\ty\n"),
+            CopyDone,
+            Parse("INSERT INTO t VALUES (90, 9)"),
+            Bind,
+            Execute(0),
+            Sync,
+        ],
+        &[],
+    ),
+    // Several statements are one transaction.
+    simply(&[Simple("INSERT INTO t VALUES (3, 30); EXPLAIN SELECT 1; SELECT 1 / 0")], &[]),
+    simply(&[Simple("INSERT INTO t VALUES (3, 30); SET application_name = 'x'; SELECT 1 / 0")], &[]),
+    simply(&[Simple("INSERT INTO t VALUES (3, 30); (SELECT 1); SELECT 1 / 0")], &[]),
+    simply(&[Simple("PREPARE p(INT) AS INSERT INTO t VALUES ($1, 1); EXECUTE p(5); SELECT 1 / 0")], &[]),
+    simply(&[Simple("INSERT INTO t VALUES (3, 30); SAVEPOINT a; INSERT INTO t VALUES (4, 40)")], &[]),
+    // But for where they end it.
+    simply(&[Simple("INSERT INTO t VALUES (3, 30); BEGIN; INSERT INTO t VALUES (4, 40); ROLLBACK")], &[]),
+    simply(&[Simple("INSERT INTO t VALUES (3, 30); ROLLBACK; INSERT INTO t VALUES (4, 40)")], &[4]),
+    simply(
+        &[Simple("INSERT INTO t VALUES (3, 30); COMMIT; INSERT INTO t VALUES (4, 40); SELECT 1 / 0")],
+        &[3],
+    ),
+    simply(
+        &[Simple("BEGIN; INSERT INTO t VALUES (3, 30); COMMIT; INSERT INTO t VALUES (4, 40); SELECT 1 / 0")],
+        &[3],
+    ),
+    simply(
+        &[
+            Simple("BEGIN"),
+            Simple("INSERT INTO t VALUES (3, 30); COMMIT; INSERT INTO t VALUES (5, 1); SELECT 1 / 0"),
+        ],
+        &[3],
+    ),
+    simply(&[Simple("INSERT INTO t VALUES (3, 30); BEGIN; SELECT 1 / 0"), Simple("ROLLBACK")], &[]),
+    simply(&[Simple("INSERT INTO t VALUES (3, 30); INSERT INTO t VALUES (4, 40)")], &[3, 4]),
+    simply(
+        &[Simple("BEGIN; INSERT INTO t VALUES (3, 30)"), Simple("INSERT INTO t VALUES (4, 40); COMMIT")],
+        &[3, 4],
+    ),
+];
+
+#[test]
+fn transactions_end_where_they_do_on_postgresql() {
+    for (place, Case { sends, leaves }) in CASES.iter().enumerate() {
+        let server = Server::start();
+        let mut wire = Wire::connect(server.port);
+        BEFORE.split_inclusive(";\n").for_each(|text| drop(wire.run(text)));
+        wire.send(sends);
+        let is_copied = sends.iter().any(|ask| matches!(ask, CopyData(_)));
+        let ends = sends.iter().filter(|ask| matches!(ask, Simple(_) | Sync)).count();
+        // A query behind an error is passed over, as is the SYNC at the beginning of a COPY.
+        let passed =
+            usize::from(is_copied || matches!(sends, [.., Simple("INSERT INTO t VALUES (71, 1)"), Sync]));
+        let said = wire.read_until(b'Z', ends - passed);
+        let mut other = Wire::connect(server.port);
+        let rows = other.run("SELECT string_agg(k::text, ',' ORDER BY k) FROM t");
+        let keys: Vec<_> = [1, 2].iter().chain(*leaves).map(i64::to_string).collect();
+        assert!(
+            rows.contains(&format!("{}\n", keys.join(","))),
+            "case {place}: {rows}, not {keys:?}; it said {said}"
+        );
+    }
+}
+
+#[test]
+fn a_cursor_of_a_transaction_that_was_rolled_back_is_gone() {
+    let server = Server::start();
+    let mut wire = Wire::connect(server.port);
+    BEFORE.split_inclusive(";\n").for_each(|text| drop(wire.run(text)));
+    let declare = "DECLARE c CURSOR WITH HOLD FOR SELECT k FROM t";
+    for (end, expected) in [("ROLLBACK", "34000"), ("COMMIT", "FETCH 3")] {
+        wire.run("BEGIN");
+        wire.run("INSERT INTO t VALUES (3, 30)");
+        wire.run(declare);
+        wire.run(end);
+        let fetched = wire.run("FETCH ALL c");
+        assert!(fetched.contains(expected), "{end}: {fetched}");
+    }
+}
