@@ -342,17 +342,25 @@ fn cut_at_every_byte(log: Log) {
     // Lost sectors look like a crash before the batch was durable: its transactions go, all others stay.
     for at in begin as usize..end {
         let damaged = disk.after_crash(0);
-        damaged.damage(&file, |bytes| bytes[at..].fill(0));
+        let mut is_changed = false;
+        damaged.damage(&file, |bytes| {
+            // The last bytes of a checksum may be zeros.
+            is_changed = bytes[at..].iter().any(|byte| *byte != 0);
+            bytes[at..].fill(0);
+        });
         let shared: Arc<dyn Disk> = Arc::new(damaged.after_crash(0));
         match Database::open(FOLDER, config(&shared, 1, log)) {
             Err(error) => {
-                assert!(error.to_string().contains("is damaged at byte"), "zeroed from {at}: {error}")
+                assert!(error.to_string().contains("is damaged at byte"), "zeroed from {at}: {error}");
+                assert!(is_changed, "zeroed from {at}, which changes nothing: {error}");
             }
             Ok(db) => {
                 drop(db);
-                assert_eq!(at, begin as usize, "half a sector is no torn write");
                 let mut ledger = ledger.clone();
-                ledger.acknowledged.remove(&5);
+                if is_changed {
+                    assert_eq!(at, begin as usize, "half a sector is no torn write");
+                    ledger.acknowledged.remove(&5);
+                }
                 check(&shared, (1, log), &ledger, &format!("{log:?}, zeroed from {at}"));
             }
         }
