@@ -39,8 +39,9 @@ pub enum Conflict {
     Write,
     /// A key to be inserted is being inserted or deleted by another transaction.
     Insert,
-    /// The row at an address is reserved by another transaction.
-    Reserved(u64),
+    /// A row or key that is to be written is held by a transaction that still runs. The transaction can be run again when that
+    /// one has ended.
+    Held,
 }
 
 impl fmt::Display for Conflict {
@@ -50,7 +51,7 @@ impl fmt::Display for Conflict {
             Self::Phantom => "a range that was scanned has changed",
             Self::Write => "a row to be written is held by another transaction",
             Self::Insert => "a key to be inserted is held by another transaction",
-            Self::Reserved(_) => "a row to be written is reserved by another transaction",
+            Self::Held => "a row or key to be written is held by a transaction that still runs",
         })
     }
 }

@@ -16,6 +16,7 @@ mod executor;
 mod expression;
 mod foreign_keys;
 mod functions;
+mod interrupts;
 mod machine;
 mod numbers;
 mod opaque;
@@ -39,6 +40,7 @@ pub use expression::{
 };
 pub use foreign_keys::{ForeignKeys, KeyChange, Reference};
 pub use functions::{BitOperator, Function};
+pub use interrupts::Interrupts;
 pub use machine::{CurrentNumbers, Machine, Nowhere, RowSink, Sequences, seed_of};
 pub use opaque::{Compiler, Cursor, Destination, Movement, Opaque};
 pub use operation::{

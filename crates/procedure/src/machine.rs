@@ -2,11 +2,11 @@
 
 use crate::opaque::{Compiler, OpenCursor};
 use crate::query::{Buffer, Slots};
-use crate::{Failure, Register, SqlError};
+use crate::{Failure, Interrupts, Register, SqlError};
 use catalog::{Arena, CommitOrder, Datum, TableId, Written};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 /// Registers, arena and scratch buffers of one session.
@@ -43,10 +43,7 @@ pub struct Machine {
     pub(crate) failed_at: Option<(u32, u32)>,
     /// Rows that each node of a plan came to, by its address; where they are counted.
     pub(crate) counted: Option<HashMap<usize, u64>>,
-    /// Raised by whoever wants the statement in progress to end.
-    pub(crate) cancelled: Option<Arc<AtomicBool>>,
-    /// When the statement in progress has taken too long.
-    pub(crate) deadline: Option<Instant>,
+    pub(crate) interrupts: Interrupts,
     /// What RAISE NOTICE and its like said.
     pub notices: Vec<SqlError>,
     /// Errors that are being handled, the last one last.
@@ -250,7 +247,7 @@ impl Machine {
 
     /// Says what ends the statement in progress when it is raised.
     pub fn cancelled_by(&mut self, flag: Arc<AtomicBool>) {
-        self.cancelled = Some(flag);
+        self.interrupts.cancelled = Some(flag);
     }
 
     /// Says whether the rows of plans' nodes are counted from now on; gives those that were.
@@ -319,7 +316,12 @@ impl Machine {
 
     /// Says when the next statements have taken too long.
     pub fn ends_at(&mut self, deadline: Option<Instant>) {
-        self.deadline = deadline;
+        self.interrupts.deadline = deadline;
+    }
+
+    /// What ends the statement in progress from outside.
+    pub fn interrupts(&self) -> &Interrupts {
+        &self.interrupts
     }
 
     /// Asked by what makes values.
@@ -341,13 +343,7 @@ impl Machine {
     /// `57014`: the statement in progress is cancelled, or has taken too long; `53200`.
     pub(crate) fn check_cancelled(&self) -> Result<(), SqlError> {
         self.check_memory()?;
-        if self.cancelled.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)) {
-            return Err(SqlError::new("57014", "canceling statement due to user request"));
-        }
-        if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
-            return Err(SqlError::new("57014", "canceling statement due to statement timeout"));
-        }
-        Ok(())
+        self.interrupts.check()
     }
 
     /// Where the execution is, to come back to when a part of it fails.

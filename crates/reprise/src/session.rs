@@ -7,13 +7,15 @@ mod staged;
 mod statements;
 mod steps;
 mod texts;
+mod waiting;
 
 pub use block::TransactionState;
 use results::Collector;
 pub use results::{Answer, Row, Ticket};
 pub(crate) use statements::NAMELESS;
 use statements::serialization_failure;
-pub use statements::{Attempt, Busy, Completion, Prepared, RESERVED_FOR};
+pub use statements::{Attempt, Completion, Prepared};
+pub use waiting::Busy;
 
 use crate::Error;
 use crate::database::Inner;
@@ -35,8 +37,6 @@ use transaction::{Committed, Occ, Tables};
 
 /// Sessions publish their counters after this many calls.
 const PUBLISH_EVERY: u64 = 256;
-/// After this many attempts in a row a session lets others run between two.
-const PATIENCE: u32 = 8;
 
 /// The procedures as one session knows them. Sessions share procedures but not this, so that a call touches no counter
 /// that another session touches too.
@@ -75,6 +75,7 @@ pub struct Session {
     since_publish: u64,
     utilization: Utilization,
     block: block::Block,
+    waiting: waiting::Waiting,
     /// What must be durable before the last answer is given, definitions aside.
     answer: Commit,
 }
@@ -115,6 +116,7 @@ impl Session {
             since_publish: 0,
             utilization: Utilization::default(),
             block: block::Block::default(),
+            waiting: waiting::Waiting::default(),
             answer,
         })
     }
@@ -447,13 +449,13 @@ impl Session {
         if procedure.ends_transactions {
             return self.run_in_steps(Call { procedure, timestamp_us, seed }, bind);
         }
-        let mut attempts = 0u32;
         loop {
             self.machine.reset(timestamp_us, seed);
             bind(self, procedure)?;
             if !self.begin()? {
                 return Ok(None);
             }
+            self.occ.hold_rows(self.holding());
             let call = Call { procedure, timestamp_us, seed };
             let arguments = self.arguments.iter().copied();
             if procedure.read_only {
@@ -479,27 +481,33 @@ impl Session {
                     }
                 }
                 Err(failure) => {
-                    self.occ.rollback();
+                    self.occ.rollback_to_wait();
                     Err(failure)
                 }
             };
             match outcome {
-                Ok(commit) => return commit.map(Some),
+                Ok(commit) => {
+                    self.forget_races();
+                    return commit.map(Some);
+                }
                 Err(Failure::Error(error)) => {
+                    self.forget_races();
                     self.failed += 1;
                     self.after_call();
                     return Err(Error::Sql(*error));
                 }
-                Err(Failure::Long) => return self.run_on_snapshot(call, bind),
+                Err(Failure::Long) => {
+                    self.occ.release_holds();
+                    return self.run_on_snapshot(call, bind);
+                }
                 Err(_) if self.machine.has_sent_rows() => {
+                    self.occ.release_holds();
+                    self.forget_races();
                     self.conflicts += 1;
                     return Err(serialization_failure(Conflict::Read));
                 }
-                Err(_) => {
-                    self.conflicts += 1;
-                    attempts += 1;
-                    back_off(attempts);
-                }
+                Err(Failure::Conflict(conflict)) => self.before_retry(conflict)?,
+                Err(failure) => unreachable!("an attempt ends with an error, a conflict or on a snapshot: {failure}"),
             }
         }
     }
@@ -600,15 +608,5 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.rollback_block();
         self.publish();
-    }
-}
-
-/// Waits a little longer after every failed attempt, and lets others run after some.
-fn back_off(attempts: u32) {
-    for _ in 0..1u32 << attempts.min(10) {
-        std::hint::spin_loop();
-    }
-    if attempts > PATIENCE {
-        std::thread::yield_now();
     }
 }

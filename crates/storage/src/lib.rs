@@ -38,7 +38,7 @@ pub use self::{
     digest::{Digest, TableDigest},
     index::{Added, Approach, Cursor, Direction, Finger, Index, LeafChange, LeafObservation, Linked},
     memory::{Memory, OutOfMemory},
-    record::{Change, Handle, Held, NewState, Record, RecordState, RowWords, SlotArray},
+    record::{Change, Handle, Held, NewState, Record, RecordState, RowWords, SlotArray, look_again},
     slots::Slots,
     snapshot::{Snapshot, Snapshots, is_needed},
     table::{DuplicateKey, Linker, TableStore},

@@ -31,7 +31,7 @@ mod tests;
 pub use array::SlotArray;
 
 use crate::worker::Stay;
-use crate::{Guard, OutOfMemory};
+use crate::{Guard, OutOfMemory, Slot};
 use catalog::{Arena, ColumnSlot, CommitOrder, Datum, RowLayout};
 use std::cmp::Ordering as Comparison;
 use std::hash::{Hash, Hasher};
@@ -100,7 +100,14 @@ impl RecordState {
     /// Whether the record has held a committed row, ever.
     #[inline]
     pub fn was_present(self) -> bool {
-        self.order().0 > 0
+        self.order().0 > 0 && self.inserter().is_none()
+    }
+
+    /// The worker whose transaction has inserted the record, while that transaction runs.
+    #[inline]
+    pub fn inserter(self) -> Option<Slot> {
+        let is_uncommitted = self.is_absent() && !self.is_dead() && self.order().epoch().0 == 0;
+        is_uncommitted.then(|| self.order().sequence().checked_sub(1).map(|slot| Slot(slot as usize))).flatten()
     }
 
     /// Whether the record is leaving its indexes, never to come back.
@@ -115,10 +122,15 @@ impl RecordState {
 pub struct NewState(u64);
 
 impl NewState {
-    /// Absent, until its transaction commits.
-    pub const UNCOMMITTED: Self = Self(ABSENT);
     /// Absent and locked by its maker.
     pub const LOCKED: Self = Self(ABSENT | LOCKED);
+
+    /// Absent until the transaction of a worker commits. The worker's slot stands where the order will: the orders of commits
+    /// begin with epoch 1.
+    #[inline]
+    pub fn uncommitted(worker: Slot) -> Self {
+        Self(ABSENT | (worker.0 as u64 + 1))
+    }
 
     /// Committed.
     pub fn committed(state: RecordState) -> Self {
@@ -133,6 +145,16 @@ pub struct Change {
     pub slot: ColumnSlot,
     /// Its new value.
     pub datum: Datum,
+}
+
+/// Looks at a locked record before it lets the thread that holds the lock run.
+const LOOKS: u32 = 256;
+
+/// Waits a moment for the lock of a record, which no transaction holds for longer than its commit.
+#[inline]
+pub fn look_again(looks: &mut u32) {
+    *looks += 1;
+    if looks.is_multiple_of(LOOKS) { std::thread::yield_now() } else { std::hint::spin_loop() }
 }
 
 /// The words of a row; they may change under a reader that does not hold the record's lock.
@@ -409,12 +431,13 @@ impl<'g> Record<'g> {
     /// The state, once nobody holds the lock.
     #[inline]
     pub fn stable_state(self) -> RecordState {
+        let mut looks = 0;
         loop {
             let word = self.word(0).load(Ordering::Acquire);
             if word & LOCKED == 0 {
                 return RecordState(word);
             }
-            std::hint::spin_loop();
+            look_again(&mut looks);
         }
     }
 

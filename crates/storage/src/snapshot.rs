@@ -191,7 +191,7 @@ impl Record<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Memory, NewState, Worker};
+    use crate::{Memory, NewState, Slot, Worker};
 
     #[test]
     fn a_bound_lies_ahead_of_every_drawn_order() {
@@ -221,7 +221,7 @@ mod tests {
         let mut worker = Worker::new(Arc::clone(&epochs), Arc::new(Memory::new(1 << 30))).unwrap();
         let snapshots = Arc::new(Snapshots::default());
         let guard = worker.enter();
-        let record = Record::create(&[0], NewState::UNCOMMITTED, &guard).unwrap();
+        let record = Record::create(&[0], NewState::uncommitted(Slot(0)), &guard).unwrap();
         let mut open: Vec<(Snapshot, Option<u64>)> = Vec::new();
         let mut bounds = Vec::new();
         for n in 1..if cfg!(miri) { 80 } else { 2_000u64 } {

@@ -429,7 +429,7 @@ mod tests {
     fn a_handle_is_of_its_stay_alone() {
         let (_, [mut worker, mut other]) = workers();
         worker.stay();
-        let handle = Record::create(&[7], NewState::UNCOMMITTED, worker.guard());
+        let handle = Record::create(&[7], NewState::uncommitted(Slot(0)), worker.guard());
         let handle = handle.unwrap().handle();
         assert_eq!(worker.guard().record(handle).row().load(0), 7);
         assert!(other.enter().reach(handle).is_none(), "another worker's");
@@ -437,7 +437,7 @@ mod tests {
         assert!(worker.enter().reach(handle).is_none(), "the next stay's");
         // A session's worker goes from thread to thread, within a transaction too.
         worker.stay();
-        let handle = Record::create(&[8], NewState::UNCOMMITTED, worker.guard());
+        let handle = Record::create(&[8], NewState::uncommitted(Slot(0)), worker.guard());
         let handle = handle.unwrap().handle();
         let moved = std::thread::spawn(move || worker.guard().record(handle).row().load(0));
         assert_eq!(moved.join().unwrap(), 8);

@@ -7,11 +7,12 @@ mod changes;
 mod concurrency;
 mod digest;
 mod garbage;
-mod reservations;
+mod holds;
 mod tables;
 
 pub use concurrency::{
-    CommitLog, Committed, Described, Description, Expectations, Observed, Occ, Reader, Savepoint, Writing,
+    CommitLog, Committed, Described, Description, Expectations, Holding, Observed, Occ, Reader, Savepoint, WaitInPlace,
+    Writing,
 };
-pub use reservations::Reservations;
+pub use holds::{Blocker, Deadlock, Holds};
 pub use tables::{Applying, Counters, Tables, check_bounds, exhausted};

@@ -7,7 +7,7 @@ pub use counters::{Counters, check_bounds, exhausted};
 
 use crate::access_numbers::{AccessNumbers, Readable};
 use crate::garbage::Garbage;
-use crate::reservations::Reservations;
+use crate::holds::Holds;
 use catalog::{Arena, CommitOrder, Table, TableId};
 use logging::Numbering;
 use procedure::SqlError;
@@ -47,8 +47,8 @@ pub struct Tables {
     slotted: bool,
     /// The last readers of rows and the last transactions that took index entries away; `None` in replay.
     pub(crate) access_numbers: Option<Arc<AccessNumbers>>,
-    /// Who is about to write which rows.
-    pub reservations: Arc<Reservations>,
+    /// The rows that running transactions hold.
+    pub holds: Arc<Holds>,
     /// What workers that are gone have left to clean up.
     pub(crate) orphans: Arc<Mutex<Vec<Garbage>>>,
 }
@@ -56,6 +56,7 @@ pub struct Tables {
 impl Tables {
     /// No tables yet.
     pub fn new(epochs: Arc<Epochs>, memory: Arc<Memory>) -> Self {
+        let holds = Arc::new(Holds::new(epochs.capacity()));
         Self {
             stores: Vec::new(),
             epochs,
@@ -63,7 +64,7 @@ impl Tables {
             snapshots: Arc::default(),
             slotted: false,
             access_numbers: None,
-            reservations: Arc::default(),
+            holds,
             orphans: Arc::default(),
         }
     }

@@ -92,7 +92,7 @@ fn run_node<D: DataAccess>(
                     continue;
                 }
                 match data.hold(row_of(number, data)?) {
-                    Err(Failure::Conflict(Conflict::Reserved(_))) if *nowait => {
+                    Err(Failure::Conflict(Conflict::Held)) if *nowait => {
                         return Err(SqlError::new("55P03", "could not obtain lock on row").into());
                     }
                     held => held?,

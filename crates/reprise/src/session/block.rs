@@ -1,14 +1,12 @@
 //! Transactions of several statements: where they begin and end, and their savepoints.
 
 use super::staged::Staged;
-use super::statements::Busy;
 use super::{NAMELESS, Session, serialization_failure};
 use crate::Error;
 use catalog::{Value, Written, now_us};
 use logging::Commit;
 use procedure::{Call, Conflict, Failure, Procedure, SqlError, execute};
-use std::sync::Arc;
-use transaction::Savepoint;
+use transaction::{Holding, Savepoint};
 
 /// Where a session stands with transactions of several statements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -21,6 +19,9 @@ pub enum TransactionState {
     /// One is open, and a statement of it has failed: it can only be rolled back.
     Failed,
 }
+
+/// Up to this many rows and index leaves, all that a transaction has observed is looked through after each of its statements.
+const ALWAYS_CHECKED: usize = 4096;
 
 /// A savepoint that a client has set.
 struct NamedSavepoint {
@@ -41,8 +42,8 @@ pub(super) struct Block {
     pub(super) staged: Option<Box<Staged>>,
     /// Savepoints, the last one last.
     savepoints: Vec<NamedSavepoint>,
-    /// Why the statement in hand was not run.
-    pub(super) busy: Option<Busy>,
+    /// Rows and index leaves that it had observed when all of them were found to hold.
+    checked: usize,
 }
 
 impl Session {
@@ -184,66 +185,108 @@ impl Session {
         self.check_log()?;
         while !self.begin()? {}
         self.recording.begin();
-        self.occ.reserve_rows(true);
+        self.occ.hold_rows(Holding::Written);
         self.block.begun = true;
         self.block.timestamp_us = now_us();
         Ok(())
     }
 
+    /// Runs a statement in the open transaction.
     pub(super) fn run_in_block(&mut self, procedure: &Procedure, arguments: &[Value]) -> Result<(), Error> {
         self.refuse_deferred(procedure)?;
         if self.block.staged.as_ref().is_some_and(|own| own.defers_changes()) {
-            // Nobody knows which tables a text is going to name.
+            // A text that is compiled now could name any table.
             self.machine.compile_by(None);
         }
         let (timestamp_us, seed) = (self.block.timestamp_us, self.next_seed());
         self.last = None;
-        self.machine.reset(timestamp_us, seed);
-        self.bring_in(procedure, arguments)?;
-        self.recording.witnesses.begin(&[]);
         let call = Call { procedure, timestamp_us, seed };
-        let arguments = self.arguments.iter().copied();
-        let tapes = &mut self.recording.witnesses;
-        let savepoint = self.occ.set_savepoint();
-        let ran = execute(call, arguments, &mut self.machine, &mut self.occ, tapes);
-        self.shows_what_was_read();
-        let error = match ran {
-            Ok(()) => {
-                self.occ.release_savepoint(savepoint);
-                return Ok(());
-            }
-            Err(Failure::Conflict(Conflict::Reserved(address))) if !self.machine.has_sent_rows() => {
-                self.occ.forget_since(savepoint);
-                self.occ.release_savepoint(savepoint);
-                match self.occ.reads_hold() {
-                    Ok(()) => {
-                        let reservations = Arc::clone(&self.occ.tables().reservations);
-                        let slot = self.occ.worker().slot();
-                        self.block.busy = Some(Busy { address, slot, reservations });
-                        return Err(serialization_failure(Conflict::Reserved(address)));
-                    }
-                    // What earlier statements have read has changed: to wait would be in vain.
-                    Err(conflict) => serialization_failure(conflict),
-                }
-            }
-            // What failed may have seen states of different moments.
-            Err(Failure::Error(error)) => match self.occ.reads_hold() {
-                Ok(()) if !self.block.savepoints.is_empty() => {
+        loop {
+            self.machine.reset(timestamp_us, seed);
+            self.bring_in(procedure, arguments)?;
+            self.recording.witnesses.begin(&[]);
+            let savepoint = self.occ.set_savepoint();
+            let arguments = self.arguments.iter().copied();
+            let tapes = &mut self.recording.witnesses;
+            let ran = execute(call, arguments, &mut self.machine, &mut self.occ, tapes);
+            self.shows_what_was_read();
+            // What failed, or is about to be shown, may have seen states of different moments.
+            let ran = match ran {
+                Ok(()) => self.check_reads().map_err(Failure::Conflict),
+                Err(Failure::Error(error)) => match self.occ.reads_hold() {
+                    Ok(()) => Err(Failure::Error(error)),
+                    Err(conflict) => Err(Failure::Conflict(conflict)),
+                },
+                Err(failure) => Err(failure),
+            };
+            let conflict = match ran {
+                Ok(()) => {
                     self.occ.release_savepoint(savepoint);
-                    self.failed += 1;
+                    self.forget_races();
+                    return Ok(());
+                }
+                Err(Failure::Error(error)) => {
+                    self.occ.release_savepoint(savepoint);
+                    self.statement_failed();
                     return Err(Error::Sql(*error));
                 }
-                Ok(()) => Error::Sql(*error),
-                Err(conflict) => serialization_failure(conflict),
-            },
-            Err(Failure::Conflict(conflict)) => serialization_failure(conflict),
-            Err(_) => serialization_failure(Conflict::Read),
-        };
+                Err(Failure::Conflict(conflict)) => conflict,
+                Err(_) => Conflict::Read,
+            };
+            if self.machine.has_sent_rows() {
+                return Err(self.lost(conflict));
+            }
+            self.occ.forget_since(savepoint);
+            self.occ.release_savepoint(savepoint);
+            // What earlier statements have read has changed: to run this one again would be in vain.
+            if let Err(conflict) = self.occ.reads_hold() {
+                return Err(self.lost(conflict));
+            }
+            if let Err(error) = self.before_retry(conflict) {
+                // Where the caller waits, the statement has not failed yet.
+                if self.waiting.busy.is_none() {
+                    self.statement_failed();
+                }
+                return Err(error);
+            }
+        }
+    }
+
+    /// Makes sure that all that the transaction has read holds at one moment, so that its answers show one state. A transaction
+    /// that has read much is looked through when it has read an eighth more.
+    fn check_reads(&mut self) -> Result<(), Conflict> {
+        let observed = self.occ.observations();
+        if observed > ALWAYS_CHECKED && observed - self.block.checked.min(observed) < observed / 8 {
+            return Ok(());
+        }
+        self.occ.reads_hold()?;
+        self.block.checked = observed;
+        Ok(())
+    }
+
+    /// A statement has failed. What came behind the last savepoint is undone at once, so that no other transaction waits for it.
+    pub(super) fn statement_failed(&mut self) {
+        self.failed += 1;
+        self.forget_races();
+        self.occ.stop_waiting();
+        match self.block.savepoints.last() {
+            Some(last) => self.occ.roll_back_to(last.savepoint),
+            None => self.give_up(),
+        }
+    }
+
+    /// The transaction has lost a race for good.
+    fn lost(&mut self, conflict: Conflict) -> Error {
+        self.failed += 1;
+        self.forget_races();
+        self.give_up();
+        serialization_failure(conflict)
+    }
+
+    fn give_up(&mut self) {
         self.occ.rollback();
         self.block.savepoints.clear();
         self.block.begun = false;
-        self.failed += 1;
-        Err(error)
     }
 }
 

@@ -4,6 +4,7 @@
 //! is logged by value. It can't be tried again, as nobody knows what its client made of the answers: a conflict is the
 //! client's to see (SQLSTATE 40001).
 
+use super::Busy;
 use super::Session;
 use super::block::{TransactionState, failed_block};
 use crate::Error;
@@ -15,11 +16,7 @@ use sql::{Arguments, Kind};
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
-use std::task::{Poll, Wake, Waker};
-use std::thread::Thread;
-use std::time::{Duration, Instant};
-use storage::Slot;
-use transaction::Reservations;
+use std::time::Instant;
 
 /// A statement that is bound against the definitions.
 #[derive(Clone, Debug)]
@@ -67,53 +64,15 @@ impl Prepared {
     }
 }
 
-/// A row that another client's transaction is about to write: the statement has not happened, and can be run again.
-#[derive(Clone, Debug)]
-#[must_use = "the statement has not happened: run it again, later"]
-pub struct Busy {
-    pub(super) address: u64,
-    pub(super) slot: Slot,
-    pub(super) reservations: Arc<Reservations>,
-}
-
-impl Busy {
-    /// Waits until the row is free. Whoever asks looks at the time.
-    pub async fn released(&self) {
-        let mut has_waited = false;
-        std::future::poll_fn(|context| {
-            let waits = !has_waited && self.reservations.wake_later(self.address, self.slot, context.waker());
-            has_waited = true;
-            if waits { Poll::Pending } else { Poll::Ready(()) }
-        })
-        .await;
-    }
-
-    /// As `released`, on a thread of its own, for so long at most.
-    fn wait(&self, at_most: Duration) {
-        struct Unpark(Thread);
-        impl Wake for Unpark {
-            fn wake(self: Arc<Self>) {
-                self.0.unpark();
-            }
-        }
-        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-        if self.reservations.wake_later(self.address, self.slot, &waker) {
-            std::thread::park_timeout(at_most);
-        }
-    }
-}
-
 /// What became of a statement.
 #[derive(Debug)]
 pub enum Attempt {
     /// It is done.
     Done(Completion),
-    /// It was not run, as another client is at one of its rows.
+    /// It was undone, because another transaction holds a row or key that it writes. It is to be run again by the same session
+    /// later, or given up by `Session::stop_waiting`.
     Busy(Busy),
 }
-
-/// So long a statement waits for rows that others are about to write; then it goes on, and one of them loses the race.
-pub const RESERVED_FOR: Duration = Duration::from_secs(1);
 
 /// What a statement came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -245,28 +204,29 @@ impl Session {
         arguments: &[Value],
         sink: impl Fn() -> Box<dyn RowSink>,
     ) -> Result<Completion, Error> {
-        let begun = Instant::now();
-        loop {
-            match self.try_prepared(prepared, arguments, sink())? {
-                Attempt::Done(completion) => return Ok(completion),
-                Attempt::Busy(busy) if begun.elapsed() < RESERVED_FOR => {
-                    busy.wait(RESERVED_FOR - begun.elapsed())
-                }
-                Attempt::Busy(_) => self.insist(),
-            }
+        match self.attempt(prepared, arguments, sink())? {
+            Attempt::Done(completion) => Ok(completion),
+            Attempt::Busy(_) => unreachable!("this thread waits"),
         }
     }
 
-    /// From now on the open transaction does not wait for others.
-    pub fn insist(&mut self) {
-        self.occ.reserve_rows(false);
-    }
-
-    /// As `submit_prepared`, but where another client is at a row, the caller decides how to wait.
+    /// As `submit_prepared`, but the caller waits where another transaction holds a row or key.
     ///
     /// # Errors
     /// As `submit_prepared`.
     pub fn try_prepared(
+        &mut self,
+        prepared: &mut Prepared,
+        arguments: &[Value],
+        sink: Box<dyn RowSink>,
+    ) -> Result<Attempt, Error> {
+        self.waiting.by_caller = true;
+        let attempt = self.attempt(prepared, arguments, sink);
+        self.waiting.by_caller = false;
+        attempt
+    }
+
+    fn attempt(
         &mut self,
         prepared: &mut Prepared,
         arguments: &[Value],
@@ -279,7 +239,7 @@ impl Session {
         let ran = self.run_bound(prepared, arguments, sink);
         self.machine.count_rows(false);
         self.machine.send_rows_to(None);
-        if let Some(busy) = self.block.busy.take() {
+        if let Some(busy) = self.waiting.busy.take() {
             return Ok(Attempt::Busy(busy));
         }
         match ran {

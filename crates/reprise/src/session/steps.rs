@@ -86,9 +86,11 @@ impl Session {
                 steps.recording.begin();
                 Ok(())
             })));
+            self.occ.wait_in_place_by(Some(self.waits_in_place()));
             let arguments = self.arguments.iter().copied();
             let ran = execute(call, arguments, &mut self.machine, &mut self.occ, &mut Whole);
             self.occ.end_transactions_by(None);
+            self.occ.wait_in_place_by(None);
             let mut steps = steps.lock().unwrap_or_else(PoisonError::into_inner);
             self.shows_what_was_read();
             let ran = match ran {

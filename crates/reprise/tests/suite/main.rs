@@ -33,3 +33,4 @@ mod serializability;
 mod shadow_logs;
 mod snapshots;
 mod steps;
+mod waiting;

@@ -1,7 +1,7 @@
 //! Trees against a map, leaf observations, and threads that share a tree.
 
 use super::*;
-use crate::{Epochs, Memory, Worker};
+use crate::{Epochs, Memory, Slot, Worker};
 use catalog::Epoch;
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 use std::collections::BTreeMap;
@@ -229,7 +229,7 @@ fn what_a_cursor_has_read_ahead_is_of_one_stay() {
     let worker = &mut workers[0];
     worker.stay();
     let index = Index::new(Some(4), worker.guard()).unwrap();
-    let row = (&[7][..], None, NewState::UNCOMMITTED);
+    let row = (&[7][..], None, NewState::uncommitted(Slot(0)));
     index.insert_new(&[0; 4], row, worker.guard(), &mut Finger::default(), &mut |_| {}).unwrap();
     let mut cursor = Cursor::default();
     cursor.open(&[], None, Direction::Forward);
@@ -256,7 +256,7 @@ fn a_record_outlives_all_but_its_last_entry() {
         let guard = &*worker.enter();
         let new = |_| Index::new(Some(4), guard).unwrap();
         let [first, second] = [0, 1].map(new);
-        let row = (&[7][..], None, NewState::UNCOMMITTED);
+        let row = (&[7][..], None, NewState::uncommitted(Slot(0)));
         let mut finger = Finger::default();
         let Added::New(record) = first.insert_new(&[0; 4], row, guard, &mut finger, &mut |_| {}).unwrap()
         else {
@@ -297,7 +297,7 @@ fn an_abandoned_index_lets_its_records_go() {
         let [first, second] = [0, 1].map(|_| Index::new(length, &guard).unwrap());
         let key = |n: u64| n.to_be_bytes();
         for n in 0..RECORDS {
-            let row = (&[n][..], None, NewState::UNCOMMITTED);
+            let row = (&[n][..], None, NewState::uncommitted(Slot(0)));
             let added = first.insert_new(&key(n), row, &guard, &mut Finger::default(), &mut |_| {}).unwrap();
             let Added::New(record) = added else { panic!("the key is new") };
             second.insert(&key(n), record, &mut Finger::default(), &mut |_| {}).unwrap();

@@ -1,7 +1,7 @@
 //! Readers, writers and holders of one record.
 
 use super::*;
-use crate::{Epochs, Memory, Worker};
+use crate::{Epochs, Memory, Slot, Worker};
 use catalog::{Epoch, ScalarType};
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ fn readers_see_whole_versions() {
     let text = arena.push_bytes(b"0");
     let mut image = Vec::new();
     layout.encode(&[Datum::Int(0), text, Datum::Int(0)], &arena, &mut image);
-    let record = Record::create(&image, NewState::UNCOMMITTED, &guard).unwrap();
+    let record = Record::create(&image, NewState::uncommitted(Slot(0)), &guard).unwrap();
     assert!(record.stable_state().is_absent());
     record.try_lock().unwrap();
     record.unlock(RecordState::present(CommitOrder(0)));
@@ -87,7 +87,7 @@ fn workers() -> (Arc<Epochs>, [Worker; 2]) {
 fn a_record_is_freed_with_its_last_holder() {
     let (_, [mut worker, _]) = workers();
     let guard = worker.enter();
-    let record = Record::create(&[1], NewState::UNCOMMITTED, &guard).unwrap();
+    let record = Record::create(&[1], NewState::uncommitted(Slot(0)), &guard).unwrap();
     let held = record.held().unwrap();
     // SAFETY: its maker holds it.
     unsafe { record.release() };
@@ -109,7 +109,7 @@ fn a_record_is_freed_with_its_last_holder() {
 fn so_many_holders_that_they_are_not_counted() {
     let (_, [mut worker, _]) = workers();
     let guard = worker.enter();
-    let record = Record::create(&[1], NewState::UNCOMMITTED, &guard).unwrap();
+    let record = Record::create(&[1], NewState::uncommitted(Slot(0)), &guard).unwrap();
     let held: Vec<_> = (0..COUNTLESS + 10).map(|_| record.held().unwrap()).collect();
     held.into_iter().for_each(|held| held.release(&guard));
     assert_eq!(record.held().unwrap().record(&guard).row().load(0), 1);
@@ -123,7 +123,7 @@ fn writers_without_the_lock_free_nothing_twice() {
     let (epochs, mut workers) = workers();
     let held = {
         let guard = workers[0].enter();
-        Record::create(&[0], NewState::UNCOMMITTED, &guard).unwrap().held().unwrap()
+        Record::create(&[0], NewState::uncommitted(Slot(0)), &guard).unwrap().held().unwrap()
     };
     std::thread::scope(|scope| {
         for worker in &mut workers {

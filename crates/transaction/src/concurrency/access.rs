@@ -4,10 +4,10 @@ use super::Occ;
 use crate::changes::{Action, Link};
 use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table, TableId};
 use procedure::{Conflict, DataAccess, Failure, ScanRange, SqlError};
-use storage::{Added, Change, Finger, Handle, Linked, NewState, OutOfMemory, RecordState};
+use storage::{Added, Change, Finger, Handle, Linked, NewState, OutOfMemory, look_again};
 
-/// A row that is written was read among the last so many.
-const RECENT: usize = 16;
+/// How often an insert looks for the end of a record that is leaving the index.
+const MOST_LOOKS: u32 = 1 << 10;
 
 /// Where the transaction's last insert was.
 #[derive(Default)]
@@ -75,7 +75,7 @@ impl Occ {
         let mut on_change = |change| {
             leaves.follow(&change);
         };
-        let new = (&**image, NewState::UNCOMMITTED);
+        let new = (&**image, NewState::uncommitted(worker.slot()));
         match tables.store(table).add(key, new, worker.guard(), finger, &mut on_change) {
             Ok(Added::New(record)) => Ok((record.handle(), true)),
             Ok(Added::Exists(record)) => Ok((record.handle(), false)),
@@ -132,10 +132,21 @@ impl Occ {
     /// Whether there is a row in a range beside one.
     fn finds_other(&mut self, table: &Table, range: ScanRange<'_>, own: Handle) -> Result<bool, Failure> {
         self.open_scan(table, range)?;
+        self.scans.current.rival_of = Some(own);
         let mut scratch = Arena::default();
         while let Some(found) = self.next_row()? {
-            if found != own && self.read(found, &[], &mut scratch, &mut [])? {
+            if found == own {
+                continue;
+            }
+            if self.read(found, &[], &mut scratch, &mut [])? {
+                // Unless the transaction that holds it deletes it, or gives it another key.
+                self.check_foreign(found)?;
                 return Ok(true);
+            }
+            if self.writes.find(found).is_none()
+                && let Some(inserter) = self.record(found).stable_state().inserter()
+            {
+                return Err(self.blocked_by_inserter(found, inserter));
             }
         }
         Ok(false)
@@ -212,25 +223,15 @@ impl Occ {
         Ok(())
     }
 
-    /// Reserves a row that is about to be written, where the transaction does so.
-    #[inline]
-    fn reserve(&mut self, record: Handle) -> Result<(), Failure> {
-        if !self.reserves {
-            return Ok(());
+    /// Makes sure that no other transaction is inserting a record, and that it is not leaving the index.
+    fn check_inserter(&mut self, record: Handle) -> Result<(), Failure> {
+        let state = self.record(record).stable_state();
+        match state.inserter() {
+            _ if self.writes.find(record).is_some() => Ok(()),
+            Some(inserter) => Err(self.blocked_by_inserter(record, inserter)),
+            None if state.is_dead() => Err(Conflict::Insert.into()),
+            None => Ok(()),
         }
-        let address = record.address();
-        let is_own = self.tables.reservations.reserve(record, self.worker.slot());
-        if !self.reserved.contains(&address) {
-            // It is waited for, or had: either way it is to be given back.
-            self.reserved.push(address);
-        }
-        // Whoever had it until now may have written what was read just before.
-        let now = self.record(record);
-        let is_fresh = |(read, state): &(Handle, RecordState)| *read != record || now.is_state(*state);
-        if is_own && self.reads.iter().rev().take(RECENT).all(is_fresh) {
-            return Ok(());
-        }
-        Err(Conflict::Reserved(address).into())
     }
 
     /// Puts a row into a record that is there but absent.
@@ -249,14 +250,16 @@ impl Occ {
             }
             None => {
                 let state = self.record(record).stable_state();
-                if state.is_dead() || state.is_absent() && !state.was_present() {
-                    // Leaving just now, or another transaction's insert.
+                if state.is_dead() || state.inserter().is_some() {
                     return Err(Conflict::Insert.into());
                 }
                 self.reads.push((record, state));
                 if !state.is_absent() {
+                    // Unless the transaction that holds it deletes it.
+                    self.check_foreign(record)?;
                     return Err(duplicate(table, 0));
                 }
+                self.claim(record)?;
                 self.writes.add(record, table.id, Action::Revive)
             }
         };
@@ -386,7 +389,7 @@ impl DataAccess for Occ {
     fn hold(&mut self, row: Handle) -> Result<(), Failure> {
         match self.writes.find(row) {
             Some(_) => Ok(()),
-            None => self.reserve(row),
+            None => self.claim(row),
         }
     }
 
@@ -404,6 +407,8 @@ impl DataAccess for Occ {
             if let Some(record) = self.scans.current.cursor.next_buffered(guard) {
                 let handle = record.handle();
                 if self.scans.current.index > 0 {
+                    self.claim_read(handle)?;
+                    let record = self.worker.guard().record(handle);
                     // Whether the entry counts follows from the row, so the row's version is part of what is read.
                     let state = record.stable_state();
                     let counts = self.is_own_entry(handle, table);
@@ -411,6 +416,10 @@ impl DataAccess for Occ {
                         self.reads.push((handle, state));
                     }
                     if !counts {
+                        if self.scans.current.rival_of.is_some_and(|own| own != handle) {
+                            // A transaction that holds the row may be giving it this key.
+                            self.check_foreign(handle)?;
+                        }
                         continue;
                     }
                 }
@@ -447,6 +456,9 @@ impl DataAccess for Occ {
             return Ok(false);
         }
         let own = matches!(action, Some(Action::Insert | Action::Revive));
+        if written.is_none() {
+            self.claim_read(record)?;
+        }
         let handle = record;
         let record = self.worker.guard().record(handle);
         loop {
@@ -482,14 +494,28 @@ impl DataAccess for Occ {
     fn insert(&mut self, table: &Table, row: &[Datum], arena: &Arena) -> Result<(), Failure> {
         let mut key = std::mem::take(&mut self.key);
         self.tables.store(table.id).key_of(0, row, arena, &mut key);
-        table.layout.encode(row, arena, &mut self.image);
-        let added = self.add(table.id, &key);
-        self.key = key;
-        let record = match added? {
-            (record, true) => record,
-            (existing, false) => return self.revive(table, existing, row, arena),
+        let mut looks = 0;
+        let record = loop {
+            table.layout.encode(row, arena, &mut self.image);
+            match self.add(table.id, &key) {
+                Ok((record, true)) => break record,
+                Ok((existing, false)) => match self.check_inserter(existing) {
+                    // The record is gone, or goes just now.
+                    Err(Failure::Conflict(Conflict::Insert)) if looks < MOST_LOOKS => look_again(&mut looks),
+                    checked => {
+                        self.key = key;
+                        return checked.and_then(|()| self.revive(table, existing, row, arena));
+                    }
+                },
+                Err(failure) => {
+                    self.key = key;
+                    return Err(failure);
+                }
+            }
         };
+        self.key = key;
         self.writes.add(record, table.id, Action::Insert);
+        self.note_insert();
         for index in 1..table.indexes.len() {
             let mut key = std::mem::take(&mut self.key);
             self.tables.store(table.id).key_of(index, row, arena, &mut key);
@@ -512,7 +538,7 @@ impl DataAccess for Occ {
         let entry = match self.writes.find(record) {
             Some(entry) => entry,
             None => {
-                self.reserve(record)?;
+                self.claim(record)?;
                 self.writes.add(record, table.id, Action::Update)
             }
         };
@@ -565,7 +591,7 @@ impl DataAccess for Occ {
                 self.writes.set_action(entry, after);
             }
             None => {
-                self.reserve(record)?;
+                self.claim(record)?;
                 self.writes.add(record, table.id, Action::Delete);
             }
         }

@@ -51,6 +51,10 @@ impl Leaves {
         is_observed
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.observed.len()
+    }
+
     pub(super) fn mark(&self) -> LeavesMark {
         LeavesMark { observed: self.observed.len(), splits: self.splits }
     }

@@ -3,6 +3,7 @@
 mod access;
 mod describe;
 mod expected;
+mod holding;
 mod leaves;
 mod listen;
 mod occ;
@@ -12,6 +13,7 @@ mod scans;
 
 pub use describe::{Described, Description};
 pub use expected::Expectations;
+pub use holding::{Holding, WaitInPlace};
 pub use listen::{CommitLog, Observed, Writing};
 pub use occ::{Committed, Occ};
 pub use reader::Reader;

@@ -17,6 +17,7 @@
 
 use super::access::LastInsert;
 use super::expected::Expectations;
+use super::holding::Held;
 use super::leaves::Leaves;
 use super::listen::{CommitLog, Observed, Silence, Writing};
 use super::savepoint::Savepoint;
@@ -29,10 +30,14 @@ use catalog::{Arena, CommitOrder, Datum, RowChange, Table, TableId};
 use logging::Numbering;
 use procedure::{Conflict, DataAccess, Failure, KeptRows};
 use std::sync::atomic::{Ordering, fence};
-use storage::{Handle, LeafObservation, Record, RecordState, Worker};
+use storage::{Handle, LeafObservation, Record, RecordState, Slot, Worker, look_again};
 
-/// How often a locked record is looked at before the attempt gives up.
-const LOCK_SPINS: u32 = 256;
+/// How often a record is looked at that another commit has locked, before the attempt gives up. Locks are taken in one order, so
+/// the other commit goes on.
+const MOST_LOOKS: u32 = 1 << 16;
+/// At validation both commits may hold what the other one has read. Each looks for at most so long, the number drawn at
+/// random, so that one gives up before the other and the other commits.
+const LOOKS_AT_VALIDATION: u32 = 1 << 10;
 
 /// A query that has read so many rows had better not wait for nobody to have changed any.
 const LONG: usize = 4096;
@@ -84,9 +89,7 @@ pub struct Occ {
     since_collect: u32,
     /// Parts of procedures that may be undone.
     pub(super) parts: Vec<Savepoint>,
-    /// Whether rows are reserved before they are written, and which are.
-    pub(super) reserves: bool,
-    pub(super) reserved: Vec<u64>,
+    pub(super) held: Held,
     /// What ends transactions within a procedure, where that is possible.
     pub(super) end_transaction: Option<Box<EndTransaction>>,
 }
@@ -123,8 +126,7 @@ impl Occ {
             bin: Bin::default(),
             since_collect: 0,
             parts: Vec::new(),
-            reserves: false,
-            reserved: Vec::new(),
+            held: Held::default(),
             end_transaction: None,
         }
     }
@@ -137,6 +139,16 @@ impl Occ {
     /// The tables.
     pub fn tables(&self) -> &Tables {
         &self.tables
+    }
+
+    /// The worker's slot.
+    pub fn slot(&self) -> Slot {
+        self.worker.slot()
+    }
+
+    /// How many rows and index leaves the transaction in hand has observed.
+    pub fn observations(&self) -> usize {
+        self.reads.len() + self.leaves.len()
     }
 
     /// The worker.
@@ -177,24 +189,15 @@ impl Occ {
         self.reads_at_most = LONG;
     }
 
-    /// Says whether the transaction in hand reserves the rows that it is going to write (`Reservations`).
-    pub fn reserve_rows(&mut self, reserves: bool) {
-        self.reserves = reserves;
-    }
-
     /// Says what ends transactions within a procedure.
     pub fn end_transactions_by(&mut self, end: Option<Box<EndTransaction>>) {
         self.end_transaction = end;
     }
 
-    /// Ends the transaction in hand: it holds nothing any more, neither reserved rows nor memory.
+    /// Ends the transaction in hand: it holds nothing any more, neither rows nor memory.
     #[inline]
     fn end(&mut self) {
-        let slot = self.worker.slot();
-        for address in self.reserved.drain(..) {
-            self.tables.reservations.release(address, slot);
-        }
-        self.reserves = false;
+        self.end_holding();
         self.worker.leave();
     }
 
@@ -406,14 +409,13 @@ impl Occ {
         self.order.sort_unstable_by_key(|place| entries[*place as usize].record.address());
         for (locked, place) in self.order.iter().enumerate() {
             let record = self.worker.guard().record(entries[*place as usize].record);
-            let mut spins = 0;
+            let mut looks = 0;
             while record.try_lock().is_none() {
-                spins += 1;
-                if spins > LOCK_SPINS {
+                look_again(&mut looks);
+                if looks > MOST_LOOKS {
                     self.unlock_writes(locked);
                     return Err(Conflict::Write);
                 }
-                std::hint::spin_loop();
             }
         }
         Ok(())
@@ -430,9 +432,12 @@ impl Occ {
         let guard = self.worker.guard();
         for (handle, state) in &self.reads {
             let record = guard.record(*handle);
-            let valid = record.is_state(*state)
-                || record.is_state_under_lock(*state) && self.writes.find(*handle).is_some();
-            if !valid {
+            if record.is_state(*state) {
+                continue;
+            }
+            let is_valid = record.is_state_under_lock(*state)
+                && (self.writes.find(*handle).is_some() || self.is_unlocked_as(record, *state));
+            if !is_valid {
                 return Err(Conflict::Read);
             }
         }
@@ -445,6 +450,20 @@ impl Occ {
             index.get(&link.key, guard).0 == Some(guard.record(link.record))
         };
         if self.writes.links.iter().all(is_linked) { Ok(()) } else { Err(Conflict::Write) }
+    }
+
+    /// Whether a record that another commit has locked is unlocked, soon, in the state in which it was read.
+    #[cold]
+    fn is_unlocked_as(&self, record: Record<'_>, state: RecordState) -> bool {
+        let most = rand::random_range(1..LOOKS_AT_VALIDATION);
+        let mut looks = 0;
+        while looks < most && record.is_state_under_lock(state) {
+            if record.is_state(state) {
+                return true;
+            }
+            look_again(&mut looks);
+        }
+        false
     }
 
     /// Numbers that the logs give are above this: so a snapshot knows who comes after it.

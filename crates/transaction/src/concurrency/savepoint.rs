@@ -27,6 +27,8 @@ pub struct Savepoint {
     pub(super) parts: usize,
     /// Scans that were in progress.
     scans: usize,
+    /// Rows that were held.
+    holds: usize,
 }
 
 /// Locks a record that no transaction holds for long.
@@ -48,6 +50,7 @@ impl Occ {
             leaves: self.leaves.mark(),
             parts: self.parts.len(),
             scans: self.scans.depth(),
+            holds: self.count_holds(),
         }
     }
 
@@ -56,8 +59,18 @@ impl Occ {
         self.writes.forget_marks(savepoint.mark);
     }
 
-    /// Undoes everything since a savepoint, which stays set.
+    /// Undoes everything since a savepoint, which stays set. Rows that are held since are let go.
     pub fn roll_back_to(&mut self, savepoint: Savepoint) {
+        let undone = &self.writes.entries[self.writes.mark(savepoint.mark).entries..];
+        let has_inserted = undone.iter().any(|entry| entry.action.is_own());
+        self.undo_since(savepoint);
+        self.release_holds_from(savepoint.holds);
+        if has_inserted {
+            self.inserts_ended();
+        }
+    }
+
+    fn undo_since(&mut self, savepoint: Savepoint) {
         self.scans.come_back_to(savepoint.scans);
         self.parts.truncate(savepoint.parts);
         let mark = self.writes.mark(savepoint.mark);
@@ -69,8 +82,10 @@ impl Occ {
     }
 
     /// Undoes everything since a savepoint, which stays set, and forgets what was read since. No client may have been told of it.
+    /// Rows that are held since stay held, and transactions that wait for a record that was inserted since go on waiting: the statement is
+    /// run again.
     pub fn forget_since(&mut self, savepoint: Savepoint) {
-        self.roll_back_to(savepoint);
+        self.undo_since(savepoint);
         self.reads.truncate(savepoint.reads);
         self.looked_through = self.looked_through.min(savepoint.reads);
         self.leaves.forget_since(savepoint.leaves);

@@ -2,7 +2,7 @@
 
 use catalog::{Table, TableId};
 use procedure::ScanRange;
-use storage::{Cursor, Direction};
+use storage::{Cursor, Direction, Handle};
 
 /// The scan in progress.
 #[derive(Default)]
@@ -10,6 +10,8 @@ pub(super) struct Scan {
     pub(super) cursor: Cursor,
     pub(super) table: Option<TableId>,
     pub(super) index: usize,
+    /// The row for which the scan looks for another one with its key.
+    pub(super) rival_of: Option<Handle>,
 }
 
 impl Scan {
@@ -22,6 +24,7 @@ impl Scan {
         }
         self.table = Some(table.id);
         self.index = range.index;
+        self.rival_of = None;
     }
 
     /// Ends the scan: what it has left unread is not to be looked at again.

@@ -7,7 +7,7 @@ use rand::rngs::SmallRng;
 use reprise::rooms::catalog::{Arena, CommitOrder, Datum};
 use reprise::rooms::procedure::{RowSink, SqlError};
 use reprise::{Attempt, Busy, Commit, Database, Error, Prepared, Session, TransactionState};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -17,9 +17,6 @@ pub struct World {
     pub base: i64,
     clock: AtomicU64,
     tokens: AtomicU32,
-    /// Keys that open transactions have inserted, or tried to: a statement that is a transaction of its own would try again until
-    /// those have ended, which they don't on the same thread.
-    inserting: Mutex<BTreeMap<i64, usize>>,
     pub history: Mutex<Vec<Transaction>>,
     /// No transaction begins any more.
     pub ends: AtomicBool,
@@ -28,7 +25,7 @@ pub struct World {
 impl World {
     pub fn new(base: i64) -> Self {
         let (clock, tokens, ends) = (AtomicU64::new(1), AtomicU32::new(1), AtomicBool::new(false));
-        Self { base, clock, tokens, inserting: Mutex::default(), history: Mutex::default(), ends }
+        Self { base, clock, tokens, history: Mutex::default(), ends }
     }
 
     pub fn now(&self) -> u64 {
@@ -37,10 +34,6 @@ impl World {
 
     pub fn token(&self) -> Token {
         self.tokens.fetch_add(1, Ordering::SeqCst)
-    }
-
-    pub fn is_inserting(&self, id: i64) -> bool {
-        self.inserting.lock().unwrap().get(&id).is_some_and(|count| *count > 0)
     }
 }
 
@@ -66,7 +59,6 @@ pub struct Client {
     /// How many statements there were when each savepoint was set.
     savepoints: Vec<usize>,
     pending: Option<Asked>,
-    inserted: Vec<i64>,
     /// What is to be durable of each transaction, by its place in the history.
     pub commits: Vec<(usize, Commit)>,
     pub meanwhile: Meanwhile,
@@ -122,7 +114,6 @@ impl Client {
             transaction: None,
             savepoints: Vec::new(),
             pending: None,
-            inserted: Vec::new(),
             commits: Vec::new(),
             meanwhile: Arc::new(|| {}),
         })
@@ -150,10 +141,16 @@ impl Client {
         let mut history = self.world.history.lock().unwrap();
         self.commits.extend(commit.map(|commit| (history.len(), commit)));
         history.push(transaction);
-        let mut inserting = self.world.inserting.lock().unwrap();
-        self.inserted.drain(..).for_each(|id| *inserting.entry(id).or_default() -= 1);
         self.savepoints.clear();
         self.pending = None;
+    }
+
+    /// It has given up the statement that waited.
+    pub fn gives_up(&mut self) {
+        self.pending = None;
+        if !self.in_block() {
+            self.end(Outcome::Aborted, None);
+        }
     }
 
     /// Does one thing.
@@ -226,12 +223,6 @@ impl Client {
     fn choose(&mut self) -> Step {
         let in_block = self.in_block();
         let asked = ask(&mut self.random, &self.world, in_block);
-        let mut inserting = self.world.inserting.lock().unwrap();
-        for id in &asked.inserts {
-            *inserting.entry(*id).or_default() += 1;
-            self.inserted.push(*id);
-        }
-        drop(inserting);
         self.begin();
         self.pending = Some(asked);
         self.attempt()

@@ -3,11 +3,14 @@
 use super::client::{Client, Step};
 use rand::Rng;
 use rand::rngs::SmallRng;
-use reprise::{Busy, Database, RESERVED_FOR};
+use reprise::{Busy, Database};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// After this long a client on a thread gives up a statement that waits.
+const PATIENCE: Duration = Duration::from_millis(20);
 
 #[derive(Default)]
 struct Flag(AtomicBool);
@@ -18,10 +21,22 @@ impl Wake for Flag {
     }
 }
 
-/// Begins to wait; whether that is over already.
-fn begins_to_wait(busy: &Busy, waker: &Waker) -> bool {
-    let released = std::pin::pin!(busy.released());
-    released.poll(&mut Context::from_waker(waker)) == Poll::Ready(())
+/// Begins to wait. Returns whether the wait is over already: the blocker has ended, or the statement was part of a deadlock, which the
+/// client has broken.
+fn begins_to_wait(client: &mut Client, busy: &Busy, waker: &Waker) -> bool {
+    loop {
+        let released = std::pin::pin!(busy.released());
+        match released.poll(&mut Context::from_waker(waker)) {
+            Poll::Pending => return false,
+            Poll::Ready(Ok(())) => return true,
+            Poll::Ready(Err(_)) => {
+                if client.session.break_deadlock().is_err() {
+                    client.gives_up();
+                    return true;
+                }
+            }
+        }
+    }
 }
 
 /// A client that does nothing just now, with what it waits for.
@@ -57,7 +72,7 @@ impl Schedule {
     /// Lets one of the clients do one thing.
     fn step(&self) {
         self.steps.fetch_add(1, Ordering::Relaxed);
-        let (place, insists) = {
+        let (place, gives_up) = {
             let mut random = self.random.lock().unwrap();
             (random.random_range(0..self.clients.len()), random.random_range(0..200) == 0)
         };
@@ -68,19 +83,20 @@ impl Schedule {
             None => false,
         };
         let waits = |place: &usize| self.clients[*place].lock().unwrap().is_some();
-        let chosen = all.clone().find(can_go_on).filter(|_| !insists);
-        // All wait for each other, or one has waited for long: it goes on without.
+        let chosen = all.clone().find(can_go_on).filter(|_| !gives_up);
+        // One has waited for long, and gives up.
         let Some(chosen) = chosen.or_else(|| all.clone().find(waits)) else { return };
         let Some((mut client, waited)) = self.clients[chosen].lock().unwrap().take() else { return };
         if waited.is_some_and(|flag| !flag.0.load(Ordering::SeqCst)) {
-            client.session.insist();
+            client.session.stop_waiting();
+            client.gives_up();
         }
         let mut waits = None;
         match client.step() {
             Step::Done => {}
             Step::Waits(busy) => {
                 let flag = Arc::new(Flag::default());
-                waits = (!begins_to_wait(&busy, &Waker::from(Arc::clone(&flag)))).then_some(flag);
+                waits = (!begins_to_wait(&mut client, &busy, &Waker::from(Arc::clone(&flag)))).then_some(flag);
             }
             Step::Broken => self.is_broken.store(true, Ordering::SeqCst),
         }
@@ -131,12 +147,11 @@ pub fn run_on_thread(client: &mut Client, transactions: usize) {
             Step::Broken => return,
             Step::Waits(busy) => {
                 let since = *waits_since.get_or_insert_with(Instant::now);
-                // Less than clients wait, so that clients that wait for each other go on.
-                let at_most = RESERVED_FOR / 50;
-                if since.elapsed() >= at_most {
-                    client.session.insist();
-                } else if !begins_to_wait(&busy, &waker) {
-                    std::thread::park_timeout(at_most);
+                if since.elapsed() >= PATIENCE {
+                    client.session.stop_waiting();
+                    client.gives_up();
+                } else if !begins_to_wait(client, &busy, &waker) {
+                    std::thread::park_timeout(PATIENCE);
                 }
             }
         }

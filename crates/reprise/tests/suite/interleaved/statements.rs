@@ -55,8 +55,6 @@ pub struct Asked {
     pub predicate: Option<Predicate>,
     /// Whether its rows tell what it has found.
     returns: bool,
-    /// Keys that it may insert.
-    pub inserts: Vec<i64>,
     /// Whether its client takes rows slowly.
     pub is_slow: bool,
 }
@@ -118,12 +116,11 @@ pub fn ask(random: &mut SmallRng, world: &World, in_block: bool) -> Asked {
         effect: Effect::Read,
         predicate: Some(predicate),
         returns: true,
-        inserts: Vec::new(),
         is_slow: false,
     };
     match random.random_range(0..24) {
         0..4 => asked.text = format!("SELECT {COLUMNS} FROM t WHERE {condition}"),
-        4 if in_block => asked.text = format!("SELECT {COLUMNS} FROM t WHERE {condition} FOR UPDATE"),
+        4 if in_block || random.random_range(0..2) == 0 => asked.text = format!("SELECT {COLUMNS} FROM t WHERE {condition} FOR UPDATE"),
         4 => {
             asked.is_slow = true;
             asked.text = format!("SELECT {COLUMNS} FROM t WHERE {condition}");
@@ -143,19 +140,18 @@ pub fn ask(random: &mut SmallRng, world: &World, in_block: bool) -> Asked {
             (asked.parameters, asked.predicate) = (vec![Value::Int(key)], Some(Predicate::Ids(vec![key])));
             asked.add_token();
         }
-        15 if in_block || !world.is_inserting(key) => {
+        15 => {
             let from = base + random.random_range(0..KEYS);
             asked.update(random, "id = $1", (&format!("id = {key}, list = list"), Effect::SetId(key)));
             (asked.parameters, asked.predicate) = (vec![Value::Int(from)], Some(Predicate::Ids(vec![from])));
             asked.add_token();
-            asked.inserts.push(key);
         }
-        15..18 => {
+        16..18 => {
             asked.text = format!("DELETE FROM t WHERE {condition} RETURNING {COLUMNS}");
             asked.effect = Effect::Delete;
         }
-        18..22 if in_block || !world.is_inserting(key) => asked.insert(random, base, key),
-        _ => asked.call(random, base, in_block || !world.is_inserting(key), key),
+        18..22 => asked.insert(random, base, key),
+        _ => asked.call(random, base, key),
     }
     asked
 }
@@ -180,7 +176,6 @@ impl Asked {
         let first = Value::Text(self.token.to_string());
         self.parameters = vec![Value::Int(id), Value::Int(at.grp), first];
         self.effect = Effect::Insert(at);
-        self.inserts.push(id);
         self.predicate = Some(Predicate::Ids(vec![id]));
         self.returns = random.random_range(0..2) == 0;
         self.text = "INSERT INTO t VALUES ($1, $2, NULL, $3)".into();
@@ -190,17 +185,16 @@ impl Asked {
         }
     }
 
-    fn call(&mut self, random: &mut SmallRng, base: i64, inserts: bool, key: i64) {
+    fn call(&mut self, random: &mut SmallRng, base: i64, key: i64) {
         let other = base + (key - base + random.random_range(1..KEYS)) % KEYS;
         let token = |own: Token| Value::Text(format!(",{own}"));
         self.parameters = vec![Value::Int(other), Value::Int(key), token(self.token)];
         (self.effect, self.returns) = (Effect::Append, false);
         self.predicate = Some(Predicate::Ids(vec![other, key]));
         self.text = "CALL append_two($1, $2, $3)".into();
-        if inserts && random.random_range(0..2) == 0 {
+        if random.random_range(0..2) == 0 {
             self.parameters.push(Value::Text(",0".into()));
             self.predicate = Some(Predicate::Ids(vec![other]));
-            self.inserts.push(key);
             self.text = "CALL append_one($1, $2, $3, $4)".into();
         }
     }
@@ -209,8 +203,8 @@ impl Asked {
 impl Asked {
     /// The insert of one row.
     pub fn inserting(token: Token, at: Place) -> Self {
-        let (text, parameters, inserts) = (String::new(), Vec::new(), Vec::new());
+        let (text, parameters) = (String::new(), Vec::new());
         let (effect, predicate) = (Effect::Insert(at), Some(Predicate::Ids(vec![at.id])));
-        Self { text, parameters, token, effect, predicate, returns: false, inserts, is_slow: false }
+        Self { text, parameters, token, effect, predicate, returns: false, is_slow: false }
     }
 }

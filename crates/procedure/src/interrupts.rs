@@ -1,0 +1,31 @@
+//! What ends a statement from outside: its client's request, and its deadline.
+
+use crate::SqlError;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// What ends the statement in progress.
+#[derive(Clone, Default, Debug)]
+pub struct Interrupts {
+    /// Raised to cancel it.
+    pub cancelled: Option<Arc<AtomicBool>>,
+    /// The latest moment for its end.
+    pub deadline: Option<Instant>,
+}
+
+impl Interrupts {
+    /// Looks whether the statement has to end.
+    ///
+    /// # Errors
+    /// `57014`.
+    pub fn check(&self) -> Result<(), SqlError> {
+        if self.cancelled.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)) {
+            return Err(SqlError::new("57014", "canceling statement due to user request"));
+        }
+        if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
+            return Err(SqlError::new("57014", "canceling statement due to statement timeout"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,253 @@
+//! Statements that lose a race, or come to rows of other transactions: how often they run again, and what they wait for.
+//!
+//! A transaction of its own runs again until it commits. After some lost races it holds the rows that it writes, after more those that it reads,
+//! so that it commits in the end. A statement of a longer transaction runs again as long as what the transaction has read
+//! before holds.
+//! Invariants: 1. a wait ends with the blocker, by `lock_timeout`, by the statement's deadline or by its cancellation. 2. `try_prepared`
+//! never waits: its caller does. 3. of transactions that wait for each other one fails (40P01), or lets its rows go.
+//! Held by: `crates/reprise/tests/suite/waiting.rs`.
+
+use super::{Session, TransactionState};
+use crate::Error;
+use procedure::{Conflict, Interrupts, SqlError};
+use std::sync::Arc;
+use std::task::{Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+use storage::Slot;
+use transaction::{Blocker, Deadlock, Holding, Holds, WaitInPlace};
+
+/// A thread that waits looks at its limits this often.
+const TICK: Duration = Duration::from_millis(20);
+/// After this many lost races in a row a session lets other threads run before it tries again.
+const PATIENCE: u32 = 8;
+/// From this many lost races on a transaction holds what it writes.
+const HOLDS_WRITTEN: u32 = 8;
+/// From this many on it holds what it reads.
+const HOLDS_READ: u32 = 24;
+/// A caller that waits itself is asked to let others run after each round of this many lost races.
+const ROUND: u32 = 16;
+/// A statement of a longer transaction that has lost this many races fails.
+const MOST_RETRIES: u32 = 256;
+
+/// The blocker of a statement that was undone, and can be run again.
+#[derive(Clone, Debug)]
+#[must_use = "the statement has not happened: run it again, later"]
+pub struct Busy {
+    /// `None`: the statement lost races, and lets others run.
+    blocker: Option<Blocker>,
+    worker: Slot,
+    holds: Arc<Holds>,
+}
+
+/// Whether a blocker has ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    Ended,
+    Waits,
+}
+
+impl Busy {
+    fn look(&self, waker: &Waker) -> Result<Progress, Deadlock> {
+        let Some(blocker) = self.blocker else { return Ok(Progress::Ended) };
+        Ok(if self.holds.wait(blocker, self.worker, waker)? { Progress::Waits } else { Progress::Ended })
+    }
+
+    /// Returns once the blocker has ended. Where the caller stops waiting before, it says so by `Session::stop_waiting`.
+    ///
+    /// # Errors
+    /// `Deadlock`: see `Session::break_deadlock`.
+    pub async fn released(&self) -> Result<(), Deadlock> {
+        let mut has_yielded = self.blocker.is_some();
+        std::future::poll_fn(|context| {
+            if !std::mem::replace(&mut has_yielded, true) {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            match self.look(context.waker()) {
+                Ok(Progress::Waits) => Poll::Pending,
+                Ok(Progress::Ended) => Poll::Ready(Ok(())),
+                Err(deadlock) => Poll::Ready(Err(deadlock)),
+            }
+        })
+        .await
+    }
+}
+
+/// How a session waits, and what its statement has lost so far.
+#[derive(Default)]
+pub(super) struct Waiting {
+    /// Races that the statement has lost in a row.
+    lost: u32,
+    /// Whether it has come to a row of another transaction.
+    was_held: bool,
+    /// Whether the caller waits, rather than this thread.
+    pub(super) by_caller: bool,
+    /// What the caller has to wait for.
+    pub(super) busy: Option<Busy>,
+    /// The longest wait for one blocker; `None` is no limit.
+    lock_timeout: Option<Duration>,
+}
+
+fn waker_of(thread: Thread) -> Waker {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    Waker::from(Arc::new(Unpark(thread)))
+}
+
+fn deadlock() -> SqlError {
+    let error = SqlError::new("40P01", "deadlock detected");
+    error.with_hint("Transactions that come to the same rows in the same order do not wait for each other.")
+}
+
+/// Waits on this thread until a blocker has ended, or a deadlock is found.
+///
+/// # Errors
+/// `55P03` after the time limit, `57014`.
+fn wait_on_thread(
+    busy: &Busy,
+    interrupts: &Interrupts,
+    limit: Option<Duration>,
+) -> Result<Result<(), Deadlock>, SqlError> {
+    let waker = waker_of(std::thread::current());
+    let limit = limit.map(|limit| Instant::now() + limit);
+    loop {
+        match busy.look(&waker) {
+            Ok(Progress::Ended) => return Ok(Ok(())),
+            Ok(Progress::Waits) => std::thread::park_timeout(TICK),
+            Err(deadlock) => return Ok(Err(deadlock)),
+        }
+        interrupts.check()?;
+        if limit.is_some_and(|limit| Instant::now() >= limit) {
+            return Err(SqlError::new("55P03", "canceling statement due to lock timeout"));
+        }
+    }
+}
+
+impl Session {
+    /// Sets the longest wait for one transaction that holds a row or key; `None` is no limit.
+    pub fn set_lock_timeout(&mut self, timeout: Option<Duration>) {
+        self.waiting.lock_timeout = timeout;
+    }
+
+    /// Gives up a statement that was `Attempt::Busy`. An open transaction can only be rolled back then, or to a savepoint.
+    pub fn stop_waiting(&mut self) {
+        if self.block.state == TransactionState::None {
+            self.occ.release_holds();
+            self.forget_races();
+        } else {
+            self.statement_failed();
+            self.fail_block();
+        }
+    }
+
+    /// Ends a deadlock of the statement that was `Attempt::Busy`: a transaction of its own lets its rows go, and can wait again.
+    ///
+    /// # Errors
+    /// `40P01` in an open transaction, which has failed.
+    pub fn break_deadlock(&mut self) -> Result<(), Error> {
+        self.let_rows_go().inspect_err(|_| self.stop_waiting())
+    }
+
+    fn let_rows_go(&mut self) -> Result<(), Error> {
+        if self.block.state != TransactionState::None {
+            return Err(deadlock().into());
+        }
+        self.occ.release_all_but_awaited();
+        Ok(())
+    }
+
+    /// The rows that the next attempt holds.
+    pub(super) fn holding(&self) -> Holding {
+        match self.waiting.lost {
+            HOLDS_READ.. => Holding::Read,
+            HOLDS_WRITTEN.. => Holding::Written,
+            _ if self.waiting.was_held => Holding::Written,
+            _ => Holding::Nothing,
+        }
+    }
+
+    /// The statement has ended.
+    #[inline]
+    pub(super) fn forget_races(&mut self) {
+        (self.waiting.lost, self.waiting.was_held) = (0, false);
+    }
+
+    /// Takes note of a lost race, and waits until the statement can run again. Where the caller waits, `busy` says what for.
+    ///
+    /// # Errors
+    /// It is not to run again: it was cancelled, it has waited or tried for too long. Or the caller waits.
+    #[cold]
+    pub(super) fn before_retry(&mut self, conflict: Conflict) -> Result<(), Error> {
+        self.conflicts += 1;
+        let waited = self.pause(conflict);
+        if waited.is_err() && self.waiting.busy.is_none() && self.block.state == TransactionState::None {
+            self.occ.release_holds();
+            self.forget_races();
+        }
+        waited
+    }
+
+    fn pause(&mut self, conflict: Conflict) -> Result<(), Error> {
+        self.machine.interrupts().check()?;
+        let is_held = conflict == Conflict::Held;
+        let blocker = self.occ.blocker().filter(|_| is_held);
+        if is_held {
+            self.waiting.was_held = true;
+        } else {
+            self.waiting.lost += 1;
+            if self.block.state != TransactionState::None && self.waiting.lost > MOST_RETRIES {
+                return Err(super::serialization_failure(conflict));
+            }
+        }
+        let busy = || Busy { blocker, worker: self.occ.slot(), holds: Arc::clone(&self.occ.tables().holds) };
+        if self.waiting.by_caller && (is_held || self.waiting.lost.is_multiple_of(ROUND)) {
+            self.waiting.busy = Some(busy());
+            return Err(super::serialization_failure(conflict));
+        }
+        match is_held {
+            true => self.wait_here(&busy()),
+            false => {
+                back_off(self.waiting.lost);
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits on this thread.
+    fn wait_here(&mut self, busy: &Busy) -> Result<(), Error> {
+        let (interrupts, limit) = (self.machine.interrupts().clone(), self.waiting.lock_timeout);
+        while wait_on_thread(busy, &interrupts, limit)? == Err(Deadlock) {
+            self.let_rows_go()?;
+        }
+        Ok(())
+    }
+
+    /// What waits for other transactions in the middle of a call that can't be run again.
+    pub(super) fn waits_in_place(&self) -> Box<WaitInPlace> {
+        let (interrupts, limit) = (self.machine.interrupts().clone(), self.waiting.lock_timeout);
+        let (worker, holds) = (self.occ.slot(), Arc::clone(&self.occ.tables().holds));
+        Box::new(move |blocker| {
+            let busy = Busy { blocker: Some(blocker), worker, holds: Arc::clone(&holds) };
+            let waited = wait_on_thread(&busy, &interrupts, limit);
+            if !matches!(waited, Ok(Ok(()))) {
+                holds.stop_waiting(worker);
+            }
+            Ok(waited?.map_err(|Deadlock| deadlock())?)
+        })
+    }
+}
+
+/// Waits a little longer after every lost race, and lets other threads run after some.
+fn back_off(lost: u32) {
+    for _ in 0..1u32 << lost.min(10) {
+        std::hint::spin_loop();
+    }
+    if lost > PATIENCE {
+        std::thread::yield_now();
+    }
+}

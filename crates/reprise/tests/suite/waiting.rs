@@ -1,0 +1,361 @@
+//! Waiting for other transactions: for the holder of a row or key, until that has ended, and never for ever.
+
+use crate::common::open;
+use reprise::rooms::procedure::Nowhere;
+use reprise::{Attempt, Database, Error, Session, TransactionState};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
+
+/// Longer than any wait that is to end by itself.
+const FOREVER: Duration = Duration::from_secs(20);
+
+const TABLES: &str = "CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL, u INT UNIQUE);
+    INSERT INTO t VALUES (1, 0, 1), (2, 0, 2), (3, 0, 3);
+    CREATE PROCEDURE put(p INT, w INT) LANGUAGE plpgsql AS $$ BEGIN
+        INSERT INTO t VALUES (p, w, NULL) ON CONFLICT (id) DO UPDATE SET v = excluded.v;
+    END $$;
+    CREATE PROCEDURE raise_by(p INT, w INT) LANGUAGE plpgsql AS $$ BEGIN
+        UPDATE t SET v = v + w WHERE id = p;
+    END $$;
+    CREATE PROCEDURE in_steps(p INT) LANGUAGE plpgsql AS $$ BEGIN
+        UPDATE t SET v = v + 1 WHERE id = 3;
+        COMMIT;
+        UPDATE t SET v = v + 100 WHERE id = p;
+    END $$;
+    CREATE PROCEDURE at_once(p INT) LANGUAGE plpgsql AS $$ BEGIN
+        PERFORM v FROM t WHERE id = p FOR UPDATE NOWAIT;
+    END $$";
+
+fn database() -> (tempfile::TempDir, Database, Session) {
+    let folder = tempfile::tempdir().unwrap();
+    let db = open(folder.path());
+    let mut session = db.session().unwrap();
+    session.execute_script(TABLES).unwrap();
+    (folder, db, session)
+}
+
+fn attempt(session: &mut Session, text: &str) -> Result<Attempt, Error> {
+    let mut prepared = session.prepare(text, &[])?.expect("a statement");
+    session.try_prepared(&mut prepared, &[], Box::new(Nowhere))
+}
+
+fn rows(session: &mut Session, text: &str) -> String {
+    let rows = session.query(text).unwrap().rows;
+    let row = |row: Vec<_>| row.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    rows.into_iter().map(row).collect::<Vec<_>>().join(", ")
+}
+
+/// Each pair: what a transaction does and leaves open, and a statement that comes to the same row or key. What the statement comes to, when the
+/// transaction commits and when it is rolled back: an SQLSTATE, or the rows afterwards.
+const PAIRS: [(&str, &str, &str, &str); 14] = [
+    ("INSERT INTO t VALUES (5, 5, 5)", "INSERT INTO t VALUES (5, 6, NULL)", "23505", "5 6"),
+    ("INSERT INTO t VALUES (5, 5, 5)", "INSERT INTO t VALUES (5, 6, NULL) ON CONFLICT (id) DO UPDATE SET v = 7", "5 7", "5 6"),
+    ("INSERT INTO t VALUES (5, 5, 5)", "INSERT INTO t VALUES (5, 6, NULL) ON CONFLICT DO NOTHING", "5 5", "5 6"),
+    ("INSERT INTO t VALUES (5, 5, 5)", "CALL put(5, 8)", "5 8", "5 8"),
+    ("INSERT INTO t VALUES (5, 5, 5)", "INSERT INTO t VALUES (6, 6, 5)", "23505", "6 6"),
+    ("INSERT INTO t VALUES (5, 5, 5)", "UPDATE t SET u = 5 WHERE id = 2", "23505", ""),
+    ("INSERT INTO t VALUES (5, 5, 5)", "UPDATE t SET id = 5 WHERE id = 2", "23505", "5 0"),
+    ("UPDATE t SET u = 9 WHERE id = 1", "INSERT INTO t VALUES (6, 6, 9)", "23505", "6 6"),
+    ("UPDATE t SET u = 9 WHERE id = 1", "INSERT INTO t VALUES (6, 6, 1)", "6 6", "23505"),
+    ("DELETE FROM t WHERE id = 1", "INSERT INTO t VALUES (1, 6, 1)", "", "23505"),
+    ("DELETE FROM t WHERE id = 1; INSERT INTO t VALUES (1, 4, 4)", "INSERT INTO t VALUES (7, 6, 1)", "7 6", "23505"),
+    ("UPDATE t SET v = 50 WHERE id = 2", "CALL raise_by(2, 1)", "", ""),
+    ("SELECT v FROM t WHERE id = 2 FOR UPDATE", "UPDATE t SET v = v + 1 WHERE id = 2", "", ""),
+    ("SELECT v FROM t WHERE id = 2 FOR UPDATE", "SELECT v FROM t WHERE id = 2 FOR UPDATE", "", ""),
+];
+
+#[test]
+fn a_statement_waits_for_the_holder_of_a_row_or_key() {
+    for (held, wanted, committed, rolled_back) in PAIRS {
+        for (commits, in_block) in [(true, false), (false, false), (true, true), (false, true)] {
+            let (_folder, db, mut first) = database();
+            let mut second = db.session().unwrap();
+            first.begin_block();
+            held.split("; ").for_each(|text| drop(first.query(text).unwrap()));
+            if in_block {
+                second.begin_block();
+            }
+            let case = format!("{held} | {wanted} | commits {commits}, in a block {in_block}");
+            let attempted = attempt(&mut second, wanted);
+            let Ok(Attempt::Busy(busy)) = attempted else { panic!("{case}: {attempted:?}") };
+            drop(busy);
+            let has_ended = AtomicBool::new(false);
+            let result = std::thread::scope(|scope| {
+                let waits = scope.spawn(|| {
+                    let answer = second.query(wanted);
+                    assert!(has_ended.load(Ordering::SeqCst), "{case}: it has not waited");
+                    answer.and_then(|_| if in_block { second.commit_block().map(|_| ()) } else { Ok(()) })
+                });
+                std::thread::sleep(Duration::from_millis(30));
+                has_ended.store(true, Ordering::SeqCst);
+                match commits {
+                    true => drop(first.commit_block().unwrap()),
+                    false => first.rollback_block(),
+                }
+                waits.join().unwrap()
+            });
+            let expected = if commits { committed } else { rolled_back };
+            match result {
+                Ok(()) => {
+                    let query = "SELECT id, v FROM t WHERE id BETWEEN 5 AND 7 ORDER BY id DESC LIMIT 1";
+                    let found = rows(&mut first, query);
+                    assert!(expected.is_empty() || found == expected, "{case}: {found}");
+                }
+                Err(error) => assert_eq!(error.sqlstate(), expected, "{case}: {error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_wait_ends_by_its_limits_and_leaves_nothing_held() {
+    for wanted in ["INSERT INTO t VALUES (5, 6, NULL)", "UPDATE t SET v = 1 WHERE id = 1", "CALL raise_by(1, 1)"] {
+        for in_block in [false, true] {
+            let (_folder, db, mut first) = database();
+            let [mut second, mut third] = [(); 2].map(|()| db.session().unwrap());
+            first.begin_block();
+            first.query("INSERT INTO t VALUES (5, 5, 5)").unwrap();
+            first.query("UPDATE t SET v = 9 WHERE id = 1").unwrap();
+            let fails = |limit: &str, sqlstate: &str, second: &mut Session| {
+                if in_block {
+                    second.begin_block();
+                }
+                let error = second.query(wanted).unwrap_err();
+                assert_eq!(error.sqlstate(), sqlstate, "{wanted}, {limit}: {error}");
+                second.rollback_block();
+            };
+            second.set_lock_timeout(Some(Duration::from_millis(40)));
+            fails("lock_timeout", "55P03", &mut second);
+            second.set_lock_timeout(None);
+            second.ends_at(Some(Instant::now() + Duration::from_millis(40)));
+            fails("deadline", "57014", &mut second);
+            second.ends_at(None);
+            let flag = Arc::new(AtomicBool::new(false));
+            second.cancelled_by(Arc::clone(&flag));
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    std::thread::sleep(Duration::from_millis(40));
+                    flag.store(true, Ordering::SeqCst);
+                });
+                fails("cancel", "57014", &mut second);
+            });
+            first.commit_block().unwrap();
+            // The one that has given up is in no queue.
+            third.set_lock_timeout(Some(FOREVER));
+            third.query("UPDATE t SET v = 10 WHERE id = 1").unwrap();
+            third.query("DELETE FROM t WHERE id = 5").unwrap();
+        }
+    }
+}
+
+#[test]
+fn of_a_deadlock_one_side_fails_and_the_other_goes_on() {
+    let (_folder, db, mut session) = database();
+    let cycles = |count: usize| (0..count).map(move |n| (n + 1, (n + 1) % count + 1));
+    for count in [2, 3] {
+        let barrier = Barrier::new(count);
+        let failed = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for (first, then) in cycles(count) {
+                let mut session = db.session().unwrap();
+                let (barrier, failed) = (&barrier, &failed);
+                scope.spawn(move || {
+                    session.begin_block();
+                    session.query(&format!("UPDATE t SET v = v + 1 WHERE id = {first}")).unwrap();
+                    barrier.wait();
+                    match session.query(&format!("UPDATE t SET v = v + 1 WHERE id = {then}")) {
+                        Ok(_) => drop(session.commit_block().unwrap()),
+                        Err(error) => {
+                            assert_eq!(error.sqlstate(), "40P01", "{error}");
+                            assert_eq!(session.transaction_state(), TransactionState::Failed);
+                            session.rollback_block();
+                            failed.fetch_add(1, Ordering::SeqCst);
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(failed.load(Ordering::SeqCst), 1, "of {count}");
+        let sum = rows(&mut session, "SELECT sum(v) FROM t");
+        assert_eq!(sum, (2 * (count - 1)).to_string());
+        session.query("UPDATE t SET v = 0").unwrap();
+    }
+}
+
+/// Inserts in flight are waited for, too, and a savepoint lets the rows go that were taken behind it.
+#[test]
+fn a_deadlock_over_keys_is_found_and_a_savepoint_gets_out_of_it() {
+    let (_folder, db, mut first) = database();
+    let mut second = db.session().unwrap();
+    first.begin_block();
+    first.query("INSERT INTO t VALUES (10, 1, NULL)").unwrap();
+    first.set_savepoint("s").unwrap();
+    first.query("INSERT INTO t VALUES (12, 1, NULL)").unwrap();
+    second.begin_block();
+    second.query("INSERT INTO t VALUES (11, 2, NULL)").unwrap();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            second.query("INSERT INTO t VALUES (12, 2, NULL)").unwrap();
+            second.commit_block().unwrap();
+        });
+        std::thread::sleep(Duration::from_millis(50));
+        let error = first.query("INSERT INTO t VALUES (11, 3, NULL)").unwrap_err();
+        assert_eq!(error.sqlstate(), "40P01", "{error}");
+        waits.join().unwrap();
+    });
+    first.roll_back_to_savepoint("s").unwrap();
+    first.commit_block().unwrap();
+    assert_eq!(rows(&mut first, "SELECT id, v FROM t WHERE id >= 10 ORDER BY id"), "10 1, 11 2, 12 2");
+}
+
+/// What an earlier statement of the transaction has read, and another one has changed meanwhile, is no wait: it is lost.
+#[test]
+fn a_row_that_has_changed_since_it_was_read_is_no_wait() {
+    let reads = ["SELECT v FROM t WHERE id = 1", "SELECT count(v) FROM t", "SELECT v FROM t WHERE u = 1"];
+    let writes = [
+        "UPDATE t SET v = v + 1 WHERE id = 1",
+        "SELECT v FROM t WHERE id = 1 FOR UPDATE",
+        "DELETE FROM t WHERE id = 1",
+        "UPDATE t SET v = v + 1",
+    ];
+    for read in reads {
+        for write in writes {
+            for locks in [false, true] {
+                let (_folder, db, mut first) = database();
+                let mut second = db.session().unwrap();
+                first.begin_block();
+                first.query(read).unwrap();
+                second.query("UPDATE t SET v = v + 1 WHERE id = 1").unwrap();
+                first.ends_at(Some(Instant::now() + FOREVER));
+                let text = if locks { "SELECT v FROM t WHERE id = 1 FOR UPDATE" } else { write };
+                let error = first.query(text).and_then(|_| first.query(write)).unwrap_err();
+                assert_eq!(error.sqlstate(), "40001", "{read} | {write}: {error}");
+                first.rollback_block();
+                first.query(write).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn nowait_sees_a_held_row_outside_of_a_transaction() {
+    let (_folder, db, mut first) = database();
+    let mut second = db.session().unwrap();
+    first.begin_block();
+    first.query("SELECT v FROM t WHERE id = 1 FOR UPDATE").unwrap();
+    let error = second.query("CALL at_once(1)").unwrap_err();
+    assert_eq!(error.sqlstate(), "55P03", "{error}");
+    let error = second.call("at_once", &[reprise::Value::Int(1)]).unwrap_err();
+    assert_eq!(error.sqlstate(), "55P03", "{error}");
+    second.query("CALL at_once(2)").unwrap();
+    first.rollback_block();
+    second.query("CALL at_once(1)").unwrap();
+}
+
+/// A procedure that commits can't begin anew, so it waits where it is.
+#[test]
+fn a_procedure_that_commits_waits_in_the_middle() {
+    let (_folder, db, mut first) = database();
+    let mut second = db.session().unwrap();
+    first.begin_block();
+    first.query("UPDATE t SET v = 5 WHERE id = 2").unwrap();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| second.query("CALL in_steps(2)").map(drop));
+        let begun = Instant::now();
+        while rows(&mut db.session().unwrap(), "SELECT v FROM t WHERE id = 3") != "1" {
+            assert!(begun.elapsed() < FOREVER);
+        }
+        std::thread::sleep(Duration::from_millis(30));
+        assert!(!waits.is_finished());
+        first.commit_block().unwrap();
+        waits.join().unwrap().unwrap();
+    });
+    assert_eq!(rows(&mut first, "SELECT v FROM t ORDER BY id"), "0, 105, 1");
+}
+
+/// Clients that add to a hot row in transactions, with time between the statements, beside those that do it at once: none of them loses.
+#[test]
+fn transactions_that_begin_with_their_write_do_not_fail() {
+    let (_folder, db, mut session) = database();
+    std::thread::scope(|scope| {
+        for in_block in [true, true, false, false] {
+            let mut session = db.session().unwrap();
+            scope.spawn(move || {
+                for _ in 0..100 {
+                    match in_block {
+                        true => {
+                            session.begin_block();
+                            session.query("UPDATE t SET v = v + 1 WHERE id = 1").unwrap();
+                            std::thread::sleep(Duration::from_micros(200));
+                            session.query("UPDATE t SET v = v + 1 WHERE id = 2").unwrap();
+                            session.commit_block().unwrap();
+                        }
+                        false => {
+                            session.query("CALL raise_by(1, 1)").unwrap();
+                            session.query("UPDATE t SET v = v + 1 WHERE id = 2").unwrap();
+                        }
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(rows(&mut session, "SELECT v FROM t WHERE id < 3 ORDER BY id"), "400, 400");
+}
+
+/// Each reads what the other one writes. Both fail seldom, and one of both always gets on.
+#[test]
+fn of_two_transactions_that_conflict_one_commits() {
+    let (_folder, db, _session) = database();
+    let (rounds, both) = (300, AtomicU64::new(0));
+    let (barrier, failed) = (Barrier::new(2), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for own in [1, 2] {
+            let mut session = db.session().unwrap();
+            let (barrier, failed, both) = (&barrier, &failed, &both);
+            scope.spawn(move || {
+                for _ in 0..rounds {
+                    session.begin_block();
+                    session.query(&format!("SELECT v FROM t WHERE id = {}", 3 - own)).unwrap();
+                    session.query(&format!("UPDATE t SET v = v + 1 WHERE id = {own}")).unwrap();
+                    barrier.wait();
+                    if session.commit_block().is_err() {
+                        failed.fetch_add(1, Ordering::SeqCst);
+                    }
+                    if barrier.wait().is_leader() && failed.swap(0, Ordering::SeqCst) == 2 {
+                        both.fetch_add(1, Ordering::SeqCst);
+                    }
+                    barrier.wait();
+                }
+            });
+        }
+    });
+    let both = both.load(Ordering::SeqCst);
+    assert!(both * 20 < rounds, "both failed in {both} of {rounds} rounds");
+}
+
+/// A long transaction beside short ones that change what it reads and writes comes to an end.
+#[test]
+fn a_long_transaction_is_not_starved() {
+    let (_folder, db, mut session) = database();
+    session.query("INSERT INTO t SELECT g, 0, NULL FROM generate_series(100, 400) AS g").unwrap();
+    let ends = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for seed in 0..2 {
+            let mut session = db.session().unwrap();
+            let ends = &ends;
+            scope.spawn(move || {
+                let mut n = seed;
+                while !ends.load(Ordering::Relaxed) {
+                    n += 1;
+                    session.query(&format!("UPDATE t SET v = v + 1 WHERE id = {}", 100 + n % 300)).unwrap();
+                }
+            });
+        }
+        session.ends_at(Some(Instant::now() + FOREVER));
+        for _ in 0..5 {
+            session.query("UPDATE t SET v = v + 1 WHERE id >= 100").unwrap();
+        }
+        ends.store(true, Ordering::Relaxed);
+    });
+}

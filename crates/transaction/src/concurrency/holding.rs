@@ -1,0 +1,202 @@
+//! The rows that a transaction holds, and the transaction that it has to wait for.
+//!
+//! A transaction holds nothing at first: it is short, and a lost race is cheap to repeat. One that waits for its client between statements holds the
+//! rows that it writes; so does one that has lost several races. One that goes on losing holds what it reads, too.
+//! Invariant: after the transaction has ended, it holds nothing and stands in no queue. Held by: `waiting.rs` (crates/reprise).
+
+use super::Occ;
+use crate::holds::{Blocker, Holder};
+use procedure::{Conflict, Failure};
+use storage::{Handle, RecordState, Slot};
+
+/// A row that is written was read among the last of this many reads.
+const RECENT: usize = 16;
+
+/// The rows that a transaction holds from the moment on at which it comes to them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub enum Holding {
+    /// None.
+    #[default]
+    Nothing,
+    /// Those that it writes, or selects FOR UPDATE.
+    Written,
+    /// Those that it reads.
+    Read,
+}
+
+/// Waits for a blocker in the middle of an attempt.
+pub type WaitInPlace = dyn FnMut(Blocker) -> Result<(), Failure> + Send;
+
+/// What a transaction holds.
+#[derive(Default)]
+pub(super) struct Held {
+    holding: Holding,
+    /// Addresses of rows that it holds, or in whose queue it stands.
+    rows: Vec<u64>,
+    /// The transaction that the last `Conflict::Held` is about.
+    blocker: Option<Blocker>,
+    /// Whether records name it as their inserter.
+    has_inserted: bool,
+    /// What waits where the transaction can't be run again.
+    waits_in_place: Option<Box<WaitInPlace>>,
+}
+
+impl Occ {
+    /// Says which rows the transaction in hand holds from now on. At its end it holds none.
+    pub fn hold_rows(&mut self, holding: Holding) {
+        self.held.holding = holding;
+    }
+
+    /// Says what waits for other transactions where this one can't be run again.
+    pub fn wait_in_place_by(&mut self, wait: Option<Box<WaitInPlace>>) {
+        self.held.waits_in_place = wait;
+    }
+
+    /// The blocker of the attempt that has ended with `Conflict::Held`.
+    pub fn blocker(&self) -> Option<Blocker> {
+        self.held.blocker
+    }
+
+    /// Gives up the attempt in hand. The rows that it holds stay held, and so does its position in a queue: the transaction is
+    /// going to run again.
+    pub fn rollback_to_wait(&mut self) {
+        let (rows, blocker) = (std::mem::take(&mut self.held.rows), self.held.blocker.take());
+        self.rollback();
+        (self.held.rows, self.held.blocker) = (rows, blocker);
+    }
+
+    /// Waits for no transaction any longer. What the transaction holds stays held.
+    pub fn stop_waiting(&mut self) {
+        if self.held.blocker.take().is_some() {
+            self.tables.holds.stop_waiting(self.worker.slot());
+        }
+    }
+
+    /// Holds nothing any longer, and stands in no queue.
+    #[inline]
+    pub fn release_holds(&mut self) {
+        self.stop_waiting();
+        self.release_holds_from(0);
+    }
+
+    /// Holds nothing any longer but the row that it waits for, once that is its own.
+    pub fn release_all_but_awaited(&mut self) {
+        let blocker = self.held.blocker;
+        self.release_holds();
+        self.held.blocker = blocker;
+        if let Some(Blocker::Row(address)) = blocker {
+            self.held.rows.push(address);
+        }
+    }
+
+    /// Lets the rows go that it holds since it held a number of rows.
+    #[inline]
+    pub(super) fn release_holds_from(&mut self, count: usize) {
+        let (holds, worker) = (&self.tables.holds, self.worker.slot());
+        for address in self.held.rows.drain(count.min(self.held.rows.len())..) {
+            holds.release(address, worker);
+        }
+    }
+
+    pub(super) fn count_holds(&self) -> usize {
+        self.held.rows.len()
+    }
+
+    /// The transaction has ended: no record names it, and it holds nothing.
+    #[inline]
+    pub(super) fn end_holding(&mut self) {
+        if std::mem::take(&mut self.held.has_inserted) {
+            self.tables.holds.ended(self.worker.slot());
+        }
+        self.release_holds();
+        self.held.holding = Holding::Nothing;
+    }
+
+    /// Others find a record that names the transaction.
+    #[inline]
+    pub(super) fn note_insert(&mut self) {
+        self.held.has_inserted = true;
+    }
+
+    /// Takes a row that is about to be written, as far as the transaction holds such rows; otherwise makes sure that no other one
+    /// holds it.
+    #[inline]
+    pub(super) fn claim(&mut self, row: Handle) -> Result<(), Failure> {
+        match self.held.holding {
+            Holding::Nothing => self.check_foreign(row),
+            Holding::Written | Holding::Read => self.take_hold(row),
+        }
+    }
+
+    /// Takes a row that is about to be read, as far as the transaction holds such rows. One that can't be run again waits before it
+    /// reads a row that another one is about to change.
+    #[inline]
+    pub(super) fn claim_read(&mut self, row: Handle) -> Result<(), Failure> {
+        match self.held.holding {
+            Holding::Read => self.take_hold(row),
+            _ if self.held.waits_in_place.is_some() => self.check_foreign(row),
+            _ => Ok(()),
+        }
+    }
+
+    /// Records that the transaction has inserted are gone: transactions that wait for them look again.
+    pub(super) fn inserts_ended(&mut self) {
+        self.tables.holds.ended(self.worker.slot());
+    }
+
+    /// Makes sure that no other transaction holds a row.
+    #[inline]
+    pub(super) fn check_foreign(&mut self, row: Handle) -> Result<(), Failure> {
+        while self.tables.holds.is_foreign(row, self.worker.slot()) {
+            self.blocked_by_row(row)?;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn blocked_by_row(&mut self, row: Handle) -> Result<(), Failure> {
+        // From its queue it may be given the row.
+        self.held.rows.push(row.address());
+        self.blocked_by(Blocker::Row(row.address()))
+    }
+
+    /// # Errors
+    /// `Conflict::Held`, unless the transaction waits in place.
+    fn blocked_by(&mut self, blocker: Blocker) -> Result<(), Failure> {
+        self.held.blocker = Some(blocker);
+        match &mut self.held.waits_in_place {
+            Some(wait) => wait(blocker),
+            None => Err(Conflict::Held.into()),
+        }
+    }
+
+    fn take_hold(&mut self, row: Handle) -> Result<(), Failure> {
+        loop {
+            match self.tables.holds.hold(row, self.worker.slot()) {
+                Holder::Newly => self.held.rows.push(row.address()),
+                Holder::Already => {}
+                Holder::Foreign => {
+                    self.blocked_by_row(row)?;
+                    continue;
+                }
+            }
+            break;
+        }
+        // The holder before may have written what was read a moment ago.
+        let now = self.record(row);
+        let is_fresh = |(read, state): &(Handle, RecordState)| *read != row || now.is_state(*state);
+        if self.reads.iter().rev().take(RECENT).all(is_fresh) { Ok(()) } else { Err(Conflict::Read.into()) }
+    }
+
+    /// Fails an insert that meets a record which another transaction has inserted; where the transaction waits in place, after
+    /// that one has ended.
+    pub(super) fn blocked_by_inserter(&mut self, record: Handle, inserter: Slot) -> Failure {
+        // In this order: the transaction of this number, or a later one, is the inserter.
+        let number = self.tables.holds.number(inserter);
+        if inserter == self.worker.slot() || self.record(record).stable_state().inserter() != Some(inserter) {
+            return Conflict::Insert.into();
+        }
+        let waited = self.blocked_by(Blocker::Transaction { worker: inserter, number });
+        waited.err().unwrap_or(Conflict::Insert.into())
+    }
+}
