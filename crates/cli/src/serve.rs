@@ -18,6 +18,9 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{Level, info, warn};
 
+/// Most threads for statements that take long, and for those that wait on their thread. Each is made when it is needed.
+const MOST_THREADS: usize = 1 << 15;
+
 #[derive(Args)]
 pub struct Arguments {
     /// A TOML file with settings that neither flags nor the environment say.
@@ -143,7 +146,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         "json" => messages.json().flatten_event(true).init(),
         _ => messages.init(),
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        // A statement that takes long has a thread of its own.
+        .max_blocking_threads(MOST_THREADS)
+        .build()?;
     let listener = runtime.block_on(TcpListener::bind(listen));
     let listener = listener.with_context(|| format!("cannot listen on {listen}"))?;
     let address = listener.local_addr()?;

@@ -247,6 +247,11 @@ impl Database {
         self.inner.logs.statistics().collect()
     }
 
+    /// Whether definitions are changing: a statement that begins now waits until they have changed.
+    pub fn changes_definitions(&self) -> bool {
+        self.inner.definitions.is_changing()
+    }
+
     /// Whether the log works.
     ///
     /// # Errors

@@ -606,7 +606,14 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        if self.occ.is_committing() {
+            // A panic in the middle of a commit: what is in memory is no state of the database. What is in the log is.
+            tracing::error!("a commit has panicked: the process ends, and recovers from its log when it starts again");
+            std::process::abort();
+        }
         self.rollback_block();
+        self.occ.rollback_if_running();
+        self.occ.release_holds();
         self.publish();
     }
 }

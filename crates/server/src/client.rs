@@ -25,6 +25,7 @@ use reprise::rooms::sql::{Kind, Schema};
 use reprise::{Error, Prepared, Session, TransactionState, Value};
 use std::collections::HashMap;
 use std::io;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -77,7 +78,7 @@ pub(crate) struct Client {
     output: Output,
     /// When the statement in hand began.
     begun: Instant,
-    /// Held while a transaction is open.
+    /// Held while a transaction is open, or a statement waits.
     session: Option<Session>,
     statements: HashMap<String, Arc<Mutex<Statement>>>,
     portals: HashMap<String, Portal>,
@@ -148,17 +149,23 @@ impl Client {
             Some(session) => session,
             None => {
                 let mut session = self.server.pool().take()?;
-                session.cancelled_by(Arc::clone(&self.registered.cancelled));
+                session.cancelled_by(self.registered.cancel.flag());
                 session
             }
         };
         session.swap_current_numbers(&mut self.numbers);
-        let result = act(&mut session);
+        // A statement that begins while definitions change waits for them.
+        let result = match self.server.pool().database().changes_definitions() {
+            true => tokio::task::block_in_place(|| contained(|| act(&mut session))),
+            false => contained(|| act(&mut session)),
+        };
+        // A session that has panicked is not used again: as it goes, it undoes what it has begun.
+        let result = result?;
         session.swap_current_numbers(&mut self.numbers);
         if !self.settings.acknowledges_early() {
             self.output.shows(session.must_be_durable());
         }
-        if session.transaction_state() == TransactionState::None {
+        if session.transaction_state() == TransactionState::None && !session.is_waiting() {
             self.server.pool().give_back(session);
         } else {
             self.session = Some(session);
@@ -301,6 +308,17 @@ impl Client {
         self.output.completes(&tag, self.begun);
         self.output.put(Message::CommandComplete(CommandComplete::new(tag)));
     }
+}
+
+/// Runs something whose panic ends no more than the statement in hand.
+fn contained<T>(act: impl FnOnce() -> T) -> Result<T, Error> {
+    std::panic::catch_unwind(AssertUnwindSafe(act)).map_err(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        tracing::error!(panic = text, "a statement has panicked: {text}");
+        let error = SqlError::new("XX000", format!("internal error: {text}"));
+        Error::Sql(error.with_hint("The transaction is rolled back. Please report this with the server's messages."))
+    })
 }
 
 fn first_word(text: &str) -> String {

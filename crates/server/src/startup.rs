@@ -20,6 +20,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 
 /// Bytes of the largest message before it is known who sends it.
 const LARGEST_UNKNOWN: usize = 64 << 10;
@@ -30,24 +31,54 @@ const LARGEST: usize = 1 << 30;
 #[derive(Default)]
 pub(crate) struct Connections {
     next: std::sync::atomic::AtomicI32,
-    by_key: Mutex<HashMap<(i32, i32), Arc<AtomicBool>>>,
+    by_key: Mutex<HashMap<(i32, i32), Arc<Cancel>>>,
+}
+
+/// A request to end the statement in progress.
+#[derive(Default)]
+pub(crate) struct Cancel {
+    flag: Arc<AtomicBool>,
+    changed: Notify,
+}
+
+impl Cancel {
+    /// What is raised.
+    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.flag)
+    }
+
+    fn raise(&self) {
+        self.flag.store(true, Ordering::SeqCst);
+        self.changed.notify_one();
+    }
+
+    /// A statement begins: earlier requests do not concern it.
+    pub(crate) fn lower(&self) {
+        self.flag.store(false, Ordering::Relaxed);
+    }
+
+    /// Returns once there is a request.
+    pub(crate) async fn raised(&self) {
+        while !self.flag.load(Ordering::SeqCst) {
+            self.changed.notified().await;
+        }
+    }
 }
 
 /// A connection that a cancel request can name, until this is dropped.
 pub(crate) struct Registered {
     key: (i32, i32),
     server: Arc<Server>,
-    /// Raised by a cancel request.
-    pub(crate) cancelled: Arc<AtomicBool>,
+    pub(crate) cancel: Arc<Cancel>,
 }
 
 impl Registered {
     fn new(server: &Arc<Server>) -> Self {
         let key = (server.connections.next.fetch_add(1, Ordering::Relaxed) + 1, rand::random());
-        let cancelled = Arc::new(AtomicBool::new(false));
+        let cancel = Arc::new(Cancel::default());
         let mut all = hold(&server.connections.by_key);
-        all.insert(key, Arc::clone(&cancelled));
-        Self { key, server: Arc::clone(server), cancelled }
+        all.insert(key, Arc::clone(&cancel));
+        Self { key, server: Arc::clone(server), cancel }
     }
 
     pub(crate) fn pid(&self) -> i32 {
@@ -94,8 +125,8 @@ pub(crate) async fn greet(socket: TcpStream, server: &Arc<Server>) -> io::Result
         Some(PgWireFrontendMessage::CancelRequest(request)) => {
             let SecretKey::I32(secret) = request.secret_key else { return Ok(None) };
             let all = hold(&server.connections.by_key);
-            if let Some(flag) = all.get(&(request.pid, secret)) {
-                flag.store(true, Ordering::SeqCst);
+            if let Some(cancel) = all.get(&(request.pid, secret)) {
+                cancel.raise();
             }
             Ok(None)
         }

@@ -48,6 +48,18 @@ impl Prepared {
         }
     }
 
+    /// Whether it waits, where it has to, on the thread that runs it: a definition, for transactions to end, and a procedure that
+    /// commits.
+    pub fn waits_on_its_thread(&self) -> bool {
+        match &self.bound.kind {
+            Kind::Definition => true,
+            Kind::Run(procedure) | Kind::Analyze(procedure) | Kind::Call(procedure, _) => {
+                procedure.ends_transactions
+            }
+            _ => false,
+        }
+    }
+
     /// What PostgreSQL calls its completion.
     pub fn tag(&self) -> &'static str {
         self.bound.tag
@@ -239,7 +251,9 @@ impl Session {
         let ran = self.run_bound(prepared, arguments, sink);
         self.machine.count_rows(false);
         self.machine.send_rows_to(None);
-        if let Some(busy) = self.waiting.busy.take() {
+        let busy = self.waiting.busy.take();
+        self.waiting.is_pending = busy.is_some();
+        if let Some(busy) = busy {
             return Ok(Attempt::Busy(busy));
         }
         match ran {

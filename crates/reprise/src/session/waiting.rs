@@ -85,6 +85,8 @@ pub(super) struct Waiting {
     pub(super) by_caller: bool,
     /// What the caller has to wait for.
     pub(super) busy: Option<Busy>,
+    /// Whether a statement is to be run again.
+    pub(super) is_pending: bool,
     /// The longest wait for one blocker; `None` is no limit.
     lock_timeout: Option<Duration>,
 }
@@ -129,6 +131,11 @@ fn wait_on_thread(
 }
 
 impl Session {
+    /// Whether a statement was `Attempt::Busy` and has neither been run again nor given up.
+    pub fn is_waiting(&self) -> bool {
+        self.waiting.is_pending
+    }
+
     /// Sets the longest wait for one transaction that holds a row or key; `None` is no limit.
     pub fn set_lock_timeout(&mut self, timeout: Option<Duration>) {
         self.waiting.lock_timeout = timeout;
@@ -136,6 +143,7 @@ impl Session {
 
     /// Gives up a statement that was `Attempt::Busy`. An open transaction can only be rolled back then, or to a savepoint.
     pub fn stop_waiting(&mut self) {
+        self.waiting.is_pending = false;
         if self.block.state == TransactionState::None {
             self.occ.release_holds();
             self.forget_races();

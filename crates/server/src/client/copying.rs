@@ -47,8 +47,10 @@ impl Client {
     }
 
     pub(super) fn insert_rows(&mut self, copy: &mut CopyIn, is_end: bool) -> Result<(), Error> {
+        let lock_timeout = self.settings.duration("lock_timeout");
         tokio::task::block_in_place(|| {
             self.with_session(|session| {
+                session.set_lock_timeout(lock_timeout);
                 while let Row::Values(values) = copy.next_row(is_end)? {
                     session
                         .submit_prepared(&mut copy.insert, &values, || Box::new(Nowhere))

@@ -12,12 +12,11 @@ use pgwire::messages::response::NoticeResponse;
 use reprise::rooms::catalog::{Arena, ScalarType};
 use reprise::rooms::procedure::SqlError;
 use reprise::rooms::sql::Kind;
-use reprise::{Attempt, Backup, Error, Prepared, RESERVED_FOR, TransactionState, Value};
+use reprise::{Attempt, Backup, Busy, Error, Prepared, Session, TransactionState, Value};
 use std::ffi::OsStr;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 impl Client {
     pub(super) fn notices<'a>(&self, notices: impl IntoIterator<Item = &'a SqlError>) {
@@ -59,7 +58,7 @@ impl Client {
         asked: Asked,
     ) -> Result<Ran, Error> {
         let Some(prepared) = &mut statement.prepared else { return Ok(Ran::Empty) };
-        self.registered.cancelled.store(false, Ordering::Relaxed);
+        self.registered.cancel.lower();
         self.begun = Instant::now();
         let (tag, state) = (prepared.tag(), self.transaction_state());
         let is_end = matches!(prepared.kind(), Kind::Commit | Kind::Rollback | Kind::RollbackTo(_));
@@ -269,15 +268,17 @@ impl Client {
         rows: Rows,
     ) -> Result<Ran, Error> {
         let Some(prepared) = &mut statement.prepared else { return Ok(Ran::Empty) };
-        let is_short = statement.took.map_or_else(|| prepared.looks_short(), |took| took < SHORT);
+        let is_short = !prepared.waits_on_its_thread()
+            && statement.took.map_or_else(|| prepared.looks_short(), |took| took < SHORT);
         let deadline = self.settings.duration("statement_timeout").map(|limit| Instant::now() + limit);
-        let mut waits_until = None;
+        let lock_timeout = self.settings.duration("lock_timeout");
         let completion = loop {
             let begun = Instant::now();
             let rows = Box::new(rows.clone());
             let attempt = |own: &mut Self| {
                 own.with_session(|session| {
                     session.ends_at(deadline);
+                    session.set_lock_timeout(lock_timeout);
                     let attempt = session.try_prepared(prepared, parameters, rows);
                     session.ends_at(None);
                     let notices = session.notices().to_vec();
@@ -295,13 +296,7 @@ impl Client {
                     break completion;
                 }
             };
-            let until = *waits_until.get_or_insert_with(|| begun + RESERVED_FOR);
-            if tokio::time::timeout_at(until.into(), busy.released()).await.is_err() {
-                self.with_session(|session| {
-                    session.insist();
-                    Ok(())
-                })?;
-            }
+            self.wait_for(&busy, deadline, lock_timeout).await?;
         };
         let tag = prepared.tag();
         let tag = match prepared.kind() {
@@ -310,6 +305,41 @@ impl Client {
             _ => tag.into(),
         };
         Ok(Ran::Complete(tag))
+    }
+
+    /// Waits until a statement that was undone can be run again.
+    async fn wait_for(
+        &mut self,
+        busy: &Busy,
+        deadline: Option<Instant>,
+        lock_timeout: Option<Duration>,
+    ) -> Result<(), Error> {
+        let limit = lock_timeout.map(|limit| Instant::now() + limit);
+        let until = |moment: Option<Instant>| async move {
+            match moment {
+                Some(moment) => tokio::time::sleep_until(moment.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        loop {
+            let (sqlstate, reason) = tokio::select! {
+                released = busy.released() => match released {
+                    Ok(()) => return Ok(()),
+                    Err(_) => {
+                        self.with_session(Session::break_deadlock)?;
+                        continue;
+                    }
+                },
+                () = self.registered.cancel.raised() => ("57014", "user request"),
+                () = until(deadline) => ("57014", "statement timeout"),
+                () = until(limit) => ("55P03", "lock timeout"),
+            };
+            self.with_session(|session| {
+                session.stop_waiting();
+                Ok(())
+            })?;
+            return Err(SqlError::new(sqlstate, format!("canceling statement due to {reason}")).into());
+        }
     }
 
     /// EXECUTE of a statement that was named by PREPARE.
@@ -338,7 +368,9 @@ impl Client {
         for (argument, ty) in arguments.iter().zip(types) {
             // As PostgreSQL, the argument is of the parameter's type.
             let text = format!("SELECT CAST(({argument}) AS {ty})");
-            let answer = self.with_session(|session| session.submit_query(&text))?;
+            // It may wait for another transaction.
+            let answer =
+                tokio::task::block_in_place(|| self.with_session(|session| session.submit_query(&text)))?;
             parameters.extend(answer.rows.into_iter().flatten().next());
         }
         let mut own = hold(&statement).clone();

@@ -90,6 +90,8 @@ pub struct Occ {
     /// Parts of procedures that may be undone.
     pub(super) parts: Vec<Savepoint>,
     pub(super) held: Held,
+    /// Whether a commit has begun and not come to its end.
+    is_committing: bool,
     /// What ends transactions within a procedure, where that is possible.
     pub(super) end_transaction: Option<Box<EndTransaction>>,
 }
@@ -127,6 +129,7 @@ impl Occ {
             since_collect: 0,
             parts: Vec::new(),
             held: Held::default(),
+            is_committing: false,
             end_transaction: None,
         }
     }
@@ -277,6 +280,19 @@ impl Occ {
         if self.writes.entries.is_empty() {
             return self.commit_reads();
         }
+        self.is_committing = true;
+        let committed = self.commit_writes(log);
+        self.is_committing = false;
+        committed
+    }
+
+    /// Whether a commit has begun and not come to its end, because it has panicked: rows are locked, and some are written.
+    pub fn is_committing(&self) -> bool {
+        self.is_committing
+    }
+
+    #[inline]
+    fn commit_writes(&mut self, log: &mut impl CommitLog) -> Result<Committed, Conflict> {
         if let Err(conflict) = self.lock_writes() {
             self.rollback();
             return Err(conflict);
