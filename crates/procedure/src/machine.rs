@@ -51,6 +51,8 @@ pub struct Machine {
     /// Rows that the last operation came to.
     pub(crate) row_count: i64,
     pub(crate) sequences: Option<Handle<dyn Sequences>>,
+    /// Whether the transaction is READ ONLY.
+    is_read_only: bool,
     pub(crate) compiler: Option<Handle<dyn Compiler>>,
     /// Rows that the functions in progress return, innermost last.
     pub(crate) returned: Vec<Buffer>,
@@ -260,13 +262,22 @@ impl Machine {
         self.sequences = Some(Handle(sequences));
     }
 
-    fn sequences(&self) -> Result<&dyn Sequences, SqlError> {
-        let none = || SqlError::new("0A000", "sequences are not to be had here");
+    /// Says whether the next statements are of READ ONLY transactions, which take no numbers of sequences.
+    pub fn only_read(&mut self, is_read_only: bool) {
+        self.is_read_only = is_read_only;
+    }
+
+    fn sequences(&self, function: &str) -> Result<&dyn Sequences, SqlError> {
+        if self.is_read_only {
+            let message = format!("cannot execute {function}() in a read-only transaction");
+            return Err(SqlError::new("25006", message));
+        }
+        let none = || SqlError::new("0A000", "sequences are not available in this context");
         self.sequences.as_ref().map(|own| &*own.0).ok_or_else(none)
     }
 
     pub(crate) fn next_number(&mut self, sequence: TableId) -> Result<Datum, SqlError> {
-        let number = self.sequences()?.next(sequence)?;
+        let number = self.sequences("nextval")?.next(sequence)?;
         self.current_numbers.by_sequence.insert(sequence, number);
         self.current_numbers.last = Some(sequence);
         Ok(Datum::Int(number))
@@ -289,7 +300,7 @@ impl Machine {
         number: i64,
         is_called: bool,
     ) -> Result<Datum, SqlError> {
-        self.sequences()?.set(sequence, number, is_called)?;
+        self.sequences("setval")?.set(sequence, number, is_called)?;
         if is_called {
             self.current_numbers.by_sequence.insert(sequence, number);
         }

@@ -45,7 +45,7 @@ pub struct Config {
     /// Whether to open what is left when files are missing or damaged: the newest state that can be proved, without everything
     /// after it. Each loss is in the report and in a message.
     pub accept_data_loss: bool,
-    /// Sessions, and threads of checkpoints, at one time.
+    /// Sessions at one time. Checkpoints, sequences and loaders have workers of their own.
     pub workers: usize,
     /// Bytes that rows and indexes may take.
     pub memory_bytes: usize,
@@ -57,6 +57,9 @@ pub struct Config {
     pub disk: SharedDisk,
 }
 
+/// Workers that no session takes: for sequences, a loader, a digest, and those that end just when others begin.
+const OWN_WORKERS: usize = 8;
+
 impl Config {
     /// How a folder is recovered.
     pub(crate) fn recovery(&self) -> RecoveryConfig {
@@ -67,7 +70,7 @@ impl Config {
             device: self.device,
             new_devices: self.new_devices(),
             accept_data_loss: self.accept_data_loss,
-            workers: self.workers,
+            workers: self.workers + self.checkpoint_threads + OWN_WORKERS,
             memory_bytes: self.memory_bytes,
             memory_ahead_bytes: self.memory_ahead_bytes,
             ..RecoveryConfig::default()

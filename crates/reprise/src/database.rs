@@ -50,6 +50,8 @@ pub(crate) struct Inner {
     pub(crate) maintenance: Mutex<()>,
     /// Loaders that have not ended.
     pub(crate) loaders: AtomicUsize,
+    /// Sessions that there are.
+    pub(crate) sessions: AtomicUsize,
     pub(crate) committed: AtomicU64,
     pub(crate) read: AtomicU64,
     pub(crate) failed: AtomicU64,
@@ -145,6 +147,7 @@ impl Database {
             incarnation,
             maintenance: Mutex::default(),
             loaders: AtomicUsize::new(0),
+            sessions: AtomicUsize::new(0),
             numbers: Numbers::default(),
             committed: AtomicU64::new(0),
             read: AtomicU64::new(0),
@@ -245,6 +248,11 @@ impl Database {
     /// What was written to each log since the database was opened, its own first, then shadow logs.
     pub fn log_statistics(&self) -> Vec<(Content, LogStatistics)> {
         self.inner.logs.statistics().collect()
+    }
+
+    /// Sessions that there may be at one time.
+    pub fn most_sessions(&self) -> usize {
+        self.inner.config.workers
     }
 
     /// Whether definitions are changing: a statement that begins now waits until they have changed.

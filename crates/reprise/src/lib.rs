@@ -54,7 +54,7 @@ pub use opening::{Lock, read_alone};
 pub use procedure::{Conflict, SqlError};
 pub use recovery::{Method, Progress, RecoveryReport, ReplayMode, Stage};
 pub use session::{
-    Answer, Attempt, Busy, Completion, Prepared, Row, Session, Ticket, TransactionState,
+    Access, Answer, Attempt, Busy, Completion, Prepared, Row, Session, Ticket, TransactionState,
 };
 pub use storage::{Digest, TableDigest};
 

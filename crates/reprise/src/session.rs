@@ -2,6 +2,7 @@
 
 mod answers;
 mod block;
+mod read_only;
 mod results;
 mod staged;
 mod statements;
@@ -10,6 +11,7 @@ mod texts;
 mod waiting;
 
 pub use block::TransactionState;
+pub use read_only::Access;
 use results::Collector;
 pub use results::{Answer, Row, Ticket};
 pub(crate) use statements::NAMELESS;
@@ -76,6 +78,9 @@ pub struct Session {
     utilization: Utilization,
     block: block::Block,
     waiting: waiting::Waiting,
+    /// What later transactions may do.
+    access: Access,
+    _counted: Counted,
     /// What must be durable before the last answer is given, definitions aside.
     answer: Commit,
 }
@@ -86,8 +91,30 @@ impl std::fmt::Debug for Session {
     }
 }
 
+/// A session is counted until this is dropped.
+struct Counted(Arc<Inner>);
+
+impl Counted {
+    /// # Errors
+    /// `53300`: there are as many as are configured.
+    fn new(inner: &Arc<Inner>) -> Result<Self, Error> {
+        let counted = Self(Arc::clone(inner));
+        if inner.sessions.fetch_add(1, Ordering::Relaxed) >= inner.config.workers {
+            return Err(Error::TooManySessions(inner.config.workers));
+        }
+        Ok(counted)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.sessions.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Session {
     pub(crate) fn new(inner: Arc<Inner>) -> Result<Self, Error> {
+        let counted = Counted::new(&inner)?;
         let version = inner.definitions.current();
         let (epochs, memory) = (version.tables.epochs.clone(), version.tables.memory.clone());
         let worker = Worker::new(epochs, memory).ok_or(Error::TooManySessions(inner.config.workers))?;
@@ -117,6 +144,8 @@ impl Session {
             utilization: Utilization::default(),
             block: block::Block::default(),
             waiting: waiting::Waiting::default(),
+            access: Access::default(),
+            _counted: counted,
             answer,
         })
     }
@@ -275,7 +304,11 @@ impl Session {
         // Of a definition that changes nothing there is no number.
         let mut drawn = CommitOrder(0);
         let run = match inner.definitions.effect_of(statement)? {
+            Effect::Run(procedure) if self.access == Access::ReadOnly && !procedure.read_only => {
+                return Err(read_only::refused("a statement that writes"));
+            }
             Effect::Run(procedure) => Some(procedure),
+            _ if self.access == Access::ReadOnly => return Err(read_only::refused("a definition")),
             _ => {
                 let mut record = Vec::new();
                 asked.write_definition(&mut record);
@@ -446,6 +479,9 @@ impl Session {
         seed: u64,
         bind: impl Fn(&mut Self, &Procedure) -> Result<(), Error>,
     ) -> Result<Option<Commit>, Error> {
+        if self.access == Access::ReadOnly {
+            return self.run_on_snapshot(Call { procedure, timestamp_us, seed }, bind);
+        }
         if procedure.ends_transactions {
             return self.run_in_steps(Call { procedure, timestamp_us, seed }, bind);
         }
@@ -507,7 +543,9 @@ impl Session {
                     return Err(serialization_failure(Conflict::Read));
                 }
                 Err(Failure::Conflict(conflict)) => self.before_retry(conflict)?,
-                Err(failure) => unreachable!("an attempt ends with an error, a conflict or on a snapshot: {failure}"),
+                Err(failure) => {
+                    unreachable!("an attempt ends with an error, a conflict or on a snapshot: {failure}")
+                }
             }
         }
     }
@@ -529,7 +567,8 @@ impl Session {
             tables.snapshots.open(&tables.epochs)
         };
         let arguments = self.arguments.iter().copied();
-        let mut reader = self.occ.reader(&snapshot);
+        let reader = self.occ.reader(&snapshot);
+        let mut reader = if self.access == Access::ReadOnly { reader.read_only() } else { reader };
         let ran = execute(call, arguments, &mut self.machine, &mut reader, &mut self.recording.witnesses);
         let last = reader.last();
         self.occ.rollback_if_running();
@@ -608,7 +647,9 @@ impl Drop for Session {
     fn drop(&mut self) {
         if self.occ.is_committing() {
             // A panic in the middle of a commit: what is in memory is no state of the database. What is in the log is.
-            tracing::error!("a commit has panicked: the process ends, and recovers from its log when it starts again");
+            tracing::error!(
+                "a commit has panicked: the process ends, and recovers from its log when it starts again"
+            );
             std::process::abort();
         }
         self.rollback_block();

@@ -8,6 +8,7 @@ mod copying;
 mod extended;
 mod rows;
 mod statement;
+mod transaction;
 
 use crate::copy::CopyIn;
 use crate::link::Output;
@@ -71,6 +72,22 @@ enum Asked {
     Extended,
 }
 
+/// A transaction of several statements is counted until this is dropped.
+struct OpenTransaction(Arc<Server>);
+
+impl OpenTransaction {
+    fn new(server: &Arc<Server>) -> Result<Self, Error> {
+        server.pool().transaction_begins()?;
+        Ok(Self(Arc::clone(server)))
+    }
+}
+
+impl Drop for OpenTransaction {
+    fn drop(&mut self) {
+        self.0.pool().transaction_ended();
+    }
+}
+
 /// A connection.
 pub(crate) struct Client {
     server: Arc<Server>,
@@ -80,6 +97,8 @@ pub(crate) struct Client {
     begun: Instant,
     /// Held while a transaction is open, or a statement waits.
     session: Option<Session>,
+    /// Counts the open transaction.
+    open: Option<OpenTransaction>,
     statements: HashMap<String, Arc<Mutex<Statement>>>,
     portals: HashMap<String, Portal>,
     /// Numbers of sequences that it was given.
@@ -111,6 +130,7 @@ impl Client {
             output,
             begun: Instant::now(),
             session: None,
+            open: None,
             statements: HashMap::new(),
             portals: HashMap::new(),
             numbers: CurrentNumbers::default(),
@@ -153,6 +173,7 @@ impl Client {
                 session
             }
         };
+        session.set_access(self.settings.access());
         session.swap_current_numbers(&mut self.numbers);
         // A statement that begins while definitions change waits for them.
         let result = match self.server.pool().database().changes_definitions() {
@@ -160,15 +181,19 @@ impl Client {
             false => contained(|| act(&mut session)),
         };
         // A session that has panicked is not used again: as it goes, it undoes what it has begun.
-        let result = result?;
+        let result = result.inspect_err(|_| self.open = None)?;
         session.swap_current_numbers(&mut self.numbers);
         if !self.settings.acknowledges_early() {
             self.output.shows(session.must_be_durable());
         }
-        if session.transaction_state() == TransactionState::None && !session.is_waiting() {
-            self.server.pool().give_back(session);
-        } else {
+        let in_transaction = session.transaction_state() != TransactionState::None;
+        if in_transaction || session.is_waiting() {
             self.session = Some(session);
+        } else {
+            self.server.pool().give_back(session);
+        }
+        if !in_transaction {
+            self.open = None;
         }
         result
     }
@@ -184,53 +209,6 @@ impl Client {
         if self.is_implicit {
             self.roll_back();
         }
-    }
-
-    fn roll_back(&mut self) {
-        self.is_implicit = false;
-        self.settings.transaction_ended(false);
-        self.portals.retain(|_, portal| !portal.is_new);
-        if self.session.is_some() {
-            let rolled_back = self.with_session(|session| {
-                session.rollback_block();
-                Ok(())
-            });
-            debug_assert!(rolled_back.is_ok(), "rolling back can't fail");
-        }
-    }
-
-    fn begin_implicit(&mut self) -> Result<(), Error> {
-        if self.transaction_state() == TransactionState::None {
-            self.with_session(|session| {
-                session.begin_block();
-                Ok(())
-            })?;
-            self.is_implicit = true;
-        }
-        Ok(())
-    }
-
-    /// Ends the open transaction as it was asked for.
-    fn commit(&mut self) -> Result<(), Error> {
-        self.is_implicit = false;
-        // With definitions among its statements this takes as long as those take.
-        let takes_long = self.session.as_ref().is_some_and(Session::changes_definitions);
-        let act = |own: &mut Self| own.with_session(|session| session.commit_block());
-        let committed = if takes_long { tokio::task::block_in_place(|| act(self)) } else { act(self) };
-        // What a cursor shows is there, or has never been.
-        self.portals.retain(|_, portal| !portal.is_new || committed.is_ok());
-        self.portals.values_mut().for_each(|portal| portal.is_new = false);
-        committed.map(|_| ())
-    }
-
-    /// Commits the transaction that no client has begun.
-    fn commit_implicit(&mut self) -> Result<(), Error> {
-        if !std::mem::take(&mut self.is_implicit) {
-            return Ok(());
-        }
-        let committed = self.commit();
-        self.settings.transaction_ended(committed.is_ok());
-        committed
     }
 
     /// QUERY: a text of statements, each with its answer; the first error ends it. Several statements are one transaction, but for
@@ -317,7 +295,9 @@ fn contained<T>(act: impl FnOnce() -> T) -> Result<T, Error> {
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
         tracing::error!(panic = text, "a statement has panicked: {text}");
         let error = SqlError::new("XX000", format!("internal error: {text}"));
-        Error::Sql(error.with_hint("The transaction is rolled back. Please report this with the server's messages."))
+        Error::Sql(
+            error.with_hint("The transaction is rolled back. Please report this with the server's messages."),
+        )
     })
 }
 

@@ -1,33 +1,106 @@
-//! Sessions of the database: a connection has one while it runs a transaction.
+//! Sessions of the database. A connection has one while it runs a statement or a transaction, so that there may be many more
+//! connections than sessions.
+//!
+//! Invariants: 1. transactions of several statements never take the last `FOR_STATEMENTS` sessions: single statements are served
+//! whatever clients leave open. 2. of idle sessions no more than `MOST_IDLE` are kept, so that their memory and slots come back.
+//! Held by: `open_transactions_leave_room` (crates/server/tests/suite/limits.rs).
 
 use crate::hold;
+use reprise::rooms::procedure::SqlError;
 use reprise::{Database, Error, Session};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-/// Sessions that nobody uses now, the last used first.
+/// Sessions that transactions of several statements leave to others.
+const FOR_STATEMENTS: usize = 8;
+/// The longest wait for a session.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A statement that waits for a session looks again this often.
+const TICK: Duration = Duration::from_millis(20);
+/// Idle sessions that are kept.
+const MOST_IDLE: usize = 32;
+
+/// The sessions.
 pub(crate) struct Pool {
     database: Database,
+    /// Sessions that no connection uses now, the last used first.
     idle: Mutex<Vec<Session>>,
+    /// Sessions that transactions of several statements have.
+    in_transactions: AtomicUsize,
+    /// Told when a session comes back.
+    returned: Condvar,
 }
 
 impl Pool {
     pub(crate) fn new(database: Database) -> Self {
-        Self { database, idle: Mutex::default() }
+        Self {
+            database,
+            idle: Mutex::default(),
+            in_transactions: AtomicUsize::new(0),
+            returned: Condvar::new(),
+        }
     }
 
     pub(crate) fn database(&self) -> &Database {
         &self.database
     }
 
+    /// A session for a statement. Where all are taken this waits until one comes back.
+    ///
     /// # Errors
-    /// All worker slots are taken.
+    /// `53300`: none has come back for `PATIENCE`.
     pub(crate) fn take(&self) -> Result<Session, Error> {
         let idle = hold(&self.idle).pop();
-        idle.map_or_else(|| self.database.session(), Ok)
+        match idle.map_or_else(|| self.database.session(), Ok) {
+            Err(Error::TooManySessions(_)) => tokio::task::block_in_place(|| self.wait()),
+            taken => taken,
+        }
+    }
+
+    fn wait(&self) -> Result<Session, Error> {
+        let until = Instant::now() + PATIENCE;
+        let mut idle = hold(&self.idle);
+        loop {
+            match idle.pop().map_or_else(|| self.database.session(), Ok) {
+                Err(Error::TooManySessions(_)) if Instant::now() < until => {
+                    // A session may also end somewhere else than here.
+                    let waited = self.returned.wait_timeout(idle, TICK);
+                    idle = waited.unwrap_or_else(PoisonError::into_inner).0;
+                }
+                taken => return taken,
+            }
+        }
     }
 
     /// Gives a session back that is in no transaction.
     pub(crate) fn give_back(&self, session: Session) {
-        hold(&self.idle).push(session);
+        let mut idle = hold(&self.idle);
+        if idle.len() < MOST_IDLE {
+            idle.push(session);
+            drop(idle);
+        } else {
+            drop(idle);
+            drop(session);
+        }
+        self.returned.notify_one();
+    }
+
+    /// Counts a transaction of several statements, until `transaction_ended`.
+    ///
+    /// # Errors
+    /// `53300`: so many are open that only single statements are served.
+    pub(crate) fn transaction_begins(&self) -> Result<(), SqlError> {
+        let most = self.database.most_sessions().saturating_sub(FOR_STATEMENTS).max(1);
+        if self.in_transactions.fetch_add(1, Ordering::Relaxed) < most {
+            return Ok(());
+        }
+        self.transaction_ended();
+        let error = SqlError::new("53300", format!("{most} transactions are open: no further one can begin"));
+        Err(error.with_hint("End transactions that are idle, or raise the server's number of workers."))
+    }
+
+    pub(crate) fn transaction_ended(&self) {
+        self.in_transactions.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -1,6 +1,7 @@
 //! SET and SHOW: a connection's settings. Most are kept and mean nothing here; those that would change an answer are refused.
 
 use crate::Options;
+use reprise::Access;
 use reprise::rooms::procedure::SqlError;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +15,7 @@ pub(crate) struct Settings {
 }
 
 /// What a connection begins with.
-const INITIAL: [(&str, &str); 29] = [
+const INITIAL: [(&str, &str); 28] = [
     ("application_name", ""),
     ("client_encoding", "UTF8"),
     ("bytea_output", "hex"),
@@ -43,8 +44,19 @@ const INITIAL: [(&str, &str); 29] = [
     ("timezone", "UTC"),
     ("transaction_deferrable", "off"),
     ("transaction_isolation", "serializable"),
-    ("transaction_read_only", "off"),
 ];
+
+/// A setting of the open transaction. It is kept with that.
+const TRANSACTION_READ_ONLY: &str = "transaction_read_only";
+
+/// A truth value as settings write it.
+fn boolean_of(text: &str) -> Option<bool> {
+    match text.to_lowercase().as_str() {
+        "on" | "true" | "yes" | "1" | "t" | "y" => Some(true),
+        "off" | "false" | "no" | "0" | "f" | "n" => Some(false),
+        _ => None,
+    }
+}
 
 impl Default for Settings {
     fn default() -> Self {
@@ -106,6 +118,24 @@ impl Settings {
         self.values.get("synchronous_commit").is_some_and(|own| own == "off")
     }
 
+    /// What transactions may do that don't say it themselves.
+    pub(crate) fn access(&self) -> Access {
+        self.access_of("default_transaction_read_only")
+    }
+
+    fn access_of(&self, name: &str) -> Access {
+        match self.values.get(name).is_some_and(|own| own == "on") {
+            true => Access::ReadOnly,
+            false => Access::ReadWrite,
+        }
+    }
+
+    /// What the open transaction may do, if that was set.
+    pub(crate) fn take_transaction_access(&mut self) -> Option<Access> {
+        let access = self.access_of(TRANSACTION_READ_ONLY);
+        self.values.remove(TRANSACTION_READ_ONLY).map(|_| access)
+    }
+
     /// The open transaction has ended: what it changed for itself alone, or came to nothing, is as before.
     pub(crate) fn transaction_ended(&mut self, committed: bool) {
         let Some((before, local)) = self.before.take() else { return };
@@ -164,10 +194,6 @@ impl Settings {
             return Ok(());
         }
         let lower = rest.to_lowercase();
-        if lower.starts_with("transaction") || lower.starts_with("session characteristics") {
-            // Whatever is asked for, a transaction is serializable, and may write.
-            return Ok(());
-        }
         let is_local = lower.starts_with("local ");
         let rest = ["session ", "local "]
             .iter()
@@ -235,6 +261,14 @@ impl Settings {
                 "It is on or off.",
             )?,
             "transaction_isolation" | "default_transaction_isolation" => return Ok(()),
+            "default_transaction_read_only" | TRANSACTION_READ_ONLY
+                if !value.eq_ignore_ascii_case("default") =>
+            {
+                let message = || format!("parameter \"{name}\" requires a Boolean value");
+                let is_on = boolean_of(value).ok_or_else(|| SqlError::new("22023", message()))?;
+                self.values.insert(name.into(), if is_on { "on" } else { "off" }.into());
+                return Ok(());
+            }
             _ => {}
         }
         let value = match value {
@@ -260,7 +294,6 @@ mod tests {
         assert_eq!(settings.show("application_name").unwrap(), "it's me");
         settings.change("SET SESSION extra_float_digits = 3", false).unwrap();
         assert_eq!(settings.show("extra_float_digits").unwrap(), "3");
-        settings.change("SET TRANSACTION ISOLATION LEVEL READ COMMITTED", false).unwrap();
         assert_eq!(settings.show("transaction_isolation").unwrap(), "serializable");
         assert_eq!(settings.change("SET client_encoding = 'LATIN1'", false).unwrap_err().sqlstate, "0A000");
         assert_eq!(settings.show("nothing").unwrap_err().sqlstate, "42704");

@@ -42,6 +42,7 @@ mod statement;
 mod system;
 mod system_functions;
 mod times;
+mod transaction;
 mod types;
 mod view;
 
@@ -52,3 +53,4 @@ pub use lifting::{Lifted, lift};
 pub use prepare::{Arguments, Kind, Prepared};
 pub use schema::{Effect, Rebuild, Schema, View};
 pub use system::{type_length, type_modifier, type_oids};
+pub use transaction::TransactionModes;

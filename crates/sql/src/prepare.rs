@@ -7,6 +7,7 @@ use crate::nesting::with_stack;
 use crate::routine::{Compiled, compile_block, compile_for_client, compile_statement, parameters_of};
 use crate::schema::Schema;
 use crate::source::Source;
+use crate::transaction::{TransactionModes, chains};
 use catalog::Type;
 use procedure::query::OutputColumn;
 use procedure::{Expression, Machine, Procedure, SqlError};
@@ -37,11 +38,21 @@ pub enum Kind {
     /// A call of one procedure or function.
     Call(Arc<Procedure>, Arguments),
     /// BEGIN.
-    Begin,
+    Begin(TransactionModes),
+    /// SET TRANSACTION.
+    SetTransaction(TransactionModes),
+    /// SET SESSION CHARACTERISTICS: the modes of later transactions.
+    SetTransactions(TransactionModes),
     /// COMMIT.
-    Commit,
+    Commit {
+        /// Whether a transaction with the same modes follows.
+        chains: bool,
+    },
     /// ROLLBACK.
-    Rollback,
+    Rollback {
+        /// Whether a transaction with the same modes follows.
+        chains: bool,
+    },
     /// SAVEPOINT, by its name.
     Savepoint(String),
     /// ROLLBACK TO a savepoint.
@@ -207,16 +218,27 @@ impl Schema {
         }
         let text = || source.text_of(node).trim().trim_end_matches(';').to_owned();
         let (kind, tag) = match statement {
-            ast::Stmt::Begin(begin) if begin.start_token().is_some() => (Kind::Begin, "START TRANSACTION"),
-            ast::Stmt::Begin(_) => (Kind::Begin, "BEGIN"),
-            ast::Stmt::Commit(ast::Commit::CommitTransaction(_)) => (Kind::Commit, "COMMIT"),
-            ast::Stmt::Rollback(ast::Rollback::RollbackTransaction(_)) => (Kind::Rollback, "ROLLBACK"),
+            ast::Stmt::Begin(begin) => {
+                let tag = if begin.start_token().is_some() { "START TRANSACTION" } else { "BEGIN" };
+                (Kind::Begin(TransactionModes::of_begin(begin)), tag)
+            }
+            ast::Stmt::Commit(ast::Commit::CommitTransaction(own)) => {
+                (Kind::Commit { chains: chains(own.chain_clause()) }, "COMMIT")
+            }
+            ast::Stmt::Rollback(ast::Rollback::RollbackTransaction(own)) => {
+                (Kind::Rollback { chains: chains(own.chain_clause()) }, "ROLLBACK")
+            }
             ast::Stmt::SavepointCreate(_) => (Kind::Savepoint(last_word(&text())), "SAVEPOINT"),
             ast::Stmt::ReleaseSavepoint(_) => (Kind::Release(last_word(&text())), "RELEASE"),
             ast::Stmt::Rollback(ast::Rollback::RollbackToSavepoint(_)) => {
                 (Kind::RollbackTo(last_word(&text())), "ROLLBACK")
             }
-            ast::Stmt::Set(_) | ast::Stmt::SetTransaction(_) => (Kind::Set, "SET"),
+            ast::Stmt::SetTransaction(own) => {
+                let modes = TransactionModes::of_set(own);
+                let is_session = own.session_characteristics().is_some();
+                (if is_session { Kind::SetTransactions(modes) } else { Kind::SetTransaction(modes) }, "SET")
+            }
+            ast::Stmt::Set(_) => (Kind::Set, "SET"),
             ast::Stmt::Reset(_) => (Kind::Set, "RESET"),
             ast::Stmt::Discard(_) => (Kind::Set, "DISCARD ALL"),
             ast::Stmt::Checkpoint(_) => (Kind::Checkpoint, "CHECKPOINT"),

@@ -107,7 +107,9 @@ impl RecordState {
     #[inline]
     pub fn inserter(self) -> Option<Slot> {
         let is_uncommitted = self.is_absent() && !self.is_dead() && self.order().epoch().0 == 0;
-        is_uncommitted.then(|| self.order().sequence().checked_sub(1).map(|slot| Slot(slot as usize))).flatten()
+        is_uncommitted
+            .then(|| self.order().sequence().checked_sub(1).map(|slot| Slot(slot as usize)))
+            .flatten()
     }
 
     /// Whether the record is leaving its indexes, never to come back.

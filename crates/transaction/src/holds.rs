@@ -24,7 +24,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
-use storage::{Handle, Slot};
+use storage::Slot;
 
 const SHARD_BITS: u32 = 6;
 const FILTER_BITS: u32 = 10;
@@ -114,9 +114,9 @@ impl Holds {
 
     /// Whether another transaction than the worker's holds a row.
     #[inline]
-    pub(crate) fn is_foreign(&self, row: Handle, worker: Slot) -> bool {
-        let address = row.address();
-        self.count(address).load(Ordering::Relaxed) > 0 && self.holder_of(address).is_some_and(|own| own != worker)
+    pub(crate) fn is_foreign(&self, address: u64, worker: Slot) -> bool {
+        self.count(address).load(Ordering::Relaxed) > 0
+            && self.holder_of(address).is_some_and(|own| own != worker)
     }
 
     fn holder_of(&self, address: u64) -> Option<Slot> {
@@ -124,8 +124,7 @@ impl Holds {
     }
 
     /// Gives a row to the worker's transaction, unless another one holds it.
-    pub(crate) fn hold(&self, row: Handle, worker: Slot) -> Holder {
-        let address = row.address();
+    pub(crate) fn hold(&self, address: u64, worker: Slot) -> Holder {
         match self.shard(address).entry(address) {
             Entry::Vacant(entry) => {
                 entry.insert(HeldRow { holder: worker, queue: VecDeque::new() });

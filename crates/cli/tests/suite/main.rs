@@ -4,5 +4,6 @@
 mod backups;
 mod commands;
 mod common;
+mod hostile;
 mod serve;
 mod under_load;

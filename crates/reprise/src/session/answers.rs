@@ -6,7 +6,7 @@
 //! Invariant: everything up to the number of `must_be_durable` includes all that the last answer shows, and all that the open
 //! transaction has shown so far. Held by: `crates/reprise/tests/suite/answers_are_durable.rs`.
 
-use super::{Session, TransactionState};
+use super::{Access, Session, TransactionState};
 use crate::Error;
 use catalog::CommitOrder;
 use logging::Commit;
@@ -32,6 +32,7 @@ impl Session {
     /// A call or statement begins, whose answer is the next. In a transaction it shows what the ones before have read, too.
     #[inline]
     pub(super) fn begin_answer(&mut self) {
+        self.machine.only_read(self.access() == Access::ReadOnly);
         if self.block.state == TransactionState::None {
             self.answer = self.nothing_shown();
         }

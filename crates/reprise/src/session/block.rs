@@ -1,11 +1,12 @@
 //! Transactions of several statements: where they begin and end, and their savepoints.
 
 use super::staged::Staged;
-use super::{NAMELESS, Session, serialization_failure};
+use super::{Access, NAMELESS, Session, read_only, serialization_failure};
 use crate::Error;
 use catalog::{Value, Written, now_us};
 use logging::Commit;
 use procedure::{Call, Conflict, Failure, Procedure, SqlError, execute};
+use storage::Snapshot;
 use transaction::{Holding, Savepoint};
 
 /// Where a session stands with transactions of several statements.
@@ -26,7 +27,8 @@ const ALWAYS_CHECKED: usize = 4096;
 /// A savepoint that a client has set.
 struct NamedSavepoint {
     name: String,
-    savepoint: Savepoint,
+    /// `None` in a READ ONLY transaction.
+    savepoint: Option<Savepoint>,
     /// How many definitions the transaction had changed.
     definitions: usize,
 }
@@ -37,7 +39,10 @@ pub(super) struct Block {
     pub(super) state: TransactionState,
     /// Whether it has run a statement.
     pub(super) begun: bool,
-    timestamp_us: i64,
+    pub(super) timestamp_us: i64,
+    pub(super) access: Access,
+    /// What it reads, where it has begun as READ ONLY.
+    snapshot: Option<Snapshot>,
     /// What it has changed of the definitions.
     pub(super) staged: Option<Box<Staged>>,
     /// Savepoints, the last one last.
@@ -72,7 +77,7 @@ impl Session {
     pub fn begin_block(&mut self) {
         self.begin_answer();
         if self.block.state == TransactionState::None {
-            self.block = Block { state: TransactionState::Open, ..Block::default() };
+            self.block = Block { state: TransactionState::Open, access: self.access, ..Block::default() };
         }
     }
 
@@ -86,11 +91,17 @@ impl Session {
             self.rollback_block();
         }
         let block = std::mem::take(&mut self.block);
-        if !block.begun {
+        if !block.begun || block.snapshot.is_some() {
             return Ok(None);
         }
         if let Some(staged) = block.staged {
             return self.commit_staged(&staged).map(Some);
+        }
+        if !self.occ.writes_anything() && self.occ.observations() == block.checked {
+            let committed = self.occ.end_reads();
+            self.read += 1;
+            self.after_call();
+            return Ok(Some(self.answers(self.recording.commit_of(committed))));
         }
         if let Err(error) = self.recording.prepare(&NAMELESS, Written::default(), &self.occ) {
             self.occ.rollback();
@@ -138,7 +149,8 @@ impl Session {
             return Err(SqlError::new("25P01", message).into());
         }
         self.begin_in_block()?;
-        let (name, savepoint) = (name.to_owned(), self.occ.set_savepoint());
+        let name = name.to_owned();
+        let savepoint = self.block.snapshot.is_none().then(|| self.occ.set_savepoint());
         let definitions = self.block.staged.as_ref().map_or(0, |own| own.len());
         self.block.savepoints.push(NamedSavepoint { name, savepoint, definitions });
         Ok(())
@@ -155,7 +167,9 @@ impl Session {
     /// `3B001` when there is no such savepoint.
     pub fn release_savepoint(&mut self, name: &str) -> Result<(), Error> {
         let place = self.find_savepoint(name)?;
-        self.occ.release_savepoint(self.block.savepoints[place].savepoint);
+        if let Some(savepoint) = self.block.savepoints[place].savepoint {
+            self.occ.release_savepoint(savepoint);
+        }
         self.block.savepoints.truncate(place);
         Ok(())
     }
@@ -172,7 +186,9 @@ impl Session {
             return Err(SqlError::new("0A000", message).with_hint("Roll the whole transaction back.").into());
         }
         self.block.savepoints.truncate(place + 1);
-        self.occ.roll_back_to(savepoint);
+        if let Some(savepoint) = savepoint {
+            self.occ.roll_back_to(savepoint);
+        }
         self.block.state = TransactionState::Open;
         Ok(())
     }
@@ -182,10 +198,14 @@ impl Session {
         if self.block.begun {
             return Ok(());
         }
-        self.check_log()?;
-        while !self.begin()? {}
-        self.recording.begin();
-        self.occ.hold_rows(Holding::Written);
+        if self.block.access == Access::ReadOnly {
+            self.block.snapshot = Some(self.open_snapshot()?);
+        } else {
+            self.check_log()?;
+            while !self.begin()? {}
+            self.recording.begin();
+            self.occ.hold_rows(Holding::Written);
+        }
         self.block.begun = true;
         self.block.timestamp_us = now_us();
         Ok(())
@@ -193,6 +213,14 @@ impl Session {
 
     /// Runs a statement in the open transaction.
     pub(super) fn run_in_block(&mut self, procedure: &Procedure, arguments: &[Value]) -> Result<(), Error> {
+        if let Some(snapshot) = self.block.snapshot.take() {
+            let ran = self.run_on(&snapshot, procedure, arguments);
+            self.block.snapshot = Some(snapshot);
+            return ran.inspect_err(|_| self.statement_failed());
+        }
+        if self.block.access == Access::ReadOnly && !procedure.read_only {
+            return Err(read_only::refused("a statement that writes"));
+        }
         self.refuse_deferred(procedure)?;
         if self.block.staged.as_ref().is_some_and(|own| own.defers_changes()) {
             // A text that is compiled now could name any table.
@@ -270,7 +298,8 @@ impl Session {
         self.forget_races();
         self.occ.stop_waiting();
         match self.block.savepoints.last() {
-            Some(last) => self.occ.roll_back_to(last.savepoint),
+            Some(NamedSavepoint { savepoint: Some(last), .. }) => self.occ.roll_back_to(*last),
+            Some(_) => {}
             None => self.give_up(),
         }
     }
@@ -284,8 +313,9 @@ impl Session {
     }
 
     fn give_up(&mut self) {
-        self.occ.rollback();
+        self.occ.rollback_if_running();
         self.block.savepoints.clear();
+        self.block.snapshot = None;
         self.block.begun = false;
     }
 }

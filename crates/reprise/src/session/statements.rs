@@ -248,7 +248,10 @@ impl Session {
             return Err(failed_block());
         }
         self.begin_answer();
-        let ran = self.run_bound(prepared, arguments, sink);
+        let ran = match self.refuse_writes(prepared) {
+            Ok(()) => self.run_bound(prepared, arguments, sink),
+            Err(error) => Err(error),
+        };
         self.machine.count_rows(false);
         self.machine.send_rows_to(None);
         let busy = self.waiting.busy.take();

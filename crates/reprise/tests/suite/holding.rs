@@ -74,8 +74,11 @@ fn held_rows_are_waited_for() {
 /// A statement waits, and is run again. What it had come to before the wait it still holds; what it had only read may have changed.
 #[test]
 fn a_statement_that_waited_does_not_overwrite_what_was_committed_meanwhile() {
-    let changes =
-        ["UPDATE t SET v = v + 100 WHERE id = 1", "DELETE FROM t WHERE id = 1", "UPDATE t SET k = 50 WHERE id = 1"];
+    let changes = [
+        "UPDATE t SET v = v + 100 WHERE id = 1",
+        "DELETE FROM t WHERE id = 1",
+        "UPDATE t SET k = 50 WHERE id = 1",
+    ];
     for (change, commits) in changes.into_iter().zip([true, false].into_iter().cycle()) {
         let folder = tempfile::tempdir().unwrap();
         let db = open(folder.path());
@@ -102,7 +105,8 @@ fn a_statement_that_waited_does_not_overwrite_what_was_committed_meanwhile() {
             let rows = session.query(query).unwrap().rows;
             rows.first().map(|row| row[0].to_string())
         };
-        let expected = if change.contains("100") { Some("105") } else { (!change.contains("DELETE")).then_some("5") };
+        let expected =
+            if change.contains("100") { Some("105") } else { (!change.contains("DELETE")).then_some("5") };
         assert_eq!(of(&mut first, "SELECT v FROM t WHERE id = 1").as_deref(), expected, "{change}");
         let other = if commits { "12" } else { "5" };
         assert_eq!(of(&mut first, "SELECT v FROM t WHERE id = 2").as_deref(), Some(other), "{change}");

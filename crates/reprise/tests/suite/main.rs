@@ -25,6 +25,7 @@ mod losers;
 mod nesting;
 mod parallel_replay;
 mod queries;
+mod read_only;
 mod recovery_survives_kill;
 mod savepoints;
 mod sequences;

@@ -50,8 +50,18 @@ fn rows(session: &mut Session, text: &str) -> String {
 /// transaction commits and when it is rolled back: an SQLSTATE, or the rows afterwards.
 const PAIRS: [(&str, &str, &str, &str); 14] = [
     ("INSERT INTO t VALUES (5, 5, 5)", "INSERT INTO t VALUES (5, 6, NULL)", "23505", "5 6"),
-    ("INSERT INTO t VALUES (5, 5, 5)", "INSERT INTO t VALUES (5, 6, NULL) ON CONFLICT (id) DO UPDATE SET v = 7", "5 7", "5 6"),
-    ("INSERT INTO t VALUES (5, 5, 5)", "INSERT INTO t VALUES (5, 6, NULL) ON CONFLICT DO NOTHING", "5 5", "5 6"),
+    (
+        "INSERT INTO t VALUES (5, 5, 5)",
+        "INSERT INTO t VALUES (5, 6, NULL) ON CONFLICT (id) DO UPDATE SET v = 7",
+        "5 7",
+        "5 6",
+    ),
+    (
+        "INSERT INTO t VALUES (5, 5, 5)",
+        "INSERT INTO t VALUES (5, 6, NULL) ON CONFLICT DO NOTHING",
+        "5 5",
+        "5 6",
+    ),
     ("INSERT INTO t VALUES (5, 5, 5)", "CALL put(5, 8)", "5 8", "5 8"),
     ("INSERT INTO t VALUES (5, 5, 5)", "INSERT INTO t VALUES (6, 6, 5)", "23505", "6 6"),
     ("INSERT INTO t VALUES (5, 5, 5)", "UPDATE t SET u = 5 WHERE id = 2", "23505", ""),
@@ -59,7 +69,12 @@ const PAIRS: [(&str, &str, &str, &str); 14] = [
     ("UPDATE t SET u = 9 WHERE id = 1", "INSERT INTO t VALUES (6, 6, 9)", "23505", "6 6"),
     ("UPDATE t SET u = 9 WHERE id = 1", "INSERT INTO t VALUES (6, 6, 1)", "6 6", "23505"),
     ("DELETE FROM t WHERE id = 1", "INSERT INTO t VALUES (1, 6, 1)", "", "23505"),
-    ("DELETE FROM t WHERE id = 1; INSERT INTO t VALUES (1, 4, 4)", "INSERT INTO t VALUES (7, 6, 1)", "7 6", "23505"),
+    (
+        "DELETE FROM t WHERE id = 1; INSERT INTO t VALUES (1, 4, 4)",
+        "INSERT INTO t VALUES (7, 6, 1)",
+        "7 6",
+        "23505",
+    ),
     ("UPDATE t SET v = 50 WHERE id = 2", "CALL raise_by(2, 1)", "", ""),
     ("SELECT v FROM t WHERE id = 2 FOR UPDATE", "UPDATE t SET v = v + 1 WHERE id = 2", "", ""),
     ("SELECT v FROM t WHERE id = 2 FOR UPDATE", "SELECT v FROM t WHERE id = 2 FOR UPDATE", "", ""),
@@ -110,7 +125,9 @@ fn a_statement_waits_for_the_holder_of_a_row_or_key() {
 
 #[test]
 fn a_wait_ends_by_its_limits_and_leaves_nothing_held() {
-    for wanted in ["INSERT INTO t VALUES (5, 6, NULL)", "UPDATE t SET v = 1 WHERE id = 1", "CALL raise_by(1, 1)"] {
+    for wanted in
+        ["INSERT INTO t VALUES (5, 6, NULL)", "UPDATE t SET v = 1 WHERE id = 1", "CALL raise_by(1, 1)"]
+    {
         for in_block in [false, true] {
             let (_folder, db, mut first) = database();
             let [mut second, mut third] = [(); 2].map(|()| db.session().unwrap());

@@ -5,9 +5,9 @@ use super::{Asked, Client, Ran, Statement};
 use crate::copy::{CopyIn, CopyOut, Row};
 use pgwire::messages::PgWireBackendMessage as Message;
 use pgwire::messages::copy::{CopyDone, CopyInResponse, CopyOutResponse};
-use reprise::Error;
 use reprise::rooms::procedure::{Nowhere, SqlError};
 use reprise::rooms::sql::{Copy, CopyFormat};
+use reprise::{Access, Error};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -17,6 +17,9 @@ impl Client {
         let Some(prepared) = prepared else { return Ok(Ran::Empty) };
         let columns = prepared.parameters().len();
         self.begin_implicit()?;
+        if self.session.as_ref().is_some_and(|session| session.access() == Access::ReadOnly) {
+            return Err(SqlError::new("25006", "cannot execute COPY FROM in a read-only transaction").into());
+        }
         let format = i16::from(copy.options.format == CopyFormat::Binary);
         let response = CopyInResponse::new(format as i8, columns as i16, vec![format; columns]);
         self.output.put(Message::CopyInResponse(response));

@@ -61,40 +61,32 @@ impl Client {
         self.registered.cancel.lower();
         self.begun = Instant::now();
         let (tag, state) = (prepared.tag(), self.transaction_state());
-        let is_end = matches!(prepared.kind(), Kind::Commit | Kind::Rollback | Kind::RollbackTo(_));
+        let is_end =
+            matches!(prepared.kind(), Kind::Commit { .. } | Kind::Rollback { .. } | Kind::RollbackTo(_));
         if state == TransactionState::Failed && !is_end {
             let message = "current transaction is aborted, commands ignored until end of transaction block";
             return Err(SqlError::new("25P02", message).into());
         }
         let complete = |tag: &str| Ok(Ran::Complete(tag.into()));
         match prepared.kind().clone() {
-            Kind::Begin => {
-                if state == TransactionState::Open && !self.is_implicit {
-                    self.warn("25001", "there is already a transaction in progress");
+            Kind::Begin(modes) => self.begin(modes).and_then(|()| complete(tag)),
+            Kind::Commit { chains } => self.end(true, chains).and_then(complete),
+            Kind::Rollback { chains } => self.end(false, chains).and_then(complete),
+            Kind::SetTransaction(modes) => self.set_modes(modes).and_then(|()| complete(tag)),
+            Kind::SetTransactions(modes) => {
+                if let Some(read_only) = modes.read_only {
+                    self.settings
+                        .set("default_transaction_read_only", if read_only { "on" } else { "off" })?;
                 }
-                self.begin_implicit()?;
-                self.is_implicit = false;
                 complete(tag)
-            }
-            Kind::Commit | Kind::Rollback => {
-                if state == TransactionState::None || self.is_implicit {
-                    self.warn("25P01", "there is no transaction in progress");
-                }
-                if is_commit(prepared) && state == TransactionState::Open {
-                    let committed = self.commit();
-                    self.settings.transaction_ended(committed.is_ok());
-                    committed?;
-                    return complete(tag);
-                }
-                self.roll_back();
-                complete(if state == TransactionState::None { tag } else { "ROLLBACK" })
             }
             Kind::Set => {
                 self.settings.change(prepared.text(), state != TransactionState::None)?;
+                self.take_over_modes()?;
                 complete(tag)
             }
             Kind::Show(name) => {
-                self.put_texts(&[self.settings.show(&name)?]);
+                self.put_texts(&[self.show(&name)?]);
                 complete(tag)
             }
             Kind::Explain(lines) => {
@@ -381,8 +373,4 @@ impl Client {
         *hold(&statement) = own;
         ran
     }
-}
-
-fn is_commit(prepared: &Prepared) -> bool {
-    matches!(prepared.kind(), Kind::Commit)
 }

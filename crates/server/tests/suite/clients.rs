@@ -28,8 +28,13 @@ fn serving(database: Database) -> Arc<server::Server> {
 
 impl Server {
     pub fn start() -> Self {
+        Self::start_with(Config::default())
+    }
+
+    pub fn start_with(mut config: Config) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let database = open(folder.path());
+        config.memory_ahead_bytes = 0;
+        let database = Database::open(folder.path(), config).unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let port = listener.local_addr().unwrap().port();

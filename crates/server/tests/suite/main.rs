@@ -3,5 +3,7 @@
 
 mod answers;
 mod clients;
+mod limits;
 mod transactions;
+mod waiting;
 mod wire;

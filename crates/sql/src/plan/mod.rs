@@ -570,7 +570,11 @@ pub(crate) fn is_simple(select: &ast::Select, schema: &Schema) -> bool {
         || select.having_clause().is_some()
         || select.window_clause().is_some()
         || select.fetch_clause().is_some()
-        || select.syntax().children().filter_map(ast::LockingClause::cast).any(|own| own.lock_wait().is_some());
+        || select
+            .syntax()
+            .children()
+            .filter_map(ast::LockingClause::cast)
+            .any(|own| own.lock_wait().is_some());
     if clauses {
         return false;
     }

@@ -147,7 +147,7 @@ impl Occ {
     /// Makes sure that no other transaction holds a row.
     #[inline]
     pub(super) fn check_foreign(&mut self, row: Handle) -> Result<(), Failure> {
-        while self.tables.holds.is_foreign(row, self.worker.slot()) {
+        while self.tables.holds.is_foreign(row.address(), self.worker.slot()) {
             self.blocked_by_row(row)?;
         }
         Ok(())
@@ -172,7 +172,7 @@ impl Occ {
 
     fn take_hold(&mut self, row: Handle) -> Result<(), Failure> {
         loop {
-            match self.tables.holds.hold(row, self.worker.slot()) {
+            match self.tables.holds.hold(row.address(), self.worker.slot()) {
                 Holder::Newly => self.held.rows.push(row.address()),
                 Holder::Already => {}
                 Holder::Foreign => {

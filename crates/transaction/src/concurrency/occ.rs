@@ -399,8 +399,15 @@ impl Occ {
 
     fn commit_reads(&mut self) -> Result<Committed, Conflict> {
         let result = self.reads_hold();
+        let committed = self.end_reads();
+        result.map(|()| committed)
+    }
+
+    /// Commits a transaction that has written nothing and whose reads have all held at one moment: that is its place in the serial
+    /// order.
+    pub fn end_reads(&mut self) -> Committed {
         self.end();
-        result.map(|()| Committed::Read(self.last_observed()))
+        Committed::Read(self.last_observed())
     }
 
     /// The greatest number of what the transaction has read so far, absent rows included: an answer that shows what it has

@@ -23,6 +23,8 @@ pub struct Reader<'a> {
     /// No transaction with a greater number wrote what was read.
     last: CommitOrder,
     key: Vec<u8>,
+    /// Whether the transaction says that it only reads, and so may not hold rows.
+    is_read_only: bool,
 }
 
 impl std::fmt::Debug for Reader<'_> {
@@ -36,11 +38,17 @@ impl Occ {
     pub fn reader<'a>(&'a mut self, snapshot: &'a Snapshot) -> Reader<'a> {
         let Self { tables, worker, scans, kept, .. } = self;
         let (parts, last) = (Vec::new(), CommitOrder(0));
-        Reader { tables, worker, scans, kept, snapshot, parts, last, key: Vec::new() }
+        Reader { tables, worker, scans, kept, snapshot, parts, last, key: Vec::new(), is_read_only: false }
     }
 }
 
 impl Reader<'_> {
+    /// Says that the transaction is READ ONLY.
+    #[must_use]
+    pub fn read_only(self) -> Self {
+        Self { is_read_only: true, ..self }
+    }
+
     /// No transaction with a greater number wrote what was read.
     pub fn last(&self) -> CommitOrder {
         self.last
@@ -66,8 +74,8 @@ impl Reader<'_> {
     }
 }
 
-fn only_reads() -> Failure {
-    SqlError::new("25006", "a transaction that only reads cannot write").into()
+fn only_reads(statement: &str) -> Failure {
+    SqlError::new("25006", format!("cannot execute {statement} in a read-only transaction")).into()
 }
 
 impl DataAccess for Reader<'_> {
@@ -150,16 +158,20 @@ impl DataAccess for Reader<'_> {
         Ok(read.is_some())
     }
 
+    fn hold(&mut self, _: Handle) -> Result<(), Failure> {
+        if self.is_read_only { Err(only_reads("SELECT FOR UPDATE")) } else { Ok(()) }
+    }
+
     fn insert(&mut self, _: &Table, _: &[Datum], _: &Arena) -> Result<(), Failure> {
-        Err(only_reads())
+        Err(only_reads("INSERT"))
     }
 
     fn update(&mut self, _: &Table, _: Handle, _: &[(usize, Datum)], _: &Arena) -> Result<(), Failure> {
-        Err(only_reads())
+        Err(only_reads("UPDATE"))
     }
 
     fn delete(&mut self, _: &Table, _: Handle) -> Result<(), Failure> {
-        Err(only_reads())
+        Err(only_reads("DELETE"))
     }
 
     fn begin_part(&mut self) {

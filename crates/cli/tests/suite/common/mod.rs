@@ -11,6 +11,8 @@ pub struct Serving {
     pub port: u16,
     /// What it said of its recovery.
     pub recovery: String,
+    /// Where it answers over HTTP.
+    pub http: Option<String>,
 }
 
 impl Serving {
@@ -27,18 +29,21 @@ impl Serving {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
-        let mut recovery = String::new();
+        let (mut recovery, mut http) = (String::new(), None);
         let address = loop {
             let line = lines.next().unwrap().unwrap();
             match line.split_once("listening on ") {
                 Some((_, address)) => break address.to_owned(),
+                None if line.contains("over HTTP on ") => {
+                    http = line.rsplit("over HTTP on ").next().map(str::to_owned);
+                }
                 // The last line before is of the recovery; one of a checkpoint may come before that.
                 None => recovery = line,
             }
         };
         let address = address.split(';').next().unwrap();
         let port = address.rsplit(':').next().unwrap().parse().unwrap();
-        Self { process, lines, port, recovery }
+        Self { process, lines, port, recovery, http }
     }
 
     pub fn connect(&self) -> Client {
@@ -51,6 +56,11 @@ impl Serving {
         assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
         self.process.wait().unwrap();
         self.lines.by_ref().map_while(Result::ok).collect()
+    }
+
+    /// Files, sockets among them, that it has open.
+    pub fn open_files(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.process.id())).unwrap().count()
     }
 
     /// Kilobytes of memory that it has.

@@ -96,7 +96,8 @@ impl Schedule {
             Step::Done => {}
             Step::Waits(busy) => {
                 let flag = Arc::new(Flag::default());
-                waits = (!begins_to_wait(&mut client, &busy, &Waker::from(Arc::clone(&flag)))).then_some(flag);
+                waits =
+                    (!begins_to_wait(&mut client, &busy, &Waker::from(Arc::clone(&flag)))).then_some(flag);
             }
             Step::Broken => self.is_broken.store(true, Ordering::SeqCst),
         }

@@ -120,7 +120,9 @@ pub fn ask(random: &mut SmallRng, world: &World, in_block: bool) -> Asked {
     };
     match random.random_range(0..24) {
         0..4 => asked.text = format!("SELECT {COLUMNS} FROM t WHERE {condition}"),
-        4 if in_block || random.random_range(0..2) == 0 => asked.text = format!("SELECT {COLUMNS} FROM t WHERE {condition} FOR UPDATE"),
+        4 if in_block || random.random_range(0..2) == 0 => {
+            asked.text = format!("SELECT {COLUMNS} FROM t WHERE {condition} FOR UPDATE")
+        }
         4 => {
             asked.is_slow = true;
             asked.text = format!("SELECT {COLUMNS} FROM t WHERE {condition}");
