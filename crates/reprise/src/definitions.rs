@@ -9,7 +9,7 @@
 use crate::Error;
 use logging::LogError;
 use logging::content::StatementRecord;
-use procedure::{Procedure, SqlError};
+use procedure::{Interrupts, Procedure, SqlError};
 use sql::{Effect, Schema};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,8 +20,18 @@ use transaction::{Applying, Tables};
 
 /// So long everybody else is kept from beginning, at a time, while open transactions are waited for.
 const ROUND: Duration = Duration::from_millis(20);
-/// After so long a change is given up.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a change waits for transactions to end.
+pub(crate) struct Patience {
+    /// What ends the statement from outside.
+    pub(crate) interrupts: Interrupts,
+    pub(crate) limit: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { interrupts: Interrupts::default(), limit: Duration::from_secs(10) }
+    }
+}
 
 /// One version of all definitions.
 #[derive(Debug)]
@@ -113,6 +123,7 @@ impl Definitions {
         &self,
         slot: Slot,
         epochs: &Epochs,
+        patience: &Patience,
         make: impl FnOnce(&Arc<Version>) -> Result<Option<(Schema, Tables)>, Error>,
     ) -> Result<(), Error> {
         let begun = Instant::now();
@@ -127,7 +138,8 @@ impl Definitions {
             }
             if !is_quiet() {
                 drop((changing, current));
-                if begun.elapsed() > PATIENCE {
+                patience.interrupts.check()?;
+                if begun.elapsed() > patience.limit {
                     let error =
                         SqlError::new("55P03", "definitions cannot change while transactions are open");
                     let hint = "End the transactions that are idle, and try again.";
@@ -153,7 +165,7 @@ impl Definitions {
         if self.number.load(Ordering::SeqCst) == UNSAVED {
             return Ok(());
         }
-        self.exclusively(slot, epochs, |_| {
+        self.exclusively(slot, epochs, &Patience::default(), |_| {
             self.number.store(UNSAVED, Ordering::SeqCst);
             Ok(None)
         })
@@ -185,11 +197,12 @@ impl Definitions {
         &self,
         statement: &StatementRecord<'_>,
         worker: &mut Worker,
+        patience: &Patience,
         prepare: impl FnOnce(&Effect, &Tables) -> Result<(), Error>,
         log: impl FnOnce(Slot) -> Result<(), LogError>,
     ) -> Result<(), Error> {
         let (slot, epochs) = (worker.slot(), self.current().tables.epochs.clone());
-        self.exclusively(slot, &epochs, |current| {
+        self.exclusively(slot, &epochs, patience, |current| {
             self.check_saved()?;
             let (schema, effect) = current.schema.apply(statement.text)?;
             if effect.is_nothing() && schema.defines_the_same_as(&current.schema) {

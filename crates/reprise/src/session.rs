@@ -317,11 +317,13 @@ impl Session {
                 let _alone = inner.maintenance.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 let prepare =
                     |effect: &Effect, tables: &Tables| Taking { inner: &inner, tables }.give_back_for(effect);
-                let changed = inner.definitions.change(&asked, self.occ.worker(), prepare, |slot| {
-                    let (order, logged) = inner.logs.define(slot, &epochs, record, |_| {});
-                    drawn = order;
-                    logged
-                });
+                let patience = self.patience();
+                let changed =
+                    inner.definitions.change(&asked, self.occ.worker(), &patience, prepare, |slot| {
+                        let (order, logged) = inner.logs.define(slot, &epochs, record, |_| {});
+                        drawn = order;
+                        logged
+                    });
                 // It has looked at rows without taking note of them.
                 changed.inspect_err(|_| self.shows_everything())?;
                 None

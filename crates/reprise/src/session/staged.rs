@@ -288,7 +288,8 @@ impl Session {
         let private = Arc::clone(&self.version);
         let epochs = Arc::clone(&private.tables.epochs);
         let mut number = epochs.next_order();
-        inner.definitions.exclusively(slot, &epochs, |current| {
+        let patience = self.patience();
+        inner.definitions.exclusively(slot, &epochs, &patience, |current| {
             if current.number != staged.base.number {
                 return Err(serialization_failure(Conflict::Read));
             }

@@ -9,6 +9,7 @@
 
 use super::{Session, TransactionState};
 use crate::Error;
+use crate::definitions::Patience;
 use procedure::{Conflict, Interrupts, SqlError};
 use std::sync::Arc;
 use std::task::{Poll, Wake, Waker};
@@ -167,6 +168,13 @@ impl Session {
         }
         self.occ.release_all_but_awaited();
         Ok(())
+    }
+
+    /// How long a definition waits for transactions to end.
+    pub(super) fn patience(&self) -> Patience {
+        let patience = Patience::default();
+        let limit = self.waiting.lock_timeout.unwrap_or(patience.limit);
+        Patience { interrupts: self.machine.interrupts().clone(), limit }
     }
 
     /// The rows that the next attempt holds.

@@ -35,7 +35,8 @@ impl Serving {
             match line.split_once("listening on ") {
                 Some((_, address)) => break address.to_owned(),
                 None if line.contains("over HTTP on ") => {
-                    http = line.rsplit("over HTTP on ").next().map(str::to_owned);
+                    let behind = line.split("over HTTP on ").nth(1);
+                    http = behind.and_then(|text| text.split_whitespace().next()).map(str::to_owned);
                 }
                 // The last line before is of the recovery; one of a checkpoint may come before that.
                 None => recovery = line,

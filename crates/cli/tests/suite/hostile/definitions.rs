@@ -69,7 +69,10 @@ fn random_definitions() {
     }
     let mut client = target.connect();
     for n in 0..4 {
-        client.batch_execute(&format!("DROP TABLE IF EXISTS d{n} CASCADE")).unwrap();
+        let drops = ["VIEW IF EXISTS w", "FUNCTION IF EXISTS f", "TABLE IF EXISTS d"];
+        for drops in drops {
+            let _ = client.batch_execute(&format!("DROP {drops}{n} CASCADE"));
+        }
     }
     drop(client);
     target.end("random definitions");

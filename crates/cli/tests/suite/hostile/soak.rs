@@ -141,7 +141,8 @@ fn soak() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let (begun, mut samples) = (Instant::now(), Vec::new());
-    let (next, acknowledged) = (AtomicU64::new(0), std::sync::Mutex::default());
+    let next = AtomicU64::new(0);
+    let acknowledged = std::sync::Mutex::<BTreeSet<i64>>::default();
     while begun.elapsed().as_secs() < seconds {
         let target = Target::start(&data);
         let mut client = target.connect();
