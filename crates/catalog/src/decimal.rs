@@ -24,6 +24,9 @@ pub enum DecimalError {
     /// Text that is not a number.
     #[error("invalid input syntax for type numeric")]
     Syntax,
+    /// Text of an infinite number, or of NaN.
+    #[error("numeric NaN and infinity are not supported")]
+    Unsupported,
 }
 
 /// An exact decimal number: `mantissa` / 10^`scale`.
@@ -260,12 +263,15 @@ impl FromStr for Decimal {
     type Err = DecimalError;
 
     fn from_str(text: &str) -> Result<Self, DecimalError> {
-        let text = text.trim();
+        let text = text.trim_matches(|c: char| c.is_ascii_whitespace() || c == '\x0b');
+        let is_name = |name: &&str| text.trim_start_matches(['+', '-']).eq_ignore_ascii_case(name);
+        if text.eq_ignore_ascii_case("nan")
+            || ["inf", "infinity"].iter().any(|name| is_name(name) && text.len() <= name.len() + 1)
+        {
+            return Err(DecimalError::Unsupported);
+        }
         let (body, exponent) = match text.find(['e', 'E']) {
-            Some(at) => {
-                let exponent: i32 = text[at + 1..].parse().map_err(|_| DecimalError::Syntax)?;
-                (&text[..at], exponent)
-            }
+            Some(at) => (&text[..at], exponent_of(&text[at + 1..])?),
             None => (text, 0),
         };
         let (negative, body) = match body.as_bytes().first() {
@@ -288,12 +294,26 @@ impl FromStr for Decimal {
         let mantissa = if negative { -mantissa } else { mantissa };
         let scale = i32::try_from(fraction.len()).map_err(|_| DecimalError::Overflow)? - exponent;
         if scale < 0 {
+            if mantissa == 0 {
+                return Self::new(0, 0);
+            }
             let factor = power(scale.unsigned_abs())?;
             let mantissa = mantissa.checked_mul(factor).ok_or(DecimalError::Overflow)?;
             return Self::new(mantissa, 0);
         }
         Self::new(mantissa, u8::try_from(scale).map_err(|_| DecimalError::Overflow)?)
     }
+}
+
+/// What follows the `e` of a number.
+fn exponent_of(text: &str) -> Result<i32, DecimalError> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(DecimalError::Syntax);
+    }
+    // Far more than a decimal can have, and little enough to add to.
+    let exponent: i32 = digits.parse().unwrap_or(i32::MAX).min(1_000_000);
+    Ok(if text.starts_with('-') { -exponent } else { exponent })
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod datum;
 mod decimal;
 mod encoding;
 mod identifiers;
+mod input;
 mod key;
 mod row;
 mod schema;
@@ -24,6 +25,7 @@ pub use datum::{Arena, Datum, Mark, Span};
 pub use decimal::{Decimal, DecimalError};
 pub use encoding::{DecodeError, Reader, decode_value, encode_value, put_varint, skip_value};
 pub use identifiers::{CommitOrder, Epoch, IndexId, ProcedureId, TableId};
+pub use input::array_elements;
 pub use key::{encode_datum, successor};
 pub use row::{ColumnKind, ColumnSlot, RowLayout, VARIABLE_ALIGNMENT, words_of};
 pub use schema::{
@@ -31,9 +33,11 @@ pub use schema::{
 };
 pub use sequence::{Sequence, SequencePlace};
 pub use temporal::{
-    MICROSECONDS_PER_DAY, TemporalError, format_date, format_timestamp, moment_of, now_us, parse_date,
-    parse_timestamp, timestamp_of,
+    DATE_AFTER_ALL, DATE_BEFORE_ALL, Day, MICROSECONDS_PER_DAY, Moment, TIMESTAMP_AFTER_ALL,
+    TIMESTAMP_BEFORE_ALL, TemporalError, checked_date, checked_timestamp, date_of, date_plus, day_of,
+    format_date, format_timestamp, format_timestamptz, is_finite_date, is_finite_timestamp, midnight_of,
+    moment_of, now_us, parse_date, parse_timestamp, timestamp_plus,
 };
 pub use types::{ScalarType, Type};
-pub use value::{Value, ValueError, datum_from_value, value_from_datum};
+pub use value::{Value, ValueError, datum_from_value, format_double, value_from_datum};
 pub use written::{CHECKSUM_BITS, RowHash, Written};

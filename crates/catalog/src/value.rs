@@ -1,7 +1,10 @@
 //! Owned values: what a program passes to a procedure and gets back.
 
-use crate::{Arena, Datum, Decimal, ScalarType, Type, format_date, format_timestamp};
-use crate::{parse_date, parse_timestamp};
+use crate::input::{NoInteger, boolean_of, bytea_of, double_of, integer_of, uuid_of};
+use crate::{
+    Arena, Datum, Decimal, DecimalError, ScalarType, TemporalError, Type, checked_date, checked_timestamp,
+};
+use crate::{format_date, format_timestamp, parse_date, parse_timestamp};
 use std::fmt;
 use thiserror::Error;
 
@@ -66,8 +69,15 @@ impl From<crate::DecimalError> for ValueError {
             crate::DecimalError::Overflow => "22003",
             crate::DecimalError::DivisionByZero => "22012",
             crate::DecimalError::Syntax => "22P02",
+            crate::DecimalError::Unsupported => "0A000",
         };
         Self::new(sqlstate, error.to_string())
+    }
+}
+
+impl From<TemporalError> for ValueError {
+    fn from(error: TemporalError) -> Self {
+        Self::new(error.sqlstate(), error.to_string())
     }
 }
 
@@ -122,6 +132,18 @@ fn write_hex(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
     bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
 }
 
+/// An element of an array, in quotes where PostgreSQL writes some.
+fn write_element(value: &Value, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let text = value.to_string();
+    let is_special =
+        |c: char| matches!(c, '{' | '}' | '"' | '\\' | ',') || c.is_ascii_whitespace() || c == '\x0b';
+    let is_quoted = text.is_empty() || text.contains(is_special) || text.eq_ignore_ascii_case("null");
+    if *value == Value::Null || !is_quoted {
+        return f.write_str(&text);
+    }
+    write!(f, "\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -129,7 +151,7 @@ impl fmt::Display for Value {
             Self::Boolean(value) => f.write_str(if *value { "t" } else { "f" }),
             Self::Int(value) => value.fmt(f),
             Self::Numeric(value) => value.fmt(f),
-            Self::Double(value) => value.fmt(f),
+            Self::Double(value) => f.write_str(&format_double(*value)),
             Self::Text(text) => f.write_str(text),
             Self::Bytes(bytes) => {
                 f.write_str("\\x")?;
@@ -152,7 +174,7 @@ impl fmt::Display for Value {
                     if index > 0 {
                         f.write_str(",")?;
                     }
-                    write!(f, "{value}")?;
+                    write_element(value, f)?;
                 }
                 f.write_str("}")
             }
@@ -160,24 +182,37 @@ impl fmt::Display for Value {
     }
 }
 
-fn hex(text: &str) -> Option<Vec<u8>> {
-    let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b'-').collect();
-    digits
-        .chunks(2)
-        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
-        .collect::<Option<_>>()
-        .filter(|_| digits.len().is_multiple_of(2))
+/// A double as PostgreSQL prints it: the shortest digits that mean it.
+pub fn format_double(value: f64) -> String {
+    if value.is_nan() {
+        return "NaN".into();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "Infinity".into() } else { "-Infinity".into() };
+    }
+    let shortest = format!("{value:e}");
+    let (digits, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if value != 0.0 && !(-4..15).contains(&exponent) {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{digits}e{sign}{:02}", exponent.abs());
+    }
+    format!("{value}")
+}
+
+/// The least and the greatest value of an integer type.
+fn integer_bounds(ty: ScalarType) -> (i64, i64) {
+    match ty {
+        ScalarType::SmallInt => (i16::MIN.into(), i16::MAX.into()),
+        ScalarType::Integer => (i32::MIN.into(), i32::MAX.into()),
+        _ => (i64::MIN, i64::MAX),
+    }
 }
 
 /// Checks and rounds a decimal into the datum of an exact type.
 fn exact_datum(decimal: Decimal, ty: ScalarType, arena: &mut Arena) -> Result<Datum, ValueError> {
-    let limits = match ty {
-        ScalarType::SmallInt => Some((i64::from(i16::MIN), i64::from(i16::MAX))),
-        ScalarType::Integer => Some((i64::from(i32::MIN), i64::from(i32::MAX))),
-        ScalarType::BigInt => Some((i64::MIN, i64::MAX)),
-        _ => None,
-    };
-    if let Some((least, most)) = limits {
+    if ty.is_integer() {
+        let (least, most) = integer_bounds(ty);
         let value = decimal.to_int().map_err(|_| ValueError::out_of_range(ty))?;
         return if (least..=most).contains(&value) {
             Ok(Datum::Int(value))
@@ -197,39 +232,50 @@ fn exact_datum(decimal: Decimal, ty: ScalarType, arena: &mut Arena) -> Result<Da
     }
 }
 
+/// A text of at most `limit` characters; blanks beyond them are cut.
+fn limited(text: &str, limit: u32, ty: ScalarType) -> Result<&str, ValueError> {
+    if text.len() <= limit as usize {
+        return Ok(text);
+    }
+    match text.char_indices().nth(limit as usize) {
+        None => Ok(text),
+        Some((end, _)) if text.as_bytes()[end..].iter().all(|byte| *byte == b' ') => Ok(&text[..end]),
+        Some(_) => Err(ValueError::too_long(ty)),
+    }
+}
+
 fn text_datum(text: &str, ty: ScalarType, arena: &mut Arena) -> Result<Datum, ValueError> {
     let syntax = || ValueError::new("22P02", format!("invalid input syntax for type {ty}: \"{text}\""));
     match ty {
         ScalarType::Text => Ok(arena.push_bytes(text.as_bytes())),
-        ScalarType::Varchar(limit) | ScalarType::Char(limit) => {
-            let kept = if matches!(ty, ScalarType::Char(_)) { text.trim_end_matches(' ') } else { text };
-            if kept.len() > limit as usize && kept.chars().count() > limit as usize {
-                return Err(ValueError::too_long(ty));
-            }
-            Ok(arena.push_bytes(kept.as_bytes()))
+        ScalarType::Varchar(limit) => Ok(arena.push_bytes(limited(text, limit, ty)?.as_bytes())),
+        ScalarType::Char(limit) => {
+            let kept = text.trim_end_matches(' ');
+            Ok(arena.push_bytes(limited(kept, limit, ty)?.as_bytes()))
         }
-        ScalarType::Boolean => match text.trim().to_ascii_lowercase().as_str() {
-            "t" | "true" | "yes" | "on" | "1" => Ok(Datum::boolean(true)),
-            "f" | "false" | "no" | "off" | "0" => Ok(Datum::boolean(false)),
-            _ => Err(syntax()),
-        },
-        ScalarType::Double => text.trim().parse().map(Datum::Double).map_err(|_| syntax()),
-        ScalarType::Date => match parse_date(text) {
-            Ok(days) => Ok(Datum::Int(days.into())),
-            Err(error) => Err(ValueError::new("22007", error.to_string())),
-        },
-        ScalarType::Timestamp | ScalarType::Timestamptz => {
-            parse_timestamp(text).map(Datum::Int).map_err(|e| ValueError::new("22007", e.to_string()))
+        ScalarType::Boolean => boolean_of(text).map(Datum::boolean).ok_or_else(syntax),
+        ScalarType::Double => double_of(text)?.map(Datum::Double).ok_or_else(syntax),
+        ScalarType::Date => Ok(Datum::Int(parse_date(text)?.into())),
+        ScalarType::Timestamp => Ok(Datum::Int(parse_timestamp(text, false)?)),
+        ScalarType::Timestamptz => Ok(Datum::Int(parse_timestamp(text, true)?)),
+        ScalarType::Bytea => Ok(arena.push_bytes(&bytea_of(text)?)),
+        ScalarType::Uuid => uuid_of(text).map(|uuid| arena.push_bytes(&uuid)).ok_or_else(syntax),
+        ScalarType::SmallInt | ScalarType::Integer | ScalarType::BigInt => {
+            let (least, most) = integer_bounds(ty);
+            integer_of(text, least, most).map(Datum::Int).map_err(|refusal| match refusal {
+                NoInteger::Syntax => syntax(),
+                NoInteger::Range => {
+                    ValueError::new("22003", format!("value \"{text}\" is out of range for type {ty}"))
+                }
+            })
         }
-        ScalarType::Bytea => match text.strip_prefix("\\x") {
-            Some(digits) => hex(digits).map(|bytes| arena.push_bytes(&bytes)).ok_or_else(syntax),
-            None => Ok(arena.push_bytes(text.as_bytes())),
-        },
-        ScalarType::Uuid => match hex(text.trim()) {
-            Some(bytes) if bytes.len() == 16 => Ok(arena.push_bytes(&bytes)),
-            _ => Err(syntax()),
-        },
-        _ => exact_datum(text.parse().map_err(|_| syntax())?, ty, arena),
+        ScalarType::Numeric { .. } | ScalarType::AnyNumeric => {
+            let decimal = text.parse().map_err(|error| match error {
+                DecimalError::Syntax => syntax(),
+                error => ValueError::from(error),
+            })?;
+            exact_datum(decimal, ty, arena)
+        }
     }
 }
 
@@ -259,8 +305,10 @@ pub fn datum_from_value(value: &Value, ty: Type, arena: &mut Arena) -> Result<Da
         (Value::Int(int), _) if scalar.is_exact() => exact_datum(Decimal::from_int(*int), scalar, arena),
         (Value::Numeric(decimal), _) if scalar.is_exact() => exact_datum(*decimal, scalar, arena),
         (Value::Boolean(value), ScalarType::Boolean) => Ok(Datum::boolean(*value)),
-        (Value::Timestamp(us), ScalarType::Timestamp | ScalarType::Timestamptz) => Ok(Datum::Int(*us)),
-        (Value::Date(days), ScalarType::Date) => Ok(Datum::Int((*days).into())),
+        (Value::Timestamp(us), ScalarType::Timestamp | ScalarType::Timestamptz) => {
+            Ok(Datum::Int(checked_timestamp(*us)?))
+        }
+        (Value::Date(days), ScalarType::Date) => Ok(Datum::Int(checked_date((*days).into())?.into())),
         (Value::Bytes(bytes), ScalarType::Bytea) => Ok(arena.push_bytes(bytes)),
         (Value::Uuid(bytes), ScalarType::Uuid) => Ok(arena.push_bytes(bytes)),
         _ => Err(mismatch()),

@@ -149,7 +149,7 @@ impl Header {
                 u32::from_le_bytes(reader.array().map_err(malformed)?),
             ),
             // No release has had these versions: what ran wrong under them is replayed as it is right now.
-            _ => (DatabaseId::default(), 1),
+            _ => (DatabaseId::default(), procedure::SEMANTICS),
         };
         let header =
             Self { version, logger, loggers, id, length, salt, first_batch, alignment, database, semantics };

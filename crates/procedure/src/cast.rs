@@ -1,8 +1,8 @@
 //! Conversions between types, chosen when an expression is bound.
 
 use catalog::{
-    Arena, Datum, Decimal, MICROSECONDS_PER_DAY, ScalarType, Value, ValueError, datum_from_value,
-    value_from_datum,
+    Arena, Datum, Decimal, ScalarType, Value, ValueError, date_of, datum_from_value, format_timestamptz,
+    midnight_of, value_from_datum,
 };
 
 /// One conversion. NULL always converts to NULL.
@@ -205,7 +205,8 @@ impl Cast {
             (Self::DoubleToInt { to }, Datum::Double(value)) => {
                 let (least, most) = bounds(to);
                 let rounded = value.round_ties_even();
-                if rounded >= least as f64 && rounded <= most as f64 && rounded < 9.3e18 {
+                // The bound above is a power of two, which a double has exactly.
+                if rounded >= least as f64 && rounded < most as f64 + 1.0 {
                     Ok(Datum::Int(rounded as i64))
                 } else {
                     Err(ValueError::out_of_range(to))
@@ -243,8 +244,8 @@ impl Cast {
                     Some(_) => Err(ValueError::too_long(to)),
                 }
             }
-            (Self::DateToTimestamp, Datum::Int(days)) => Ok(Datum::Int(days * MICROSECONDS_PER_DAY)),
-            (Self::TimestampToDate, Datum::Int(us)) => Ok(Datum::Int(us.div_euclid(MICROSECONDS_PER_DAY))),
+            (Self::DateToTimestamp, Datum::Int(days)) => Ok(Datum::Int(midnight_of(days)?)),
+            (Self::TimestampToDate, Datum::Int(us)) => Ok(Datum::Int(date_of(us).into())),
             (Self::FromText(to), Datum::Bytes(span)) => {
                 let text = String::from_utf8_lossy(arena.bytes(span)).into_owned();
                 datum_from_value(&Value::Text(text), to.into(), arena)
@@ -252,6 +253,7 @@ impl Cast {
             (Self::ToText(from), _) => {
                 let text = match (from, value_from_datum(datum, from.into(), arena)) {
                     (ScalarType::Boolean, Value::Boolean(value)) => value.to_string(),
+                    (ScalarType::Timestamptz, Value::Timestamp(us)) => format_timestamptz(us),
                     (_, value) => value.to_string(),
                 };
                 Ok(arena.push_bytes(text.as_bytes()))

@@ -122,6 +122,18 @@ impl From<ValueError> for SqlError {
     }
 }
 
+impl From<catalog::TemporalError> for SqlError {
+    fn from(error: catalog::TemporalError) -> Self {
+        ValueError::from(error).into()
+    }
+}
+
+impl From<catalog::TemporalError> for Box<SqlError> {
+    fn from(error: catalog::TemporalError) -> Self {
+        ValueError::from(error).into()
+    }
+}
+
 impl From<ValueError> for Failure {
     fn from(error: ValueError) -> Self {
         SqlError::from(error).into()

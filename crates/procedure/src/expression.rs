@@ -4,7 +4,7 @@
 //! to know, so it never looks at a type. NULL operands give NULL, but for AND, OR, IS NULL, CASE and the like.
 
 use crate::{Cast, Function, Machine, SqlError};
-use catalog::{Arena, Datum, Decimal};
+use catalog::{Arena, Datum, Decimal, date_plus, is_finite_date};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -53,6 +53,10 @@ pub enum NumberClass {
     },
     /// Doubles.
     Double,
+    /// A date and a number of days: `date + days`, `date - days`.
+    Date,
+    /// Two dates: `date - date`.
+    Days,
 }
 
 /// `= <> < <= > >=`.
@@ -485,18 +489,7 @@ fn arithmetic(
             }))
         }
         (NumberClass::Double, Datum::Double(a), Datum::Double(b)) => {
-            let result = match operator {
-                ArithmeticOperator::Add => a + b,
-                ArithmeticOperator::Subtract => a - b,
-                ArithmeticOperator::Multiply => a * b,
-                ArithmeticOperator::Divide if b == 0.0 => return Err(division_by_zero()),
-                ArithmeticOperator::Divide => a / b,
-                ArithmeticOperator::Remainder => a % b,
-            };
-            if result.is_infinite() && a.is_finite() && b.is_finite() {
-                return Err(SqlError::new("22003", "value out of range: overflow").into());
-            }
-            Ok(Datum::Double(result))
+            crate::doubles::arithmetic(operator, a, b)
         }
         (NumberClass::Decimal { left_scale, right_scale }, a, b) => {
             let arena = &mut machine.arena;
@@ -512,6 +505,23 @@ fn arithmetic(
             }?;
             Ok(arena.push_decimal(result))
         }
+        (NumberClass::Date | NumberClass::Days, Datum::Int(a), Datum::Int(b)) => {
+            date_arithmetic(operator, class, a, b)
+        }
         _ => unreachable!("{left:?} and {right:?} are not of class {class:?}"),
     }
+}
+
+/// Dates before and after all others stay what they are, and have no distance.
+fn date_arithmetic(operator: ArithmeticOperator, class: NumberClass, a: i64, b: i64) -> Evaluated {
+    let is_finite = |days: i64| i32::try_from(days).is_ok_and(is_finite_date);
+    Ok(Datum::Int(match (class, operator) {
+        (NumberClass::Days, _) if is_finite(a) && is_finite(b) => a - b,
+        (NumberClass::Days, _) => {
+            return Err(SqlError::new("22008", "cannot subtract infinite dates").into());
+        }
+        (_, ArithmeticOperator::Subtract) if is_finite(a) => date_plus(a, -b)?.into(),
+        (_, ArithmeticOperator::Add) if is_finite(a) => date_plus(a, b)?.into(),
+        _ => a,
+    }))
 }

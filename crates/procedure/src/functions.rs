@@ -148,8 +148,32 @@ pub enum BitOperator {
     And,
     Or,
     ExclusiveOr,
-    ShiftLeft,
-    ShiftRight,
+    ShiftLeft(ShiftWidth),
+    ShiftRight(ShiftWidth),
+}
+
+/// The type of what is shifted. As in PostgreSQL, the count of places is taken modulo the bits of the type, 32 at least.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "they are what they are called")]
+pub enum ShiftWidth {
+    SmallInt,
+    Integer,
+    BigInt,
+}
+
+impl ShiftWidth {
+    fn count(self, places: i64) -> u32 {
+        let bits = if self == Self::BigInt { 64 } else { 32 };
+        (places & (bits - 1)) as u32
+    }
+
+    fn cut(self, value: i64) -> i64 {
+        match self {
+            Self::SmallInt => (value as i16).into(),
+            Self::Integer => (value as i32).into(),
+            Self::BigInt => value,
+        }
+    }
 }
 
 impl Function {
@@ -221,7 +245,9 @@ impl Function {
             [Datum::Bytes(text), ..] if !self.accepts_null() => {
                 self.of_text(text, &values[1..arguments.len()], machine)
             }
-            [Datum::Double(a), ref rest @ ..] if !self.accepts_null() => of_doubles(self, a, rest),
+            [Datum::Double(a), ref rest @ ..] if !self.accepts_null() => {
+                crate::doubles::function(self, a, rest)
+            }
             _ => self.of_others(&values[..arguments.len()], machine),
         }
     }
@@ -412,45 +438,13 @@ impl Function {
                 BitOperator::And => a & b,
                 BitOperator::Or => a | b,
                 BitOperator::ExclusiveOr => a ^ b,
-                BitOperator::ShiftLeft => a.wrapping_shl(*b as u32),
-                BitOperator::ShiftRight => a.wrapping_shr(*b as u32),
+                BitOperator::ShiftLeft(width) => width.cut(a.wrapping_shl(width.count(*b))),
+                BitOperator::ShiftRight(width) => width.cut(a.wrapping_shr(width.count(*b))),
             })),
             (_, [value, rest @ ..]) => of_decimal(self, *value, rest, machine),
             _ => unreachable!("{self:?} has no such arguments"),
         }
     }
-}
-
-fn of_doubles(function: Function, a: f64, rest: &[Datum]) -> Evaluated {
-    Ok(Datum::Double(match (function, rest) {
-        (Function::AbsDouble, _) => a.abs(),
-        (Function::RoundDouble, _) => a.round_ties_even(),
-        (Function::TruncateDouble, _) => a.trunc(),
-        (Function::FloorDouble, _) => a.floor(),
-        (Function::CeilDouble, _) => a.ceil(),
-        (Function::SquareRoot, _) if a < 0.0 => {
-            return Err(SqlError::new("2201F", "cannot take square root of a negative number").into());
-        }
-        (Function::SquareRoot, _) => a.sqrt(),
-        (Function::NaturalLogarithm | Function::Logarithm, _) if a == 0.0 => {
-            return Err(SqlError::new("2201E", "cannot take logarithm of zero").into());
-        }
-        (Function::NaturalLogarithm | Function::Logarithm, _) if a < 0.0 => {
-            return Err(SqlError::new("2201E", "cannot take logarithm of a negative number").into());
-        }
-        (Function::NaturalLogarithm, _) => a.ln(),
-        (Function::Logarithm, _) => a.log10(),
-        (Function::Exponential, _) => a.exp(),
-        (Function::SignOfDouble, _) => {
-            if a == 0.0 {
-                0.0
-            } else {
-                a.signum()
-            }
-        }
-        (Function::Power, [Datum::Double(b)]) => a.powf(*b),
-        _ => unreachable!("{function:?} is not a function of doubles"),
-    }))
 }
 
 /// `to_char` of integers, decimals and doubles.

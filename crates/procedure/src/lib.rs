@@ -10,6 +10,7 @@ mod aggregate;
 mod ahead;
 pub mod analysis;
 mod cast;
+mod doubles;
 mod draw;
 mod error;
 mod executor;
@@ -39,7 +40,7 @@ pub use expression::{
     ArithmeticOperator, CompareClass, CompareOperator, Evaluated, Expression, NumberClass, Register,
 };
 pub use foreign_keys::{ForeignKeys, KeyChange, Reference};
-pub use functions::{BitOperator, Function};
+pub use functions::{BitOperator, Function, ShiftWidth};
 pub use interrupts::Interrupts;
 pub use machine::{CurrentNumbers, Machine, Nowhere, RowSink, Sequences, seed_of};
 pub use opaque::{Compiler, Cursor, Destination, Movement, Opaque};
@@ -59,4 +60,4 @@ pub use times::{Interval, TimeField, TimeFunction};
 /// takes from the record, what the checksum of a written row covers (`operations.rs`: the key, or the columns that a range reads;
 /// so another choice of index counts). Changes of speed alone and statements that were refused before do not count. Databases
 /// that were stopped cleanly have nothing to replay, and go on with the new number.
-pub const SEMANTICS: u32 = 1;
+pub const SEMANTICS: u32 = 2;

@@ -78,9 +78,15 @@ impl TextFunction {
                 return Ok(Datum::Int(text(0).chars().next().map_or(0, |c| i64::from(u32::from(c)))));
             }
             Self::Character => {
-                let code = u32::try_from(number(0)).ok().filter(|code| *code > 0).and_then(char::from_u32);
-                let refused = || SqlError::new("54000", "requested character not valid for encoding");
-                code.ok_or_else(refused)?.to_string()
+                let code = number(0);
+                let message = match code {
+                    ..0 => "character number must be positive".into(),
+                    0 => "null character not permitted".into(),
+                    0x11_0000.. => format!("requested character too large for encoding: {code}"),
+                    _ => format!("requested character not valid for encoding: {code}"),
+                };
+                let character = u32::try_from(code).ok().filter(|code| *code > 0).and_then(char::from_u32);
+                character.ok_or_else(|| SqlError::new("54000", message))?.to_string()
             }
             Self::StartsWith => return Ok(Datum::boolean(text(0).starts_with(&*text(1)))),
             Self::ReplaceMatches { all, insensitive } => {

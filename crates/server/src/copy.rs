@@ -1,7 +1,7 @@
 //! COPY: rows as text, CSV or binary.
 //! Source: PostgreSQL's documentation of COPY (file formats).
 
-use crate::wire::{Format, put_value, value_of};
+use crate::wire::{Format, put_value, text_of, value_of};
 use bytes::{BufMut, BytesMut};
 use reprise::rooms::catalog::{Arena, Datum, Type};
 use reprise::rooms::procedure::SqlError;
@@ -104,6 +104,8 @@ impl CopyIn {
             match quote {
                 Some((quote, escape)) if quoted && byte == escape && escape != quote => place += 1,
                 Some((quote, _)) if byte == quote => quoted = !quoted,
+                // In text, a newline behind a backslash is data.
+                None if byte == b'\\' => place += 1,
                 _ if byte == b'\n' && !quoted => {
                     let mut line = self.input.split_to(place + 1);
                     line.truncate(place);
@@ -117,7 +119,9 @@ impl CopyIn {
             }
             place += 1;
         }
-        self.looked_up_to = self.input.len();
+        // A backslash at the end of the input may stand before a newline that comes later.
+        let is_escaped = quote.is_none() && place > self.input.len();
+        self.looked_up_to = self.input.len() - usize::from(is_escaped);
         if is_end && !self.input.is_empty() {
             self.looked_up_to = 0;
             return Some(self.input.split());
@@ -143,6 +147,7 @@ impl CopyIn {
 
     fn text_fields(&mut self, is_end: bool) -> Result<Option<Vec<Option<Vec<u8>>>>, Error> {
         let Some(line) = self.take_data_line(is_end, None) else { return Ok(None) };
+        text_of(&line).map_err(|error| self.at_its_row(error.into()))?;
         let (delimiter, null) = (self.options.delimiter, self.options.null.as_bytes());
         let mut fields = Vec::new();
         let (mut start, mut place) = (0, 0);
@@ -166,6 +171,7 @@ impl CopyIn {
     fn csv_fields(&mut self, is_end: bool) -> Result<Option<Vec<Option<Vec<u8>>>>, Error> {
         let (quote, escape) = (self.options.quote, self.options.escape);
         let Some(line) = self.take_data_line(is_end, Some((quote, escape))) else { return Ok(None) };
+        text_of(&line).map_err(|error| self.at_its_row(error.into()))?;
         let mut fields = Vec::new();
         let (mut field, mut was_quoted, mut quoted) = (Vec::new(), false, false);
         let mut place = 0;

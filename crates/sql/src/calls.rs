@@ -296,11 +296,21 @@ impl Binder<'_> {
                 let hint = "Use now(), which is logged with the call, or pass the value as an argument.";
                 return Err(self.error(node, SqlError::new("0A000", message).with_hint(hint)));
             }
-            ("abs", 1) => self.number_function(arguments.remove(0), None, node, |ty| match ty {
-                T::Double => (Function::AbsDouble, T::Double),
-                _ if ty.is_integer() || ty.is_machine_numeric() => (Function::AbsInt, ty),
-                _ => (Function::AbsDecimal, T::AnyNumeric),
-            })?,
+            ("abs", 1) => {
+                let absolute = self.number_function(arguments.remove(0), None, node, |ty| match ty {
+                    T::Double => (Function::AbsDouble, T::Double),
+                    _ if ty.is_integer() || ty.is_machine_numeric() => (Function::AbsInt, ty),
+                    _ => (Function::AbsDecimal, T::AnyNumeric),
+                })?;
+                match absolute {
+                    // The least value has no counterpart above zero.
+                    Typed::Known(value, Type::Scalar(ty @ (T::SmallInt | T::Integer))) => {
+                        let wide = Typed::Known(value, T::BigInt.into());
+                        Typed::Known(self.coerce(wide, ty.into(), true, node)?, ty.into())
+                    }
+                    other => other,
+                }
+            }
             ("round" | "trunc" | "floor" | "ceil" | "ceiling", 1 | 2) => {
                 let digits = match arguments.len() {
                     2 => Some(arguments.remove(1)),

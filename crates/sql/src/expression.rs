@@ -5,7 +5,8 @@ use crate::error::StatementError;
 use crate::operators::{boolean, fold};
 use catalog::{Datum, Decimal, ScalarType, Type};
 use procedure::{
-    ArithmeticOperator, BitOperator, CompareOperator, Expression, Function, NumberClass, Register, SqlError,
+    ArithmeticOperator, BitOperator, CompareOperator, Expression, Function, NumberClass, Register,
+    ShiftWidth, SqlError,
 };
 use squawk_syntax::ast::{self, AstNode};
 use squawk_syntax::{SyntaxKind, SyntaxNode};
@@ -315,20 +316,22 @@ impl Binder<'_> {
                 let matches = Expression::Function { function: Function::Matches { insensitive }, arguments };
                 Ok(boolean(if negated { Expression::Not(Box::new(matches)) } else { matches }))
             }
-            BinOp::CustomOp(custom) if bit_operator(&custom.syntax().text().to_string()).is_some() => {
-                let operator = bit_operator(&custom.syntax().text().to_string());
-                let operator = self.part(operator, node)?;
+            BinOp::CustomOp(custom)
+                if bit_operator(&custom.syntax().text().to_string(), ScalarType::BigInt).is_some() =>
+            {
                 let (left, right) = (self.bind(&left)?, self.bind(&right)?);
                 let [(a, a_type), (b, b_type)] = self.operands(left, right, node)?;
                 if !a_type.is_integer() || !b_type.is_integer() {
                     return Err(self.unsupported(node, "this operator of anything but integers"));
                 }
                 let ty = match (a_type, b_type) {
+                    _ if custom.syntax().text() == "<<" || custom.syntax().text() == ">>" => a_type,
                     (ScalarType::BigInt, _) | (_, ScalarType::BigInt) => ScalarType::BigInt,
                     (ScalarType::Integer, _) | (_, ScalarType::Integer) => ScalarType::Integer,
                     _ => ScalarType::SmallInt,
                 };
-                let function = Function::Bits(operator);
+                let operator = bit_operator(&custom.syntax().text().to_string(), a_type);
+                let function = Function::Bits(self.part(operator, node)?);
                 let bits = fold(Expression::Function { function, arguments: vec![a, b] });
                 Ok(Typed::Known(bits, ty.into()))
             }
@@ -414,11 +417,22 @@ impl Binder<'_> {
                 let items = array.exprs().map(item).collect::<Result<_, _>>()?;
                 return Ok(Typed::Known(Expression::Array(items), ty));
             }
+            (Some(ast::Expr::Literal(literal)), _) if ty == ScalarType::Double.into() => {
+                self.double_literal(&literal)?
+            }
             (Some(operand), _) => self.bind(&operand)?,
             (None, Some(literal)) => self.bind_literal(&literal)?,
             _ => return Err(self.unsupported(node, "this cast")),
         };
         Ok(Typed::Known(self.coerce(operand, ty, true, node)?, ty))
+    }
+
+    /// A literal that is cast to a double: a number may have more digits than a decimal can.
+    fn double_literal(&self, literal: &ast::Literal) -> Result<Typed, StatementError> {
+        match literal.kind() {
+            Some(ast::LitKind::NumericNumber(token)) => Ok(Typed::Literal(token.text().replace('_', ""))),
+            _ => self.bind_literal(literal),
+        }
     }
 
     /// The one value of a PL/pgSQL expression; a FROM or the like makes it a query, which is refused here.
@@ -484,14 +498,19 @@ pub(crate) fn calls_expandarray(call: &ast::CallExpr) -> bool {
         if field.field().is_some_and(|name| name.text() == "_pg_expandarray"))
 }
 
-/// An operator on bits, as written.
-fn bit_operator(text: &str) -> Option<BitOperator> {
+/// An operator on bits, as written, of a type.
+fn bit_operator(text: &str, ty: ScalarType) -> Option<BitOperator> {
+    let width = match ty {
+        ScalarType::SmallInt => ShiftWidth::SmallInt,
+        ScalarType::Integer => ShiftWidth::Integer,
+        _ => ShiftWidth::BigInt,
+    };
     Some(match text {
         "&" => BitOperator::And,
         "|" => BitOperator::Or,
         "#" => BitOperator::ExclusiveOr,
-        "<<" => BitOperator::ShiftLeft,
-        ">>" => BitOperator::ShiftRight,
+        "<<" => BitOperator::ShiftLeft(width),
+        ">>" => BitOperator::ShiftRight(width),
         _ => return None,
     })
 }

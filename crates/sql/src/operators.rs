@@ -2,7 +2,7 @@
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
-use catalog::{Arena, Datum, ScalarType, Type, Value, datum_from_value};
+use catalog::{Arena, Datum, ScalarType, Type, Value, ValueError, array_elements, datum_from_value};
 use procedure::{
     ArithmeticOperator, Cast, CompareClass, CompareOperator, Expression, Function, Machine, NumberClass,
     SqlError,
@@ -131,7 +131,9 @@ impl Binder<'_> {
             Typed::Literal(text) => {
                 let mut arena = Arena::default();
                 let value = match (to, explicit) {
-                    (Type::Array(_), _) => array_literal(&text),
+                    (Type::Array(_), _) => {
+                        array_literal(&text).map_err(|error| self.error(node, error.into()))?
+                    }
                     (Type::Scalar(ScalarType::Varchar(n) | ScalarType::Char(n)), true) => {
                         Value::Text(text.chars().take(n as usize).collect())
                     }
@@ -258,14 +260,15 @@ impl Binder<'_> {
         }
         use ArithmeticOperator::{Add, Subtract};
         match (a_type, operator, b_type) {
-            (ScalarType::Date, Add | Subtract, _) if b_type.is_integer() => {
-                build(int_class(ScalarType::Integer), a, b, ScalarType::Date)
+            (ScalarType::Date, Add | Subtract, ScalarType::SmallInt | ScalarType::Integer) => {
+                build(NumberClass::Date, a, b, ScalarType::Date)
             }
-            (_, Add, ScalarType::Date) if a_type.is_integer() => {
-                build(int_class(ScalarType::Integer), a, b, ScalarType::Date)
+            // The date comes first.
+            (ScalarType::SmallInt | ScalarType::Integer, Add, ScalarType::Date) => {
+                build(NumberClass::Date, b, a, ScalarType::Date)
             }
             (ScalarType::Date, Subtract, ScalarType::Date) => {
-                build(int_class(ScalarType::Integer), a, b, ScalarType::Integer)
+                build(NumberClass::Days, a, b, ScalarType::Integer)
             }
             _ => {
                 let symbol = match operator {
@@ -470,14 +473,7 @@ pub(crate) fn boolean(expression: Expression) -> Typed {
 }
 
 /// `{1,2,NULL}` as a value: elements are texts, which their type reads.
-fn array_literal(text: &str) -> Value {
-    let inner = text.trim().trim_start_matches('{').trim_end_matches('}');
-    if inner.trim().is_empty() {
-        return Value::Array(Vec::new());
-    }
-    let element = |part: &str| match part.trim() {
-        null if null.eq_ignore_ascii_case("null") => Value::Null,
-        part => Value::Text(part.trim_matches('"').into()),
-    };
-    Value::Array(inner.split(',').map(element).collect())
+fn array_literal(text: &str) -> Result<Value, ValueError> {
+    let elements = array_elements(text)?;
+    Ok(Value::Array(elements.into_iter().map(|own| own.map_or(Value::Null, Value::Text)).collect()))
 }

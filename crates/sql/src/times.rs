@@ -55,13 +55,8 @@ impl Binder<'_> {
                 let Typed::Literal(text) = self.bind_literal(&literal)? else {
                     return Err(self.unsupported(cast.syntax(), "an interval but as a literal"));
                 };
-                match Interval::parse(&text) {
-                    Some(interval) => Ok(Some(WrittenInterval { interval, times: None })),
-                    None => {
-                        let message = format!("invalid input syntax for type interval: \"{text}\"");
-                        Err(self.error(cast.syntax(), SqlError::new("22007", message)))
-                    }
-                }
+                let interval = Interval::parse(&text).map_err(|error| self.error(cast.syntax(), error))?;
+                Ok(Some(WrittenInterval { interval, times: None }))
             }
             _ => Ok(None),
         }

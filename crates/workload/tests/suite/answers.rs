@@ -4,7 +4,8 @@
 
 use crate::server::Server;
 use postgres::{Client as Postgres, SimpleQueryMessage};
-use reprise::{Config, Database, Session, Value};
+use reprise::rooms::catalog::{ScalarType, Type, format_timestamptz};
+use reprise::{Config, Database, Error, Session, Value};
 use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner, default_column_validator, default_validator};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -36,6 +37,15 @@ fn text(value: Option<&str>) -> String {
     }
 }
 
+/// What a client reads: the place in the text is a field of its own.
+fn message(error: &Error) -> &str {
+    match error {
+        Error::Sql(error) => &error.message,
+        Error::Statement(refused) => &refused.error.message,
+        other => panic!("{other}"),
+    }
+}
+
 struct Reprise {
     session: Session,
     _folder: tempfile::TempDir,
@@ -56,13 +66,19 @@ impl DB for Reprise {
     type ColumnType = DefaultColumnType;
 
     fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, Refused> {
-        let answer =
-            self.session.query(sql).map_err(|error| Refused(format!("{} {error}", error.sqlstate())))?;
-        let value = |value: &Value| match value {
+        let answer = self
+            .session
+            .query(sql)
+            .map_err(|error| Refused(format!("{} {}", error.sqlstate(), message(&error))))?;
+        let value = |(value, (_, ty)): (&Value, &(String, Type))| match value {
             Value::Null => text(None),
+            Value::Timestamp(us) if *ty == ScalarType::Timestamptz.into() => {
+                text(Some(&format_timestamptz(*us)))
+            }
             value => text(Some(&value.to_string())),
         };
-        let rows = answer.rows.iter().map(|row| row.iter().map(value).collect()).collect();
+        let columns = &answer.columns;
+        let rows = answer.rows.iter().map(|row| row.iter().zip(columns).map(value).collect()).collect();
         Ok(output(answer.columns.len(), rows, answer.affected))
     }
 }

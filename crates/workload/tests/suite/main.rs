@@ -6,3 +6,4 @@ mod constraints;
 mod every_recovery;
 mod postgresql;
 mod server;
+mod values;

@@ -56,9 +56,13 @@ impl Server {
         assert!(output.status().unwrap().success(), "{line}");
     }
 
+    /// What a client connects with.
+    pub(crate) fn address(&self) -> String {
+        format!("host={} user=reprise dbname=postgres", self.folder.path().display())
+    }
+
     pub(crate) fn connect(&self) -> Postgres {
-        let settings = format!("host={} user=reprise dbname=postgres", self.folder.path().display());
-        Postgres::connect(&settings, NoTls).unwrap()
+        Postgres::connect(&self.address(), NoTls).unwrap()
     }
 }
 

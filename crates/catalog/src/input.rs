@@ -1,0 +1,207 @@
+//! Texts as values of the plain types and as elements of arrays.
+//! Source: PostgreSQL 15, the input functions of the types (`int4in`, `boolin`, `float8in`, `byteain`, `uuid_in`, `array_in`).
+//! Held by: `values` in `workload`, beside PostgreSQL.
+//! Differs: doubles in hexadecimal, and arrays with bounds or of several dimensions, are not supported.
+
+use crate::ValueError;
+
+/// Why a text is no integer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NoInteger {
+    Syntax,
+    Range,
+}
+
+fn is_space(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\n' | '\r' | '\x0b' | '\x0c')
+}
+
+/// Digits with a sign, between bounds of which the least is below zero.
+pub(crate) fn integer_of(text: &str, least: i64, most: i64) -> Result<i64, NoInteger> {
+    let text = text.trim_matches(is_space);
+    let (is_negative, digits) = match text.as_bytes() {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    // As PostgreSQL, a number that is too long is out of range whatever follows it.
+    let mut negated = 0i64;
+    for byte in digits.iter() {
+        if !byte.is_ascii_digit() {
+            return Err(NoInteger::Syntax);
+        }
+        let next = negated.checked_mul(10).and_then(|ten| ten.checked_sub((byte - b'0').into()));
+        negated = next.filter(|next| *next >= least).ok_or(NoInteger::Range)?;
+    }
+    match negated {
+        _ if digits.is_empty() => Err(NoInteger::Syntax),
+        _ if is_negative => Ok(negated),
+        _ => negated.checked_neg().filter(|value| *value <= most).ok_or(NoInteger::Range),
+    }
+}
+
+/// The beginning of a word for true or false that no other word shares.
+pub(crate) fn boolean_of(text: &str) -> Option<bool> {
+    let text = text.trim_matches(is_space).to_ascii_lowercase();
+    let begins = |word: &str, least: usize| text.len() >= least && word.starts_with(&text);
+    match text.as_str() {
+        "1" => Some(true),
+        "0" => Some(false),
+        _ if begins("true", 1) || begins("yes", 1) || text == "on" => Some(true),
+        _ if begins("false", 1) || begins("no", 1) || begins("off", 2) => Some(false),
+        _ => None,
+    }
+}
+
+/// A double, or `None`; one too large or too close to zero is an error.
+pub(crate) fn double_of(text: &str) -> Result<Option<f64>, ValueError> {
+    let text = text.trim_matches(is_space);
+    let Ok(value) = text.parse::<f64>() else { return Ok(None) };
+    let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+    let is_number = mantissa.bytes().any(|byte| byte.is_ascii_digit());
+    let is_zero = !mantissa.bytes().any(|byte| matches!(byte, b'1'..=b'9'));
+    if is_number && (value.is_infinite() || value == 0.0 && !is_zero) {
+        let message = format!("\"{text}\" is out of range for type double precision");
+        return Err(ValueError::new("22003", message));
+    }
+    Ok(Some(value))
+}
+
+/// Bytes as `\x` and digits, or with `\\` and `\ooo` among plain characters.
+pub(crate) fn bytea_of(text: &str) -> Result<Vec<u8>, ValueError> {
+    if let Some(digits) = text.strip_prefix("\\x") {
+        return hexadecimal_of(digits);
+    }
+    let syntax = || ValueError::new("22P02", "invalid input syntax for type bytea");
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, behind)) = rest.split_first() {
+        rest = behind;
+        out.push(match (first, rest) {
+            (b'\\', [b'\\', behind @ ..]) => {
+                rest = behind;
+                b'\\'
+            }
+            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', behind @ ..]) => {
+                rest = behind;
+                (a - b'0') << 6 | (b - b'0') << 3 | (c - b'0')
+            }
+            (b'\\', _) => return Err(syntax()),
+            (plain, _) => *plain,
+        });
+    }
+    Ok(out)
+}
+
+fn hexadecimal_of(text: &str) -> Result<Vec<u8>, ValueError> {
+    let digit = |c: char| {
+        let invalid = || ValueError::new("22023", format!("invalid hexadecimal digit: \"{c}\""));
+        c.to_digit(16).map(|digit| digit as u8).ok_or_else(invalid)
+    };
+    let mut out = Vec::with_capacity(text.len() / 2);
+    let mut rest = text.chars();
+    while let Some(high) = rest.next() {
+        if matches!(high, ' ' | '\t' | '\n' | '\r') {
+            continue;
+        }
+        let high = digit(high)?;
+        let odd = || ValueError::new("22023", "invalid hexadecimal data: odd number of digits");
+        out.push(high << 4 | digit(rest.next().ok_or_else(odd)?)?);
+    }
+    Ok(out)
+}
+
+/// 16 bytes in hexadecimal digits; hyphens may follow each group of four digits, braces may enclose all.
+pub(crate) fn uuid_of(text: &str) -> Option<[u8; 16]> {
+    let text = match text.strip_prefix('{') {
+        Some(inner) => inner.strip_suffix('}')?,
+        None => text,
+    };
+    let mut rest = text.as_bytes();
+    let mut uuid = [0; 16];
+    for (place, byte) in uuid.iter_mut().enumerate() {
+        let [high, low, behind @ ..] = rest else { return None };
+        let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
+        *byte = digit(*high)? << 4 | digit(*low)?;
+        rest = match behind {
+            [b'-', behind @ ..] if place % 2 == 1 && place < 15 => behind,
+            behind => behind,
+        };
+    }
+    rest.is_empty().then_some(uuid)
+}
+
+/// The texts of the elements of `{…}`; `None` is NULL.
+///
+/// # Errors
+/// `22P02`: the text is malformed. `0A000`: it has bounds, or elements that are arrays.
+pub fn array_elements(text: &str) -> Result<Vec<Option<String>>, ValueError> {
+    let malformed = || ValueError::new("22P02", format!("malformed array literal: \"{text}\""));
+    let unsupported =
+        || ValueError::new("0A000", "arrays with bounds or of several dimensions are not supported");
+    let body = text.trim_matches(is_space);
+    if body.starts_with('[') && body.contains('=') {
+        return Err(unsupported());
+    }
+    let mut rest = body.strip_prefix('{').ok_or_else(malformed)?.trim_start_matches(is_space);
+    let mut elements = Vec::new();
+    if rest == "}" {
+        return Ok(elements);
+    }
+    loop {
+        rest = rest.trim_start_matches(is_space);
+        if rest.starts_with('{') {
+            return Err(unsupported());
+        }
+        let (element, behind) = match rest.strip_prefix('"') {
+            Some(quoted) => quoted_element(quoted),
+            None => plain_element(rest),
+        }
+        .ok_or_else(malformed)?;
+        elements.push(element);
+        match behind.trim_start_matches(is_space).split_at_checked(1) {
+            Some((",", behind)) => rest = behind,
+            Some(("}", "")) => return Ok(elements),
+            _ => return Err(malformed()),
+        }
+    }
+}
+
+/// An element behind its first quote, and what follows its last one.
+fn quoted_element(text: &str) -> Option<(Option<String>, &str)> {
+    let (mut element, mut chars) = (String::new(), text.chars());
+    loop {
+        match chars.next()? {
+            '\\' => element.push(chars.next()?),
+            '"' => return Some((Some(element), chars.as_str())),
+            plain => element.push(plain),
+        }
+    }
+}
+
+/// An element without quotes, and what follows it. Blanks around it do not count, unless a backslash is before them.
+fn plain_element(text: &str) -> Option<(Option<String>, &str)> {
+    let (mut element, mut chars) = (String::new(), text.chars());
+    let (mut kept, mut is_escaped) = (0, false);
+    loop {
+        let before = chars.as_str();
+        match chars.next()? {
+            ',' | '}' => {
+                element.truncate(kept);
+                let is_null = !is_escaped && element.eq_ignore_ascii_case("null");
+                return (!element.is_empty()).then_some(((!is_null).then_some(element), before));
+            }
+            '{' | '"' => return None,
+            '\\' => {
+                element.push(chars.next()?);
+                (kept, is_escaped) = (element.len(), true);
+            }
+            plain => {
+                element.push(plain);
+                if !is_space(plain) {
+                    kept = element.len();
+                }
+            }
+        }
+    }
+}

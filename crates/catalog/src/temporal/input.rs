@@ -1,0 +1,593 @@
+//! Texts as dates and timestamps.
+//! Source: PostgreSQL 15, `ParseDateTime`, `DecodeDateTime` and what they call, under `DateStyle` ISO, MDY.
+//! Differs: what depends on the clock (`now`, `today`), zones by name and Julian days are not supported.
+
+use super::{
+    DATE_AFTER_ALL, DATE_BEFORE_ALL, Day, Moment, POSTGRES_EPOCH_S, TIMESTAMP_AFTER_ALL,
+    TIMESTAMP_BEFORE_ALL, TemporalError, timestamp_plus,
+};
+
+/// A text longer than this is no date.
+const LONGEST: usize = 128;
+
+const MONTHS: [&str; 12] =
+    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const FULL_MONTHS: [&str; 12] = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+];
+/// Names of days, which say nothing.
+const WEEKDAYS: [&str; 19] = [
+    "sun",
+    "sunday",
+    "mon",
+    "monday",
+    "tue",
+    "tues",
+    "tuesday",
+    "wed",
+    "weds",
+    "wednesday",
+    "thu",
+    "thur",
+    "thurs",
+    "thursday",
+    "fri",
+    "friday",
+    "sat",
+    "saturday",
+    "on",
+];
+/// Abbreviations of zones, with their hours east of UTC.
+const ZONES: [(&str, i64); 20] = [
+    ("z", 0),
+    ("zulu", 0),
+    ("utc", 0),
+    ("ut", 0),
+    ("uct", 0),
+    ("gmt", 0),
+    ("wet", 0),
+    ("bst", 1),
+    ("cet", 1),
+    ("cest", 2),
+    ("eet", 2),
+    ("eest", 3),
+    ("msk", 3),
+    ("est", -5),
+    ("edt", -4),
+    ("cst", -6),
+    ("cdt", -5),
+    ("mst", -7),
+    ("mdt", -6),
+    ("pst", -8),
+];
+
+/// Why a text is none; the text itself is added at the end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Refusal {
+    Syntax,
+    Field,
+    Displacement,
+    Unsupported,
+}
+
+type Read<T> = Result<T, Refusal>;
+
+/// What a text says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Meaning {
+    BeforeAll,
+    AfterAll,
+    Epoch,
+    /// A moment in a zone so many seconds east of UTC.
+    At(Moment, i64),
+}
+
+/// A word of a text, in lower case.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Token {
+    Number(String),
+    Date(String),
+    Time(String),
+    Zone(String),
+    Word(String),
+    /// `-infinity`.
+    Signed(String),
+}
+
+/// Returns days since 2000-01-01; a time and a zone in the text say nothing.
+///
+/// # Errors
+/// A text that PostgreSQL refuses, or one that depends on the clock.
+pub fn parse_date(text: &str) -> Result<i32, TemporalError> {
+    let refused = |refusal| error("date", text, refusal);
+    match meaning(text).map_err(refused)? {
+        Meaning::BeforeAll => Ok(DATE_BEFORE_ALL),
+        Meaning::AfterAll => Ok(DATE_AFTER_ALL),
+        Meaning::Epoch => Day { year: 1970, month: 1, day: 1 }.date(),
+        Meaning::At(moment, _) => moment.day.date(),
+    }
+}
+
+/// Returns microseconds since 2000-01-01. A zone in the text counts where the type has one (`zoned`), and says nothing where it has
+/// none; without one, the time is UTC.
+///
+/// # Errors
+/// A text that PostgreSQL refuses, or one that depends on the clock.
+pub fn parse_timestamp(text: &str, zoned: bool) -> Result<i64, TemporalError> {
+    let kind = if zoned { "timestamp with time zone" } else { "timestamp" };
+    let refused = |refusal| error(kind, text, refusal);
+    match meaning(text).map_err(refused)? {
+        Meaning::BeforeAll => Ok(TIMESTAMP_BEFORE_ALL),
+        Meaning::AfterAll => Ok(TIMESTAMP_AFTER_ALL),
+        Meaning::Epoch => Ok(-POSTGRES_EPOCH_S * 1_000_000),
+        Meaning::At(moment, _) if !zoned => moment.timestamp(),
+        Meaning::At(moment, east) => match moment.timestamp() {
+            Ok(us) => timestamp_plus(us, -east * 1_000_000),
+            // The zone may bring a moment at the end of the range back into it.
+            Err(error) => {
+                let inner = Moment { hour: moment.hour - east.div_euclid(3600), ..moment };
+                let inner = Moment { minute: inner.minute - east.rem_euclid(3600) / 60, ..inner };
+                Moment { second: inner.second - east.rem_euclid(60), ..inner }.timestamp().map_err(|_| error)
+            }
+        },
+    }
+}
+
+fn error(kind: &'static str, text: &str, refusal: Refusal) -> TemporalError {
+    match refusal {
+        Refusal::Syntax => TemporalError::Syntax { kind, text: text.into() },
+        Refusal::Field => TemporalError::Field(text.into()),
+        Refusal::Displacement => TemporalError::Displacement(text.into()),
+        Refusal::Unsupported => TemporalError::Unsupported(format!("\"{text}\"")),
+    }
+}
+
+fn meaning(text: &str) -> Read<Meaning> {
+    let tokens = tokens(text)?;
+    let mut fields = Fields::default();
+    let mut special = None;
+    for (place, token) in tokens.iter().enumerate() {
+        match token {
+            Token::Signed(word) | Token::Word(word) => match word.as_str() {
+                "infinity" => special = Some(Meaning::AfterAll),
+                "-infinity" => special = Some(Meaning::BeforeAll),
+                "epoch" => special = Some(Meaning::Epoch),
+                "now" | "today" | "tomorrow" | "yesterday" => return Err(Refusal::Unsupported),
+                _ if matches!(token, Token::Signed(_)) => return Err(Refusal::Syntax),
+                word => fields.word(word, tokens.get(place + 1))?,
+            },
+            Token::Date(date) => fields.date(date)?,
+            Token::Time(time) => fields.time(time)?,
+            Token::Zone(zone) => fields.zone(zone)?,
+            Token::Number(number) => fields.number(number)?,
+        }
+    }
+    match special {
+        Some(special) if tokens.len() == 1 => Ok(special),
+        Some(_) => Err(Refusal::Syntax),
+        None => fields.moment(),
+    }
+}
+
+/// Cuts a text into words: `ParseDateTime`.
+fn tokens(text: &str) -> Read<Vec<Token>> {
+    if text.len() > LONGEST || !text.is_ascii() {
+        return Err(Refusal::Syntax);
+    }
+    let text = text.to_ascii_lowercase();
+    let bytes = text.as_bytes();
+    let mut tokens = Vec::new();
+    let mut at = 0;
+    // The end of the run of bytes from a position that `is_in` takes.
+    let run = |from: usize, is_in: &dyn Fn(u8) -> bool| {
+        from + bytes[from..].iter().take_while(|byte| is_in(**byte)).count()
+    };
+    let is_digit = |byte: u8| byte.is_ascii_digit();
+    let is_delimiter = |at: usize| bytes.get(at).is_some_and(|byte| b"-/.".contains(byte));
+    while let Some(first) = bytes.get(at).copied() {
+        let begin = at;
+        let kind: fn(String) -> Token = match first {
+            _ if first.is_ascii_whitespace() => {
+                at += 1;
+                continue;
+            }
+            b'0'..=b'9' => {
+                at = run(at, &is_digit);
+                if bytes.get(at) == Some(&b':') {
+                    at = run(at, &|byte| is_digit(byte) || byte == b':' || byte == b'.');
+                    Token::Time
+                } else if is_delimiter(at) {
+                    let delimiter = bytes[at];
+                    at += 1;
+                    if bytes.get(at).is_some_and(u8::is_ascii_digit) {
+                        at = run(at, &is_digit);
+                        let is_date = bytes.get(at) == Some(&delimiter);
+                        if is_date {
+                            at = run(at, &|byte| is_digit(byte) || byte == delimiter);
+                        }
+                        if is_date || delimiter != b'.' { Token::Date } else { Token::Number }
+                    } else {
+                        at = run(at, &|byte| byte.is_ascii_alphanumeric() || byte == delimiter);
+                        Token::Date
+                    }
+                } else {
+                    Token::Number
+                }
+            }
+            b'.' => {
+                at = run(at + 1, &is_digit);
+                Token::Number
+            }
+            b'a'..=b'z' => {
+                at = run(at, &|byte: u8| byte.is_ascii_alphabetic());
+                let is_number_next = bytes.get(at).is_some_and(|byte| *byte == b'+' || is_digit(*byte));
+                let is_known = is_known(&text[begin..at]);
+                if is_delimiter(at) || is_number_next && !is_known {
+                    at = run(at, &|byte| byte.is_ascii_alphanumeric() || b"+-/_.:".contains(&byte));
+                    Token::Date
+                } else {
+                    Token::Word
+                }
+            }
+            b'+' | b'-' => {
+                let body = run(at + 1, &|byte: u8| byte.is_ascii_whitespace());
+                let (end, kind): (usize, fn(String) -> Token) = match bytes.get(body) {
+                    Some(byte) if is_digit(*byte) => {
+                        (run(body, &|byte| is_digit(byte) || b":.-".contains(&byte)), Token::Zone)
+                    }
+                    Some(byte) if byte.is_ascii_alphabetic() => {
+                        (run(body, &|byte: u8| byte.is_ascii_alphabetic()), Token::Signed)
+                    }
+                    _ => return Err(Refusal::Syntax),
+                };
+                tokens.push(kind(format!("{}{}", first as char, &text[body..end])));
+                at = end;
+                continue;
+            }
+            // Other punctuation says nothing.
+            _ if first.is_ascii_punctuation() => {
+                at += 1;
+                continue;
+            }
+            _ => return Err(Refusal::Syntax),
+        };
+        tokens.push(kind(text[begin..at].into()));
+    }
+    if tokens.len() > 25 { Err(Refusal::Syntax) } else { Ok(tokens) }
+}
+
+fn month_of(word: &str) -> Option<i64> {
+    let is_it = |own: &&str| *own == word || word == "sept" && *own == "sep";
+    let place =
+        MONTHS.iter().position(is_it).or_else(|| FULL_MONTHS.iter().position(|own| *own == word));
+    place.map(|place| place as i64 + 1)
+}
+
+fn zone_of(word: &str) -> Option<i64> {
+    if word == "pdt" {
+        return Some(-7 * 3600);
+    }
+    ZONES.iter().find(|(name, _)| *name == word).map(|(_, hours)| hours * 3600)
+}
+
+fn is_known(word: &str) -> bool {
+    month_of(word).is_some()
+        || WEEKDAYS.contains(&word)
+        || matches!(word, "t" | "j" | "am" | "pm" | "ad" | "bc" | "at")
+}
+
+fn number_of(text: &str) -> Read<i64> {
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(Refusal::Syntax);
+    }
+    text.parse::<i32>().map(i64::from).map_err(|_| Refusal::Field)
+}
+
+/// Microseconds of `.f`, rounded; PostgreSQL reads them as a double.
+fn fraction_of(text: &str) -> Read<i64> {
+    if text == "." {
+        return Ok(0);
+    }
+    if !text[1..].bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(Refusal::Syntax);
+    }
+    let fraction: f64 = format!("0{text}").parse().map_err(|_| Refusal::Syntax)?;
+    Ok((fraction * 1e6).round_ties_even() as i64)
+}
+
+/// Whether an hour is of the first or second half of a day.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Half {
+    First,
+    Second,
+}
+
+/// The fields that the words of a text have given so far.
+#[derive(Default, Debug)]
+struct Fields {
+    year: Option<i64>,
+    month: Option<i64>,
+    day: Option<i64>,
+    day_of_year: Option<i64>,
+    /// Hour, minute, second, microsecond.
+    clock: Option<[i64; 4]>,
+    /// Seconds east of UTC.
+    east: Option<i64>,
+    half: Option<Half>,
+    is_before_christ: Option<bool>,
+    has_weekday: bool,
+    /// Whether the year was written with one or two digits.
+    is_short: bool,
+    has_month_name: bool,
+    /// `T` was read: a time follows.
+    expects_time: bool,
+}
+
+/// Sets a field that must not be set yet.
+fn set<T>(field: &mut Option<T>, value: T) -> Read<()> {
+    match field.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(Refusal::Syntax),
+    }
+}
+
+impl Fields {
+    fn has_date(&self) -> bool {
+        self.year.is_some() && self.month.is_some() && self.day.is_some()
+    }
+
+    fn set_day_of_year(&mut self, day: i64) -> Read<()> {
+        if self.month.is_some() || self.day.is_some() {
+            return Err(Refusal::Syntax);
+        }
+        (self.month, self.day) = (Some(1), Some(1));
+        set(&mut self.day_of_year, day)
+    }
+
+    fn set_month_name(&mut self, month: i64) -> Read<()> {
+        // What was taken for a month is a day, if a name follows.
+        if let (Some(own), false, None) = (self.month, self.has_month_name, self.day)
+            && (1..=31).contains(&own)
+        {
+            (self.day, self.month) = (Some(own), None);
+        }
+        self.has_month_name = true;
+        set(&mut self.month, month)
+    }
+
+    fn word(&mut self, word: &str, next: Option<&Token>) -> Read<()> {
+        if let Some(month) = month_of(word) {
+            return self.set_month_name(month);
+        }
+        if WEEKDAYS.contains(&word) {
+            return if word == "on" || !std::mem::replace(&mut self.has_weekday, true) {
+                Ok(())
+            } else {
+                Err(Refusal::Syntax)
+            };
+        }
+        match word {
+            "am" => set(&mut self.half, Half::First),
+            "pm" => set(&mut self.half, Half::Second),
+            "ad" => set(&mut self.is_before_christ, false),
+            "bc" => set(&mut self.is_before_christ, true),
+            "at" => Ok(()),
+            "t" if self.year.is_some() && matches!(next, Some(Token::Time(_) | Token::Number(_))) => {
+                self.expects_time = true;
+                Ok(())
+            }
+            "allballs" => {
+                set(&mut self.clock, [0; 4])?;
+                set(&mut self.east, 0)
+            }
+            _ => set(&mut self.east, zone_of(word).ok_or(Refusal::Syntax)?),
+        }
+    }
+
+    /// A date with delimiters: `DecodeDate`.
+    fn date(&mut self, text: &str) -> Read<()> {
+        if text.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            let head: &str = text.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
+            if month_of(head).is_none() {
+                // A zone by its name, if it is anything.
+                return Err(if self.has_date() { Refusal::Unsupported } else { Refusal::Syntax });
+            }
+        }
+        if self.year.is_some() || self.month.is_some() || self.day.is_some() {
+            return Err(Refusal::Syntax);
+        }
+        let is_word = |part: &&str| part.starts_with(|c: char| c.is_ascii_alphabetic());
+        let parts: Vec<&str> =
+            text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty()).collect();
+        // PostgreSQL loses a digit where letters and digits touch each other.
+        if parts.iter().any(|part| part.bytes().any(|byte| byte.is_ascii_digit() == is_word(part))) {
+            return Err(Refusal::Syntax);
+        }
+        for name in parts.iter().filter(|part| is_word(part)) {
+            set(&mut self.month, month_of(name).ok_or(Refusal::Syntax)?)?;
+            self.has_month_name = true;
+        }
+        for part in parts.iter().filter(|part| !is_word(part)) {
+            if self.has_date() {
+                return Err(Refusal::Syntax);
+            }
+            self.date_number(part)?;
+        }
+        if self.has_date() { Ok(()) } else { Err(Refusal::Syntax) }
+    }
+
+    fn set_year(&mut self, year: i64, digits: usize) -> Read<()> {
+        self.is_short = digits <= 2;
+        set(&mut self.year, year)
+    }
+
+    /// A number that is a year, a month or a day, as its width and what came before say: `DecodeNumber`.
+    fn date_number(&mut self, digits: &str) -> Read<()> {
+        let value = number_of(digits)?;
+        let wide = digits.len() >= 3;
+        match (self.year, self.month, self.day) {
+            (Some(_), None, None) if digits.len() == 3 && (1..=366).contains(&value) => {
+                self.set_day_of_year(value)
+            }
+            (None, None, None) if wide => self.set_year(value, digits.len()),
+            (None, None, None) | (Some(_), None, None) | (None, None, Some(_)) => set(&mut self.month, value),
+            (None, Some(_), None) if self.has_month_name && wide => self.set_year(value, digits.len()),
+            (Some(year), Some(_), None) if self.has_month_name && wide && self.is_short => {
+                // The first number was the day.
+                (self.day, self.year) = (Some(year), None);
+                self.set_year(value, digits.len())
+            }
+            (None | Some(_), Some(_), None) => set(&mut self.day, value),
+            (None, Some(_), Some(_)) => self.set_year(value, digits.len()),
+            _ => Err(Refusal::Syntax),
+        }
+    }
+
+    /// A number alone.
+    fn number(&mut self, text: &str) -> Read<()> {
+        if std::mem::take(&mut self.expects_time) {
+            return self.run_of_digits(text);
+        }
+        let whole = text.find('.').unwrap_or(text.len());
+        if whole < text.len() && !self.has_date() && self.year.is_none() && self.month.is_none() {
+            return self.year_and_day(text);
+        }
+        if whole < text.len() && whole > 2 || text.len() >= 6 && (!self.has_date() || self.clock.is_none()) {
+            return self.run_of_digits(text);
+        }
+        if whole < text.len() || self.has_date() {
+            return Err(Refusal::Syntax);
+        }
+        self.date_number(text)
+    }
+
+    /// `YYYY.DDD`, or a run of digits with a fraction.
+    fn year_and_day(&mut self, text: &str) -> Read<()> {
+        let (year, day) = text.split_once('.').unwrap_or((text, ""));
+        if day.len() == 3 && year.len() >= 3 {
+            self.set_year(number_of(year)?, year.len())?;
+            return match number_of(day)? {
+                day @ 1..=366 => self.set_day_of_year(day),
+                _ => Err(Refusal::Syntax),
+            };
+        }
+        Err(Refusal::Syntax)
+    }
+
+    /// `YYYYMMDD`, `YYMMDD`, `HHMMSS[.f]`, `HHMM`: `DecodeNumberField`.
+    fn run_of_digits(&mut self, text: &str) -> Read<()> {
+        let point = text.find('.').unwrap_or(text.len());
+        let (digits, fraction) = text.split_at(point);
+        let microsecond = if fraction.is_empty() { 0 } else { fraction_of(fraction)? };
+        let length = digits.len();
+        let is_date_open = self.year.is_none() && self.month.is_none() && self.day.is_none();
+        if fraction.is_empty() && is_date_open && length >= 6 {
+            set(&mut self.day, number_of(&digits[length - 2..])?)?;
+            set(&mut self.month, number_of(&digits[length - 4..length - 2])?)?;
+            return self.set_year(number_of(&digits[..length - 4])?, length - 4);
+        }
+        let part = |from: usize| number_of(digits.get(from..from + 2).unwrap_or_default());
+        let second = match length {
+            6 => part(4)?,
+            4 => 0,
+            _ => return Err(Refusal::Syntax),
+        };
+        self.set_clock([part(0)?, part(2)?, second, microsecond])
+    }
+
+    /// `HH:MM[:SS[.f]]`: `DecodeTime`.
+    fn time(&mut self, text: &str) -> Read<()> {
+        self.expects_time = false;
+        let point = text.find('.').unwrap_or(text.len());
+        let (clock, fraction) = text.split_at(point);
+        let parts: Vec<&str> = clock.split(':').collect();
+        // Nothing between colons is 0.
+        let number = |place: usize| match parts.get(place) {
+            None | Some(&"") => Ok(0),
+            Some(part) => number_of(part),
+        };
+        if !(2..=3).contains(&parts.len()) {
+            return Err(Refusal::Syntax);
+        }
+        let microsecond = if fraction.is_empty() { 0 } else { fraction_of(fraction)? };
+        match (parts.len(), fraction.is_empty()) {
+            // `MM:SS.f`.
+            (2, false) => self.set_clock([0, number(0)?, number(1)?, microsecond]),
+            _ => self.set_clock([number(0)?, number(1)?, number(2)?, microsecond]),
+        }
+    }
+
+    fn set_clock(&mut self, clock: [i64; 4]) -> Read<()> {
+        let [hour, minute, second, microsecond] = clock;
+        let is_after_midnight = hour == 24 && (minute, second, microsecond) != (0, 0, 0);
+        if hour > 24 || minute > 59 || second > 60 || second == 60 && microsecond > 0 || is_after_midnight {
+            return Err(Refusal::Field);
+        }
+        set(&mut self.clock, clock)
+    }
+
+    /// `+HH[:MM[:SS]]`, `+HHMM`: `DecodeTimezone`.
+    fn zone(&mut self, text: &str) -> Read<()> {
+        let (sign, body) = (if text.starts_with('-') { -1 } else { 1 }, &text[1..]);
+        let parts: Vec<&str> = match body.split(':').collect::<Vec<_>>()[..] {
+            [digits] if digits.len() > 2 && digits.is_char_boundary(digits.len() - 2) => {
+                let (hour, minute) = digits.split_at(digits.len() - 2);
+                vec![hour, minute]
+            }
+            ref parts => parts.to_vec(),
+        };
+        if parts.len() > 3 {
+            return Err(Refusal::Syntax);
+        }
+        let number = |place: usize| parts.get(place).map_or(Ok(0), |part| number_of(part));
+        let (hour, minute, second) = (number(0)?, number(1)?, number(2)?);
+        if hour > 15 || minute > 59 || second > 59 {
+            return Err(Refusal::Displacement);
+        }
+        set(&mut self.east, sign * ((hour * 60 + minute) * 60 + second))
+    }
+
+    /// What all words together say: `ValidateDate`, and the half of the day.
+    fn moment(self) -> Read<Meaning> {
+        let (Some(year), Some(month), Some(day)) = (self.year, self.month, self.day) else {
+            return Err(Refusal::Syntax);
+        };
+        if self.expects_time {
+            return Err(Refusal::Syntax);
+        }
+        let year = match self.is_before_christ {
+            Some(true) if year > 0 => 1 - year,
+            None | Some(false) if self.is_short && year < 70 => year + 2000,
+            None | Some(false) if self.is_short => year + 1900,
+            _ if year > 0 => year,
+            _ => return Err(Refusal::Field),
+        };
+        if !(1..=12).contains(&month) || !(1..=Day::in_month(year, month)).contains(&day) {
+            return Err(Refusal::Field);
+        }
+        let [hour, minute, second, microsecond] = self.clock.unwrap_or_default();
+        let hour = match self.half {
+            Some(_) if hour > 12 => return Err(Refusal::Field),
+            Some(Half::First) => hour % 12,
+            Some(Half::Second) => hour % 12 + 12,
+            None => hour,
+        };
+        let mut day = Day { year, month, day };
+        if let Some(of_year) = self.day_of_year {
+            day = super::day_of(Day { year, month: 1, day: of_year }.days());
+        }
+        let moment = Moment { day, hour, minute, second, microsecond };
+        Ok(Meaning::At(moment, self.east.unwrap_or(0)))
+    }
+}

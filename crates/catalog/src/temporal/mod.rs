@@ -1,0 +1,225 @@
+//! Dates and timestamps: integers since 2000-01-01 in memory, PostgreSQL's text outside.
+//! Source: PostgreSQL 15, `datetime.c`, `timestamp.h`, `date.h`: the same ranges, the same infinities.
+//!
+//! Invariant: a date or timestamp in a row or register is infinite or within PostgreSQL's range. Held by `checked_date` and
+//! `checked_timestamp`, through which every value from outside and every result of arithmetic passes; tests
+//! `values_out_of_range_are_refused` here, `values` in `workload`.
+
+mod calendar;
+mod input;
+
+pub use calendar::{Day, Moment, day_of, moment_of};
+pub use input::{parse_date, parse_timestamp};
+
+use std::fmt::Write as _;
+use thiserror::Error;
+
+/// Microseconds of a day.
+pub const MICROSECONDS_PER_DAY: i64 = 86_400_000_000;
+
+/// The date before all others.
+pub const DATE_BEFORE_ALL: i32 = i32::MIN;
+/// The date after all others.
+pub const DATE_AFTER_ALL: i32 = i32::MAX;
+/// The timestamp before all others.
+pub const TIMESTAMP_BEFORE_ALL: i64 = i64::MIN;
+/// The timestamp after all others.
+pub const TIMESTAMP_AFTER_ALL: i64 = i64::MAX;
+
+/// 4714-11-24 BC, in days since 2000-01-01.
+const FIRST_DATE: i64 = -2_451_545;
+/// 5874897-12-31.
+const LAST_DATE: i64 = 2_145_031_948;
+/// 4714-11-24 BC, in microseconds since 2000-01-01.
+const FIRST_TIMESTAMP: i64 = FIRST_DATE * MICROSECONDS_PER_DAY;
+/// The first microsecond of the year 294277.
+const END_OF_TIMESTAMPS: i64 = 9_223_371_331_200_000_000;
+
+/// Seconds from the Unix epoch to 2000-01-01.
+const POSTGRES_EPOCH_S: i64 = 946_684_800;
+
+/// Why a text or number is not a date or timestamp.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum TemporalError {
+    /// The text has another form.
+    #[error("invalid input syntax for type {kind}: \"{text}\"")]
+    Syntax {
+        /// `date` or `timestamp`.
+        kind: &'static str,
+        /// The text.
+        text: String,
+    },
+    /// A field of the text, such as the month, has a number that it cannot have.
+    #[error("date/time field value out of range: \"{0}\"")]
+    Field(String),
+    /// The zone of the text is further from UTC than any zone is.
+    #[error("time zone displacement out of range: \"{0}\"")]
+    Displacement(String),
+    /// The value lies outside of the type's range.
+    #[error("{0} out of range")]
+    Range(&'static str),
+    /// The date is no timestamp: dates reach further.
+    #[error("date out of range for timestamp")]
+    DateForTimestamp,
+    /// The text means something that is not supported.
+    #[error("{0} is not supported in a date or timestamp")]
+    Unsupported(String),
+}
+
+impl TemporalError {
+    /// PostgreSQL's five-character code.
+    pub fn sqlstate(&self) -> &'static str {
+        match self {
+            Self::Syntax { .. } => "22007",
+            Self::Field(_) | Self::Range(_) | Self::DateForTimestamp => "22008",
+            Self::Displacement(_) => "22009",
+            Self::Unsupported(_) => "0A000",
+        }
+    }
+}
+
+/// Microseconds since 2000-01-01 UTC, from the system's clock.
+pub fn now_us() -> i64 {
+    let since_unix = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .expect("the clock stands after 1970");
+    i64::try_from(since_unix.as_micros()).expect("the clock stands before the year 290000")
+        - POSTGRES_EPOCH_S * 1_000_000
+}
+
+/// Whether a date is neither before nor after all others.
+pub fn is_finite_date(days: i32) -> bool {
+    !matches!(days, DATE_BEFORE_ALL | DATE_AFTER_ALL)
+}
+
+/// Whether a timestamp is neither before nor after all others.
+pub fn is_finite_timestamp(us: i64) -> bool {
+    !matches!(us, TIMESTAMP_BEFORE_ALL | TIMESTAMP_AFTER_ALL)
+}
+
+/// Returns days since 2000-01-01 as a date.
+///
+/// # Errors
+/// `Range`.
+pub fn checked_date(days: i64) -> Result<i32, TemporalError> {
+    match i32::try_from(days) {
+        Ok(days) if !is_finite_date(days) || (FIRST_DATE..=LAST_DATE).contains(&days.into()) => Ok(days),
+        _ => Err(TemporalError::Range("date")),
+    }
+}
+
+/// Returns microseconds since 2000-01-01 as a timestamp.
+///
+/// # Errors
+/// `Range`.
+pub fn checked_timestamp(us: i64) -> Result<i64, TemporalError> {
+    if !is_finite_timestamp(us) || (FIRST_TIMESTAMP..END_OF_TIMESTAMPS).contains(&us) {
+        Ok(us)
+    } else {
+        Err(TemporalError::Range("timestamp"))
+    }
+}
+
+/// Returns the sum of a finite date and a number of days.
+///
+/// # Errors
+/// `Range`.
+pub fn date_plus(days: i64, more: i64) -> Result<i32, TemporalError> {
+    let sum = days.checked_add(more).ok_or(TemporalError::Range("date"))?;
+    if (FIRST_DATE..=LAST_DATE).contains(&sum) {
+        checked_date(sum)
+    } else {
+        Err(TemporalError::Range("date"))
+    }
+}
+
+/// Returns the sum of a finite timestamp and a number of microseconds.
+///
+/// # Errors
+/// `Range`.
+pub fn timestamp_plus(us: i64, more: i64) -> Result<i64, TemporalError> {
+    let range = TemporalError::Range("timestamp");
+    let sum = us.checked_add(more).filter(|sum| is_finite_timestamp(*sum)).ok_or(range)?;
+    checked_timestamp(sum)
+}
+
+/// Returns midnight of a date.
+///
+/// # Errors
+/// `DateForTimestamp`.
+pub fn midnight_of(days: i64) -> Result<i64, TemporalError> {
+    match i32::try_from(days) {
+        Ok(DATE_BEFORE_ALL) => Ok(TIMESTAMP_BEFORE_ALL),
+        Ok(DATE_AFTER_ALL) => Ok(TIMESTAMP_AFTER_ALL),
+        _ => {
+            let range = TemporalError::DateForTimestamp;
+            let us = days.checked_mul(MICROSECONDS_PER_DAY);
+            us.filter(|us| (FIRST_TIMESTAMP..END_OF_TIMESTAMPS).contains(us)).ok_or(range)
+        }
+    }
+}
+
+/// Returns the date of a timestamp.
+pub fn date_of(us: i64) -> i32 {
+    match us {
+        TIMESTAMP_BEFORE_ALL => DATE_BEFORE_ALL,
+        TIMESTAMP_AFTER_ALL => DATE_AFTER_ALL,
+        us => us.div_euclid(MICROSECONDS_PER_DAY) as i32,
+    }
+}
+
+/// Writes the year, month and day of a date; whether the year is before Christ, which is written behind all else.
+fn write_day(day: Day, out: &mut String) -> bool {
+    let (year, is_before_christ) = day.written_year();
+    // Writing to a string does not fail.
+    let _ = write!(out, "{year:04}-{:02}-{:02}", day.month, day.day);
+    is_before_christ
+}
+
+/// `YYYY-MM-DD`, as PostgreSQL prints a date.
+pub fn format_date(days: i32) -> String {
+    match days {
+        DATE_BEFORE_ALL => return "-infinity".into(),
+        DATE_AFTER_ALL => return "infinity".into(),
+        _ => {}
+    }
+    let mut text = String::new();
+    if write_day(day_of(days.into()), &mut text) {
+        text.push_str(" BC");
+    }
+    text
+}
+
+fn format_moment(us: i64, zone: &str) -> String {
+    match us {
+        TIMESTAMP_BEFORE_ALL => return "-infinity".into(),
+        TIMESTAMP_AFTER_ALL => return "infinity".into(),
+        _ => {}
+    }
+    let Moment { day, hour, minute, second, microsecond } = moment_of(us);
+    let mut text = String::new();
+    let is_before_christ = write_day(day, &mut text);
+    let _ = write!(text, " {hour:02}:{minute:02}:{second:02}");
+    if microsecond != 0 {
+        text.push_str(format!(".{microsecond:06}").trim_end_matches('0'));
+    }
+    text.push_str(zone);
+    if is_before_christ {
+        text.push_str(" BC");
+    }
+    text
+}
+
+/// `YYYY-MM-DD HH:MM:SS[.ffffff]`, as PostgreSQL prints a timestamp.
+pub fn format_timestamp(us: i64) -> String {
+    format_moment(us, "")
+}
+
+/// `YYYY-MM-DD HH:MM:SS[.ffffff]+00`, as PostgreSQL prints a timestamp with time zone under UTC.
+pub fn format_timestamptz(us: i64) -> String {
+    format_moment(us, "+00")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,237 @@
+//! Functions of timestamps: parts of them, text of them by a template, and steps in the calendar.
+//! Source: PostgreSQL 15's documentation, "Date/Time Functions and Operators" and "Data Type Formatting Functions".
+
+mod interval;
+mod template;
+
+pub use interval::Interval;
+
+use crate::{Evaluated, Machine, SqlError};
+use catalog::{
+    Datum, Day, Decimal, Moment, checked_timestamp, is_finite_timestamp, moment_of, timestamp_plus,
+};
+
+const DAY_US: i64 = 86_400_000_000;
+/// Seconds from 1970 to 2000.
+const EPOCH_S: i64 = 946_684_800;
+
+/// A function of timestamps.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum TimeFunction {
+    /// EXTRACT: a decimal.
+    Extract(TimeField),
+    /// `date_trunc`.
+    Truncate(TimeField),
+    /// Seconds between two timestamps: a decimal.
+    SecondsBetween,
+    /// A timestamp, an interval later; so many times, with a second argument.
+    Later(Interval),
+    /// `to_char(timestamp, template)`.
+    ToText,
+    /// `to_timestamp(text, template)`.
+    FromText,
+    /// `to_date(text, template)`.
+    DateFromText,
+    /// `to_timestamp(seconds)`.
+    FromEpoch,
+}
+
+impl TimeFunction {
+    /// Evaluates the function; arguments are not NULL.
+    pub(crate) fn evaluate(self, arguments: &[Datum], machine: &mut Machine) -> Evaluated {
+        let text = |value: Datum, machine: &Machine| {
+            String::from_utf8_lossy(machine.arena.datum_bytes(value)).into_owned()
+        };
+        Ok(match (self, arguments) {
+            (Self::Extract(field), [Datum::Int(us)]) if !is_finite_timestamp(*us) => part_of_infinity(field)?,
+            (Self::Extract(field), [Datum::Int(us)]) => machine.arena.push_decimal(extract(field, *us)?),
+            (Self::Truncate(_), [infinite @ Datum::Int(us)]) if !is_finite_timestamp(*us) => *infinite,
+            (Self::Truncate(field), [Datum::Int(us)]) => Datum::Int(truncate(field, *us)?),
+            (Self::SecondsBetween, [Datum::Int(a), Datum::Int(b)]) => {
+                if !is_finite_timestamp(*a) || !is_finite_timestamp(*b) {
+                    return Err(SqlError::new("22008", "cannot subtract infinite timestamps").into());
+                }
+                let us = a.checked_sub(*b).ok_or_else(out_of_range)?;
+                machine.arena.push_decimal(Decimal::new(us.into(), 6)?)
+            }
+            (Self::Later(by), [Datum::Int(us)]) => Datum::Int(interval::later(*us, by)?),
+            (Self::Later(by), [Datum::Int(us), Datum::Int(times)]) => {
+                let by = by.times(*times).ok_or_else(|| SqlError::new("22008", "interval out of range"))?;
+                Datum::Int(interval::later(*us, by)?)
+            }
+            (Self::ToText, [Datum::Int(us), _]) if !is_finite_timestamp(*us) => Datum::Null,
+            (Self::ToText, [Datum::Int(us), template]) => {
+                let text = template::to_text(*us, &text(*template, machine))?;
+                machine.arena.push_bytes(text.as_bytes())
+            }
+            (Self::FromText | Self::DateFromText, [value, template]) => {
+                let moment = template::from_text(&text(*value, machine), &text(*template, machine))?;
+                Datum::Int(match self {
+                    Self::FromText => moment.timestamp()?,
+                    _ => moment.day.date()?.into(),
+                })
+            }
+            (Self::FromEpoch, [Datum::Double(seconds)]) => Datum::Int(from_epoch(*seconds)?),
+            _ => unreachable!("{self:?} has no such arguments"),
+        })
+    }
+}
+
+/// A part of a timestamp that EXTRACT or `date_trunc` names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "they are PostgreSQL's")]
+pub enum TimeField {
+    Microseconds,
+    Milliseconds,
+    Second,
+    Minute,
+    Hour,
+    Day,
+    Week,
+    Month,
+    Quarter,
+    Year,
+    Decade,
+    Century,
+    Millennium,
+    DayOfWeek,
+    IsoDayOfWeek,
+    DayOfYear,
+    IsoYear,
+    Epoch,
+    Julian,
+}
+
+impl TimeField {
+    /// The field of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name.trim_end_matches('s') {
+            "microsecond" | "u" => Self::Microseconds,
+            "millisecond" | "m" => Self::Milliseconds,
+            "second" | "sec" => Self::Second,
+            "minute" | "min" => Self::Minute,
+            "hour" | "hr" => Self::Hour,
+            "day" => Self::Day,
+            "week" => Self::Week,
+            "month" | "mon" => Self::Month,
+            "quarter" => Self::Quarter,
+            "year" | "yr" => Self::Year,
+            "decade" => Self::Decade,
+            "century" | "centurie" => Self::Century,
+            "millennium" | "millennia" => Self::Millennium,
+            "dow" => Self::DayOfWeek,
+            "isodow" => Self::IsoDayOfWeek,
+            "doy" => Self::DayOfYear,
+            "isoyear" => Self::IsoYear,
+            "epoch" => Self::Epoch,
+            "julian" => Self::Julian,
+            _ => return None,
+        })
+    }
+}
+
+fn out_of_range() -> SqlError {
+    SqlError::new("22008", "timestamp out of range")
+}
+
+fn unsupported(what: &str) -> SqlError {
+    SqlError::new("0A000", format!("{what} is not supported"))
+}
+
+/// A part of a timestamp before or after all others: what goes round has none, what grows is infinite.
+fn part_of_infinity(field: TimeField) -> Evaluated {
+    match field {
+        TimeField::Decade
+        | TimeField::Century
+        | TimeField::Millennium
+        | TimeField::Year
+        | TimeField::IsoYear
+        | TimeField::Epoch
+        | TimeField::Julian => Err(unsupported("this part of an infinite timestamp").into()),
+        _ => Ok(Datum::Null),
+    }
+}
+
+/// The number of a span of years, counted from 1 after Christ and from -1 before.
+fn span_of(year: i64, length: i64) -> i64 {
+    if year > 0 { (year + length - 1) / length } else { -((length - year) / length) }
+}
+
+/// EXTRACT of a finite timestamp.
+fn extract(field: TimeField, us: i64) -> Result<Decimal, SqlError> {
+    let Moment { day, hour, minute, second, microsecond } = moment_of(us);
+    let whole = |value: i64| Ok(Decimal::from_int(value));
+    let scaled = |mantissa: i64, scale: u8| {
+        Decimal::new(mantissa.into(), scale).map_err(|error| SqlError::new("22003", error.to_string()))
+    };
+    let microseconds = second * 1_000_000 + microsecond;
+    // There is no year 0.
+    let written = |year: i64| if year > 0 { year } else { year - 1 };
+    match field {
+        TimeField::Microseconds => whole(microseconds),
+        TimeField::Milliseconds => scaled(microseconds, 3),
+        TimeField::Second => scaled(microseconds, 6),
+        TimeField::Minute => whole(minute),
+        TimeField::Hour => whole(hour),
+        TimeField::Day => whole(day.day),
+        TimeField::Week => whole(day.iso_week().1),
+        TimeField::Month => whole(day.month),
+        TimeField::Quarter => whole((day.month + 2) / 3),
+        TimeField::Year => whole(written(day.year)),
+        TimeField::Decade => whole(day.year.div_euclid(10)),
+        TimeField::Century => whole(span_of(day.year, 100)),
+        TimeField::Millennium => whole(span_of(day.year, 1000)),
+        TimeField::DayOfWeek => whole(day.weekday()),
+        TimeField::IsoDayOfWeek => whole((day.weekday() + 6) % 7 + 1),
+        TimeField::DayOfYear => whole(day.of_year()),
+        TimeField::IsoYear => whole(written(day.iso_week().0)),
+        TimeField::Epoch => {
+            let since_1970 = i128::from(us) + i128::from(EPOCH_S) * 1_000_000;
+            Decimal::new(since_1970, 6).map_err(|error| SqlError::new("22003", error.to_string()))
+        }
+        TimeField::Julian => Err(unsupported("EXTRACT (JULIAN …)")),
+    }
+}
+
+/// `date_trunc` of a finite timestamp.
+fn truncate(field: TimeField, us: i64) -> Result<i64, SqlError> {
+    let Moment { day, .. } = moment_of(us);
+    let to = |step: i64| Ok(checked_timestamp(us - us.rem_euclid(step))?);
+    let from = |year: i64, month: i64| {
+        let day = Day { year, month, day: 1 };
+        Ok(Moment { day, hour: 0, minute: 0, second: 0, microsecond: 0 }.timestamp()?)
+    };
+    match field {
+        TimeField::Microseconds => Ok(us),
+        TimeField::Milliseconds => to(1000),
+        TimeField::Second => to(1_000_000),
+        TimeField::Minute => to(60_000_000),
+        TimeField::Hour => to(3_600_000_000),
+        TimeField::Day => to(DAY_US),
+        TimeField::Week => {
+            let monday_based = (day.weekday() + 6) % 7;
+            Ok(timestamp_plus(us - us.rem_euclid(DAY_US), -monday_based * DAY_US)?)
+        }
+        TimeField::Month => from(day.year, day.month),
+        TimeField::Quarter => from(day.year, (day.month - 1) / 3 * 3 + 1),
+        TimeField::Year => from(day.year, 1),
+        TimeField::Decade => from(day.year.div_euclid(10) * 10, 1),
+        TimeField::Century => from((day.year - 1).div_euclid(100) * 100 + 1, 1),
+        TimeField::Millennium => from((day.year - 1).div_euclid(1000) * 1000 + 1, 1),
+        _ => Err(SqlError::new("22023", "this unit is not one to truncate to")),
+    }
+}
+
+/// `to_timestamp(seconds since 1970)`.
+fn from_epoch(seconds: f64) -> Result<i64, SqlError> {
+    if seconds.is_nan() {
+        return Err(SqlError::new("22008", "timestamp cannot be NaN"));
+    }
+    if seconds.is_infinite() {
+        return Ok(if seconds > 0.0 { i64::MAX } else { i64::MIN });
+    }
+    let us = ((seconds - EPOCH_S as f64) * 1e6).round_ties_even();
+    let is_close = us.abs() < 9.3e18;
+    let us = is_close.then(|| checked_timestamp(us as i64).ok().filter(|us| is_finite_timestamp(*us)));
+    us.flatten().ok_or_else(|| SqlError::new("22008", format!("timestamp out of range: \"{seconds}\"")))
+}

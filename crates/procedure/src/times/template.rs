@@ -1,0 +1,296 @@
+//! Timestamps as text by a template, and back.
+//! Source: PostgreSQL 15's documentation, "Data Type Formatting Functions", tables 9.26 and 9.27.
+
+use super::{DAY_US, unsupported};
+use crate::SqlError;
+use catalog::{Day, Moment, date_plus, moment_of};
+use std::fmt::Write as _;
+
+const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+
+/// The names of months and days, in the case and length that a template asks for.
+fn cased(name: &str, pattern: &str, fills: bool) -> String {
+    let short = pattern.len() == 2 || pattern.eq_ignore_ascii_case("mon");
+    let name = if short { &name[..3] } else { name };
+    let first_two: Vec<bool> = pattern.chars().take(2).map(char::is_uppercase).collect();
+    let name = match first_two.as_slice() {
+        [true, true] => name.to_uppercase(),
+        [false, _] => name.to_lowercase(),
+        _ => name.to_owned(),
+    };
+    if fills && !short { format!("{name:<9}") } else { name }
+}
+
+/// Patterns of templates, the longest first; those with two cases stand as they are matched, without regard to case.
+const PATTERNS: [&str; 52] = [
+    "MONTH", "IYYY", "YYYY", "HH24", "HH12", "SSSSS", "SSSS", "Y,YYY", "A.M.", "P.M.", "B.C.", "A.D.",
+    "IDDD", "DAY", "MON", "IYY", "YYY", "DDD", "IW", "WW", "YY", "IY", "DD", "DY", "ID", "HH", "MI", "MM",
+    "SS", "MS", "US", "AM", "PM", "CC", "RM", "TZH", "TZM", "TZ", "OF", "FF1", "FF2", "FF3", "FF4", "FF5",
+    "FF6", "BC", "AD", "Y", "D", "W", "J", "Q",
+];
+
+/// The pattern that a template begins with.
+fn pattern_of(template: &str) -> Option<(&'static str, &str)> {
+    let mut found: Option<&'static str> = None;
+    for pattern in PATTERNS {
+        let fits = template.get(..pattern.len()).is_some_and(|head| head.eq_ignore_ascii_case(pattern));
+        if fits && found.is_none_or(|other| other.len() < pattern.len()) {
+            found = Some(pattern);
+        }
+    }
+    found.map(|pattern| (pattern, &template[..pattern.len()]))
+}
+
+/// `to_char` of a timestamp.
+pub(super) fn to_text(us: i64, template: &str) -> Result<String, SqlError> {
+    let Moment { day, hour, minute, second, microsecond: fraction } = moment_of(us);
+    let (year, is_before_christ) = day.written_year();
+    let (iso_year, iso_week) = day.iso_week();
+    let iso_year = Day { year: iso_year, ..day }.written_year().0;
+    let mut out = String::new();
+    let mut rest = template;
+    let mut fills = true;
+    while let Some(first) = rest.chars().next() {
+        if let Some(quoted) = rest.strip_prefix('"') {
+            let end = quoted.find('"').unwrap_or(quoted.len());
+            out.push_str(&quoted[..end]);
+            rest = quoted.get(end + 1..).unwrap_or_default();
+            continue;
+        }
+        if rest.get(..2).is_some_and(|head| head.eq_ignore_ascii_case("FM")) {
+            fills = false;
+            rest = &rest[2..];
+            continue;
+        }
+        let Some((pattern, written)) = pattern_of(rest) else {
+            out.push(first);
+            rest = &rest[first.len_utf8()..];
+            continue;
+        };
+        rest = &rest[written.len()..];
+        let begin = out.len();
+        let number = |out: &mut String, value: i64, width: usize| {
+            // Writing to a string does not fail.
+            let _ = if fills { write!(out, "{value:0width$}") } else { write!(out, "{value}") };
+        };
+        let half = if hour < 12 { ["AM", "am", "A.M.", "a.m."] } else { ["PM", "pm", "P.M.", "p.m."] };
+        let in_case = |dotted: usize| half[dotted + usize::from(written.starts_with(char::is_lowercase))];
+        match pattern {
+            "YYYY" => number(&mut out, year, 4),
+            "YYY" => number(&mut out, year % 1000, 3),
+            "YY" => number(&mut out, year % 100, 2),
+            "Y" => number(&mut out, year % 10, 1),
+            "Y,YYY" => {
+                let _ = write!(out, "{},{:03}", year / 1000, year % 1000);
+            }
+            "IYYY" => number(&mut out, iso_year, 4),
+            "IYY" => number(&mut out, iso_year % 1000, 3),
+            "IY" => number(&mut out, iso_year % 100, 2),
+            "MM" => number(&mut out, day.month, 2),
+            "MONTH" | "MON" => out.push_str(&cased(MONTHS[day.month as usize - 1], written, fills)),
+            "DAY" | "DY" => {
+                let name = DAYS[day.weekday() as usize];
+                out.push_str(&cased(name, written, fills));
+            }
+            "DD" => number(&mut out, day.day, 2),
+            "DDD" => number(&mut out, day.of_year(), 3),
+            "D" => number(&mut out, day.weekday() + 1, 1),
+            "ID" => number(&mut out, (day.weekday() + 6) % 7 + 1, 1),
+            "W" => number(&mut out, (day.day - 1) / 7 + 1, 1),
+            "WW" => number(&mut out, (day.of_year() - 1) / 7 + 1, 2),
+            "IW" => number(&mut out, iso_week, 2),
+            "Q" => number(&mut out, (day.month + 2) / 3, 1),
+            "CC" => number(&mut out, (year + 99) / 100, 2),
+            "J" => number(&mut out, day.days() + 2_451_545, 1),
+            "HH24" => number(&mut out, hour, 2),
+            "HH" | "HH12" => number(&mut out, (hour + 11) % 12 + 1, 2),
+            "MI" => number(&mut out, minute, 2),
+            "SS" => number(&mut out, second, 2),
+            "SSSS" | "SSSSS" => number(&mut out, us.rem_euclid(DAY_US) / 1_000_000, 1),
+            "MS" => number(&mut out, fraction / 1000, 3),
+            "US" => number(&mut out, fraction, 6),
+            "FF1" | "FF2" | "FF3" | "FF4" | "FF5" | "FF6" => {
+                let digits = usize::from(pattern.as_bytes()[2] - b'0');
+                out.push_str(&format!("{fraction:06}")[..digits]);
+            }
+            "AM" | "PM" => out.push_str(in_case(0)),
+            "A.M." | "P.M." => out.push_str(in_case(2)),
+            "AD" | "BC" | "A.D." | "B.C." => {
+                let era = match (is_before_christ, pattern.len()) {
+                    (false, 2) => "AD",
+                    (true, 2) => "BC",
+                    (false, _) => "A.D.",
+                    (true, _) => "B.C.",
+                };
+                let is_lower = written.starts_with(char::is_lowercase);
+                out.push_str(&if is_lower { era.to_lowercase() } else { era.to_owned() });
+            }
+            "TZ" => out.push_str(if written.starts_with(char::is_lowercase) { "utc" } else { "UTC" }),
+            "OF" | "TZH" => out.push_str("+00"),
+            "TZM" => out.push_str("00"),
+            other => return Err(unsupported(&format!("the pattern {other} of to_char"))),
+        }
+        if rest.get(..2).is_some_and(|head| head.eq_ignore_ascii_case("TH"))
+            && out[begin..].ends_with(|c: char| c.is_ascii_digit())
+        {
+            let ordinal = ordinal_of(&out[begin..]);
+            out.push_str(&if rest.starts_with('T') { ordinal.to_uppercase() } else { ordinal.to_owned() });
+            rest = &rest[2..];
+        }
+        fills = true;
+    }
+    Ok(out)
+}
+
+fn ordinal_of(digits: &str) -> &'static str {
+    let tens = digits.len().checked_sub(2).and_then(|at| digits.get(at..at + 1));
+    match (tens, digits.chars().last()) {
+        (Some("1"), _) => "th",
+        (_, Some('1')) => "st",
+        (_, Some('2')) => "nd",
+        (_, Some('3')) => "rd",
+        _ => "th",
+    }
+}
+
+/// `to_timestamp(text, template)`, `to_date`.
+pub(super) fn from_text(whole: &str, template: &str) -> Result<Moment, SqlError> {
+    let (mut year, mut month, mut day) = (None::<i64>, 1i64, 1i64);
+    let (mut day_of_year, mut is_afternoon, mut us) = (None::<i64>, None::<bool>, 0i64);
+    let (mut hour, mut minute, mut second) = (0i64, 0i64, 0i64);
+    let (mut text, mut rest) = (whole.trim_start(), template);
+    let wrong = |pattern: &str, text: &str| {
+        let value: String = text.chars().take(pattern.len()).collect();
+        let error = SqlError::new("22007", format!("invalid value \"{value}\" for \"{pattern}\""));
+        error.with_detail("Value must be an integer.")
+    };
+    while let Some(first) = rest.chars().next() {
+        if rest.get(..2).is_some_and(|head| head.eq_ignore_ascii_case("FM")) {
+            rest = &rest[2..];
+            continue;
+        }
+        let Some((pattern, written)) =
+            pattern_of(rest).filter(|(pattern, _)| !matches!(*pattern, "TZ" | "OF"))
+        else {
+            // A separator stands for any other, and for none.
+            rest = &rest[first.len_utf8()..];
+            let is_separator = |c: char| !c.is_alphanumeric() && c != '+';
+            if first.is_alphanumeric() {
+                text = text.get(text.chars().next().map_or(0, char::len_utf8)..).unwrap_or_default();
+            } else if text.starts_with(is_separator) {
+                text = &text[text.chars().next().map_or(0, char::len_utf8)..];
+            }
+            continue;
+        };
+        rest = &rest[written.len()..];
+        text = text.trim_start();
+        // A number takes no more digits than its pattern where another one follows at once.
+        let follows = pattern_of(rest).is_some_and(|(next, _)| {
+            !matches!(next, "AM" | "PM" | "A.M." | "P.M." | "MON" | "MONTH" | "DY" | "DAY")
+        });
+        let mut number = |width: usize| -> Result<i64, SqlError> {
+            let most = if follows || width < 4 && pattern != "YYYY" { width } else { usize::MAX };
+            let digits = text.bytes().take_while(u8::is_ascii_digit).count().min(most);
+            let value = text[..digits].parse().map_err(|_| wrong(written, text))?;
+            text = &text[digits..];
+            Ok(value)
+        };
+        match pattern {
+            "YYYY" => year = Some(number(4)?),
+            "YYY" | "YY" | "Y" => {
+                let short = number(pattern.len())?;
+                // As PostgreSQL: the year that is nearest to 2020.
+                year = Some(match short {
+                    0..70 => short + 2000,
+                    70..100 => short + 1900,
+                    100..520 => short + 2000,
+                    _ => short + 1000,
+                });
+            }
+            "MM" => month = number(2)?,
+            "DD" => day = number(2)?,
+            "DDD" => day_of_year = Some(number(3)?),
+            "HH24" | "HH" | "HH12" => hour = number(2)?,
+            "MI" => minute = number(2)?,
+            "SS" => second = number(2)?,
+            "MS" | "US" | "FF1" | "FF2" | "FF3" | "FF4" | "FF5" | "FF6" => {
+                let digits: String = text.chars().take_while(char::is_ascii_digit).take(6).collect();
+                let unit = if pattern == "MS" { 3 } else { 6 };
+                let value: i64 = digits.parse().map_err(|_| wrong(written, text))?;
+                let power = |digits: usize| 10i64.pow(digits as u32);
+                us = if pattern == "US" && digits.len() < 6 || pattern == "MS" && digits.len() < 3 {
+                    value * power(unit - digits.len()) * power(6 - unit)
+                } else {
+                    value * power(6usize.saturating_sub(digits.len()))
+                };
+                text = &text[digits.len()..];
+            }
+            "AM" | "PM" | "A.M." | "P.M." => {
+                let length = pattern.len();
+                let half = text.get(..length).unwrap_or_default().to_lowercase();
+                if !half.starts_with(['a', 'p']) {
+                    return Err(SqlError::new(
+                        "22007",
+                        format!("invalid value \"{half}\" for \"{written}\""),
+                    ));
+                }
+                is_afternoon = Some(half.starts_with('p'));
+                text = &text[length..];
+            }
+            "MON" | "MONTH" => {
+                let name: String = text.chars().take_while(char::is_ascii_alphabetic).collect();
+                let wanted = if pattern == "MON" { name.get(..3).unwrap_or(&name) } else { &name };
+                let fits = |own: &&str| {
+                    let own = if pattern == "MON" { &own[..3] } else { own };
+                    own.eq_ignore_ascii_case(wanted)
+                };
+                let place = MONTHS.iter().position(fits);
+                let place = place.ok_or_else(|| {
+                    SqlError::new("22007", format!("invalid value \"{name}\" for \"{written}\""))
+                })?;
+                month = place as i64 + 1;
+                text = &text[wanted.len()..];
+            }
+            "DAY" | "DY" => text = text.trim_start_matches(|c: char| c.is_ascii_alphabetic()),
+            other => return Err(unsupported(&format!("the pattern {other} of to_timestamp"))),
+        }
+    }
+    if let Some(is_afternoon) = is_afternoon {
+        if !(1..=12).contains(&hour) {
+            let error = SqlError::new("22007", format!("hour \"{hour}\" is invalid for the 12-hour clock"));
+            return Err(error.with_hint("Use the 24-hour clock, or give an hour between 1 and 12."));
+        }
+        hour = hour % 12 + if is_afternoon { 12 } else { 0 };
+    }
+    let range = || SqlError::new("22008", format!("date/time field value out of range: \"{whole}\""));
+    let year = year.unwrap_or(1);
+    // As in PostgreSQL, the year 0 is 1 BC here.
+    let year = if (0..10_000_000).contains(&year) { year } else { return Err(range()) };
+    let last = if (1..=12).contains(&month) { Day::in_month(year, month) } else { 0 };
+    let day = match day_of_year {
+        Some(day) if (1..=366).contains(&day) => {
+            let first = Day { year, month: 1, day: 1 }.days();
+            catalog::day_of(date_plus(first, day - 1)?.into())
+        }
+        None if (1..=last).contains(&day) => Day { year, month, day },
+        _ => return Err(range()),
+    };
+    if !(0..24).contains(&hour) || !(0..60).contains(&minute) || !(0..60).contains(&second) {
+        return Err(range());
+    }
+    Ok(Moment { day, hour, minute, second, microsecond: us })
+}

@@ -1,0 +1,185 @@
+//! Values in PostgreSQL's binary forms, as clients send them.
+//! Source: PostgreSQL 15, the receive functions of the types (`int4recv`, `numeric_recv`, `array_recv`, …), whose SQLSTATEs these are.
+//! Held by: `values` in `workload`, beside PostgreSQL.
+
+use super::text_of;
+use reprise::Value;
+use reprise::rooms::catalog::{Decimal, DecimalError, ScalarType, Type, checked_date, checked_timestamp};
+use reprise::rooms::procedure::SqlError;
+use reprise::rooms::sql::type_oids;
+
+/// Most dimensions of an array on PostgreSQL.
+const MOST_DIMENSIONS: i32 = 6;
+/// OIDs from this one on are given by each server.
+const FIRST_NOT_BUILT_IN: u32 = 10_000;
+/// Most elements of an array on PostgreSQL.
+const MOST_ELEMENTS: i32 = 0x7fff_ffff / 8;
+
+/// The bytes of a value that are not read yet.
+struct Message<'a>(&'a [u8]);
+
+impl<'a> Message<'a> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], SqlError> {
+        let short = || SqlError::new("08P01", "insufficient data left in message");
+        let (taken, rest) = self.0.split_first_chunk().ok_or_else(short)?;
+        self.0 = rest;
+        Ok(*taken)
+    }
+
+    fn short(&mut self) -> Result<i16, SqlError> {
+        self.array().map(i16::from_be_bytes)
+    }
+
+    fn int(&mut self) -> Result<i32, SqlError> {
+        self.array().map(i32::from_be_bytes)
+    }
+
+    fn long(&mut self) -> Result<i64, SqlError> {
+        self.array().map(i64::from_be_bytes)
+    }
+
+    fn rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.0)
+    }
+}
+
+fn malformed(what: &str) -> SqlError {
+    SqlError::new("22P03", what)
+}
+
+/// The value that bytes are; all of them must be used.
+pub(super) fn value_of(bytes: &[u8], ty: Type) -> Result<Value, SqlError> {
+    let mut message = Message(bytes);
+    let value = match ty {
+        Type::Scalar(scalar) => scalar_of(&mut message, scalar)?,
+        Type::Array(element) => array_of(&mut message, element)?,
+    };
+    match message.0 {
+        [] => Ok(value),
+        _ => Err(malformed(&format!("incorrect binary data format in a value of type {ty}"))),
+    }
+}
+
+fn scalar_of(message: &mut Message<'_>, ty: ScalarType) -> Result<Value, SqlError> {
+    Ok(match ty {
+        ScalarType::SmallInt => Value::Int(message.short()?.into()),
+        ScalarType::Integer => Value::Int(message.int()?.into()),
+        ScalarType::BigInt => Value::Int(message.long()?),
+        // REAL is taken for DOUBLE PRECISION.
+        ScalarType::Double if message.0.len() == 4 => {
+            Value::Double(f32::from_be_bytes(message.array()?).into())
+        }
+        ScalarType::Double => Value::Double(f64::from_be_bytes(message.array()?)),
+        ScalarType::Boolean => Value::Boolean(message.array::<1>()? != [0]),
+        ScalarType::Numeric { .. } | ScalarType::AnyNumeric => Value::Numeric(numeric_of(message)?),
+        ScalarType::Char(_) | ScalarType::Varchar(_) | ScalarType::Text => {
+            Value::Text(text_of(message.rest())?.into())
+        }
+        ScalarType::Timestamp | ScalarType::Timestamptz => {
+            Value::Timestamp(checked_timestamp(message.long()?)?)
+        }
+        ScalarType::Date => Value::Date(checked_date(message.int()?.into())?),
+        ScalarType::Bytea => Value::Bytes(message.rest().to_vec()),
+        ScalarType::Uuid => Value::Uuid(message.array()?),
+    })
+}
+
+/// Dimensions, whether there are NULLs, the element's type, bounds, elements with their lengths.
+fn array_of(message: &mut Message<'_>, element: ScalarType) -> Result<Value, SqlError> {
+    let dimensions = message.int()?;
+    if dimensions < 0 {
+        return Err(malformed(&format!("invalid number of dimensions: {dimensions}")));
+    }
+    if dimensions > MOST_DIMENSIONS {
+        let what = format!(
+            "number of array dimensions ({dimensions}) exceeds the maximum allowed ({MOST_DIMENSIONS})"
+        );
+        return Err(SqlError::new("54000", what));
+    }
+    if !matches!(message.int()?, 0 | 1) {
+        return Err(malformed("invalid array flags"));
+    }
+    let oid = message.int()? as u32;
+    // All kinds of text are one type here, which a client may call by any of their names. As PostgreSQL, an OID of no built-in type
+    // may be that of another server.
+    let is_same = oid == type_oids(element).0
+        || oid >= FIRST_NOT_BUILT_IN
+        || element.is_text() && matches!(oid, 19 | 25 | 1042 | 1043);
+    if !is_same {
+        return Err(SqlError::new(
+            "42804",
+            format!("binary data has array element type {oid}, not {element}"),
+        ));
+    }
+    if dimensions == 0 {
+        return Ok(Value::Array(Vec::new()));
+    }
+    let (count, first) = (message.int()?, message.int()?);
+    if !(0..=MOST_ELEMENTS).contains(&count) {
+        return Err(SqlError::new(
+            "54000",
+            format!("array size exceeds the maximum allowed ({MOST_ELEMENTS})"),
+        ));
+    }
+    if dimensions > 1 || first != 1 {
+        let what = "arrays with bounds or of several dimensions are not supported";
+        return Err(SqlError::new("0A000", what));
+    }
+    let mut values = Vec::new();
+    for _ in 0..count {
+        let length = message.int()?;
+        if length == -1 {
+            values.push(Value::Null);
+            continue;
+        }
+        let parts = usize::try_from(length).ok().and_then(|length| message.0.split_at_checked(length));
+        let (own, rest) = parts.ok_or_else(|| malformed("insufficient data left in message"))?;
+        message.0 = rest;
+        values.push(value_of(own, element.into())?);
+    }
+    Ok(Value::Array(values))
+}
+
+/// NUMERIC: digits of base 10,000, of which the first has a weight; those behind the scale are cut.
+fn numeric_of(message: &mut Message<'_>) -> Result<Decimal, SqlError> {
+    let (count, weight) = (message.short()? as u16, i32::from(message.short()?));
+    let (sign, scale) = (message.short()? as u16, message.short()? as u16);
+    if !matches!(sign, 0 | 0x4000 | 0xc000 | 0xd000 | 0xf000) {
+        return Err(malformed("invalid sign in external \"numeric\" value"));
+    }
+    if scale > 0x3fff {
+        return Err(malformed("invalid scale in external \"numeric\" value"));
+    }
+    let mut digits = Vec::new();
+    for _ in 0..count {
+        let digit = message.short()?;
+        if !(0..10_000).contains(&digit) {
+            return Err(malformed("invalid digit in external \"numeric\" value"));
+        }
+        digits.push(i128::from(digit));
+    }
+    if sign >= 0xc000 {
+        return Err(SqlError::new("0A000", "numeric NaN and infinity are not supported"));
+    }
+    let decimal =
+        decimal_of(&digits, weight, scale).map_err(|error| SqlError::new("22003", error.to_string()))?;
+    Ok(if sign == 0 { decimal } else { Decimal { mantissa: -decimal.mantissa, ..decimal } })
+}
+
+fn decimal_of(digits: &[i128], weight: i32, scale: u16) -> Result<Decimal, DecimalError> {
+    let scale = u8::try_from(scale).map_err(|_| DecimalError::Overflow)?;
+    let mut mantissa = 0i128;
+    for (place, digit) in digits.iter().enumerate().filter(|(_, digit)| **digit != 0) {
+        // The power of ten that the digit counts, once the point is behind the scale.
+        let exponent = (weight - place as i32) * 4 + i32::from(scale);
+        let power = 10i128.checked_pow(exponent.unsigned_abs());
+        let part = match (exponent >= 0, power) {
+            (true, power) => {
+                power.and_then(|power| digit.checked_mul(power)).ok_or(DecimalError::Overflow)?
+            }
+            (false, power) => power.map_or(0, |power| digit / power),
+        };
+        mantissa = mantissa.checked_add(part).ok_or(DecimalError::Overflow)?;
+    }
+    Decimal::new(mantissa, scale)
+}

@@ -1,0 +1,123 @@
+//! Every type of value, at and beyond its limits, on every way in: Reprise takes and refuses what PostgreSQL does.
+//!
+//! For each value and way, both servers must give the same rows, in text and in binary form, or the same SQLSTATE; then the table
+//! must still be readable. Reprise may refuse with 0A000, and a NUMERIC of more than 36 digits with 22003, what PostgreSQL takes.
+//! Values made at random may be refused by both for different reasons, and a text of a date that no list has by Reprise alone.
+//! `REPRISE_VALUES` says how many values are made at random for each type and way; `REPRISE_SEED` makes one run again.
+//! Skipped, with a message, where no PostgreSQL is installed.
+
+mod samples;
+mod ways;
+
+use crate::server::Server;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use samples::{KINDS, Kind};
+use ways::{Outcome, Side, Way};
+
+/// Values of a type that are made at random for each way, where the environment says nothing else.
+const AT_RANDOM: usize = 40;
+
+fn number_from(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+/// Whether Reprise may answer so where PostgreSQL answers otherwise.
+fn may_differ(kind: &Kind, value: &[u8], reprise: &Outcome, postgresql: &Outcome, is_random: bool) -> bool {
+    match (reprise, postgresql) {
+        (Err(sqlstate), _) if sqlstate == "0A000" => true,
+        (Err(own), Err(_)) => is_random && !own.starts_with("lost"),
+        // At most 36 digits; and PostgreSQL reads almost any text as a date.
+        (Err(sqlstate), Ok(_)) => {
+            sqlstate == "22003" && kind.name.starts_with("numeric")
+                || is_random && kind.is_temporal() && matches!(sqlstate.as_str(), "22007" | "22008")
+        }
+        // REAL is taken for DOUBLE PRECISION.
+        (Ok(_), Err(_)) => kind.name == "float8" && value.len() == 4,
+        // Of the shortest texts that mean a double, PostgreSQL takes none on the edge of those that do.
+        (Ok((_, own)), Ok((_, other))) => is_random && kind.name == "float8" && own == other,
+    }
+}
+
+/// What differs for a value, on one way.
+fn difference(kind: &Kind, way: Way, value: &[u8], is_random: bool, sides: &mut [Side; 2]) -> Option<String> {
+    let [reprise, postgresql] = sides.each_mut().map(|side| side.outcome(kind, way, value));
+    let (reprise, postgresql) = (reprise?, postgresql?);
+    if reprise == postgresql || may_differ(kind, value, &reprise, &postgresql, is_random) {
+        return None;
+    }
+    let value = match way.is_binary() {
+        true => format!("{value:02x?}"),
+        false => format!("\"{}\"", value.escape_ascii()),
+    };
+    Some(format!("{} {way:?} {value}: {reprise:?}, PostgreSQL {postgresql:?}", kind.name))
+}
+
+/// Changes a sample at a few positions.
+fn mutated(kind: &Kind, way: Way, random: &mut SmallRng) -> Vec<u8> {
+    let samples = kind.samples(way.is_binary());
+    let mut value = samples[random.random_range(0..samples.len())].clone();
+    for _ in 0..random.random_range(1..4) {
+        let place = random.random_range(0..=value.len());
+        let byte = match way.is_binary() {
+            true => random.random(),
+            false => kind.alphabet[random.random_range(0..kind.alphabet.len())],
+        };
+        match random.random_range(0..3) {
+            0 => value.insert(place, byte),
+            1 if place < value.len() => value[place] = byte,
+            _ if place < value.len() => drop(value.remove(place)),
+            _ => value.push(byte),
+        }
+    }
+    value
+}
+
+fn sides(server: &Server) -> [Side; 2] {
+    [Side::reprise(), Side::postgresql(server)]
+}
+
+#[test]
+fn values_are_taken_and_refused_as_postgresql_does() {
+    let Some(server) = Server::start() else {
+        eprintln!("skipped: no PostgreSQL is installed");
+        return;
+    };
+    let mut sides = sides(&server);
+    let mut differences = Vec::new();
+    for kind in KINDS {
+        for way in kind.ways() {
+            for value in kind.samples(way.is_binary()) {
+                differences.extend(difference(kind, way, &value, false, &mut sides));
+            }
+        }
+    }
+    assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
+}
+
+#[test]
+fn values_at_random_are_taken_and_refused_as_postgresql_does() {
+    let Some(server) = Server::start() else {
+        eprintln!("skipped: no PostgreSQL is installed");
+        return;
+    };
+    let mut sides = sides(&server);
+    let seed = number_from("REPRISE_SEED").unwrap_or_else(|| rand::rng().random());
+    let count = number_from("REPRISE_VALUES").unwrap_or(AT_RANDOM as u64);
+    let mut random = SmallRng::seed_from_u64(seed);
+    let mut differences = Vec::new();
+    for kind in KINDS {
+        for way in kind.ways() {
+            for _ in 0..count {
+                let value = mutated(kind, way, &mut random);
+                differences.extend(difference(kind, way, &value, true, &mut sides));
+            }
+        }
+    }
+    assert!(
+        differences.is_empty(),
+        "REPRISE_SEED={seed}: {} differ:\n{}",
+        differences.len(),
+        differences.join("\n")
+    );
+}
