@@ -211,6 +211,11 @@ impl Session {
     }
 
     /// What RAISE NOTICE and its like said in the last call.
+    pub fn take_notices(&mut self) -> Vec<SqlError> {
+        std::mem::take(&mut self.machine.notices)
+    }
+
+    /// What RAISE said in the last call, unless it was taken.
     pub fn notices(&self) -> &[SqlError] {
         &self.machine.notices
     }

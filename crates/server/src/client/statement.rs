@@ -273,7 +273,7 @@ impl Client {
                     session.set_lock_timeout(lock_timeout);
                     let attempt = session.try_prepared(prepared, parameters, rows);
                     session.ends_at(None);
-                    let notices = session.notices().to_vec();
+                    let notices = session.take_notices();
                     Ok((attempt, notices))
                 })
             };
