@@ -5,6 +5,30 @@
 
 use crate::ValueError;
 
+/// Bytes as the text that they are.
+///
+/// # Errors
+/// `22021`: they are not UTF-8, or there is a byte of zero.
+pub fn utf8_of(bytes: &[u8]) -> Result<&str, ValueError> {
+    let wrong = match std::str::from_utf8(bytes) {
+        Ok(text) => match bytes.iter().position(|byte| *byte == 0) {
+            None => return Ok(text),
+            Some(zero) => &bytes[zero..],
+        },
+        Err(error) => &bytes[error.valid_up_to()..],
+    };
+    // As many bytes as the first one announces.
+    let announced = match wrong.first() {
+        Some(0xf0..) => 4,
+        Some(0xe0..) => 3,
+        Some(0xc0..) => 2,
+        _ => 1,
+    };
+    let shown: Vec<String> = wrong.iter().take(announced).map(|byte| format!("0x{byte:02x}")).collect();
+    let message = format!("invalid byte sequence for encoding \"UTF8\": {}", shown.join(" "));
+    Err(ValueError::new("22021", message))
+}
+
 /// Why a text is no integer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NoInteger {

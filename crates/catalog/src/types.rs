@@ -25,7 +25,7 @@ pub enum ScalarType {
     Double,
     /// True or false.
     Boolean,
-    /// Blank-padded text of a number of characters.
+    /// Blank-padded text of a number of characters; of any number, and not padded, where it is `u32::MAX`.
     Char(u32),
     /// Text of at most a number of characters.
     Varchar(u32),
@@ -128,6 +128,7 @@ impl fmt::Display for ScalarType {
             Self::AnyNumeric => f.write_str("numeric"),
             Self::Double => f.write_str("double precision"),
             Self::Boolean => f.write_str("boolean"),
+            Self::Char(u32::MAX) => f.write_str("character"),
             Self::Char(n) => write!(f, "character({n})"),
             Self::Varchar(n) => write!(f, "character varying({n})"),
             Self::Text => f.write_str("text"),

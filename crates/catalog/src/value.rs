@@ -342,7 +342,9 @@ pub fn value_from_datum(datum: Datum, ty: Type, arena: &Arena) -> Value {
             match scalar {
                 ScalarType::Bytea => Value::Bytes(bytes.to_vec()),
                 ScalarType::Uuid => bytes.try_into().map_or(Value::Null, Value::Uuid),
-                ScalarType::Char(n) => Value::Text(format!("{:<width$}", text(), width = n as usize)),
+                ScalarType::Char(n) if n < u32::MAX => {
+                    Value::Text(format!("{:<width$}", text(), width = n as usize))
+                }
                 _ => Value::Text(text()),
             }
         }

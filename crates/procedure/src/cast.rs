@@ -74,6 +74,8 @@ pub enum Cast {
         /// Whether a longer text is cut (explicit casts) or refused.
         cut: bool,
     },
+    /// Whether an integer is not 0.
+    IntegerToBoolean,
     /// Midnight of a day.
     DateToTimestamp,
     /// The day of a moment.
@@ -137,7 +139,7 @@ impl Cast {
             (T::Timestamp | T::Timestamptz, T::Date) => Self::TimestampToDate,
             (T::Boolean, T::Integer) | (T::Integer, T::Boolean) if !explicit => return None,
             (T::Boolean, T::Integer) => Self::Same,
-            (T::Integer, T::Boolean) => Self::Range { to, least: 0, most: 1 },
+            (T::Integer, T::Boolean) => Self::IntegerToBoolean,
             (_, T::Text) => Self::ToText(from),
             (T::Text | T::Varchar(_) | T::Char(_), _) if explicit => Self::FromText(to),
             _ => return None,
@@ -244,6 +246,7 @@ impl Cast {
                     Some(_) => Err(ValueError::too_long(to)),
                 }
             }
+            (Self::IntegerToBoolean, Datum::Int(value)) => Ok(Datum::boolean(value != 0)),
             (Self::DateToTimestamp, Datum::Int(days)) => Ok(Datum::Int(midnight_of(days)?)),
             (Self::TimestampToDate, Datum::Int(us)) => Ok(Datum::Int(date_of(us).into())),
             (Self::FromText(to), Datum::Bytes(span)) => {

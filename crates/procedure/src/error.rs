@@ -1,6 +1,6 @@
 //! What can end a call: an SQL error with its SQLSTATE, or a conflict that the caller retries.
 
-use catalog::ValueError;
+use catalog::{Table, ValueError};
 use std::fmt;
 use thiserror::Error;
 
@@ -15,7 +15,22 @@ pub struct SqlError {
     /// More about it.
     pub detail: Option<String>,
     /// What to do.
-    pub hint: Option<String>,
+    pub hint: Option<Box<str>>,
+    /// The table, and the column or constraint, that the error is about; `None` where there is none.
+    pub object: Option<Box<ErrorObject>>,
+}
+
+/// What an error is about. A name is empty where there is none.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct ErrorObject {
+    /// The schema of the table.
+    pub schema: String,
+    /// The table.
+    pub table: String,
+    /// The column.
+    pub column: String,
+    /// The constraint.
+    pub constraint: String,
 }
 
 /// How loud a RAISE is.
@@ -74,13 +89,36 @@ pub enum Failure {
 impl SqlError {
     /// Makes an error from its code and message.
     pub fn new(sqlstate: &str, message: impl Into<String>) -> Self {
-        Self { sqlstate: sqlstate.into(), message: message.into(), detail: None, hint: None }
+        Self { sqlstate: sqlstate.into(), message: message.into(), detail: None, hint: None, object: None }
     }
 
     /// Adds what to do about it.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.hint = Some(hint.into().into());
+        self
+    }
+
+    /// Adds the constraint that it violates.
+    #[must_use]
+    pub fn with_constraint(self, table: &Table, constraint: &str) -> Self {
+        self.with_object(table, "", constraint)
+    }
+
+    /// Adds the column that it is about.
+    #[must_use]
+    pub fn with_column(self, table: &Table, column: &str) -> Self {
+        self.with_object(table, column, "")
+    }
+
+    fn with_object(mut self, table: &Table, column: &str, constraint: &str) -> Self {
+        let schema = table.name.rsplit_once('.').map_or("public", |(schema, _)| schema);
+        self.object = Some(Box::new(ErrorObject {
+            schema: schema.into(),
+            table: table.short_name().into(),
+            column: column.into(),
+            constraint: constraint.into(),
+        }));
         self
     }
 

@@ -171,7 +171,7 @@ impl Reference {
         );
         let key = Self::key_text(&self.table, &self.columns, values, arena);
         let detail = format!("{key} is not present in table \"{}\".", self.parent.short_name());
-        SqlError::new("23503", message).with_detail(detail)
+        SqlError::new("23503", message).with_detail(detail).with_constraint(&self.table, &self.name)
     }
 
     /// The beginning of the key that a row with these values references, in the index that it is looked up in.
@@ -529,6 +529,6 @@ impl Acting<'_> {
         );
         let key = Reference::key_text(parent, parent_columns, self.key, &machine.arena);
         let detail = format!("{key} is still referenced from table \"{user}\".");
-        Err(SqlError::new("23503", message).with_detail(detail).into())
+        Err(SqlError::new("23503", message).with_detail(detail).with_constraint(table, name).into())
     }
 }

@@ -3,6 +3,8 @@
 //! `now()`, `random()` and `gen_random_uuid()` follow from the call's timestamp and seed, so a replayed call gets the
 //! values that the first one got (DESIGN §4.3).
 
+use crate::bits::BitOperator;
+use crate::decimals::{DecimalFunction, left_of_point};
 use crate::expression::compare;
 use crate::texts::TextFunction;
 use crate::times::TimeFunction;
@@ -34,6 +36,10 @@ pub enum Function {
     LastNumber,
     /// `setval(sequence, number, is called)`.
     SetNumber(TableId),
+    /// `last_value` of a sequence.
+    LastValue(TableId),
+    /// `is_called` of a sequence.
+    IsCalled(TableId),
     /// ROW_COUNT of GET DIAGNOSTICS.
     RowCount,
     /// `text ~ pattern`, `~*`.
@@ -117,6 +123,8 @@ pub enum Function {
     Cardinality,
     /// `array_append(array, value)`.
     ArrayAppend,
+    /// Of decimals.
+    Decimals(DecimalFunction),
     /// Of timestamps.
     Time(TimeFunction),
     /// More of text.
@@ -141,41 +149,6 @@ pub enum Function {
     Least(CompareClass),
 }
 
-/// An operator on the bits of integers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "they are what they are called")]
-pub enum BitOperator {
-    And,
-    Or,
-    ExclusiveOr,
-    ShiftLeft(ShiftWidth),
-    ShiftRight(ShiftWidth),
-}
-
-/// The type of what is shifted. As in PostgreSQL, the count of places is taken modulo the bits of the type, 32 at least.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "they are what they are called")]
-pub enum ShiftWidth {
-    SmallInt,
-    Integer,
-    BigInt,
-}
-
-impl ShiftWidth {
-    fn count(self, places: i64) -> u32 {
-        let bits = if self == Self::BigInt { 64 } else { 32 };
-        (places & (bits - 1)) as u32
-    }
-
-    fn cut(self, value: i64) -> i64 {
-        match self {
-            Self::SmallInt => (value as i16).into(),
-            Self::Integer => (value as i32).into(),
-            Self::BigInt => value,
-        }
-    }
-}
-
 impl Function {
     /// Whether the value follows from the call and not from the arguments alone.
     pub fn depends_on_call(self) -> bool {
@@ -186,6 +159,8 @@ impl Function {
                 | Self::NextNumber(_)
                 | Self::CurrentNumber(_)
                 | Self::LastNumber
+                | Self::LastValue(_)
+                | Self::IsCalled(_)
                 | Self::RowCount
                 | Self::SetNumber(_)
         )
@@ -219,6 +194,7 @@ impl Function {
         }
         match self {
             Self::Time(function) => return function.evaluate(&values[..arguments.len()], machine),
+            Self::Decimals(function) => return function.evaluate(&values[..arguments.len()], machine),
             Self::Text(function) => return function.evaluate(&values[..arguments.len()], machine),
             Self::NumberToText(scale) => return number_to_text(&values, scale, machine),
             _ => {}
@@ -257,6 +233,8 @@ impl Function {
             Self::NextNumber(sequence) => machine.next_number(sequence)?,
             Self::CurrentNumber(sequence) => machine.current_number(Some(sequence))?,
             Self::LastNumber => machine.current_number(None)?,
+            Self::LastValue(sequence) => Datum::Int(machine.sequence_place(sequence)?.number),
+            Self::IsCalled(sequence) => Datum::boolean(machine.sequence_place(sequence)?.is_given),
             Self::RowCount => Datum::Int(machine.row_count),
             Self::Next(draw) => draw.value(machine, Machine::next_random),
             Self::Now => Datum::Int(machine.timestamp_us),
@@ -434,13 +412,7 @@ impl Function {
                 Some(value) => Ok(Datum::Int(value)),
                 None => Err(SqlError::new("22003", "bigint out of range").into()),
             },
-            (Self::Bits(operator), [Datum::Int(a), Datum::Int(b)]) => Ok(Datum::Int(match operator {
-                BitOperator::And => a & b,
-                BitOperator::Or => a | b,
-                BitOperator::ExclusiveOr => a ^ b,
-                BitOperator::ShiftLeft(width) => width.cut(a.wrapping_shl(width.count(*b))),
-                BitOperator::ShiftRight(width) => width.cut(a.wrapping_shr(width.count(*b))),
-            })),
+            (Self::Bits(operator), [Datum::Int(a), Datum::Int(b)]) => Ok(Datum::Int(operator.apply(*a, *b))),
             (_, [value, rest @ ..]) => of_decimal(self, *value, rest, machine),
             _ => unreachable!("{self:?} has no such arguments"),
         }
@@ -476,6 +448,11 @@ fn of_decimal(function: Function, value: Datum, rest: &[Datum], machine: &mut Ma
         [Datum::Int(digits), ..] => u8::try_from((*digits).clamp(0, 36)).unwrap_or(0),
         _ => 0,
     };
+    if let [Datum::Int(digits @ ..0)] = rest {
+        let places = u32::try_from(digits.unsigned_abs()).unwrap_or(u32::MAX).min(100);
+        let truncates = matches!(function, Function::TruncateDecimal(_));
+        return Ok(machine.arena.push_decimal(left_of_point(decimal, places, truncates)?));
+    }
     let truncated = |digits: u8| -> Result<_, Box<SqlError>> {
         if digits >= decimal.scale {
             return Ok(decimal.rescale(digits)?);

@@ -9,7 +9,9 @@ mod access;
 mod aggregate;
 mod ahead;
 pub mod analysis;
+mod bits;
 mod cast;
+mod decimals;
 mod doubles;
 mod draw;
 mod error;
@@ -32,15 +34,17 @@ mod visit;
 
 pub use access::{DataAccess, KeptRows, ScanRange};
 pub use ahead::plan_lookups;
+pub use bits::{BitOperator, ShiftWidth};
 pub use cast::Cast;
+pub use decimals::DecimalFunction;
 pub use draw::Draw;
-pub use error::{Conflict, Failure, Severity, SqlError};
+pub use error::{Conflict, ErrorObject, Failure, Severity, SqlError};
 pub use executor::{Call, Code, announce_piece, execute, execute_piece};
 pub use expression::{
     ArithmeticOperator, CompareClass, CompareOperator, Evaluated, Expression, NumberClass, Register,
 };
 pub use foreign_keys::{ForeignKeys, KeyChange, Reference};
-pub use functions::{BitOperator, Function, ShiftWidth};
+pub use functions::Function;
 pub use interrupts::Interrupts;
 pub use machine::{CurrentNumbers, Machine, Nowhere, RowSink, Sequences, seed_of};
 pub use opaque::{Compiler, Cursor, Destination, Movement, Opaque};

@@ -3,7 +3,7 @@
 use crate::opaque::{Compiler, OpenCursor};
 use crate::query::{Buffer, Slots};
 use crate::{Failure, Interrupts, Register, SqlError};
-use catalog::{Arena, CommitOrder, Datum, TableId, Written};
+use catalog::{Arena, CommitOrder, Datum, SequencePlace, TableId, Written};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -162,6 +162,12 @@ pub trait Sequences: Send + Sync {
     /// # Errors
     /// It is out of bounds, or the log failed.
     fn set(&self, sequence: TableId, number: i64, is_called: bool) -> Result<(), SqlError>;
+
+    /// Where the sequence stands: a number, and whether it was given.
+    ///
+    /// # Errors
+    /// The log failed.
+    fn place(&self, sequence: TableId) -> Result<SequencePlace, SqlError>;
 }
 
 /// A sink, and the row that is being made for it.
@@ -292,6 +298,11 @@ impl Machine {
             None => SqlError::new("55000", "lastval is not yet defined in this session"),
         };
         number.map(|number| Datum::Int(*number)).ok_or_else(missing)
+    }
+
+    /// Where a sequence stands.
+    pub(crate) fn sequence_place(&self, sequence: TableId) -> Result<SequencePlace, SqlError> {
+        self.sequences()?.place(sequence)
     }
 
     pub(crate) fn set_number(

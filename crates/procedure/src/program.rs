@@ -205,8 +205,8 @@ pub struct Guarded {
 pub struct Handler {
     /// The SQLSTATEs that it is for; one that ends in 000 stands for its class; `None` is OTHERS.
     pub states: Option<Vec<String>>,
-    /// Where the error goes: SQLSTATE, message, detail, hint.
-    pub told: [Register; 4],
+    /// Where the error goes: SQLSTATE, message, detail, hint, schema, table, column, constraint.
+    pub told: [Register; 8],
     /// What is done.
     pub body: Vec<Statement>,
 }

@@ -81,6 +81,10 @@ impl Sequences for Source {
     fn set(&self, sequence: TableId, number: i64, is_called: bool) -> Result<(), SqlError> {
         self.taking().set(sequence, number, is_called)
     }
+
+    fn place(&self, sequence: TableId) -> Result<SequencePlace, SqlError> {
+        self.taking().place(sequence)
+    }
 }
 
 /// Takes numbers, while the definitions don't change.
@@ -245,6 +249,19 @@ impl Taking<'_> {
         state.ranges.remove(&sequence);
         self.write(&mut state, table, own, |_| Ok(SequencePlace { number, is_given: is_called }))?;
         Ok(())
+    }
+
+    /// Where a sequence stands: before what is left of its range, or where its row says.
+    fn place(&self, sequence: TableId) -> Result<SequencePlace, SqlError> {
+        let (table, own) = self.definition(sequence)?;
+        let mut state = self.state();
+        match state.ranges.get(&sequence) {
+            Some(range) if range.left < range.taken => {
+                Ok(SequencePlace { number: range.next.wrapping_sub(own.increment), is_given: true })
+            }
+            Some(range) => Ok(SequencePlace { number: range.next, is_given: false }),
+            None => self.write(&mut state, table, own, Ok),
+        }
     }
 
     /// Gives back what is left of all ranges, so that nothing is passed over.

@@ -18,9 +18,7 @@ use crate::wire::Format;
 use crate::{Server, refused};
 use bytes::BytesMut;
 use pgwire::messages::PgWireBackendMessage as Message;
-use pgwire::messages::response::{
-    CommandComplete, EmptyQueryResponse, ErrorResponse, ReadyForQuery, TransactionStatus,
-};
+use pgwire::messages::response::{CommandComplete, EmptyQueryResponse, ReadyForQuery, TransactionStatus};
 use reprise::rooms::procedure::{CurrentNumbers, SqlError};
 use reprise::rooms::sql::{Kind, Schema};
 use reprise::{Error, Prepared, Session, TransactionState, Value};
@@ -120,11 +118,12 @@ impl Client {
         asked: Vec<(String, String)>,
     ) -> Self {
         let mut settings = Settings::new(&user, &database, &server.options);
+        let mut refused = Vec::new();
         for (name, value) in asked {
-            // What the server does not know is not worth refusing a client.
-            let _ = settings.set(&name.to_lowercase(), &value);
+            // What the server does not know is not worth refusing a client, who is told.
+            refused.extend(settings.set(&name.to_lowercase(), &value).err());
         }
-        Self {
+        let client = Self {
             server,
             registered,
             output,
@@ -138,7 +137,9 @@ impl Client {
             is_implicit: false,
             delayed: None,
             copying: None,
-        }
+        };
+        client.notices(&refused);
+        client
     }
 
     pub(crate) fn transaction_state(&self) -> TransactionState {
@@ -200,7 +201,7 @@ impl Client {
 
     /// Says what went wrong. An open transaction has failed with it; one that nobody asked for is over.
     fn fail(&mut self, error: &Error, text: &str) {
-        self.output.put(Message::ErrorResponse(ErrorResponse::from(refused(error, text))));
+        self.output.put(Message::ErrorResponse(refused(error, text)));
         self.server.metrics.as_ref().inspect(|own| own.failed());
         tracing::debug!(sqlstate = error.sqlstate(), %error, "{error}");
         if let Some(session) = &mut self.session {

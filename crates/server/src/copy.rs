@@ -1,9 +1,9 @@
 //! COPY: rows as text, CSV or binary.
 //! Source: PostgreSQL's documentation of COPY (file formats).
 
-use crate::wire::{Format, put_value, text_of, value_of};
+use crate::wire::{Format, put_value, value_of};
 use bytes::{BufMut, BytesMut};
-use reprise::rooms::catalog::{Arena, Datum, Type};
+use reprise::rooms::catalog::{Arena, Datum, Type, utf8_of};
 use reprise::rooms::procedure::SqlError;
 use reprise::rooms::procedure::query::OutputColumn;
 use reprise::rooms::sql::{Copy, CopyFormat, CopyOptions};
@@ -147,7 +147,7 @@ impl CopyIn {
 
     fn text_fields(&mut self, is_end: bool) -> Result<Option<Vec<Option<Vec<u8>>>>, Error> {
         let Some(line) = self.take_data_line(is_end, None) else { return Ok(None) };
-        text_of(&line).map_err(|error| self.at_its_row(error.into()))?;
+        utf8_of(&line).map_err(|error| self.at_its_row(SqlError::from(error).into()))?;
         let (delimiter, null) = (self.options.delimiter, self.options.null.as_bytes());
         let mut fields = Vec::new();
         let (mut start, mut place) = (0, 0);
@@ -171,7 +171,7 @@ impl CopyIn {
     fn csv_fields(&mut self, is_end: bool) -> Result<Option<Vec<Option<Vec<u8>>>>, Error> {
         let (quote, escape) = (self.options.quote, self.options.escape);
         let Some(line) = self.take_data_line(is_end, Some((quote, escape))) else { return Ok(None) };
-        text_of(&line).map_err(|error| self.at_its_row(error.into()))?;
+        utf8_of(&line).map_err(|error| self.at_its_row(SqlError::from(error).into()))?;
         let mut fields = Vec::new();
         let (mut field, mut was_quoted, mut quoted) = (Vec::new(), false, false);
         let mut place = 0;

@@ -23,6 +23,7 @@ pub use tls::Tls;
 
 use metrics::Metrics;
 use pgwire::error::ErrorInfo;
+use pgwire::messages::response::ErrorResponse;
 use plans::Plans;
 use pool::Pool;
 use reprise::Database;
@@ -190,7 +191,7 @@ async fn answer(socket: TcpStream, server: &Arc<Server>) -> io::Result<()> {
 fn info(severity: &str, error: &SqlError) -> ErrorInfo {
     let mut info = ErrorInfo::new(severity.into(), error.sqlstate.clone(), error.message.clone());
     info.detail.clone_from(&error.detail);
-    info.hint.clone_from(&error.hint);
+    info.hint = error.hint.as_deref().map(str::to_owned);
     info.severity_nonlocalized = Some(severity.into());
     info
 }
@@ -210,7 +211,17 @@ pub(crate) fn notice(message: &str) -> ErrorInfo {
 }
 
 /// An error as the client sees it; `text` is what it sent.
-pub(crate) fn refused(error: &reprise::Error, text: &str) -> ErrorInfo {
+pub(crate) fn refused(error: &reprise::Error, text: &str) -> ErrorResponse {
+    let mut response = ErrorResponse::from(error_info(error, text));
+    if let reprise::Error::Sql(SqlError { object: Some(object), .. }) = error {
+        let names = [&object.schema, &object.table, &object.column, &object.constraint];
+        let fields = b"stcn".iter().copied().zip(names).filter(|(_, name)| !name.is_empty());
+        response.fields.extend(fields.map(|(field, name)| (field, name.clone())));
+    }
+    response
+}
+
+fn error_info(error: &reprise::Error, text: &str) -> ErrorInfo {
     match error {
         reprise::Error::Sql(error) => info("ERROR", error),
         reprise::Error::Statement(error) => {

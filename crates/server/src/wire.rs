@@ -7,7 +7,7 @@ use bytes::{BufMut, BytesMut};
 use reprise::Value;
 use reprise::rooms::catalog::{
     Arena, Datum, Decimal, ScalarType, Type, array_elements, format_date, format_double, format_timestamp,
-    format_timestamptz,
+    format_timestamptz, utf8_of,
 };
 use reprise::rooms::procedure::SqlError;
 use reprise::rooms::sql::{type_length, type_modifier, type_oids};
@@ -258,16 +258,6 @@ fn put_numeric(decimal: Decimal, out: &mut BytesMut) {
     digits.into_iter().for_each(|digit| out.put_i16(digit));
 }
 
-/// Text that a client sends.
-///
-/// # Errors
-/// `22021`: it is not UTF-8, or has a byte of zero.
-pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, SqlError> {
-    std::str::from_utf8(bytes).ok().filter(|_| !bytes.contains(&0)).ok_or_else(|| {
-        SqlError::new("22021", "invalid byte sequence for encoding \"UTF8\" in a value from the client")
-    })
-}
-
 /// A parameter's value, or that of a field of COPY.
 ///
 /// # Errors
@@ -277,7 +267,7 @@ pub(crate) fn value_of(bytes: &[u8], ty: Type, format: Format) -> Result<Value, 
     if format == Format::Binary {
         return binary::value_of(bytes, ty);
     }
-    let text = text_of(bytes)?;
+    let text = utf8_of(bytes)?;
     match ty {
         Type::Scalar(_) => Ok(Value::Text(text.into())),
         Type::Array(_) => {

@@ -256,6 +256,8 @@ impl<'a> Binder<'a> {
     pub(crate) fn parameter_as(&self, place: usize, ty: Type) -> Typed {
         let mut parameters = self.parameters.borrow_mut();
         let own = parameters[place].get_or_insert(match ty {
+            // Blanks at its end do not count.
+            Type::Scalar(ScalarType::Char(_)) => Type::Scalar(ScalarType::Char(u32::MAX)),
             Type::Scalar(scalar) => Type::Scalar(scalar.unlimited()),
             Type::Array(scalar) => Type::Array(scalar.unlimited()),
         });

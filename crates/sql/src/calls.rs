@@ -6,7 +6,9 @@ use crate::error::StatementError;
 use crate::operators::{compare_class, fold};
 use crate::plan::Applied;
 use catalog::{ScalarType, Type};
-use procedure::{Cast, Draw, Expression, Function, Procedure, SqlError, Statement, TextFunction};
+use procedure::{
+    Cast, DecimalFunction, Draw, Expression, Function, Procedure, SqlError, Statement, TextFunction,
+};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
@@ -159,7 +161,7 @@ impl Binder<'_> {
     }
 
     /// A built-in function by name and arguments; `None` when there is none.
-    fn built_in(
+    pub(crate) fn built_in(
         &mut self,
         name: &str,
         mut arguments: Vec<Typed>,
@@ -168,6 +170,10 @@ impl Binder<'_> {
         use ScalarType as T;
         let count = arguments.len();
         let textual: Option<(Function, &[ScalarType], ScalarType)> = match (name, count) {
+            // Of bytes, and not of their text.
+            ("length" | "octet_length", 1) if is_bytea(&arguments[0]) => {
+                Some((Function::OctetLength, &[T::Bytea], T::Integer))
+            }
             ("length" | "char_length" | "character_length", 1) => {
                 Some((Function::Length, &[T::Text], T::Integer))
             }
@@ -215,6 +221,21 @@ impl Binder<'_> {
                 let function = TextFunction::ReplaceMatches { all, insensitive };
                 arguments.truncate(3);
                 Some((Function::Text(function), &[T::Text, T::Text, T::Text], T::Text))
+            }
+            ("ln" | "log" | "log10" | "exp" | "sign" | "sqrt", 1) | ("power" | "pow" | "log", 2)
+                if arguments.iter().any(is_decimal) && !arguments.iter().any(is_double)
+                    || (name, count) == ("log", 2) =>
+            {
+                let function = match name {
+                    "ln" => DecimalFunction::NaturalLogarithm,
+                    "exp" => DecimalFunction::Exponential,
+                    "sign" => DecimalFunction::Sign,
+                    "sqrt" => DecimalFunction::SquareRoot,
+                    "power" | "pow" => DecimalFunction::Power,
+                    _ => DecimalFunction::Logarithm,
+                };
+                let decimals: &[ScalarType] = &[T::AnyNumeric, T::AnyNumeric];
+                Some((Function::Decimals(function), decimals, T::AnyNumeric))
             }
             ("ln", 1) => Some((Function::NaturalLogarithm, &[T::Double], T::Double)),
             ("log" | "log10", 1) => Some((Function::Logarithm, &[T::Double], T::Double)),
@@ -549,6 +570,18 @@ impl Binder<'_> {
         out.push(Statement::Call { procedure, arguments, outputs });
         Ok(())
     }
+}
+
+fn is_decimal(argument: &Typed) -> bool {
+    matches!(argument, Typed::Known(_, Type::Scalar(ScalarType::AnyNumeric | ScalarType::Numeric { .. })))
+}
+
+fn is_double(argument: &Typed) -> bool {
+    matches!(argument, Typed::Known(_, Type::Scalar(ScalarType::Double)))
+}
+
+fn is_bytea(argument: &Typed) -> bool {
+    matches!(argument, Typed::Known(_, Type::Scalar(ScalarType::Bytea)))
 }
 
 fn call(function: Function, arguments: Vec<Expression>, result: ScalarType) -> Typed {

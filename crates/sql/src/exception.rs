@@ -8,8 +8,25 @@ use procedure::{Expression, Function, Handler, Raise, Register, Severity, SqlErr
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::HashMap;
 
-/// The variables of a handler: SQLSTATE, SQLERRM, and two that only GET STACKED DIAGNOSTICS knows.
-pub(crate) const STACKED: [&str; 4] = ["sqlstate", "sqlerrm", " detail", " hint"];
+/// The variables of a handler: SQLSTATE, SQLERRM, and those that only GET STACKED DIAGNOSTICS knows.
+pub(crate) const STACKED: [&str; 8] =
+    ["sqlstate", "sqlerrm", " detail", " hint", " schema", " table", " column", " constraint"];
+
+/// The variable of a handler that an item of GET STACKED DIAGNOSTICS is.
+fn stacked(item: &str) -> Option<&'static str> {
+    let place = match item {
+        "returned_sqlstate" => 0,
+        "message_text" => 1,
+        "pg_exception_detail" => 2,
+        "pg_exception_hint" => 3,
+        "schema_name" => 4,
+        "table_name" => 5,
+        "column_name" => 6,
+        "constraint_name" => 7,
+        _ => return None,
+    };
+    STACKED.get(place).copied()
+}
 
 /// RAISE without anything: the error that is being handled.
 pub(crate) fn is_bare(raise: &ast::PlpgsqlRaiseStmt) -> bool {
@@ -39,7 +56,7 @@ impl Binder<'_> {
                 states.iter_mut().for_each(|states| states.push(state.clone()));
             }
             self.scopes.push((None, HashMap::new()));
-            let mut told = [Register(0); 4];
+            let mut told = [Register(0); 8];
             for (register, name) in told.iter_mut().zip(STACKED) {
                 *register = self.new_register(ScalarType::Text);
                 let ty = ScalarType::Text.into();
@@ -76,32 +93,16 @@ impl Binder<'_> {
                     let function = Function::RowCount;
                     (Expression::Function { function, arguments: Vec::new() }, ScalarType::BigInt)
                 }
-                (
-                    true,
-                    "message_text" | "returned_sqlstate" | "pg_exception_detail" | "pg_exception_hint",
-                ) => {
-                    let name = match kind.as_str() {
-                        "message_text" => STACKED[1],
-                        "returned_sqlstate" => STACKED[0],
-                        "pg_exception_detail" => STACKED[2],
-                        _ => STACKED[3],
-                    };
+                (true, item) if let Some(name) = stacked(item) => {
                     let Some(variable) = self.variable(name) else {
                         let message = "GET STACKED DIAGNOSTICS cannot be used outside an exception handler";
                         return Err(self.error(node, SqlError::new("0Z002", message)));
                     };
                     (Expression::Register(variable.register), ScalarType::Text)
                 }
-                (
-                    true,
-                    "pg_exception_context"
-                    | "schema_name"
-                    | "table_name"
-                    | "column_name"
-                    | "constraint_name"
-                    | "pg_datatype_name",
-                )
-                | (false, "pg_context") => (Expression::text(""), ScalarType::Text),
+                (true, "pg_exception_context" | "pg_datatype_name") | (false, "pg_context") => {
+                    (Expression::text(""), ScalarType::Text)
+                }
                 _ => return Err(self.unsupported(own, &format!("the diagnostics item {kind}"))),
             };
             let value = self.coerce(Typed::Known(value, ty.into()), target.ty, false, own)?;

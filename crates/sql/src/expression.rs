@@ -88,7 +88,10 @@ impl Binder<'_> {
                 }
                 let items = array.exprs().map(|item| self.bind(&item)).collect::<Result<Vec<_>, _>>()?;
                 let (items, ty) = self.unify(items, node)?;
-                Ok(Typed::Known(Expression::Array(items), Type::Array(ty.element())))
+                let Type::Scalar(element) = ty else {
+                    return Err(self.unsupported(node, "an array of arrays"));
+                };
+                Ok(Typed::Known(Expression::Array(items), Type::Array(element)))
             }
             ast::Expr::Collate(collate) => {
                 let text = collate.syntax().text().to_string();
@@ -129,11 +132,28 @@ impl Binder<'_> {
                     }
                 }
             }
-            _ => match literal.string_value() {
+            _ => match self.string_of(literal)? {
                 Some(text) => Typed::Literal(text),
                 None => return Err(self.unsupported(node, "this kind of literal")),
             },
         })
+    }
+
+    /// The text of a literal; one with backslashes is read here, so that it is refused as PostgreSQL does.
+    fn string_of(&self, literal: &ast::Literal) -> Result<Option<String>, StatementError> {
+        let tokens = || literal.syntax().children_with_tokens().filter_map(|part| part.into_token());
+        if !tokens().any(|token| token.kind() == SyntaxKind::ESC_STRING) {
+            return Ok(literal.string_value());
+        }
+        let is_part = |kind| matches!(kind, SyntaxKind::ESC_STRING | SyntaxKind::STRING);
+        let inner = |text: &str| {
+            let from = text.find('\'').map_or(0, |at| at + 1);
+            text.get(from..text.len().saturating_sub(1)).unwrap_or_default().to_owned()
+        };
+        let body: String =
+            tokens().filter(|token| is_part(token.kind())).map(|token| inner(token.text())).collect();
+        let decoded = crate::escapes::decode(&body);
+        decoded.map(Some).map_err(|error| self.error(literal.syntax(), error))
     }
 
     fn number(&self, text: &str, node: &SyntaxNode) -> Result<Typed, StatementError> {
@@ -335,6 +355,12 @@ impl Binder<'_> {
                 let bits = fold(Expression::Function { function, arguments: vec![a, b] });
                 Ok(Typed::Known(bits, ty.into()))
             }
+            BinOp::AtTimeZone(_) => self.in_zone(&left, &right, node),
+            BinOp::Caret(_) => {
+                let operands = vec![self.bind(&left)?, self.bind(&right)?];
+                let power = self.built_in("power", operands, node)?;
+                self.part(power, node)
+            }
             BinOp::CustomOp(custom) if custom.syntax().text() == "||" => {
                 let (left, right) = (self.bind(&left)?, self.bind(&right)?);
                 self.concatenation(left, right, node)
@@ -411,6 +437,9 @@ impl Binder<'_> {
             (Some(ast::Expr::ArrayExpr(array)), _) if array.select_variant().is_none() => {
                 let Type::Array(element) = ty else { return Err(self.unsupported(node, "this cast")) };
                 let item = |item: ast::Expr| {
+                    if matches!(item, ast::Expr::ArrayExpr(_)) {
+                        return Err(self.unsupported(item.syntax(), "an array of arrays"));
+                    }
                     let bound = self.bind(&item)?;
                     self.coerce(bound, element.into(), true, item.syntax())
                 };

@@ -15,6 +15,7 @@ mod copy;
 mod cursors;
 mod definition;
 mod error;
+mod escapes;
 mod exception;
 mod expression;
 mod image;

@@ -166,8 +166,11 @@ impl Binder<'_> {
             }
             Typed::Known(expression, from) => {
                 let mismatch = || {
-                    let message = format!("cannot convert type {from} to {to}");
-                    self.error(node, SqlError::new("42804", message))
+                    let error = match explicit {
+                        true => SqlError::new("42846", format!("cannot cast type {from} to {to}")),
+                        false => SqlError::new("42804", format!("cannot convert type {from} to {to}")),
+                    };
+                    self.error(node, error)
                 };
                 let cast = match (from, to) {
                     (Type::Scalar(from), Type::Scalar(to)) => Cast::between(from, to, explicit)
@@ -416,7 +419,11 @@ impl Binder<'_> {
             let arguments = vec![array, value];
             return Ok(Typed::Known(Expression::Function { function: Function::ArrayAppend, arguments }, ty));
         }
-        let text = ScalarType::Text.into();
+        let is_bytea = |typed: &Typed| matches!(typed, Typed::Known(_, Type::Scalar(ScalarType::Bytea)));
+        let is_open = |typed: &Typed| !matches!(typed, Typed::Known(..));
+        let is_of_bytes =
+            is_bytea(&left) && (is_bytea(&right) || is_open(&right)) || is_open(&left) && is_bytea(&right);
+        let text = if is_of_bytes { ScalarType::Bytea } else { ScalarType::Text }.into();
         let arguments = vec![self.coerce(left, text, true, node)?, self.coerce(right, text, true, node)?];
         let expression = Expression::Function { function: Function::Concat, arguments };
         Ok(Typed::Known(fold(expression), text))

@@ -168,7 +168,7 @@ impl Routine {
             self.bind_rows(binder, &ty, parameters)?;
             return Ok(None);
         }
-        let ty = binder.bind_function_type(&ty)?;
+        let ty = without_limits(binder.bind_function_type(&ty)?);
         let has_out =
             self.parameters.iter().flat_map(|list| list.params()).any(|p| {
                 matches!(p.mode(), Some(ast::ParamMode::ParamOut(_) | ast::ParamMode::ParamInOut(_)))
@@ -212,6 +212,16 @@ impl Routine {
     }
 }
 
+/// A parameter's or result's type: as in PostgreSQL, it keeps no length or precision.
+fn without_limits(ty: Type) -> Type {
+    match ty {
+        // Blanks at the end of a CHAR do not count, whatever its length.
+        Type::Scalar(ScalarType::Char(_)) => Type::Scalar(ScalarType::Char(u32::MAX)),
+        Type::Scalar(scalar) => Type::Scalar(scalar.unlimited()),
+        Type::Array(scalar) => Type::Array(scalar.unlimited()),
+    }
+}
+
 fn bind_parameter(binder: &mut Binder<'_>, parameter: &ast::Param) -> Result<Parameter, StatementError> {
     let node = parameter.syntax();
     let mode = match parameter.mode() {
@@ -222,13 +232,7 @@ fn bind_parameter(binder: &mut Binder<'_>, parameter: &ast::Param) -> Result<Par
     };
     let ty = binder.part(parameter.func_type(), node)?;
     let ty = binder.bind_function_type(&ty)?;
-    // As in PostgreSQL, a parameter's type keeps no length or precision.
-    let ty = match ty {
-        // But for CHAR, whose values keep their blanks apart.
-        Type::Scalar(scalar @ ScalarType::Char(_)) => Type::Scalar(scalar),
-        Type::Scalar(scalar) => Type::Scalar(scalar.unlimited()),
-        Type::Array(scalar) => Type::Array(scalar.unlimited()),
-    };
+    let ty = without_limits(ty);
     let default = match parameter.param_default().and_then(|default| default.expr()) {
         None => None,
         Some(expression) => {

@@ -92,6 +92,31 @@ impl Binder<'_> {
         Ok(time(TimeFunction::Later(interval), arguments, ty))
     }
 
+    /// `timestamp AT TIME ZONE 'UTC'`: the only zone that there is.
+    pub(crate) fn in_zone(
+        &mut self,
+        time: &ast::Expr,
+        zone: &ast::Expr,
+        node: &SyntaxNode,
+    ) -> Result<Typed, StatementError> {
+        let Typed::Literal(zone) = self.bind(zone)? else {
+            return Err(self.unsupported(node, "a time zone but as a literal"));
+        };
+        if !matches!(
+            zone.to_lowercase().as_str(),
+            "utc" | "gmt" | "z" | "zulu" | "etc/utc" | "etc/gmt" | "uct"
+        ) {
+            return Err(self.unsupported(node, "a time zone other than UTC"));
+        }
+        let typed = self.bind(time)?;
+        let (value, ty) = self.settle(typed, Some(ScalarType::Timestamptz.into()), time.syntax())?;
+        let value = self.as_moment(value, ty, node)?;
+        // A day is taken for midnight of it in the session's zone.
+        let is_local = ty == ScalarType::Timestamp.into();
+        let ty = if is_local { ScalarType::Timestamptz } else { ScalarType::Timestamp };
+        Ok(Typed::Known(value, ty.into()))
+    }
+
     fn field(&self, name: &str, node: &SyntaxNode) -> Result<TimeField, StatementError> {
         TimeField::named(&name.trim().trim_matches(['\'', '"']).to_lowercase()).ok_or_else(|| {
             self.error(

@@ -154,6 +154,9 @@ fn error(kind: &'static str, text: &str, refusal: Refusal) -> TemporalError {
 }
 
 fn meaning(text: &str) -> Read<Meaning> {
+    if let Some(moment) = super::canonical::read(text) {
+        return Ok(Meaning::At(moment, 0));
+    }
     let tokens = tokens(text)?;
     let mut fields = Fields::default();
     let mut special = None;
@@ -269,8 +272,7 @@ fn tokens(text: &str) -> Read<Vec<Token>> {
 
 fn month_of(word: &str) -> Option<i64> {
     let is_it = |own: &&str| *own == word || word == "sept" && *own == "sep";
-    let place =
-        MONTHS.iter().position(is_it).or_else(|| FULL_MONTHS.iter().position(|own| *own == word));
+    let place = MONTHS.iter().position(is_it).or_else(|| FULL_MONTHS.iter().position(|own| *own == word));
     place.map(|place| place as i64 + 1)
 }
 

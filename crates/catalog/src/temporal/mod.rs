@@ -6,6 +6,7 @@
 //! `values_out_of_range_are_refused` here, `values` in `workload`.
 
 mod calendar;
+mod canonical;
 mod input;
 
 pub use calendar::{Day, Moment, day_of, moment_of};

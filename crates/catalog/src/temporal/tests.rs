@@ -29,6 +29,35 @@ fn text_and_back() {
 }
 
 #[test]
+fn the_short_way_reads_what_the_long_one_does() {
+    for text in [
+        "2020-02-29",
+        "0001-01-01 00:00:00",
+        "2020-02-29 23:59:59",
+        "2020-02-29T23:59:59.5",
+        "9999-12-31 23:59:59.000001",
+        "2020-02-29 00:00:00.123456",
+    ] {
+        let moment = canonical::read(text).unwrap();
+        // A blank in front is nothing to the long way, and another form to the short one.
+        let blank = format!(" {text}");
+        assert_eq!(canonical::read(&blank), None);
+        assert_eq!(moment.timestamp(), parse_timestamp(&blank, true), "{text}");
+    }
+    for text in [
+        "2021-02-29",
+        "2020-02-29 24:00:00",
+        "2020-02-29 12:00",
+        "2020-02-29 12:00:00+01",
+        "2020-02-29 12:00:00.",
+        "ä020-02-29",
+        "2020-02-2ä",
+    ] {
+        assert_eq!(canonical::read(text), None, "{text}");
+    }
+}
+
+#[test]
 fn texts_of_other_forms_are_read_or_refused_as_postgresql_does() {
     let days = [
         ("2020-01-02 +00", "2020-01-02"),

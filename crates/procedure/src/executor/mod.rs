@@ -257,10 +257,19 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         machine.come_back_to(place);
         self.data.undo_part()?;
         self.data.end_part();
-        let [state, message, detail, hint] = handler.told;
-        let texts = [Some(&error.sqlstate), Some(&error.message), error.detail.as_ref(), error.hint.as_ref()];
-        for (register, text) in [state, message, detail, hint].into_iter().zip(texts) {
-            let value = text.map_or(Datum::Null, |text| machine.arena.push_bytes(text.as_bytes()));
+        let object = error.object.clone().unwrap_or_default();
+        let texts: [&str; 8] = [
+            &error.sqlstate,
+            &error.message,
+            error.detail.as_deref().unwrap_or_default(),
+            error.hint.as_deref().unwrap_or_default(),
+            &object.schema,
+            &object.table,
+            &object.column,
+            &object.constraint,
+        ];
+        for (register, text) in handler.told.into_iter().zip(texts) {
+            let value = machine.arena.push_bytes(text.as_bytes());
             machine.set(register, value);
         }
         machine.handled.push(*error);
@@ -516,7 +525,7 @@ fn raised(raise: &Raise, machine: &mut Machine) -> Result<SqlError, Failure> {
         error.detail = text(detail, machine)?;
     }
     if let Some(hint) = &raise.hint {
-        error.hint = text(hint, machine)?;
+        error.hint = text(hint, machine)?.map(String::into_boxed_str);
     }
     Ok(error)
 }

@@ -308,7 +308,7 @@ pub(crate) fn require_value(table: &Table, column: usize, value: Datum) -> Resul
             "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
             definition.name, table.name
         );
-        return Err(SqlError::new("23502", message).into());
+        return Err(SqlError::new("23502", message).with_column(table, &definition.name).into());
     }
     Ok(())
 }
@@ -318,7 +318,7 @@ pub(crate) fn check(table: &Table, checks: &[Check], machine: &mut Machine) -> R
         if condition.evaluate(machine)? == Datum::Int(0) {
             let message =
                 format!("new row for relation \"{}\" violates check constraint \"{name}\"", table.name);
-            return Err(SqlError::new("23514", message).into());
+            return Err(SqlError::new("23514", message).with_constraint(table, name).into());
         }
     }
     Ok(())

@@ -12,7 +12,7 @@ use crate::Error;
 use crate::database::Inner;
 use crate::definitions::Version;
 use crate::sequences::{Source, Taking};
-use catalog::{Index, TableId, now_us};
+use catalog::{Index, SequencePlace, TableId, now_us};
 use logging::content::{DefinitionsRecord, Images, StatementRecord, WritesBuilder};
 use logging::{Commit, Content};
 use procedure::{Conflict, Procedure, Sequences, SqlError};
@@ -74,6 +74,10 @@ impl Sequences for OwnSequences {
 
     fn set(&self, sequence: TableId, number: i64, is_called: bool) -> Result<(), SqlError> {
         self.of(sequence)?.set(sequence, number, is_called)
+    }
+
+    fn place(&self, sequence: TableId) -> Result<SequencePlace, SqlError> {
+        self.of(sequence)?.place(sequence)
     }
 }
 

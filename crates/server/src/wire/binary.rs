@@ -2,9 +2,10 @@
 //! Source: PostgreSQL 15, the receive functions of the types (`int4recv`, `numeric_recv`, `array_recv`, …), whose SQLSTATEs these are.
 //! Held by: `values` in `workload`, beside PostgreSQL.
 
-use super::text_of;
 use reprise::Value;
-use reprise::rooms::catalog::{Decimal, DecimalError, ScalarType, Type, checked_date, checked_timestamp};
+use reprise::rooms::catalog::{
+    Decimal, DecimalError, ScalarType, Type, checked_date, checked_timestamp, utf8_of,
+};
 use reprise::rooms::procedure::SqlError;
 use reprise::rooms::sql::type_oids;
 
@@ -73,7 +74,7 @@ fn scalar_of(message: &mut Message<'_>, ty: ScalarType) -> Result<Value, SqlErro
         ScalarType::Boolean => Value::Boolean(message.array::<1>()? != [0]),
         ScalarType::Numeric { .. } | ScalarType::AnyNumeric => Value::Numeric(numeric_of(message)?),
         ScalarType::Char(_) | ScalarType::Varchar(_) | ScalarType::Text => {
-            Value::Text(text_of(message.rest())?.into())
+            Value::Text(utf8_of(message.rest())?.into())
         }
         ScalarType::Timestamp | ScalarType::Timestamptz => {
             Value::Timestamp(checked_timestamp(message.long()?)?)

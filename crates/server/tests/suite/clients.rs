@@ -42,7 +42,7 @@ impl Server {
         Self { port, _runtime: runtime, _folder: folder }
     }
 
-    fn connect(&self) -> Client {
+    pub fn connect(&self) -> Client {
         Client::connect(&format!("host=127.0.0.1 port={} user=test dbname=test", self.port), NoTls).unwrap()
     }
 }

@@ -5,5 +5,6 @@ mod answers;
 mod clients;
 mod limits;
 mod transactions;
+mod values;
 mod waiting;
 mod wire;

@@ -86,25 +86,43 @@ impl Binder<'_> {
             let node = table.syntax();
             let name = self.part(table.name(), node)?;
             let name = ast::normalize_name_node(name.syntax());
-            let bound = match self.part(table.query(), node)? {
-                ast::WithQuery::Insert(insert) => self.bind_insert_plan(&insert)?,
-                ast::WithQuery::Update(update) => self.bind_update_plan(&update)?,
-                ast::WithQuery::Delete(delete) => self.bind_delete_plan(&delete)?,
-                ast::WithQuery::Merge(merge) => return Err(self.unsupported(merge.syntax(), "MERGE")),
-                other => match ast::SelectVariant::cast(other.syntax().clone()) {
-                    Some(variant) => self.bind_variant(&variant)?,
-                    None => return Err(self.unsupported(node, "this kind of WITH")),
-                },
-            };
+            let query = self.part(table.query(), node)?;
+            let (bound, lowest) = self.bind_named(query, node)?;
             let mut columns: Vec<(String, Type)> =
                 bound.columns.iter().map(|column| (column.name.clone(), column.ty)).collect();
             self.rename(&mut columns, Self::column_names(table.column_list()), &name, node)?;
             let slot = self.new_slot();
             let registers = bound.columns.iter().map(|column| column.register).collect();
             plans.push((slot, bound.plan, registers));
-            self.queries.named.push(Named { name, slot, columns });
+            self.queries.named.push(Named { name, slot, columns, lowest });
         }
         Ok(plans)
+    }
+
+    /// A query of WITH, and the lowest level around it that it refers to.
+    fn bind_named(
+        &mut self,
+        query: ast::WithQuery,
+        node: &SyntaxNode,
+    ) -> Result<(Bound, Option<usize>), StatementError> {
+        let depth = self.queries.levels.len();
+        let before = self.queries.lowest.take();
+        let bound = match query {
+            ast::WithQuery::Insert(insert) => self.bind_insert_plan(&insert)?,
+            ast::WithQuery::Update(update) => self.bind_update_plan(&update)?,
+            ast::WithQuery::Delete(delete) => self.bind_delete_plan(&delete)?,
+            ast::WithQuery::Merge(merge) => return Err(self.unsupported(merge.syntax(), "MERGE")),
+            other => match ast::SelectVariant::cast(other.syntax().clone()) {
+                Some(variant) => self.bind_variant(&variant)?,
+                None => return Err(self.unsupported(node, "this kind of WITH")),
+            },
+        };
+        let lowest = self.queries.lowest.take().filter(|lowest| *lowest < depth);
+        self.queries.lowest = before;
+        if let Some(level) = lowest {
+            self.refer_to(level);
+        }
+        Ok((bound, lowest))
     }
 
     /// A plan that runs named ones first. Those that write do so before anything else is read, which must not be seen: in

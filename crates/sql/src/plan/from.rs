@@ -1,21 +1,16 @@
 //! FROM: relations, and how they are to be joined.
 
 use super::join::Conjunct;
-use super::{Binder, Bound, Merged, Named, Relation, Relations, Rows};
+use super::{Binder, Bound, Merged, Relation, Relations, Rows};
 use crate::binder::Typed;
 use crate::error::StatementError;
-use crate::schema::View;
-use crate::system::{Cell, SystemRelation};
 use crate::types::{last_name, object_name};
-use catalog::{Datum, ScalarType, Type};
-use procedure::query::{JoinKind, OutputColumn, Plan, TableFunction};
+use catalog::{ScalarType, Type};
+use procedure::query::{JoinKind, Plan, TableFunction};
 use procedure::{CompareOperator, Expression, Procedure, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
-
-/// How deep views may lie in each other.
-const MOST_VIEWS: usize = 64;
 
 /// What is joined: relations, and joins whose order matters.
 #[derive(Debug)]
@@ -43,6 +38,8 @@ pub(super) struct Sources {
     pub(super) sources: Vec<Source>,
     /// What joins say of them.
     pub(super) conjuncts: Vec<Conjunct>,
+    /// What `*` means of them, by relation and place.
+    pub(super) star: Vec<(usize, usize)>,
 }
 
 impl Source {
@@ -67,7 +64,9 @@ impl Binder<'_> {
             let mut own = self.bind_from_list_item(&item)?;
             all.sources.append(&mut own.sources);
             all.conjuncts.append(&mut own.conjuncts);
+            all.star.append(&mut own.star);
         }
+        self.level().star = all.star.clone();
         Ok(all)
     }
 
@@ -120,7 +119,9 @@ impl Binder<'_> {
             ast::FromItem::FunctionFromItem(function) => self.bind_table_function(function)?,
             _ => return Err(self.unsupported(node, "this kind of FROM")),
         };
-        Ok(Sources { sources: vec![Source::Relation(place)], conjuncts: Vec::new() })
+        let columns = self.level().relations[place].columns.len();
+        let star = (0..columns).map(|column| (place, column)).collect();
+        Ok(Sources { sources: vec![Source::Relation(place)], conjuncts: Vec::new(), star })
     }
 
     fn alias_of(
@@ -149,93 +150,6 @@ impl Binder<'_> {
         let mut columns: Vec<_> = bound.columns.into_iter().map(|column| (column.name, column.ty)).collect();
         self.rename(&mut columns, names, &alias, node)?;
         let rows = Rows::Plan { plan: Some(Box::new(bound.plan)), registers, lateral, outer };
-        self.add_relation(Relation { alias, columns, rows, is_plain: true }, node)
-    }
-
-    /// Adds a table or a view.
-    pub(super) fn add_stored(
-        &mut self,
-        name: &str,
-        (alias, names): (String, Vec<String>),
-        node: &SyntaxNode,
-    ) -> Result<usize, StatementError> {
-        let Some(view) = self.schema.view(name) else {
-            let is_own = self.schema.catalog().table(name).is_ok();
-            if let Some(system) = self.schema.system_relation(name).filter(|_| !is_own) {
-                return self.add_system(system, (alias, names), node);
-            }
-            let table = self.table(name, node)?;
-            return self.add_table(&table, alias, names, node);
-        };
-        let names = if names.is_empty() { view.names.clone() } else { names };
-        let bound = self.bind_view(view, node)?;
-        self.add_bound(bound, (Some(alias), names), (0, false), node)
-    }
-
-    /// Adds a system relation.
-    fn add_system(
-        &mut self,
-        system: SystemRelation,
-        names: (String, Vec<String>),
-        node: &SyntaxNode,
-    ) -> Result<usize, StatementError> {
-        let (mut columns, mut registers) = (Vec::new(), Vec::new());
-        for (name, ty) in system.columns {
-            let register = self.new_register(ty);
-            registers.push(register);
-            columns.push(OutputColumn { name: name.into(), ty, register });
-        }
-        let constant = |number: i64| Expression::Constant(Datum::Int(number));
-        let value = |(cell, column): (Cell, &OutputColumn)| match cell {
-            Cell::Null => Expression::NULL,
-            Cell::Bool(value) => Expression::boolean(value),
-            Cell::Int(value) if column.ty == ScalarType::Double.into() => {
-                Expression::Constant(Datum::Double(value as f64))
-            }
-            Cell::Int(value) => constant(value),
-            Cell::Text(text) => Expression::text(&text),
-            Cell::Ints(all) => Expression::Array(all.into_iter().map(constant).collect()),
-        };
-        let row = |cells: Vec<Cell>| cells.into_iter().zip(&columns).map(value).collect();
-        let rows = system.rows.into_iter().map(row).collect();
-        let bound = Bound { plan: Plan::Values { registers, rows }, columns, ..Bound::default() };
-        self.add_bound(bound, (Some(names.0), names.1), (0, false), node)
-    }
-
-    /// The query of a view. It sees nothing of what is around it.
-    fn bind_view(&mut self, view: &View, node: &SyntaxNode) -> Result<Bound, StatementError> {
-        if self.views_within >= MOST_VIEWS {
-            let message = format!("infinite recursion detected in rules for relation \"{}\"", view.name);
-            return Err(self.error(node, SqlError::new("42P17", message)));
-        }
-        let source = crate::source::Source::parse(&view.query)?;
-        let query = source.file.syntax().descendants().find_map(ast::SelectVariant::cast);
-        let query = self.part(query, node)?;
-        let mut inner = Binder::new(self.schema, &source);
-        inner.views_within = self.views_within + 1;
-        std::mem::swap(&mut inner.registers, &mut self.registers);
-        inner.queries.begin_slots_at(self.queries.slots());
-        let bound = inner.bind_variant(&query);
-        std::mem::swap(&mut inner.registers, &mut self.registers);
-        self.queries.begin_slots_at(inner.queries.slots());
-        self.uses_seed |= inner.uses_seed;
-        self.uses_timestamp |= inner.uses_timestamp;
-        self.callees.append(&mut inner.callees);
-        bound.map_err(|error| self.error(node, error.error))
-    }
-
-    fn add_named(
-        &mut self,
-        named: Named,
-        alias: String,
-        names: Vec<String>,
-        node: &SyntaxNode,
-    ) -> Result<usize, StatementError> {
-        let Named { name, slot, mut columns } = named;
-        let registers: Vec<_> = columns.iter().map(|(_, ty)| self.new_register(*ty)).collect();
-        self.rename(&mut columns, names, &alias, node)?;
-        let plan = Some(Box::new(Plan::Named { slot, name, registers: registers.clone() }));
-        let rows = Rows::Plan { plan, registers, lateral: 0, outer: false };
         self.add_relation(Relation { alias, columns, rows, is_plain: true }, node)
     }
 
@@ -441,7 +355,7 @@ impl Binder<'_> {
         };
         let relations = |own: &Sources| own.sources.iter().map(Source::relations).fold(0, |a, b| a | b);
         let sides = (relations(&left), relations(&right));
-        let mut conjuncts = Vec::new();
+        let (mut conjuncts, mut merged) = (Vec::new(), Vec::new());
         let is_natural = join.natural_token().is_some();
         match join.join_condition() {
             Some(ast::JoinCondition::OnClause(on)) => {
@@ -453,6 +367,7 @@ impl Binder<'_> {
                 for column in list.column_name_refs() {
                     let name = ast::normalize_name_node(column.syntax());
                     conjuncts.push(self.merge_columns(&name, sides, kept, column.syntax())?);
+                    merged.push(name);
                 }
             }
             None if is_natural => {
@@ -460,11 +375,14 @@ impl Binder<'_> {
                 let others = self.visible_names(sides.1);
                 for name in names.iter().filter(|name| others.contains(name)) {
                     conjuncts.push(self.merge_columns(name, sides, kept, node)?);
+                    merged.push(name.clone());
                 }
             }
             None => {}
         }
+        let star = self.star_of_join(&merged, (&left, &right));
         let Some((kind, swapped)) = kept else {
+            left.star = star;
             left.sources.append(&mut right.sources);
             left.conjuncts.append(&mut right.conjuncts);
             left.conjuncts.append(&mut conjuncts);
@@ -481,7 +399,23 @@ impl Binder<'_> {
             right_conjuncts: right.conjuncts,
             condition: conjuncts,
         };
-        Ok(Sources { sources: vec![Source::Join(Box::new(join))], conjuncts: Vec::new() })
+        Ok(Sources { sources: vec![Source::Join(Box::new(join))], conjuncts: Vec::new(), star })
+    }
+
+    /// What `*` means of a join: the columns that USING has merged first, then what is left of both sides.
+    fn star_of_join(
+        &mut self,
+        merged: &[String],
+        (left, right): (&Sources, &Sources),
+    ) -> Vec<(usize, usize)> {
+        let both = [left.star.as_slice(), right.star.as_slice()].concat();
+        let level = self.level();
+        let own =
+            |name: &String| level.merged.iter().find(|own| own.name == *name && both.contains(&own.hides[0]));
+        let own: Vec<&Merged> = merged.iter().filter_map(own).collect();
+        let is_merged = |at: &&(usize, usize)| own.iter().any(|own| own.hides.contains(at));
+        let firsts = own.iter().map(|own| own.hides[0]);
+        firsts.chain(both.iter().filter(|at| !is_merged(at)).copied()).collect()
     }
 
     /// The names of columns of some relations, as they can be referred to without a qualifier.
@@ -507,7 +441,7 @@ impl Binder<'_> {
         name: &str,
         side: Relations,
         node: &SyntaxNode,
-    ) -> Result<(Typed, (usize, usize)), StatementError> {
+    ) -> Result<(Typed, Vec<(usize, usize)>), StatementError> {
         let place = self.queries.levels.len() - 1;
         let is_hidden =
             |level: &super::Level, at: (usize, usize)| level.merged.iter().any(|own| own.hides.contains(&at));
@@ -515,8 +449,8 @@ impl Binder<'_> {
         if let Some(merged) =
             level.merged.iter().position(|own| own.name == name && side & 1 << own.hides[0].0 != 0)
         {
-            let at = level.merged[merged].hides[0];
-            return Ok((self.merged_column(place, merged), at));
+            let hides = level.merged[merged].hides.clone();
+            return Ok((self.merged_column(place, merged), hides));
         }
         let mut found = Vec::new();
         for (relation, own) in level.relations.iter().enumerate().filter(|(own, _)| side & 1 << own != 0) {
@@ -527,7 +461,7 @@ impl Binder<'_> {
             }
         }
         match found.as_slice() {
-            [at] => Ok((self.column_of_relation(place, at.0, at.1), *at)),
+            [at] => Ok((self.column_of_relation(place, at.0, at.1), vec![*at])),
             [] => {
                 let message =
                     format!("column \"{name}\" specified in USING clause does not exist in both tables");
@@ -560,8 +494,9 @@ impl Binder<'_> {
         };
         let conjunct = self.compared(CompareOperator::Equal, (a, a_refers), (b, b_refers), node)?;
         let level = self.level();
-        level.merged.retain(|own| own.name != name || left & 1 << own.hides[0].0 == 0);
-        level.merged.push(Merged { name: name.into(), value, hides: [hidden_a, hidden_b] });
+        let hides = [hidden_a, hidden_b].concat();
+        level.merged.retain(|own| own.name != name || !hides.contains(&own.hides[0]));
+        level.merged.push(Merged { name: name.into(), value, hides });
         Ok(conjunct)
     }
 }

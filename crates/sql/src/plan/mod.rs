@@ -7,6 +7,7 @@
 mod compound;
 mod from;
 mod join;
+mod named;
 pub(crate) mod select;
 mod subquery;
 mod write;
@@ -72,7 +73,8 @@ pub(crate) struct Relation {
 struct Merged {
     name: String,
     value: Typed,
-    hides: [(usize, usize); 2],
+    /// The columns that it was made of, by relation and place; the first one stands for it in `Level::star`.
+    hides: Vec<(usize, usize)>,
 }
 
 /// One SELECT, or one statement that writes.
@@ -80,6 +82,8 @@ struct Merged {
 pub(crate) struct Level {
     pub(crate) relations: Vec<Relation>,
     merged: Vec<Merged>,
+    /// What `*` means of the relations of FROM, by relation and place.
+    star: Vec<(usize, usize)>,
     /// Relations that were referred to since this was last emptied.
     touched: Relations,
 }
@@ -90,6 +94,8 @@ pub(crate) struct Named {
     name: String,
     slot: SlotId,
     columns: Vec<(String, Type)>,
+    /// The lowest level around WITH that it refers to; `None` where its rows are always the same.
+    lowest: Option<usize>,
 }
 
 /// A bound query: its rows, and the registers of their columns.
@@ -378,12 +384,16 @@ impl Binder<'_> {
         Ok(())
     }
 
+    /// Notes that a level is referred to.
+    fn refer_to(&mut self, level: usize) {
+        let lowest = self.queries.lowest.map_or(level, |lowest| lowest.min(level));
+        self.queries.lowest = Some(lowest);
+    }
+
     /// A column of a relation, as a value.
     fn column_of_relation(&mut self, level: usize, relation: usize, column: usize) -> Typed {
-        let queries = &mut self.queries;
-        let lowest = queries.lowest.map_or(level, |lowest| lowest.min(level));
-        queries.lowest = Some(lowest);
-        let level = &mut queries.levels[level];
+        self.refer_to(level);
+        let level = &mut self.queries.levels[level];
         level.touched |= 1 << relation;
         let own = &mut level.relations[relation];
         let ty = own.columns[column].1;
@@ -454,7 +464,7 @@ impl Binder<'_> {
 
     fn merged_column(&mut self, level: usize, merged: usize) -> Typed {
         let Merged { value, hides, .. } = &self.queries.levels[level].merged[merged];
-        let (value, hides) = (value.clone(), *hides);
+        let (value, hides) = (value.clone(), hides.clone());
         for (relation, column) in hides {
             self.column_of_relation(level, relation, column);
         }

@@ -149,7 +149,7 @@ impl Binder<'_> {
 
     fn bind_clauses(&mut self, select: &ast::Select) -> Result<Bound, StatementError> {
         let items = select.from_clause().into_iter().flat_map(|from| from.items());
-        let Sources { sources, mut conjuncts } = self.bind_from_list(items)?;
+        let Sources { sources, mut conjuncts, .. } = self.bind_from_list(items)?;
         if let Some(condition) = select.where_clause().and_then(|clause| clause.expr()) {
             self.bind_conjuncts(condition, &mut conjuncts)?;
         }
@@ -592,21 +592,21 @@ impl Binder<'_> {
         let place = self.queries.levels.len() - 1;
         let mut found = Vec::new();
         let level = &self.queries.levels[place];
-        if qualifier.is_none() {
-            for merged in 0..level.merged.len() {
-                found.push((level.merged[merged].name.clone(), Err(merged)));
-            }
-        }
+        let of_column = |at: (usize, usize)| {
+            let merged = level.merged.iter().position(|own| qualifier.is_none() && own.hides.contains(&at));
+            (level.relations[at.0].columns[at.1].0.clone(), merged.map_or(Ok(at), Err))
+        };
+        let mut star = Some(&level.star).filter(|_| qualifier.is_none());
         for (relation, own) in level.relations.iter().enumerate() {
             let is_meant = match qualifier {
                 Some(qualifier) => own.alias == qualifier,
                 None => own.is_plain,
             };
-            for column in 0..if is_meant { own.columns.len() } else { 0 } {
-                let is_hidden = level.merged.iter().any(|own| own.hides.contains(&(relation, column)));
-                if qualifier.is_some() || !is_hidden {
-                    found.push((own.columns[column].0.clone(), Ok((relation, column))));
-                }
+            if qualifier.is_none() && level.star.iter().any(|at| at.0 == relation) {
+                // All of FROM, at its first relation.
+                found.extend(star.take().into_iter().flatten().map(|at| of_column(*at)));
+            } else if is_meant {
+                found.extend((0..own.columns.len()).map(|column| of_column((relation, column))));
             }
         }
         if found.is_empty() {

@@ -41,6 +41,7 @@ fn duplicate(table: &Table, index: usize) -> Failure {
     let columns: Vec<_> = index.columns.iter().map(|column| table.columns[*column].name.as_str()).collect();
     SqlError::new("23505", format!("duplicate key value violates unique constraint \"{}\"", index.name))
         .with_detail(format!("Key ({}) already exists.", columns.join(", ")))
+        .with_constraint(table, &index.name)
         .into()
 }
 

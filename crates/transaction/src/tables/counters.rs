@@ -159,4 +159,8 @@ impl Sequences for Counters {
             Ok(())
         })
     }
+
+    fn place(&self, sequence: TableId) -> Result<SequencePlace, SqlError> {
+        self.with(sequence, |counter| Ok(counter.place))
+    }
 }

@@ -1,0 +1,134 @@
+//! What FROM names: tables, views, system relations, sequences, queries of WITH.
+
+use super::{Binder, Bound, Named, Relation, Rows};
+use crate::error::StatementError;
+use crate::schema::View;
+use crate::system::{Cell, SystemRelation};
+use catalog::{Datum, ScalarType, TableId};
+use procedure::query::{OutputColumn, Plan};
+use procedure::{Expression, Function, SqlError};
+use squawk_syntax::SyntaxNode;
+use squawk_syntax::ast::{self, AstNode};
+
+/// How deep views may lie in each other.
+const MOST_VIEWS: usize = 64;
+
+impl Binder<'_> {
+    /// Adds a table or a view.
+    pub(super) fn add_stored(
+        &mut self,
+        name: &str,
+        (alias, names): (String, Vec<String>),
+        node: &SyntaxNode,
+    ) -> Result<usize, StatementError> {
+        let Some(view) = self.schema.view(name) else {
+            let is_own = self.schema.catalog().table(name).is_ok();
+            if let Some(system) = self.schema.system_relation(name).filter(|_| !is_own) {
+                return self.add_system(system, (alias, names), node);
+            }
+            let table = self.table(name, node)?;
+            if table.sequence.is_some() {
+                return self.add_sequence(table.id, (alias, names), node);
+            }
+            return self.add_table(&table, alias, names, node);
+        };
+        let names = if names.is_empty() { view.names.clone() } else { names };
+        let bound = self.bind_view(view, node)?;
+        self.add_bound(bound, (Some(alias), names), (0, false), node)
+    }
+
+    /// Adds the row of a sequence. Numbers are not logged ahead of those that were given, so `log_cnt` is 0.
+    fn add_sequence(
+        &mut self,
+        sequence: TableId,
+        (alias, names): (String, Vec<String>),
+        node: &SyntaxNode,
+    ) -> Result<usize, StatementError> {
+        self.by_value = true;
+        let asked = |function| Expression::Function { function, arguments: Vec::new() };
+        let cells = [
+            ("last_value", ScalarType::BigInt, asked(Function::LastValue(sequence))),
+            ("log_cnt", ScalarType::BigInt, Expression::Constant(Datum::Int(0))),
+            ("is_called", ScalarType::Boolean, asked(Function::IsCalled(sequence))),
+        ];
+        let (mut columns, mut row) = (Vec::new(), Vec::new());
+        for (name, ty, value) in cells {
+            let (ty, register) = (ty.into(), self.new_register(ty));
+            columns.push(OutputColumn { name: name.into(), ty, register });
+            row.push(value);
+        }
+        let registers = columns.iter().map(|column| column.register).collect();
+        let bound = Bound { plan: Plan::Values { registers, rows: vec![row] }, columns, ..Bound::default() };
+        self.add_bound(bound, (Some(alias), names), (0, false), node)
+    }
+
+    /// Adds a system relation.
+    fn add_system(
+        &mut self,
+        system: SystemRelation,
+        names: (String, Vec<String>),
+        node: &SyntaxNode,
+    ) -> Result<usize, StatementError> {
+        let (mut columns, mut registers) = (Vec::new(), Vec::new());
+        for (name, ty) in system.columns {
+            let register = self.new_register(ty);
+            registers.push(register);
+            columns.push(OutputColumn { name: name.into(), ty, register });
+        }
+        let constant = |number: i64| Expression::Constant(Datum::Int(number));
+        let value = |(cell, column): (Cell, &OutputColumn)| match cell {
+            Cell::Null => Expression::NULL,
+            Cell::Bool(value) => Expression::boolean(value),
+            Cell::Int(value) if column.ty == ScalarType::Double.into() => {
+                Expression::Constant(Datum::Double(value as f64))
+            }
+            Cell::Int(value) => constant(value),
+            Cell::Text(text) => Expression::text(&text),
+            Cell::Ints(all) => Expression::Array(all.into_iter().map(constant).collect()),
+        };
+        let row = |cells: Vec<Cell>| cells.into_iter().zip(&columns).map(value).collect();
+        let rows = system.rows.into_iter().map(row).collect();
+        let bound = Bound { plan: Plan::Values { registers, rows }, columns, ..Bound::default() };
+        self.add_bound(bound, (Some(names.0), names.1), (0, false), node)
+    }
+
+    /// The query of a view. It sees nothing of what is around it.
+    fn bind_view(&mut self, view: &View, node: &SyntaxNode) -> Result<Bound, StatementError> {
+        if self.views_within >= MOST_VIEWS {
+            let message = format!("infinite recursion detected in rules for relation \"{}\"", view.name);
+            return Err(self.error(node, SqlError::new("42P17", message)));
+        }
+        let source = crate::source::Source::parse(&view.query)?;
+        let query = source.file.syntax().descendants().find_map(ast::SelectVariant::cast);
+        let query = self.part(query, node)?;
+        let mut inner = Binder::new(self.schema, &source);
+        inner.views_within = self.views_within + 1;
+        std::mem::swap(&mut inner.registers, &mut self.registers);
+        inner.queries.begin_slots_at(self.queries.slots());
+        let bound = inner.bind_variant(&query);
+        std::mem::swap(&mut inner.registers, &mut self.registers);
+        self.queries.begin_slots_at(inner.queries.slots());
+        self.uses_seed |= inner.uses_seed;
+        self.uses_timestamp |= inner.uses_timestamp;
+        self.callees.append(&mut inner.callees);
+        bound.map_err(|error| self.error(node, error.error))
+    }
+
+    pub(super) fn add_named(
+        &mut self,
+        named: Named,
+        alias: String,
+        names: Vec<String>,
+        node: &SyntaxNode,
+    ) -> Result<usize, StatementError> {
+        let Named { name, slot, mut columns, lowest } = named;
+        if let Some(level) = lowest {
+            self.refer_to(level);
+        }
+        let registers: Vec<_> = columns.iter().map(|(_, ty)| self.new_register(*ty)).collect();
+        self.rename(&mut columns, names, &alias, node)?;
+        let plan = Some(Box::new(Plan::Named { slot, name, registers: registers.clone() }));
+        let rows = Rows::Plan { plan, registers, lateral: 0, outer: lowest.is_some() };
+        self.add_relation(Relation { alias, columns, rows, is_plain: true }, node)
+    }
+}
