@@ -210,12 +210,12 @@ impl Session {
         std::mem::swap(&mut self.machine.current_numbers, numbers);
     }
 
-    /// What RAISE NOTICE and its like said in the last call.
+    /// Takes what RAISE NOTICE and its like said in the last call.
     pub fn take_notices(&mut self) -> Vec<SqlError> {
         std::mem::take(&mut self.machine.notices)
     }
 
-    /// What RAISE said in the last call, unless it was taken.
+    /// Returns what RAISE NOTICE and its like said in the last call, unless it was taken.
     pub fn notices(&self) -> &[SqlError] {
         &self.machine.notices
     }
