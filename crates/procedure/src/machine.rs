@@ -273,17 +273,22 @@ impl Machine {
         self.is_read_only = is_read_only;
     }
 
-    fn sequences(&self, function: &str) -> Result<&dyn Sequences, SqlError> {
+    /// The sequences, for a function that changes one.
+    fn changed_sequences(&self, function: &str) -> Result<&dyn Sequences, SqlError> {
         if self.is_read_only {
             let message = format!("cannot execute {function}() in a read-only transaction");
             return Err(SqlError::new("25006", message));
         }
+        self.sequences()
+    }
+
+    fn sequences(&self) -> Result<&dyn Sequences, SqlError> {
         let none = || SqlError::new("0A000", "sequences are not available in this context");
         self.sequences.as_ref().map(|own| &*own.0).ok_or_else(none)
     }
 
     pub(crate) fn next_number(&mut self, sequence: TableId) -> Result<Datum, SqlError> {
-        let number = self.sequences("nextval")?.next(sequence)?;
+        let number = self.changed_sequences("nextval")?.next(sequence)?;
         self.current_numbers.by_sequence.insert(sequence, number);
         self.current_numbers.last = Some(sequence);
         Ok(Datum::Int(number))
@@ -311,7 +316,7 @@ impl Machine {
         number: i64,
         is_called: bool,
     ) -> Result<Datum, SqlError> {
-        self.sequences("setval")?.set(sequence, number, is_called)?;
+        self.changed_sequences("setval")?.set(sequence, number, is_called)?;
         if is_called {
             self.current_numbers.by_sequence.insert(sequence, number);
         }
