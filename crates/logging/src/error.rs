@@ -137,6 +137,16 @@ pub enum LogError {
         "commits are stopped, because the log could not be written ({0}); what was acknowledged is safe: close the database, mend the cause, and open it again"
     )]
     Poisoned(Arc<LogError>),
+    /// The log can't grow for now: the disk is full, or no descriptor is left. The transaction has not begun to commit.
+    #[error(
+        "commits are refused for now, because the log can't grow ({0}); nothing of this one has happened"
+    )]
+    NoRoom(Arc<LogError>),
+    /// A logger has waited for room for too long. The transaction may be durable later.
+    #[error(
+        "the log can't be written for now ({0}); what this answer would show is not durable, and is lost if the database ends before it is"
+    )]
+    Stalled(Arc<LogError>),
     /// A record is larger than a log buffer or a log file.
     #[error("the arguments take {bytes} bytes in the log, more than the {limit} that fit")]
     RecordTooLarge {
@@ -155,10 +165,39 @@ pub enum LogError {
     },
 }
 
+/// Whether the file system, or a quota, has no room.
+fn disk_is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// Whether the process, or the system, has no descriptor left.
+fn lacks_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
 impl LogError {
     /// Wraps an I/O error.
     pub fn io(action: &'static str, path: &Path, error: io::Error) -> Self {
         Self::Io { action, path: path.into(), error: Arc::new(error) }
+    }
+
+    /// Whether the disk is full, or no descriptor is left: the operation may succeed later.
+    pub fn is_shortage(&self) -> bool {
+        match self {
+            Self::Io { error, .. } => disk_is_full(error) || lacks_descriptors(error),
+            Self::NoRoom(error) | Self::Stalled(error) | Self::Poisoned(error) => error.is_shortage(),
+            _ => false,
+        }
+    }
+
+    /// PostgreSQL's code for it.
+    pub fn sqlstate(&self) -> &'static str {
+        match self {
+            Self::Io { error, .. } if disk_is_full(error) => "53100",
+            Self::Io { error, .. } if lacks_descriptors(error) => "53000",
+            Self::NoRoom(error) | Self::Stalled(error) | Self::Poisoned(error) => error.sqlstate(),
+            _ => "58030",
+        }
     }
 
     /// Bytes at an offset are wrong.
@@ -182,6 +221,11 @@ impl LogError {
 
     /// What an operator can do about it.
     pub fn hint(&self) -> Option<&'static str> {
+        match self.sqlstate() {
+            "53100" => return Some("Free disk space, or take a checkpoint, which frees the log behind it."),
+            "53000" => return Some("Raise the limit of open files, or close connections."),
+            _ => {}
+        }
         let Self::Unproven { kind, .. } = self else {
             return matches!(self, Self::Corrupt { .. })
                 .then_some("Restore the file from a copy of the same moment as the others.");

@@ -26,10 +26,15 @@ use crate::error::{CorruptionKind, LogError};
 use crate::identity::DatabaseId;
 use crate::pepoch::PepochKeeper;
 use crate::sectors::{self, SECTOR, SectorState};
+use crate::sequencing::Durability;
+use crate::shortage::{Rests, Stage};
 use catalog::{CommitOrder, Reader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+/// Bytes of the smallest log file.
+pub(crate) const LEAST_FILE: u64 = 32 << 10;
 /// Length of the header.
 pub(crate) const PAGE: usize = 4096;
 /// Bytes of a batch before its list of batches.
@@ -222,6 +227,10 @@ pub(crate) struct FileMaker {
     pub(crate) length: u64,
     pub(crate) database: DatabaseId,
     pub(crate) pepoch: Arc<PepochKeeper>,
+    /// Of the whole log: what loggers lack is in it.
+    pub(crate) durability: Arc<Durability>,
+    /// How long a batch is tried again while there is no room for it; `None` until the log is closed.
+    pub(crate) gives_up_after: Option<Duration>,
 }
 
 impl FileMaker {
@@ -253,22 +262,85 @@ impl FileMaker {
         (room / SECTOR * sectors::CONTENTS).saturating_sub(BATCH_HEADER + list)
     }
 
-    /// Makes zeroed room for the next file, out of a spare one where there is one. What takes time is done here, at leisure
-    /// when the file is for later.
+    /// Makes zeroed room for the next file: out of a spare one, or one that an earlier incarnation prepared, where there is one.
+    /// What takes time is done here, at leisure when the file is for later. Gives room back when there is not enough of it.
     pub(crate) fn prepare(&self, rest: impl Fn() -> Pace) -> Result<Box<dyn DiskFile>, LogError> {
         let path = self.next();
-        let reused = self.disk.rename(&self.spare(), &path).and_then(|()| self.disk.open(&path)).ok();
-        let file = match reused {
-            Some(file) if file.length().is_ok_and(|length| length == self.length) => {
+        let prepared = self.open_next(&path).and_then(|file| {
+            let zeroed = zero(&*file, self.length, rest);
+            zeroed.map_err(|error| LogError::io("write", &path, error))?;
+            // The file is of use only once the pepoch file names it.
+            self.pepoch.reserve().map(|()| file)
+        });
+        prepared.inspect_err(|error| {
+            if error.is_shortage() {
+                // Where this fails, too, the next attempt or opening empties the file.
+                let _ = self.disk.remove(&path);
+            }
+        })
+    }
+
+    fn open_next(&self, path: &Path) -> Result<Box<dyn DiskFile>, LogError> {
+        // There may be no spare file.
+        let _ = self.disk.rename(&self.spare(), path);
+        match self.disk.open(path) {
+            Ok(file) if file.length().is_ok_and(|length| length == self.length) => {
                 // The name that it had as a log goes for good before its contents do: a crash must not bring it back half empty.
                 let folder = &self.folder;
                 self.disk.sync_folder(folder).map_err(|error| LogError::io("sync", folder, error))?;
-                file
+                Ok(file)
             }
-            _ => self.disk.create(&path).map_err(|error| LogError::io("create", &path, error))?,
+            _ => self.disk.create(path).map_err(|error| LogError::io("create", path, error)),
+        }
+    }
+
+    /// Makes the first file of an incarnation. Without room for a whole one it is as small as can be: enough for the marks of
+    /// a checkpoint, which makes room. Transactions that write are refused meanwhile.
+    ///
+    /// # Errors
+    /// There is not even room for that; the disk fails.
+    pub(crate) fn first(&self, id: FileId) -> Result<ReadyFile, LogError> {
+        // Nothing is logged yet, so there is nothing to wait for.
+        let at_once = Self { gives_up_after: Some(Duration::ZERO), ..self.clone() };
+        let lack = match at_once.prepare(|| Pace::Steady) {
+            Err(error) if error.is_shortage() => error,
+            prepared => return at_once.finish(prepared?, id, 1),
         };
-        zero(&*file, self.length, rest).map_err(|error| LogError::io("write", &path, error))?;
+        let small = Self { length: LEAST_FILE.min(self.length), ..at_once };
+        let file = small.prepare(|| Pace::Steady).and_then(|file| small.finish(file, id, 1))?;
+        self.durability.shortage.set_error(self.logger, Stage::Ahead, Some(&lack));
         Ok(file)
+    }
+
+    /// Does something again and again until it no longer fails for want of room. The log counts as stalled meanwhile.
+    ///
+    /// # Errors
+    /// It fails for another reason; the log is closed, or `gives_up_after` has passed.
+    pub(crate) fn persist<T>(&self, mut act: impl FnMut() -> Result<T, LogError>) -> Result<T, LogError> {
+        let shortage = &self.durability.shortage;
+        let (begun, mut rests, mut has_failed) = (Instant::now(), Rests::default(), false);
+        loop {
+            let error = match act() {
+                Err(error) if error.is_shortage() && !shortage.is_stopped() => error,
+                done => {
+                    if has_failed {
+                        shortage.set_stalled(self.logger, false);
+                        shortage.set_error(self.logger, Stage::Now, None);
+                    }
+                    return done;
+                }
+            };
+            if self.gives_up_after.is_some_and(|limit| begun.elapsed() >= limit) {
+                return Err(error);
+            }
+            shortage.set_error(self.logger, Stage::Now, Some(&error));
+            if !has_failed {
+                shortage.set_stalled(self.logger, true);
+                has_failed = true;
+            }
+            self.durability.announce();
+            std::thread::sleep(rests.next());
+        }
     }
 
     /// Gives prepared room its name and header.
@@ -295,15 +367,14 @@ impl FileMaker {
             database: self.database,
             semantics: procedure::SEMANTICS,
         };
-        let io = |action| {
-            let path = path.clone();
-            move |error| LogError::io(action, &path, error)
+        let step = |action, act: &dyn Fn() -> std::io::Result<()>| {
+            self.persist(|| act().map_err(|error| LogError::io(action, &path, error)))
         };
-        self.disk.rename(&self.next(), &path).map_err(io("rename"))?;
-        file.write_at(0, &header.write()).map_err(io("write"))?;
-        file.sync().map_err(io("sync"))?;
-        self.disk.sync_folder(&self.folder).map_err(io("sync the folder of"))?;
-        self.pepoch.update_newest(|newest| newest.begin_file(self.logger, id.sequence))?;
+        step("rename", &|| self.disk.rename(&self.next(), &path))?;
+        step("write", &|| file.write_at(0, &header.write()).and_then(|()| file.sync()))?;
+        step("sync the folder of", &|| self.disk.sync_folder(&self.folder))?;
+        let name = || self.pepoch.update_newest(|newest| newest.begin_file(self.logger, id.sequence));
+        self.persist(name)?;
         Ok(ReadyFile { file, path, salt, length: self.length, alignment })
     }
 
@@ -401,6 +472,8 @@ mod tests {
             length: 64 << 10,
             database: DatabaseId::random(),
             pepoch: PepochKeeper::new(&disk, &folder, PepochFile::default(), false),
+            durability: Arc::default(),
+            gives_up_after: None,
         };
         let file = maker.prepare(|| Pace::Steady).unwrap();
         let ready = maker.finish(file, FileId { incarnation: 1, worker: None, sequence: 1 }, 1).unwrap();

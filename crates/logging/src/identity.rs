@@ -3,7 +3,7 @@
 //! A device carries a marker, the text file `reprise-device`: a version line, the database, the logger's number and the number of
 //! devices, a checksum line. This is the only description of that layout.
 //! Invariants: 1. a device whose marker is of another database or logger is never written to. 2. two open databases never use
-//! one device, as each holds the lock `reprise-device.lock` in the device's folder.
+//! one device, as each holds the lock of the device's folder.
 //! Held by: `altered_files` and `devices_are_not_shared` (crates/reprise).
 //! After a crash: the pepoch file tells whether all markers are there.
 
@@ -17,7 +17,6 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 const MARKER: &str = "reprise-device";
-const LOCK: &str = "reprise-device.lock";
 const FIRST_LINE: &str = "reprise device 1";
 
 /// The number of a database; 0 in files of formats that have none.
@@ -150,10 +149,9 @@ impl DeviceMarker {
 /// # Errors
 /// The disk fails.
 pub fn lock_device(disk: &SharedDisk, device: &Path) -> Result<Option<Box<dyn Any + Send + Sync>>, LogError> {
-    let path = device.join(LOCK);
-    match disk.lock(&path) {
+    match disk.lock(device) {
         Ok(guard) => Ok(Some(guard)),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-        Err(error) => Err(LogError::io("lock", &path, error)),
+        Err(error) => Err(LogError::io("lock", device, error)),
     }
 }

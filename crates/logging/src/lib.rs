@@ -17,6 +17,7 @@ mod reader;
 mod sealed;
 mod sectors;
 mod sequencing;
+mod shortage;
 mod sync;
 
 pub use buffer::{Latched, LogBuffer, Room};

@@ -2,21 +2,22 @@
 //! Paper: SiloR §4.1 (loggers), DESIGN §6.2 (continuous group commit).
 //!
 //! After a failed write or fdatasync the logger stops for good: what was not durable then is never retried, and
-//! everybody who waits gets the error.
+//! everybody who waits gets the error. Want of room is no such failure (`shortage`).
 
 use crate::buffer::LogBuffer;
 use crate::disk::DiskFile;
 use crate::error::LogError;
 use crate::files::{
-    BATCH_HEADER, BATCH_MAGIC, FileId, FileMaker, LogRange, PAGE, Pace, ReadyFile, RetiredFile,
+    BATCH_HEADER, BATCH_MAGIC, FileId, FileMaker, LEAST_FILE, LogRange, PAGE, Pace, ReadyFile, RetiredFile,
 };
 use crate::pepoch::LogEnd;
 use crate::sectors::{self, SECTOR};
 use crate::sequencing::DurableBuffer;
+use crate::shortage::{Rests, Stage};
 use catalog::{CommitOrder, put_varint};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -25,10 +26,10 @@ use std::time::{Duration, Instant};
 const STEADY: u8 = 0;
 const HURRY: u8 = 1;
 const STOP: u8 = 2;
-/// Bytes of the smallest log file.
-const LEAST_FILE: u64 = 32 << 10;
 /// How long making a file for later rests after every part of it.
 const PREPARE_REST: Duration = Duration::from_millis(2);
+/// How often a logger that waits for a file looks whether it should still do so.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// How the log is written.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -39,11 +40,18 @@ pub struct LogConfig {
     pub file_bytes: u64,
     /// Least time between the beginnings of two batches.
     pub flush_floor: Duration,
+    /// How long a commit waits while a device is full.
+    pub full_disk_patience: Duration,
 }
 
 impl Default for LogConfig {
     fn default() -> Self {
-        Self { devices: vec!["log".into()], file_bytes: 64 << 20, flush_floor: Duration::ZERO }
+        Self {
+            devices: vec!["log".into()],
+            file_bytes: 64 << 20,
+            flush_floor: Duration::ZERO,
+            full_disk_patience: Duration::from_secs(30),
+        }
     }
 }
 
@@ -147,6 +155,30 @@ impl Shared {
 
 type Prepared = Result<Box<dyn DiskFile>, LogError>;
 
+/// Makes a file, as soon as there is room for it. `rest` is the pace while the file is made, `now` while there is no room.
+fn prepare_patiently(maker: &FileMaker, rest: impl Fn() -> Pace, now: impl Fn() -> Pace) -> Prepared {
+    let shortage = &maker.durability.shortage;
+    let mut rests = Rests::default();
+    let mut prepared = maker.prepare(rest);
+    loop {
+        match &prepared {
+            Err(error) if error.is_shortage() && now() != Pace::Stop && !shortage.is_stopped() => {
+                shortage.set_error(maker.logger, Stage::Ahead, Some(error));
+                std::thread::park_timeout(rests.next());
+                let _alone = shortage.rest();
+                prepared = maker.prepare(|| match now() {
+                    Pace::Stop => Pace::Stop,
+                    _ => Pace::Hurry,
+                });
+            }
+            _ => {
+                shortage.set_error(maker.logger, Stage::Ahead, None);
+                return prepared;
+            }
+        }
+    }
+}
+
 /// The thread that makes files ahead of their use.
 struct Preparer {
     request: SyncSender<()>,
@@ -163,18 +195,19 @@ impl Preparer {
         let (asked, folder) = (Arc::clone(&pace), maker.folder.clone());
         let name = format!("log-files-{}", maker.logger);
         let run = move || {
+            let now = || match asked.load(Ordering::Relaxed) {
+                STEADY => Pace::Steady,
+                HURRY => Pace::Hurry,
+                _ => Pace::Stop,
+            };
             let rest = || {
                 if asked.load(Ordering::Relaxed) == STEADY {
                     std::thread::park_timeout(PREPARE_REST);
                 }
-                match asked.load(Ordering::Relaxed) {
-                    STEADY => Pace::Steady,
-                    HURRY => Pace::Hurry,
-                    _ => Pace::Stop,
-                }
+                now()
             };
             while requests.recv().is_ok() {
-                if done.send(maker.prepare(rest)).is_err() {
+                if done.send(prepare_patiently(&maker, rest, now)).is_err() {
                     break;
                 }
             }
@@ -186,16 +219,38 @@ impl Preparer {
         Ok(Self { request, ahead, pace, thread })
     }
 
-    /// The file that is asked for, as soon as can be.
-    fn take(&self) -> Option<Prepared> {
+    /// The file that is asked for, as soon as can be. Without room for it the log counts as stalled meanwhile.
+    fn take(&self, maker: &FileMaker) -> Option<Prepared> {
         if let Ok(ready) = self.ahead.try_recv() {
+            self.pace.store(STEADY, Ordering::Relaxed);
             return Some(ready);
         }
+        let shortage = &maker.durability.shortage;
+        shortage.set_stalled(maker.logger, true);
+        self.hurry();
+        let begun = Instant::now();
+        let prepared = loop {
+            match self.ahead.recv_timeout(LOOK_AGAIN) {
+                Ok(prepared) => break Some(prepared),
+                Err(RecvTimeoutError::Disconnected) => break None,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            // Tasks may wait for commits in vain.
+            maker.durability.announce();
+            let has_patience = maker.gives_up_after.is_none_or(|limit| begun.elapsed() < limit);
+            if let (false, Err(error)) = (has_patience, shortage.check_stall(false)) {
+                break Some(Err(error));
+            }
+        };
+        self.pace.store(STEADY, Ordering::Relaxed);
+        shortage.set_stalled(maker.logger, false);
+        prepared
+    }
+
+    /// Asks for the file sooner.
+    fn hurry(&self) {
         self.pace.store(HURRY, Ordering::Relaxed);
         self.thread.thread().unpark();
-        let prepared = self.ahead.recv().ok();
-        self.pace.store(STEADY, Ordering::Relaxed);
-        prepared
     }
 
     /// Ends the thread and waits for it: whoever opens the folder next makes a file of the same name.
@@ -232,13 +287,15 @@ pub(crate) struct BatchWriter {
     packed: Vec<u8>,
     /// No record of the file is past this.
     last: CommitOrder,
+    /// Whether the file may not have room for all that the buffer can hold.
+    is_low: bool,
 }
 
 impl BatchWriter {
     /// Makes the first file of an incarnation, and a thread that makes the next ones ahead of their use.
     pub(crate) fn new(maker: FileMaker, incarnation: u64, shared: Arc<Shared>) -> Result<Self, LogError> {
         let id = FileId { incarnation, worker: maker.worker(), sequence: 1 };
-        let file = maker.finish(maker.prepare(|| Pace::Steady)?, id, 1)?;
+        let file = maker.first(id)?;
         let preparer = Some(Preparer::start(maker.clone())?);
         let mut writer = Self {
             maker,
@@ -251,13 +308,19 @@ impl BatchWriter {
             header: Vec::new(),
             packed: Vec::new(),
             last: CommitOrder(0),
+            is_low: false,
         };
+        writer.note_room();
         writer.prepare_next();
         Ok(writer)
     }
 
     fn prepare_next(&mut self) {
         if let Some(preparer) = &self.preparer {
+            // Files that are smaller than buffers have no room to wait for the next one.
+            if self.file.length >= 4 * self.segment() {
+                self.maker.durability.shortage.set_awaited(self.maker.logger, true);
+            }
             // A full channel means that one is being made already.
             let _ = preparer.request.try_send(());
         }
@@ -287,12 +350,11 @@ impl BatchWriter {
         let first = self.offset / SECTOR as u64;
         sectors::pack(&[&self.header, records], self.file.salt, first, &mut self.packed);
         self.packed.resize(bytes as usize, 0);
-        let io = |action| {
-            let path = self.file.path.clone();
-            move |error| LogError::io(action, &path, error)
-        };
-        self.file.file.write_durably(self.offset, &self.packed).map_err(io("write"))?;
+        let (file, path) = (&self.file.file, &self.file.path);
+        let write = || file.write_durably(self.offset, &self.packed);
+        self.maker.persist(|| write().map_err(|error| LogError::io("write", path, error)))?;
         self.offset += bytes;
+        self.note_room();
         self.next_batch += 1;
         self.shared.record_bytes.fetch_add(records.len() as u64, Ordering::Relaxed);
         self.shared.file_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -300,6 +362,21 @@ impl BatchWriter {
         self.shared.batches.fetch_add(1, Ordering::Release);
         self.shared.flush_us.fetch_add(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Bytes of the batch that a segment of the buffer becomes, at most.
+    fn segment(&self) -> u64 {
+        (sectors::count(self.shared.lane.buffer.capacity() + PAGE) * SECTOR + PAGE) as u64
+    }
+
+    /// Takes note of whether the file has room for all that the buffer can hold, whose segments are one batch each.
+    fn note_room(&mut self) {
+        let is_low = self.file.length - self.offset < 2 * self.segment();
+        if std::mem::replace(&mut self.is_low, is_low) != is_low {
+            self.maker.durability.shortage.set_low(self.maker.logger, is_low);
+            let waits_for_it = is_low && self.file.length >= 4 * self.segment();
+            self.preparer.as_ref().filter(|_| waits_for_it).inspect(|preparer| preparer.hurry());
+        }
     }
 
     /// Writes the header of the next batch. `files.rs` describes it.
@@ -321,7 +398,7 @@ impl BatchWriter {
 
     /// Goes on in the next file.
     fn next_file(&mut self) -> Result<(), LogError> {
-        let prepared = match self.preparer.as_ref().and_then(Preparer::take) {
+        let prepared = match self.preparer.as_ref().and_then(|own| own.take(&self.maker)) {
             Some(prepared) => prepared?,
             None => self.maker.prepare(|| Pace::Steady)?,
         };
@@ -334,6 +411,7 @@ impl BatchWriter {
         self.shared.sequence.store(self.id.sequence, Ordering::Relaxed);
         drop(retired);
         self.offset = PAGE as u64;
+        self.note_room();
         self.prepare_next();
         Ok(())
     }

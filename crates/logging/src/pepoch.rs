@@ -14,12 +14,15 @@
 //! | 1 | cuts are epochs |
 //! | 2 | no `database`, `checkpoint`, `unmarked`, `ends`; `loggers` and how many there are where workers have logs |
 //!
+//! Beside it lies the file `reserve`, which holds nothing but room: on a full disk it is removed for the next version of the
+//! pepoch file, so that a log whose next file has been made in time can begin it.
+//!
 //! Invariants: 1. it is replaced in one step. 2. it lists an incarnation before that makes a file, and a file before that has a
 //! batch; it names a checkpoint before anything is removed that only earlier ones need.
 //! After a crash: the file before or after a step; both are right.
 //! Held by: `altered_files`, `a_crash_at_every_call_loses_nothing` (crates/reprise).
 
-use crate::disk::{SharedDisk, read_whole, replace};
+use crate::disk::{SharedDisk, ZEROS, read_whole, replace};
 use crate::error::LogError;
 use crate::identity::DatabaseId;
 use crate::sealed::{Malformed, malformed, seal, unseal};
@@ -29,6 +32,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 const NAME: &str = "pepoch";
+const RESERVE: &str = "reserve";
+/// Bytes of the reserve: more than any pepoch file has.
+const RESERVE_BYTES: usize = 16 << 10;
 const FIRST_LINE: &str = "reprise pepoch 3";
 const FIRST_LINE_WITHOUT_DATABASE: &str = "reprise pepoch 2";
 const FIRST_LINE_OF_EPOCHS: &str = "reprise pepoch 1";
@@ -231,7 +237,12 @@ impl PepochFile {
         }
         seal(&mut text);
         let path = Self::path(folder);
-        replace(&**disk, &path, text.as_bytes()).map_err(|error| LogError::io("write", &path, error))
+        let write =
+            || replace(&**disk, &path, text.as_bytes()).map_err(|error| LogError::io("write", &path, error));
+        write().or_else(|error| match error.is_shortage() {
+            true if disk.remove(&folder.join(RESERVE)).is_ok() => write(),
+            _ => Err(error),
+        })
     }
 
     /// The folders of the log devices, seen from where the data folder is seen.
@@ -269,6 +280,31 @@ impl PepochKeeper {
     pub fn new(disk: &SharedDisk, folder: &Path, file: PepochFile, is_published: bool) -> Arc<Self> {
         let (disk, folder) = (Arc::clone(disk), folder.to_path_buf());
         Arc::new(Self { disk, folder, kept: Mutex::new((file, is_published)) })
+    }
+
+    /// Makes sure that the next change finds room. Nothing is kept for a file that is not in its folder yet.
+    ///
+    /// # Errors
+    /// The disk is full, or fails.
+    pub(crate) fn reserve(&self) -> Result<(), LogError> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = self.folder.join(RESERVE);
+        let is_there = || {
+            self.disk.open(&path).and_then(|file| file.length()).is_ok_and(|own| own == RESERVE_BYTES as u64)
+        };
+        if !kept.1 || is_there() {
+            return Ok(());
+        }
+        let make = || {
+            let file = self.disk.create(&path)?;
+            file.write_at(0, &ZEROS[..RESERVE_BYTES])?;
+            file.sync()
+        };
+        make().map_err(|error| {
+            // What is left of it is replaced by the next attempt.
+            let _ = self.disk.remove(&path);
+            LogError::io("write", &path, error)
+        })
     }
 
     /// Changes the file, durably.

@@ -8,7 +8,7 @@ use catalog::{CommitOrder, Epoch};
 use checkpoint::{Check, Consistency, Definitions, Manifest};
 use logging::content::{RecordKind, StatementRecord};
 use logging::disk::{DeviceOptions, SharedDisk};
-use logging::{LogError, PepochFile, UnprovenKind};
+use logging::{LogEnd, LogError, PepochFile, UnprovenKind};
 use sql::{Effect, Schema};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -172,6 +172,8 @@ pub struct Recovered {
     pub pepoch: PepochFile,
     /// Log files by device, with the greatest order that each may hold.
     pub log_files: Vec<Vec<(PathBuf, CommitOrder)>>,
+    /// Incarnations that have log files without a batch, of which no other file tells that there is one.
+    pub empty: BTreeSet<u64>,
     /// Files of records that lie in files of their own, with the orders of those.
     pub large_files: Vec<(PathBuf, CommitOrder)>,
     /// What the records were that were replayed.
@@ -247,6 +249,13 @@ pub fn recover(
     log.arrange(method == Method::Poplar);
     report.method = method;
 
+    // The manifest tells of files of its incarnation and of earlier ones.
+    let told = manifest.as_ref().map_or(0, |own| own.logs.as_ref().map_or(u64::MAX, |logs| logs.incarnation));
+    let has_no_batch = |(number, ends): &(&u64, &Vec<LogEnd>)| {
+        **number > told && log.losses.is_empty() && ends.iter().all(|end| end.batch == 0)
+    };
+    let empty = log.ends.iter().filter(has_no_batch).map(|(number, _)| *number).collect();
+
     let loading = Instant::now();
     let mut state = State::new(method, Tables::new(epochs, Arc::clone(&memory)));
     if let Some(manifest) = manifest {
@@ -291,6 +300,7 @@ pub fn recover(
         tables,
         pepoch,
         log_files: log.files,
+        empty,
         large_files: log.large_files,
         kinds: log.kinds,
         consistency,

@@ -32,6 +32,8 @@ pub struct Config {
     pub log_file_bytes: u64,
     /// Least time between two batches of a logger: zero writes whenever there is something.
     pub flush_floor: Duration,
+    /// How long a commit waits for a device that is full, before its client is told that the outcome is not known.
+    pub full_disk_patience: Duration,
     /// With adaptive logs: how long a recovery may take. What is logged by value, and when a checkpoint is taken, follows.
     pub recovery_target: Duration,
     /// How often a checkpoint is taken; `None` takes them only when asked.
@@ -84,7 +86,12 @@ impl Config {
 
     /// How logs are written.
     pub(crate) fn log(&self) -> LogConfig {
-        LogConfig { file_bytes: self.log_file_bytes, flush_floor: self.flush_floor, ..LogConfig::default() }
+        LogConfig {
+            file_bytes: self.log_file_bytes,
+            flush_floor: self.flush_floor,
+            full_disk_patience: self.full_disk_patience,
+            ..LogConfig::default()
+        }
     }
 }
 
@@ -101,6 +108,7 @@ impl Default for Config {
             log_devices: None,
             log_file_bytes: 64 << 20,
             flush_floor: Duration::ZERO,
+            full_disk_patience: LogConfig::default().full_disk_patience,
             recovery_target: Duration::from_secs(10),
             checkpoint_every: None,
             checkpoint_threads: recovery.threads,

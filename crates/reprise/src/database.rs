@@ -134,6 +134,7 @@ impl Database {
         let (mut recovered, needs_checkpoint) = opening::suit(recovered, recorded, &config)?;
         let logs =
             opening::start_logs(&recovered, recorded, incarnation, &config, (folder, &devices), locks)?;
+        let is_scattered = opening::is_scattered(&recovered);
         let database = recovered.pepoch.database;
         let undone = std::mem::take(&mut recovered.undone);
         let version = Version::new(1, recovered.schema, recovered.tables);
@@ -158,6 +159,9 @@ impl Database {
         inner.log_undone(undone)?;
         if needs_checkpoint {
             inner.checkpoint()?;
+        } else if is_scattered && let Err(error) = inner.checkpoint() {
+            // The log still has everything.
+            tracing::warn!(%error, "the log is not made shorter, because a checkpoint failed: {error}");
         }
         inner.logs.publish_shadows()?;
         let checkpointer = Checkpointer::start(&inner).map(Arc::new);

@@ -19,7 +19,8 @@ pub enum Error {
     /// A statement was refused; nothing of it happened.
     #[error("{refused} (SQLSTATE {state})", refused = .0, state = .0.error.sqlstate)]
     Statement(StatementError),
-    /// The log failed. Whether the transaction in hand is durable is not known; no more are accepted.
+    /// The log failed. Whether the transaction in hand is durable is not known, unless it is refused with `LogError::NoRoom`:
+    /// then it has not happened.
     #[error(transparent)]
     Log(LogError),
     /// The database could not be recovered; nothing was changed.
@@ -67,7 +68,7 @@ impl Error {
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Recovery(error) => error.hint(),
-            Self::Log(error) => error.hint(),
+            Self::Log(error) | Self::Checkpoint(CheckpointError::Disk(error)) => error.hint(),
             Self::Sql(error) => error.hint.as_deref(),
             Self::Statement(error) => error.error.hint.as_deref(),
             Self::DeviceInUse(_) => Some("Give each logger of each database a folder of its own."),
@@ -83,12 +84,21 @@ impl Error {
         matches!(self, Self::Recovery(error) if error.can_be_accepted())
     }
 
+    /// Whether the disk is full, or no descriptor is left: it may succeed later.
+    pub fn is_shortage(&self) -> bool {
+        match self {
+            Self::Log(error) | Self::Checkpoint(CheckpointError::Disk(error)) => error.is_shortage(),
+            _ => false,
+        }
+    }
+
     /// PostgreSQL's code for it.
     pub fn sqlstate(&self) -> &str {
         match self {
             Self::Sql(error) => &error.sqlstate,
             Self::Statement(error) => &error.error.sqlstate,
-            Self::Log(_) | Self::Checkpoint(_) => "58030",
+            Self::Log(error) | Self::Checkpoint(CheckpointError::Disk(error)) => error.sqlstate(),
+            Self::Checkpoint(_) => "58030",
             Self::Recovery(_) | Self::Definitions(_) => "XX001",
             Self::InUse(_) | Self::DeviceInUse(_) | Self::OtherDevices { .. } => "55006",
             Self::BackupTarget(_) => "58P02",

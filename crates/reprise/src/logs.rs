@@ -174,6 +174,7 @@ impl Logs {
                 incarnation,
                 epochs,
                 retired: Vec::new(),
+                empty: Vec::new(),
             };
             let log = logging::start(config.sequencing, start)?;
             let device = shadow.join(SHADOW_DEVICE);
@@ -277,10 +278,23 @@ impl Logs {
         self.logs.iter().try_for_each(|own| own.log.complete(number))
     }
 
-    /// Whether commits are accepted.
+    /// Whether the logs work, though one may lack room for now.
     ///
     /// # Errors
     /// A log has failed.
+    pub(crate) fn check_failed(&self) -> Result<(), LogError> {
+        self.logs.iter().try_for_each(|own| own.log.check_failed())
+    }
+
+    /// Keeps logs that lack room from taking it from a checkpoint, for as long as the guards live.
+    pub(crate) fn leave_room(&self) -> Vec<impl Sized + '_> {
+        self.logs.iter().map(|own| own.log.leave_room()).collect()
+    }
+
+    /// Whether commits are accepted.
+    ///
+    /// # Errors
+    /// A log has failed, or can't grow for now.
     #[inline]
     pub(crate) fn check(&self) -> Result<(), LogError> {
         self.logs.iter().try_for_each(|own| own.log.check())

@@ -20,6 +20,7 @@ impl Inner {
     /// Takes a checkpoint and recycles the log behind it.
     pub(crate) fn checkpoint(&self) -> Result<CheckpointSummary, Error> {
         let _alone = self.maintenance.lock().unwrap_or_else(PoisonError::into_inner);
+        let _room = self.logs.leave_room();
         // ORDERING: Acquire pairs with the Release of a loader that ends.
         let holds_loaded_rows = self.loaders.load(Ordering::Acquire) == 0;
         let version = self.definitions.current();

@@ -2,6 +2,7 @@
 
 use crate::logs::{self, Logs, Recorded};
 use crate::{Config, Error};
+use catalog::CommitOrder;
 use checkpoint::Consistency;
 use logging::disk::{SharedDisk, make_folder};
 use logging::{
@@ -10,6 +11,7 @@ use logging::{
 };
 use recovery::Recovered;
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use storage::Worker;
 
@@ -19,24 +21,18 @@ pub type Lock = Box<dyn Any + Send + Sync>;
 /// Makes the folder, and makes sure that no other process has it.
 pub(crate) fn lock(disk: &SharedDisk, folder: &Path) -> Result<Lock, Error> {
     make_folder(&**disk, folder).map_err(|error| LogError::io("create", folder, error))?;
-    let path = folder.join("lock");
-    disk.lock(&path).map_err(|error| match error.kind() {
+    disk.lock(folder).map_err(|error| match error.kind() {
         std::io::ErrorKind::WouldBlock => Error::InUse(folder.into()),
-        _ => LogError::io("lock", &path, error).into(),
+        _ => LogError::io("lock", folder, error).into(),
     })
 }
 
-/// Keeps others from opening a folder while it is read. `None` where no process has opened it so far, or nothing can be written.
+/// Keeps others from opening a folder while it is read. `None` where there is none, or it can't be locked.
 ///
 /// # Errors
 /// `InUse`: what is read while transactions go on looks damaged.
 pub fn read_alone(disk: &SharedDisk, folder: &Path) -> Result<Option<Lock>, Error> {
-    let path = folder.join("lock");
-    match disk.list(folder) {
-        Ok(files) if files.contains(&path) => {}
-        _ => return Ok(None),
-    }
-    match disk.lock(&path) {
+    match disk.lock(folder) {
         Ok(lock) => Ok(Some(lock)),
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Err(Error::InUse(folder.into())),
         Err(_) => Ok(None),
@@ -76,6 +72,16 @@ pub(crate) fn suit(
     Ok((recovered, needs_checkpoint))
 }
 
+/// Incarnations whose log files are kept until a checkpoint is taken, whether or not one is asked for.
+const MOST_INCARNATIONS: usize = 8;
+
+/// Whether the log lies in files of so many incarnations that the next opening should not read them again: each has a file at least.
+pub(crate) fn is_scattered(recovered: &Recovered) -> bool {
+    let files = recovered.log_files.iter().flatten();
+    let incarnations = files.filter_map(|(file, _)| logging::FileId::of(file)).map(|id| id.incarnation);
+    incarnations.collect::<BTreeSet<_>>().difference(&recovered.empty).count() >= MOST_INCARNATIONS
+}
+
 /// Starts the logs of an incarnation.
 pub(crate) fn start_logs(
     recovered: &Recovered,
@@ -89,11 +95,26 @@ pub(crate) fn start_logs(
     let epochs = &recovered.tables.epochs;
     logs::remove_shadows(config, folder)?;
     let log = config.log();
-    let retired = recovered.log_files.clone();
+    let is_empty = |(file, _): &(PathBuf, CommitOrder)| {
+        logging::FileId::of(file).is_some_and(|id| recovered.empty.contains(&id.incarnation))
+    };
+    let files = recovered.log_files.iter().cloned();
+    let (empty, retired): (Vec<Vec<_>>, Vec<Vec<_>>) =
+        files.map(|files| files.into_iter().partition(is_empty)).unzip();
+    let empty = empty.into_iter().map(|files| files.into_iter().map(|(file, _)| file).collect()).collect();
     let database = recovered.pepoch.database;
     let pepoch = &PepochKeeper::new(disk, folder, recovered.pepoch.clone(), true);
-    let start =
-        LogStart { config: &log, folders: devices, disk, database, pepoch, incarnation, epochs, retired };
+    let start = LogStart {
+        config: &log,
+        folders: devices,
+        disk,
+        database,
+        pepoch,
+        incarnation,
+        epochs,
+        retired,
+        empty,
+    };
     let own = (config.content != Content::Off).then_some((recorded, start));
     let large_files = recovered.large_files.clone();
     Logs::start(config, (folder, database, pepoch), incarnation, epochs, own, large_files, locks)
@@ -127,7 +148,10 @@ pub(crate) fn take_devices(
     let mut locks = Vec::new();
     for device in &devices {
         make_folder(&**disk, device).map_err(|error| LogError::io("create", device, error))?;
-        locks.push(lock_device(disk, device)?.ok_or_else(|| Error::DeviceInUse(device.clone()))?);
+        // The data folder is locked already.
+        if device != folder {
+            locks.push(lock_device(disk, device)?.ok_or_else(|| Error::DeviceInUse(device.clone()))?);
+        }
     }
     let mut lacks_marker = !pepoch.database.is_known() || pepoch.is_unmarked;
     if !pepoch.database.is_known() {
@@ -183,6 +207,10 @@ pub(crate) fn begin_incarnation(
             })
         };
     pepoch.incarnations.retain(alive);
+    // Their files are about to be used again. No file tells of them from here on, so a crash on the way is no loss.
+    for incarnation in pepoch.incarnations.iter_mut().filter(|own| recovered.empty.contains(&own.number)) {
+        (incarnation.ends, incarnation.loggers) = (Vec::new(), 0);
+    }
     pepoch.companions = logs::companions(config);
     pepoch.checkpoint = recovered.checkpoint;
     pepoch.incarnations.push(Incarnation { number, ..Incarnation::default() });

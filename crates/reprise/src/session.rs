@@ -242,6 +242,7 @@ impl Session {
         self.wait_for(shown)
     }
 
+    /// Refuses a transaction that writes.
     fn check_log(&self) -> Result<(), Error> {
         Ok(self.inner.logs.check()?)
     }
@@ -300,7 +301,7 @@ impl Session {
         mut prepare: impl FnMut(&mut Self, &Procedure),
     ) -> Result<Commit, Error> {
         self.refuse_in_block()?;
-        self.check_log()?;
+        self.inner.logs.check_failed()?;
         self.begin_answer();
         let (timestamp_us, seed) = (now_us(), self.next_seed());
         let asked = StatementRecord { timestamp_us, seed, text: statement, written: None };
@@ -315,6 +316,7 @@ impl Session {
             Effect::Run(procedure) => Some(procedure),
             _ if self.access == Access::ReadOnly => return Err(read_only::refused("a definition")),
             _ => {
+                self.check_log()?;
                 let mut record = Vec::new();
                 asked.write_definition(&mut record);
                 self.inner.logs.check_size(record.len())?;
@@ -341,6 +343,9 @@ impl Session {
                 Ok(self.answers(Commit { number: drawn, ..self.nothing_shown() }))
             }
             Some(procedure) => {
+                if !procedure.read_only {
+                    self.check_log()?;
+                }
                 self.arguments.clear();
                 self.last = None;
                 prepare(self, &procedure);

@@ -14,6 +14,9 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+/// Nanoseconds that a write into emulated memory takes at most to persist.
+const LONGEST_PERSIST: u64 = 1_000_000_000;
+
 /// How log files are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
@@ -39,8 +42,8 @@ impl FromStr for LogIo {
             None if text == "buffered" => Ok(Self::Buffered),
             None if text == "direct" => Ok(Self::Direct),
             Some(("memory", persist_ns)) => match persist_ns.parse() {
-                Ok(persist_ns) => Ok(Self::Memory { persist_ns }),
-                Err(_) => Err(format!("\"{persist_ns}\" is no number of nanoseconds")),
+                Ok(persist_ns) if persist_ns <= LONGEST_PERSIST => Ok(Self::Memory { persist_ns }),
+                _ => Err(format!("\"{persist_ns}\" is no number of nanoseconds from 0 to {LONGEST_PERSIST}")),
             },
             _ => Err(format!(
                 "unknown way to write logs \"{text}\"; known are: buffered, direct, memory:NANOSECONDS"

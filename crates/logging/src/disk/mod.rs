@@ -1,5 +1,5 @@
-//! All file I/O of the engine: one small trait; a real back end, one that fails, one that waits, one that rebuilds what a
-//! crash can leave, and devices of other kinds upon them.
+//! All file I/O of the engine: one small trait; a real back end, one that fails, one that waits, one that has little room, one
+//! that rebuilds what a crash can leave, and devices of other kinds upon them.
 
 mod crashing;
 mod devices;
@@ -8,12 +8,14 @@ mod failing;
 mod gated;
 mod memory;
 mod real;
+mod scarce;
 
 pub use crashing::CrashingDisk;
 pub use devices::{DeviceOptions, LogIo};
 pub use failing::{FailingDisk, Fault};
 pub use gated::{ClosedGate, GatedDisk};
 pub use real::RealDisk;
+pub use scarce::ScarceDisk;
 
 use std::any::Any;
 use std::io;
@@ -136,11 +138,12 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     /// The disk fails.
     fn sync_folder(&self, folder: &Path) -> io::Result<()>;
 
-    /// Locks a file, which is made if it is not there, for as long as the guard lives.
+    /// Locks a folder for as long as the guard lives. The lock is the folder's own: no file in it stands for it, which could be
+    /// removed.
     ///
     /// # Errors
-    /// `WouldBlock` when it is locked, by this process or another one.
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn Any + Send + Sync>>;
+    /// `WouldBlock` when it is locked, by this process or another one; it is not there.
+    fn lock(&self, folder: &Path) -> io::Result<Box<dyn Any + Send + Sync>>;
 }
 
 /// Makes a folder and those above it, durably.

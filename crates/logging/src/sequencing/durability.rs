@@ -5,6 +5,7 @@
 use crate::buffer::LogBuffer;
 use crate::error::LogError;
 use crate::logger::{BatchEnds, Poison};
+use crate::shortage::Shortage;
 use crate::sync::{AtomicU64, Ordering};
 use catalog::CommitOrder;
 use std::sync::atomic::fence;
@@ -20,6 +21,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 pub struct Durability {
     number: AtomicU64,
     pub(crate) poison: Poison,
+    /// What loggers lack for now.
+    pub(crate) shortage: Shortage,
     /// Threads that block, and tasks that are to be woken.
     waiters: AtomicU64,
     tasks: Mutex<Vec<(CommitOrder, Waker)>>,
@@ -35,6 +38,20 @@ impl std::fmt::Debug for Durability {
 impl Durability {
     pub(crate) fn from(start: CommitOrder) -> Self {
         Self { number: AtomicU64::new(start.0), ..Self::default() }
+    }
+
+    /// As `from`; `patience` is how long a commit waits for a logger that has no room.
+    pub(crate) fn patient(start: CommitOrder, patience: Duration) -> Self {
+        Self { shortage: Shortage::new(patience), ..Self::from(start) }
+    }
+
+    /// Whether a commit should still be waited for.
+    ///
+    /// # Errors
+    /// The log has failed, or has had no room for too long.
+    pub(crate) fn check(&self) -> Result<(), LogError> {
+        self.poison.check()?;
+        self.shortage.check_stall(true)
     }
 
     /// Up to this number everything is durable, in the logs of all loggers.
@@ -63,7 +80,7 @@ impl Durability {
         }
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         self.advanced.notify_all();
-        let (durable, failed) = (self.number(), self.poison.check().is_err());
+        let (durable, failed) = (self.number(), self.check().is_err());
         let mut woken = Vec::new();
         tasks.retain(|(number, waker)| {
             let waits = *number > durable && !failed;
@@ -92,8 +109,29 @@ impl Durability {
     /// Returns once something holds that becomes true as batches become durable. `wake` is run once this is known to wait.
     ///
     /// # Errors
-    /// The log has failed before that.
+    /// The log has failed before that, or has had no room for too long.
     pub(crate) fn wait_until(&self, holds: impl Fn() -> bool, wake: impl FnOnce()) -> Result<(), LogError> {
+        self.wait_while(|| self.check(), holds, wake)
+    }
+
+    /// As `wait_until`, but without patience for a logger that has no room.
+    ///
+    /// # Errors
+    /// The log has failed before that, or a logger has no room.
+    pub(crate) fn complete(&self, number: CommitOrder, wake: impl FnOnce()) -> Result<(), LogError> {
+        let check = || {
+            self.poison.check()?;
+            self.shortage.check_stall(false)
+        };
+        self.wait_while(check, || self.number() >= number, wake)
+    }
+
+    fn wait_while(
+        &self,
+        check: impl Fn() -> Result<(), LogError>,
+        holds: impl Fn() -> bool,
+        wake: impl FnOnce(),
+    ) -> Result<(), LogError> {
         if holds() {
             return Ok(());
         }
@@ -104,7 +142,7 @@ impl Durability {
             if holds() {
                 break Ok(());
             }
-            if let Err(error) = self.poison.check() {
+            if let Err(error) = check() {
                 break Err(error);
             }
             let waited = self.advanced.wait_timeout(guard, LOOK_AGAIN);

@@ -49,7 +49,7 @@ pub(super) trait Scheme: 'static {
 pub(super) struct Group {
     pub(super) epochs: Arc<Epochs>,
     loggers: Vec<Arc<Shared>>,
-    durability: Durability,
+    durability: Arc<Durability>,
     /// The greatest number that some logger has, or is about to have, records of.
     logged: AtomicU64,
     stop: AtomicBool,
@@ -117,7 +117,8 @@ impl LoggerGroup {
     /// Starts a logger for each device.
     pub(super) fn start<S: Scheme>(start: LogStart<'_>) -> Result<Self, LogError> {
         let number = start.number();
-        let LogStart { config, folders, disk, database, pepoch, incarnation, epochs, retired } = start;
+        let LogStart { config, folders, disk, database, pepoch, incarnation, epochs, retired, empty } = start;
+        let durability = Arc::new(Durability::patient(number, config.full_disk_patience));
         let (mut makers, mut loggers, mut writers) = (Vec::new(), Vec::new(), Vec::new());
         for (logger, folder) in folders.iter().enumerate() {
             make_folder(&**disk, folder).map_err(|error| LogError::io("create", folder, error))?;
@@ -131,10 +132,14 @@ impl LoggerGroup {
                 length: config.file_bytes,
                 database,
                 pepoch: Arc::clone(pepoch),
+                durability: Arc::clone(&durability),
+                // Nothing but this logger waits for its thread.
+                gives_up_after: None,
             };
             let shared = Arc::new(Shared::new(maker.largest_batch(), number));
             let old = retired.get(logger).map(Vec::as_slice).unwrap_or_default();
             shared.retired().extend(RetiredFile::of_device(logger, old));
+            empty.get(logger).into_iter().flatten().try_for_each(|file| maker.recycle(file))?;
             writers.push(BatchWriter::new(maker.clone(), incarnation, Arc::clone(&shared))?);
             makers.push(maker);
             loggers.push(shared);
@@ -142,7 +147,7 @@ impl LoggerGroup {
         let group = Arc::new(Group {
             epochs: Arc::clone(epochs),
             loggers,
-            durability: Durability::from(number),
+            durability,
             logged: AtomicU64::new(number.0),
             stop: AtomicBool::new(false),
             started: Instant::now(),
@@ -190,7 +195,11 @@ impl Log for LoggerGroup {
             }
         }
         logger.wake();
-        std::thread::yield_now();
+        match self.group.durability.shortage.admit() {
+            Ok(()) => std::thread::yield_now(),
+            // What has its number is not refused any more; but the logger waits longer than for a write.
+            Err(_) => std::thread::sleep(IDLE),
+        }
         Ok(())
     }
 
@@ -219,7 +228,7 @@ impl Log for LoggerGroup {
         if log.is_durable(commit) {
             return Ok(true);
         }
-        durability.poison.check()?;
+        durability.check()?;
         self.wake_all();
         Ok(false)
     }
@@ -234,8 +243,7 @@ impl Log for LoggerGroup {
 
     fn complete(&self, number: CommitOrder) -> Result<(), LogError> {
         self.expect(number);
-        let durability = &self.group.durability;
-        durability.wait_until(|| durability.number() >= number, || self.wake_all())
+        self.group.durability.complete(number, || self.wake_all())
     }
 
     fn ranges_from(&self, bound: CommitOrder) -> Vec<LogRange> {
@@ -279,6 +287,7 @@ impl LoggerGroup {
     /// Makes everything durable that is in the buffers, and ends the loggers.
     fn stop(&mut self) {
         self.group.stop.store(true, Ordering::Release);
+        self.group.durability.shortage.stop();
         for thread in self.threads.drain(..) {
             thread.thread().unpark();
             let _ = thread.join();

@@ -45,7 +45,8 @@ pub struct GsnLog {
     pepoch: Arc<PepochKeeper>,
     incarnation: u64,
     epochs: Arc<Epochs>,
-    durability: Durability,
+    durability: Arc<Durability>,
+    patience: Duration,
     /// In the order in which they were made.
     logs: Box<[OnceLock<WorkerLog>]>,
     /// The place of each worker's log.
@@ -71,6 +72,9 @@ impl GsnLog {
         for folder in start.folders {
             make_folder(&**start.disk, folder).map_err(|error| LogError::io("create", folder, error))?;
         }
+        for file in start.empty.iter().flatten() {
+            start.disk.remove(file).map_err(|error| LogError::io("remove", file, error))?;
+        }
         let retired = start.retired.iter().enumerate();
         let retired = retired.flat_map(|(device, files)| RetiredFile::of_device(device, files)).collect();
         let workers = start.epochs.capacity();
@@ -82,7 +86,8 @@ impl GsnLog {
             pepoch: Arc::clone(start.pepoch),
             incarnation: start.incarnation,
             epochs: Arc::clone(start.epochs),
-            durability: Durability::from(start.number()),
+            durability: Arc::new(Durability::patient(start.number(), start.config.full_disk_patience)),
+            patience: start.config.full_disk_patience,
             logs: (0..workers).map(|_| OnceLock::new()).collect(),
             places: (0..workers).map(|_| OnceLock::new()).collect(),
             made: Mutex::new(0),
@@ -129,7 +134,7 @@ impl GsnLog {
     /// Writes empty batches into a log until everything up to a number is durable.
     fn complete_by(&self, own: &WorkerLog, number: CommitOrder) -> Result<(), LogError> {
         while self.durability.number() < number {
-            self.durability.poison.check()?;
+            self.durability.check()?;
             if own.shared.lane.vouch(number, self.lanes()) < number {
                 // Somebody else is about to write what is missing.
                 std::thread::sleep(LOOK_AGAIN);
@@ -157,6 +162,9 @@ impl Log for GsnLog {
             length: self.file_bytes,
             database: self.database,
             pepoch: Arc::clone(&self.pepoch),
+            durability: Arc::clone(&self.durability),
+            // The worker itself waits, so that its session could do nothing else.
+            gives_up_after: Some(self.patience),
         };
         let shared = Arc::new(Shared::new(maker.largest_batch(), CommitOrder(0)));
         let writer = BatchWriter::new(maker.clone(), self.incarnation, Arc::clone(&shared))?;
@@ -273,6 +281,7 @@ impl Drop for GsnLog {
 impl GsnLog {
     /// Makes everything durable that is in the buffers, and says so. No client is left to be told of a failure.
     fn stop(&self) {
+        self.durability.shortage.stop();
         for log in self.all().filter(|log| !log.shared.lane.buffer.is_empty()) {
             let _ = self.flush(log, CommitOrder(0));
         }

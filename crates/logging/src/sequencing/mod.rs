@@ -271,10 +271,25 @@ impl dyn Log + '_ {
     /// Whether commits are accepted.
     ///
     /// # Errors
-    /// The log has failed.
+    /// The log has failed, or can't grow for now.
     #[inline]
     pub fn check(&self) -> Result<(), LogError> {
+        self.check_failed()?;
+        self.durability().shortage.admit()
+    }
+
+    /// Whether the log works, though it may lack room for now.
+    ///
+    /// # Errors
+    /// The log has failed.
+    #[inline]
+    pub fn check_failed(&self) -> Result<(), LogError> {
         self.durability().poison.check()
+    }
+
+    /// Keeps loggers that lack room from taking it from a checkpoint, for as long as the guard lives.
+    pub fn leave_room(&self) -> impl Sized + '_ {
+        self.durability().shortage.rest()
     }
 
     /// Whether a commit may be acknowledged.
@@ -313,10 +328,11 @@ impl dyn Log + '_ {
     /// Returns once the worker's buffer has room for a record, though another worker may take it.
     ///
     /// # Errors
-    /// The log has failed.
+    /// The log has failed, or can't grow for now.
     #[inline]
     pub fn wait_for_room(&self, worker: Slot, bytes: usize) -> Result<(), LogError> {
         while !self.buffer(worker).has_room(bytes) {
+            self.check()?;
             self.make_room(worker)?;
         }
         Ok(())
@@ -342,6 +358,8 @@ pub struct LogStart<'a> {
     pub epochs: &'a Arc<Epochs>,
     /// The files of earlier incarnations, with the greatest number in each, by device.
     pub retired: Vec<Vec<(PathBuf, CommitOrder)>>,
+    /// Files of earlier incarnations without a batch, by device: they are used again.
+    pub empty: Vec<Vec<PathBuf>>,
 }
 
 impl LogStart<'_> {

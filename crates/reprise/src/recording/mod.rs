@@ -210,6 +210,7 @@ impl Recording {
         if self.recorders.is_empty() || !occ.writes_anything() {
             return Ok(());
         }
+        self.logs.check()?;
         if self.wants_asked && !procedure.by_value {
             self.witnesses.append_to(&mut self.asked);
             put_written(written, &mut self.asked);

@@ -201,7 +201,7 @@ impl Session {
         if self.block.access == Access::ReadOnly {
             self.block.snapshot = Some(self.open_snapshot()?);
         } else {
-            self.check_log()?;
+            self.inner.logs.check_failed()?;
             while !self.begin()? {}
             self.recording.begin();
             self.occ.hold_rows(Holding::Written);
@@ -222,6 +222,9 @@ impl Session {
             return Err(read_only::refused("a statement that writes"));
         }
         self.refuse_deferred(procedure)?;
+        if !procedure.read_only {
+            self.check_log()?;
+        }
         if self.block.staged.as_ref().is_some_and(|own| own.defers_changes()) {
             // A text that is compiled now could name any table.
             self.machine.compile_by(None);

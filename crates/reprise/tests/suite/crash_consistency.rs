@@ -256,7 +256,8 @@ fn fail_at_every_call(log: Log) {
                 let mut ledger = Ledger::default();
                 let result = work(&failing, (1, log), 0..8, &mut ledger);
                 if let Err(error) = &result {
-                    assert!(["58030", "XX001"].contains(&error.sqlstate()), "{error}");
+                    assert!(["53100", "58030", "XX001"].contains(&error.sqlstate()), "{error}");
+                    assert_eq!(error.sqlstate() == "53100", fault == Fault::Full, "{error}");
                     assert!(error.to_string().contains("/db"), "the error names no file: {error}");
                 }
                 let after: Arc<dyn Disk> = Arc::new(disk.after_crash(call));

@@ -108,6 +108,7 @@ fn with_losers(images: Images) -> (CrashingDisk, Digest) {
         incarnation: 1,
         epochs: &epochs,
         retired: Vec::new(),
+        empty: Vec::new(),
     };
     let log = logging::start(Sequencing::Epoch, start).unwrap();
     for (order, _, bytes) in &records {

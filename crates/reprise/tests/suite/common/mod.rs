@@ -9,6 +9,7 @@ use reprise::{Config, Content, Database, Digest, Method, Progress, ReplayMode, d
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A configuration for small databases.
 pub fn small() -> Config {
@@ -52,6 +53,8 @@ pub fn on(disk: Arc<dyn Disk>) -> Config {
     config.disk = disk;
     config.log_file_bytes = 64 << 10;
     config.checkpoint_threads = 1;
+    // Disks of the tests that fail do so for good.
+    config.full_disk_patience = Duration::ZERO;
     config
 }
 
