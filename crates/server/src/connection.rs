@@ -14,9 +14,11 @@ use std::sync::Arc;
 
 /// Answers a client that was greeted until it goes.
 pub(crate) async fn run(greeted: Greeted, server: Arc<Server>) -> io::Result<()> {
-    let Greeted { mut link, registered, user, database, settings } = greeted;
+    let Greeted { mut link, registered, user, database, settings, admitted: _admitted } = greeted;
     link.output.answers_of(&server);
-    let mut client = Client::new(server, registered, link.output.clone(), (user, database), settings);
+    link.ends_with(server.stopping());
+    let mut client =
+        Client::new(Arc::clone(&server), registered, link.output.clone(), (user, database), settings);
     let result = answer(&mut link, &mut client).await;
     if let Err(error) = &result
         && error.kind() == io::ErrorKind::InvalidData
@@ -24,6 +26,13 @@ pub(crate) async fn run(greeted: Greeted, server: Arc<Server>) -> io::Result<()>
         let message = format!("protocol violation: {error}");
         let told = ErrorResponse::from(fatal(&SqlError::new("08P01", message)));
         link.output.put(PgWireBackendMessage::ErrorResponse(told));
+        link.output.flush().await?;
+    }
+    if result.is_ok() && server.is_stopping() {
+        let message = "terminating connection due to administrator command";
+        let told = ErrorResponse::from(fatal(&SqlError::new("57P01", message)));
+        link.output.put(PgWireBackendMessage::ErrorResponse(told));
+        // Whatever is acknowledged before it is durable by then.
         link.output.flush().await?;
     }
     result

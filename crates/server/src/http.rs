@@ -5,13 +5,25 @@ use axum::extract::State;
 use axum::http::{StatusCode, header::CONTENT_TYPE};
 use axum::response::IntoResponse;
 use axum::{Router, routing::get};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 
 /// How often what was recorded is summed up.
 const SUM_UP_EVERY: Duration = Duration::from_secs(5);
+/// Most connections at a time.
+pub const MOST_CONNECTIONS: usize = 32;
+/// How long a client may take to send the header of a request, from the end of the last one on.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a connection may last, whatever its client does.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long accepting rests where it fails.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(10);
 
 impl Server {
     /// Answers on a listener until the future is dropped. Only a server with metrics has any to show.
@@ -32,9 +44,32 @@ impl Server {
             .route("/ready", get(ready))
             .with_state(self);
         tokio::select! {
-            served = axum::serve(listener, router) => served,
+            served = accept(listener, router) => served,
             () = summing => Ok(()),
         }
+    }
+}
+
+/// Answers connections, of which there are few at a time, and none for long.
+async fn accept(listener: TcpListener, router: Router) -> io::Result<()> {
+    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    loop {
+        // Others wait in the listener's queue.
+        let place = Arc::clone(&places).acquire_owned().await.map_err(io::Error::other)?;
+        let Ok((socket, _)) = listener.accept().await else {
+            // The client has gone again, or there are no file descriptors left for now.
+            tokio::time::sleep(ACCEPT_AGAIN).await;
+            continue;
+        };
+        let service = TowerToHyperService::new(router.clone());
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
+        let connection = http.serve_connection(TokioIo::new(socket), service);
+        tokio::spawn(async move {
+            // A connection that breaks, or takes too long, concerns its client alone.
+            let _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection).await;
+            drop(place);
+        });
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Not here: what statements do (`reprise`), the form of the protocol's messages and SCRAM (pgwire).
 
+mod admission;
 mod client;
 mod connection;
 mod copy;
@@ -17,10 +18,12 @@ mod startup;
 mod tls;
 mod wire;
 
+pub use http::MOST_CONNECTIONS as HTTP_CONNECTIONS;
 pub use link::Decoder;
-pub use password::{Users, UsersError};
+pub use password::{Users, UsersError, verifier};
 pub use tls::Tls;
 
+use admission::Admission;
 use metrics::Metrics;
 use pgwire::error::ErrorInfo;
 use pgwire::messages::response::ErrorResponse;
@@ -31,15 +34,17 @@ use reprise::rooms::procedure::SqlError;
 use startup::Connections;
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 
 /// What clients are told that this is.
 pub(crate) const VERSION: &str = "15.0 (Reprise)";
-/// A client that has not said who it is after so long is sent away.
-const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
+/// A client that has not shown who it is after so long is sent away, where nothing else is asked for.
+const STARTUP_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often a server that stops looks whether its clients have gone.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// How clients are served.
 #[derive(Clone, Default)]
@@ -48,8 +53,14 @@ pub struct Options {
     pub users: Option<Users>,
     /// Encrypts the connections whose clients ask for it.
     pub tls: Option<Tls>,
-    /// Most connections at a time; 0 is no limit.
+    /// Whether clients of other machines have to encrypt their connections.
+    pub requires_tls: bool,
+    /// Most connections of clients that have shown who they are; 0 is no limit.
     pub max_connections: usize,
+    /// Descriptors that connections may take, those of clients that have not shown who they are among them; 0 is no limit.
+    pub descriptors: usize,
+    /// A client that has not shown who it is after so long is sent away; 10 seconds by default.
+    pub startup_timeout: Option<Duration>,
     /// A statement that takes longer is cancelled; none by default.
     pub statement_timeout: Option<Duration>,
     /// A client that leaves a transaction idle for longer is sent away; none by default.
@@ -77,7 +88,9 @@ pub struct Server {
     recovering: Box<dyn Fn() -> String + Send + Sync>,
     pub(crate) connections: Connections,
     pub(crate) metrics: Option<Metrics>,
-    connected: AtomicUsize,
+    admission: Arc<Admission>,
+    /// Whether the server stops.
+    stopping: watch::Sender<bool>,
 }
 
 impl std::fmt::Debug for Server {
@@ -94,10 +107,11 @@ impl Server {
             metrics,
             pool: OnceLock::new(),
             plans: Plans::default(),
+            admission: Admission::new(options.max_connections, options.descriptors),
+            stopping: watch::Sender::new(false),
             options,
             recovering: Box::new(recovering),
             connections: Connections::default(),
-            connected: AtomicUsize::new(0),
         })
     }
 
@@ -116,6 +130,7 @@ impl Server {
                 Ok(accepted) => accepted,
                 // The client has gone again, or there are no file descriptors left for now.
                 Err(error) if error.kind() != io::ErrorKind::InvalidInput => {
+                    tracing::debug!(%error, "a connection can't be accepted: {error}");
                     tokio::time::sleep(Duration::from_millis(10)).await;
                     continue;
                 }
@@ -123,7 +138,7 @@ impl Server {
             };
             let server = Arc::clone(&self);
             tokio::spawn(async move {
-                let _counted = Counted::new(&server);
+                server.metrics.as_ref().inspect(|own| own.connected());
                 // A connection that breaks concerns nobody else: its transaction is rolled back as it goes.
                 if let Err(error) = answer(socket, &server).await {
                     tracing::info!(%client, %error, "{client}: {error}");
@@ -137,8 +152,36 @@ impl Server {
         self.pool.get().expect("a client is greeted by a database that is open")
     }
 
-    /// What is said to a client that comes before the database is open.
+    /// Stops: statements that run are cancelled, what has committed is acknowledged once it is durable, and each client is told
+    /// (57P01) before its connection is closed. Returns whether all clients have gone within a time.
+    pub async fn stop(&self, patience: Duration) -> bool {
+        self.stopping.send_replace(true);
+        let begun = Instant::now();
+        while self.admission.clients() > 0 {
+            if begun.elapsed() >= patience {
+                return false;
+            }
+            // One that was about to begin when the others were cancelled is cancelled now.
+            self.connections.cancel_all();
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        true
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        *self.stopping.borrow()
+    }
+
+    /// What tells that the server stops.
+    pub(crate) fn stopping(&self) -> watch::Receiver<bool> {
+        self.stopping.subscribe()
+    }
+
+    /// What is said to a client that comes before the database is open, or while the server stops.
     pub(crate) fn is_starting(&self) -> Option<SqlError> {
+        if self.is_stopping() {
+            return Some(SqlError::new("57P03", "the database system is shutting down"));
+        }
         let starting = || {
             let error = SqlError::new("57P03", "the database system is starting up");
             error.with_detail((self.recovering)())
@@ -151,38 +194,29 @@ impl Server {
         self.pool.get().map(Pool::database)
     }
 
-    /// How many connections there are.
+    /// How many clients there are.
     pub(crate) fn connected(&self) -> usize {
-        self.connected.load(Ordering::Relaxed)
+        self.admission.clients()
     }
 
-    /// The limit, where it is reached.
+    /// The limit of clients, where it is reached.
     pub(crate) fn is_full(&self) -> Option<usize> {
-        let limit = self.options.max_connections;
-        (limit > 0 && self.connected() > limit).then_some(limit)
-    }
-}
-
-/// Counts a connection for as long as it is there.
-struct Counted(Arc<Server>);
-
-impl Counted {
-    fn new(server: &Arc<Server>) -> Self {
-        server.connected.fetch_add(1, Ordering::Relaxed);
-        server.metrics.as_ref().inspect(|own| own.connected());
-        Self(Arc::clone(server))
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.connected.fetch_sub(1, Ordering::Relaxed);
+        self.admission.is_full()
     }
 }
 
 async fn answer(socket: TcpStream, server: &Arc<Server>) -> io::Result<()> {
-    let greeted = tokio::time::timeout(STARTUP_TIMEOUT, startup::greet(socket, server)).await;
-    match greeted.map_err(io::Error::other)?? {
+    let stranger = server.admission.meet();
+    let timeout = server.options.startup_timeout.unwrap_or(STARTUP_TIMEOUT);
+    let greeted = tokio::select! {
+        greeted = tokio::time::timeout(timeout, startup::greet(socket, server, &stranger)) => greeted,
+        () = stranger.must_go() => {
+            return Err(io::Error::other("too many clients have not shown who they are: the oldest is sent away"));
+        }
+    };
+    let greeted = greeted.map_err(io::Error::other)??;
+    drop(stranger);
+    match greeted {
         Some(greeted) => connection::run(greeted, Arc::clone(server)).await,
         None => Ok(()),
     }

@@ -16,6 +16,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Instant;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::sync::watch;
 
 /// Bytes that are read at a time, at least.
 const READ: usize = 16 << 10;
@@ -64,6 +65,8 @@ pub(crate) struct Link {
     socket: ReadHalf<MaybeTls>,
     decoder: Decoder,
     pub(crate) output: Output,
+    /// Tells when the server stops.
+    stopping: Option<watch::Receiver<bool>>,
 }
 
 fn malformed(error: impl std::fmt::Display) -> io::Error {
@@ -181,7 +184,12 @@ impl Output {
 impl Link {
     pub(crate) fn new(socket: MaybeTls, input: BytesMut) -> Self {
         let (reader, writer) = tokio::io::split(socket);
-        Self { socket: reader, decoder: Decoder::of(input), output: Output::new(writer) }
+        Self { socket: reader, decoder: Decoder::of(input), output: Output::new(writer), stopping: None }
+    }
+
+    /// No message comes any more once the server stops.
+    pub(crate) fn ends_with(&mut self, stopping: watch::Receiver<bool>) {
+        self.stopping = Some(stopping);
     }
 
     /// The startup message has come: others follow, of at most so many bytes.
@@ -189,15 +197,26 @@ impl Link {
         self.decoder.started(largest);
     }
 
-    /// The next message; `None` when the client has gone. What was to be sent is sent before this waits.
+    /// The next message; `None` when the client has gone, or the server stops. What was to be sent is sent before this waits.
     pub(crate) async fn next(&mut self) -> io::Result<Option<PgWireFrontendMessage>> {
         loop {
+            if self.stopping.as_ref().is_some_and(|stopping| *stopping.borrow()) {
+                return Ok(None);
+            }
             if let Some(message) = self.decoder.next_message()? {
                 return Ok(Some(message));
             }
             self.output.flush().await?;
             self.decoder.input.reserve(READ);
-            if self.socket.read_buf(&mut self.decoder.input).await? == 0 {
+            let read = self.socket.read_buf(&mut self.decoder.input);
+            let read = match &mut self.stopping {
+                None => read.await?,
+                Some(stopping) => tokio::select! {
+                    read = read => read?,
+                    _ = stopping.wait_for(|stops| *stops) => return Ok(None),
+                },
+            };
+            if read == 0 {
                 return Ok(None);
             }
         }

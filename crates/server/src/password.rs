@@ -1,13 +1,18 @@
 //! What proves who a client is: SCRAM-SHA-256.
-//! Source: RFC 5802, RFC 7677; PostgreSQL's form of a verifier.
+//! Source: RFC 5802, RFC 7677; PostgreSQL's form of a verifier, and its mock authentication.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pgwire::api::auth::sasl::scram::{ScramSecret, gen_salted_password};
+use ring::hmac;
 use std::collections::HashMap;
 use std::fmt;
 
 const ITERATIONS: usize = 4096;
+/// Bytes of a salt.
+const SALT: usize = 16;
+/// Bytes of a key.
+const KEY: usize = 32;
 
 /// A password as the server keeps it: enough to check one, and not to give it.
 #[derive(Clone)]
@@ -25,27 +30,20 @@ impl fmt::Debug for Password {
 }
 
 impl Password {
-    /// Reads a verifier as PostgreSQL keeps it (`SCRAM-SHA-256$iterations:salt$stored key:server key`); anything else is the
-    /// password itself.
-    fn of(text: &str) -> Self {
-        Self::verifier(text).unwrap_or_else(|| Self::plain(text))
-    }
-
-    fn verifier(text: &str) -> Option<Self> {
+    /// Reads a verifier as PostgreSQL keeps it: `SCRAM-SHA-256$iterations:salt$stored key:server key`.
+    fn of(text: &str) -> Option<Self> {
         let mut parts = text.strip_prefix("SCRAM-SHA-256$")?.split('$');
         let (iterations, salt) = parts.next()?.split_once(':')?;
         let (stored, server) = parts.next()?.split_once(':')?;
-        let bytes = |text: &str| STANDARD.decode(text).ok();
-        Some(Self {
-            salt: bytes(salt)?,
-            iterations: iterations.parse().ok()?,
-            stored_key: bytes(stored)?,
-            server_key: bytes(server)?,
-        })
+        let bytes = |text: &str| STANDARD.decode(text).ok().filter(|bytes| !bytes.is_empty());
+        let key = |text: &str| bytes(text).filter(|bytes| bytes.len() == KEY);
+        let iterations = iterations.parse().ok().filter(|iterations| *iterations > 0)?;
+        let (salt, stored_key, server_key) = (bytes(salt)?, key(stored)?, key(server)?);
+        parts.next().is_none().then_some(Self { salt, iterations, stored_key, server_key })
     }
 
-    fn plain(text: &str) -> Self {
-        let salt: Vec<u8> = (0..16).map(|_| rand::random()).collect();
+    fn plain(text: &str, salt: &[u8]) -> Self {
+        let salt = salt.to_vec();
         let salted = gen_salted_password(text, &salt, ITERATIONS);
         match ScramSecret::verifier_from_salted_password(salt, salted, ITERATIONS) {
             ScramSecret::Verifier { salt, iterations, stored_key, server_key } => {
@@ -55,10 +53,13 @@ impl Password {
         }
     }
 
-    /// One that nobody has.
-    fn nobodys() -> Self {
-        let random = |bytes: usize| (0..bytes).map(|_| rand::random()).collect::<Vec<u8>>();
-        Self { salt: random(16), iterations: ITERATIONS, stored_key: random(32), server_key: random(32) }
+    /// One that no password meets. Its salt depends on the name and on a secret, so that it stays the same, as a user's does.
+    fn mock(name: &str, secret: &hmac::Key) -> Self {
+        let derived =
+            |purpose: &str| hmac::sign(secret, format!("{purpose}:{name}").as_bytes()).as_ref().to_vec();
+        let mut salt = derived("salt");
+        salt.truncate(SALT);
+        Self { salt, iterations: ITERATIONS, stored_key: derived("stored"), server_key: derived("server") }
     }
 
     pub(crate) fn secret(self) -> ScramSecret {
@@ -67,9 +68,21 @@ impl Password {
     }
 }
 
+/// What a list of users has of a password: PostgreSQL's form of a SCRAM-SHA-256 verifier, with a random salt.
+pub fn verifier(password: &str) -> String {
+    let salt: [u8; SALT] = rand::random();
+    let Password { salt, iterations, stored_key, server_key } = Password::plain(password, &salt);
+    let [salt, stored, server] = [salt, stored_key, server_key].map(|bytes| STANDARD.encode(bytes));
+    format!("SCRAM-SHA-256${iterations}:{salt}${stored}:{server}")
+}
+
 /// Who may come, and what proves it.
 #[derive(Clone, Debug)]
-pub struct Users(HashMap<String, Password>);
+pub struct Users {
+    passwords: HashMap<String, Password>,
+    /// What salts of unknown users follow from: the list itself, so that they outlast the process.
+    secret: hmac::Key,
+}
 
 /// A line of a list of users that says nothing.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -87,10 +100,11 @@ impl fmt::Display for UsersError {
 impl std::error::Error for UsersError {}
 
 impl Users {
-    /// Reads lines of `name:password` or `name:verifier`; empty lines and those that begin with `#` say nothing.
+    /// Reads lines of `name:verifier`, with what PostgreSQL keeps of a password (`verifier`); empty lines and those that begin with
+    /// `#` say nothing.
     ///
     /// # Errors
-    /// Says which line has no name or no password, or a name that another line has.
+    /// Says which line has no name or no verifier, or a name that another line has.
     pub fn parse(text: &str) -> Result<Self, UsersError> {
         let mut users = HashMap::new();
         for (index, line) in text.lines().enumerate() {
@@ -98,24 +112,25 @@ impl Users {
             if line.trim().is_empty() || line.starts_with('#') {
                 continue;
             }
-            let (name, password) = line.split_once(':').ok_or_else(|| error("expected name:password"))?;
-            if name.is_empty() || password.is_empty() {
-                return Err(error("expected name:password, neither of them empty"));
-            }
-            if users.insert(name.to_owned(), Password::of(password)).is_some() {
+            let expected = "expected name:SCRAM-SHA-256$iterations:salt$stored key:server key";
+            let (name, verifier) = line.split_once(':').ok_or_else(|| error(expected))?;
+            // What the line says is not repeated: it may be a password.
+            let password =
+                Password::of(verifier).filter(|_| !name.is_empty()).ok_or_else(|| error(expected))?;
+            if users.insert(name.to_owned(), password).is_some() {
                 return Err(error(&format!("the user \"{name}\" is there twice")));
             }
         }
-        Ok(Self(users))
+        Ok(Self { passwords: users, secret: hmac::Key::new(hmac::HMAC_SHA256, text.as_bytes()) })
     }
 
     pub(crate) fn contains(&self, name: &str) -> bool {
-        self.0.contains_key(name)
+        self.passwords.contains_key(name)
     }
 
-    /// The password of a user; one that nobody has, where there is no such user.
+    /// The password of a user; one that no client has, where there is no such user.
     pub(crate) fn password(&self, name: &str) -> Password {
-        self.0.get(name).cloned().unwrap_or_else(Password::nobodys)
+        self.passwords.get(name).cloned().unwrap_or_else(|| Password::mock(name, &self.secret))
     }
 }
 
@@ -125,13 +140,32 @@ mod tests {
 
     #[test]
     fn lists_of_users_say_where_they_are_wrong() {
-        let users =
-            Users::parse("# people\nada:secret\n\nbob:SCRAM-SHA-256$4096:c2FsdA==$a2V5:a2V5\n").unwrap();
+        let (one, other) = (verifier("one"), verifier("other"));
+        let users = Users::parse(&format!("# people\nada:{one}\n\nbob:{other}\n")).unwrap();
         assert!(users.contains("ada") && users.contains("bob") && !users.contains("# people"));
-        assert_eq!(users.password("bob").salt, b"salt");
-        let error = |text| Users::parse(text).unwrap_err().to_string();
-        assert_eq!(error("ada:x\nbob"), "line 2: expected name:password");
-        assert_eq!(error("ada:"), "line 1: expected name:password, neither of them empty");
-        assert_eq!(error("ada:x\nada:y"), "line 2: the user \"ada\" is there twice");
+        let error = |text: &str| Users::parse(text).unwrap_err().to_string();
+        let expected = "expected name:SCRAM-SHA-256$iterations:salt$stored key:server key";
+        let short = "SCRAM-SHA-256$4096:c2FsdA==$a2V5:a2V5";
+        for wrong in ["bob", "bob:", "bob:secret", "bob:md5d41d8cd98f00b204e9800998ecf8427e"] {
+            assert_eq!(error(&format!("ada:{one}\n{wrong}")), format!("line 2: {expected}"));
+        }
+        for wrong in
+            [format!(":{one}"), format!("ada:{short}"), format!("ada:{one}$"), one.replace("4096", "0")]
+        {
+            assert_eq!(error(&wrong), format!("line 1: {expected}"), "{wrong}");
+        }
+        assert_eq!(error(&format!("ada:{one}\nada:{other}")), "line 2: the user \"ada\" is there twice");
+    }
+
+    #[test]
+    fn an_unknown_user_has_a_salt_that_stays() {
+        let list = format!("ada:{}", verifier("secret"));
+        let [before, after] = [0, 1].map(|_| Users::parse(&list).unwrap());
+        let salt = |users: &Users, name: &str| users.password(name).salt;
+        assert_eq!(salt(&before, "eve"), salt(&after, "eve"));
+        assert_eq!(salt(&before, "eve").len(), salt(&before, "ada").len());
+        assert_ne!(salt(&before, "eve"), salt(&before, "eva"));
+        let others = Users::parse(&format!("ada:{}", verifier("secret"))).unwrap();
+        assert_ne!(salt(&before, "eve"), salt(&others, "eve"));
     }
 }

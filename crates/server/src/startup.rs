@@ -1,5 +1,6 @@
 //! The beginning of a connection: TLS, who it is, what it is told of the server.
 
+use crate::admission::{Admitted, Stranger};
 use crate::hold;
 use crate::link::Link;
 use crate::shape::is_sasl_initial;
@@ -14,11 +15,14 @@ use pgwire::messages::startup::{
     SecretKey, Startup,
 };
 use pgwire::tokio::server::{MaybeTls, negotiate_tls};
+use rand::TryRngCore as _;
+use rand::rngs::OsRng;
 use reprise::rooms::procedure::SqlError;
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
@@ -27,12 +31,15 @@ const LARGEST_UNKNOWN: usize = 64 << 10;
 /// Bytes of the largest message.
 const LARGEST: usize = 1 << 30;
 
-/// The connections that a cancel request can name.
+/// Wrong guesses of a connection's key within `GUESSES_COUNT`, after which cancel requests for it are passed over.
+const MOST_GUESSES: u32 = 8;
+/// How long a wrong guess counts.
+const GUESSES_COUNT: Duration = Duration::from_secs(10);
+
+/// The connections that a cancel request can name, by the number that clients take for a process id. The number is random, too: a
+/// guess has to meet 63 bits.
 #[derive(Default)]
-pub(crate) struct Connections {
-    next: std::sync::atomic::AtomicI32,
-    by_key: Mutex<HashMap<(i32, i32), Arc<Cancel>>>,
-}
+pub(crate) struct Connections(Mutex<HashMap<i32, Cancellable>>);
 
 /// A request to end the statement in progress.
 #[derive(Default)]
@@ -65,31 +72,73 @@ impl Cancel {
     }
 }
 
+struct Cancellable {
+    secret: i32,
+    cancel: Arc<Cancel>,
+    /// Wrong guesses since the first that counts, and when that was.
+    guesses: (u32, Instant),
+}
+
+impl Connections {
+    /// Cancels what runs in a connection, if the client knows its secret.
+    fn cancel(&self, pid: i32, secret: i32) {
+        let mut all = hold(&self.0);
+        let Some(own) = all.get_mut(&pid) else { return };
+        if own.guesses.1.elapsed() >= GUESSES_COUNT {
+            own.guesses = (0, Instant::now());
+        }
+        if own.guesses.0 >= MOST_GUESSES {
+            return;
+        }
+        if own.secret == secret {
+            own.cancel.raise();
+        } else {
+            own.guesses.0 += 1;
+            tracing::warn!(pid, "a cancel request has a wrong key");
+        }
+    }
+
+    /// Cancels what runs in every connection.
+    pub(crate) fn cancel_all(&self) {
+        hold(&self.0).values().for_each(|own| own.cancel.raise());
+    }
+}
+
 /// A connection that a cancel request can name, until this is dropped.
 pub(crate) struct Registered {
-    key: (i32, i32),
+    pid: i32,
+    secret: i32,
     server: Arc<Server>,
     pub(crate) cancel: Arc<Cancel>,
 }
 
 impl Registered {
-    fn new(server: &Arc<Server>) -> Self {
-        let key = (server.connections.next.fetch_add(1, Ordering::Relaxed) + 1, rand::random());
+    /// # Errors
+    /// The operating system has no randomness.
+    fn new(server: &Arc<Server>) -> io::Result<Self> {
+        let random = || OsRng.try_next_u32().map_err(io::Error::other);
+        let secret = random()? as i32;
         let cancel = Arc::new(Cancel::default());
-        let mut all = hold(&server.connections.by_key);
-        all.insert(key, Arc::clone(&cancel));
-        Self { key, server: Arc::clone(server), cancel }
+        let mut all = hold(&server.connections.0);
+        let pid = loop {
+            let pid = (random()? >> 1) as i32;
+            if pid > 0 && !all.contains_key(&pid) {
+                break pid;
+            }
+        };
+        let guesses = (0, Instant::now());
+        all.insert(pid, Cancellable { secret, cancel: Arc::clone(&cancel), guesses });
+        Ok(Self { pid, secret, server: Arc::clone(server), cancel })
     }
 
     pub(crate) fn pid(&self) -> i32 {
-        self.key.0
+        self.pid
     }
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        let mut all = hold(&self.server.connections.by_key);
-        all.remove(&self.key);
+        hold(&self.server.connections.0).remove(&self.pid);
     }
 }
 
@@ -101,6 +150,7 @@ pub(crate) struct Greeted {
     pub(crate) database: String,
     /// Settings that the client began with.
     pub(crate) settings: Vec<(String, String)>,
+    pub(crate) admitted: Admitted,
 }
 
 fn protocol_violation(message: &str) -> io::Error {
@@ -108,7 +158,12 @@ fn protocol_violation(message: &str) -> io::Error {
 }
 
 /// Greets a client; `None` when it only wanted to cancel a statement, or has gone.
-pub(crate) async fn greet(socket: TcpStream, server: &Arc<Server>) -> io::Result<Option<Greeted>> {
+pub(crate) async fn greet(
+    socket: TcpStream,
+    server: &Arc<Server>,
+    stranger: &Stranger,
+) -> io::Result<Option<Greeted>> {
+    let is_of_this_machine = socket.peer_addr()?.ip().to_canonical().is_loopback();
     let Some(negotiated) =
         negotiate_tls::<()>(socket, server.options.tls.as_ref().map(Tls::acceptor)).await?
     else {
@@ -124,15 +179,16 @@ pub(crate) async fn greet(socket: TcpStream, server: &Arc<Server>) -> io::Result
     match link.next().await? {
         Some(PgWireFrontendMessage::CancelRequest(request)) => {
             let SecretKey::I32(secret) = request.secret_key else { return Ok(None) };
-            let all = hold(&server.connections.by_key);
-            if let Some(cancel) = all.get(&(request.pid, secret)) {
-                cancel.raise();
-            }
+            server.connections.cancel(request.pid, secret);
             Ok(None)
         }
         Some(PgWireFrontendMessage::Startup(startup)) => {
             link.started(LARGEST_UNKNOWN);
-            let greeted = welcome(link, startup, is_secure, server).await?;
+            if server.options.requires_tls && !is_secure && !is_of_this_machine {
+                let message = "connections from other machines must be encrypted with TLS";
+                return refuse(&link, "28000", message).await;
+            }
+            let greeted = welcome(link, startup, is_secure, (server, stranger)).await?;
             Ok(Some(greeted))
         }
         Some(_) => Err(protocol_violation("expected a startup message")),
@@ -154,7 +210,7 @@ async fn welcome(
     mut link: Link,
     startup: Startup,
     is_secure: bool,
-    server: &Arc<Server>,
+    (server, stranger): (&Arc<Server>, &Stranger),
 ) -> io::Result<Greeted> {
     if startup.protocol_number_major != 3 {
         let message = format!(
@@ -177,14 +233,18 @@ async fn welcome(
     if let Some(error) = server.is_starting() {
         return refuse_with(&link, &error).await;
     }
+    let too_many = |limit: usize| format!("sorry, too many clients already: {limit} are admitted");
     if let Some(limit) = server.is_full() {
-        let message = format!("sorry, too many clients already: max_connections is {limit}");
-        return refuse(&link, "53300", &message).await;
+        return refuse(&link, "53300", &too_many(limit)).await;
     }
     authenticate(&mut link, &user, is_secure, server).await?;
+    let admitted = match stranger.admit() {
+        Ok(admitted) => admitted,
+        Err(limit) => return refuse(&link, "53300", &too_many(limit)).await,
+    };
     link.started(LARGEST);
     link.output.put(Message::Authentication(Authentication::Ok));
-    let registered = Registered::new(server);
+    let registered = Registered::new(server)?;
     let application = parameters.get("application_name").cloned().unwrap_or_default();
     for (name, value) in [
         ("application_name", application.as_str()),
@@ -203,14 +263,14 @@ async fn welcome(
     ] {
         link.output.put(Message::ParameterStatus(ParameterStatus::new(name.into(), value.into())));
     }
-    let key = SecretKey::I32(registered.key.1);
+    let key = SecretKey::I32(registered.secret);
     link.output.put(Message::BackendKeyData(BackendKeyData::new(registered.pid(), key)));
     if let Some(notice) = &server.options.notice {
         link.output.put(Message::NoticeResponse(NoticeResponse::from(crate::notice(notice))));
     }
     link.output.put(Message::ReadyForQuery(ReadyForQuery::new(TransactionStatus::Idle)));
     let settings = parameters.into_iter().filter(|(name, _)| name != "replication").collect();
-    Ok(Greeted { link, registered, user, database, settings })
+    Ok(Greeted { link, registered, user, database, settings, admitted })
 }
 
 /// SCRAM-SHA-256, where the server knows passwords; everybody is trusted where it does not.

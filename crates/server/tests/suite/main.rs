@@ -4,6 +4,7 @@
 mod answers;
 mod clients;
 mod limits;
+mod strangers;
 mod transactions;
 mod values;
 mod waiting;

@@ -1,0 +1,144 @@
+//! How many connections there are: of clients that have shown who they are, and of others.
+//!
+//! Both have limits of their own, so that sockets that say nothing keep no client away. Where there are too many of those, the
+//! oldest goes: a client shows within milliseconds who it is. Together they leave descriptors for the files of the database.
+//! Held by: `crates/server/tests/suite/strangers.rs`.
+
+use crate::hold;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use tokio::sync::Notify;
+
+/// Most connections of clients that have not shown who they are, where descriptors do not allow fewer.
+const MOST_STRANGERS: usize = 128;
+
+/// How many connections there may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Limits {
+    strangers: usize,
+    clients: usize,
+}
+
+impl Limits {
+    /// `max_connections` and `descriptors` are 0 where there is no such limit.
+    fn new(max_connections: usize, descriptors: usize) -> Self {
+        let or_none = |limit: usize| if limit > 0 { limit } else { usize::MAX };
+        let descriptors = or_none(descriptors);
+        let strangers = MOST_STRANGERS.min(descriptors / 4).max(1);
+        Self {
+            strangers,
+            clients: or_none(max_connections).min(descriptors - strangers.min(descriptors)).max(1),
+        }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    clients: usize,
+    /// Oldest first.
+    strangers: VecDeque<Arc<Notify>>,
+}
+
+/// The connections of a server.
+pub(crate) struct Admission {
+    limits: Limits,
+    state: Mutex<State>,
+}
+
+/// A connection of a client that has not shown who it is, until this is dropped.
+pub(crate) struct Stranger {
+    admission: Arc<Admission>,
+    must_go: Arc<Notify>,
+}
+
+/// A connection of a client that has shown who it is, until this is dropped.
+pub(crate) struct Admitted(Arc<Admission>);
+
+impl Admission {
+    pub(crate) fn new(max_connections: usize, descriptors: usize) -> Arc<Self> {
+        Arc::new(Self { limits: Limits::new(max_connections, descriptors), state: Mutex::default() })
+    }
+
+    /// Counts a connection; the oldest of its like goes where there are too many.
+    pub(crate) fn meet(self: &Arc<Self>) -> Stranger {
+        let must_go = Arc::new(Notify::new());
+        let mut state = hold(&self.state);
+        if state.strangers.len() >= self.limits.strangers {
+            state.strangers.pop_front().inspect(|oldest| oldest.notify_one());
+        }
+        state.strangers.push_back(Arc::clone(&must_go));
+        Stranger { admission: Arc::clone(self), must_go }
+    }
+
+    /// Connections of clients that have shown who they are.
+    pub(crate) fn clients(&self) -> usize {
+        hold(&self.state).clients
+    }
+
+    /// The limit of those, where it is reached.
+    pub(crate) fn is_full(&self) -> Option<usize> {
+        (self.clients() >= self.limits.clients).then_some(self.limits.clients)
+    }
+}
+
+impl Stranger {
+    /// Returns once the connection has to make room for a newer one.
+    pub(crate) async fn must_go(&self) {
+        self.must_go.notified().await;
+    }
+
+    /// Counts the connection as one whose client has shown who it is.
+    ///
+    /// # Errors
+    /// The limit, which is reached.
+    pub(crate) fn admit(&self) -> Result<Admitted, usize> {
+        let mut state = hold(&self.admission.state);
+        if state.clients >= self.admission.limits.clients {
+            return Err(self.admission.limits.clients);
+        }
+        state.clients += 1;
+        state.strangers.retain(|own| !Arc::ptr_eq(own, &self.must_go));
+        Ok(Admitted(Arc::clone(&self.admission)))
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        hold(&self.admission.state).strangers.retain(|own| !Arc::ptr_eq(own, &self.must_go));
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        hold(&self.0.state).clients -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_leave_descriptors() {
+        let limits = |strangers, clients| Limits { strangers, clients };
+        assert_eq!(Limits::new(0, 0), limits(MOST_STRANGERS, usize::MAX - MOST_STRANGERS));
+        assert_eq!(Limits::new(5, 0), limits(MOST_STRANGERS, 5));
+        assert_eq!(Limits::new(0, 200), limits(50, 150));
+        assert_eq!(Limits::new(1000, 200), limits(50, 150));
+        assert_eq!(Limits::new(0, 1), limits(1, 1));
+    }
+
+    #[test]
+    fn strangers_do_not_count_as_clients() {
+        let admission = Admission::new(1, 0);
+        let strangers: Vec<_> = (0..MOST_STRANGERS * 2).map(|_| admission.meet()).collect();
+        assert_eq!((admission.clients(), admission.is_full()), (0, None));
+        let last = strangers.last().expect("there are some");
+        let admitted = last.admit();
+        assert!(admitted.is_ok());
+        assert_eq!(admission.is_full(), Some(1));
+        assert_eq!(strangers[0].admit().err(), Some(1));
+        drop(admitted);
+        assert_eq!(admission.clients(), 0);
+    }
+}
