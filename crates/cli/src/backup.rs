@@ -1,7 +1,6 @@
 //! `reprise backup` and `reprise restore`.
 
-use crate::control;
-use crate::progress;
+use crate::{control, numbers, progress};
 use anyhow::{Context, Result};
 use clap::Args;
 use reprise::{Backup, Config, Error, copy_database};
@@ -31,7 +30,7 @@ pub struct RestoreArguments {
 #[derive(Args)]
 struct Output {
     /// Gibibytes that rows and indexes may take.
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 64, value_parser = numbers::memory_gib())]
     memory_gib: usize,
     /// Print one JSON object on standard output.
     #[arg(long)]

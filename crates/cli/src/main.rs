@@ -8,10 +8,12 @@ mod control;
 mod demo;
 mod explain;
 mod inspect;
+mod numbers;
 mod options;
 mod progress;
 mod recover;
 mod serve;
+mod user;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use reprise::rooms::recovery::RecoveryError;
@@ -44,6 +46,8 @@ enum Command {
     Explain(explain::Arguments),
     /// Answer PostgreSQL clients.
     Serve(serve::Arguments),
+    /// Print a line for the file of users that `serve` reads: a name, and what a password from standard input is checked by.
+    User(user::Arguments),
     /// Show the log of a data folder: files, batches, records, checks; reads only.
     Log(inspect::Arguments),
 }
@@ -72,6 +76,7 @@ fn main() -> ExitCode {
             Ok(ExitCode::SUCCESS)
         }
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::User(arguments) => user::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Log(arguments) => inspect::run(&arguments).map(|()| ExitCode::SUCCESS),
     };
     match result {

@@ -1,5 +1,6 @@
 //! Options that several commands share.
 
+use crate::numbers;
 use clap::Args;
 use reprise::{Config, Content, DeviceOptions, Images, LogIo, Sequencing};
 use std::path::PathBuf;
@@ -38,25 +39,25 @@ pub struct DatabaseOptions {
     #[arg(long, default_value = "buffered")]
     pub log_io: LogIo,
     /// Megabytes (of 1,000,000 bytes) a second that each device can write and read.
-    #[arg(long)]
+    #[arg(long, value_parser = numbers::device_rate())]
     pub device_rate: Option<f64>,
     /// With --log adaptive: seconds that a recovery may take.
-    #[arg(long, default_value_t = 10.0)]
+    #[arg(long, default_value_t = 10.0, value_parser = numbers::seconds())]
     pub recovery_target: f64,
     /// Seconds between two checkpoints; without it none are taken.
-    #[arg(long)]
+    #[arg(long, value_parser = numbers::seconds())]
     pub checkpoint_every: Option<f64>,
     /// Microseconds that lie at least between the beginnings of two writes of a logger.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = numbers::from::<u64>(0, 10_000_000))]
     pub flush_floor_us: u64,
     /// Mebibytes of a log file.
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 64, value_parser = numbers::from::<u64>(1, 16_384))]
     pub log_file_mib: u64,
     /// Mebibytes of memory that are kept faulted in ahead of use.
-    #[arg(long, default_value_t = 256)]
+    #[arg(long, default_value_t = 256, value_parser = numbers::from::<usize>(0, 16_777_216))]
     pub memory_ahead_mib: usize,
     /// Gibibytes that rows and indexes may take.
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 64, value_parser = numbers::memory_gib())]
     pub memory_gib: usize,
 }
 

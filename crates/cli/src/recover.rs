@@ -1,6 +1,6 @@
 //! `reprise recover`: recovers a data folder, reads only, and reports.
 
-use crate::progress;
+use crate::{numbers, progress};
 use anyhow::{Result, bail};
 use clap::Args;
 use comfy_table::Table;
@@ -22,10 +22,10 @@ pub struct Arguments {
     #[arg(long, default_value = "pipelined")]
     mode: ReplayMode,
     /// Threads that load the checkpoint, and replay the log where the method can. [default: one a core]
-    #[arg(long)]
+    #[arg(long, value_parser = numbers::threads())]
     threads: Option<usize>,
     /// Gibibytes that rows and indexes may take.
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 64, value_parser = numbers::memory_gib())]
     memory_gib: usize,
     /// Make the cut durable and take a checkpoint, as opening the database does.
     #[arg(long)]

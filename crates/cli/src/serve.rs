@@ -1,15 +1,16 @@
 //! `reprise serve`: the server, until it is told to stop.
 
-use crate::control;
 use crate::options::DatabaseOptions;
-use crate::progress;
+use crate::{control, numbers, progress};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use reprise::{Database, Progress};
-use server::{Options, Server, Tls, Users};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use server::{HTTP_CONNECTIONS, Options, Server, Tls, Users};
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,11 +63,39 @@ pub struct Arguments {
     database: DatabaseOptions,
 }
 
+/// Refuses a file of secrets that others than its owner may read or write.
+fn refuse_readable(path: &Path) -> Result<()> {
+    let mode = std::fs::metadata(path)?.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        bail!("others than its owner may read or write it (mode {mode:03o}): chmod 600 is right");
+    }
+    Ok(())
+}
+
+/// Descriptors that files of the database, a checkpoint and the listeners may take, beside those of log devices.
+const OWN_DESCRIPTORS: u64 = 64;
+/// Descriptors for each log device: files of its log, and parts of a checkpoint.
+const DEVICE_DESCRIPTORS: u64 = 16;
+/// How long clients have to go when the server stops.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Raises the limit of open files as far as the system lets it; returns how many descriptors are left for connections.
+fn descriptors(devices: usize, answers_http: bool) -> usize {
+    let before = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: before.maximum, maximum: before.maximum };
+    // Where it can't be raised, what there is must do.
+    let _ = setrlimit(Resource::Nofile, raised);
+    let Some(limit) = getrlimit(Resource::Nofile).current else { return 0 };
+    let http = if answers_http { HTTP_CONNECTIONS as u64 } else { 0 };
+    let taken = OWN_DESCRIPTORS + DEVICE_DESCRIPTORS * devices.max(1) as u64 + http;
+    usize::try_from(limit.saturating_sub(taken).max(1)).unwrap_or(usize::MAX)
+}
+
 /// How clients are served.
 #[derive(Args)]
 struct ClientOptions {
-    /// A file with a line `name:password` for each user who may come; for the password can stand what PostgreSQL keeps of it
-    /// (SCRAM-SHA-256$…). Without it every client of this machine is trusted.
+    /// A file with a line `name:verifier` for each user who may come, as `reprise user` prints it; the verifier is what PostgreSQL
+    /// keeps of a password (SCRAM-SHA-256$…). Its owner alone may read it. Without it every client of this machine is trusted.
     #[arg(long, value_name = "FILE")]
     users: Option<PathBuf>,
     /// A PEM file with the certificate that clients see: they can encrypt their connections.
@@ -75,23 +104,18 @@ struct ClientOptions {
     /// A PEM file with the private key of the certificate.
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
-    /// Most connections at a time; 0 is no limit.
-    #[arg(long, default_value_t = 0)]
+    /// Let clients of other machines send passwords' proofs and everything else without TLS.
+    #[arg(long)]
+    allow_unencrypted: bool,
+    /// Most clients at a time; 0 is as many as the limit of open files allows.
+    #[arg(long, default_value_t = 0, value_parser = numbers::from::<usize>(0, 262_143))]
     max_connections: usize,
     /// Seconds after which a statement is cancelled; 0 is never. A client can set its own.
-    #[arg(long, default_value_t = 0.0, value_parser = seconds)]
+    #[arg(long, default_value_t = 0.0, value_parser = numbers::timeout())]
     statement_timeout: f64,
     /// Seconds after which a client that leaves a transaction idle is sent away; 0 is never. A client can set its own.
-    #[arg(long, default_value_t = 0.0, value_parser = seconds)]
+    #[arg(long, default_value_t = 0.0, value_parser = numbers::timeout())]
     idle_in_transaction_session_timeout: f64,
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    let seconds: f64 = text.parse().map_err(|_| "expected seconds".to_owned())?;
-    match Duration::try_from_secs_f64(seconds) {
-        Ok(_) => Ok(seconds),
-        Err(error) => Err(error.to_string()),
-    }
 }
 
 impl ClientOptions {
@@ -100,6 +124,7 @@ impl ClientOptions {
         let mut options = Options::default();
         if let Some(path) = &self.users {
             let in_file = || path.display().to_string();
+            refuse_readable(path).with_context(in_file)?;
             let text = std::fs::read_to_string(path).with_context(in_file)?;
             options.users = Some(Users::parse(&text).with_context(in_file)?);
         }
@@ -125,6 +150,9 @@ impl ClientOptions {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut options = arguments.clients.options()?;
     options.with_metrics = arguments.http.is_some();
+    options.descriptors = descriptors(arguments.database.log_devices.len(), arguments.http.is_some());
+    let is_of_this_machine = arguments.listen.ip().is_loopback();
+    options.requires_tls = !is_of_this_machine && !arguments.clients.allow_unencrypted;
     options.backups = arguments.backups.clone();
     let mut config = arguments.database.config();
     config.accept_data_loss = arguments.accept_data_loss;
@@ -133,6 +161,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if options.users.is_none() && !listen.ip().is_loopback() {
         bail!(
             "{listen} can be reached from other machines: say who may come with --users, or listen on 127.0.0.1"
+        );
+    }
+    if options.requires_tls && options.tls.is_none() {
+        bail!(
+            "{listen} can be reached from other machines, and nothing would be encrypted: give --tls-certificate and --tls-key, or allow it with --allow-unencrypted"
         );
     }
     let Some(data) = &arguments.data else {
@@ -188,9 +221,16 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     server.open(database.clone());
     info!(%address, "listening on {address}; {}", arguments.clients.trust());
     until_stopped(&runtime, serving)?;
+    if !runtime.block_on(server.stop(STOP_PATIENCE)) {
+        warn!("some clients have not gone within {} s", STOP_PATIENCE.as_secs());
+    }
     runtime.shutdown_background();
-    database.checkpoint().context("the last checkpoint failed: the log holds everything")?;
-    info!("stopped after a checkpoint");
+    match database.checkpoint() {
+        Ok(_) => info!("stopped after a checkpoint"),
+        // The log holds everything.
+        Err(error) if error.is_shortage() => warn!(%error, "stopped without a checkpoint: {error}"),
+        Err(error) => return Err(error).context("the last checkpoint failed: the log holds everything"),
+    }
     Ok(ExitCode::SUCCESS)
 }
 

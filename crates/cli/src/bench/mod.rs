@@ -5,7 +5,7 @@ mod server;
 
 use crate::clients::{self, Run, Until};
 use crate::options::DatabaseOptions;
-use crate::progress;
+use crate::{numbers, progress};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use hdrhistogram::Histogram;
@@ -25,26 +25,26 @@ pub struct Arguments {
     #[arg(required = true)]
     workload: Option<String>,
     /// Client threads, each with a session.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = numbers::from::<usize>(1, 240))]
     workers: usize,
     /// How long to run.
-    #[arg(long, conflicts_with = "transactions")]
+    #[arg(long, conflicts_with = "transactions", value_parser = numbers::seconds())]
     seconds: Option<f64>,
     /// How many transactions to run.
-    #[arg(long)]
+    #[arg(long, value_parser = numbers::from::<u64>(1, 1_000_000_000_000))]
     transactions: Option<u64>,
     /// Warehouses (tpcc), hundreds of thousands of customers (smallbank) or records (ycsb).
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = numbers::scale())]
     scale: u32,
     /// Which transactions; tpcc: full, write (or poplar), new-order; ycsb: a to f, write, hybrid, each with :LENGTH of scans
     /// and @uniform or @zipfian, as in hybrid:10@zipfian.
     #[arg(long, default_value = "full")]
     mix: String,
     /// How many transactions of a hundred are logged by value, chosen at random.
-    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
+    #[arg(long, default_value_t = 0, value_parser = numbers::from::<u8>(0, 100))]
     ad_hoc: u8,
     /// Transactions a second to offer, instead of as many as possible.
-    #[arg(long)]
+    #[arg(long, value_parser = numbers::from(0.001, 1e9))]
     rate: Option<f64>,
     /// Seed of data and requests.
     #[arg(long, default_value_t = 42)]

@@ -2,7 +2,7 @@
 //! Paper: PACMAN §6.2.2, Figure 15.
 
 use crate::options::{device, on_or_off};
-use crate::progress;
+use crate::{numbers, progress};
 use anyhow::{Result, bail};
 use clap::Args;
 use reprise::rooms::recovery::{self, Latches, RecoveryConfig};
@@ -18,16 +18,16 @@ pub struct Arguments {
     #[arg(long, default_value = "auto")]
     method: Method,
     /// Threads. [default: one a core]
-    #[arg(long)]
+    #[arg(long, value_parser = numbers::threads())]
     threads: Option<usize>,
     /// Whether llr and plr latch rows. Off: what they come to may be wrong, and is thrown away.
     #[arg(long, default_value = "on", action = clap::ArgAction::Set, value_parser = on_or_off)]
     latches: bool,
     /// Megabytes (of 1,000,000 bytes) a second that each log device can read.
-    #[arg(long)]
+    #[arg(long, value_parser = numbers::device_rate())]
     device_rate: Option<f64>,
     /// Gibibytes that rows and indexes may take.
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 64, value_parser = numbers::memory_gib())]
     memory_gib: usize,
     /// Print one JSON object on standard output.
     #[arg(long)]

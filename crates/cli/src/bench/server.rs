@@ -3,7 +3,7 @@
 
 use super::{Latency, latency, prepare, print_latency, print_outcomes};
 use crate::clients::histogram;
-use crate::progress;
+use crate::{numbers, progress};
 use anyhow::{Context, Result, bail};
 use bytes::BytesMut;
 use clap::Args;
@@ -31,13 +31,13 @@ pub struct Arguments {
     #[arg(long)]
     url: String,
     /// Connections, each with a thread.
-    #[arg(long, default_value_t = 8)]
+    #[arg(long, default_value_t = 8, value_parser = numbers::from::<usize>(1, 10_000))]
     workers: usize,
     /// How long to run.
-    #[arg(long, default_value_t = 10.0)]
+    #[arg(long, default_value_t = 10.0, value_parser = numbers::seconds())]
     seconds: f64,
     /// Warehouses (tpcc), hundreds of thousands of customers (smallbank) or records (ycsb).
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = numbers::scale())]
     scale: u32,
     /// Which transactions, as in `bench`.
     #[arg(long, default_value = "full")]

@@ -6,6 +6,7 @@
 
 mod child;
 
+use crate::numbers;
 use crate::options::DatabaseOptions;
 use crate::recover::{self, Report};
 use anyhow::{Context, Result, bail};
@@ -22,13 +23,13 @@ use workload::Workload;
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Seconds that transactions run before the kill.
-    #[arg(long, default_value_t = 5.0)]
+    #[arg(long, default_value_t = 5.0, value_parser = numbers::seconds())]
     seconds: f64,
     /// How often to kill, recover, check and go on.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = numbers::from::<u32>(1, 1_000_000))]
     cycles: u32,
     /// Warehouses.
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 2, value_parser = numbers::scale())]
     scale: u32,
     /// Seed of data and requests.
     #[arg(long, default_value_t = 42)]

@@ -4,6 +4,8 @@ use crate::common::Serving;
 use postgres::{Client, NoTls};
 use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// What the README shows in a language, below a heading.
@@ -193,11 +195,117 @@ fn it_listens_to_this_machine_only() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("say who may come with --users"));
 }
 
+/// A line of a file of users.
+fn user_line(name: &str, password: &str) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reprise"));
+    let mut process =
+        command.args(["user", name]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    process.stdin.take().unwrap().write_all(format!("{password}\n").as_bytes()).unwrap();
+    String::from_utf8(process.wait_with_output().unwrap().stdout).unwrap()
+}
+
+fn write_users(path: &Path, text: &str, mode: u32) {
+    std::fs::write(path, text).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_file_of_users_is_its_owners_and_holds_no_passwords() {
+    let folder = tempfile::tempdir().unwrap();
+    let users = folder.path().join("users");
+    let flags = ["--config-check", "--data", "d", "--users", users.to_str().unwrap()];
+    let line = user_line("ada", "correct horse");
+    write_users(&users, &line, 0o600);
+    checked(&[], &flags).unwrap();
+    for mode in [0o644, 0o640, 0o602, 0o620] {
+        write_users(&users, &line, mode);
+        assert!(checked(&[], &flags).unwrap_err().contains("chmod 600"), "{mode:o}");
+    }
+    for password in ["correct horse", "md5d41d8cd98f00b204e9800998ecf8427e"] {
+        write_users(&users, &format!("ada:{password}\n"), 0o600);
+        let error = checked(&[], &flags).unwrap_err();
+        assert!(error.contains("line 1: expected name:SCRAM-SHA-256$"), "{error}");
+        assert!(!error.contains(password), "{error}");
+    }
+}
+
+#[test]
+fn what_is_not_encrypted_stays_on_this_machine_unless_that_is_allowed() {
+    let folder = tempfile::tempdir().unwrap();
+    let users = folder.path().join("users");
+    write_users(&users, &user_line("ada", "correct horse"), 0o600);
+    let flags =
+        ["--config-check", "--data", "d", "--listen", "0.0.0.0:0", "--users", users.to_str().unwrap()];
+    assert!(checked(&[], &flags).unwrap_err().contains("--allow-unencrypted"));
+    checked(&[], &[&flags[..], &["--allow-unencrypted"]].concat()).unwrap();
+}
+
+#[test]
+fn folders_are_the_owners() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("new").join("data");
+    let log = folder.path().join("device");
+    let server = Serving::start_with(&data, &["--log-device", log.to_str().unwrap()]);
+    server.connect().simple_query("CHECKPOINT").unwrap();
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    for path in [&data, &log, &log.join("checkpoint-00000001")] {
+        assert_eq!(mode(path), 0o700, "{}", path.display());
+    }
+    server.signal("-TERM");
+}
+
+#[test]
+fn no_second_server_takes_a_folder_whatever_is_deleted_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Serving::start(folder.path());
+    for file in std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path()) {
+        if file.to_string_lossy().contains("lock") {
+            std::fs::remove_file(file).unwrap();
+        }
+    }
+    let second = checked(&[], &["--listen", "127.0.0.1:0", "--data", folder.path().to_str().unwrap()]);
+    assert!(second.unwrap_err().contains("in use by another process"));
+    server.signal("-TERM");
+}
+
+#[test]
+fn silent_sockets_under_a_low_limit_harm_neither_clients_nor_the_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Serving::start_by(
+        Command::new("sh").args(["-c", "ulimit -n 300; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_reprise")]),
+        folder.path(),
+        &["--log-file-mib", "1"],
+    );
+    let silent: Vec<_> = (0..400).map(|_| TcpStream::connect(("127.0.0.1", server.port)).unwrap()).collect();
+    let mut client = server.connect();
+    client.batch_execute("CREATE TABLE t (id INT PRIMARY KEY, note TEXT)").unwrap();
+    let insert = client.prepare("INSERT INTO t VALUES ($1, repeat('x', 100000))").unwrap();
+    // Files of the log are made meanwhile.
+    for id in 0..60 {
+        client.execute(&insert, &[&id]).unwrap();
+    }
+    client.batch_execute("CHECKPOINT").unwrap();
+    let parameters = format!("host=127.0.0.1 port={} user=me", server.port);
+    let mut clients = Vec::new();
+    let refused = (0..300).find_map(|_| match Client::connect(&parameters, NoTls) {
+        Ok(client) => {
+            clients.push(client);
+            None
+        }
+        Err(error) => Some(error),
+    });
+    assert_eq!(refused.expect("descriptors are few").code().unwrap().code(), "53300");
+    assert!(clients.len() >= 100, "{} clients", clients.len());
+    client.execute(&insert, &[&60]).unwrap();
+    drop((silent, clients));
+    server.signal("-TERM");
+}
+
 #[test]
 fn users_show_their_password() {
     let folder = tempfile::tempdir().unwrap();
     let users = folder.path().join("users");
-    std::fs::write(&users, "# who may come\nada:correct horse\n").unwrap();
+    write_users(&users, &format!("# who may come\n{}", user_line("ada", "correct horse")), 0o600);
     let server = Serving::start_with(&folder.path().join("data"), &["--users", users.to_str().unwrap()]);
     let connect = |user: &str, password: &str| {
         let mut config = Client::configure();
@@ -249,7 +357,7 @@ fn a_wrong_configuration_is_refused_with_its_place() {
     let file = folder.path().join("reprise.toml");
     let path = file.to_str().unwrap();
     let users = folder.path().join("users");
-    std::fs::write(&users, "ada:x\nbob\n").unwrap();
+    write_users(&users, &format!("{}bob\n", user_line("ada", "x")), 0o600);
     let users = format!("data = \"d\"\nusers = {:?}", users.to_str().unwrap());
     for (text, said) in [
         ("data = \"d\"\nlisten = ", "line 2"),
@@ -260,7 +368,7 @@ fn a_wrong_configuration_is_refused_with_its_place() {
         ("listen = [\"127.0.0.1:1\"]", "listen is one value"),
         ("data = \"d\"\ntls-key = \"k\"", "--tls-certificate"),
         ("data = \"d\"\ntls-key = \"k\"\ntls-certificate = \"missing.pem\"", "missing.pem: No such file"),
-        (&users, "users: line 2: expected name:password"),
+        (&users, "users: line 2: expected name:SCRAM-SHA-256$"),
         ("", "there is no data folder"),
     ] {
         std::fs::write(&file, text).unwrap();

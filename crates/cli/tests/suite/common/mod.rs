@@ -21,7 +21,12 @@ impl Serving {
     }
 
     pub fn start_with(data: &Path, flags: &[&str]) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_reprise"))
+        Self::start_by(&mut Command::new(env!("CARGO_BIN_EXE_reprise")), data, flags)
+    }
+
+    /// Starts a program that takes the arguments of `reprise`.
+    pub fn start_by(program: &mut Command, data: &Path, flags: &[&str]) -> Self {
+        let mut process = program
             .args(["serve", "--listen", "127.0.0.1:0", "--memory-ahead-mib", "0", "--data"])
             .arg(data)
             .args(flags)
