@@ -265,17 +265,26 @@ impl FileMaker {
     /// Makes zeroed room for the next file: out of a spare one, or one that an earlier incarnation prepared, where there is one.
     /// What takes time is done here, at leisure when the file is for later. Gives room back when there is not enough of it.
     pub(crate) fn prepare(&self, rest: impl Fn() -> Pace) -> Result<Box<dyn DiskFile>, LogError> {
+        let file = self.make(rest)?;
+        // The file is of use only once the pepoch file names it.
+        self.pepoch.reserve().inspect_err(|_| self.give_back())?;
+        Ok(file)
+    }
+
+    /// Gives the room of the file back that is being made. Where this fails, the next attempt or opening empties the file.
+    fn give_back(&self) {
+        let _ = self.disk.remove(&self.next());
+    }
+
+    fn make(&self, rest: impl Fn() -> Pace) -> Result<Box<dyn DiskFile>, LogError> {
         let path = self.next();
         let prepared = self.open_next(&path).and_then(|file| {
             let zeroed = zero(&*file, self.length, rest);
-            zeroed.map_err(|error| LogError::io("write", &path, error))?;
-            // The file is of use only once the pepoch file names it.
-            self.pepoch.reserve().map(|()| file)
+            zeroed.map_err(|error| LogError::io("write", &path, error)).map(|()| file)
         });
         prepared.inspect_err(|error| {
             if error.is_shortage() {
-                // Where this fails, too, the next attempt or opening empties the file.
-                let _ = self.disk.remove(&path);
+                self.give_back();
             }
         })
     }
@@ -307,7 +316,11 @@ impl FileMaker {
             prepared => return at_once.finish(prepared?, id, 1),
         };
         let small = Self { length: LEAST_FILE.min(self.length), ..at_once };
-        let file = small.prepare(|| Pace::Steady).and_then(|file| small.finish(file, id, 1))?;
+        let make = || small.make(|| Pace::Steady).and_then(|file| small.finish(file, id, 1));
+        let file = make().or_else(|error| match error.is_shortage() && self.pepoch.spend_reserve() {
+            true => make(),
+            false => Err(error),
+        })?;
         self.durability.shortage.set_error(self.logger, Stage::Ahead, Some(&lack));
         Ok(file)
     }

@@ -15,7 +15,7 @@
 //! | 2 | no `database`, `checkpoint`, `unmarked`, `ends`; `loggers` and how many there are where workers have logs |
 //!
 //! Beside it lies the file `reserve`, which holds nothing but room: on a full disk it is removed for the next version of the
-//! pepoch file, so that a log whose next file has been made in time can begin it.
+//! pepoch file, so that a log whose next file has been made in time can begin it, and for the first log files of an incarnation.
 //!
 //! Invariants: 1. it is replaced in one step. 2. it lists an incarnation before that makes a file, and a file before that has a
 //! batch; it names a checkpoint before anything is removed that only earlier ones need.
@@ -33,8 +33,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 const NAME: &str = "pepoch";
 const RESERVE: &str = "reserve";
-/// Bytes of the reserve: more than any pepoch file has.
-const RESERVE_BYTES: usize = 16 << 10;
+/// Bytes of the reserve: enough for a pepoch file and the smallest log files of some devices.
+const RESERVE_BYTES: usize = 128 << 10;
 const FIRST_LINE: &str = "reprise pepoch 3";
 const FIRST_LINE_WITHOUT_DATABASE: &str = "reprise pepoch 2";
 const FIRST_LINE_OF_EPOCHS: &str = "reprise pepoch 1";
@@ -305,6 +305,11 @@ impl PepochKeeper {
             let _ = self.disk.remove(&path);
             LogError::io("write", &path, error)
         })
+    }
+
+    /// Gives the room back that was kept for changes; whether there was any.
+    pub(crate) fn spend_reserve(&self) -> bool {
+        self.disk.remove(&self.folder.join(RESERVE)).is_ok()
     }
 
     /// Changes the file, durably.
