@@ -123,25 +123,34 @@ pub fn write(
     let Destination { disk, folder, database, incarnation, devices } = to;
     let begun = Instant::now();
     let number = Manifest::read(disk, folder)?.map_or(1, |last| last.number + 1);
-    let (bound, (parts, last)) = match consistency {
-        Consistency::Consistent => {
-            let snapshot = tables.snapshots.open(&tables.epochs);
-            let moment = Moment::Before(snapshot.bound());
-            (snapshot.bound(), write_parts(to, number, tables, moment, threads)?)
+    let write_all = || -> Result<_, CheckpointError> {
+        let (bound, (parts, last)) = match consistency {
+            Consistency::Consistent => {
+                let snapshot = tables.snapshots.open(&tables.epochs);
+                let moment = Moment::Before(snapshot.bound());
+                (snapshot.bound(), write_parts(to, number, tables, moment, threads)?)
+            }
+            Consistency::Fuzzy => {
+                // Before any row is read: what is numbered up to here is done, and so in them (DESIGN §7).
+                let bound = CommitOrder(log.durable().0 + 1);
+                (bound, write_parts(to, number, tables, Moment::Any, threads)?)
+            }
+        };
+        let last = last.max(CommitOrder(bound.0 - 1));
+        log.complete(last)?;
+        for device in devices {
+            let name = part_folder(device, number);
+            disk.sync_folder(&name).map_err(|error| LogError::io("sync", &name, error))?;
+            disk.sync_folder(device).map_err(|error| LogError::io("sync", device, error))?;
         }
-        Consistency::Fuzzy => {
-            // Before any row is read: what is numbered up to here is done, and so in them (DESIGN §7).
-            let bound = CommitOrder(log.durable().0 + 1);
-            (bound, write_parts(to, number, tables, Moment::Any, threads)?)
-        }
+        Ok((bound, parts, last))
     };
-    let last = last.max(CommitOrder(bound.0 - 1));
-    log.complete(last)?;
-    for device in devices {
-        let name = part_folder(device, number);
-        disk.sync_folder(&name).map_err(|error| LogError::io("sync", &name, error))?;
-        disk.sync_folder(device).map_err(|error| LogError::io("sync", device, error))?;
-    }
+    let (bound, parts, last) = write_all().inspect_err(|_| {
+        // Nothing names these parts yet, and a full disk has better use for their room. What stays is overwritten.
+        for device in devices {
+            let _ = disk.remove(&part_folder(device, number));
+        }
+    })?;
     // Paths inside the data folder are kept relative to it, so that the folder can be moved.
     let relative = |path: PathBuf| path.strip_prefix(folder).map(Path::to_path_buf).unwrap_or(path);
     let parts: Vec<Part> = parts.into_iter().map(|part| Part { path: relative(part.path), ..part }).collect();

@@ -158,7 +158,15 @@ fn a_database_closes_and_opens_on_a_full_disk_and_a_checkpoint_frees_its_log() {
         let error = (0..1000).find_map(|_| rewrite()).expect("a disk is finite");
         assert!(matches!(error, Error::Log(LogError::NoRoom(_))), "{large:?}: {error}");
         large.disk.limit_room(0);
+        let used = large.disk.used();
         assert_eq!(db.checkpoint().unwrap_err().sqlstate(), "53100", "{large:?}");
+        assert!(large.disk.used() <= used, "{large:?}: a checkpoint that failed takes room");
+        // What was kept in reserve may have been spent: that it is still free is all that is left.
+        large.disk.leave_room(80 << 10);
+        drop((session, db));
+        let (db, mut session) = large.open();
+        assert!(has(&mut session, 0));
+        assert_eq!(book(&mut session, 1, NOTE).unwrap_err().sqlstate(), "53100", "{large:?}");
         drop((session, db));
         // A log file does not fit, but the rows do.
         large.disk.leave_room(2 << 20);
