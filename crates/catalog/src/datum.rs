@@ -70,8 +70,8 @@ fn position(length: usize) -> u32 {
 impl Arena {
     /// Forgets all contents and keeps the memory, unless it is much.
     pub fn clear(&mut self) {
-        const MUCH: usize = 64 << 20;
-        if self.bytes.capacity() > MUCH || self.elements.capacity() > MUCH / size_of::<Datum>() {
+        const MUCH: usize = 4 << 20;
+        if self.bytes_allocated() > MUCH {
             *self = Self::default();
         }
         self.bytes.clear();
@@ -98,6 +98,23 @@ impl Arena {
         self.bytes.len()
             + self.elements.len() * size_of::<Datum>()
             + self.decimals.len() * size_of::<Decimal>()
+    }
+
+    /// Bytes that it has allocated.
+    pub fn bytes_allocated(&self) -> usize {
+        self.bytes.capacity()
+            + self.elements.capacity() * size_of::<Datum>()
+            + self.decimals.capacity() * size_of::<Decimal>()
+    }
+
+    /// Bytes that it allocates when each kind of contents gets so many bytes more: a list that is full is copied to one of at
+    /// least twice the size.
+    pub fn growth(&self, more: usize) -> usize {
+        fn of<T>(list: &Vec<T>, more: usize) -> usize {
+            let wanted = list.len() + more.div_ceil(size_of::<T>());
+            if wanted <= list.capacity() { 0 } else { wanted.max(list.capacity() * 2) * size_of::<T>() }
+        }
+        of(&self.bytes, more) + of(&self.elements, more) + of(&self.decimals, more)
     }
 
     /// Copies bytes in.
@@ -148,10 +165,15 @@ impl Arena {
         Datum::Bytes(Span { start: span.start + position(start), length: position(length) })
     }
 
-    /// Concatenates two spans.
+    /// Concatenates two spans. Where the first one is the last of the arena, the second is put behind it, so that a text that
+    /// grows piece by piece is not copied each time.
     pub fn concat(&mut self, a: Span, b: Span) -> Datum {
-        let start = self.bytes.len();
-        self.bytes.extend_from_within(a.start as usize..(a.start + a.length) as usize);
+        let mut start = self.bytes.len();
+        if (a.start + a.length) as usize == start {
+            start = a.start as usize;
+        } else {
+            self.bytes.extend_from_within(a.start as usize..(a.start + a.length) as usize);
+        }
         self.bytes.extend_from_within(b.start as usize..(b.start + b.length) as usize);
         Datum::Bytes(Span { start: position(start), length: a.length + b.length })
     }
@@ -184,11 +206,16 @@ impl Arena {
         &self.elements[span.start as usize..][..span.length as usize]
     }
 
-    /// A copy of an array with one element set, grown with NULLs where needed.
+    /// An array with one element set, grown with NULLs where needed: a copy, unless it only grows and is the last of the arena.
     pub fn with_element(&mut self, array: Option<Span>, index: usize, value: Datum) -> Datum {
-        let start = self.elements.len();
+        let mut start = self.elements.len();
         if let Some(span) = array {
-            self.elements.extend_from_within(span.start as usize..(span.start + span.length) as usize);
+            let is_last = (span.start + span.length) as usize == start;
+            if is_last && index >= span.length as usize {
+                start = span.start as usize;
+            } else {
+                self.elements.extend_from_within(span.start as usize..(span.start + span.length) as usize);
+            }
         }
         let length = (self.elements.len() - start).max(index + 1);
         self.elements.resize(start + length, Datum::Null);

@@ -30,8 +30,8 @@ pub struct RestoreArguments {
 #[derive(Args)]
 struct Output {
     /// Gibibytes that rows and indexes may take.
-    #[arg(long, default_value_t = 64, value_parser = numbers::memory_gib())]
-    memory_gib: usize,
+    #[arg(long = "memory-gib", value_name = "GIBIBYTES", default_value = "64", value_parser = numbers::memory_gib())]
+    memory_bytes: usize,
     /// Print one JSON object on standard output.
     #[arg(long)]
     json: bool,
@@ -76,7 +76,7 @@ impl Output {
 
     fn copy(&self, from: &Path, to: &Path) -> Result<Report, Error> {
         let mut config = Config::default();
-        config.memory_bytes = self.memory_gib << 30;
+        config.memory_bytes = self.memory_bytes;
         let backup = progress::watch(|progress| copy_database(from, to, &config, progress))?;
         Ok(Report::from(&backup))
     }

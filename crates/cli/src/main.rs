@@ -20,7 +20,14 @@ use reprise::rooms::recovery::RecoveryError;
 use std::process::ExitCode;
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: memory::Metered<mimalloc::MiMalloc> = memory::Metered::new(mimalloc::MiMalloc);
+
+/// Gives memory back to the system that nobody has any more.
+#[allow(unsafe_code)]
+fn give_pages_back() {
+    // SAFETY: the function takes no pointers and may be called by any thread at any time.
+    unsafe { libmimalloc_sys::mi_collect(true) };
+}
 
 /// A main-memory database whose transactions are stored procedures, and that comes back from a crash by replaying them.
 #[derive(Parser)]
@@ -53,6 +60,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    memory::give_back_by(give_pages_back);
     let arguments: Arguments = match configuration::read(Arguments::command()) {
         Ok(arguments) => arguments,
         Err(error) => {

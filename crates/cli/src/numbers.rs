@@ -34,9 +34,11 @@ pub fn threads() -> impl Fn(&str) -> Result<usize, String> + Clone + Send + Sync
     from(1, 128)
 }
 
-/// Gibibytes of memory.
+/// Gibibytes of memory, which may be a fraction, as bytes.
 pub fn memory_gib() -> impl Fn(&str) -> Result<usize, String> + Clone + Send + Sync + 'static {
-    from(1, 16_384)
+    const GIBIBYTE: f64 = (1u64 << 30) as f64;
+    let gibibytes = from(0.03, 16_384.0);
+    move |text| gibibytes(text).map(|number: f64| (number * GIBIBYTE) as usize)
 }
 
 /// Megabytes a second.

@@ -56,9 +56,10 @@ pub struct DatabaseOptions {
     /// Mebibytes of memory that are kept faulted in ahead of use.
     #[arg(long, default_value_t = 256, value_parser = numbers::from::<usize>(0, 16_777_216))]
     pub memory_ahead_mib: usize,
-    /// Gibibytes that rows and indexes may take.
-    #[arg(long, default_value_t = 64, value_parser = numbers::memory_gib())]
-    pub memory_gib: usize,
+    /// Gibibytes that the database may take: rows, indexes, statements, results that wait for clients. A statement may take a quarter of
+    /// it, unless its client sets work_mem.
+    #[arg(long = "memory-gib", value_name = "GIBIBYTES", default_value = "64", value_parser = numbers::memory_gib())]
+    pub memory_bytes: usize,
 }
 
 pub fn on_or_off(text: &str) -> Result<bool, String> {
@@ -94,7 +95,7 @@ impl DatabaseOptions {
         config.flush_floor = Duration::from_micros(self.flush_floor_us);
         config.log_file_bytes = self.log_file_mib << 20;
         config.memory_ahead_bytes = self.memory_ahead_mib << 20;
-        config.memory_bytes = self.memory_gib << 30;
+        config.memory_bytes = self.memory_bytes;
         config
     }
 }

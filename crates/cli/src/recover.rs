@@ -25,8 +25,8 @@ pub struct Arguments {
     #[arg(long, value_parser = numbers::threads())]
     threads: Option<usize>,
     /// Gibibytes that rows and indexes may take.
-    #[arg(long, default_value_t = 64, value_parser = numbers::memory_gib())]
-    memory_gib: usize,
+    #[arg(long = "memory-gib", value_name = "GIBIBYTES", default_value = "64", value_parser = numbers::memory_gib())]
+    memory_bytes: usize,
     /// Make the cut durable and take a checkpoint, as opening the database does.
     #[arg(long)]
     write: bool,
@@ -202,11 +202,10 @@ pub fn recover(
     folder: &std::path::Path,
     (method, mode): (Method, ReplayMode),
     threads: usize,
-    memory_gib: usize,
+    memory_bytes: usize,
     trust: Trust,
 ) -> Result<Report> {
     let config = Config::default();
-    let memory_bytes = memory_gib << 30;
     let Trust { verify, accept_data_loss } = trust;
     let defaults = RecoveryConfig::default();
     let settings =
@@ -228,14 +227,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         &arguments.folder,
         how,
         threads,
-        arguments.memory_gib,
+        arguments.memory_bytes,
         Trust { verify: arguments.verify, accept_data_loss: arguments.accept_data_loss },
     )?;
     if arguments.write {
         let mut config = Config::default();
         (config.method, config.mode) = how;
         config.accept_data_loss = arguments.accept_data_loss;
-        config.memory_bytes = arguments.memory_gib << 30;
+        config.memory_bytes = arguments.memory_bytes;
         reprise::Database::open(&arguments.folder, config)?.checkpoint()?;
     }
     if arguments.explain {

@@ -185,6 +185,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        .on_thread_stop(memory::thread_ends)
         // A statement that takes long has a thread of its own.
         .max_blocking_threads(MOST_THREADS)
         .build()?;

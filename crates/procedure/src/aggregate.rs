@@ -4,7 +4,7 @@
 
 use crate::expression::compare_across;
 use crate::query::{Buffer, compare_keys, write_distinct};
-use crate::{Aggregate, AggregateFunction, Failure, Machine};
+use crate::{Aggregate, AggregateFunction, Failure, Machine, SqlError};
 use catalog::{Arena, Datum, Decimal};
 use std::collections::HashSet;
 
@@ -114,25 +114,31 @@ impl Accumulator {
                 let mean = self.sum.over(Decimal::from_int(self.count))?;
                 machine.arena.push_decimal(mean)
             }
-            AggregateFunction::StringAgg | AggregateFunction::ArrayAgg => self.list(aggregate, machine),
+            AggregateFunction::StringAgg | AggregateFunction::ArrayAgg => self.list(aggregate, machine)?,
             _ => machine.arena.adopt(self.best, &self.arena),
         })
     }
 
     /// All values, in order.
-    fn list(&self, aggregate: &Aggregate, machine: &mut Machine) -> Datum {
-        let Some(rows) = &self.rows else { return Datum::Null };
+    fn list(&self, aggregate: &Aggregate, machine: &mut Machine) -> Result<Datum, SqlError> {
+        let Some(rows) = &self.rows else { return Ok(Datum::Null) };
+        // Where each row is, and what the sort needs beside it.
+        machine.ask_kept(rows.len() * size_of::<(usize, Datum)>())?;
         let mut order: Vec<usize> = (0..rows.len()).collect();
         let keys = 1 + usize::from(aggregate.separator.is_some());
         order.sort_by(|a, b| {
             compare_keys(&aggregate.order, &rows.row(*a)[keys..], &rows.row(*b)[keys..], rows)
         });
         if aggregate.function == AggregateFunction::ArrayAgg {
+            machine.ask_memory(rows.arena.bytes_used() + rows.len() * size_of::<Datum>())?;
             let adopt = |row: usize| machine.arena.adopt(rows.row(row)[0], &rows.arena);
             let elements: Vec<Datum> = order.into_iter().map(adopt).collect();
-            return machine.arena.push_array(&elements);
+            return Ok(machine.arena.push_array(&elements));
         }
-        machine.arena.build_bytes(|out| {
+        let bytes = rows.arena.bytes_used();
+        machine.ask_text(bytes)?;
+        Ok(machine.arena.build_bytes(|out| {
+            out.reserve(bytes);
             for (place, row) in order.into_iter().enumerate() {
                 let row = rows.row(row);
                 if place > 0 && aggregate.separator.is_some() {
@@ -140,6 +146,6 @@ impl Accumulator {
                 }
                 out.extend_from_slice(rows.arena.datum_bytes(row[0]));
             }
-        })
+        }))
     }
 }

@@ -10,6 +10,7 @@ use crate::texts::TextFunction;
 use crate::times::TimeFunction;
 use crate::{CompareClass, Draw, Evaluated, Expression, Machine, SqlError};
 use catalog::{Datum, Span, TableId};
+use memory::CREDIT;
 use regex::{Regex, RegexBuilder};
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -245,8 +246,10 @@ impl Function {
     fn evaluate_many(self, arguments: &[Expression], machine: &mut Machine) -> Evaluated {
         let values =
             arguments.iter().map(|argument| argument.evaluate(machine)).collect::<Result<Vec<_>, _>>()?;
+        let bytes: usize = values.iter().map(|value| machine.arena.datum_bytes(*value).len()).sum();
         match self {
             Self::ConcatAll => {
+                machine.ask_text(bytes)?;
                 let mut all = Vec::new();
                 for value in values {
                     all.extend_from_slice(machine.arena.datum_bytes(value));
@@ -258,6 +261,7 @@ impl Function {
                 if between.is_null() {
                     return Ok(Datum::Null);
                 }
+                machine.ask_text(bytes + others.len() * machine.arena.datum_bytes(*between).len())?;
                 let texts = others.iter().filter(|value| !value.is_null());
                 let texts: Vec<_> = texts.map(|value| machine.arena.datum_bytes(*value)).collect();
                 let all = texts.join(machine.arena.datum_bytes(*between));
@@ -269,8 +273,10 @@ impl Function {
 
     fn of_text(self, text: Span, rest: &[Datum], machine: &mut Machine) -> Evaluated {
         if let (Self::Concat, [Datum::Bytes(other)]) = (self, rest) {
+            machine.ask_text((text.length + other.length) as usize)?;
             return Ok(machine.arena.concat(text, *other));
         }
+        machine.ask_text(self.longest(text, rest, machine))?;
         let arena = &mut machine.arena;
         let bytes = arena.bytes(text);
         if self == Self::OctetLength {
@@ -346,15 +352,9 @@ impl Function {
                         "" => content.into(),
                         from => content.replace(from, other(1).unwrap_or_default()),
                     },
-                    Self::Repeat => {
-                        let times = usize::try_from(count(0).unwrap_or(0)).unwrap_or(0);
-                        if times.saturating_mul(content.len()) > 1 << 28 {
-                            return Err(SqlError::new("54000", "requested length too large").into());
-                        }
-                        content.repeat(times)
-                    }
+                    Self::Repeat => content.repeat(usize::try_from(count(0).unwrap_or(0)).unwrap_or(0)),
                     Self::PadStart | Self::PadEnd => {
-                        pad(content, count(0).unwrap_or(0), other(1).unwrap_or(" "), self)?
+                        pad(content, count(0).unwrap_or(0), other(1).unwrap_or(" "), self)
                     }
                     _ => unreachable!("{self:?} is not a function of text"),
                 };
@@ -362,6 +362,31 @@ impl Function {
             }
         };
         Ok(arena.subspan(text, part.0, part.1))
+    }
+
+    /// At most so many bytes has the text that a function of a text makes; 0 of one that makes none.
+    fn longest(self, text: Span, rest: &[Datum], machine: &Machine) -> usize {
+        let own = text.length as usize;
+        let number = |place: usize| match rest.get(place) {
+            Some(Datum::Int(value)) => usize::try_from(*value).unwrap_or(0),
+            _ => 0,
+        };
+        let other = |place: usize| rest.get(place).map_or(&[][..], |value| machine.arena.datum_bytes(*value));
+        match self {
+            // Few letters are longer in the other case.
+            Self::Lower | Self::Upper => own + own / 2,
+            Self::Repeat => own.saturating_mul(number(0)),
+            Self::PadStart | Self::PadEnd if rest.len() > 1 && other(1).is_empty() => own,
+            Self::PadStart | Self::PadEnd => number(0).max(own),
+            Self::Replace if own < CREDIT / 4 && other(1).len() <= other(0).len() => own,
+            Self::Replace if !other(0).is_empty() => {
+                let (whole, from) = (machine.arena.bytes(text), other(0));
+                let (whole, from) = (std::str::from_utf8(whole), std::str::from_utf8(from));
+                let count = whole.unwrap_or_default().matches(from.unwrap_or_default()).count();
+                (own - count * other(0).len()).saturating_add(count.saturating_mul(other(1).len()))
+            }
+            _ => 0,
+        }
     }
 
     fn of_others(self, values: &[Datum], machine: &mut Machine) -> Evaluated {
@@ -383,6 +408,7 @@ impl Function {
                     _ => None,
                 };
                 let place = span.map_or(0, |span| span.length as usize);
+                machine.ask_elements(place + 1)?;
                 Ok(machine.arena.with_element(span, place, *value))
             }
             (Self::ArrayLength, [Datum::Array(span), dimension]) => {
@@ -391,6 +417,8 @@ impl Function {
             }
             (Self::ArrayToString, [Datum::Array(span), Datum::Bytes(between)]) => {
                 let elements = machine.arena.elements(*span).to_vec();
+                let bytes: usize = elements.iter().map(|own| machine.arena.datum_bytes(*own).len()).sum();
+                machine.ask_text(bytes + elements.len() * machine.arena.bytes(*between).len())?;
                 let texts: Vec<Vec<u8>> = elements
                     .into_iter()
                     .filter(|element| !element.is_null())
@@ -488,17 +516,14 @@ fn character_offset(text: &str, character: i64) -> usize {
     text.char_indices().nth(character).map_or(text.len(), |(offset, _)| offset)
 }
 
-fn pad(text: &str, length: i64, fill: &str, side: Function) -> Result<String, Box<SqlError>> {
+fn pad(text: &str, length: i64, fill: &str, side: Function) -> String {
     let length = usize::try_from(length).unwrap_or(0);
-    if length > 1 << 28 {
-        return Err(SqlError::new("54000", "requested length too large").into());
-    }
     let own = text.chars().count();
     if own >= length || fill.is_empty() {
-        return Ok(text.chars().take(length).collect());
+        return text.chars().take(length).collect();
     }
     let padding: String = fill.chars().cycle().take(length - own).collect();
-    Ok(if side == Function::PadStart { padding + text } else { text.to_owned() + &padding })
+    if side == Function::PadStart { padding + text } else { text.to_owned() + &padding }
 }
 
 /// LIKE with `%`, `_` and backslash escapes.

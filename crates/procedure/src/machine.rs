@@ -1,9 +1,13 @@
 //! The registers and scratch memory of an execution: kept from call to call, so that a warm call allocates nothing.
 
+mod grants;
+
 use crate::opaque::{Compiler, OpenCursor};
 use crate::query::{Buffer, Slots};
 use crate::{Failure, Interrupts, Register, SqlError};
 use catalog::{Arena, CommitOrder, Datum, SequencePlace, TableId, Written};
+use memory::{CREDIT, Grant};
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -16,6 +20,12 @@ pub struct Machine {
     base: usize,
     /// What datums point into.
     pub arena: Arena,
+    /// Bytes of the arena up to which nobody asks whether there is memory.
+    arena_granted: Cell<usize>,
+    /// What the statement may take.
+    pub(crate) grant: Grant,
+    /// Whether a handler has caught that there was no memory: what the call did then depends on more than its record.
+    pub(crate) has_caught_shortage: bool,
     pub(crate) key: Vec<u8>,
     pub(crate) upper: Vec<u8>,
     /// Materialized rows of the loops in progress, innermost last.
@@ -29,6 +39,8 @@ pub struct Machine {
     pub(crate) random: u64,
     /// Rounds of loops so far, over all calls.
     pub(crate) rounds: u32,
+    /// Rows that were looked at so far, over all calls.
+    seen: u32,
     /// What queries in progress keep.
     pub(crate) slots: Slots,
     /// Where rows go that a statement hands to its client.
@@ -73,9 +85,6 @@ pub(crate) struct Place {
     handled: usize,
     returned: usize,
 }
-
-/// Bytes of values that one execution may make.
-const MOST_BYTES: usize = 1 << 30;
 
 /// The numbers that a client has been given last.
 #[derive(Clone, Default, Debug)]
@@ -220,6 +229,9 @@ impl Machine {
         }
         self.timestamp_us = timestamp_us;
         self.random = seed;
+        self.has_caught_shortage = false;
+        self.arena_granted.set(CREDIT);
+        self.grant.begin();
     }
 
     /// What there is no row for is NULL: as in PostgreSQL, and so that what defines registers always does.
@@ -349,19 +361,6 @@ impl Machine {
     /// What ends the statement in progress from outside.
     pub fn interrupts(&self) -> &Interrupts {
         &self.interrupts
-    }
-
-    /// Asked by what makes values.
-    ///
-    /// # Errors
-    /// `53200`: there are too many of them.
-    #[inline]
-    pub(crate) fn check_memory(&self) -> Result<(), SqlError> {
-        if self.arena.bytes_used() <= MOST_BYTES {
-            return Ok(());
-        }
-        let error = SqlError::new("53200", "out of memory: the statement has made more than 1 GiB of values");
-        Err(error.with_hint("Do it in several statements."))
     }
 
     /// Asked now and then by what may take long.

@@ -223,6 +223,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
             Opaque::ReturnNext(values) => {
                 let row =
                     values.iter().map(|value| value.evaluate(machine)).collect::<Result<Vec<_>, _>>()?;
+                machine.check_kept()?;
                 machine.returned_rows()?.push(row.iter().copied())
             }
             Opaque::ReturnQuery(operation) => {

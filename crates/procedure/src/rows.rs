@@ -63,6 +63,7 @@ pub(crate) fn for_each_row<D: DataAccess>(
             let range = ScanRange { index: *index, lower: &machine.key, upper, backward: *backward };
             data.open_scan(table, range)?;
             while let Some(row) = data.next_row()? {
+                machine.check_row()?;
                 if read_row(access, row, machine, data)? && visit(row, machine, data)? == Flow::Stop {
                     break;
                 }

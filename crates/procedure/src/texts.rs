@@ -36,6 +36,8 @@ pub enum TextFunction {
 impl TextFunction {
     /// Evaluates the function; arguments are not NULL.
     pub(crate) fn evaluate(self, arguments: &[Datum], machine: &mut Machine) -> Evaluated {
+        let bytes = arguments.iter().map(|value| machine.arena.datum_bytes(*value).len()).sum();
+        machine.ask_text(bytes)?;
         let text = |place: usize| {
             let bytes = arguments.get(place).map_or(&[][..], |value| machine.arena.datum_bytes(*value));
             String::from_utf8_lossy(bytes)
@@ -96,11 +98,25 @@ impl TextFunction {
                 })?;
                 let replacement = replacement_of(&text(2));
                 let whole = text(0);
-                let count = if all { 0 } else { 1 };
-                pattern.replacen(&whole, count, replacement.as_str()).into_owned()
+                let count = if all { usize::MAX } else { 1 };
+                let (mut made, mut piece) = (String::new(), String::new());
+                let mut behind = 0;
+                for captures in pattern.captures_iter(&whole).take(count) {
+                    let Some(found) = captures.get(0) else { continue };
+                    piece.clear();
+                    piece.push_str(&whole[behind..found.start()]);
+                    captures.expand(&replacement, &mut piece);
+                    behind = found.end();
+                    machine.ask_longer(&made, piece.len())?;
+                    made.push_str(&piece);
+                }
+                machine.ask_longer(&made, whole.len() - behind)?;
+                made.push_str(&whole[behind..]);
+                made
             }
             Self::ToHex => format!("{:x}", number(0)),
         };
+        machine.ask_text(made.len())?;
         Ok(machine.arena.push_bytes(made.as_bytes()))
     }
 }

@@ -8,6 +8,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// A statement may take so many bytes, however little memory the database has.
+const LEAST_STATEMENT: usize = 4 << 20;
+
 /// Settings of a database. Start from `Config::default()` and change what you need.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -49,8 +52,11 @@ pub struct Config {
     pub accept_data_loss: bool,
     /// Sessions at one time. Checkpoints, sequences and loaders have workers of their own.
     pub workers: usize,
-    /// Bytes that rows and indexes may take.
+    /// Bytes that the database may take: rows and indexes, and, where the program counts what it allocates
+    /// (`rooms::memory::Metered`), everything else.
     pub memory_bytes: usize,
+    /// Bytes that a statement may take; `None` is a quarter of `memory_bytes`.
+    pub statement_bytes: Option<usize>,
     /// Bytes of memory that are kept faulted in ahead of use, because the first touch of a page is slow.
     pub memory_ahead_bytes: usize,
     /// What the log devices are like.
@@ -74,9 +80,19 @@ impl Config {
             accept_data_loss: self.accept_data_loss,
             workers: self.workers + self.checkpoint_threads + OWN_WORKERS,
             memory_bytes: self.memory_bytes,
-            memory_ahead_bytes: self.memory_ahead_bytes,
+            memory_ahead_bytes: self.ahead_bytes(),
             ..RecoveryConfig::default()
         }
+    }
+
+    /// Bytes that are kept faulted in: a quarter of all, at most, as statements may take as much as rows leave.
+    pub(crate) fn ahead_bytes(&self) -> usize {
+        self.memory_ahead_bytes.min(self.memory_bytes / 4)
+    }
+
+    /// Bytes that a statement may take.
+    pub(crate) fn statement_bytes(&self) -> usize {
+        self.statement_bytes.unwrap_or((self.memory_bytes / 4).max(LEAST_STATEMENT))
     }
 
     /// The devices of a new folder.
@@ -117,6 +133,7 @@ impl Default for Config {
             accept_data_loss: false,
             workers: recovery.workers,
             memory_bytes: recovery.memory_bytes,
+            statement_bytes: None,
             memory_ahead_bytes: recovery.memory_ahead_bytes,
             device: DeviceOptions::default(),
             disk: Arc::new(RealDisk),

@@ -38,6 +38,8 @@ pub struct Statistics {
 /// What all sessions share.
 pub(crate) struct Inner {
     pub(crate) folder: PathBuf,
+    /// Of everything that the database takes.
+    pub(crate) account: Arc<memory::Account>,
     pub(crate) config: Config,
     pub(crate) definitions: Definitions,
     pub(crate) logs: Arc<Logs>,
@@ -140,6 +142,7 @@ impl Database {
         let version = Version::new(1, recovered.schema, recovered.tables);
         let inner = Arc::new(Inner {
             folder: folder.into(),
+            account: Arc::clone(version.tables.memory.account()),
             definitions: Definitions::new(version),
             logs: Arc::new(logs),
             adaptive: Arc::new(Adaptive::new(config.recovery_target, &recovered.report)),
@@ -164,6 +167,7 @@ impl Database {
             tracing::warn!(%error, "the log is not made shorter, because a checkpoint failed: {error}");
         }
         inner.logs.publish_shadows()?;
+        inner.definitions.current().tables.memory.count_all();
         let checkpointer = Checkpointer::start(&inner).map(Arc::new);
         Ok(Self { inner, report: Arc::new(recovered.report), _checkpointer: checkpointer })
     }
@@ -217,10 +221,28 @@ impl Database {
         tables.digest().ok_or(Error::TooManySessions(self.inner.config.workers))
     }
 
+    /// The account of everything that the database takes.
+    pub fn memory(&self) -> &memory::Account {
+        &self.inner.account
+    }
+
+    /// Whether there is memory to take a text of statements to pieces.
+    ///
+    /// # Errors
+    /// `53200`: there is not.
+    pub fn check_text(&self, text: &str) -> Result<(), Error> {
+        Ok(crate::session::check_room(text, &self.inner.account)?)
+    }
+
+    /// Bytes that a statement may take, unless its session says otherwise.
+    pub fn statement_bytes(&self) -> usize {
+        self.inner.config.statement_bytes()
+    }
+
     /// Returns once the memory that is kept ahead of use is ready.
     pub fn wait_for_memory(&self) {
         let memory = self.inner.definitions.current().tables.memory.clone();
-        while memory.ready_bytes() < self.inner.config.memory_ahead_bytes && !memory.is_exhausted() {
+        while memory.ready_bytes() < self.inner.config.ahead_bytes() && !memory.is_exhausted() {
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
     }

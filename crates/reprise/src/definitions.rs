@@ -150,8 +150,12 @@ impl Definitions {
             }
             if let Some((schema, tables)) = make(&current)? {
                 let number = current.number + 1;
-                *current = Arc::new(Version::new(number, schema, tables));
+                let made = Arc::new(Version::new(number, schema, tables));
+                let before = std::mem::replace(&mut *current, Arc::clone(&made));
                 self.number.store(number, Ordering::SeqCst);
+                drop((changing, current));
+                // Freeing rows takes long, so it begins when others go on already.
+                before.tables.give_way_to(&made.tables);
             }
             return Ok(());
         }

@@ -60,7 +60,7 @@ pub use storage::{Digest, TableDigest};
 
 /// The rooms, for programs that look inside: `reprise log`, tests, tools.
 pub mod rooms {
-    pub use {catalog, checkpoint, logging, procedure, recovery, sql, storage, transaction};
+    pub use {catalog, checkpoint, logging, memory, procedure, recovery, sql, storage, transaction};
 }
 
 /// The arguments of a call: `params![1, "text", None::<i32>]`.

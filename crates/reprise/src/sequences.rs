@@ -180,7 +180,7 @@ impl Writer {
                 return Err(failure);
             }
         };
-        if let Err(error) = self.recording.prepare(&NAMELESS, Written::default(), &self.occ) {
+        if let Err(error) = self.recording.prepare(&NAMELESS, Written::default(), false, &self.occ) {
             self.occ.rollback();
             return Err(SqlError::new("58030", error.to_string()).into());
         }

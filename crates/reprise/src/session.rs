@@ -17,6 +17,7 @@ pub use results::{Answer, Row, Ticket};
 pub(crate) use statements::NAMELESS;
 use statements::serialization_failure;
 pub use statements::{Attempt, Completion, Prepared};
+pub(crate) use texts::check_room;
 pub use waiting::Busy;
 
 use crate::Error;
@@ -126,6 +127,8 @@ impl Session {
         let mut machine = Machine::default();
         machine.count_by(Arc::new(Source::new(Arc::clone(&inner), version.tables.clone())));
         machine.compile_by(Some(Arc::new(texts::Texts::new(&version))));
+        let account = Arc::clone(version.tables.memory.account());
+        machine.limit_memory(Some(account), inner.config.statement_bytes());
         Ok(Self {
             known: Known::new(&version),
             inner,
@@ -155,6 +158,29 @@ impl Session {
     /// (ad-hoc transactions).
     pub fn log_by_value(&mut self, by_value: bool) {
         self.recording.by_value = by_value;
+    }
+
+    /// Says how many bytes a statement may take; `None` is what the database's configuration says.
+    pub fn limit_statements(&mut self, bytes: Option<usize>) {
+        self.machine.limit_statements(bytes.unwrap_or(self.inner.config.statement_bytes()));
+    }
+
+    /// Gives back the buffers of a statement that has taken much, which are kept for the next one otherwise. The answer of the
+    /// last one is forgotten then. Returns whether there was much.
+    pub fn give_memory_back(&mut self) -> bool {
+        let has_ended = self.block.state == TransactionState::None && !self.is_waiting();
+        let is_much = self.machine.give_back(has_ended);
+        if is_much {
+            self.arguments = Vec::new();
+            self.last = None;
+            self.occ.give_memory_back();
+            let (logs, slot) = (Arc::clone(&self.inner.logs), self.occ.worker().slot());
+            let by_value = self.recording.by_value;
+            self.recording = Recording::new(logs, &self.inner.adaptive, slot);
+            self.recording.by_value = by_value;
+            memory::give_back();
+        }
+        is_much
     }
 
     /// Calls a procedure and returns its outputs once the call is durable.
@@ -220,6 +246,11 @@ impl Session {
         &self.machine.notices
     }
 
+    /// As `notices`, which are the caller's from now on.
+    pub fn take_notices(&mut self) -> Vec<SqlError> {
+        std::mem::take(&mut self.machine.notices)
+    }
+
     /// Runs a script of statements, one transaction each: definitions, INSERT, UPDATE, DELETE, CALL. All are durable
     /// when it returns.
     ///
@@ -227,6 +258,7 @@ impl Session {
     /// The first statement that is refused, with its line and column in the script; those before it have happened. All are
     /// refused while a transaction is open (25001).
     pub fn execute_script(&mut self, script: &str) -> Result<(), Error> {
+        texts::check_room(script, &self.inner.account)?;
         let mut shown = self.nothing_shown();
         for (statement, line, column) in Schema::split(script)? {
             let ran = self.run_statement(&statement, |_, _| {}).map_err(|error| match error {
@@ -301,6 +333,7 @@ impl Session {
         mut prepare: impl FnMut(&mut Self, &Procedure),
     ) -> Result<Commit, Error> {
         self.refuse_in_block()?;
+        texts::check_room(statement, &self.inner.account)?;
         self.inner.logs.check_failed()?;
         self.begin_answer();
         let (timestamp_us, seed) = (now_us(), self.next_seed());
@@ -514,7 +547,8 @@ impl Session {
             let outcome = match execute(call, arguments, &mut self.machine, &mut self.occ, tapes) {
                 Ok(()) => {
                     let written = self.machine.written();
-                    if let Err(error) = self.recording.prepare(procedure, written, &self.occ) {
+                    let depends = self.machine.has_caught_shortage();
+                    if let Err(error) = self.recording.prepare(procedure, written, depends, &self.occ) {
                         self.shows_what_was_read();
                         self.occ.rollback();
                         return Err(error.into());

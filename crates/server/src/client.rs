@@ -31,6 +31,9 @@ use std::time::{Duration, Instant};
 /// A statement that has taken so long before is not run where others wait for the thread.
 const SHORT: Duration = Duration::from_micros(500);
 
+/// The pages of a portal's rows go back to the system where they are more bytes.
+const LARGE: usize = 4 << 20;
+
 /// A statement that a client has named.
 #[derive(Clone)]
 struct Statement {
@@ -51,6 +54,15 @@ struct Portal {
     holds: bool,
     /// Whether the transaction that has declared it is still open.
     is_new: bool,
+}
+
+impl Drop for Portal {
+    fn drop(&mut self) {
+        if let Some((rows, _)) = self.left.take_if(|(rows, _)| rows.capacity() > LARGE) {
+            drop(rows);
+            memory::give_back();
+        }
+    }
 }
 
 /// What a statement came to.
@@ -117,7 +129,8 @@ impl Client {
         (user, database): (String, String),
         asked: Vec<(String, String)>,
     ) -> Self {
-        let mut settings = Settings::new(&user, &database, &server.options);
+        let mut settings =
+            Settings::new(&user, &database, &server.options, server.pool().database().statement_bytes());
         let mut refused = Vec::new();
         for (name, value) in asked {
             // What the server does not know is not worth refusing a client, who is told.
@@ -170,7 +183,7 @@ impl Client {
             Some(session) => session,
             None => {
                 let mut session = self.server.pool().take()?;
-                session.cancelled_by(self.registered.cancel.flag());
+                session.cancelled_by(self.registered.attended.cancel.flag());
                 session
             }
         };
@@ -187,6 +200,7 @@ impl Client {
         if !self.settings.acknowledges_early() {
             self.output.shows(session.must_be_durable());
         }
+        session.give_memory_back();
         let in_transaction = session.transaction_state() != TransactionState::None;
         if in_transaction || session.is_waiting() {
             self.session = Some(session);
@@ -235,6 +249,7 @@ impl Client {
 
     async fn statements_of(&mut self, text: &str) -> Result<(), (Error, String)> {
         let whole = |error: Error| (error, text.to_owned());
+        self.server.pool().database().check_text(text).map_err(whole)?;
         let statements = match text.trim_end().trim_end_matches(';').contains(';') {
             true => Schema::split(text).map_err(|error| whole(error.into()))?,
             // Without a semicolon there is no more than one.

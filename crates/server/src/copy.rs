@@ -57,6 +57,11 @@ impl CopyIn {
         self.input.extend_from_slice(data);
     }
 
+    /// Bytes that have come and are not rows yet.
+    pub(crate) fn buffered(&self) -> usize {
+        self.input.len()
+    }
+
     /// Says in which row something went wrong.
     pub(crate) fn at_its_row(&self, error: Error) -> Error {
         match error {

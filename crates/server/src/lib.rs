@@ -3,6 +3,7 @@
 //! Not here: what statements do (`reprise`), the form of the protocol's messages and SCRAM (pgwire).
 
 mod admission;
+mod attendance;
 mod client;
 mod connection;
 mod copy;
@@ -125,6 +126,7 @@ impl Server {
     /// # Errors
     /// The listener fails.
     pub async fn serve(self: Arc<Self>, listener: TcpListener) -> io::Result<()> {
+        attendance::begin(&self);
         loop {
             let (socket, client) = match listener.accept().await {
                 Ok(accepted) => accepted,

@@ -7,14 +7,16 @@
 use crate::shape::{is_message, is_startup};
 use crate::{Server, fatal, hold};
 use bytes::{BufMut, BytesMut};
+use memory::Account;
 use pgwire::messages::response::ErrorResponse;
 use pgwire::messages::{DecodeContext, PgWireBackendMessage, PgWireFrontendMessage, ProtocolVersion};
 use pgwire::tokio::server::MaybeTls;
 use reprise::rooms::procedure::SqlError;
 use reprise::{Commit, CommitOrder};
 use std::io;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::sync::watch;
 
@@ -24,6 +26,17 @@ const READ: usize = 16 << 10;
 const LARGEST_STARTUP: usize = 10_000;
 /// Rows of a statement that runs are kept up to this many bytes; then they are on their way, and it can't be tried again.
 const HIGH: usize = 1 << 20;
+
+/// The same where memory is short.
+const LOW: usize = 64 << 10;
+/// A client whose messages are longer needs room for them.
+const LONG: usize = 1 << 20;
+/// A client that takes nothing for so long has stalled.
+const STALL: Duration = Duration::from_millis(20);
+/// The pages of an answer that was longer go back to the system.
+const LARGE: usize = 4 << 20;
+/// A buffer of at most so many bytes is kept for the next answer.
+const KEPT: usize = 64 << 10;
 
 /// The way out. Cheap to clone: a statement that runs has one, too.
 #[derive(Clone)]
@@ -64,6 +77,8 @@ impl std::fmt::Debug for Decoder {
 pub(crate) struct Link {
     socket: ReadHalf<MaybeTls>,
     decoder: Decoder,
+    /// Whether the message before was long.
+    was_long: bool,
     pub(crate) output: Output,
     /// Tells when the server stops.
     stopping: Option<watch::Receiver<bool>>,
@@ -120,6 +135,10 @@ impl Output {
     /// Begins a row: its values are appended, and `end_row` is told where it began.
     pub(crate) fn begin_row(bytes: &mut BytesMut, columns: usize) -> usize {
         let start = bytes.len();
+        if start > LOW && bytes.capacity() < HIGH {
+            // All at once, as each step of growing would leave what it had.
+            bytes.reserve(HIGH);
+        }
         bytes.put_u8(b'D');
         bytes.put_i32(0);
         bytes.put_i16(columns as i16);
@@ -164,27 +183,58 @@ impl Output {
     }
 
     async fn send(&self) -> io::Result<()> {
-        let bytes = self.lock().split();
+        let bytes = {
+            let mut own = self.lock();
+            // A buffer that has grown goes with what it holds.
+            if own.capacity() > KEPT { std::mem::take(&mut *own) } else { own.split() }
+        };
         let mut socket = self.0.socket.lock().await;
         socket.write_all(&bytes).await?;
-        socket.flush().await
+        socket.flush().await?;
+        if bytes.len() > LARGE {
+            drop(bytes);
+            memory::give_back();
+        }
+        Ok(())
     }
 
     /// Whether there is so much to send that nothing should be added.
     pub(crate) fn is_full(&self) -> bool {
-        self.lock().len() >= HIGH
+        let length = self.lock().len();
+        length >= HIGH || length >= LOW && self.account().is_some_and(|own| own.is_tight())
+    }
+
+    fn account(&self) -> Option<&Account> {
+        self.0.server.get().map(|server| server.pool().database().memory())
     }
 
     /// Sends everything, from a thread that runs a statement.
     pub(crate) fn relieve(&self) -> io::Result<()> {
-        tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(self.flush()))
+        let flush = async {
+            let mut flush = pin!(self.flush());
+            match tokio::time::timeout(STALL, &mut flush).await {
+                Ok(flushed) => flushed,
+                Err(_) => {
+                    // This thread waits for the client, perhaps for long: it keeps nothing but the statement.
+                    memory::give_back();
+                    flush.await
+                }
+            }
+        };
+        tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(flush))
     }
 }
 
 impl Link {
     pub(crate) fn new(socket: MaybeTls, input: BytesMut) -> Self {
         let (reader, writer) = tokio::io::split(socket);
-        Self { socket: reader, decoder: Decoder::of(input), output: Output::new(writer), stopping: None }
+        Self {
+            socket: reader,
+            decoder: Decoder::of(input),
+            was_long: false,
+            output: Output::new(writer),
+            stopping: None,
+        }
     }
 
     /// No message comes any more once the server stops.
@@ -197,16 +247,47 @@ impl Link {
         self.decoder.started(largest);
     }
 
+    /// Sends a client away whose message has no room.
+    async fn check_room(&mut self) -> io::Result<()> {
+        let length = self.decoder.input.len();
+        // It is read into the buffer, and then taken to pieces beside it.
+        if length < LONG || self.output.account().is_none_or(|own| own.has_room(2 * length)) {
+            return Ok(());
+        }
+        let error = SqlError::new("53200", "out of memory").with_detail("A message is too long.");
+        self.output.put(PgWireBackendMessage::ErrorResponse(ErrorResponse::from(fatal(&error))));
+        self.output.flush().await?;
+        // A connection that is closed while there is something to read is reset, and the client would not see the error.
+        let mut awaited = self.decoder.awaited();
+        self.decoder.input = BytesMut::new();
+        memory::give_back();
+        while awaited > 0 {
+            self.decoder.input = BytesMut::with_capacity(READ);
+            match self.socket.read_buf(&mut self.decoder.input).await? {
+                0 => break,
+                read => awaited = awaited.saturating_sub(read),
+            }
+        }
+        Err(io::Error::other("a message is too long for the memory that there is"))
+    }
+
     /// The next message; `None` when the client has gone, or the server stops. What was to be sent is sent before this waits.
     pub(crate) async fn next(&mut self) -> io::Result<Option<PgWireFrontendMessage>> {
+        if std::mem::take(&mut self.was_long) {
+            // It has done what it does, and is nobody's.
+            memory::give_back();
+        }
         loop {
             if self.stopping.as_ref().is_some_and(|stopping| *stopping.borrow()) {
                 return Ok(None);
             }
+            let length = self.decoder.input.len();
             if let Some(message) = self.decoder.next_message()? {
+                self.was_long = length > LARGE;
                 return Ok(Some(message));
             }
             self.output.flush().await?;
+            self.check_room().await?;
             self.decoder.input.reserve(READ);
             let read = self.socket.read_buf(&mut self.decoder.input);
             let read = match &mut self.stopping {
@@ -219,6 +300,15 @@ impl Link {
             if read == 0 {
                 return Ok(None);
             }
+        }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if self.decoder.input.capacity() > LARGE {
+            self.decoder.input = BytesMut::new();
+            memory::give_back();
         }
     }
 }
@@ -239,6 +329,13 @@ impl Decoder {
     pub fn started(&mut self, largest: usize) {
         self.context.awaiting_frontend_startup = false;
         self.largest = largest;
+    }
+
+    /// Bytes of the next message that have not come yet, where its length is known.
+    fn awaited(&self) -> usize {
+        let Some(length) = self.input.get(1..5) else { return 0 };
+        let length = u32::from_be_bytes(length.try_into().expect("four bytes")) as usize;
+        (1 + length).saturating_sub(self.input.len())
     }
 
     /// The next message, once it is there, whole.

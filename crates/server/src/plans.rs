@@ -12,6 +12,9 @@ const SHARDS: usize = 16;
 /// A shard that has so many begins anew.
 const MOST_PLANS: usize = 64;
 
+/// Bytes of the longest text whose plan is kept.
+const LONGEST: usize = 16 << 10;
+
 /// The plans that all clients share.
 #[derive(Default)]
 pub(crate) struct Plans {
@@ -47,7 +50,7 @@ impl Plans {
         let Ok(Some(prepared)) = session.prepare(&lifted, &types) else {
             return Ok((session.prepare(text, &[])?, Vec::new()));
         };
-        if session.is_current(&prepared) {
+        if text.len() <= LONGEST && session.is_current(&prepared) {
             let mut shard = self.shard(&lifted);
             if shard.len() >= MOST_PLANS {
                 shard.clear();

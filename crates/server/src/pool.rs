@@ -73,8 +73,10 @@ impl Pool {
         }
     }
 
-    /// Gives a session back that is in no transaction.
+    /// Gives a session back that is in no transaction. Where it knows newer definitions than others, those take them over, so
+    /// that no table is kept that is gone.
     pub(crate) fn give_back(&self, session: Session) {
+        let newest = session.definitions();
         let mut idle = hold(&self.idle);
         if idle.len() < MOST_IDLE {
             idle.push(session);
@@ -84,6 +86,16 @@ impl Pool {
             drop(session);
         }
         self.returned.notify_one();
+        loop {
+            let mut idle = hold(&self.idle);
+            let Some(place) = idle.iter().position(|own| own.definitions() < newest) else { return };
+            let mut old = idle.swap_remove(place);
+            drop(idle);
+            old.catch_up();
+            // Used last, as it was.
+            hold(&self.idle).insert(0, old);
+            self.returned.notify_one();
+        }
     }
 
     /// Counts a transaction of several statements, until `transaction_ended`.

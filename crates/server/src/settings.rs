@@ -4,19 +4,42 @@ use crate::Options;
 use reprise::Access;
 use reprise::rooms::procedure::SqlError;
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Settings by name, in lower case.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     values: BTreeMap<String, String>,
+    /// What RESET goes back to: what the connection began with.
+    initial: Arc<BTreeMap<String, String>>,
     /// What they were when the open transaction began to change them, and those that it changed for itself.
     before: Option<(BTreeMap<String, String>, Vec<String>)>,
+    /// What statements ask for each time.
+    limits: Limits,
 }
 
+/// The limits of a statement.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Limits {
+    /// How long it may take.
+    pub(crate) timeout: Option<Duration>,
+    /// How long it may wait for what other transactions hold.
+    pub(crate) lock_timeout: Option<Duration>,
+    /// How often it is looked whether its client is still there.
+    pub(crate) check_interval: Option<Duration>,
+    /// How many bytes it may take; `None` is the database's own limit.
+    pub(crate) bytes: Option<usize>,
+}
+
+/// Kilobytes that `work_mem` may be, as in PostgreSQL.
+const WORK_MEMORY: RangeInclusive<usize> = 64..=2_147_483_647;
+
 /// What a connection begins with.
-const INITIAL: [(&str, &str); 28] = [
+const INITIAL: [(&str, &str); 30] = [
     ("application_name", ""),
+    ("client_connection_check_interval", "1s"),
     ("client_encoding", "UTF8"),
     ("bytea_output", "hex"),
     ("client_min_messages", "notice"),
@@ -44,6 +67,7 @@ const INITIAL: [(&str, &str); 28] = [
     ("timezone", "UTC"),
     ("transaction_deferrable", "off"),
     ("transaction_isolation", "serializable"),
+    ("work_mem", "4MB"),
 ];
 
 /// A setting of the open transaction. It is kept with that.
@@ -60,8 +84,12 @@ fn boolean_of(text: &str) -> Option<bool> {
 
 impl Default for Settings {
     fn default() -> Self {
-        let values = INITIAL.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-        Self { values, before: None }
+        let values: BTreeMap<_, _> =
+            INITIAL.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        let mut settings =
+            Self { initial: Arc::new(values.clone()), values, before: None, limits: Limits::default() };
+        settings.read_limits();
+        settings
     }
 }
 
@@ -82,6 +110,53 @@ fn duration_of(text: &str) -> Option<Option<Duration>> {
     Some((milliseconds > 0).then(|| Duration::from_millis(milliseconds)))
 }
 
+/// An amount of memory as PostgreSQL's settings have it, in bytes: kilobytes, or a number with a unit.
+fn memory_of(text: &str) -> Option<usize> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: usize = text[..end].parse().ok()?;
+    let shift = match text[end..].trim() {
+        "B" => 0,
+        "" | "kB" => 10,
+        "MB" => 20,
+        "GB" => 30,
+        "TB" => 40,
+        _ => return None,
+    };
+    number.checked_mul(1 << shift)
+}
+
+/// An amount of memory as SHOW says it: in the largest unit that it is a whole number of.
+fn memory_text(bytes: usize) -> String {
+    let kilobytes = bytes >> 10;
+    let units = [(30, "TB"), (20, "GB"), (10, "MB")];
+    match units.iter().find(|(shift, _)| kilobytes > 0 && kilobytes.is_multiple_of(1 << shift)) {
+        Some((shift, unit)) => format!("{}{unit}", kilobytes >> shift),
+        None => format!("{kilobytes}kB"),
+    }
+}
+
+/// What `work_mem` is when it is set to something.
+///
+/// # Errors
+/// `22023`: it is no amount of memory, or out of range.
+fn work_memory(value: &str) -> Result<String, SqlError> {
+    let Some(bytes) = memory_of(value) else {
+        let message = format!("invalid value for parameter \"work_mem\": \"{value}\"");
+        let hint = "Valid units for this parameter are \"B\", \"kB\", \"MB\", \"GB\", and \"TB\".";
+        return Err(SqlError::new("22023", message).with_hint(hint));
+    };
+    let kilobytes = bytes >> 10;
+    if !WORK_MEMORY.contains(&kilobytes) {
+        let (least, most) = (WORK_MEMORY.start(), WORK_MEMORY.end());
+        let message = format!(
+            "{kilobytes} kB is outside the valid range for parameter \"work_mem\" ({least} .. {most})"
+        );
+        return Err(SqlError::new("22023", message));
+    }
+    Ok(memory_text(bytes))
+}
+
 fn unquoted(text: &str) -> String {
     let text = text.trim();
     match text.strip_prefix('\'').and_then(|text| text.strip_suffix('\'')) {
@@ -92,7 +167,7 @@ fn unquoted(text: &str) -> String {
 
 impl Settings {
     /// What a client begins with.
-    pub(crate) fn new(user: &str, database: &str, options: &Options) -> Self {
+    pub(crate) fn new(user: &str, database: &str, options: &Options, statement_bytes: usize) -> Self {
         let mut settings = Self::default();
         let milliseconds = |limit: Option<Duration>| limit.map_or(0, |own| own.as_millis()).to_string();
         for (name, value) in [
@@ -101,11 +176,29 @@ impl Settings {
             ("max_connections", options.max_connections.to_string()),
             ("session_authorization", user.into()),
             ("role", "none".into()),
+            ("work_mem", memory_text(statement_bytes)),
             ("current_database", database.into()),
         ] {
             settings.values.insert(name.into(), value);
         }
+        settings.initial = Arc::new(settings.values.clone());
+        settings.read_limits();
         settings
+    }
+
+    /// The limits of the next statement.
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Takes note of the limits when a setting has changed.
+    fn read_limits(&mut self) {
+        self.limits = Limits {
+            timeout: self.duration("statement_timeout"),
+            lock_timeout: self.duration("lock_timeout"),
+            check_interval: self.duration("client_connection_check_interval"),
+            bytes: self.values.get("work_mem").and_then(|text| memory_of(text)),
+        };
     }
 
     /// A limit of time; nothing where there is none.
@@ -141,6 +234,7 @@ impl Settings {
         let Some((before, local)) = self.before.take() else { return };
         if !committed {
             self.values = before;
+            self.read_limits();
             return;
         }
         for name in local {
@@ -149,6 +243,7 @@ impl Settings {
                 None => self.values.remove(&name),
             };
         }
+        self.read_limits();
     }
 
     /// What SHOW says.
@@ -180,16 +275,15 @@ impl Settings {
         let verb = words.next().unwrap_or_default().to_lowercase();
         let rest = text[verb.len()..].trim();
         if verb == "discard" || verb == "reset" && rest.eq_ignore_ascii_case("all") {
-            let kept = ["session_authorization", "current_database", "max_connections"];
-            let initial = Self::default().values;
-            self.values.retain(|name, _| kept.contains(&name.as_str()));
-            self.values.extend(initial);
+            self.values = BTreeMap::clone(&self.initial);
+            self.read_limits();
             return Ok(());
         }
         if verb == "reset" {
-            let initial = INITIAL.iter().find(|(name, _)| rest.eq_ignore_ascii_case(name));
-            if let Some((name, value)) = initial {
-                self.values.insert((*name).into(), (*value).into());
+            let name = rest.to_lowercase();
+            if let Some(value) = self.initial.get(&name) {
+                self.values.insert(name, value.clone());
+                self.read_limits();
             }
             return Ok(());
         }
@@ -250,7 +344,10 @@ impl Settings {
                 let message = format!("parameter \"{name}\" cannot be changed");
                 return Err(SqlError::new("55P02", message));
             }
-            "statement_timeout" | "idle_in_transaction_session_timeout" | "lock_timeout"
+            "statement_timeout"
+            | "idle_in_transaction_session_timeout"
+            | "lock_timeout"
+            | "client_connection_check_interval"
                 if value != "default" && duration_of(value).is_none() =>
             {
                 let message = format!("invalid value for parameter \"{name}\": \"{value}\"");
@@ -272,13 +369,13 @@ impl Settings {
             _ => {}
         }
         let value = match value {
-            _ if value.eq_ignore_ascii_case("default") => {
-                INITIAL.iter().find(|(own, _)| *own == name).map_or("", |(_, value)| value)
-            }
-            "false" if name == "synchronous_commit" => "off",
-            value => value,
+            _ if value.eq_ignore_ascii_case("default") => self.initial.get(name).cloned().unwrap_or_default(),
+            "false" if name == "synchronous_commit" => "off".into(),
+            value if name == "work_mem" => work_memory(value)?,
+            value => value.into(),
         };
-        self.values.insert(name.into(), value.into());
+        self.values.insert(name.into(), value);
+        self.read_limits();
         Ok(())
     }
 }
@@ -297,6 +394,17 @@ mod tests {
         assert_eq!(settings.show("transaction_isolation").unwrap(), "serializable");
         assert_eq!(settings.change("SET client_encoding = 'LATIN1'", false).unwrap_err().sqlstate, "0A000");
         assert_eq!(settings.show("nothing").unwrap_err().sqlstate, "42704");
+        settings.change("SET work_mem = '64MB'", false).unwrap();
+        assert_eq!(settings.limits().bytes, Some(64 << 20));
+        for (value, shown) in [("2048", "2MB"), ("'2 GB'", "2GB"), ("100000", "100000kB"), ("DEFAULT", "4MB")]
+        {
+            settings.change(&format!("SET work_mem TO {value}"), false).unwrap();
+            assert_eq!(settings.show("work_mem").unwrap(), shown);
+        }
+        for wrong in ["1", "x", "'1 XB'", "-1", "2147483648"] {
+            let error = settings.change(&format!("SET work_mem = {wrong}"), false).unwrap_err();
+            assert_eq!(error.sqlstate, "22023", "{wrong}");
+        }
         settings.change("RESET ALL", false).unwrap();
         assert_eq!(settings.show("application_name").unwrap(), "");
     }

@@ -1,6 +1,7 @@
 //! The beginning of a connection: TLS, who it is, what it is told of the server.
 
 use crate::admission::{Admitted, Stranger};
+use crate::attendance::Attended;
 use crate::hold;
 use crate::link::Link;
 use crate::shape::is_sasl_initial;
@@ -20,11 +21,11 @@ use rand::rngs::OsRng;
 use reprise::rooms::procedure::SqlError;
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
-use tokio::sync::Notify;
 
 /// Bytes of the largest message before it is known who sends it.
 const LARGEST_UNKNOWN: usize = 64 << 10;
@@ -40,41 +41,11 @@ const GUESSES_COUNT: Duration = Duration::from_secs(10);
 /// guess has to meet 63 bits.
 #[derive(Default)]
 pub(crate) struct Connections(Mutex<HashMap<i32, Cancellable>>);
-
-/// A request to end the statement in progress.
-#[derive(Default)]
-pub(crate) struct Cancel {
-    flag: Arc<AtomicBool>,
-    changed: Notify,
-}
-
-impl Cancel {
-    /// What is raised.
-    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.flag)
-    }
-
-    fn raise(&self) {
-        self.flag.store(true, Ordering::SeqCst);
-        self.changed.notify_one();
-    }
-
-    /// A statement begins: earlier requests do not concern it.
-    pub(crate) fn lower(&self) {
-        self.flag.store(false, Ordering::Relaxed);
-    }
-
-    /// Returns once there is a request.
-    pub(crate) async fn raised(&self) {
-        while !self.flag.load(Ordering::SeqCst) {
-            self.changed.notified().await;
-        }
-    }
 }
 
 struct Cancellable {
     secret: i32,
-    cancel: Arc<Cancel>,
+    attended: Arc<Attended>,
     /// Wrong guesses since the first that counts, and when that was.
     guesses: (u32, Instant),
 }
@@ -91,7 +62,7 @@ impl Connections {
             return;
         }
         if own.secret == secret {
-            own.cancel.raise();
+            own.attended.cancel.raise();
         } else {
             own.guesses.0 += 1;
             tracing::warn!(pid, "a cancel request has a wrong key");
@@ -100,7 +71,12 @@ impl Connections {
 
     /// Cancels what runs in every connection.
     pub(crate) fn cancel_all(&self) {
-        hold(&self.0).values().for_each(|own| own.cancel.raise());
+        hold(&self.0).values().for_each(|own| own.attended.cancel.raise());
+    }
+
+    /// All connections.
+    pub(crate) fn all(&self) -> Vec<Arc<Attended>> {
+        hold(&self.0).values().map(|own| Arc::clone(&own.attended)).collect()
     }
 }
 
@@ -109,16 +85,17 @@ pub(crate) struct Registered {
     pid: i32,
     secret: i32,
     server: Arc<Server>,
-    pub(crate) cancel: Arc<Cancel>,
+    /// Whether the client is there, and what ends its statement.
+    pub(crate) attended: Arc<Attended>,
 }
 
 impl Registered {
     /// # Errors
     /// The operating system has no randomness.
-    fn new(server: &Arc<Server>) -> io::Result<Self> {
+    fn new(server: &Arc<Server>, socket: Option<OwnedFd>) -> io::Result<Self> {
         let random = || OsRng.try_next_u32().map_err(io::Error::other);
         let secret = random()? as i32;
-        let cancel = Arc::new(Cancel::default());
+        let attended = Arc::new(Attended::new(socket));
         let mut all = hold(&server.connections.0);
         let pid = loop {
             let pid = (random()? >> 1) as i32;
@@ -127,8 +104,8 @@ impl Registered {
             }
         };
         let guesses = (0, Instant::now());
-        all.insert(pid, Cancellable { secret, cancel: Arc::clone(&cancel), guesses });
-        Ok(Self { pid, secret, server: Arc::clone(server), cancel })
+        all.insert(pid, Cancellable { secret, attended: Arc::clone(&attended), guesses });
+        Ok(Self { pid, secret, server: Arc::clone(server), attended })
     }
 
     pub(crate) fn pid(&self) -> i32 {
@@ -164,6 +141,7 @@ pub(crate) async fn greet(
     stranger: &Stranger,
 ) -> io::Result<Option<Greeted>> {
     let is_of_this_machine = socket.peer_addr()?.ip().to_canonical().is_loopback();
+    let copy = socket.as_fd().try_clone_to_owned().ok();
     let Some(negotiated) =
         negotiate_tls::<()>(socket, server.options.tls.as_ref().map(Tls::acceptor)).await?
     else {
@@ -188,7 +166,7 @@ pub(crate) async fn greet(
                 let message = "connections from other machines must be encrypted with TLS";
                 return refuse(&link, "28000", message).await;
             }
-            let greeted = welcome(link, startup, is_secure, (server, stranger)).await?;
+            let greeted = welcome(link, startup, (is_secure, copy), (server, stranger)).await?;
             Ok(Some(greeted))
         }
         Some(_) => Err(protocol_violation("expected a startup message")),
@@ -209,7 +187,7 @@ async fn refuse_with<T>(link: &Link, error: &SqlError) -> io::Result<T> {
 async fn welcome(
     mut link: Link,
     startup: Startup,
-    is_secure: bool,
+    (is_secure, copy): (bool, Option<OwnedFd>),
     (server, stranger): (&Arc<Server>, &Stranger),
 ) -> io::Result<Greeted> {
     if startup.protocol_number_major != 3 {
@@ -244,7 +222,7 @@ async fn welcome(
     };
     link.started(LARGEST);
     link.output.put(Message::Authentication(Authentication::Ok));
-    let registered = Registered::new(server)?;
+    let registered = Registered::new(server, copy)?;
     let application = parameters.get("application_name").cloned().unwrap_or_default();
     for (name, value) in [
         ("application_name", application.as_str()),

@@ -59,6 +59,9 @@ pub(crate) fn compare_class(ty: ScalarType) -> CompareClass {
     }
 }
 
+/// Bytes that may be taken to find out what a constant is.
+const LARGEST_FOLDED: usize = 1 << 20;
+
 /// An expression without registers as the constant that it always is, where it has a value.
 pub(crate) fn fold(expression: Expression) -> Expression {
     if matches!(expression, Expression::Constant(_) | Expression::Bytes(_) | Expression::Decimal(_))
@@ -67,6 +70,8 @@ pub(crate) fn fold(expression: Expression) -> Expression {
         return expression;
     }
     let mut machine = Machine::default();
+    // What is longer is made when it is needed, in the memory of the statement.
+    machine.limit_memory(None, LARGEST_FOLDED);
     machine.reset(0, 0);
     match expression.evaluate(&mut machine) {
         Ok(datum) => constant(datum, &machine.arena).unwrap_or(expression),

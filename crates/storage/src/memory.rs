@@ -9,9 +9,11 @@
 
 use crate::Epochs;
 use crate::retired::Retired;
+use memory::Account;
 use std::alloc::Layout;
+use std::collections::HashMap;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use thiserror::Error;
@@ -23,6 +25,8 @@ const REGION: usize = 32 << 20;
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const FINE_LIMIT: usize = 1024;
 const FINE_STEP: usize = 32;
+/// A worker tells of so many bytes of freed blocks at a time, and leaves some of them to others.
+const TOLD_AT_ONCE: isize = 1 << 20;
 /// Fine classes, then four to each doubling up to 64 KiB.
 const CLASSES: usize = FINE_LIMIT / FINE_STEP + 24;
 const LARGEST: usize = 64 << 10;
@@ -31,7 +35,7 @@ static NEXT_MEMORY: AtomicU64 = AtomicU64::new(0);
 
 /// The configured memory is used up. An error of the statement that needed more, not the end of the database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[error("out of memory: the limit of {limit_bytes} bytes for rows and indexes is reached")]
+#[error("out of memory: the limit of {limit_bytes} bytes for rows, indexes and statements is reached")]
 pub struct OutOfMemory {
     /// The configured limit.
     pub limit_bytes: usize,
@@ -41,11 +45,15 @@ pub struct OutOfMemory {
 #[derive(Debug)]
 pub struct Memory {
     limit_bytes: usize,
+    /// What rows and indexes share with statements.
+    account: Arc<Account>,
     /// What may be taken beyond the limit for now.
     allowance_bytes: AtomicUsize,
     /// What commits that can't fail any more have taken beyond the limit.
     excess_bytes: AtomicUsize,
     used_bytes: AtomicUsize,
+    /// Bytes of free blocks, as far as workers have told: each tells of `TOLD_AT_ONCE` bytes at a time.
+    free_bytes: AtomicIsize,
     shared: Mutex<Shared>,
     /// Among all memories of the process.
     number: u64,
@@ -55,7 +63,7 @@ pub struct Memory {
 
 #[derive(Debug, Default)]
 struct Shared {
-    regions: Vec<(usize, Layout)>,
+    regions: HashMap<usize, Layout>,
     free_chunks: Vec<usize>,
     /// Chunks that are faulted in already.
     ready_chunks: Vec<usize>,
@@ -74,6 +82,47 @@ pub(crate) struct Allocator {
     free: [usize; CLASSES],
     bump: usize,
     end: usize,
+    /// Bytes of blocks that were freed, less those that were used again, since this was told the last time.
+    untold: isize,
+}
+
+/// Blocks that were freed by no worker, as a table that is gone leaves them: chains by class, for workers to come.
+pub(crate) struct Freed {
+    /// For each class the first block of its chain, and how many there are.
+    open: [(usize, usize); CLASSES],
+    /// Chains that are long enough.
+    chains: Vec<(usize, usize)>,
+    large: Vec<(NonNull<u64>, usize)>,
+    bytes: usize,
+}
+
+impl Freed {
+    pub(crate) fn new() -> Self {
+        Self { open: [(0, 0); CLASSES], chains: Vec::new(), large: Vec::new(), bytes: 0 }
+    }
+
+    /// Adds a block.
+    ///
+    /// # Safety
+    /// A block of so many bytes was allocated at this address, of the memory that takes these blocks back, and no thread will
+    /// ever look at it again.
+    pub(crate) unsafe fn add(&mut self, address: u64, bytes: usize) {
+        let block = std::ptr::with_exposed_provenance_mut::<u64>(address as usize);
+        if bytes > LARGEST {
+            self.large.extend(NonNull::new(block).map(|block| (block, bytes)));
+            return;
+        }
+        let class = class_of(bytes);
+        let (first, count) = &mut self.open[class];
+        // SAFETY: every block has room for a word, and by the contract it is free.
+        unsafe { *block = *first as u64 };
+        (*first, *count) = (address as usize, *count + 1);
+        self.bytes += class_size(class);
+        if *count * class_size(class) > TOLD_AT_ONCE.unsigned_abs() {
+            self.chains.push((class, std::mem::take(first)));
+            *count = 0;
+        }
+    }
 }
 
 /// Touches every page of a chunk.
@@ -110,13 +159,25 @@ impl Memory {
     pub fn new(limit_bytes: usize) -> Self {
         Self {
             limit_bytes,
+            account: Arc::new(Account::new(limit_bytes)),
             allowance_bytes: AtomicUsize::new(0),
             excess_bytes: AtomicUsize::new(0),
             used_bytes: AtomicUsize::new(0),
+            free_bytes: AtomicIsize::new(0),
             shared: Mutex::default(),
             number: NEXT_MEMORY.fetch_add(1, Ordering::Relaxed),
             epochs: OnceLock::new(),
         }
+    }
+
+    /// The account of everything that the database takes; this is a part of it.
+    pub fn account(&self) -> &Arc<Account> {
+        &self.account
+    }
+
+    /// Statements run from now on: what they take counts, too.
+    pub fn count_all(&self) {
+        self.account.open(self.used_bytes());
     }
 
     pub(crate) fn number(&self) -> u64 {
@@ -140,7 +201,8 @@ impl Memory {
     fn charge(&self, bytes: usize) -> Result<(), OutOfMemory> {
         let before = self.used_bytes.fetch_add(bytes, Ordering::Relaxed);
         let beyond = self.excess_bytes.load(Ordering::Relaxed) + self.allowance_bytes.load(Ordering::Relaxed);
-        if before + bytes > self.limit_bytes.saturating_add(beyond) {
+        let has_room = beyond > 0 || self.account.has_room(bytes);
+        if before + bytes > self.limit_bytes.saturating_add(beyond) || !has_room {
             self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
             return Err(OutOfMemory { limit_bytes: self.limit_bytes });
         }
@@ -159,17 +221,42 @@ impl Memory {
         self.allowance_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Whether the limit is reached.
+    /// Whether commits have exceeded the limit, and what was freed since has not made up for it.
     pub(crate) fn check_limit(&self) -> Result<(), OutOfMemory> {
         let exceeded = self.excess_bytes.load(Ordering::Relaxed) > 0;
-        if exceeded { Err(OutOfMemory { limit_bytes: self.limit_bytes }) } else { Ok(()) }
+        if exceeded && self.live_bytes() > self.limit_bytes {
+            return Err(OutOfMemory { limit_bytes: self.limit_bytes });
+        }
+        Ok(())
+    }
+
+    /// Whether there is room for so many bytes of rows to come, and for so many beside them.
+    pub(crate) fn check_room(&self, bytes: usize, beside: usize) -> Result<(), OutOfMemory> {
+        if self.allowance_bytes.load(Ordering::Relaxed) > 0 {
+            // Recovery writes what once had room.
+            return Ok(());
+        }
+        let free = usize::try_from(self.free_bytes.load(Ordering::Relaxed)).unwrap_or(0);
+        let has_room = self.live_bytes() + bytes <= self.limit_bytes
+            && self.account.has_room(bytes.saturating_sub(free + self.ready_bytes()) + beside);
+        if has_room { Ok(()) } else { Err(OutOfMemory { limit_bytes: self.limit_bytes }) }
+    }
+
+    /// Bytes that rows and indexes use.
+    fn live_bytes(&self) -> usize {
+        let shared = self.shared();
+        let chunks = (shared.free_chunks.len() + shared.ready_chunks.len()) * CHUNK;
+        let free = usize::try_from(self.free_bytes.load(Ordering::Relaxed)).unwrap_or(0);
+        self.used_bytes().saturating_sub(chunks + free)
     }
 
     fn take_chunk(&self) -> Result<usize, OutOfMemory> {
         if let Some(ready) = self.shared().ready_chunks.pop() {
+            self.account.use_spare(CHUNK);
             return Ok(ready);
         }
         let chunk = self.take_cold_chunk()?;
+        self.account.use_spare(CHUNK);
         // SAFETY: taken just above.
         unsafe { fault_in(chunk) };
         Ok(chunk)
@@ -230,7 +317,7 @@ impl Memory {
             self.charge(REGION)?;
             let layout = Layout::from_size_align(REGION, CHUNK).expect("a valid layout");
             // SAFETY: the layout's size is not zero.
-            let region = unsafe { std::alloc::alloc(layout) };
+            let region = memory::apart(|| unsafe { std::alloc::alloc(layout) });
             if region.is_null() {
                 self.used_bytes.fetch_sub(REGION, Ordering::Relaxed);
                 return Err(OutOfMemory { limit_bytes: self.limit_bytes });
@@ -241,22 +328,43 @@ impl Memory {
                 libc::madvise(region.cast(), REGION, libc::MADV_HUGEPAGE);
             }
             let region = region.expose_provenance();
-            shared.regions.push((region, layout));
+            shared.regions.insert(region, layout);
+            self.account.add_spare(REGION);
             shared.free_chunks.extend((0..REGION / CHUNK).rev().map(|index| region + index * CHUNK));
         }
         Ok(shared.free_chunks.pop().expect("a region was just cut"))
+    }
+
+    /// Takes blocks back that no worker has freed.
+    pub(crate) fn take_back(&self, freed: Freed) {
+        let Freed { open, chains, large, bytes } = freed;
+        self.free_bytes.fetch_add(bytes as isize, Ordering::Relaxed);
+        let open = open.into_iter().enumerate().filter(|(_, (_, count))| *count > 0);
+        let open = open.map(|(class, (first, _))| (class, first));
+        self.shared().free_blocks.extend(chains.into_iter().chain(open));
+        for (block, bytes) in large {
+            // SAFETY: large blocks come from `allocate_large`; no thread uses them, by the contract of `Freed::add`.
+            unsafe { self.free_large(block, bytes) };
+        }
+    }
+
+    /// Free blocks of a class that other workers have left.
+    fn take_free_blocks(&self, class: usize) -> Option<usize> {
+        let mut shared = self.shared();
+        let place = shared.free_blocks.iter().position(|(own, _)| *own == class)?;
+        Some(shared.free_blocks.swap_remove(place).1)
     }
 
     fn allocate_large(&self, bytes: usize) -> Result<NonNull<u64>, OutOfMemory> {
         self.charge(bytes)?;
         let layout = Layout::from_size_align(bytes, 64).expect("a valid layout");
         // SAFETY: the layout's size is not zero.
-        let block = unsafe { std::alloc::alloc(layout) };
+        let block = memory::apart(|| unsafe { std::alloc::alloc(layout) });
         let Some(block) = NonNull::new(block) else {
             self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
             return Err(OutOfMemory { limit_bytes: self.limit_bytes });
         };
-        self.shared().regions.push((block.as_ptr().expose_provenance(), layout));
+        self.shared().regions.insert(block.as_ptr().expose_provenance(), layout);
         Ok(block.cast())
     }
 
@@ -264,12 +372,11 @@ impl Memory {
     /// `block` came from `allocate_large`, and no thread uses it.
     unsafe fn free_large(&self, block: NonNull<u64>, bytes: usize) {
         let address = block.as_ptr().addr();
-        let mut shared = self.shared();
-        if let Some(place) = shared.regions.iter().position(|(region, _)| *region == address) {
-            let (_, layout) = shared.regions.swap_remove(place);
+        let layout = self.shared().regions.remove(&address);
+        if let Some(layout) = layout {
             self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
             // SAFETY: allocated by `allocate_large` with this layout, and taken off the list just now.
-            unsafe { std::alloc::dealloc(block.as_ptr().cast(), layout) };
+            memory::apart(|| unsafe { std::alloc::dealloc(block.as_ptr().cast(), layout) });
         }
     }
 }
@@ -288,7 +395,7 @@ impl Drop for Memory {
 
 impl Allocator {
     pub(crate) fn new(memory: Arc<Memory>) -> Self {
-        Self { memory, free: [0; CLASSES], bump: 0, end: 0 }
+        Self { memory, free: [0; CLASSES], bump: 0, end: 0, untold: 0 }
     }
 
     /// A block of at least a number of bytes, with undefined contents.
@@ -302,12 +409,21 @@ impl Allocator {
             let pointer = std::ptr::with_exposed_provenance_mut::<u64>(block);
             // SAFETY: a free block holds the address of the next one in its first word.
             self.free[class] = unsafe { *pointer } as usize;
+            self.untold -= class_size(class) as isize;
+            if self.untold < -TOLD_AT_ONCE {
+                self.tell();
+            }
             return Ok(NonNull::new(pointer).expect("a free block is not null"));
         }
         let size = class_size(class);
         let alignment = if size >= 64 { 64 } else { FINE_STEP };
         let mut start = self.bump.next_multiple_of(alignment);
         if start + size > self.end {
+            self.tell();
+            if let Some(list) = self.memory.take_free_blocks(class) {
+                self.free[class] = list;
+                return self.allocate(bytes);
+            }
             start = self.memory.take_chunk()?;
             self.end = start + CHUNK;
         }
@@ -329,10 +445,22 @@ impl Allocator {
         // SAFETY: every block has room for a word, and by the contract it is ours now.
         unsafe { *block.as_ptr() = self.free[class] as u64 };
         self.free[class] = block.as_ptr().expose_provenance();
+        self.untold += class_size(class) as isize;
+        if self.untold > TOLD_AT_ONCE {
+            self.tell();
+            // Another worker may need them.
+            let list = std::mem::take(&mut self.free[class]);
+            self.memory.shared().free_blocks.push((class, list));
+        }
+    }
+
+    fn tell(&mut self) {
+        self.memory.free_bytes.fetch_add(std::mem::take(&mut self.untold), Ordering::Relaxed);
     }
 
     /// Leaves all free blocks to the next worker, and those that it is to free.
     pub(crate) fn hand_over(&mut self, retired: &mut Retired) {
+        self.tell();
         let mut shared = self.memory.shared();
         shared.retired.append(retired);
         for (class, list) in self.free.iter_mut().enumerate() {

@@ -30,6 +30,7 @@ mod tests;
 
 pub use array::SlotArray;
 
+use crate::memory::Freed;
 use crate::worker::Stay;
 use crate::{Guard, OutOfMemory, Slot};
 use catalog::{Arena, ColumnSlot, CommitOrder, Datum, RowLayout};
@@ -378,6 +379,43 @@ impl<'g> Record<'g> {
         };
         // SAFETY: the record is there, as the caller holds it.
         let _ = unsafe { (*pointer.add(1)).fetch_update(Ordering::AcqRel, Ordering::Relaxed, less) };
+    }
+
+    /// Lets the record at an address go, and frees it at once if nothing else holds it.
+    ///
+    /// # Safety
+    /// It is the address of a record that the caller holds, and does so no more; and no thread looks at a record of its
+    /// table, now or later.
+    pub(crate) unsafe fn release_alone(address: u64, freed: &mut Freed) {
+        let word = |block: u64, index: usize| {
+            let pointer = std::ptr::with_exposed_provenance::<AtomicU64>(block as usize);
+            // SAFETY: the record is there, as the caller holds it; the older versions and the buffer that it names are, too.
+            unsafe { &*pointer.add(index) }
+        };
+        let capacity = |buffer: u64| (word(buffer, 0).load(Ordering::Relaxed) & CAPACITY) as usize;
+        let less = |word: u64| match word >> HOLDERS_SHIFT {
+            0 | COUNTLESS => None,
+            _ => Some(word - HOLDER),
+        };
+        let before = word(address, 1).fetch_update(Ordering::AcqRel, Ordering::Relaxed, less);
+        let Some(before) = before.ok().filter(|before| before >> HOLDERS_SHIFT == 1) else { return };
+        let mut older = before & OLDER;
+        while older != 0 {
+            let next = word(older, 1).load(Ordering::Relaxed);
+            let bytes = (OLDER_HEADER as usize + 1 + capacity(older + OLDER_HEADER * 8)) * 8;
+            // SAFETY: allocated by `keep_older` with this size; the record that named it is nobody's.
+            unsafe { freed.add(older, bytes) };
+            older = next;
+        }
+        let (own, buffer) = (address + HEADER_WORDS as u64 * 8, word(address, 2).load(Ordering::Relaxed));
+        let record_bytes = (HEADER_WORDS + 1 + capacity(own)) * 8;
+        // SAFETY: allocated by `write_image` and `create` with these sizes; nobody holds the record.
+        unsafe {
+            if buffer != own {
+                freed.add(buffer, (1 + capacity(buffer)) * 8);
+            }
+            freed.add(address, record_bytes);
+        }
     }
 
     #[inline]

@@ -22,6 +22,8 @@ pub(crate) struct Retired {
     stamps: VecDeque<(Epoch, usize)>,
     /// How many blocks, the newest, have none yet.
     fresh: usize,
+    /// Of all blocks.
+    bytes: usize,
 }
 
 impl Retired {
@@ -30,6 +32,12 @@ impl Retired {
     pub(crate) fn push(&mut self, block: NonNull<u64>, bytes: usize) {
         self.blocks.push_back((block.as_ptr().expose_provenance(), bytes));
         self.fresh += 1;
+        self.bytes += bytes;
+    }
+
+    /// How many bytes the blocks have.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// How many blocks there are.
@@ -67,6 +75,7 @@ impl Retired {
             self.stamps.pop_front();
         }
         let (block, bytes) = self.blocks.pop_front()?;
+        self.bytes -= bytes;
         let block = NonNull::new(std::ptr::with_exposed_provenance_mut(block)).expect("a block is not null");
         Some((block, bytes))
     }
@@ -75,6 +84,7 @@ impl Retired {
     pub(crate) fn append(&mut self, other: &mut Self) {
         debug_assert_eq!((self.fresh, other.fresh), (0, 0));
         self.blocks.append(&mut other.blocks);
+        self.bytes += std::mem::take(&mut other.bytes);
         other.stamps.drain(..).for_each(|stamp| self.add_stamp(stamp));
     }
 }

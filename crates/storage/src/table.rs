@@ -10,6 +10,7 @@ use crate::{
 use catalog::{Arena, CommitOrder, Datum, RowLayout, Table, successor};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A table's data.
 #[derive(Debug)]
@@ -23,6 +24,16 @@ pub struct TableStore {
     slots: Option<Arc<Slots>>,
     /// Keeps what the indexes point to alive.
     memory: Arc<Memory>,
+    /// Whether the database goes on without it.
+    abandoned: AtomicBool,
+}
+
+impl Drop for TableStore {
+    fn drop(&mut self) {
+        if *self.abandoned.get_mut() {
+            self.indexes.iter().for_each(|index| index.go_with_table());
+        }
+    }
 }
 
 /// Adds many records of one table to its indexes, one after the other.
@@ -76,7 +87,8 @@ impl TableStore {
             .map(|index| Ok(Arc::new(Index::new(definition.fixed_key_length(index), guard)?)))
             .collect::<Result<_, OutOfMemory>>()?;
         let key_columns = Self::columns_of(&definition);
-        Ok(Self { definition, indexes, key_columns, slots: slots.map(Arc::new), memory })
+        let (slots, abandoned) = (slots.map(Arc::new), AtomicBool::new(false));
+        Ok(Self { definition, indexes, key_columns, slots, memory, abandoned })
     }
 
     /// A table of the same definition whose indexes are empty from a place on.
@@ -87,7 +99,14 @@ impl TableStore {
         let mut empty = Self::new(Arc::clone(&self.definition), None, Arc::clone(&self.memory), guard)?;
         self.indexes[from..].iter().for_each(|index| index.abandon());
         empty.indexes[..from].clone_from_slice(&self.indexes[..from]);
-        Ok(Self { slots: self.slots.clone(), ..empty })
+        empty.slots.clone_from(&self.slots);
+        Ok(empty)
+    }
+
+    /// Says that the database goes on without this table: its rows are freed with its last user. No worker that is active from
+    /// now on finds the table in the database's definitions.
+    pub fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Relaxed);
     }
 
     /// The slots, where records have them.
@@ -112,7 +131,8 @@ impl TableStore {
         }
         let (definition, indexes) = (Arc::clone(&self.definition), self.indexes.clone());
         let (key_columns, memory) = (self.key_columns.clone(), Arc::clone(&self.memory));
-        Self { definition, indexes, key_columns, slots: Some(Arc::new(slots)), memory }
+        let (slots, abandoned) = (Some(Arc::new(slots)), AtomicBool::new(false));
+        Self { definition, indexes, key_columns, slots, memory, abandoned }
     }
 
     /// Adds a row with a new record under its primary key, unless that is taken.
@@ -167,7 +187,8 @@ impl TableStore {
         }
         let key_columns = Self::columns_of(&definition);
         let (slots, memory) = (self.slots.clone(), Arc::clone(&self.memory));
-        let table = Self { definition, indexes, key_columns, slots, memory };
+        let abandoned = AtomicBool::new(false);
+        let table = Self { definition, indexes, key_columns, slots, memory, abandoned };
         for (place, index) in table.definition.indexes.iter().enumerate() {
             if !self.definition.indexes.iter().any(|old| old.id == index.id)
                 && let Err(duplicate) = table.fill_new(place, guard)?

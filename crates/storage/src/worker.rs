@@ -215,9 +215,22 @@ impl Worker {
         self.guard.memory.check_limit()
     }
 
+    /// Whether there is room for so many bytes of rows, asked before a commit is about to write them, and for so many beside them.
+    ///
+    /// # Errors
+    /// The limit does not leave as many.
+    pub fn check_room(&self, bytes: usize, beside: usize) -> Result<(), OutOfMemory> {
+        self.guard.memory.check_room(bytes, beside)
+    }
+
     /// Blocks that wait for readers to leave.
     pub fn retired(&self) -> usize {
         self.guard.blocks.borrow().retired.len()
+    }
+
+    /// Bytes of those blocks.
+    pub fn retired_bytes(&self) -> usize {
+        self.guard.blocks.borrow().retired.bytes()
     }
 
     /// Frees what no worker can see any more. Cheap when nothing is due.

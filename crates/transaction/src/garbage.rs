@@ -40,6 +40,12 @@ impl Bin {
         self.pending.push_back(garbage);
     }
 
+    /// Whether there is more to look at than is looked at in a few goes.
+    #[inline]
+    pub(crate) fn is_behind(&self) -> bool {
+        self.pending.len() > 4 * AT_ONCE
+    }
+
     /// Everything, for the next worker.
     pub(crate) fn take(&mut self) -> impl Iterator<Item = Garbage> {
         self.pending.drain(..).chain(self.kept.drain(..))

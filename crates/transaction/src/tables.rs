@@ -227,6 +227,12 @@ impl Tables {
         self.stores[place] = Some(Arc::clone(store));
     }
 
+    /// The database goes on with other tables: those that these have and the others have not are freed with their last user.
+    pub fn give_way_to(&self, others: &Self) {
+        let stays = |store: &&Arc<TableStore>| others.by_id(store.definition().id).is_some();
+        self.iter().filter(|store| !stays(store)).for_each(|store| store.abandon());
+    }
+
     /// Forgets a table's data.
     pub fn remove(&mut self, id: TableId) {
         if let Some(store) = self.stores.get_mut(id.0 as usize) {

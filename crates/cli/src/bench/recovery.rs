@@ -27,8 +27,8 @@ pub struct Arguments {
     #[arg(long, value_parser = numbers::device_rate())]
     device_rate: Option<f64>,
     /// Gibibytes that rows and indexes may take.
-    #[arg(long, default_value_t = 64, value_parser = numbers::memory_gib())]
-    memory_gib: usize,
+    #[arg(long = "memory-gib", value_name = "GIBIBYTES", default_value = "64", value_parser = numbers::memory_gib())]
+    memory_bytes: usize,
     /// Print one JSON object on standard output.
     #[arg(long)]
     json: bool,
@@ -59,7 +59,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         threads: arguments.threads.unwrap_or(config.checkpoint_threads),
         latches: if arguments.latches { Latches::On } else { Latches::Off },
         device: device(LogIo::Buffered, arguments.device_rate),
-        memory_bytes: arguments.memory_gib << 30,
+        memory_bytes: arguments.memory_bytes,
         ..RecoveryConfig::default()
     };
     let folder = &arguments.folder;

@@ -215,14 +215,14 @@ fn recover_and_check(
     outcome: &mut Outcome,
 ) -> Result<()> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let memory_gib = arguments.database.memory_gib;
+    let memory_bytes = arguments.database.memory_bytes;
     outcome.recoveries.clear();
     for content in std::iter::once(arguments.database.content).chain(SHADOWS) {
         let shadow = folder.join(format!("shadow-{content}"));
         let folder = if SHADOWS.contains(&content) { &shadow } else { folder };
         for method in Method::of(content) {
             let how = (*method, ReplayMode::default());
-            let report = recover::recover(folder, how, threads, memory_gib, recover::Trust::default())?;
+            let report = recover::recover(folder, how, threads, memory_bytes, recover::Trust::default())?;
             outcome.recoveries.push(Recovered { log: content.to_string(), report });
         }
     }

@@ -5,5 +5,6 @@ mod backups;
 mod commands;
 mod common;
 mod hostile;
+mod memory;
 mod serve;
 mod under_load;

@@ -5,7 +5,7 @@ use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
 
 /// A connection whose bytes nobody reads but the test.
-fn greet(server: &Serving) -> TcpStream {
+pub fn greet(server: &Serving) -> TcpStream {
     let mut socket = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
     let settings = b"user\0me\0database\0me\0\0";
     let mut startup = (8 + settings.len() as u32).to_be_bytes().to_vec();
@@ -16,7 +16,7 @@ fn greet(server: &Serving) -> TcpStream {
     socket
 }
 
-fn ask(socket: &mut TcpStream, text: &str) {
+pub fn ask(socket: &mut TcpStream, text: &str) {
     let mut message = vec![b'Q'];
     message.extend((4 + text.len() as u32 + 1).to_be_bytes());
     message.extend(text.as_bytes());
@@ -25,7 +25,7 @@ fn ask(socket: &mut TcpStream, text: &str) {
 }
 
 /// Reads messages up to READY FOR QUERY: how many rows there were.
-fn read_until_ready(socket: &mut TcpStream) -> usize {
+pub fn read_until_ready(socket: &mut TcpStream) -> usize {
     let mut rows = 0;
     let mut input = BufReader::with_capacity(1 << 16, socket);
     loop {

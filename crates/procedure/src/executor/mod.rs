@@ -222,6 +222,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
                 if raise.severity == Severity::Exception {
                     return Err(error.into());
                 }
+                machine.check_kept()?;
                 machine.notices.push(error);
                 Ok(Ended::Here)
             }
@@ -254,6 +255,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         if self.data.is_doomed() {
             return Err(Conflict::Read.into());
         }
+        machine.has_caught_shortage |= error.sqlstate.starts_with("53");
         machine.come_back_to(place);
         self.data.undo_part()?;
         self.data.end_part();
@@ -491,6 +493,7 @@ fn assign_element(
             return Err(SqlError::new("2202E", message).into());
         }
     };
+    machine.ask_elements(place + 1)?;
     let span = match machine.get(array) {
         Datum::Array(span) if span.length > 0 => Some(span),
         _ if place > 0 => {

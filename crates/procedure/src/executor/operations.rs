@@ -145,6 +145,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
             Ok(Flow::Continue)
         })?;
         for (place, row) in found.iter().enumerate() {
+            machine.check_kept()?;
             for column in 0..access.slots.len() {
                 let value = machine.rows[start + place * access.slots.len() + column];
                 machine.set(Register(access.registers.0 + column as u32), value);

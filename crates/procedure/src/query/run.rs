@@ -19,8 +19,6 @@ use std::sync::Arc;
 /// Takes a row, which is in the registers, and says whether more are wanted.
 pub(crate) type Sink<'s, D> = dyn FnMut(&mut Machine, &mut D) -> Result<Flow, Failure> + 's;
 
-/// How many rows pass between two looks at whether the query is cancelled.
-const ASK_EVERY: u32 = 1024;
 /// A sort for few rows throws the others away once it has so many.
 const SORT_AT_LEAST: usize = 1024;
 
@@ -224,7 +222,6 @@ fn scan<D: DataAccess>(
     let mut outer = Flow::Continue;
     let mark = machine.arena.mark();
     let result = for_each_row(access, machine, data, |row, machine, data| {
-        check_cancelled(machine)?;
         if let Some(handle) = handle {
             machine.set(handle, Datum::Int(data.keep(row)));
         }
@@ -238,13 +235,9 @@ fn scan<D: DataAccess>(
     Ok(outer)
 }
 
-/// An error when somebody has cancelled the query.
+/// An error when somebody has cancelled the query, or it keeps too much. Asked at every row.
 pub(super) fn check_cancelled(machine: &mut Machine) -> Result<(), Failure> {
-    machine.rounds = machine.rounds.wrapping_add(1);
-    if machine.rounds.is_multiple_of(ASK_EVERY) {
-        machine.check_cancelled()?;
-    }
-    Ok(())
+    Ok(machine.check_row()?)
 }
 
 fn table_function<D: DataAccess>(
@@ -459,12 +452,14 @@ fn sort<D: DataAccess>(
     };
     let width = registers.len();
     let mut rows = Buffer::new(width + keys.len());
-    let order_of = |rows: &Buffer| {
+    let order_of = |rows: &Buffer, machine: &Machine| {
+        // The order, and what the sort needs beside it.
+        machine.ask_kept(rows.len() * 6)?;
         let mut order: Vec<u32> = (0..rows.len() as u32).collect();
         let key = |row: u32| &rows.row(row as usize)[width..];
         order.sort_by(|a, b| compare_keys(keys, key(*a), key(*b), rows));
         order.truncate(enough);
-        order
+        Ok::<_, SqlError>(order)
     };
     run(input, machine, data, &mut |machine, _| {
         let mark = machine.arena.mark();
@@ -476,14 +471,14 @@ fn sort<D: DataAccess>(
         machine.arena.release(mark);
         if rows.len() / 2 > enough.max(SORT_AT_LEAST) {
             let mut best = Buffer::new(width + keys.len());
-            for row in order_of(&rows) {
+            for row in order_of(&rows, machine)? {
                 best.push(rows.row(row as usize).iter().copied(), &rows.arena)?;
             }
             rows = best;
         }
         Ok(Flow::Continue)
     })?;
-    let order = order_of(&rows);
+    let order = order_of(&rows, machine)?;
     read_in(&rows, order.into_iter().map(|row| row as usize), registers, machine, data, sink)
 }
 

@@ -81,6 +81,9 @@ pub(super) fn answer<D: DataAccess>(
         }
         Question::Array { value, target } => {
             let rows = rows_of(subquery, &[*value], usize::MAX, machine, data)?;
+            let bytes = rows.len() * size_of::<Datum>();
+            machine.ask_kept(bytes)?;
+            machine.ask_memory(bytes)?;
             let mut elements = Vec::with_capacity(rows.len());
             for row in 0..rows.len() {
                 elements.push(machine.arena.adopt(rows.row(row)[0], &rows.arena));

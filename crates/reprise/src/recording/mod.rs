@@ -194,7 +194,8 @@ impl Recording {
         self.until_timed = self.until_timed.checked_sub(1).unwrap_or(TIMED_EVERY - 1);
     }
 
-    /// A transaction has run and is about to commit. What it has written is recorded with commands alone.
+    /// A transaction has run and is about to commit. What it has written is recorded with commands alone; with values where what
+    /// it did `depends` on more than the command.
     ///
     /// # Errors
     /// Its record is too large; the log has failed.
@@ -203,6 +204,7 @@ impl Recording {
         &mut self,
         procedure: &Procedure,
         written: Written,
+        depends: bool,
         occ: &Occ,
     ) -> Result<(), LogError> {
         self.result = Ok(());
@@ -216,7 +218,7 @@ impl Recording {
             put_written(written, &mut self.asked);
         }
         let execution = self.begun.map(|begun| begun.elapsed());
-        let by_value = self.by_value || procedure.by_value;
+        let by_value = self.by_value || procedure.by_value || depends;
         self.forget_large();
         let Self { recorders, logs, asked, large, .. } = self;
         for (place, own) in recorders.iter_mut().enumerate() {

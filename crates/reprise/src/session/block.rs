@@ -103,7 +103,7 @@ impl Session {
             self.after_call();
             return Ok(Some(self.answers(self.recording.commit_of(committed))));
         }
-        if let Err(error) = self.recording.prepare(&NAMELESS, Written::default(), &self.occ) {
+        if let Err(error) = self.recording.prepare(&NAMELESS, Written::default(), false, &self.occ) {
             self.occ.rollback();
             return Err(error.into());
         }

@@ -7,6 +7,7 @@
 use super::Busy;
 use super::Session;
 use super::block::{TransactionState, failed_block};
+use super::texts;
 use crate::Error;
 use catalog::{Arena, Datum, ProcedureId, Type, Value, datum_from_value, now_us, value_from_datum};
 use logging::Commit;
@@ -142,6 +143,7 @@ impl Session {
     /// Anything wrong with it, with line and column.
     pub fn prepare(&mut self, text: &str, types: &[Option<Type>]) -> Result<Option<Prepared>, Error> {
         self.begin_answer();
+        texts::check_room(text, &self.inner.account)?;
         self.catch_up();
         let bound = self.version.schema.prepare(text, types)?;
         Ok(bound.map(|bound| Prepared {
@@ -158,8 +160,14 @@ impl Session {
         !self.changes_definitions() && prepared.version == self.version.number
     }
 
-    /// Takes over definitions that have changed. Not inside a transaction, under which they don't change.
-    fn catch_up(&mut self) {
+    /// The number of the definitions that the session knows.
+    pub fn definitions(&self) -> u64 {
+        self.version.number
+    }
+
+    /// Takes over definitions that have changed: a session that keeps older ones keeps their tables. Does nothing inside a
+    /// transaction, under which they don't change.
+    pub fn catch_up(&mut self) {
         if !self.block.begun && !self.inner.definitions.is_current(self.version.number) {
             self.refresh();
         }

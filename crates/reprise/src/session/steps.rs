@@ -21,7 +21,9 @@ struct Steps {
 impl Steps {
     fn commit(&mut self, occ: &mut Occ) -> Result<(), Failure> {
         let failed = |error: Error| SqlError::new(error.sqlstate(), error.to_string());
-        self.recording.prepare(&NAMELESS, Written::default(), occ).map_err(|error| failed(error.into()))?;
+        self.recording
+            .prepare(&NAMELESS, Written::default(), false, occ)
+            .map_err(|error| failed(error.into()))?;
         let committed = occ.commit(&mut self.recording);
         if let Ok(Committed::Wrote(_)) = committed {
             self.recording.ended();

@@ -23,6 +23,7 @@ mod holding;
 mod interleaved;
 mod large_transactions;
 mod losers;
+mod memory;
 mod nesting;
 mod parallel_replay;
 mod queries;

@@ -11,6 +11,9 @@ use reprise::{Access, Error};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// A row that is longer needs room.
+const LONG: usize = 1 << 20;
+
 impl Client {
     pub(super) fn begin_copy(&mut self, copy: &Copy, asked: Asked) -> Result<Ran, Error> {
         let prepared = self.with_session(|session| session.prepare(&copy.text, &[]))?;
@@ -31,7 +34,13 @@ impl Client {
     pub(crate) fn copy_data(&mut self, data: &[u8]) -> bool {
         let Some((mut copy, asked)) = self.copying.take() else { return false };
         copy.push(data);
-        match self.insert_rows(&mut copy, false) {
+        // A row is in the buffer, and then in values beside it.
+        let length = 2 * copy.buffered();
+        let ran = match length < LONG || self.server.pool().database().memory().has_room(length) {
+            true => self.insert_rows(&mut copy, false),
+            false => Err(SqlError::new("53200", "out of memory").with_detail("A row is too long.").into()),
+        };
+        match ran {
             Ok(()) => {
                 self.copying = Some((copy, asked));
                 false

@@ -58,7 +58,7 @@ impl Client {
         asked: Asked,
     ) -> Result<Ran, Error> {
         let Some(prepared) = &mut statement.prepared else { return Ok(Ran::Empty) };
-        self.registered.cancel.lower();
+        self.registered.attended.cancel.lower();
         self.begun = Instant::now();
         let (tag, state) = (prepared.tag(), self.transaction_state());
         let is_end =
@@ -262,14 +262,17 @@ impl Client {
         let Some(prepared) = &mut statement.prepared else { return Ok(Ran::Empty) };
         let is_short = !prepared.waits_on_its_thread()
             && statement.took.map_or_else(|| prepared.looks_short(), |took| took < SHORT);
-        let deadline = self.settings.duration("statement_timeout").map(|limit| Instant::now() + limit);
-        let lock_timeout = self.settings.duration("lock_timeout");
+        let limits = self.settings.limits();
+        let deadline = limits.timeout.map(|limit| Instant::now() + limit);
+        let lock_timeout = limits.lock_timeout;
+        let _running = self.registered.attended.run(limits.check_interval);
         let completion = loop {
             let begun = Instant::now();
             let rows = Box::new(rows.clone());
             let attempt = |own: &mut Self| {
                 own.with_session(|session| {
                     session.ends_at(deadline);
+                    session.limit_statements(limits.bytes);
                     session.set_lock_timeout(lock_timeout);
                     let attempt = session.try_prepared(prepared, parameters, rows);
                     session.ends_at(None);
@@ -322,7 +325,7 @@ impl Client {
                         continue;
                     }
                 },
-                () = self.registered.cancel.raised() => ("57014", "user request"),
+                () = self.registered.attended.cancel.raised() => ("57014", "user request"),
                 () = until(deadline) => ("57014", "statement timeout"),
                 () = until(limit) => ("55P03", "lock timeout"),
             };

@@ -4,6 +4,7 @@
 #![allow(unsafe_code)]
 
 use super::node::{Node, SLOT_WORDS};
+use crate::memory::Freed;
 use crate::{Guard, OutOfMemory};
 use std::cmp::Ordering;
 use std::marker::PhantomData;
@@ -95,6 +96,12 @@ pub(super) trait KeyShape: Sized {
     /// The key has left its node and is retired once.
     unsafe fn retire(key: Key<Self>, guard: &Guard);
 
+    /// Frees what a key holds, of a tree that no thread uses any more.
+    ///
+    /// # Safety
+    /// The key is in one node, which goes with it, and no thread will look at it again.
+    unsafe fn free(key: Key<Self>, freed: &mut Freed);
+
     /// Compares two keys given as bytes, as keys in nodes compare.
     fn compare_bytes(a: &[u8], b: &[u8]) -> Ordering;
 
@@ -136,6 +143,8 @@ impl<const W: usize> KeyShape for Fixed<W> {
     }
 
     unsafe fn retire(_: Key<Self>, _: &Guard) {}
+
+    unsafe fn free(_: Key<Self>, _: &mut Freed) {}
 
     fn compare_bytes(a: &[u8], b: &[u8]) -> Ordering {
         Probe::new(a).words[..W].cmp(&Probe::new(b).words[..W])
@@ -208,6 +217,11 @@ impl KeyShape for Variable {
         let block = std::ptr::with_exposed_provenance_mut(key.0[1] as usize);
         // SAFETY: allocated by `make` with this size; out of its node by the contract.
         unsafe { guard.retire(NonNull::new_unchecked(block), bytes) };
+    }
+
+    unsafe fn free(key: Key<Self>, freed: &mut Freed) {
+        // SAFETY: the pointer word of a key of a node that is there; allocated by `make` with this size.
+        unsafe { freed.add(key.0[1], 8 + bytes_at(key.0[1]).len()) };
     }
 
     fn compare_bytes(a: &[u8], b: &[u8]) -> Ordering {

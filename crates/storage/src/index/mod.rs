@@ -246,13 +246,19 @@ pub struct Index {
     trees: Trees,
     /// Whether its table goes on without it.
     abandoned: AtomicBool,
+    /// Whether the database goes on without its table.
+    goes_with_table: AtomicBool,
 }
 
 impl Drop for Index {
     fn drop(&mut self) {
-        if *self.abandoned.get_mut() {
-            // SAFETY: each entry held its record, and no worker sees the entries any more.
-            self.trees.for_each_value(|value| unsafe { Record::forget_holder(value) });
+        if *self.goes_with_table.get_mut() {
+            // SAFETY: no worker sees the table any more: those that could had a share in the index, as a part of the tables that
+            // they used, and none that has begun since finds the table. Each entry held its record.
+            unsafe { self.trees.take_apart(|value, freed| Record::release_alone(value, freed)) };
+        } else if *self.abandoned.get_mut() {
+            // SAFETY: no worker sees the entries any more, as above. Each held its record, which workers may find elsewhere.
+            unsafe { self.trees.take_apart(|value, _| Record::forget_holder(value)) };
         }
     }
 }
@@ -283,13 +289,19 @@ impl Index {
     /// # Errors
     /// Out of memory.
     pub(crate) fn new(key_length: Option<usize>, guard: &Guard) -> Result<Self, OutOfMemory> {
-        Ok(Self { trees: Trees::new(key_length, guard)?, abandoned: AtomicBool::new(false) })
+        let (abandoned, goes_with_table) = (AtomicBool::new(false), AtomicBool::new(false));
+        Ok(Self { trees: Trees::new(key_length, guard)?, abandoned, goes_with_table })
     }
 
     /// Says that the table goes on without this index: when it is dropped, it lets its records go, so that they are freed with
-    /// their other entries. (An index that goes with its table need not: its records stay until the memory goes.)
+    /// their other entries. (An index that goes with its database need not: everything goes with the memory.)
     pub(crate) fn abandon(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
+    }
+
+    /// Says that the database goes on without the table: when the index is dropped, its records are freed.
+    pub(crate) fn go_with_table(&self) {
+        self.goes_with_table.store(true, Ordering::Relaxed);
     }
 
     /// Finds the leaf where a key is or would be and begins to load it, without waiting for it. `None` when that came to

@@ -19,7 +19,7 @@ use std::sync::atomic::{
 };
 
 pub(super) const SLOT_WORDS: usize = 124;
-const NODE_BYTES: usize = 1024;
+pub(super) const NODE_BYTES: usize = 1024;
 const CACHE_LINE: u64 = 64;
 
 #[repr(C, align(64))]

@@ -1,7 +1,7 @@
 //! Trees against a map, leaf observations, and threads that share a tree.
 
 use super::*;
-use crate::{Epochs, Memory, Slot, Worker};
+use crate::{Epochs, Memory, RecordState, Slot, Worker};
 use catalog::Epoch;
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 use std::collections::BTreeMap;
@@ -312,4 +312,48 @@ fn an_abandoned_index_lets_its_records_go() {
         assert!((0..RECORDS).all(|n| first.remove(&key(n), &guard)));
         assert!(records.iter().all(|record| record.held().is_none()), "all are about to be freed");
     }
+}
+
+/// Keys of every shape, rows that have outgrown their memory, older versions, rows of more than one block size: all of it is
+/// used again once the table is gone.
+#[test]
+fn what_a_gone_table_had_is_used_again() {
+    let (rounds, rows) = if cfg!(miri) { (2, 60) } else { (40, 4_000u64) };
+    let epochs = Arc::new(Epochs::new(Epoch(1), 2));
+    let memory = Arc::new(Memory::new(64 << 20));
+    let mut worker = Worker::new(Arc::clone(&epochs), Arc::clone(&memory)).unwrap();
+    let mut used = Vec::new();
+    for round in 0..rounds {
+        for length in [Some(8), Some(12), Some(20), Some(30), None] {
+            let guard = worker.enter();
+            let (primary, secondary) =
+                (Index::new(length, &guard).unwrap(), Index::new(None, &guard).unwrap());
+            let (mut finger, mut other) = (Finger::default(), Finger::default());
+            for n in 0..rows {
+                let mut key = vec![0x55; length.map_or(n as usize % 40, |length| length - 8)];
+                key.extend_from_slice(&n.to_be_bytes());
+                let (image, state) = (vec![n; 1 + n as usize % 30], NewState::uncommitted(Slot(0)));
+                let added = primary.insert_new(&key, (&image, None, state), &guard, &mut finger, &mut |_| {});
+                let Ok(Added::New(record)) = added else { panic!("round {round}: {added:?}") };
+                secondary.insert(&key, record, &mut other, &mut |_| {}).unwrap();
+                record.try_lock().unwrap();
+                if n % 5 == 0 {
+                    record.keep_older(epochs.next_order());
+                }
+                if n % 3 == 0 {
+                    let long = if n % 500 == 0 { 20_000 } else { 40 };
+                    record.write_image(&vec![n; long]);
+                }
+                record.unlock(RecordState::present(epochs.draw()));
+            }
+            drop(guard);
+            primary.go_with_table();
+            secondary.go_with_table();
+            drop((primary, secondary));
+        }
+        used.push(memory.used_bytes());
+        epochs.advance_from(epochs.current());
+        worker.reclaim();
+    }
+    assert_eq!(used.last(), used.get(1), "{used:?}");
 }

@@ -7,9 +7,10 @@
 #![allow(unsafe_code)]
 
 use super::key::{Fixed, Key, KeyShape, MAX_WORDS, Probe};
-use super::node::{Node, NodeAddress, prefetch_node};
+use super::node::{NODE_BYTES, Node, NodeAddress, prefetch_node};
 use super::{Direction, Entries, InsertOutcome, LeafChange, LeafObservation};
 use crate::latch::Version;
+use crate::memory::Freed;
 use crate::worker::Stay;
 use crate::{Guard, OutOfMemory};
 use std::marker::PhantomData;
@@ -559,15 +560,23 @@ impl<K: KeyShape> Tree<K> {
         }
     }
 
-    /// Visits the values of all entries, of a tree that no other thread uses any more.
-    pub(super) fn for_each_value(&mut self, mut visit: impl FnMut(u64)) {
+    /// Frees all nodes and keys; visits the values of all entries.
+    ///
+    /// # Safety
+    /// No thread uses the tree, now or later.
+    pub(super) unsafe fn take_apart(&mut self, freed: &mut Freed, mut visit: impl FnMut(u64, &mut Freed)) {
         let mut nodes = vec![*self.root.get_mut()];
         while let Some(address) = nodes.pop() {
             // SAFETY: the tree, of whose memory its owner is one, names it, and no other thread changes that.
             let node = unsafe { Node::<K>::alone(address) };
             match node.level() {
-                0 => (0..node.count()).for_each(|slot| visit(node.value(slot))),
+                0 => (0..node.count()).for_each(|slot| visit(node.value(slot), freed)),
                 _ => nodes.extend((0..=node.count()).map(|place| node.child(place))),
+            }
+            // SAFETY: no thread looks at them again, by the contract; each key is in one node, as splits copy or move them.
+            unsafe {
+                (0..node.count()).for_each(|slot| K::free(node.key(slot), freed));
+                freed.add(address, NODE_BYTES);
             }
         }
     }

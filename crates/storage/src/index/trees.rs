@@ -3,6 +3,7 @@
 use super::key::{Fixed, Variable};
 use super::tree::{Approach, Tree};
 use super::{Direction, Entries, Finger, InsertOutcome, LeafChange, LeafObservation, Range};
+use crate::memory::Freed;
 use crate::{Guard, Memory, OutOfMemory};
 use std::sync::Arc;
 
@@ -87,15 +88,23 @@ impl Trees {
         with_tree!(self, guard, tree => tree.remove_own(key, expected, guard, on_change))
     }
 
-    /// Visits the values of all entries, of a tree that no other thread uses any more.
-    pub(super) fn for_each_value(&mut self, visit: impl FnMut(u64)) {
-        match &mut self.shape {
-            Shape::One(tree) => tree.for_each_value(visit),
-            Shape::Two(tree) => tree.for_each_value(visit),
-            Shape::Three(tree) => tree.for_each_value(visit),
-            Shape::Four(tree) => tree.for_each_value(visit),
-            Shape::Variable(tree) => tree.for_each_value(visit),
+    /// Frees all nodes and keys, and what `visit` adds at each value.
+    ///
+    /// # Safety
+    /// No thread uses the tree, now or later.
+    pub(super) unsafe fn take_apart(&mut self, visit: impl FnMut(u64, &mut Freed)) {
+        let mut freed = Freed::new();
+        // SAFETY: passed on.
+        unsafe {
+            match &mut self.shape {
+                Shape::One(tree) => tree.take_apart(&mut freed, visit),
+                Shape::Two(tree) => tree.take_apart(&mut freed, visit),
+                Shape::Three(tree) => tree.take_apart(&mut freed, visit),
+                Shape::Four(tree) => tree.take_apart(&mut freed, visit),
+                Shape::Variable(tree) => tree.take_apart(&mut freed, visit),
+            }
         }
+        self.memory.take_back(freed);
     }
 
     pub(super) fn split_keys(&self, parts: usize, guard: &Guard) -> Vec<Vec<u8>> {

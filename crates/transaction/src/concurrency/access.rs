@@ -32,7 +32,7 @@ impl LastInsert {
     }
 }
 
-fn out_of_memory(error: OutOfMemory) -> Failure {
+pub(super) fn out_of_memory(error: OutOfMemory) -> Failure {
     SqlError::new("53200", error.to_string()).with_hint("Delete rows, or raise the memory limit.").into()
 }
 
@@ -516,6 +516,8 @@ impl DataAccess for Occ {
         };
         self.key = key;
         self.writes.add(record, table.id, Action::Insert);
+        self.inserted_bytes += self.image.len() * size_of::<u64>();
+        self.ask_room()?;
         self.note_insert();
         for index in 1..table.indexes.len() {
             let mut key = std::mem::take(&mut self.key);
@@ -553,7 +555,7 @@ impl DataAccess for Occ {
         for (column, datum) in changes {
             self.writes.change(entry, slots[*column], *datum, arena);
         }
-        Ok(())
+        self.ask_room()
     }
 
     fn end_transaction(&mut self, commit: bool) -> Result<(), Failure> {

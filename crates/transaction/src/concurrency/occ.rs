@@ -15,7 +15,7 @@
 //! digests.
 //! Not here: how statements read and write (`access`).
 
-use super::access::LastInsert;
+use super::access::{LastInsert, out_of_memory};
 use super::expected::Expectations;
 use super::holding::Held;
 use super::leaves::Leaves;
@@ -39,11 +39,16 @@ const MOST_LOOKS: u32 = 1 << 16;
 /// random, so that one gives up before the other and the other commits.
 const LOOKS_AT_VALIDATION: u32 = 1 << 10;
 
+/// A transaction asks whether there is room for what it changes once in so many bytes.
+const ROOM: usize = 1 << 20;
 /// A query that has read so many rows had better not wait for nobody to have changed any.
 const LONG: usize = 4096;
 
 /// Deleted records are cleaned up once a worker has this many transactions behind it.
 const COLLECT_EVERY: u32 = 32;
+
+/// A worker that has retired so many bytes tries to free them behind its next transaction.
+const MUCH_RETIRED: usize = 4 << 20;
 
 /// How a transaction ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,6 +79,10 @@ pub struct Occ {
     /// The tables of those leaves.
     pub(super) absences: Vec<TableId>,
     pub(super) writes: WriteSet,
+    /// Bytes of written values up to which there is room for the rows to come and for the transaction's record.
+    pub(super) room: usize,
+    /// Bytes of rows that were inserted.
+    pub(super) inserted_bytes: usize,
     /// Rows that stand in registers.
     pub(super) kept: KeptRows<Handle>,
     pub(super) scans: Scans,
@@ -87,6 +96,8 @@ pub struct Occ {
     outdated: Vec<Link>,
     bin: Bin,
     since_collect: u32,
+    /// Retired bytes from which on it is tried sooner to free them.
+    retired_at_most: usize,
     /// Parts of procedures that may be undone.
     pub(super) parts: Vec<Savepoint>,
     pub(super) held: Held,
@@ -116,6 +127,8 @@ impl Occ {
             leaves: Leaves::default(),
             absences: Vec::new(),
             writes: WriteSet::default(),
+            room: ROOM,
+            inserted_bytes: 0,
             kept: KeptRows::default(),
             scans: Scans::default(),
             expected: Expectations::default(),
@@ -127,11 +140,44 @@ impl Occ {
             outdated: Vec::new(),
             bin: Bin::default(),
             since_collect: 0,
+            retired_at_most: MUCH_RETIRED,
             parts: Vec::new(),
             held: Held::default(),
             is_committing: false,
             end_transaction: None,
         }
+    }
+
+    /// Gives back the buffers that are kept from one transaction to the next. Between transactions only.
+    pub fn give_memory_back(&mut self) {
+        self.reads = Vec::new();
+        self.looked_through = 0;
+        self.leaves = Leaves::default();
+        self.absences = Vec::new();
+        self.writes = WriteSet::default();
+        self.kept = KeptRows::default();
+        self.scans = Scans::default();
+        self.expected = Expectations::default();
+        self.inserted = LastInsert::default();
+        self.image = Vec::new();
+        self.key = Vec::new();
+        self.scratch = Arena::default();
+        self.order = Vec::new();
+        self.outdated = Vec::new();
+    }
+
+    /// Asks for the memory that the commit will need for written values, before there are more of them.
+    #[inline]
+    pub(super) fn ask_room(&mut self) -> Result<(), Failure> {
+        let changed = self.writes.arena.bytes_used();
+        let bytes = changed + self.inserted_bytes;
+        if bytes <= self.room {
+            return Ok(());
+        }
+        // A row that outgrows its memory gets a quarter more than it needs.
+        self.worker.check_room(changed + changed / 4, bytes).map_err(out_of_memory)?;
+        self.room = bytes + ROOM;
+        Ok(())
     }
 
     /// Takes over changed definitions. Between transactions only.
@@ -167,6 +213,7 @@ impl Occ {
         self.leaves.clear();
         self.absences.clear();
         self.writes.clear();
+        (self.room, self.inserted_bytes) = (ROOM, 0);
         self.kept.clear();
         self.expected.clear();
         self.inserted.forget();
@@ -251,7 +298,8 @@ impl Occ {
     #[inline]
     pub fn collect_garbage(&mut self, durable: CommitOrder, is_current: impl FnOnce() -> bool) {
         self.since_collect += 1;
-        if self.since_collect >= COLLECT_EVERY {
+        let is_behind = self.bin.is_behind() || self.worker.retired_bytes() > self.retired_at_most;
+        if self.since_collect >= COLLECT_EVERY || is_behind {
             self.collect_garbage_now(durable, is_current);
         }
     }
@@ -269,6 +317,8 @@ impl Occ {
         }
         drop(guard);
         self.worker.reclaim();
+        // What readers may still see is not looked at again and again.
+        self.retired_at_most = MUCH_RETIRED.max(2 * self.worker.retired_bytes());
     }
 
     /// Commits. `log` learns what is written when it wants to know, and that it is.

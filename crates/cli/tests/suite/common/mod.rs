@@ -24,6 +24,15 @@ impl Serving {
         Self::start_by(&mut Command::new(env!("CARGO_BIN_EXE_reprise")), data, flags)
     }
 
+    /// Starts a server that can't have more address space than so many kibibytes, so that one without limits fails the test
+    /// and not the machine.
+    pub fn start_within(kibibytes: u64, data: &Path, flags: &[&str]) -> Self {
+        let mut shell = Command::new("sh");
+        let script = format!("ulimit -v {kibibytes}; exec \"$0\" \"$@\"");
+        shell.args(["-c", &script, env!("CARGO_BIN_EXE_reprise")]);
+        Self::start_by(&mut shell, data, flags)
+    }
+
     /// Starts a program that takes the arguments of `reprise`.
     pub fn start_by(program: &mut Command, data: &Path, flags: &[&str]) -> Self {
         let mut process = program
@@ -71,8 +80,19 @@ impl Serving {
 
     /// Kilobytes of memory that it has.
     pub fn memory(&self) -> u64 {
+        self.kilobytes("VmRSS:")
+    }
+
+    /// Kilobytes of memory that it has had since this was asked the last time.
+    pub fn peak(&self) -> u64 {
+        let peak = self.kilobytes("VmHWM:");
+        std::fs::write(format!("/proc/{}/clear_refs", self.process.id()), "5").unwrap();
+        peak
+    }
+
+    fn kilobytes(&self, of: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(of)).unwrap();
         line.trim().trim_end_matches(" kB").parse().unwrap()
     }
 }
