@@ -1,6 +1,8 @@
 //! Arenas: memory for records, keys and tree nodes, in size classes, on huge pages.
 //!
-//! A worker takes chunks of 2 MiB from the shared `Memory` and cuts them into blocks; freed blocks go to the worker's own lists.
+//! A worker takes chunks of 2 MiB from the shared `Memory` and cuts them into blocks; freed blocks go to the worker's own lists,
+//! some of a mebibyte and more to lists that all workers take from, as do the blocks of tables that are gone. All of it is charged to
+//! the database's account (`memory::Account`), which statements share.
 //! A chunk is faulted in ahead of its use, at the latest when it is taken, as one huge page where the system has them, so the hot
 //! path meets neither page faults nor most TLB misses. Nothing goes back to the system before the database is closed.
 //!
