@@ -12,6 +12,9 @@ use tokio::sync::Notify;
 /// Most connections of clients that have not shown who they are, where descriptors do not allow fewer.
 const MOST_STRANGERS: usize = 128;
 
+/// Descriptors of one connection: its socket, and the copy by which it is seen that the client has gone.
+const OF_A_CONNECTION: usize = 2;
+
 /// How many connections there may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Limits {
@@ -23,7 +26,7 @@ impl Limits {
     /// `max_connections` and `descriptors` are 0 where there is no such limit.
     fn new(max_connections: usize, descriptors: usize) -> Self {
         let or_none = |limit: usize| if limit > 0 { limit } else { usize::MAX };
-        let descriptors = or_none(descriptors);
+        let descriptors = or_none(descriptors / OF_A_CONNECTION);
         let strangers = MOST_STRANGERS.min(descriptors / 4).max(1);
         Self {
             strangers,
@@ -123,8 +126,8 @@ mod tests {
         let limits = |strangers, clients| Limits { strangers, clients };
         assert_eq!(Limits::new(0, 0), limits(MOST_STRANGERS, usize::MAX - MOST_STRANGERS));
         assert_eq!(Limits::new(5, 0), limits(MOST_STRANGERS, 5));
-        assert_eq!(Limits::new(0, 200), limits(50, 150));
-        assert_eq!(Limits::new(1000, 200), limits(50, 150));
+        assert_eq!(Limits::new(0, 400), limits(50, 150));
+        assert_eq!(Limits::new(1000, 400), limits(50, 150));
         assert_eq!(Limits::new(0, 1), limits(1, 1));
     }
 
