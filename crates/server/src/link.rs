@@ -15,6 +15,7 @@ use reprise::rooms::procedure::SqlError;
 use reprise::{Commit, CommitOrder};
 use std::io;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
@@ -48,6 +49,8 @@ struct WayOut {
     /// The server whose answers go out; none while the client is greeted.
     server: OnceLock<Arc<Server>>,
     shown: Mutex<Shown>,
+    /// Whether the client has got a part of a message, and gets no more.
+    is_broken: AtomicBool,
 }
 
 /// What the bytes show that are about to go out.
@@ -91,7 +94,8 @@ fn malformed(error: impl std::fmt::Display) -> io::Error {
 impl Output {
     fn new(socket: WriteHalf<MaybeTls>) -> Self {
         let (bytes, shown, server) = (Mutex::default(), Mutex::default(), OnceLock::new());
-        Self(Arc::new(WayOut { bytes, socket: tokio::sync::Mutex::new(socket), server, shown }))
+        let (socket, is_broken) = (tokio::sync::Mutex::new(socket), AtomicBool::new(false));
+        Self(Arc::new(WayOut { bytes, socket, server, shown, is_broken }))
     }
 
     /// Says whose answers go out from now on.
@@ -152,6 +156,9 @@ impl Output {
 
     /// Sends everything, once what it shows is durable.
     pub(crate) async fn flush(&self) -> io::Result<()> {
+        if self.0.is_broken.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
         if self.lock().is_empty() {
             return Ok(());
         }
@@ -208,6 +215,17 @@ impl Output {
         self.0.server.get().map(|server| server.pool().database().memory())
     }
 
+    /// Whether others wait for the session in which the statement of a client runs that does not read.
+    fn is_in_the_way(&self) -> bool {
+        self.0.server.get().is_some_and(|server| server.pool().is_short())
+    }
+
+    /// Ends the connection: the client has a part of a message, and no way to tell where another one begins.
+    fn give_up(&self) -> io::Error {
+        self.0.is_broken.store(true, Ordering::Relaxed);
+        io::Error::new(io::ErrorKind::TimedOut, "it does not read its rows while others wait for a session")
+    }
+
     /// Sends everything, from a thread that runs a statement.
     pub(crate) fn relieve(&self) -> io::Result<()> {
         let flush = async {
@@ -217,7 +235,13 @@ impl Output {
                 Err(_) => {
                     // This thread waits for the client, perhaps for long: it keeps nothing but the statement.
                     memory::give_back();
-                    flush.await
+                    loop {
+                        match tokio::time::timeout(STALL, &mut flush).await {
+                            Ok(flushed) => return flushed,
+                            Err(_) if self.is_in_the_way() => return Err(self.give_up()),
+                            Err(_) => {}
+                        }
+                    }
                 }
             }
         };

@@ -30,6 +30,8 @@ pub(crate) struct Pool {
     in_transactions: AtomicUsize,
     /// Told when a session comes back.
     returned: Condvar,
+    /// Statements that wait for a session.
+    waiting: AtomicUsize,
 }
 
 impl Pool {
@@ -39,6 +41,7 @@ impl Pool {
             idle: Mutex::default(),
             in_transactions: AtomicUsize::new(0),
             returned: Condvar::new(),
+            waiting: AtomicUsize::new(0),
         }
     }
 
@@ -53,9 +56,19 @@ impl Pool {
     pub(crate) fn take(&self) -> Result<Session, Error> {
         let idle = hold(&self.idle).pop();
         match idle.map_or_else(|| self.database.session(), Ok) {
-            Err(Error::TooManySessions(_)) => tokio::task::block_in_place(|| self.wait()),
+            Err(Error::TooManySessions(_)) => {
+                self.waiting.fetch_add(1, Ordering::Relaxed);
+                let taken = tokio::task::block_in_place(|| self.wait());
+                self.waiting.fetch_sub(1, Ordering::Relaxed);
+                taken
+            }
             taken => taken,
         }
+    }
+
+    /// Whether statements wait for a session.
+    pub(crate) fn is_short(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
     }
 
     fn wait(&self) -> Result<Session, Error> {
