@@ -236,11 +236,6 @@ impl Session {
         std::mem::swap(&mut self.machine.current_numbers, numbers);
     }
 
-    /// Takes what RAISE NOTICE and its like said in the last call.
-    pub fn take_notices(&mut self) -> Vec<SqlError> {
-        std::mem::take(&mut self.machine.notices)
-    }
-
     /// Returns what RAISE NOTICE and its like said in the last call, unless it was taken.
     pub fn notices(&self) -> &[SqlError] {
         &self.machine.notices
@@ -336,6 +331,11 @@ impl Session {
         texts::check_room(statement, &self.inner.account)?;
         self.inner.logs.check_failed()?;
         self.begin_answer();
+        if self.access == Access::ReadOnly
+            && let Some(prepared) = self.prepare(statement, &[])?
+        {
+            self.refuse_writes(&prepared)?;
+        }
         let (timestamp_us, seed) = (now_us(), self.next_seed());
         let asked = StatementRecord { timestamp_us, seed, text: statement, written: None };
         let inner = Arc::clone(&self.inner);
@@ -343,11 +343,7 @@ impl Session {
         // Of a definition that changes nothing there is no number.
         let mut drawn = CommitOrder(0);
         let run = match inner.definitions.effect_of(statement)? {
-            Effect::Run(procedure) if self.access == Access::ReadOnly && !procedure.read_only => {
-                return Err(read_only::refused("a statement that writes"));
-            }
             Effect::Run(procedure) => Some(procedure),
-            _ if self.access == Access::ReadOnly => return Err(read_only::refused("a definition")),
             _ => {
                 self.check_log()?;
                 let mut record = Vec::new();

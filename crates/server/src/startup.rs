@@ -22,7 +22,6 @@ use reprise::rooms::procedure::SqlError;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
@@ -41,7 +40,6 @@ const GUESSES_COUNT: Duration = Duration::from_secs(10);
 /// guess has to meet 63 bits.
 #[derive(Default)]
 pub(crate) struct Connections(Mutex<HashMap<i32, Cancellable>>);
-}
 
 struct Cancellable {
     secret: i32,
