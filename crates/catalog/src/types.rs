@@ -128,7 +128,7 @@ impl fmt::Display for ScalarType {
             Self::AnyNumeric => f.write_str("numeric"),
             Self::Double => f.write_str("double precision"),
             Self::Boolean => f.write_str("boolean"),
-            Self::Char(u32::MAX) => f.write_str("character"),
+            Self::Char(u32::MAX) => f.write_str("bpchar"),
             Self::Char(n) => write!(f, "character({n})"),
             Self::Varchar(n) => write!(f, "character varying({n})"),
             Self::Text => f.write_str("text"),

@@ -520,7 +520,7 @@ fn date_arithmetic(operator: ArithmeticOperator, class: NumberClass, a: i64, b: 
         (NumberClass::Days, _) => {
             return Err(SqlError::new("22008", "cannot subtract infinite dates").into());
         }
-        (_, ArithmeticOperator::Subtract) if is_finite(a) => date_plus(a, -b)?.into(),
+        (_, ArithmeticOperator::Subtract) if is_finite(a) => date_plus(a, b.saturating_neg())?.into(),
         (_, ArithmeticOperator::Add) if is_finite(a) => date_plus(a, b)?.into(),
         _ => a,
     }))

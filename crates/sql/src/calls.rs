@@ -249,7 +249,11 @@ impl Binder<'_> {
             let arguments = arguments
                 .into_iter()
                 .zip(types)
-                .map(|(argument, ty)| self.coerce(argument, (*ty).into(), true, node))
+                .map(|(argument, ty)| match is_bytea(&argument) && ty.is_text() {
+                    // The text of bytes is not what is meant.
+                    true => Err(self.unsupported(node, &format!("{name} of bytea"))),
+                    false => self.coerce(argument, (*ty).into(), true, node),
+                })
                 .collect::<Result<_, _>>()?;
             return Ok(Some(call(function, arguments, result)));
         }

@@ -268,11 +268,11 @@ impl Binder<'_> {
         }
         use ArithmeticOperator::{Add, Subtract};
         match (a_type, operator, b_type) {
-            (ScalarType::Date, Add | Subtract, ScalarType::SmallInt | ScalarType::Integer) => {
+            (ScalarType::Date, Add | Subtract, _) if b_type.is_integer() => {
                 build(NumberClass::Date, a, b, ScalarType::Date)
             }
             // The date comes first.
-            (ScalarType::SmallInt | ScalarType::Integer, Add, ScalarType::Date) => {
+            (_, Add, ScalarType::Date) if a_type.is_integer() => {
                 build(NumberClass::Date, b, a, ScalarType::Date)
             }
             (ScalarType::Date, Subtract, ScalarType::Date) => {

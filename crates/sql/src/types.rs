@@ -83,6 +83,8 @@ impl Binder<'_> {
             "text" | "name" => ScalarType::Text,
             "oid" => ScalarType::Integer,
             "varchar" => numbers.first().map_or(ScalarType::Text, |limit| ScalarType::Varchar(*limit)),
+            // Of any length.
+            "bpchar" if numbers.is_empty() => ScalarType::Char(u32::MAX),
             "bpchar" | "char" => ScalarType::Char(numbers.first().copied().unwrap_or(1)),
             "timestamp" => ScalarType::Timestamp,
             "timestamptz" => ScalarType::Timestamptz,

@@ -2,7 +2,7 @@
 
 use crate::clients::Server;
 use postgres::types::Type;
-use postgres::{Client, NoTls};
+use postgres::{Client, NoTls, SimpleQueryMessage};
 use std::sync::{Arc, Mutex};
 
 /// A client, and the notices that it is sent.
@@ -42,6 +42,10 @@ fn blanks_at_the_end_of_a_char_parameter_do_not_count() {
         let row = client.query_one("SELECT count(*), min(c) FROM t WHERE c = $1", &[&text]).unwrap();
         assert_eq!((row.get::<_, i64>(0), row.get::<_, &str>(1)), (2, "ab   "), "{text:?}");
     }
+    client.batch_execute("PREPARE own AS SELECT id FROM t WHERE c = $1").unwrap();
+    let rows = client.simple_query("EXECUTE own('ab ')").unwrap();
+    let rows = rows.iter().filter(|message| matches!(message, SimpleQueryMessage::Row(_)));
+    assert_eq!(rows.count(), 2);
 }
 
 #[test]

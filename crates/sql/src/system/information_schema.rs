@@ -98,7 +98,7 @@ impl Schema {
             let is_array = oid != i64::from(type_oids(scalar).0);
             let number = |value: u32| Cell::Int(i64::from(value));
             let length = match scalar {
-                ScalarType::Char(limit) | ScalarType::Varchar(limit) => number(limit),
+                ScalarType::Char(limit) | ScalarType::Varchar(limit) if limit < u32::MAX => number(limit),
                 _ => Cell::Null,
             };
             let (precision, scale) = match scalar {
