@@ -33,6 +33,8 @@ const SHORT: Duration = Duration::from_micros(500);
 
 /// The pages of a portal's rows go back to the system where they are more bytes.
 const LARGE: usize = 4 << 20;
+/// Bytes of a text that takes long to plan.
+const LONG: usize = 64 << 10;
 
 /// A statement that a client has named.
 #[derive(Clone)]
@@ -213,6 +215,35 @@ impl Client {
         result
     }
 
+    /// A statement begins: what was asked before cancels nothing any more.
+    pub(crate) fn begin_message(&mut self) {
+        self.registered.attended.cancel.lower();
+    }
+
+    /// When a statement that begins now has taken too long.
+    fn deadline(&self) -> Option<Instant> {
+        self.settings.limits().timeout.map(|limit| Instant::now() + limit)
+    }
+
+    /// Plans a statement, which may be cancelled or take too long as if it ran.
+    fn plan<T>(
+        &mut self,
+        text: &str,
+        act: impl FnOnce(&mut Session) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let deadline = self.deadline();
+        let plan = |own: &mut Self| {
+            own.with_session(|session| {
+                session.ends_at(deadline);
+                let planned = act(session);
+                session.ends_at(None);
+                planned
+            })
+        };
+        // Others wait for the thread.
+        if text.len() >= LONG { tokio::task::block_in_place(|| plan(self)) } else { plan(self) }
+    }
+
     /// Says what went wrong. An open transaction has failed with it; one that nobody asked for is over.
     fn fail(&mut self, error: &Error, text: &str) {
         self.output.put(Message::ErrorResponse(refused(error, text)));
@@ -230,6 +261,7 @@ impl Client {
     /// where they say that it ends; with definitions among them, each is one.
     pub(crate) async fn query(&mut self, text: &str) -> io::Result<()> {
         self.portals.remove("");
+        self.begin_message();
         if let Err((error, text)) = self.statements_of(text).await {
             self.fail(&error, &text);
         }
@@ -277,7 +309,7 @@ impl Client {
 
     async fn simple_statement(&mut self, text: String, only: bool) -> Result<(), Error> {
         let server = Arc::clone(&self.server);
-        let (prepared, values) = self.with_session(|session| server.plans.prepare(&text, session))?;
+        let (prepared, values) = self.plan(&text, |session| server.plans.prepare(&text, session))?;
         let is_copy = matches!(prepared.as_ref().map(Prepared::kind), Some(Kind::Copy(_)));
         if is_copy && !only {
             let error = SqlError::new("0A000", "COPY among other statements of one query is not supported");

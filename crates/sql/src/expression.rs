@@ -2,6 +2,7 @@
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
+use crate::interrupt;
 use crate::operators::{boolean, fold};
 use catalog::{Datum, Decimal, ScalarType, Type};
 use procedure::{
@@ -46,6 +47,7 @@ impl Binder<'_> {
     /// Binds an expression.
     pub(crate) fn bind(&mut self, expression: &ast::Expr) -> Result<Typed, StatementError> {
         let node = expression.syntax();
+        interrupt::check().map_err(|error| self.error(node, error))?;
         if let Some(key) = self.group_key(node) {
             return Ok(key);
         }

@@ -4,6 +4,7 @@
 //! Invariant: whatever the text, the stack does not overflow, neither here nor where the result runs on a thread with 2 MiB.
 //! Held by: `deep_texts_are_refused_and_long_ones_are_not` (crates/reprise/tests/suite/nesting.rs).
 
+use crate::interrupt;
 use procedure::SqlError;
 use squawk_lexer::TokenKind;
 use squawk_syntax::ast::{self, AstNode};
@@ -37,6 +38,7 @@ pub(crate) fn check_text(text: &str) -> Result<(), (usize, SqlError)> {
     // Joins, and queries: each may be a level of the plan.
     let (mut joins, mut queries) = (0usize, 0usize);
     for token in squawk_lexer::tokenize(text) {
+        interrupt::check().map_err(|error| (offset, error))?;
         let range = offset..offset + token.len as usize;
         offset = range.end;
         match token.kind {
@@ -124,6 +126,7 @@ fn torn() -> SqlError {
 pub(crate) fn check_tree(root: &SyntaxNode) -> Result<(), (usize, SqlError)> {
     let (mut node, mut depth) = (root.clone(), 0usize);
     loop {
+        interrupt::check().map_err(|error| (node.text_range().start().into(), error))?;
         if is_torn(&node) {
             return Err((node.text_range().start().into(), torn()));
         }

@@ -13,7 +13,7 @@ use catalog::{Arena, Datum, ProcedureId, Type, Value, datum_from_value, now_us, 
 use logging::Commit;
 use procedure::query::OutputColumn;
 use procedure::{Conflict, Nowhere, Procedure, RowSink, SqlError};
-use sql::{Arguments, Kind};
+use sql::{Arguments, Kind, interruptible};
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
@@ -145,7 +145,9 @@ impl Session {
         self.begin_answer();
         texts::check_room(text, &self.inner.account)?;
         self.catch_up();
-        let bound = self.version.schema.prepare(text, types)?;
+        let schema = &self.version.schema;
+        let bound =
+            interruptible(self.machine.interrupts().clone(), || schema.prepare(text, types).map_err(Error::from))?;
         Ok(bound.map(|bound| Prepared {
             text: text.into(),
             types: types.into(),

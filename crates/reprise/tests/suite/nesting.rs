@@ -2,6 +2,9 @@
 
 use crate::common::open;
 use reprise::Database;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 /// Runs a statement on a thread with 2 MiB of stack: its rows' first column, or its SQLSTATE.
 fn answer(db: &Database, text: &str) -> String {
@@ -91,5 +94,71 @@ fn deep_procedures_are_refused() {
             format!("BEGIN IF false THEN NULL; {} END IF; END", "ELSIF false THEN NULL; ".repeat(count));
         let answered = answer(&db, &format!("DO $$ {body} $$"));
         assert!(answered.is_empty() || count > 100 && answered == "54001", "ELSIF x{count}: {answered}");
+    }
+}
+
+/// Statements that programs write, with many items, and what each answers of a table with keys 0 to 9.
+fn long_statements(count: usize) -> [(&'static str, String, String); 8] {
+    let each = |item: &dyn Fn(usize) -> String, between: &str| {
+        (0..count).map(item).collect::<Vec<_>>().join(between)
+    };
+    let list = each(&|n| n.to_string(), ", ");
+    let answer = count.min(10).to_string();
+    let rows = |condition: String| format!("SELECT count(*) FROM long WHERE {condition}");
+    [
+        ("IN of keys", rows(format!("id IN ({list})")), answer.clone()),
+        ("IN", rows(format!("n IN ({list})")), answer.clone()),
+        ("NOT IN", rows(format!("n NOT IN ({list})")), (10 - count.min(10)).to_string()),
+        ("IN of texts", rows(format!("t IN ({})", each(&|n| format!("'{n}'"), ", "))), answer.clone()),
+        ("= ANY", rows(format!("id = ANY (ARRAY[{list}])")), answer.clone()),
+        ("ANDs", rows(each(&|n| format!("n <> -{}", n + 1), " AND ")), "10".into()),
+        ("ANDs of keys", rows(each(&|n| format!("id > -{}", n + 1), " AND ")), "10".into()),
+        ("ORs", rows(each(&|n| format!("n = {n}"), " OR ")), answer),
+    ]
+}
+
+#[test]
+fn long_statements_are_planned_in_line_with_their_length() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = open(folder.path());
+    let mut session = db.session().unwrap();
+    session
+        .execute_script("CREATE TABLE long (id INT PRIMARY KEY, n INT NOT NULL, t TEXT NOT NULL)")
+        .unwrap();
+    for n in 0..10 {
+        session.query(&format!("INSERT INTO long VALUES ({n}, {n}, '{n}')")).unwrap();
+    }
+    for factor in [1, 4] {
+        for (name, text, expected) in long_statements(factor * 50_000) {
+            // What is one node of the tree below another for each AND may be refused, but no stack may overflow.
+            let begun = Instant::now();
+            let answered = answer(&db, &text);
+            let took = begun.elapsed();
+            println!("{name} x{}: {answered:.20}, {took:.2?}", factor * 50_000);
+            let is_chain = name.starts_with("AND") || name.starts_with("OR");
+            assert!(answered == expected || is_chain && answered == "54001", "{name}: {answered}");
+            assert!(took < Duration::from_secs(60), "{name}: {took:?}");
+        }
+    }
+}
+
+#[test]
+fn a_long_statement_is_cancelled_while_it_is_planned() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = open(folder.path());
+    let mut session = db.session().unwrap();
+    session
+        .execute_script("CREATE TABLE long (id INT PRIMARY KEY, n INT NOT NULL, t TEXT NOT NULL)")
+        .unwrap();
+    for (name, text, _) in long_statements(20_000) {
+        session.cancelled_by(Arc::new(AtomicBool::new(true)));
+        let error = session.prepare(&text, &[]).expect_err("it is cancelled");
+        assert_eq!(error.sqlstate(), "57014", "{name}: {error}");
+        session.cancelled_by(Arc::default());
+        session.ends_at(Some(Instant::now()));
+        let error = session.prepare(&text, &[]).expect_err("it has taken too long");
+        assert!(error.to_string().contains("statement timeout"), "{name}: {error}");
+        session.ends_at(None);
+        session.prepare(&text, &[]).unwrap();
     }
 }

@@ -35,6 +35,7 @@ impl Client {
 
     pub(crate) fn parse(&mut self, message: Parse) -> bool {
         let name = message.name.unwrap_or_default();
+        self.begin_message();
         let parsed = self.prepare(name, &message.query, &message.type_oids);
         self.told(parsed.map(|()| Message::ParseComplete(ParseComplete::new())), &message.query)
     }
@@ -54,7 +55,7 @@ impl Client {
         text: &str,
         types: &[Option<Type>],
     ) -> Result<(), Error> {
-        let prepared = self.with_session(|session| session.prepare(text, types))?;
+        let prepared = self.plan(text, |session| session.prepare(text, types))?;
         let statement = Statement { prepared, took: None };
         self.statements.insert(name, Arc::new(Mutex::new(statement)));
         Ok(())

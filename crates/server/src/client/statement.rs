@@ -263,8 +263,7 @@ impl Client {
         let is_short = !prepared.waits_on_its_thread()
             && statement.took.map_or_else(|| prepared.looks_short(), |took| took < SHORT);
         let limits = self.settings.limits();
-        let deadline = limits.timeout.map(|limit| Instant::now() + limit);
-        let lock_timeout = limits.lock_timeout;
+        let (deadline, lock_timeout) = (self.deadline(), limits.lock_timeout);
         let _running = self.registered.attended.run(limits.check_interval);
         let completion = loop {
             let begun = Instant::now();
