@@ -40,8 +40,8 @@ pub struct Arguments {
     #[arg(long, default_value = "127.0.0.1:5433")]
     listen: SocketAddr,
     /// Transactions that may be open at one time. Single statements and checkpoints have room beside them.
-    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(16..=4096))]
-    workers: u16,
+    #[arg(long, default_value_t = 256, value_parser = numbers::from::<usize>(16, 4096))]
+    workers: usize,
     /// Where to answer over HTTP: /metrics for Prometheus, /health, /ready. Nowhere by default.
     #[arg(long, value_name = "ADDRESS")]
     http: Option<SocketAddr>,
@@ -156,7 +156,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     options.backups = arguments.backups.clone();
     let mut config = arguments.database.config();
     config.accept_data_loss = arguments.accept_data_loss;
-    config.workers = arguments.workers.into();
+    config.workers = arguments.workers;
     let listen = arguments.listen;
     if options.users.is_none() && !listen.ip().is_loopback() {
         bail!(
