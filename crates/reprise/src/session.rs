@@ -4,6 +4,7 @@ mod answers;
 mod block;
 mod read_only;
 mod results;
+mod run;
 mod staged;
 mod statements;
 mod steps;
@@ -29,17 +30,14 @@ use crate::utilization::Utilization;
 use catalog::{CommitOrder, Datum, Value, datum_from_value, encode_value, now_us, value_from_datum};
 use logging::Commit;
 use logging::content::{CallRecord, StatementRecord};
-use procedure::{Call, Conflict, CurrentNumbers, Failure, Machine, Procedure, SqlError, execute, seed_of};
+use procedure::{CurrentNumbers, Machine, Procedure, SqlError, seed_of};
 use sql::{Effect, Schema};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use storage::Worker;
-use transaction::{Committed, Occ, Tables};
-
-/// Sessions publish their counters after this many calls.
-const PUBLISH_EVERY: u64 = 256;
+use transaction::{Occ, Tables};
 
 /// The procedures as one session knows them. Sessions share procedures but not this, so that a call touches no counter
 /// that another session touches too.
@@ -236,12 +234,7 @@ impl Session {
         std::mem::swap(&mut self.machine.current_numbers, numbers);
     }
 
-    /// Returns what RAISE NOTICE and its like said in the last call, unless it was taken.
-    pub fn notices(&self) -> &[SqlError] {
-        &self.machine.notices
-    }
-
-    /// As `notices`, which are the caller's from now on.
+    /// Takes what RAISE NOTICE and its like said in the last call.
     pub fn take_notices(&mut self) -> Vec<SqlError> {
         std::mem::take(&mut self.machine.notices)
     }
@@ -404,22 +397,6 @@ impl Session {
         self.occ.set_tables(self.version.tables.clone());
     }
 
-    /// Begins a transaction under the current definitions; false when they have changed: the session's are then the new ones.
-    ///
-    /// # Errors
-    /// `55000` while loaded rows are not in a checkpoint.
-    #[inline]
-    fn begin(&mut self) -> Result<bool, Error> {
-        self.occ.begin();
-        if self.inner.definitions.is_current(self.version.number) {
-            return Ok(true);
-        }
-        self.occ.rollback();
-        self.inner.definitions.check_saved()?;
-        self.refresh();
-        Ok(false)
-    }
-
     fn run_call(&mut self, name: &str, arguments: &[Value]) -> Result<Commit, Error> {
         self.refuse_in_block()?;
         if self.utilization.call_begins() == Some(true) {
@@ -508,180 +485,6 @@ impl Session {
             self.arguments.push(datum);
         }
         Ok(())
-    }
-
-    /// Runs a procedure until it commits or fails. `bind` prepares each attempt's arguments. `None` when the definitions
-    /// have changed: then nothing was run, and the session's version is the new one.
-    #[inline]
-    fn run(
-        &mut self,
-        procedure: &Procedure,
-        timestamp_us: i64,
-        seed: u64,
-        bind: impl Fn(&mut Self, &Procedure) -> Result<(), Error>,
-    ) -> Result<Option<Commit>, Error> {
-        if self.access == Access::ReadOnly {
-            return self.run_on_snapshot(Call { procedure, timestamp_us, seed }, bind);
-        }
-        if procedure.ends_transactions {
-            return self.run_in_steps(Call { procedure, timestamp_us, seed }, bind);
-        }
-        loop {
-            self.machine.reset(timestamp_us, seed);
-            bind(self, procedure)?;
-            if !self.begin()? {
-                return Ok(None);
-            }
-            self.occ.hold_rows(self.holding());
-            let call = Call { procedure, timestamp_us, seed };
-            let arguments = self.arguments.iter().copied();
-            if procedure.read_only {
-                self.occ.only_reads();
-            }
-            self.recording.begin();
-            let tapes = &mut self.recording.witnesses;
-            let outcome = match execute(call, arguments, &mut self.machine, &mut self.occ, tapes) {
-                Ok(()) => {
-                    let written = self.machine.written();
-                    let depends = self.machine.has_caught_shortage();
-                    if let Err(error) = self.recording.prepare(procedure, written, depends, &self.occ) {
-                        self.shows_what_was_read();
-                        self.occ.rollback();
-                        return Err(error.into());
-                    }
-                    self.commit()
-                }
-                Err(Failure::Error(error)) => {
-                    self.shows_what_was_read();
-                    match self.occ.rollback_after_error() {
-                        Ok(()) => Err(Failure::Error(error)),
-                        Err(conflict) => Err(Failure::Conflict(conflict)),
-                    }
-                }
-                Err(failure) => {
-                    self.occ.rollback_to_wait();
-                    Err(failure)
-                }
-            };
-            match outcome {
-                Ok(commit) => {
-                    self.forget_races();
-                    return commit.map(Some);
-                }
-                Err(Failure::Error(error)) => {
-                    self.forget_races();
-                    self.failed += 1;
-                    self.after_call();
-                    return Err(Error::Sql(*error));
-                }
-                Err(Failure::Long) => {
-                    self.occ.release_holds();
-                    return self.run_on_snapshot(call, bind);
-                }
-                Err(_) if self.machine.has_sent_rows() => {
-                    self.occ.release_holds();
-                    self.forget_races();
-                    self.conflicts += 1;
-                    return Err(serialization_failure(Conflict::Read));
-                }
-                Err(Failure::Conflict(conflict)) => self.before_retry(conflict)?,
-                Err(failure) => {
-                    unreachable!("an attempt ends with an error, a conflict or on a snapshot: {failure}")
-                }
-            }
-        }
-    }
-
-    /// Runs a procedure that only reads on a snapshot, where it can take as long as it likes. `None` when the definitions have
-    /// changed.
-    fn run_on_snapshot(
-        &mut self,
-        call: Call<'_>,
-        bind: impl Fn(&mut Self, &Procedure) -> Result<(), Error>,
-    ) -> Result<Option<Commit>, Error> {
-        self.machine.reset(call.timestamp_us, call.seed);
-        bind(self, call.procedure)?;
-        if !self.begin()? {
-            return Ok(None);
-        }
-        let snapshot = {
-            let tables = self.occ.tables();
-            tables.snapshots.open(&tables.epochs)
-        };
-        let arguments = self.arguments.iter().copied();
-        let reader = self.occ.reader(&snapshot);
-        let mut reader = if self.access == Access::ReadOnly { reader.read_only() } else { reader };
-        let ran = execute(call, arguments, &mut self.machine, &mut reader, &mut self.recording.witnesses);
-        let last = reader.last();
-        self.occ.rollback_if_running();
-        drop(snapshot);
-        match ran {
-            Ok(()) => self.read += 1,
-            Err(_) => self.failed += 1,
-        }
-        self.after_call();
-        let commit = self.answers(Commit { number: last, ..self.nothing_shown() });
-        match ran {
-            Ok(()) => Ok(Some(commit)),
-            Err(Failure::Error(error)) => Err(Error::Sql(*error)),
-            Err(_) => Err(serialization_failure(Conflict::Read)),
-        }
-    }
-
-    /// The outer result is whether it committed, the inner one whether it is in the log.
-    #[inline]
-    fn commit(&mut self) -> Result<Result<Commit, Error>, Failure> {
-        let committed = self.occ.commit(&mut self.recording);
-        if let Ok(Committed::Wrote(_)) = committed {
-            self.recording.ended();
-        }
-        let logged = self.recording.take_result().map_err(Error::from);
-        let committed = match committed {
-            Ok(committed) => {
-                match committed {
-                    Committed::Wrote(_) => self.committed += 1,
-                    Committed::Read(_) => self.read += 1,
-                }
-                committed
-            }
-            Err(conflict) => {
-                return match logged {
-                    // Trying again would come to the same.
-                    Err(error) => Ok(Err(error)),
-                    Ok(()) => Err(conflict.into()),
-                };
-            }
-        };
-        self.after_call();
-        let commit = self.answers(self.recording.commit_of(committed));
-        Ok(logged.map(|()| commit))
-    }
-
-    #[inline]
-    fn after_call(&mut self) {
-        let durable = self.inner.durable(self.occ.worker());
-        let (definitions, version) = (&self.inner.definitions, self.version.number);
-        self.occ.collect_garbage(durable, || definitions.is_current(version));
-        self.since_publish += 1;
-        if self.since_publish >= PUBLISH_EVERY {
-            self.publish();
-        }
-    }
-
-    fn publish(&mut self) {
-        self.since_publish = 0;
-        let add = |counter: &std::sync::atomic::AtomicU64, own: &mut u64| {
-            counter.fetch_add(std::mem::take(own), Ordering::Relaxed);
-        };
-        add(&self.inner.committed, &mut self.committed);
-        add(&self.inner.read, &mut self.read);
-        add(&self.inner.failed, &mut self.failed);
-        add(&self.inner.conflicts, &mut self.conflicts);
-        if self.inner.logs.durable().is_none() {
-            // Without a logger nobody else ends epochs, and memory is reclaimed by epochs.
-            let epochs = self.occ.worker().epochs();
-            epochs.advance_from(epochs.current());
-        }
     }
 }
 

@@ -146,8 +146,9 @@ impl Session {
         texts::check_room(text, &self.inner.account)?;
         self.catch_up();
         let schema = &self.version.schema;
-        let bound =
-            interruptible(self.machine.interrupts().clone(), || schema.prepare(text, types).map_err(Error::from))?;
+        let bound = interruptible(self.machine.interrupts().clone(), || {
+            schema.prepare(text, types).map_err(Error::from)
+        })?;
         Ok(bound.map(|bound| Prepared {
             text: text.into(),
             types: types.into(),

@@ -1,6 +1,7 @@
 //! Concurrency control: one file a scheme.
 
 mod access;
+mod commit;
 mod describe;
 mod expected;
 mod holding;
@@ -11,10 +12,11 @@ mod reader;
 mod savepoint;
 mod scans;
 
+pub use commit::Committed;
 pub use describe::{Described, Description};
 pub use expected::Expectations;
 pub use holding::{Holding, WaitInPlace};
 pub use listen::{CommitLog, Observed, Writing};
-pub use occ::{Committed, Occ};
+pub use occ::Occ;
 pub use reader::Reader;
 pub use savepoint::Savepoint;
