@@ -285,12 +285,18 @@ impl Machine {
         self.is_read_only = is_read_only;
     }
 
-    /// The sequences, for a function that changes one.
-    fn changed_sequences(&self, function: &str) -> Result<&dyn Sequences, SqlError> {
+    /// # Errors
+    /// `25006`: the transaction is READ ONLY.
+    pub(crate) fn check_writes(&self, statement: &str) -> Result<(), SqlError> {
         if self.is_read_only {
-            let message = format!("cannot execute {function}() in a read-only transaction");
+            let message = format!("cannot execute {statement} in a read-only transaction");
             return Err(SqlError::new("25006", message));
         }
+        Ok(())
+    }
+
+    fn writable_sequences(&self, function: &str) -> Result<&dyn Sequences, SqlError> {
+        self.check_writes(function)?;
         self.sequences()
     }
 
@@ -300,7 +306,7 @@ impl Machine {
     }
 
     pub(crate) fn next_number(&mut self, sequence: TableId) -> Result<Datum, SqlError> {
-        let number = self.changed_sequences("nextval")?.next(sequence)?;
+        let number = self.writable_sequences("nextval()")?.next(sequence)?;
         self.current_numbers.by_sequence.insert(sequence, number);
         self.current_numbers.last = Some(sequence);
         Ok(Datum::Int(number))
@@ -328,7 +334,7 @@ impl Machine {
         number: i64,
         is_called: bool,
     ) -> Result<Datum, SqlError> {
-        self.changed_sequences("setval")?.set(sequence, number, is_called)?;
+        self.writable_sequences("setval()")?.set(sequence, number, is_called)?;
         if is_called {
             self.current_numbers.by_sequence.insert(sequence, number);
         }

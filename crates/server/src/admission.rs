@@ -26,7 +26,10 @@ impl Limits {
     /// `max_connections` and `descriptors` are 0 where there is no such limit.
     fn new(max_connections: usize, descriptors: usize) -> Self {
         let or_none = |limit: usize| if limit > 0 { limit } else { usize::MAX };
-        let descriptors = or_none(descriptors / OF_A_CONNECTION);
+        let descriptors = match descriptors {
+            0 => usize::MAX,
+            some => (some / OF_A_CONNECTION).max(1),
+        };
         let strangers = MOST_STRANGERS.min(descriptors / 4).max(1);
         Self {
             strangers,

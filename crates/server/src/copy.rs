@@ -151,12 +151,20 @@ impl CopyIn {
     }
 
     fn text_fields(&mut self, is_end: bool) -> Result<Option<Vec<Option<Vec<u8>>>>, Error> {
-        let Some(line) = self.take_data_line(is_end, None) else { return Ok(None) };
+        let Some(mut line) = self.take_data_line(is_end, None) else { return Ok(None) };
         utf8_of(&line).map_err(|error| self.at_its_row(SqlError::from(error).into()))?;
         let (delimiter, null) = (self.options.delimiter, self.options.null.as_bytes());
         let mut fields = Vec::new();
         let (mut start, mut place) = (0, 0);
         loop {
+            if line[place.min(line.len())..].starts_with(b"\\.") {
+                // The mark of the end, which a row may stand before.
+                if place + 2 < line.len() {
+                    return Err(self.at_its_row(bad("end-of-copy marker corrupt")));
+                }
+                self.is_over = true;
+                line.truncate(place);
+            }
             if place < line.len() && line[place] == b'\\' {
                 place += 2;
                 continue;

@@ -83,21 +83,24 @@ fn run_node<D: DataAccess>(
         Plan::Filter { input, condition } => run(input, machine, data, &mut |machine, data| {
             if condition.evaluate(machine)?.is_true() { sink(machine, data) } else { Ok(Flow::Continue) }
         }),
-        Plan::Hold { input, handles, nowait } => run(input, machine, data, &mut |machine, data| {
-            for handle in handles {
-                let number = machine.get(*handle);
-                if number.is_null() {
-                    continue;
-                }
-                match data.hold(row_of(number, data)?) {
-                    Err(Failure::Conflict(Conflict::Held)) if *nowait => {
-                        return Err(SqlError::new("55P03", "could not obtain lock on row").into());
+        Plan::Hold { input, handles, nowait } => {
+            machine.check_writes("SELECT FOR UPDATE")?;
+            run(input, machine, data, &mut |machine, data| {
+                for handle in handles {
+                    let number = machine.get(*handle);
+                    if number.is_null() {
+                        continue;
                     }
-                    held => held?,
+                    match data.hold(row_of(number, data)?) {
+                        Err(Failure::Conflict(Conflict::Held)) if *nowait => {
+                            return Err(SqlError::new("55P03", "could not obtain lock on row").into());
+                        }
+                        held => held?,
+                    }
                 }
-            }
-            sink(machine, data)
-        }),
+                sink(machine, data)
+            })
+        }
         Plan::Compute { input, values } => run(input, machine, data, &mut |machine, data| {
             for (register, value) in values {
                 let value = value.evaluate(machine)?;

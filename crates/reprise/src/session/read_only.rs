@@ -99,7 +99,7 @@ impl Session {
         while !self.begin()? {}
         let call = Call { procedure, timestamp_us, seed };
         let arguments = self.arguments.iter().copied();
-        let mut reader = self.occ.reader(snapshot).read_only();
+        let mut reader = self.occ.reader(snapshot);
         let ran = execute(call, arguments, &mut self.machine, &mut reader, &mut self.recording.witnesses);
         let last = reader.last();
         self.occ.rollback_if_running();

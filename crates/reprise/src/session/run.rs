@@ -129,8 +129,7 @@ impl Session {
             tables.snapshots.open(&tables.epochs)
         };
         let arguments = self.arguments.iter().copied();
-        let reader = self.occ.reader(&snapshot);
-        let mut reader = if self.access == Access::ReadOnly { reader.read_only() } else { reader };
+        let mut reader = self.occ.reader(&snapshot);
         let ran = execute(call, arguments, &mut self.machine, &mut reader, &mut self.recording.witnesses);
         let last = reader.last();
         self.occ.rollback_if_running();

@@ -97,7 +97,7 @@ fn silent_sockets_keep_no_client_away() {
 
 #[test]
 fn descriptors_limit_clients_where_nothing_else_does() {
-    let served = serve(Options { descriptors: 40, ..Options::default() });
+    let served = serve(Options { descriptors: 80, ..Options::default() });
     let clients: Vec<_> = (0..30).map(|_| served.connect().unwrap()).collect();
     assert_eq!(code_of(served.connect().err().unwrap()), "53300");
     drop(clients);

@@ -23,8 +23,6 @@ pub struct Reader<'a> {
     /// No transaction with a greater number wrote what was read.
     last: CommitOrder,
     key: Vec<u8>,
-    /// Whether the transaction says that it only reads, and so may not hold rows.
-    is_read_only: bool,
 }
 
 impl std::fmt::Debug for Reader<'_> {
@@ -38,17 +36,11 @@ impl Occ {
     pub fn reader<'a>(&'a mut self, snapshot: &'a Snapshot) -> Reader<'a> {
         let Self { tables, worker, scans, kept, .. } = self;
         let (parts, last) = (Vec::new(), CommitOrder(0));
-        Reader { tables, worker, scans, kept, snapshot, parts, last, key: Vec::new(), is_read_only: false }
+        Reader { tables, worker, scans, kept, snapshot, parts, last, key: Vec::new() }
     }
 }
 
 impl Reader<'_> {
-    /// Says that the transaction is READ ONLY.
-    #[must_use]
-    pub fn read_only(self) -> Self {
-        Self { is_read_only: true, ..self }
-    }
-
     /// No transaction with a greater number wrote what was read.
     pub fn last(&self) -> CommitOrder {
         self.last
@@ -156,10 +148,6 @@ impl DataAccess for Reader<'_> {
         });
         self.last = self.last.max(order);
         Ok(read.is_some())
-    }
-
-    fn hold(&mut self, _: Handle) -> Result<(), Failure> {
-        if self.is_read_only { Err(only_reads("SELECT FOR UPDATE")) } else { Ok(()) }
     }
 
     fn insert(&mut self, _: &Table, _: &[Datum], _: &Arena) -> Result<(), Failure> {
