@@ -272,6 +272,13 @@ impl Client {
         Ok(())
     }
 
+    /// QUERY of a text that is not UTF-8.
+    pub(crate) fn refuse_query(&mut self, error: SqlError) {
+        self.fail(&error.into(), "");
+        self.close_portals();
+        self.ready();
+    }
+
     /// Portals end with the transaction that they are of.
     fn close_portals(&mut self) {
         if self.transaction_state() == TransactionState::None {

@@ -70,6 +70,7 @@ async fn answer(link: &mut Link, client: &mut Client) -> io::Result<()> {
             }
             continue;
         }
+        let wrong_text = link.take_wrong_text();
         let went_well = match message {
             Message::Terminate(_) => return Ok(()),
             Message::Query(query) => {
@@ -77,7 +78,10 @@ async fn answer(link: &mut Link, client: &mut Client) -> io::Result<()> {
                 let ran = skips || client.run_delayed(false).await?;
                 if ran {
                     skips = false;
-                    client.query(&query.query).await?;
+                    match wrong_text {
+                        Some(error) => client.refuse_query(error),
+                        None => client.query(&query.query).await?,
+                    }
                 }
                 ran
             }
@@ -92,7 +96,13 @@ async fn answer(link: &mut Link, client: &mut Client) -> io::Result<()> {
                 ran
             }
             _ if skips => true,
-            Message::Parse(parse) => client.run_delayed(false).await? && client.parse(parse),
+            Message::Parse(parse) => {
+                client.run_delayed(false).await?
+                    && match wrong_text {
+                        Some(error) => client.refuse_parse(error),
+                        None => client.parse(parse),
+                    }
+            }
             Message::Bind(bind) => client.run_delayed(false).await? && client.bind(bind),
             Message::Describe(describe) => client.run_delayed(false).await? && client.describe(describe),
             Message::Execute(execute) => client.run_delayed(false).await? && client.execute(execute),

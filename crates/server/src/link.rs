@@ -11,6 +11,7 @@ use memory::Account;
 use pgwire::messages::response::ErrorResponse;
 use pgwire::messages::{DecodeContext, PgWireBackendMessage, PgWireFrontendMessage, ProtocolVersion};
 use pgwire::tokio::server::MaybeTls;
+use reprise::rooms::catalog::utf8_of;
 use reprise::rooms::procedure::SqlError;
 use reprise::{Commit, CommitOrder};
 use std::io;
@@ -68,6 +69,18 @@ pub struct Decoder {
     context: DecodeContext,
     /// The largest message that is read.
     largest: usize,
+    /// Why the text of the last message is not UTF-8.
+    wrong_text: Option<SqlError>,
+}
+
+/// Looks whether the statement and the names of a message are UTF-8. The decoder of messages replaces what is not.
+fn wrong_text_in(tag: u8, body: &[u8]) -> Option<SqlError> {
+    let strings = match tag {
+        b'Q' => 1,
+        b'P' => 2,
+        _ => 0,
+    };
+    body.split(|byte| *byte == 0).take(strings).find_map(|text| utf8_of(text).err().map(SqlError::from))
 }
 
 impl std::fmt::Debug for Decoder {
@@ -266,6 +279,11 @@ impl Link {
         self.stopping = Some(stopping);
     }
 
+    /// Why the text of the last message is not UTF-8, if it is not.
+    pub(crate) fn take_wrong_text(&mut self) -> Option<SqlError> {
+        self.decoder.wrong_text.take()
+    }
+
     /// The startup message has come: others follow, of at most so many bytes.
     pub(crate) fn started(&mut self, largest: usize) {
         self.decoder.started(largest);
@@ -346,7 +364,7 @@ impl Decoder {
     fn of(input: BytesMut) -> Self {
         let mut context = DecodeContext::new(ProtocolVersion::PROTOCOL3_0);
         context.awaiting_frontend_ssl = false;
-        Self { input, context, largest: LARGEST_STARTUP }
+        Self { input, context, largest: LARGEST_STARTUP, wrong_text: None }
     }
 
     /// The startup message has come: others follow, of at most so many bytes.
@@ -380,7 +398,10 @@ impl Decoder {
         let mut own = self.input.split_to(tag + length);
         let has_shape = match self.context.awaiting_frontend_startup {
             true => is_startup(&own[4..]),
-            false => is_message(own[0], &own[5..]),
+            false => {
+                self.wrong_text = wrong_text_in(own[0], &own[5..]);
+                is_message(own[0], &own[5..])
+            }
         };
         if !has_shape {
             return Err(malformed("a message that makes no sense"));

@@ -33,6 +33,12 @@ impl Client {
         }
     }
 
+    /// PARSE of a text that is not UTF-8. Whether it went well.
+    pub(crate) fn refuse_parse(&mut self, error: SqlError) -> bool {
+        self.fail(&error.into(), "");
+        false
+    }
+
     pub(crate) fn parse(&mut self, message: Parse) -> bool {
         let name = message.name.unwrap_or_default();
         self.begin_message();

@@ -31,9 +31,9 @@ const KINDS: [&str; 18] = [
 ];
 
 /// SQLSTATEs that statements over the same keys may end with.
-const KNOWN: [&str; 14] = [
+const KNOWN: [&str; 15] = [
     "ok", "40001", "40P01", "23505", "23503", "55P03", "57014", "25P02", "0A000", "2D000", "25001", "53300",
-    "25006", "3B001",
+    "25006", "3B001", "25P01",
 ];
 
 /// A client on a thread of its own, one statement at a time.
