@@ -26,6 +26,9 @@ struct Sample {
     latency_ms: f64,
 }
 
+/// Takes one figure of a sample.
+type Figure = fn(&Sample) -> f64;
+
 fn bytes_in(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let bytes = entries.map(|entry| match entry.metadata() {
@@ -174,7 +177,7 @@ fn soak() {
     draw(&samples);
     let part = samples.len() / PART;
     let (before, after) = (&samples[part..2 * part], &samples[samples.len() - part..]);
-    let figures: [(&str, fn(&Sample) -> f64, f64); 3] = [
+    let figures: [(&str, Figure, f64); 3] = [
         ("resident memory, MiB", |own| own.resident_mib, 40.0),
         ("data folder, MiB", |own| own.log_mib, 40.0),
         ("open files", |own| own.files as f64, 30.0),
@@ -197,7 +200,7 @@ fn draw(samples: &[Sample]) {
         );
     }
     std::fs::write(folder.join("soak.csv"), table).unwrap();
-    let figures: [(&str, fn(&Sample) -> f64); 4] = [
+    let figures: [(&str, Figure); 4] = [
         ("resident memory, MiB", |own| own.resident_mib),
         ("data folder, MiB", |own| own.log_mib),
         ("open files", |own| own.files as f64),
