@@ -324,3 +324,43 @@ fn a_crash_at_every_call_leaves_all_or_nothing() {
     }
     assert!(seen[0] > 5 && seen[1] > 2, "{seen:?}");
 }
+
+/// Migration tools make tables, and then alter them one step at a time, in the same transaction.
+#[test]
+fn tables_are_made_and_altered_step_by_step() {
+    let migrations: [&[&str]; 3] = [
+        &[
+            "CREATE TABLE p1 (id INT PRIMARY KEY)",
+            "CREATE TABLE p2 (id INT PRIMARY KEY)",
+            "CREATE TABLE c (id INT PRIMARY KEY, a INT, b INT)",
+            "ALTER TABLE c ADD FOREIGN KEY (a) REFERENCES p1",
+            "ALTER TABLE c ADD FOREIGN KEY (b) REFERENCES p2",
+            "INSERT INTO p1 VALUES (1)",
+            "INSERT INTO c VALUES (1, 1, NULL)",
+        ],
+        &[
+            "CREATE TABLE c (id INT PRIMARY KEY, a INT, b INT)",
+            "CREATE INDEX c_a ON c (a)",
+            "ALTER TABLE c ADD UNIQUE (b)",
+            "INSERT INTO c VALUES (1, 1, 1)",
+        ],
+        &[
+            "CREATE TABLE c (id INT PRIMARY KEY, a INT)",
+            "ALTER TABLE c ADD COLUMN b INT DEFAULT 5",
+            "CREATE INDEX c_b ON c (b)",
+            "ALTER TABLE c ADD CONSTRAINT positive CHECK (b > 0)",
+            "INSERT INTO c (id, a) VALUES (1, 1)",
+            "ALTER TABLE old ADD COLUMN more INT",
+        ],
+    ];
+    for statements in migrations {
+        let (folder, db) = open_with(|_| {});
+        let mut session = db.session().unwrap();
+        in_transaction(&mut session, statements).unwrap_or_else(|error| panic!("{statements:?}: {error}"));
+        assert_eq!(numbers(&mut session, "SELECT a FROM c"), [1], "{statements:?}");
+        session.query("INSERT INTO c (id, a) VALUES (2, 1)").unwrap();
+        let digest = db.digest().unwrap();
+        drop((session, db));
+        assert_eq!(recovered_digest_of(Content::Command, folder.path()), digest, "{statements:?}");
+    }
+}

@@ -1,7 +1,8 @@
 //! Waiting for other transactions: for the holder of a row or key, until that has ended, and never for ever.
 
 use crate::common::open;
-use reprise::rooms::procedure::Nowhere;
+use reprise::rooms::catalog::{Arena, Datum};
+use reprise::rooms::procedure::{Nowhere, RowSink, SqlError};
 use reprise::{Attempt, Database, Error, Session, TransactionState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
@@ -375,4 +376,37 @@ fn a_long_transaction_is_not_starved() {
         }
         ends.store(true, Ordering::Relaxed);
     });
+}
+
+/// What a session holds whose statement panics goes with it, and what the statement has begun is undone.
+#[test]
+fn a_panic_holds_nothing() {
+    struct Panics;
+    impl RowSink for Panics {
+        fn begin(&mut self) {}
+
+        fn row(&mut self, _: &[Datum], _: &Arena) -> Result<(), SqlError> {
+            panic!("a client's sink has panicked, as the test wants");
+        }
+    }
+    let (_folder, db, mut other) = database();
+    for in_block in [false, true] {
+        let mut session = db.session().unwrap();
+        let panicked = std::thread::spawn(move || {
+            if in_block {
+                session.begin_block();
+                session.query("UPDATE t SET v = 77 WHERE id = 1").unwrap();
+            }
+            let text = "INSERT INTO t VALUES (50, 1, 50) RETURNING id";
+            let mut prepared = session.prepare(text, &[]).unwrap().unwrap();
+            session.run_prepared(&mut prepared, &[], || Box::new(Panics)).map(drop)
+        });
+        assert!(panicked.join().is_err());
+        other.set_lock_timeout(Some(FOREVER));
+        other.query("UPDATE t SET v = v + 1 WHERE id = 1").unwrap();
+        other.query("INSERT INTO t VALUES (50, 2, 50)").unwrap();
+        other.query("DELETE FROM t WHERE id = 50").unwrap();
+    }
+    assert_eq!(rows(&mut other, "SELECT v FROM t WHERE id = 1"), "2");
+    db.checkpoint().unwrap();
 }
