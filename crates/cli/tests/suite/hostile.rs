@@ -58,7 +58,7 @@ impl Target {
             client.batch_execute(TABLES).unwrap();
         }
         // What a server takes that has been at work: threads, sessions, buffers.
-        let work = "SELECT repeat('x', 1000), n % 7 FROM generate_series(1, 50000) AS g (n) ORDER BY 2";
+        let work = "SELECT repeat('x', 1000), n % 7 FROM generate_series(1, 5000) AS g (n) ORDER BY 2";
         std::thread::scope(|scope| {
             for _ in 0..40 {
                 let mut client = server.connect();
