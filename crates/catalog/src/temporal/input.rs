@@ -409,6 +409,9 @@ impl Fields {
         if self.year.is_some() || self.month.is_some() || self.day.is_some() {
             return Err(Refusal::Syntax);
         }
+        if text.ends_with(|c: char| !c.is_ascii_alphanumeric()) {
+            return Err(Refusal::Syntax);
+        }
         let is_word = |part: &&str| part.starts_with(|c: char| c.is_ascii_alphabetic());
         let parts: Vec<&str> =
             text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty()).collect();
