@@ -356,6 +356,7 @@ fn tables_are_made_and_altered_step_by_step() {
     for statements in migrations {
         let (folder, db) = open_with(|_| {});
         let mut session = db.session().unwrap();
+        session.execute_script(BEFORE).unwrap();
         in_transaction(&mut session, statements).unwrap_or_else(|error| panic!("{statements:?}: {error}"));
         assert_eq!(numbers(&mut session, "SELECT a FROM c"), [1], "{statements:?}");
         session.query("INSERT INTO c (id, a) VALUES (2, 1)").unwrap();
