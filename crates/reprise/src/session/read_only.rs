@@ -7,6 +7,7 @@
 
 use super::{Prepared, Session, TransactionState};
 use crate::Error;
+use catalog::CommitOrder;
 use procedure::{Call, Failure, Procedure, SqlError, execute};
 use sql::Kind;
 use storage::Snapshot;
@@ -73,6 +74,21 @@ impl Session {
         }
     }
 
+    /// Executes a call on a snapshot, and ends the transaction in hand, which has read nothing. Returns what it came to, and the
+    /// greatest number of what it has read.
+    pub(super) fn read_on(
+        &mut self,
+        call: Call<'_>,
+        snapshot: &Snapshot,
+    ) -> (Result<(), Failure>, CommitOrder) {
+        let arguments = self.arguments.iter().copied();
+        let mut reader = self.occ.reader(snapshot);
+        let ran = execute(call, arguments, &mut self.machine, &mut reader, &mut self.recording.witnesses);
+        let last = reader.last();
+        self.occ.rollback_if_running();
+        (ran, last)
+    }
+
     /// Opens a snapshot, and lets shared memory go again.
     pub(super) fn open_snapshot(&mut self) -> Result<Snapshot, Error> {
         while !self.begin()? {}
@@ -97,12 +113,7 @@ impl Session {
         self.bring_in(procedure, arguments)?;
         self.recording.witnesses.begin(&[]);
         while !self.begin()? {}
-        let call = Call { procedure, timestamp_us, seed };
-        let arguments = self.arguments.iter().copied();
-        let mut reader = self.occ.reader(snapshot);
-        let ran = execute(call, arguments, &mut self.machine, &mut reader, &mut self.recording.witnesses);
-        let last = reader.last();
-        self.occ.rollback_if_running();
+        let (ran, last) = self.read_on(Call { procedure, timestamp_us, seed }, snapshot);
         self.shows(last);
         match ran {
             Ok(()) => Ok(()),

@@ -128,11 +128,7 @@ impl Session {
             let tables = self.occ.tables();
             tables.snapshots.open(&tables.epochs)
         };
-        let arguments = self.arguments.iter().copied();
-        let mut reader = self.occ.reader(&snapshot);
-        let ran = execute(call, arguments, &mut self.machine, &mut reader, &mut self.recording.witnesses);
-        let last = reader.last();
-        self.occ.rollback_if_running();
+        let (ran, last) = self.read_on(call, &snapshot);
         drop(snapshot);
         match ran {
             Ok(()) => self.read += 1,

@@ -1,3 +1,5 @@
+//! Rows go from transaction to transaction, ends are told, and waits form no cycle.
+
 use super::*;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
