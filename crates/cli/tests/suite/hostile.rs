@@ -10,10 +10,8 @@ mod raw;
 mod soak;
 mod strangers;
 
-use crate::common::Serving;
+use crate::common::{Serving, get};
 use postgres::{Client, NoTls};
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -117,15 +115,6 @@ impl Target {
 fn connect(port: u16) -> Client {
     let address = format!("host=127.0.0.1 port={port} user=me connect_timeout=10");
     Client::connect(&address, NoTls).unwrap()
-}
-
-/// The answer of the server over HTTP.
-fn get(address: &str, path: &str) -> String {
-    let mut socket = TcpStream::connect(address).unwrap();
-    write!(socket, "GET {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    socket.read_to_string(&mut answer).unwrap();
-    answer
 }
 
 /// What a statement comes to: `ok`, or an SQLSTATE.

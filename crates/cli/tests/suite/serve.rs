@@ -1,8 +1,8 @@
 //! The README's tour of the server, with a real kill in it.
 
-use crate::common::Serving;
+use crate::common::{Serving, get};
 use postgres::{Client, NoTls};
-use std::io::{BufRead, BufReader, Read as _, Write as _};
+use std::io::{BufRead, BufReader, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -97,15 +97,6 @@ fn plans_of_simple_queries_follow_the_definitions() {
     assert_eq!(answer(&mut client, "SELECT * FROM t WHERE id = 3"), "3 30 3.00 5");
     client.batch_execute("DROP TABLE t; CREATE TABLE t (id TEXT)").unwrap();
     assert_eq!(answer(&mut other, "SELECT * FROM t WHERE id = 3"), "42883 at 23");
-}
-
-/// What a GET is answered: the status line and everything behind it.
-fn get(address: &str, path: &str) -> String {
-    let mut socket = TcpStream::connect(address).unwrap();
-    write!(socket, "GET {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    socket.read_to_string(&mut answer).unwrap();
-    answer
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! A server that a test has started.
 
 use postgres::{Client, NoTls};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
@@ -103,4 +104,13 @@ impl Drop for Serving {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// What a GET is answered: the status line and everything behind it.
+pub fn get(address: &str, path: &str) -> String {
+    let mut socket = TcpStream::connect(address).unwrap();
+    write!(socket, "GET {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    answer
 }
