@@ -463,7 +463,7 @@ impl LogRange {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
     use crate::disk::CrashingDisk;
