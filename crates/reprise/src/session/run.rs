@@ -40,6 +40,23 @@ impl Session {
         seed: u64,
         bind: impl Fn(&mut Self, &Procedure) -> Result<(), Error>,
     ) -> Result<Option<Commit>, Error> {
+        let ran = self.run_to_end(procedure, timestamp_us, seed, bind);
+        match ran {
+            Ok(Some(_)) => self.forget_races(),
+            _ => self.let_go_unless_busy(),
+        }
+        ran
+    }
+
+    /// As `run`. What an attempt holds that was undone stays held.
+    #[inline]
+    fn run_to_end(
+        &mut self,
+        procedure: &Procedure,
+        timestamp_us: i64,
+        seed: u64,
+        bind: impl Fn(&mut Self, &Procedure) -> Result<(), Error>,
+    ) -> Result<Option<Commit>, Error> {
         if self.access == Access::ReadOnly {
             return self.run_on_snapshot(Call { procedure, timestamp_us, seed }, bind);
         }
@@ -84,12 +101,8 @@ impl Session {
                 }
             };
             match outcome {
-                Ok(commit) => {
-                    self.forget_races();
-                    return commit.map(Some);
-                }
+                Ok(commit) => return commit.map(Some),
                 Err(Failure::Error(error)) => {
-                    self.forget_races();
                     self.failed += 1;
                     self.after_call();
                     return Err(Error::Sql(*error));
@@ -99,8 +112,6 @@ impl Session {
                     return self.run_on_snapshot(call, bind);
                 }
                 Err(_) if self.machine.has_sent_rows() => {
-                    self.occ.release_holds();
-                    self.forget_races();
                     self.conflicts += 1;
                     return Err(serialization_failure(Conflict::Read));
                 }

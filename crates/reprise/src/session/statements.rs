@@ -272,6 +272,7 @@ impl Session {
         }
         match ran {
             Err(error) => {
+                self.let_go_unless_busy();
                 self.fail_block();
                 Err(error)
             }

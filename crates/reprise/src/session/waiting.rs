@@ -41,17 +41,15 @@ pub struct Busy {
     holds: Arc<Holds>,
 }
 
-/// Whether a blocker has ended.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Progress {
-    Ended,
-    Waits,
-}
-
 impl Busy {
-    fn look(&self, waker: &Waker) -> Result<Progress, Deadlock> {
-        let Some(blocker) = self.blocker else { return Ok(Progress::Ended) };
-        Ok(if self.holds.wait(blocker, self.worker, waker)? { Progress::Waits } else { Progress::Ended })
+    /// Whether the blocker has ended. `waker` is woken when it does.
+    fn poll(&self, waker: &Waker) -> Poll<Result<(), Deadlock>> {
+        let Some(blocker) = self.blocker else { return Poll::Ready(Ok(())) };
+        match self.holds.wait(blocker, self.worker, waker) {
+            Ok(true) => Poll::Pending,
+            Ok(false) => Poll::Ready(Ok(())),
+            Err(deadlock) => Poll::Ready(Err(deadlock)),
+        }
     }
 
     /// Returns once the blocker has ended. Where the caller stops waiting before, it says so by `Session::stop_waiting`.
@@ -65,11 +63,7 @@ impl Busy {
                 context.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            match self.look(context.waker()) {
-                Ok(Progress::Waits) => Poll::Pending,
-                Ok(Progress::Ended) => Poll::Ready(Ok(())),
-                Err(deadlock) => Poll::Ready(Err(deadlock)),
-            }
+            self.poll(context.waker())
         })
         .await
     }
@@ -119,10 +113,9 @@ fn wait_on_thread(
     let waker = waker_of(std::thread::current());
     let limit = limit.map(|limit| Instant::now() + limit);
     loop {
-        match busy.look(&waker) {
-            Ok(Progress::Ended) => return Ok(Ok(())),
-            Ok(Progress::Waits) => std::thread::park_timeout(TICK),
-            Err(deadlock) => return Ok(Err(deadlock)),
+        match busy.poll(&waker) {
+            Poll::Ready(ended) => return Ok(ended),
+            Poll::Pending => std::thread::park_timeout(TICK),
         }
         interrupts.check()?;
         if limit.is_some_and(|limit| Instant::now() >= limit) {
@@ -146,11 +139,24 @@ impl Session {
     pub fn stop_waiting(&mut self) {
         self.waiting.is_pending = false;
         if self.block.state == TransactionState::None {
-            self.occ.release_holds();
-            self.forget_races();
+            self.let_go();
         } else {
             self.statement_failed();
             self.fail_block();
+        }
+    }
+
+    /// A transaction of its own has ended, or does not run again.
+    fn let_go(&mut self) {
+        self.occ.release_holds();
+        self.forget_races();
+    }
+
+    /// As `let_go`, unless it is about to run again once the caller has waited, or is a statement of a longer transaction.
+    #[cold]
+    pub(super) fn let_go_unless_busy(&mut self) {
+        if self.waiting.busy.is_none() && self.block.state == TransactionState::None {
+            self.let_go();
         }
     }
 
@@ -200,15 +206,6 @@ impl Session {
     #[cold]
     pub(super) fn before_retry(&mut self, conflict: Conflict) -> Result<(), Error> {
         self.conflicts += 1;
-        let waited = self.pause(conflict);
-        if waited.is_err() && self.waiting.busy.is_none() && self.block.state == TransactionState::None {
-            self.occ.release_holds();
-            self.forget_races();
-        }
-        waited
-    }
-
-    fn pause(&mut self, conflict: Conflict) -> Result<(), Error> {
         self.machine.interrupts().check()?;
         let is_held = conflict == Conflict::Held;
         let blocker = self.occ.blocker().filter(|_| is_held);

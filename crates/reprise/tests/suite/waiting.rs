@@ -24,6 +24,10 @@ const TABLES: &str = "CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL, u INT 
         COMMIT;
         UPDATE t SET v = v + 100 WHERE id = p;
     END $$;
+    CREATE PROCEDURE raise_two() LANGUAGE plpgsql AS $$ BEGIN
+        UPDATE t SET v = v + 1 WHERE id = 1;
+        UPDATE t SET v = v + 1 WHERE id = 2;
+    END $$;
     CREATE PROCEDURE at_once(p INT) LANGUAGE plpgsql AS $$ BEGIN
         PERFORM v FROM t WHERE id = p FOR UPDATE NOWAIT;
     END $$";
@@ -164,6 +168,35 @@ fn a_wait_ends_by_its_limits_and_leaves_nothing_held() {
             third.query("UPDATE t SET v = 10 WHERE id = 1").unwrap();
             third.query("DELETE FROM t WHERE id = 5").unwrap();
         }
+    }
+}
+
+/// What a statement holds after it was undone goes when it cannot run again, since a definition has changed meanwhile.
+#[test]
+fn a_statement_that_fails_when_it_is_repeated_holds_nothing() {
+    for (wanted, change) in [
+        ("CALL raise_two()", "DROP PROCEDURE raise_two"),
+        ("UPDATE t SET v = v + 1 WHERE id IN (1, 2) RETURNING note", "ALTER TABLE t RENAME note TO remark"),
+    ] {
+        let (_folder, db, mut first) = database();
+        let [mut second, mut third] = [(); 2].map(|()| db.session().unwrap());
+        first.query("ALTER TABLE t ADD note TEXT").unwrap();
+        first.begin_block();
+        first.query("UPDATE t SET v = 9 WHERE id = 2").unwrap();
+        let mut prepared = second.prepare(wanted, &[]).unwrap().unwrap();
+        for _ in 0..2 {
+            let attempted = second.try_prepared(&mut prepared, &[], Box::new(Nowhere));
+            assert!(matches!(attempted, Ok(Attempt::Busy(_))), "{wanted}: {attempted:?}");
+        }
+        let held = attempt(&mut third, "UPDATE t SET v = v + 1 WHERE id = 1");
+        assert!(matches!(held, Ok(Attempt::Busy(_))), "{wanted} holds the row: {held:?}");
+        third.stop_waiting();
+        first.commit_block().unwrap();
+        first.query(change).unwrap();
+        let attempted = second.try_prepared(&mut prepared, &[], Box::new(Nowhere));
+        assert!(attempted.is_err(), "{wanted}: {attempted:?}");
+        let freed = attempt(&mut third, "UPDATE t SET v = v + 1 WHERE id = 1");
+        assert!(matches!(freed, Ok(Attempt::Done(_))), "{wanted}: {freed:?}");
     }
 }
 
