@@ -107,7 +107,7 @@ impl Arena {
             + self.decimals.capacity() * size_of::<Decimal>()
     }
 
-    /// Bytes that it allocates when each kind of contents gets so many bytes more: a list that is full is copied to one of at
+    /// Bytes that it allocates when each kind of contents gets this many bytes more: a list that is full is copied to one of at
     /// least twice the size.
     pub fn growth(&self, more: usize) -> usize {
         fn of<T>(list: &Vec<T>, more: usize) -> usize {

@@ -30,7 +30,7 @@ pub struct Run {
     pub seed: u64,
     /// Transactions a second, all clients together; as many as possible when `None`.
     pub rate: Option<f64>,
-    /// Of a hundred transactions, so many are logged by value.
+    /// Of a hundred transactions, this many are logged by value.
     pub ad_hoc_percent: u8,
 }
 

@@ -1,8 +1,8 @@
 //! `reprise log`: what a data folder's log holds.
 
+use crate::table::table;
 use anyhow::{Result, bail};
 use clap::Args;
-use comfy_table::Table;
 use reprise::Config;
 use reprise::rooms::catalog::{Reader, RowChange};
 use reprise::rooms::checkpoint::Manifest;
@@ -41,8 +41,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             None => println!("incarnation {}: the last one", incarnation.number),
         }
     }
-    let mut table = Table::new();
-    table.set_header(["device", "incarnation", "files", "bytes", "batches", "records", "epochs", "tail"]);
+    let mut table =
+        table(["device", "incarnation", "files", "bytes", "batches", "records", "epochs", "tail"]);
     for (number, device) in pepoch.devices.iter().enumerate() {
         for log in read_device(&disk, &folder.join(device), number as u32)? {
             let (mut records, mut epochs) = (0u64, None);

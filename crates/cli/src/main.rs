@@ -13,6 +13,7 @@ mod options;
 mod progress;
 mod recover;
 mod serve;
+mod table;
 mod user;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -22,7 +23,7 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: memory::Metered<mimalloc::MiMalloc> = memory::Metered::new(mimalloc::MiMalloc);
 
-/// Gives memory back to the system that nobody has any more.
+/// Gives memory back to the system that nothing uses any more.
 #[allow(unsafe_code)]
 fn give_pages_back() {
     // SAFETY: the function takes no pointers and may be called by any thread at any time.

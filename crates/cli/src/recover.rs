@@ -1,9 +1,9 @@
 //! `reprise recover`: recovers a data folder, reads only, and reports.
 
+use crate::table::table;
 use crate::{numbers, progress};
 use anyhow::{Result, bail};
 use clap::Args;
-use comfy_table::Table;
 use reprise::rooms::recovery::{self, RecoveryConfig, ReplayBreakdown, ThreadTimes};
 use reprise::{Config, Digest, Method, RecoveryReport, ReplayMode};
 use serde::Serialize;
@@ -94,8 +94,7 @@ impl From<&ReplayBreakdown> for Breakdown {
 
 impl fmt::Display for Breakdown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut table = Table::new();
-        table.set_header([
+        let mut table = table([
             "block",
             "slices",
             "partitions",

@@ -263,7 +263,7 @@ impl FileMaker {
     }
 
     /// Makes zeroed room for the next file: out of a spare one, or one that an earlier incarnation prepared, where there is one.
-    /// What takes time is done here, at leisure when the file is for later. Gives room back when there is not enough of it.
+    /// What takes time is done here: slowly, when the file is for later. Gives room back when there is not enough of it.
     pub(crate) fn prepare(&self, rest: impl Fn() -> Pace) -> Result<Box<dyn DiskFile>, LogError> {
         let file = self.make(rest)?;
         // The file is of use only once the pepoch file names it.
@@ -303,7 +303,7 @@ impl FileMaker {
         }
     }
 
-    /// Makes the first file of an incarnation. Without room for a whole one it is as small as can be: enough for the marks of
+    /// Makes the first file of an incarnation. Without room for a whole one it is as small as possible: enough for the marks of
     /// a checkpoint, which makes room. Transactions that write are refused meanwhile.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 //! Paper: SiloR §4.1 (loggers), DESIGN §6.2 (continuous group commit).
 //!
 //! After a failed write or fdatasync the logger stops for good: what was not durable then is never retried, and
-//! everybody who waits gets the error. Want of room is no such failure (`shortage`).
+//! all who wait get the error. Lack of room is no such failure (`shortage`).
 
 use crate::buffer::LogBuffer;
 use crate::disk::DiskFile;
@@ -219,7 +219,7 @@ impl Preparer {
         Ok(Self { request, ahead, pace, thread })
     }
 
-    /// The file that is asked for, as soon as can be. Without room for it the log counts as stalled meanwhile.
+    /// The file that is asked for, as soon as possible. Without room for it the log counts as stalled meanwhile.
     fn take(&self, maker: &FileMaker) -> Option<Prepared> {
         if let Ok(ready) = self.ahead.try_recv() {
             self.pace.store(STEADY, Ordering::Relaxed);
@@ -235,7 +235,7 @@ impl Preparer {
                 Err(RecvTimeoutError::Disconnected) => break None,
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            // Tasks may wait for commits in vain.
+            // Tasks may wait for commits that time out.
             maker.durability.announce();
             let has_patience = maker.gives_up_after.is_none_or(|limit| begun.elapsed() < limit);
             if let (false, Err(error)) = (has_patience, shortage.check_stall(false)) {

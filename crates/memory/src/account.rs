@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use thiserror::Error;
 
-/// A statement asks for so many bytes beyond what it needs, so that it does not ask at every step.
+/// A statement asks for this many bytes beyond what it needs, so that it does not ask at every step.
 pub const CREDIT: usize = 256 << 10;
-/// A statement may have so many bytes without asking, so that a few rows can be deleted where there is no memory.
+/// A statement may have this many bytes without asking, so that a few rows can be deleted where there is no memory.
 const FREE: isize = 1 << 20;
-/// A statement that has taken so many bytes gives its buffers back at its end.
+/// A statement that has taken this many bytes gives its buffers back at its end.
 const MUCH: isize = 16 << 20;
 /// The process is not counted yet.
 const NOT_OPEN: usize = usize::MAX;
@@ -86,7 +86,7 @@ impl Account {
         process_bytes().saturating_sub(uncounted).saturating_sub(self.spare.load(Ordering::Relaxed))
     }
 
-    /// Whether there are so many bytes left.
+    /// Whether there are this many bytes left.
     pub fn has_room(&self, bytes: usize) -> bool {
         !is_metered() || self.used().saturating_add(bytes) <= self.limit
     }
@@ -112,7 +112,7 @@ pub fn give_back_by(give_back: fn()) {
     GIVE_BACK.get_or_init(|| give_back);
 }
 
-/// Gives memory that nobody uses back to the system, where the program has said how. To be called by the thread that has freed it.
+/// Gives memory that nothing uses back to the system, where the program has said how. To be called by the thread that has freed it.
 pub fn give_back() {
     if let Some(give_back) = GIVE_BACK.get() {
         give_back();
@@ -156,8 +156,8 @@ impl Grant {
         self.granted.set(self.begin.saturating_add((FREE - self.carried).max(0)));
     }
 
-    /// The statement has ended, on the thread that it began on. What it leaves behind counts against what the next one of its transaction may have without
-    /// asking.
+    /// The statement has ended, on the thread that it began on. What it leaves behind counts against what the next one of its
+    /// transaction may have without asking.
     #[inline]
     pub fn end(&mut self, ends_transaction: bool) {
         let left = if self.runs { thread_bytes().wrapping_sub(self.begin).max(0) } else { 0 };

@@ -8,7 +8,7 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
 
-/// A thread tells of so many bytes at a time.
+/// A thread tells of this many bytes at a time.
 const UNTOLD: isize = 64 << 10;
 
 /// Bytes that threads have told of.
@@ -16,7 +16,7 @@ static TOLD: AtomicIsize = AtomicIsize::new(0);
 /// Whether anything was allocated by a `Metered`.
 static METERED: AtomicBool = AtomicBool::new(false);
 
-/// What one thread has taken; freed bytes are taken off again, whoever had allocated them.
+/// What one thread has taken; freed bytes are subtracted, whichever thread had allocated them.
 struct OfThread {
     taken: Cell<isize>,
     untold: Cell<isize>,

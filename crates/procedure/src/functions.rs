@@ -174,7 +174,7 @@ impl Function {
         )
     }
 
-    /// Whether all of so many arguments are evaluated, NULLs among them or not.
+    /// Whether all of this many arguments are evaluated, NULLs among them or not.
     pub(crate) fn evaluates_all(self, arguments: usize) -> bool {
         arguments > MOST_VALUES
             || matches!(self, Self::ConcatAll | Self::ConcatBetween)
@@ -364,7 +364,7 @@ impl Function {
         Ok(arena.subspan(text, part.0, part.1))
     }
 
-    /// At most so many bytes has the text that a function of a text makes; 0 of one that makes none.
+    /// At most this many bytes has the text that a function of a text makes; 0 of one that makes none.
     fn longest(self, text: Span, rest: &[Datum], machine: &Machine) -> usize {
         let own = text.length as usize;
         let number = |place: usize| match rest.get(place) {

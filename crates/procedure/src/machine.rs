@@ -20,7 +20,7 @@ pub struct Machine {
     base: usize,
     /// What datums point into.
     pub arena: Arena,
-    /// Bytes of the arena up to which nobody asks whether there is memory.
+    /// Bytes of the arena up to which the machine does not ask whether there is memory.
     arena_granted: Cell<usize>,
     /// What the statement may take.
     pub(crate) grant: Grant,
@@ -403,7 +403,7 @@ impl Machine {
         self.returned.truncate(place.returned);
     }
 
-    /// Begins a piece of a call, with so many registers, all of them NULL.
+    /// Begins a piece of a call, with this many registers, all of them NULL.
     pub fn begin_piece(&mut self, registers: usize, timestamp_us: i64, seed: u64) {
         self.reset(timestamp_us, seed);
         self.enter(registers);

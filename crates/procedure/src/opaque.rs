@@ -28,9 +28,9 @@ pub enum Movement {
     First,
     /// To the last row.
     Last,
-    /// So many rows on, or back where it is negative.
+    /// This many rows forward, or back where it is negative.
     By(Expression),
-    /// So many rows back.
+    /// This many rows back.
     Back(Expression),
     /// To the row of a number, from 1, or from the end where it is negative.
     To(Expression),

@@ -125,7 +125,7 @@ pub struct WitnessValues {
 }
 
 impl WitnessValues {
-    /// Reads what a `WitnessRecorder` appended for so many witnesses.
+    /// Reads what a `WitnessRecorder` appended for this many witnesses.
     ///
     /// # Errors
     /// Bytes that were not written so.

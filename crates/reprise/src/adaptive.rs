@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-/// Replay of a command takes so many times as long as its execution did, which was beside commits and loggers.
+/// Replay of a command takes this many times as long as its execution did, which was beside commits and loggers.
 const REPLAY_OF_EXECUTION: f64 = 0.8;
 /// Seconds to replay one write.
 const WRITE_S: f64 = 0.45e-6;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A statement may take so many bytes, however little memory the database has.
+/// A statement may take this many bytes, however little memory the database has.
 const LEAST_STATEMENT: usize = 4 << 20;
 
 /// Settings of a database. Start from `Config::default()` and change what you need.

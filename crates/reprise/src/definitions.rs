@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use storage::{Epochs, Slot, Worker};
 use transaction::{Applying, Tables};
 
-/// So long everybody else is kept from beginning, at a time, while open transactions are waited for.
+/// For this long at a time other transactions are kept from beginning while a definition waits for those that are open.
 const ROUND: Duration = Duration::from_millis(20);
 /// How long a change waits for transactions to end.
 pub(crate) struct Patience {

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-/// One call in so many is measured.
+/// One call in this many is measured.
 const MEASURE_EVERY: u32 = 16;
 /// Measured calls that are judged together.
 const JUDGED: u32 = 64;

@@ -65,7 +65,7 @@ impl Admission {
         Arc::new(Self { limits: Limits::new(max_connections, descriptors), state: Mutex::default() })
     }
 
-    /// Counts a connection; the oldest of its like goes where there are too many.
+    /// Counts a connection; where there are too many strangers, the oldest is disconnected.
     pub(crate) fn meet(self: &Arc<Self>) -> Stranger {
         let must_go = Arc::new(Notify::new());
         let mut state = hold(&self.state);

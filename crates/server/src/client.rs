@@ -28,7 +28,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// A statement that has taken so long before is not run where others wait for the thread.
+/// A statement that has taken this long before is not run where others wait for the thread.
 const SHORT: Duration = Duration::from_micros(500);
 
 /// The pages of a portal's rows go back to the system where they are more bytes.

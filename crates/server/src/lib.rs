@@ -42,7 +42,7 @@ use tokio::sync::watch;
 
 /// What clients are told that this is.
 pub(crate) const VERSION: &str = "15.0 (Reprise)";
-/// A client that has not shown who it is after so long is sent away, where nothing else is asked for.
+/// A client that has not shown who it is after this long is sent away, where nothing else is asked for.
 const STARTUP_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often a server that stops looks whether its clients have gone.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -60,7 +60,7 @@ pub struct Options {
     pub max_connections: usize,
     /// Descriptors that connections may take, those of clients that have not shown who they are among them; 0 is no limit.
     pub descriptors: usize,
-    /// A client that has not shown who it is after so long is sent away; 10 seconds by default.
+    /// A client that has not shown who it is after this long is sent away; 10 seconds by default.
     pub startup_timeout: Option<Duration>,
     /// A statement that takes longer is cancelled; none by default.
     pub statement_timeout: Option<Duration>,

@@ -33,11 +33,11 @@ const HIGH: usize = 1 << 20;
 const LOW: usize = 64 << 10;
 /// A client whose messages are longer needs room for them.
 const LONG: usize = 1 << 20;
-/// A client that takes nothing for so long has stalled.
+/// A client that takes nothing for this long has stalled.
 const STALL: Duration = Duration::from_millis(20);
 /// The pages of an answer that was longer go back to the system.
 const LARGE: usize = 4 << 20;
-/// A buffer of at most so many bytes is kept for the next answer.
+/// A buffer of at most this many bytes is kept for the next answer.
 const KEPT: usize = 64 << 10;
 
 /// The way out. Cheap to clone: a statement that runs has one, too.
@@ -284,7 +284,7 @@ impl Link {
         self.decoder.wrong_text.take()
     }
 
-    /// The startup message has come: others follow, of at most so many bytes.
+    /// The startup message has come: others follow, of at most this many bytes.
     pub(crate) fn started(&mut self, largest: usize) {
         self.decoder.started(largest);
     }
@@ -316,7 +316,7 @@ impl Link {
     /// The next message; `None` when the client has gone, or the server stops. What was to be sent is sent before this waits.
     pub(crate) async fn next(&mut self) -> io::Result<Option<PgWireFrontendMessage>> {
         if std::mem::take(&mut self.was_long) {
-            // It has done what it does, and is nobody's.
+            // It has run, and no connection owns it any longer.
             memory::give_back();
         }
         loop {
@@ -367,7 +367,7 @@ impl Decoder {
         Self { input, context, largest: LARGEST_STARTUP, wrong_text: None }
     }
 
-    /// The startup message has come: others follow, of at most so many bytes.
+    /// The startup message has come: others follow, of at most this many bytes.
     pub fn started(&mut self, largest: usize) {
         self.context.awaiting_frontend_startup = false;
         self.largest = largest;

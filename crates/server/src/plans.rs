@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, MutexGuard};
 
 const SHARDS: usize = 16;
-/// A shard that has so many begins anew.
+/// A shard that has this many begins anew.
 const MOST_PLANS: usize = 64;
 
 /// Bytes of the longest text whose plan is kept.

@@ -114,7 +114,7 @@ impl Pool {
     /// Counts a transaction of several statements, until `transaction_ended`.
     ///
     /// # Errors
-    /// `53300`: so many are open that only single statements are served.
+    /// `53300`: with one more, too few sessions would be left for single statements.
     pub(crate) fn transaction_begins(&self) -> Result<(), SqlError> {
         let most = self.database.most_sessions().saturating_sub(FOR_STATEMENTS).max(1);
         if self.in_transactions.fetch_add(1, Ordering::Relaxed) < most {

@@ -23,7 +23,7 @@ impl<'a> Body<'a> {
         self.take(end + 1).map(|_| ())
     }
 
-    /// So many numbers of a width, and how many stands before them.
+    /// A count, and then that many numbers of a width.
     fn numbers(&mut self, width: usize) -> Option<()> {
         let count = self.short()?;
         self.take(count * width).map(|_| ())

@@ -2,7 +2,7 @@
 //!
 //! The question is of the thread, as planning never leaves it, and what recurses over a text has enough to hand on as it is.
 //! Held by: `a_long_statement_is_cancelled_while_it_is_planned` (crates/reprise/tests/suite/nesting.rs).
-//! Not here: the parser, which is squawk's, and asks nobody; it takes a fraction of the time.
+//! Not here: the parser, which is squawk's and can't be interrupted; it takes a fraction of the time.
 
 use procedure::{Interrupts, SqlError};
 use std::cell::{Cell, RefCell};
@@ -42,7 +42,7 @@ fn ask() -> Result<(), SqlError> {
     CURRENT.with_borrow(|current| current.as_ref().map_or(Ok(()), Interrupts::check))
 }
 
-/// Asks now and then whether planning is to end.
+/// Asks at intervals whether planning is to end.
 ///
 /// # Errors
 /// `57014`.

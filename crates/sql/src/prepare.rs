@@ -76,7 +76,7 @@ pub enum Kind {
         /// Its query.
         text: String,
     },
-    /// FETCH, or MOVE: so many rows, or all that are left.
+    /// FETCH, or MOVE: this many rows, or all that are left.
     Fetch {
         /// The cursor.
         name: String,

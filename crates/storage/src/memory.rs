@@ -27,7 +27,7 @@ const REGION: usize = 32 << 20;
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const FINE_LIMIT: usize = 1024;
 const FINE_STEP: usize = 32;
-/// A worker tells of so many bytes of freed blocks at a time, and leaves some of them to others.
+/// A worker tells of this many bytes of freed blocks at a time, and leaves some of them to others.
 const TOLD_AT_ONCE: isize = 1 << 20;
 /// Fine classes, then four to each doubling up to 64 KiB.
 const CLASSES: usize = FINE_LIMIT / FINE_STEP + 24;
@@ -106,7 +106,7 @@ impl Freed {
     /// Adds a block.
     ///
     /// # Safety
-    /// A block of so many bytes was allocated at this address, of the memory that takes these blocks back, and no thread will
+    /// A block of this many bytes was allocated at this address, of the memory that takes these blocks back, and no thread will
     /// ever look at it again.
     pub(crate) unsafe fn add(&mut self, address: u64, bytes: usize) {
         let block = std::ptr::with_exposed_provenance_mut::<u64>(address as usize);
@@ -216,7 +216,7 @@ impl Memory {
         self.excess_bytes.fetch_add(bytes.next_multiple_of(REGION), Ordering::Relaxed);
     }
 
-    /// Lets so many workers take a chunk each beyond the limit, until it is called with 0: recovery may cut the same rows out
+    /// Lets this many workers take a chunk each beyond the limit, until it is called with 0: recovery may cut the same rows out
     /// of more chunks than those who wrote them, and must succeed under the same limit.
     pub fn allow_beyond_limit(&self, workers: usize) {
         let bytes = (workers * CHUNK).next_multiple_of(REGION);
@@ -232,7 +232,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Whether there is room for so many bytes of rows to come, and for so many beside them.
+    /// Whether there is room for this many bytes of rows to come, and for some more beside them.
     pub(crate) fn check_room(&self, bytes: usize, beside: usize) -> Result<(), OutOfMemory> {
         if self.allowance_bytes.load(Ordering::Relaxed) > 0 {
             // Recovery writes what once had room.
@@ -439,7 +439,7 @@ impl Allocator {
     /// `block` came from `allocate` with the same number of bytes, of any allocator of the same memory, and no thread uses it.
     pub(crate) unsafe fn free(&mut self, block: NonNull<u64>, bytes: usize) {
         if bytes > LARGEST {
-            // SAFETY: blocks of so many bytes come from there; the rest is passed on.
+            // SAFETY: blocks of this many bytes come from there; the rest is passed on.
             unsafe { self.memory.free_large(block, bytes) };
             return;
         }

@@ -54,7 +54,7 @@ const SLOT_SHIFT: u32 = 32;
 /// Of the word of the newest older version: how many hold the record.
 const HOLDERS_SHIFT: u32 = 48;
 const HOLDER: u64 = 1 << HOLDERS_SHIFT;
-/// So many holders, or more: they are not counted any longer, and the record is never freed.
+/// This many holders, or more: they are not counted any longer, and the record is never freed.
 const COUNTLESS: u64 = u64::MAX >> HOLDERS_SHIFT;
 /// A worker changes the list of older versions.
 const LISTING: u64 = 1;
@@ -403,13 +403,13 @@ impl<'g> Record<'g> {
         while older != 0 {
             let next = word(older, 1).load(Ordering::Relaxed);
             let bytes = (OLDER_HEADER as usize + 1 + capacity(older + OLDER_HEADER * 8)) * 8;
-            // SAFETY: allocated by `keep_older` with this size; the record that named it is nobody's.
+            // SAFETY: allocated by `keep_older` with this size; no thread can reach the record that named it.
             unsafe { freed.add(older, bytes) };
             older = next;
         }
         let (own, buffer) = (address + HEADER_WORDS as u64 * 8, word(address, 2).load(Ordering::Relaxed));
         let record_bytes = (HEADER_WORDS + 1 + capacity(own)) * 8;
-        // SAFETY: allocated by `write_image` and `create` with these sizes; nobody holds the record.
+        // SAFETY: allocated by `write_image` and `create` with these sizes; no thread holds the record.
         unsafe {
             if buffer != own {
                 freed.add(buffer, (1 + capacity(buffer)) * 8);

@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How often a commit that needs memory asks for more than the limit, before it concludes that there is none.
 const ATTEMPTS_BEYOND_LIMIT: usize = 64;
-/// A worker takes so many numbers of stays at a time.
+/// A worker takes this many numbers of stays at a time.
 const STAYS_AT_ONCE: u64 = 1 << 20;
 /// The first numbers that no worker has taken. The least number is 1.
 static NEXT_STAYS: AtomicU64 = AtomicU64::new(0);
@@ -215,7 +215,7 @@ impl Worker {
         self.guard.memory.check_limit()
     }
 
-    /// Whether there is room for so many bytes of rows, asked before a commit is about to write them, and for so many beside them.
+    /// Whether there is room for this many bytes of rows, asked before a commit is about to write them, and for some more beside them.
     ///
     /// # Errors
     /// The limit does not leave as many.

@@ -12,7 +12,7 @@ use catalog::{Arena, CommitOrder, TableId};
 use std::collections::VecDeque;
 use storage::{Guard, Held, is_needed};
 
-/// So many records are looked at in one go, at most: whoever cleans up has a transaction to run.
+/// At most this many records are looked at in one go: the worker that cleans up has a transaction to run.
 const AT_ONCE: usize = 1024;
 
 /// A record to look at again once everything up to a number is durable.

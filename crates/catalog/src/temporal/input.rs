@@ -89,7 +89,7 @@ enum Meaning {
     BeforeAll,
     AfterAll,
     Epoch,
-    /// A moment in a zone so many seconds east of UTC.
+    /// A moment in a zone this many seconds east of UTC.
     At(Moment, i64),
 }
 

@@ -9,8 +9,8 @@ mod child;
 use crate::numbers;
 use crate::options::DatabaseOptions;
 use crate::recover::{self, Report};
+use crate::table::table;
 use anyhow::{Context, Result, bail};
-use comfy_table::Table;
 use reprise::{Config, Content, Database, Method, ReplayMode, Value};
 use serde::Serialize;
 use std::io::{BufRead, BufReader};
@@ -250,17 +250,8 @@ fn recover_and_check(
 }
 
 fn print_outcome(outcome: &Outcome) {
-    let mut table = Table::new();
-    table.set_header([
-        "log",
-        "bytes each",
-        "recovery",
-        "load s",
-        "replay s",
-        "transactions",
-        "a second",
-        "digest",
-    ]);
+    let mut table =
+        table(["log", "bytes each", "recovery", "load s", "replay s", "transactions", "a second", "digest"]);
     for Recovered { log, report } in &outcome.recoveries {
         table.add_row([
             log.clone(),

@@ -1,4 +1,4 @@
-//! Statements that want more memory than there is end with an error; the server and everybody else go on.
+//! Statements that want more memory than there is end with an error; the server and all other clients go on.
 
 use crate::common::Serving;
 use crate::under_load::{ask, greet, read_until_ready};
@@ -93,7 +93,7 @@ fn sqlstate(client: &mut Client, statement: &str) -> String {
     }
 }
 
-/// Waits until a server is back at so many kibibytes; returns how many it has after a second.
+/// Waits until a server is back at this many kibibytes; returns how many it has after a second.
 fn settled(server: &Serving, wanted: u64) -> u64 {
     let begun = Instant::now();
     while server.memory() > wanted && begun.elapsed() < SOON {

@@ -41,7 +41,7 @@ impl SlotsBuilder {
         begin(RecordKind::Slots, buffer);
     }
 
-    /// Most bytes of a row of so many words with what stands before it.
+    /// Most bytes of a row of this many words with what stands before it.
     pub fn row_bytes(words: usize) -> usize {
         WRITE_HEADER + words * 8
     }

@@ -128,7 +128,7 @@ impl WritesBuilder {
         begin(RecordKind::Writes, buffer);
     }
 
-    /// Most bytes of an image of so many words with what stands before it.
+    /// Most bytes of an image of this many words with what stands before it.
     pub fn image_bytes(words: usize) -> usize {
         WRITE_HEADER + words * 8
     }

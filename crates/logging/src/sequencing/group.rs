@@ -32,11 +32,11 @@ const IDLE: Duration = Duration::from_micros(200);
 const LOOK_EVERY: u32 = 50;
 /// How long a logger waits for workers that are just committing.
 const LEAVE: Duration = Duration::from_micros(50);
-/// A worker that finds its buffer full lets others run after so many looks.
+/// A worker that finds its buffer full lets others run after this many looks.
 const PATIENCE: u32 = 16;
 /// Least time between the beginnings of two batches while some session is saturated.
 const SATURATED_FLOOR: Duration = Duration::from_millis(2);
-/// For so long a session counts as saturated.
+/// For this long a session counts as saturated.
 const SATURATED_FOR: Duration = Duration::from_millis(50);
 
 /// Up to where a batch is complete.

@@ -116,7 +116,7 @@ impl Sequencing {
         }
     }
 
-    /// Whether it can write to so many devices.
+    /// Whether it can write to this many devices.
     ///
     /// # Errors
     /// It can't.

@@ -19,7 +19,7 @@ use catalog::{Index, Table, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// So many assignments are followed back to the parameters.
+/// This many assignments are followed back to the parameters.
 const MOST_ASSIGNMENTS: usize = 16;
 
 /// A value that tells a piece's partition, and a column that is bound to it.

@@ -5,7 +5,7 @@ use super::program::Program;
 use crate::{Expression, Machine, OperationId, Statement};
 use catalog::Datum;
 
-/// A loop whose rounds the arguments do not tell counts as so many.
+/// A loop whose rounds the arguments do not tell counts as this many.
 const UNKNOWN_ROUNDS: u64 = 4;
 
 /// A number of operations, as a function of the arguments.

@@ -17,10 +17,10 @@ use catalog::Datum;
 /// Calls deeper than this are refused, as PostgreSQL refuses them by its stack limit.
 const MAX_DEPTH: usize = 100;
 
-/// So many rounds of a loop are looked up ahead, as more would not stay in the cache.
+/// This many rounds of a loop are looked up ahead, as more would not stay in the cache.
 const LOOK_AHEAD: usize = 32;
 
-/// After so many rounds of loops an attempt asks whether it can still succeed.
+/// After this many rounds of loops an attempt asks whether it can still succeed.
 const ASK_EVERY: u32 = 4096;
 
 /// One call: what its determinism rests on.

@@ -82,7 +82,7 @@ impl Machine {
     /// Asked at every row that is looked at.
     ///
     /// # Errors
-    /// As `check_kept`, and now and then as `check_cancelled`.
+    /// As `check_kept`, and at intervals as `check_cancelled`.
     #[inline]
     pub(crate) fn check_row(&mut self) -> Result<(), SqlError> {
         self.check_kept()?;
@@ -90,7 +90,7 @@ impl Machine {
         if self.seen.is_multiple_of(ASK_EVERY) { self.check_cancelled() } else { Ok(()) }
     }
 
-    /// Asked before so many bytes are taken beside the arena.
+    /// Asked before this many bytes are taken beside the arena.
     ///
     /// # Errors
     /// `53200`: there are not as many.
@@ -98,7 +98,7 @@ impl Machine {
         self.grant.ask(bytes).map_err(out_of_memory)
     }
 
-    /// Asked before values of so many bytes are made.
+    /// Asked before values of this many bytes are made.
     ///
     /// # Errors
     /// `53200`: there is no memory for them.
@@ -118,7 +118,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Asked before a text of so many bytes is made.
+    /// Asked before a text of this many bytes is made.
     ///
     /// # Errors
     /// `54000`: no text is that long; `53200`: there is no memory for it.
@@ -127,7 +127,7 @@ impl Machine {
         if bytes < CREDIT / 4 { Ok(()) } else { self.ask_long_text(bytes) }
     }
 
-    /// Asked before a text that is being made gets so many bytes more.
+    /// Asked before a text that is being made gets this many bytes more.
     ///
     /// # Errors
     /// As `ask_text`.
@@ -143,7 +143,7 @@ impl Machine {
         }
     }
 
-    /// Asked before an array of so many elements is made.
+    /// Asked before an array of this many elements is made.
     ///
     /// # Errors
     /// `54000`: no array has as many; `53200`: there is no memory for it.

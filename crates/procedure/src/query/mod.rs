@@ -354,7 +354,7 @@ pub enum Plan {
         keys: Vec<SortKey>,
         /// What the input sets and somebody uses later.
         registers: Vec<Register>,
-        /// At most so many are wanted, this and that together.
+        /// At most this many are wanted, this and that together.
         wanted: [Option<Expression>; 2],
     },
     /// Some of the rows.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// Takes a row, which is in the registers, and says whether more are wanted.
 pub(crate) type Sink<'s, D> = dyn FnMut(&mut Machine, &mut D) -> Result<Flow, Failure> + 's;
 
-/// A sort for few rows throws the others away once it has so many.
+/// A sort for few rows throws the others away once it has this many.
 const SORT_AT_LEAST: usize = 1024;
 
 /// Runs a query; its rows are in the registers of its columns.

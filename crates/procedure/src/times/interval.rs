@@ -93,7 +93,7 @@ impl Interval {
         added.ok_or(Refusal::Field)
     }
 
-    /// So many times as long.
+    /// This many times as long.
     pub(super) fn times(self, count: i64) -> Option<Self> {
         let narrow = i32::try_from(count);
         let few = |of: i32| if of == 0 { Some(0) } else { of.checked_mul(narrow.ok()?) };

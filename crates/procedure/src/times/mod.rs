@@ -24,7 +24,7 @@ pub enum TimeFunction {
     Truncate(TimeField),
     /// Seconds between two timestamps: a decimal.
     SecondsBetween,
-    /// A timestamp, an interval later; so many times, with a second argument.
+    /// A timestamp, an interval later; this many times, with a second argument.
     Later(Interval),
     /// `to_char(timestamp, template)`.
     ToText,

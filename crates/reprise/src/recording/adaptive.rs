@@ -8,9 +8,9 @@ use catalog::ProcedureId;
 use logging::content::Stamp;
 use std::sync::Arc;
 
-/// One in so many transactions of a procedure is observed.
+/// One in this many transactions of a procedure is observed.
 const OBSERVE_EVERY: u32 = 32;
-/// What was logged is told to the others after so many transactions.
+/// What was logged is told to the others after this many transactions.
 const PUBLISH_EVERY: u32 = 64;
 
 /// A procedure as one session knows it.

@@ -29,11 +29,11 @@ use std::time::{Duration, Instant};
 use storage::{Guard, Record, Slot};
 use transaction::{CommitLog, Committed, Observed, Occ, Writing};
 
-/// What is usual is forgotten over so many transactions.
+/// What is usual is forgotten over this many transactions.
 const USUAL_OF: usize = 64;
 /// Operations that no buffer holds together are appended in pieces of this part of a buffer, so that each soon finds room.
 const PIECES: usize = 4;
-/// One in so many transactions is timed.
+/// One in this many transactions is timed.
 const TIMED_EVERY: u8 = 8;
 
 /// A transaction that has run and is about to commit.
@@ -81,7 +81,7 @@ pub(crate) trait Recorder: Send {
         None
     }
 
-    /// Whether the record fits rows that are locked now: so many, of at most so many words together. A record that is not
+    /// Whether the record fits rows that are locked now: this many, of at most this many words together. A record that is not
     /// complete yet must not be longer than `largest`.
     fn fits(&self, _rows_and_words: (usize, usize), _largest: usize, _guard: &Guard) -> bool {
         true
@@ -303,7 +303,7 @@ impl Recording {
     }
 }
 
-/// Cuts records that stand one after the other into pieces of at most so many bytes; a longer record is a piece of its own.
+/// Cuts records that stand one after the other into pieces of at most this many bytes; a longer record is a piece of its own.
 fn pieces(mut records: &[u8], most: usize) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let mut end = 0;

@@ -16,7 +16,7 @@ pub(super) struct RowsRecorder {
     ahead: Ahead,
 }
 
-/// Most bytes of the record of so many rows, of so many words together.
+/// Most bytes of the record of this many rows, of this many words together.
 fn most_bytes(rows: usize, words: usize) -> usize {
     // Keys, which deletes have in another form, are never longer than twice their words and a varint.
     WritesBuilder::image_bytes(0) * (rows + 1) + words * 16

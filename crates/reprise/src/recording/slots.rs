@@ -13,7 +13,7 @@ pub(super) struct SlotsRecorder {
     ahead: Ahead,
 }
 
-/// Most bytes of the record of so many rows, of so many words together.
+/// Most bytes of the record of this many rows, of this many words together.
 fn most_bytes(rows: usize, words: usize) -> usize {
     SlotsBuilder::row_bytes(0) * (rows + 1) + words * 8
 }

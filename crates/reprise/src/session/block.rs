@@ -269,7 +269,7 @@ impl Session {
             }
             self.occ.forget_since(savepoint);
             self.occ.release_savepoint(savepoint);
-            // What earlier statements have read has changed: to run this one again would be in vain.
+            // What earlier statements have read has changed: to run this one again would fail in the same way.
             if let Err(conflict) = self.occ.reads_hold() {
                 return Err(self.lost(conflict));
             }

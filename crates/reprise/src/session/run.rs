@@ -204,7 +204,7 @@ impl Session {
         add(&self.inner.failed, &mut self.failed);
         add(&self.inner.conflicts, &mut self.conflicts);
         if self.inner.logs.durable().is_none() {
-            // Without a logger nobody else ends epochs, and memory is reclaimed by epochs.
+            // Without a logger nothing else ends epochs, and memory is reclaimed by epochs.
             let epochs = self.occ.worker().epochs();
             epochs.advance_from(epochs.current());
         }

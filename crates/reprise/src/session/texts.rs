@@ -13,7 +13,7 @@ const KEPT: usize = 256;
 const LONGEST_KEPT: usize = 16 << 10;
 /// Bytes of a text that is taken to pieces without asking.
 const SHORT: usize = 256 << 10;
-/// A statement's tree and its plan take up to so many bytes for each byte of the text.
+/// A statement's tree and its plan take up to this many bytes for each byte of the text.
 const BYTES_FOR_ONE: usize = 100;
 
 /// Asked before a text is taken to pieces.

@@ -21,7 +21,7 @@ use ways::{CHECKED, DEFINITIONS, Probe, ROWS, SCHEMA, STILL, Way};
 const FOLDER: &str = "data";
 /// An answer that need not wait comes within this time.
 const SOON: Duration = Duration::from_secs(20);
-/// So long no answer may come that shows what is not durable.
+/// For this long no answer may come that shows what is not durable.
 const QUIET: Duration = Duration::from_millis(60);
 
 struct Rows(Vec<Type>, Arc<Mutex<Vec<Vec<Value>>>>);

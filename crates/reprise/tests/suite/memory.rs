@@ -80,7 +80,7 @@ fn filled(db: &Database) -> String {
             call(&mut session, "grow", id, id + round);
         }
     }
-    // What is asked in vain changes nothing.
+    // What is refused changes nothing.
     is_done(&mut session, "UPDATE t SET t = repeat('y', 5000)");
     db.check_log().unwrap();
     drop(session);

@@ -14,7 +14,7 @@ use std::time::Instant;
 const FOLDER: &str = "REPRISE_RECOVERING_FOLDER";
 const CHECKPOINT: &str = "REPRISE_RECOVERING_CHECKPOINT";
 const CYCLES: &str = "REPRISE_KILL_CYCLES";
-/// Every so many kills begin with the folder as the first crash left it.
+/// One kill in this many begins with the folder as the first crash left it.
 const KILLS_A_FOLDER: u32 = 20;
 const TRANSACTIONS: i32 = 60_000;
 

@@ -115,7 +115,7 @@ pub(super) fn row_description(columns: &[OutputColumn], formats: &[Format]) -> M
     Message::RowDescription(RowDescription::new(columns.iter().enumerate().map(field).collect()))
 }
 
-/// Where so many rows of a list of messages end, and how many there are.
+/// Where this many rows of a list of messages end, and how many there are.
 pub(super) fn whole_rows(rows: &[u8], most: usize) -> (usize, usize) {
     let (mut end, mut count) = (0, 0);
     while count < most && end < rows.len() {

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// So long no answer may come that shows what is not durable.
+/// For this long no answer may come that shows what is not durable.
 const QUIET: Duration = Duration::from_millis(100);
 /// An answer that need not wait comes within this time.
 const SOON: Duration = Duration::from_secs(20);

@@ -641,7 +641,7 @@ impl Binder<'_> {
     }
 }
 
-/// Rows without the first ones, and at most so many.
+/// Rows without the first ones, and at most this many.
 pub(super) fn limited(plan: Plan, offset: Option<Expression>, limit: Option<Expression>) -> Plan {
     if offset.is_none() && limit.is_none() {
         return plan;

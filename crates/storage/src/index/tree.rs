@@ -321,7 +321,7 @@ impl<K: KeyShape> Tree<K> {
         Ok(Some(Place { leaf: at, parent, fence: fence.map(Key::words) }))
     }
 
-    /// Splits a full node, of which the left one keeps so many slots. Where keys ascend, callers keep all before the next
+    /// Splits a full node, of which the left one keeps this many slots. Where keys ascend, callers keep all before the next
     /// one, so that the left node stays full.
     fn split(
         &self,
@@ -517,7 +517,7 @@ impl<K: KeyShape> Tree<K> {
         Some(())
     }
 
-    /// Separators of the upper levels, in order: at least `wanted` of them where there are so many.
+    /// Separators of the upper levels, in order: at least `wanted` of them where there are this many.
     pub(super) fn separators(&self, wanted: usize, guard: &Guard) -> Vec<Vec<u8>> {
         let mut bytes = Vec::new();
         loop {

@@ -33,7 +33,7 @@ use storage::{Record, RecordState, look_again};
 /// the other commit goes on.
 const MOST_LOOKS: u32 = 1 << 16;
 
-/// At validation both commits may hold what the other one has read. Each looks for at most so long, the number drawn at
+/// At validation both commits may hold what the other one has read. Each looks for at most this long, the number drawn at
 /// random, so that one gives up before the other and the other commits.
 const LOOKS_AT_VALIDATION: u32 = 1 << 10;
 
@@ -121,7 +121,7 @@ impl Occ {
         self.rollback();
     }
 
-    /// Commits in replay: at the order that the transaction once had, with nobody else at work.
+    /// Commits in replay: at the order that the transaction once had, while no other transaction runs.
     ///
     /// # Errors
     /// A record is locked, so somebody else is at work after all; the transaction is rolled back.
@@ -136,7 +136,7 @@ impl Occ {
         Ok(())
     }
 
-    /// Locks what is to be written, and makes sure that all that was read is as it was. Nobody else is at work, and the number is
+    /// Locks what is to be written, and makes sure that all that was read is as it was. No other transaction runs, and the number is
     /// still to come (`finish_at`).
     ///
     /// # Errors
@@ -275,7 +275,7 @@ impl Occ {
         observed
     }
 
-    /// Draws a number above everything that was read or is overwritten, and above everybody who has read what is overwritten;
+    /// Draws a number above everything that was read or is overwritten, and above all transactions that have read what is overwritten;
     /// and says so of what was read. Paper: Poplar §3.3 (NVM-D).
     fn draw_above_reads(&self, log: &mut impl CommitLog) -> CommitOrder {
         let floor = self.observed(|_| false).last.max(self.floor());

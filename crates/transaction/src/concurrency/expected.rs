@@ -9,7 +9,7 @@ use storage::{Approach, Guard, Handle};
 
 use crate::Tables;
 
-/// Looked for in another order than announced, so many are skipped at most.
+/// Looked for in another order than announced, this many are skipped at most.
 const SKIPPED: usize = 4;
 
 #[derive(Clone, Copy, Debug)]

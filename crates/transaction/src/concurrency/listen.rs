@@ -40,7 +40,7 @@ pub trait CommitLog {
         CommitOrder(observed.last.max(floor).0 + 1)
     }
 
-    /// All rows are locked that are about to be written: so many, of at most so many words together. False ends the attempt,
+    /// All rows are locked that are about to be written: this many, of at most this many words together. False ends the attempt,
     /// which may be tried again: what the log has prepared for these rows no longer fits them.
     fn admits(&mut self, _rows: usize, _words: usize, _guard: &Guard) -> bool {
         true

@@ -17,7 +17,7 @@ use catalog::{Arena, CommitOrder, Datum, Table, TableId};
 use procedure::{Conflict, DataAccess, Failure, KeptRows};
 use storage::{Handle, LeafObservation, Record, RecordState, Slot, Worker};
 
-/// A transaction asks whether there is room for what it changes once in so many bytes.
+/// A transaction asks whether there is room for what it changes once in this many bytes.
 const ROOM: usize = 1 << 20;
 /// A read-only transaction that has read more rows than this restarts on a snapshot, because validation would probably fail.
 const LONG: usize = 4096;
@@ -25,7 +25,7 @@ const LONG: usize = 4096;
 /// Deleted records are cleaned up once a worker has this many transactions behind it.
 const COLLECT_EVERY: u32 = 32;
 
-/// A worker that has retired so many bytes tries to free them behind its next transaction.
+/// A worker that has retired this many bytes tries to free them behind its next transaction.
 const MUCH_RETIRED: usize = 4 << 20;
 
 /// Ends the transaction in hand, so that it stays or not, and begins another one.
@@ -42,7 +42,7 @@ pub struct Occ {
     pub(super) last_read: CommitOrder,
     /// What earlier transactions of the same call have observed, whose values this one may have.
     pub(super) carried: Observed,
-    /// A transaction that has read so many rows is to run on a snapshot.
+    /// A transaction that has read this many rows is to run on a snapshot.
     pub(super) reads_at_most: usize,
     pub(super) leaves: Leaves,
     /// The tables of those leaves.

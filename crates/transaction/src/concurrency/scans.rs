@@ -60,7 +60,7 @@ impl Scans {
         self.outer.len()
     }
 
-    /// Leaves those that were entered since there were so many.
+    /// Leaves those that were entered since there were this many.
     pub(super) fn come_back_to(&mut self, depth: usize) {
         while self.outer.len() > depth {
             self.leave();

@@ -15,7 +15,7 @@ const FIELDS: usize = 10;
 const FIELD_BYTES: usize = 100;
 /// YCSB's constant of skew.
 const SKEW: f64 = 0.99;
-/// Rows of a scan where nothing else is said: at most so many in mix E, and so many in `hybrid`.
+/// Rows of a scan where nothing else is said: the most in mix E, and the number in `hybrid`.
 const SCAN_LENGTH: i64 = 100;
 
 /// Which operations.

@@ -106,7 +106,7 @@ struct Granule {
 pub(super) struct Measures(Vec<Vec<Granule>>);
 
 impl Measures {
-    /// For so many partitions of each block.
+    /// For this many partitions of each block.
     pub(super) fn new(partitions: impl Iterator<Item = usize>) -> Self {
         let granules = |count| std::iter::repeat_with(Granule::default).take(count).collect();
         Self(partitions.map(granules).collect())

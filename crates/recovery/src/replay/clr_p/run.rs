@@ -14,7 +14,7 @@ use procedure::{DataAccess as _, Machine, WitnessValues, announce_piece, execute
 use storage::Worker;
 use transaction::Tables;
 
-/// The rows of so many units are looked up at once, so that their cache misses overlap.
+/// The rows of this many units are looked up at once, so that their cache misses overlap.
 const GROUP: usize = 16;
 /// Memory is given back after this many groups.
 const RECLAIM_EVERY: usize = 16;

@@ -8,7 +8,7 @@ use super::{Cut, How, Partitions, Segment};
 use crate::RecoveryError;
 use logging::content::Record;
 
-/// So many transactions are looked at.
+/// This many transactions are looked at.
 const SAMPLED: usize = 512;
 /// Pieces of more operations on average are not replayed round by round: planning each round would take too much memory.
 const MOST_ROUNDS: u64 = 256;

@@ -1,0 +1,10 @@
+//! The tables that commands print: a line for each row.
+
+use comfy_table::{Table, presets::ASCII_FULL_CONDENSED};
+
+/// A table with a header and no rows yet.
+pub fn table<const N: usize>(header: [&str; N]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(ASCII_FULL_CONDENSED).set_header(header);
+    table
+}
