@@ -1,6 +1,6 @@
 //! Texts of any shape: what nests too deeply is refused, and what is only long is not, on threads with an ordinary stack.
 
-use crate::common::open;
+use crate::common::{open, with};
 use reprise::Database;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -117,14 +117,11 @@ fn long_statements(count: usize) -> [(&'static str, String, String); 8] {
     ]
 }
 
+const LONG: &str = "CREATE TABLE long (id INT PRIMARY KEY, n INT NOT NULL, t TEXT NOT NULL)";
+
 #[test]
 fn long_statements_are_planned_in_line_with_their_length() {
-    let folder = tempfile::tempdir().unwrap();
-    let db = open(folder.path());
-    let mut session = db.session().unwrap();
-    session
-        .execute_script("CREATE TABLE long (id INT PRIMARY KEY, n INT NOT NULL, t TEXT NOT NULL)")
-        .unwrap();
+    let (_folder, db, mut session) = with(LONG);
     for n in 0..10 {
         session.query(&format!("INSERT INTO long VALUES ({n}, {n}, '{n}')")).unwrap();
     }
@@ -144,12 +141,7 @@ fn long_statements_are_planned_in_line_with_their_length() {
 
 #[test]
 fn a_long_statement_is_cancelled_while_it_is_planned() {
-    let folder = tempfile::tempdir().unwrap();
-    let db = open(folder.path());
-    let mut session = db.session().unwrap();
-    session
-        .execute_script("CREATE TABLE long (id INT PRIMARY KEY, n INT NOT NULL, t TEXT NOT NULL)")
-        .unwrap();
+    let (_folder, _db, mut session) = with(LONG);
     for (name, text, _) in long_statements(20_000) {
         session.cancelled_by(Arc::new(AtomicBool::new(true)));
         let error = session.prepare(&text, &[]).expect_err("it is cancelled");

@@ -1,7 +1,7 @@
 //! READ ONLY transactions: they write nothing, read one state, and never fail because of others.
 
-use crate::common::open;
-use reprise::{Access, Database, Session, TransactionState};
+use crate::common::with;
+use reprise::{Access, Session, TransactionState};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const TABLES: &str = "CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL);
@@ -13,14 +13,6 @@ const TABLES: &str = "CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL);
         UPDATE t SET v = v - 1 WHERE id = a;
         UPDATE t SET v = v + 1 WHERE id = b;
     END $$";
-
-fn database() -> (tempfile::TempDir, Database, Session) {
-    let folder = tempfile::tempdir().unwrap();
-    let db = open(folder.path());
-    let mut session = db.session().unwrap();
-    session.execute_script(TABLES).unwrap();
-    (folder, db, session)
-}
 
 fn sum(session: &mut Session, query: &str) -> String {
     session.query(query).unwrap().rows[0][0].to_string()
@@ -43,7 +35,7 @@ const WRITES: [&str; 12] = [
 
 #[test]
 fn nothing_is_written() {
-    let (_folder, _db, mut session) = database();
+    let (_folder, _db, mut session) = with(TABLES);
     let before = sum(&mut session, "SELECT count(*) * 100 + sum(v) FROM t");
     for write in WRITES {
         session.set_access(Access::ReadOnly);
@@ -69,7 +61,7 @@ fn nothing_is_written() {
 
 #[test]
 fn what_only_reads_runs() {
-    let (_folder, _db, mut session) = database();
+    let (_folder, _db, mut session) = with(TABLES);
     session.set_access(Access::ReadOnly);
     session.query("CALL reads()").unwrap();
     session.begin_block();
@@ -88,7 +80,7 @@ fn what_only_reads_runs() {
 /// Between its statements others change rows, tables come and go behind its end, and checkpoints are taken.
 #[test]
 fn it_reads_one_state_and_never_fails() {
-    let (_folder, db, mut session) = database();
+    let (_folder, db, mut session) = with(TABLES);
     let ends = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for seed in 0..2 {
@@ -128,7 +120,7 @@ fn it_reads_one_state_and_never_fails() {
 /// What it shows is durable before it is acknowledged, and it reads what was acknowledged before.
 #[test]
 fn it_sees_what_was_acknowledged_before_it_began() {
-    let (_folder, db, mut session) = database();
+    let (_folder, db, mut session) = with(TABLES);
     let mut other = db.session().unwrap();
     session.set_access(Access::ReadOnly);
     for n in 1..50 {

@@ -1,9 +1,9 @@
 //! Waiting for other transactions: for the holder of a row or key, until that has ended, and never for ever.
 
-use crate::common::open;
+use crate::common::with;
 use reprise::rooms::catalog::{Arena, Datum};
 use reprise::rooms::procedure::{Nowhere, RowSink, SqlError};
-use reprise::{Attempt, Database, Error, Session, TransactionState};
+use reprise::{Attempt, Error, Session, TransactionState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
@@ -31,14 +31,6 @@ const TABLES: &str = "CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL, u INT 
     CREATE PROCEDURE at_once(p INT) LANGUAGE plpgsql AS $$ BEGIN
         PERFORM v FROM t WHERE id = p FOR UPDATE NOWAIT;
     END $$";
-
-fn database() -> (tempfile::TempDir, Database, Session) {
-    let folder = tempfile::tempdir().unwrap();
-    let db = open(folder.path());
-    let mut session = db.session().unwrap();
-    session.execute_script(TABLES).unwrap();
-    (folder, db, session)
-}
 
 fn attempt(session: &mut Session, text: &str) -> Result<Attempt, Error> {
     let mut prepared = session.prepare(text, &[])?.expect("a statement");
@@ -89,7 +81,7 @@ const PAIRS: [(&str, &str, &str, &str); 14] = [
 fn a_statement_waits_for_the_holder_of_a_row_or_key() {
     for (held, wanted, committed, rolled_back) in PAIRS {
         for (commits, in_block) in [(true, false), (false, false), (true, true), (false, true)] {
-            let (_folder, db, mut first) = database();
+            let (_folder, db, mut first) = with(TABLES);
             let mut second = db.session().unwrap();
             first.begin_block();
             held.split("; ").for_each(|text| drop(first.query(text).unwrap()));
@@ -134,7 +126,7 @@ fn a_wait_ends_by_its_limits_and_leaves_nothing_held() {
         ["INSERT INTO t VALUES (5, 6, NULL)", "UPDATE t SET v = 1 WHERE id = 1", "CALL raise_by(1, 1)"]
     {
         for in_block in [false, true] {
-            let (_folder, db, mut first) = database();
+            let (_folder, db, mut first) = with(TABLES);
             let [mut second, mut third] = [(); 2].map(|()| db.session().unwrap());
             first.begin_block();
             first.query("INSERT INTO t VALUES (5, 5, 5)").unwrap();
@@ -178,7 +170,7 @@ fn a_statement_that_fails_when_it_is_repeated_holds_nothing() {
         ("CALL raise_two()", "DROP PROCEDURE raise_two"),
         ("UPDATE t SET v = v + 1 WHERE id IN (1, 2) RETURNING note", "ALTER TABLE t RENAME note TO remark"),
     ] {
-        let (_folder, db, mut first) = database();
+        let (_folder, db, mut first) = with(TABLES);
         let [mut second, mut third] = [(); 2].map(|()| db.session().unwrap());
         first.query("ALTER TABLE t ADD note TEXT").unwrap();
         first.begin_block();
@@ -202,7 +194,7 @@ fn a_statement_that_fails_when_it_is_repeated_holds_nothing() {
 
 #[test]
 fn of_a_deadlock_one_side_fails_and_the_other_goes_on() {
-    let (_folder, db, mut session) = database();
+    let (_folder, db, mut session) = with(TABLES);
     let cycles = |count: usize| (0..count).map(move |n| (n + 1, (n + 1) % count + 1));
     for count in [2, 3] {
         let barrier = Barrier::new(count);
@@ -237,7 +229,7 @@ fn of_a_deadlock_one_side_fails_and_the_other_goes_on() {
 /// Inserts in flight are waited for, too, and a savepoint lets the rows go that were taken behind it.
 #[test]
 fn a_deadlock_over_keys_is_found_and_a_savepoint_gets_out_of_it() {
-    let (_folder, db, mut first) = database();
+    let (_folder, db, mut first) = with(TABLES);
     let mut second = db.session().unwrap();
     first.begin_block();
     first.query("INSERT INTO t VALUES (10, 1, NULL)").unwrap();
@@ -273,7 +265,7 @@ fn a_row_that_has_changed_since_it_was_read_is_no_wait() {
     for read in reads {
         for write in writes {
             for locks in [false, true] {
-                let (_folder, db, mut first) = database();
+                let (_folder, db, mut first) = with(TABLES);
                 let mut second = db.session().unwrap();
                 first.begin_block();
                 first.query(read).unwrap();
@@ -291,7 +283,7 @@ fn a_row_that_has_changed_since_it_was_read_is_no_wait() {
 
 #[test]
 fn nowait_sees_a_held_row_outside_of_a_transaction() {
-    let (_folder, db, mut first) = database();
+    let (_folder, db, mut first) = with(TABLES);
     let mut second = db.session().unwrap();
     first.begin_block();
     first.query("SELECT v FROM t WHERE id = 1 FOR UPDATE").unwrap();
@@ -307,7 +299,7 @@ fn nowait_sees_a_held_row_outside_of_a_transaction() {
 /// A procedure that commits can't begin anew, so it waits where it is.
 #[test]
 fn a_procedure_that_commits_waits_in_the_middle() {
-    let (_folder, db, mut first) = database();
+    let (_folder, db, mut first) = with(TABLES);
     let mut second = db.session().unwrap();
     first.begin_block();
     first.query("UPDATE t SET v = 5 WHERE id = 2").unwrap();
@@ -328,7 +320,7 @@ fn a_procedure_that_commits_waits_in_the_middle() {
 /// Clients that add to a hot row in transactions, with time between the statements, beside those that do it at once: none of them loses.
 #[test]
 fn transactions_that_begin_with_their_write_do_not_fail() {
-    let (_folder, db, mut session) = database();
+    let (_folder, db, mut session) = with(TABLES);
     std::thread::scope(|scope| {
         for in_block in [true, true, false, false] {
             let mut session = db.session().unwrap();
@@ -357,7 +349,7 @@ fn transactions_that_begin_with_their_write_do_not_fail() {
 /// Each reads what the other one writes. Both fail seldom, and one of both always gets on.
 #[test]
 fn of_two_transactions_that_conflict_one_commits() {
-    let (_folder, db, _session) = database();
+    let (_folder, db, _session) = with(TABLES);
     let (rounds, both) = (300, AtomicU64::new(0));
     let (barrier, failed) = (Barrier::new(2), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -388,7 +380,7 @@ fn of_two_transactions_that_conflict_one_commits() {
 /// A long transaction beside short ones that change what it reads and writes comes to an end.
 #[test]
 fn a_long_transaction_is_not_starved() {
-    let (_folder, db, mut session) = database();
+    let (_folder, db, mut session) = with(TABLES);
     session.query("INSERT INTO t SELECT g, 0, NULL FROM generate_series(100, 400) AS g").unwrap();
     let ends = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -422,7 +414,7 @@ fn a_panic_holds_nothing() {
             panic!("a client's sink has panicked, as the test wants");
         }
     }
-    let (_folder, db, mut other) = database();
+    let (_folder, db, mut other) = with(TABLES);
     for in_block in [false, true] {
         let mut session = db.session().unwrap();
         let panicked = std::thread::spawn(move || {

@@ -5,7 +5,7 @@ use reprise::rooms::checkpoint::{Consistency, Manifest};
 use reprise::rooms::recovery::{RecoveryConfig, recover};
 use reprise::rooms::storage::{Cursor, Direction, Worker};
 use reprise::rooms::transaction::Tables;
-use reprise::{Config, Content, Database, Digest, Method, Progress, ReplayMode, disk::Disk};
+use reprise::{Config, Content, Database, Digest, Method, Progress, ReplayMode, Session, disk::Disk};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -32,6 +32,15 @@ pub fn seeds(usual: u64) -> Range<u64> {
 
 pub fn open(folder: &Path) -> Database {
     Database::open(folder, small()).expect("it opens")
+}
+
+/// A new database in a folder of its own, after a script; and a session of it.
+pub fn with(script: &str) -> (tempfile::TempDir, Database, Session) {
+    let folder = tempfile::tempdir().unwrap();
+    let db = open(folder.path());
+    let mut session = db.session().unwrap();
+    session.execute_script(script).unwrap();
+    (folder, db, session)
 }
 
 /// One log of each content beside the database's own.
