@@ -115,11 +115,11 @@ fn rows_of_a_snapshot(then: impl FnOnce(Client) + Send + 'static) -> [Datum; 4] 
         });
         is_held.recv().unwrap();
         // The thread that opens a snapshot announces its bound, and waits for the transaction that is held up.
+        let epoch = tables.epochs.current();
         let opener = {
             let tables = &tables;
             scope.spawn(move || tables.snapshots.open(&tables.epochs))
         };
-        let epoch = tables.epochs.current();
         while tables.snapshots.newest().is_none() || tables.epochs.current() == epoch {
             std::hint::spin_loop();
         }
