@@ -49,6 +49,8 @@ pub struct LogBuffer {
     current: AtomicUsize,
     /// 1 while a segment is being written.
     taking: AtomicUsize,
+    /// One more than the number at which the closed segment was closed, if writing that has failed; 0 otherwise.
+    left: AtomicU64,
     segments: [Segment; 2],
     /// Among all buffers of the process.
     identity: u64,
@@ -105,6 +107,7 @@ impl LogBuffer {
             drawn: AtomicU64::new(0),
             current: AtomicUsize::new(0),
             taking: AtomicUsize::new(0),
+            left: AtomicU64::new(0),
             identity: NEXT_BUFFER.fetch_add(1, Ordering::Relaxed),
             segments: [Segment::new(capacity), Segment::new(capacity)],
         }
@@ -165,11 +168,12 @@ impl LogBuffer {
     /// Whether there is anything to write.
     pub(crate) fn is_empty(&self) -> bool {
         self.segments[self.current.load(Ordering::Relaxed)].allocated.load(Ordering::Relaxed) == 0
+            && self.left.load(Ordering::Relaxed) == 0
     }
 
     /// Closes the open segment, waits until its records are in, and runs `write` on them and the number at which it was
-    /// closed: at least `raise`, unless a number is drawn whose record is still to come. By one thread at a time; after a
-    /// failure never again.
+    /// closed: at least `raise`, unless a number is drawn whose record is still to come. By one thread at a time. Where `write`
+    /// fails, the next call runs it on the same records.
     ///
     /// # Panics
     /// Another thread does so now.
@@ -181,14 +185,16 @@ impl LogBuffer {
         assert_eq!(self.taking.swap(1, Ordering::Acquire), 0, "one logger at a time empties a buffer");
         let latched = self.latch();
         latched.raise(raise);
-        let number = match self.drawn.load(Ordering::Relaxed) {
-            0 => self.number(),
-            drawn => CommitOrder(drawn - 1),
-        };
         let current = self.current.load(Ordering::Relaxed);
-        self.current.store(1 - current, Ordering::Relaxed);
+        let (closed, number) = match (self.left.load(Ordering::Relaxed), self.drawn.load(Ordering::Relaxed)) {
+            (0, drawn) => {
+                self.current.store(1 - current, Ordering::Relaxed);
+                (current, if drawn == 0 { self.number() } else { CommitOrder(drawn - 1) })
+            }
+            (left, _) => (1 - current, CommitOrder(left - 1)),
+        };
         drop(latched);
-        let full = &self.segments[current];
+        let full = &self.segments[closed];
         let allocated = full.allocated.load(Ordering::Relaxed);
         let mut looks = 0u32;
         while full.filled.load(Ordering::Acquire) != allocated {
@@ -200,13 +206,16 @@ impl LogBuffer {
         }
         let bytes = full.bytes[..allocated as usize].as_ptr();
         // SAFETY: the segment is closed and all its allocated bytes are filled: they are the logger's now, and no worker opens
-        // the segment again before another one is taken, which is not until this one is empty or has failed.
+        // the segment again before the other one is closed, which is not before this one is empty (`left`).
         let bytes = unsafe { std::slice::from_raw_parts(UnsafeCell::raw_get(bytes), allocated as usize) };
         let written = write(bytes, number);
         if written.is_ok() {
+            self.left.store(0, Ordering::Relaxed);
             full.filled.store(0, Ordering::Relaxed);
             // ORDERING: Release pairs with the Acquire in `is_settled`: what was written before is durable.
             full.allocated.store(0, Ordering::Release);
+        } else {
+            self.left.store(number.0 + 1, Ordering::Relaxed);
         }
         self.taking.store(0, Ordering::Release);
         written.map(|()| number)
@@ -284,6 +293,26 @@ mod tests {
         let buffer = LogBuffer::new(SEGMENT, CommitOrder(0));
         let nothing = |_: &[u8], _| Ok::<(), ()>(());
         let _ = buffer.take(CommitOrder(0), |_, _| buffer.take(CommitOrder(0), nothing).map(|_| ()));
+    }
+
+    #[test]
+    fn what_could_not_be_written_comes_again() {
+        let buffer = LogBuffer::new(SEGMENT, CommitOrder(0));
+        let mut seen = Vec::new();
+        let mut take = |works: bool| {
+            buffer.take(CommitOrder(0), |bytes, number| {
+                seen.push((bytes.to_vec(), number.0));
+                if works { Ok(()) } else { Err(()) }
+            })
+        };
+        assert!(buffer.try_append(b"one", CommitOrder(1)));
+        assert!(take(false).is_err());
+        assert!(buffer.try_append(b"two", CommitOrder(2)));
+        assert!(take(false).is_err());
+        assert_eq!([take(true), take(true)], [Ok(CommitOrder(1)), Ok(CommitOrder(2))]);
+        let one = || (b"one".to_vec(), 1);
+        assert_eq!(seen, [one(), one(), one(), (b"two".to_vec(), 2)]);
+        assert!(buffer.is_empty());
     }
 
     #[test]

@@ -23,14 +23,12 @@
 use crate::error::LogError;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 /// How long the first rest between two attempts is, and how long the longest.
 const RESTS: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(500)];
-
-/// How long a transaction waits until it is known whether there will be a next file.
-const KNOWN_AFTER: Duration = Duration::from_secs(1);
 
 /// What one logger lacks.
 #[derive(Debug, Default)]
@@ -75,6 +73,15 @@ impl Lack {
 struct State {
     lacks: BTreeMap<u32, Lack>,
     is_stopped: bool,
+    /// Told when it becomes known whether there will be a next file.
+    waiters: Vec<Waker>,
+}
+
+impl State {
+    /// Whether it is not known yet whether transactions have to be refused.
+    fn is_in_doubt(&self) -> bool {
+        self.lacks.values().any(Lack::is_in_doubt) && !self.lacks.values().any(Lack::refuses)
+    }
 }
 
 /// What the loggers of a log lack for now.
@@ -83,7 +90,6 @@ pub(crate) struct Shortage {
     /// Whether new transactions that write are refused, or may be soon.
     refuses: AtomicBool,
     state: Mutex<State>,
-    changed: Condvar,
     /// Held while files are made that could not be made before, and while a checkpoint is written.
     attempts: Mutex<()>,
     /// How long a commit waits for a logger that has no room.
@@ -105,10 +111,33 @@ impl Shortage {
         change(state.lacks.entry(logger).or_default());
         let refuses = state.lacks.values().any(|lack| lack.refuses() || lack.is_in_doubt());
         self.refuses.store(refuses, Ordering::Release);
-        self.changed.notify_all();
+        let waiters = if state.is_in_doubt() { Vec::new() } else { std::mem::take(&mut state.waiters) };
+        drop(state);
+        waiters.into_iter().for_each(Waker::wake);
     }
 
-    /// Refuses a transaction that would write.
+    /// Whether transactions that write are refused, or may be soon.
+    #[inline]
+    pub(crate) fn is_short(&self) -> bool {
+        self.refuses.load(Ordering::Acquire)
+    }
+
+    /// Whether it is known if a transaction has to be refused; otherwise `waker` is woken once it is.
+    pub(crate) fn poll_known(&self, waker: &Waker) -> Poll<()> {
+        if !self.refuses.load(Ordering::Acquire) {
+            return Poll::Ready(());
+        }
+        let mut state = self.lock();
+        if !state.is_in_doubt() {
+            return Poll::Ready(());
+        }
+        if !state.waiters.iter().any(|own| own.will_wake(waker)) {
+            state.waiters.push(waker.clone());
+        }
+        Poll::Pending
+    }
+
+    /// Refuses a transaction that would write. One that is not in a hurry has waited before until this is known (`poll_known`).
     ///
     /// # Errors
     /// `NoRoom`.
@@ -117,12 +146,7 @@ impl Shortage {
         if !self.refuses.load(Ordering::Acquire) {
             return Ok(());
         }
-        let in_doubt = |state: &mut State| {
-            let mut lacks = state.lacks.values();
-            lacks.any(Lack::is_in_doubt) && !state.lacks.values().any(Lack::refuses)
-        };
-        let waited = self.changed.wait_timeout_while(self.lock(), KNOWN_AFTER, in_doubt);
-        let state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let state = self.lock();
         let error = state.lacks.values().filter(|lack| lack.refuses()).find_map(Lack::error).cloned();
         error.map_or(Ok(()), |error| Err(LogError::NoRoom(Arc::new(error))))
     }

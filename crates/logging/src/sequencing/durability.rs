@@ -54,6 +54,15 @@ impl Durability {
         self.shortage.check_stall(true)
     }
 
+    /// As `check`, but without patience for a logger that has no room.
+    ///
+    /// # Errors
+    /// The log has failed, or a logger has no room.
+    pub(crate) fn check_at_once(&self) -> Result<(), LogError> {
+        self.poison.check()?;
+        self.shortage.check_stall(false)
+    }
+
     /// Up to this number everything is durable, in the logs of all loggers.
     #[inline]
     pub fn number(&self) -> CommitOrder {
@@ -119,11 +128,7 @@ impl Durability {
     /// # Errors
     /// The log has failed before that, or a logger has no room.
     pub(crate) fn complete(&self, number: CommitOrder, wake: impl FnOnce()) -> Result<(), LogError> {
-        let check = || {
-            self.poison.check()?;
-            self.shortage.check_stall(false)
-        };
-        self.wait_while(check, || self.number() >= number, wake)
+        self.wait_while(|| self.check_at_once(), || self.number() >= number, wake)
     }
 
     fn wait_while(

@@ -128,13 +128,25 @@ impl GsnLog {
             batches.write(records, ends, known.iter().copied())
         };
         let flushed = own.shared.lane.flush(|| self.lanes(), bounds, &self.durability, write);
-        flushed.inspect_err(|error| self.durability.fail(error.clone()))
+        flushed.map_err(|error| match error.is_shortage() {
+            // What was to be written is still in the buffer.
+            true => LogError::Stalled(Arc::new(error)),
+            false => {
+                self.durability.fail(error.clone());
+                error
+            }
+        })
     }
 
     /// Writes empty batches into a log until everything up to a number is durable.
-    fn complete_by(&self, own: &WorkerLog, number: CommitOrder) -> Result<(), LogError> {
+    fn complete_by(
+        &self,
+        own: &WorkerLog,
+        number: CommitOrder,
+        check: impl Fn() -> Result<(), LogError>,
+    ) -> Result<(), LogError> {
         while self.durability.number() < number {
-            self.durability.check()?;
+            check()?;
             if own.shared.lane.vouch(number, self.lanes()) < number {
                 // Somebody else is about to write what is missing.
                 std::thread::sleep(LOOK_AGAIN);
@@ -215,7 +227,7 @@ impl Log for GsnLog {
             return Ok(());
         }
         match self.places.get(commit.worker.0).and_then(OnceLock::get) {
-            Some(_) => self.complete_by(self.of(commit.worker), commit.number),
+            Some(_) => self.complete_by(self.of(commit.worker), commit.number, || self.durability.check()),
             None => self.complete(commit.number),
         }
     }
@@ -226,7 +238,8 @@ impl Log for GsnLog {
 
     fn complete(&self, number: CommitOrder) -> Result<(), LogError> {
         match self.all().next() {
-            Some(first) => self.complete_by(first, number),
+            // Without patience: a checkpoint is what makes room.
+            Some(first) => self.complete_by(first, number, || self.durability.check_at_once()),
             None => {
                 self.durability.advance(number);
                 Ok(())

@@ -35,7 +35,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use storage::{Epochs, Slot};
 
 /// Which sequencing a database uses.
@@ -285,6 +285,17 @@ impl dyn Log + '_ {
     #[inline]
     pub fn check_failed(&self) -> Result<(), LogError> {
         self.durability().poison.check()
+    }
+
+    /// Whether it is known if the log can grow; otherwise `waker` is woken once it is.
+    pub fn poll_known(&self, waker: &Waker) -> Poll<()> {
+        self.durability().shortage.poll_known(waker)
+    }
+
+    /// Whether transactions that write are refused for now, or may be soon.
+    #[inline]
+    pub fn is_short(&self) -> bool {
+        self.durability().shortage.is_short()
     }
 
     /// Keeps loggers that lack room from taking it from a checkpoint, for as long as the guard lives.
