@@ -86,6 +86,11 @@ pub trait DataAccess {
     /// A conflict.
     fn find(&mut self, table: &Table, key: &[u8]) -> Result<Option<Self::Row>, Failure>;
 
+    /// Says whether what follows fails with `Conflict::Held` where it would wait for another transaction: NOWAIT.
+    fn never_wait(&mut self, never_waits: bool) {
+        let _ = never_waits;
+    }
+
     /// Has other transactions wait before they write a row, where transactions wait for each other at all: FOR UPDATE.
     ///
     /// # Errors

@@ -53,6 +53,41 @@ pub(crate) fn run<D: DataAccess>(
     })
 }
 
+/// Holds the rows of a plan, one after the other as they come: FOR UPDATE. With NOWAIT neither looking for them nor holding them
+/// waits; what is done with them does.
+fn hold_rows<D: DataAccess>(
+    input: &Plan,
+    handles: &[Register],
+    nowait: bool,
+    machine: &mut Machine,
+    data: &mut D,
+    sink: &mut Sink<'_, D>,
+) -> Result<Flow, Failure> {
+    let mut is_found = false;
+    data.never_wait(nowait);
+    let ran = run(input, machine, data, &mut |machine, data| {
+        for handle in handles {
+            let number = machine.get(*handle);
+            if !number.is_null() {
+                data.hold(row_of(number, data)?)?;
+            }
+        }
+        is_found = true;
+        data.never_wait(false);
+        let flow = sink(machine, data)?;
+        data.never_wait(nowait);
+        is_found = false;
+        Ok(flow)
+    });
+    data.never_wait(false);
+    match ran {
+        Err(Failure::Conflict(Conflict::Held)) if nowait && !is_found => {
+            Err(SqlError::new("55P03", "could not obtain lock on row").into())
+        }
+        ran => ran,
+    }
+}
+
 fn run_node<D: DataAccess>(
     plan: &Plan,
     machine: &mut Machine,
@@ -85,21 +120,7 @@ fn run_node<D: DataAccess>(
         }),
         Plan::Hold { input, handles, nowait } => {
             machine.check_writes("SELECT FOR UPDATE")?;
-            run(input, machine, data, &mut |machine, data| {
-                for handle in handles {
-                    let number = machine.get(*handle);
-                    if number.is_null() {
-                        continue;
-                    }
-                    match data.hold(row_of(number, data)?) {
-                        Err(Failure::Conflict(Conflict::Held)) if *nowait => {
-                            return Err(SqlError::new("55P03", "could not obtain lock on row").into());
-                        }
-                        held => held?,
-                    }
-                }
-                sink(machine, data)
-            })
+            hold_rows(input, handles, *nowait, machine, data, sink)
         }
         Plan::Compute { input, values } => run(input, machine, data, &mut |machine, data| {
             for (register, value) in values {

@@ -123,11 +123,21 @@ impl Occ {
         let mut upper = lower.clone();
         catalog::successor(&mut upper);
         let upper = (!upper.is_empty()).then_some(upper.as_slice());
-        self.enter_scan();
-        let range = ScanRange { index, lower: &lower, upper, backward: false };
-        let found = self.finds_other(table, range, own);
-        self.leave_scan();
-        found
+        let (reads, leaves) = (self.reads.len(), self.leaves.mark());
+        loop {
+            self.enter_scan();
+            let range = ScanRange { index, lower: &lower, upper, backward: false };
+            let found = self.finds_other(table, range, own);
+            self.leave_scan();
+            match found {
+                // It has waited for the inserter, which has ended: what is there now? Nothing has followed from what was seen before.
+                Err(Failure::Conflict(Conflict::Insert)) if self.waits_in_place() => {
+                    self.reads.truncate(reads);
+                    self.leaves.forget_since(leaves);
+                }
+                found => return found,
+            }
+        }
     }
 
     /// Whether there is a row in a range beside one.
@@ -387,6 +397,10 @@ impl DataAccess for Occ {
         Ok(Some(record.handle()))
     }
 
+    fn never_wait(&mut self, never_waits: bool) {
+        self.set_never_waits(never_waits);
+    }
+
     fn hold(&mut self, row: Handle) -> Result<(), Failure> {
         match self.writes.find(row) {
             Some(_) => Ok(()),
@@ -516,9 +530,10 @@ impl DataAccess for Occ {
         };
         self.key = key;
         self.writes.add(record, table.id, Action::Insert);
+        // The record names this transaction from here on, whatever becomes of the rest.
+        self.note_insert();
         self.inserted_bytes += self.image.len() * size_of::<u64>();
         self.ask_room()?;
-        self.note_insert();
         for index in 1..table.indexes.len() {
             let mut key = std::mem::take(&mut self.key);
             self.tables.store(table.id).key_of(index, row, arena, &mut key);

@@ -143,7 +143,9 @@ impl Occ {
     /// A conflict; the transaction still runs.
     pub fn lock_and_validate(&mut self) -> Result<(), Conflict> {
         self.lock_writes()?;
-        self.validate().inspect_err(|_| self.unlock_writes(self.order.len()))
+        self.validate().inspect_err(|_| self.unlock_writes(self.order.len()))?;
+        self.is_committing = true;
+        Ok(())
     }
 
     /// Commits what is locked and validated.
@@ -151,6 +153,7 @@ impl Occ {
         self.write_rows(&mut Silence);
         self.publish(order);
         self.end();
+        self.is_committing = false;
     }
 
     fn commit_reads(&mut self) -> Result<Committed, Conflict> {

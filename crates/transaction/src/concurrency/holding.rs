@@ -39,6 +39,8 @@ pub(super) struct Held {
     has_inserted: bool,
     /// What waits where the transaction can't be run again.
     waits_in_place: Option<Box<WaitInPlace>>,
+    /// Whether the statement in hand fails instead of waiting.
+    never_waits: bool,
 }
 
 impl Occ {
@@ -50,6 +52,16 @@ impl Occ {
     /// Says what waits for other transactions where this one can't be run again.
     pub fn wait_in_place_by(&mut self, wait: Option<Box<WaitInPlace>>) {
         self.held.waits_in_place = wait;
+    }
+
+    /// Says whether what follows fails with `Conflict::Held` where it would wait in place.
+    pub(super) fn set_never_waits(&mut self, never_waits: bool) {
+        self.held.never_waits = never_waits;
+    }
+
+    /// Whether the transaction waits in the middle of an attempt.
+    pub(super) fn waits_in_place(&self) -> bool {
+        self.held.waits_in_place.is_some() && !self.held.never_waits
     }
 
     /// The blocker of the attempt that has ended with `Conflict::Held`.
@@ -134,7 +146,7 @@ impl Occ {
     pub(super) fn claim_read(&mut self, row: Handle) -> Result<(), Failure> {
         match self.held.holding {
             Holding::Read => self.take_hold(row),
-            _ if self.held.waits_in_place.is_some() => self.check_foreign(row),
+            _ if self.waits_in_place() => self.check_foreign(row),
             _ => Ok(()),
         }
     }
@@ -165,8 +177,8 @@ impl Occ {
     fn blocked_by(&mut self, blocker: Blocker) -> Result<(), Failure> {
         self.held.blocker = Some(blocker);
         match &mut self.held.waits_in_place {
-            Some(wait) => wait(blocker),
-            None => Err(Conflict::Held.into()),
+            Some(wait) if !self.held.never_waits => wait(blocker),
+            _ => Err(Conflict::Held.into()),
         }
     }
 
