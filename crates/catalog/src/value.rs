@@ -343,7 +343,10 @@ pub fn value_from_datum(datum: Datum, ty: Type, arena: &Arena) -> Value {
                 ScalarType::Bytea => Value::Bytes(bytes.to_vec()),
                 ScalarType::Uuid => bytes.try_into().map_or(Value::Null, Value::Uuid),
                 ScalarType::Char(n) if n < u32::MAX => {
-                    Value::Text(format!("{:<width$}", text(), width = n as usize))
+                    let mut text = text();
+                    let blanks = (n as usize).saturating_sub(text.chars().count());
+                    text.extend(std::iter::repeat_n(' ', blanks));
+                    Value::Text(text)
                 }
                 _ => Value::Text(text()),
             }

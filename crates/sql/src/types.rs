@@ -7,6 +7,9 @@ use procedure::SqlError;
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
+/// The longest CHAR and VARCHAR, as in PostgreSQL.
+const MOST_CHARACTERS: u32 = 10 << 20;
+
 impl Binder<'_> {
     /// A type as written.
     pub(crate) fn bind_type(&self, ty: &ast::Type) -> Result<Type, StatementError> {
@@ -21,11 +24,8 @@ impl Binder<'_> {
                 }
                 return Ok(Type::Array(self.bind_type(&element)?.element()));
             }
-            ast::Type::CharacterType(_) => ScalarType::Char(numbers.first().copied().unwrap_or(1)),
-            ast::Type::VarcharType(_) => match numbers.first() {
-                Some(limit) => ScalarType::Varchar(*limit),
-                None => ScalarType::Text,
-            },
+            ast::Type::CharacterType(_) => self.named_type("char", &numbers, ty.syntax())?,
+            ast::Type::VarcharType(_) => self.named_type("varchar", &numbers, ty.syntax())?,
             ast::Type::DoubleType(_) => ScalarType::Double,
             ast::Type::TimestampType(stamp) => match stamp.timezone() {
                 Some(ast::Timezone::WithTimezone(_)) => ScalarType::Timestamptz,
@@ -57,6 +57,16 @@ impl Binder<'_> {
             .collect()
     }
 
+    /// The length of a type of characters.
+    fn characters(&self, name: &str, length: u32, node: &SyntaxNode) -> Result<u32, StatementError> {
+        let message = match length {
+            0 => format!("length for type {name} must be at least 1"),
+            1..=MOST_CHARACTERS => return Ok(length),
+            _ => format!("length for type {name} cannot exceed {MOST_CHARACTERS}"),
+        };
+        Err(self.error(node, SqlError::new("22023", message)))
+    }
+
     fn named_type(
         &self,
         name: &str,
@@ -82,10 +92,15 @@ impl Binder<'_> {
             "boolean" | "bool" => ScalarType::Boolean,
             "text" | "name" => ScalarType::Text,
             "oid" => ScalarType::Integer,
-            "varchar" => numbers.first().map_or(ScalarType::Text, |limit| ScalarType::Varchar(*limit)),
+            "varchar" => match numbers.first() {
+                Some(limit) => ScalarType::Varchar(self.characters("varchar", *limit, node)?),
+                None => ScalarType::Text,
+            },
             // Of any length.
             "bpchar" if numbers.is_empty() => ScalarType::Char(u32::MAX),
-            "bpchar" | "char" => ScalarType::Char(numbers.first().copied().unwrap_or(1)),
+            "bpchar" | "char" => {
+                ScalarType::Char(self.characters("char", numbers.first().copied().unwrap_or(1), node)?)
+            }
             "timestamp" => ScalarType::Timestamp,
             "timestamptz" => ScalarType::Timestamptz,
             "date" => ScalarType::Date,
