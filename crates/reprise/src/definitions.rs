@@ -14,6 +14,7 @@ use sql::{Effect, Schema};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 use storage::{Epochs, Slot, Worker};
 use transaction::{Applying, Tables};
@@ -54,28 +55,39 @@ impl Version {
 const UNSAVED: u64 = u64::MAX;
 
 /// While it lives, sessions wait before they begin a transaction.
-struct Changing<'a>(&'a AtomicBool);
+struct Changing<'a>(&'a Definitions);
 
 impl<'a> Changing<'a> {
-    fn begin(flag: &'a AtomicBool) -> Self {
-        flag.store(true, Ordering::SeqCst);
-        Self(flag)
+    fn begin(definitions: &'a Definitions) -> Self {
+        definitions.changing.store(true, Ordering::SeqCst);
+        Self(definitions)
     }
 }
 
 impl Drop for Changing<'_> {
     fn drop(&mut self) {
-        self.0.store(false, Ordering::SeqCst);
+        self.0.changing.store(false, Ordering::SeqCst);
+        let waiters = std::mem::take(&mut *hold(&self.0.waiters));
+        waiters.into_iter().for_each(Waker::wake);
     }
+}
+
+fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// The current version, and the flag that one is being made.
 #[derive(Debug)]
 pub(crate) struct Definitions {
+    /// Locked for a moment only.
     current: Mutex<Arc<Version>>,
-    /// The number of the current version, or `UNSAVED`. Changed while `current` is locked.
+    /// The number of the current version, or `UNSAVED`. Changed while `making` is locked.
     number: AtomicU64,
     changing: AtomicBool,
+    /// Held by whoever makes a version.
+    making: Mutex<()>,
+    /// Told when no version is being made any more.
+    waiters: Mutex<Vec<Waker>>,
 }
 
 /// Loaded rows are not logged: a transaction that reads or writes them could not be replayed after a crash.
@@ -90,16 +102,27 @@ impl Definitions {
             number: AtomicU64::new(version.number),
             current: Mutex::new(Arc::new(version)),
             changing: AtomicBool::new(false),
+            making: Mutex::default(),
+            waiters: Mutex::default(),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Arc<Version>> {
-        self.current.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    /// The current version, also while the next one is being made.
+    pub(crate) fn current(&self) -> Arc<Version> {
+        Arc::clone(&hold(&self.current))
     }
 
-    /// The current version; waits while one is being made.
-    pub(crate) fn current(&self) -> Arc<Version> {
-        Arc::clone(&self.lock())
+    /// Whether no version is being made; otherwise `waker` is woken when that may have changed.
+    pub(crate) fn poll_made(&self, waker: &Waker) -> Poll<()> {
+        if !self.is_changing() {
+            return Poll::Ready(());
+        }
+        let mut waiters = hold(&self.waiters);
+        if !waiters.iter().any(|own| own.will_wake(waker)) {
+            waiters.push(waker.clone());
+        }
+        // Whoever lowers the flag after this finds the waker.
+        if self.is_changing() { Poll::Pending } else { Poll::Ready(()) }
     }
 
     /// Whether a session that is active now may go on with a version.
@@ -114,8 +137,8 @@ impl Definitions {
         self.changing.load(Ordering::SeqCst)
     }
 
-    /// Makes a new version while nobody else is active. `make` gives what it consists of, or nothing when there is no need. A
-    /// client that has a transaction open is waited for, for a while, and others go on meanwhile, now and then.
+    /// Makes a new version while no other session is active. `make` gives what it consists of, or nothing when there is no need.
+    /// Open transactions are waited for, for a while; other sessions go on in between.
     ///
     /// # Errors
     /// What `make` fails with; `55P03` when transactions stay open.
@@ -128,8 +151,9 @@ impl Definitions {
     ) -> Result<(), Error> {
         let begun = Instant::now();
         loop {
-            let mut current = self.lock();
-            let changing = Changing::begin(&self.changing);
+            let making = hold(&self.making);
+            let current = self.current();
+            let changing = Changing::begin(self);
             let round = Instant::now();
             // In this order: who leaves a snapshot open has opened it while it was active.
             let is_quiet = || epochs.is_quiet(slot) && !current.tables.snapshots.is_open();
@@ -137,7 +161,7 @@ impl Definitions {
                 std::thread::yield_now();
             }
             if !is_quiet() {
-                drop((changing, current));
+                drop((changing, making));
                 patience.interrupts.check()?;
                 if begun.elapsed() > patience.limit {
                     let error =
@@ -151,11 +175,11 @@ impl Definitions {
             if let Some((schema, tables)) = make(&current)? {
                 let number = current.number + 1;
                 let made = Arc::new(Version::new(number, schema, tables));
-                let before = std::mem::replace(&mut *current, Arc::clone(&made));
+                *hold(&self.current) = Arc::clone(&made);
                 self.number.store(number, Ordering::SeqCst);
-                drop((changing, current));
+                drop((changing, making));
                 // Freeing rows takes long, so it begins when others go on already.
-                before.tables.give_way_to(&made.tables);
+                current.tables.give_way_to(&made.tables);
             }
             return Ok(());
         }
@@ -177,8 +201,8 @@ impl Definitions {
 
     /// A checkpoint holds all loaded rows: transactions may begin.
     pub(crate) fn end_load(&self) {
-        let current = self.lock();
-        self.number.store(current.number, Ordering::SeqCst);
+        let _making = hold(&self.making);
+        self.number.store(self.current().number, Ordering::SeqCst);
     }
 
     /// Returns an error while loaded rows are not in a checkpoint.

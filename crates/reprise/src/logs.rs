@@ -13,13 +13,13 @@ use catalog::CommitOrder;
 use checkpoint::{CheckpointError, Shadow};
 use logging::content::{Images, InvalidContent, Stamp, seal};
 use logging::{
-    Commit, Content, DatabaseId, Incarnation, LargeRecords, Log, LogConfig, LogError, LogRange, LogStart,
-    LogStatistics, LoggerTag, Numbering, PepochFile, PepochKeeper, Room,
+    Commit, Content, DatabaseId, Incarnation, LargeFile, LargeRecords, Log, LogConfig, LogError, LogRange,
+    LogStart, LogStatistics, LoggerTag, Numbering, PepochFile, PepochKeeper, Room,
 };
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use storage::{Epochs, Slot};
 use transaction::Observed;
 
@@ -69,6 +69,9 @@ pub(crate) struct RecordedLog {
     pub(crate) log: Box<dyn Log>,
     pub(crate) large: LargeRecords,
 }
+
+/// The record of a definition for each log, and the file that holds it where it is too large for the log.
+pub(crate) struct DefinitionRecords(Vec<(Vec<u8>, Option<LargeFile>)>);
 
 /// The data folder of a shadow log.
 struct ShadowFolder {
@@ -286,6 +289,18 @@ impl Logs {
         self.logs.iter().try_for_each(|own| own.log.check_failed())
     }
 
+    /// Whether it is known if the logs can grow; otherwise `waker` is woken once more is known.
+    pub(crate) fn poll_known(&self, waker: &Waker) -> Poll<()> {
+        let is_known = |own: &RecordedLog| own.log.poll_known(waker).is_ready();
+        if self.logs.iter().all(is_known) { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// Whether transactions that write are refused for now, or may be soon.
+    #[inline]
+    pub(crate) fn is_short(&self) -> bool {
+        self.logs.iter().any(|own| own.log.is_short())
+    }
+
     /// Keeps logs that lack room from taking it from a checkpoint, for as long as the guards live.
     pub(crate) fn leave_room(&self) -> Vec<impl Sized + '_> {
         self.logs.iter().map(|own| own.log.leave_room()).collect()
@@ -399,8 +414,38 @@ impl Logs {
         self.logs.iter().try_for_each(|own| own.log.ended(worker))
     }
 
-    /// Appends the record of a definition to all logs, with a number above all earlier ones and below all later ones; `with` does
-    /// with that number what else the record stands for. Nobody else is at work.
+    /// Makes the record of a definition ready for each log: one that is too large for a log goes to a file of its own.
+    ///
+    /// # Errors
+    /// The disk is full, or fails; there is no file then.
+    pub(crate) fn prepare_definition(&self, record: &[u8]) -> Result<DefinitionRecords, LogError> {
+        let mut prepared = DefinitionRecords(Vec::new());
+        for own in self.logs.iter() {
+            let mut record = record.to_vec();
+            let file = match own.log.check_size(record.len()) {
+                Ok(()) => None,
+                Err(_) => match own.large.put(&mut record) {
+                    Ok(file) => Some(file),
+                    Err(error) => {
+                        self.forget_definition(prepared);
+                        return Err(error);
+                    }
+                },
+            };
+            prepared.0.push((record, file));
+        }
+        Ok(prepared)
+    }
+
+    /// The definition is not made after all.
+    pub(crate) fn forget_definition(&self, records: DefinitionRecords) {
+        for (own, (_, file)) in self.logs.iter().zip(records.0) {
+            file.into_iter().for_each(|file| own.large.forget(file));
+        }
+    }
+
+    /// Appends the records of a definition to all logs, with a number above all earlier ones and below all later ones; `with` does
+    /// with that number what else the records stand for. No other transaction runs.
     ///
     /// # Errors
     /// A log has failed.
@@ -408,24 +453,9 @@ impl Logs {
         &self,
         worker: Slot,
         epochs: &Epochs,
-        record: Vec<u8>,
+        records: DefinitionRecords,
         with: impl FnOnce(CommitOrder),
     ) -> (CommitOrder, Result<(), LogError>) {
-        let large = self.logs.iter().map(|own| {
-            let mut record = record.clone();
-            let fits = own.log.check_size(record.len()).is_ok();
-            Ok(if fits {
-                (record, None)
-            } else {
-                let file = own.large.put(&mut record)?;
-                (record, Some(file))
-            })
-        });
-        let records: Result<Vec<_>, LogError> = large.collect();
-        let records = match records {
-            Ok(records) => records,
-            Err(error) => return (epochs.next_order(), Err(error)),
-        };
         epochs.advance_from(epochs.current());
         epochs.begin_commit(worker);
         let order = match self.numbering {
@@ -436,7 +466,7 @@ impl Logs {
         };
         self.defined.fetch_max(order.0, Ordering::Relaxed);
         with(order);
-        let mut logs = self.logs.iter().zip(records);
+        let mut logs = self.logs.iter().zip(records.0);
         let appended = logs.try_for_each(|(own, (mut record, file))| {
             seal(order, &mut record);
             file.into_iter().for_each(|file| own.large.keep(file, order));

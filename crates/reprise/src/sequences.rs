@@ -10,6 +10,7 @@ use crate::database::Inner;
 use crate::recording::Recording;
 use crate::session::NAMELESS;
 use catalog::{Arena, Sequence, SequencePlace, Table, TableId, Written};
+use logging::LogError;
 use procedure::{DataAccess, Failure, Sequences, SqlError};
 use sql::Effect;
 use std::collections::HashMap;
@@ -134,7 +135,7 @@ impl Taking<'_> {
         own: &Sequence,
         change: impl Fn(SequencePlace) -> Result<SequencePlace, SqlError>,
     ) -> Result<SequencePlace, SqlError> {
-        let failed = |error: &dyn std::fmt::Display| SqlError::new("58030", error.to_string());
+        let failed = |error: LogError| SqlError::new(error.sqlstate(), error.to_string());
         loop {
             let before = match writer.attempt(table, own, &change) {
                 Ok(before) => before,
@@ -142,9 +143,9 @@ impl Taking<'_> {
                 Err(_) => continue,
             };
             let Some((before, committed)) = before else { continue };
-            writer.recording.take_result().map_err(|error| failed(&error))?;
+            writer.recording.take_result().map_err(failed)?;
             let commit = writer.recording.commit_of(committed);
-            self.inner.logs.wait(commit).map_err(|error| failed(&error))?;
+            self.inner.logs.wait(commit).map_err(failed)?;
             // Definitions don't change while a number is taken.
             let durable = self.inner.durable(writer.occ.worker());
             writer.occ.collect_garbage(durable, || true);
@@ -182,7 +183,7 @@ impl Writer {
         };
         if let Err(error) = self.recording.prepare(&NAMELESS, Written::default(), false, &self.occ) {
             self.occ.rollback();
-            return Err(SqlError::new("58030", error.to_string()).into());
+            return Err(SqlError::new(error.sqlstate(), error.to_string()).into());
         }
         let committed = self.occ.commit(&mut self.recording);
         if let Ok(Committed::Wrote(_)) = committed {

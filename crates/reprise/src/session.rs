@@ -19,6 +19,7 @@ pub(crate) use statements::NAMELESS;
 use statements::serialization_failure;
 pub use statements::{Attempt, Completion, Prepared};
 pub(crate) use texts::check_room;
+use waiting::Awaited;
 pub use waiting::Busy;
 
 use crate::Error;
@@ -262,8 +263,12 @@ impl Session {
         self.wait_for(shown)
     }
 
-    /// Refuses a transaction that writes.
-    fn check_log(&self) -> Result<(), Error> {
+    /// Refuses a transaction that writes while the log can't grow, or has failed. Waits while neither is known.
+    #[inline]
+    fn check_log(&mut self) -> Result<(), Error> {
+        if self.inner.logs.is_short() {
+            self.await_others(Awaited::Log(Arc::clone(&self.inner)))?;
+        }
         Ok(self.inner.logs.check()?)
     }
 
@@ -349,7 +354,8 @@ impl Session {
                 let patience = self.patience();
                 let changed =
                     inner.definitions.change(&asked, self.occ.worker(), &patience, prepare, |slot| {
-                        let (order, logged) = inner.logs.define(slot, &epochs, record, |_| {});
+                        let records = inner.logs.prepare_definition(&record)?;
+                        let (order, logged) = inner.logs.define(slot, &epochs, records, |_| {});
                         drawn = order;
                         logged
                     });

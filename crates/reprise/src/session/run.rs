@@ -3,10 +3,12 @@
 //! An attempt that loses a race is repeated (`waiting`). One that only reads and takes long goes on on a snapshot.
 //! Invariant: a call that has failed, or is to be repeated, has left nothing. Held by: `serializability.rs`, `interleaved.rs`.
 
+use super::waiting::Awaited;
 use super::{Access, Session, serialization_failure};
 use crate::Error;
 use logging::Commit;
 use procedure::{Call, Conflict, Failure, Procedure, execute};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use transaction::Committed;
 
@@ -17,7 +19,7 @@ impl Session {
     /// Begins a transaction under the current definitions; false when they have changed: the session's are then the new ones.
     ///
     /// # Errors
-    /// `55000` while loaded rows are not in a checkpoint.
+    /// `55000` while loaded rows are not in a checkpoint; `57014`. Or the caller waits until definitions are made.
     #[inline]
     pub(super) fn begin(&mut self) -> Result<bool, Error> {
         self.occ.begin();
@@ -25,6 +27,9 @@ impl Session {
             return Ok(true);
         }
         self.occ.rollback();
+        if self.inner.definitions.is_changing() {
+            self.await_others(Awaited::Definitions(Arc::clone(&self.inner)))?;
+        }
         self.inner.definitions.check_saved()?;
         self.refresh();
         Ok(false)

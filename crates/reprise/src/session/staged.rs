@@ -305,8 +305,13 @@ impl Session {
                 each_effect(effect, &mut |effect| self.publish_effect(effect, staged, &mut tables))?;
             }
             let record = self.definitions_record(definitions, &inner)?;
-            self.occ.lock_and_validate().map_err(serialization_failure)?;
-            let (order, logged) = inner.logs.define(slot, &epochs, record, |order| self.occ.finish_at(order));
+            let records = inner.logs.prepare_definition(&record)?;
+            if let Err(conflict) = self.occ.lock_and_validate() {
+                inner.logs.forget_definition(records);
+                return Err(serialization_failure(conflict));
+            }
+            let (order, logged) =
+                inner.logs.define(slot, &epochs, records, |order| self.occ.finish_at(order));
             number = order;
             logged?;
             Ok(Some((private.schema.clone(), tables)))

@@ -179,7 +179,10 @@ impl Session {
     /// Binds a statement anew if definitions have changed since.
     fn renew(&mut self, prepared: &mut Prepared) -> Result<(), Error> {
         if prepared.version != self.version.number {
-            let bound = self.version.schema.prepare(&prepared.text, &prepared.types)?;
+            let schema = &self.version.schema;
+            let bound = interruptible(self.machine.interrupts().clone(), || {
+                schema.prepare(&prepared.text, &prepared.types).map_err(Error::from)
+            })?;
             let Some(bound) = bound else { return Ok(()) };
             let types = |own: &sql::Prepared| own.columns.iter().map(|own| own.ty).collect::<Vec<_>>();
             if types(&bound) != types(&prepared.bound) || bound.parameters != prepared.bound.parameters {

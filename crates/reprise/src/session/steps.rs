@@ -64,6 +64,7 @@ impl Session {
             if !self.begin()? {
                 return Ok(None);
             }
+            self.occ.hold_rows(self.holding());
             let slot = self.occ.worker().slot();
             let mut recording = Recording::new(Arc::clone(&self.inner.logs), &self.inner.adaptive, slot);
             recording.begin();
@@ -118,7 +119,11 @@ impl Session {
                     self.conflicts += 1;
                     return Err(serialization_failure(Conflict::Read));
                 }
-                Err(_) => self.conflicts += 1,
+                Err(failure) => {
+                    drop(steps);
+                    let conflict = if let Failure::Conflict(own) = failure { own } else { Conflict::Read };
+                    self.before_retry(conflict)?;
+                }
             }
         }
     }

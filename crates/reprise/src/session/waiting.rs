@@ -9,6 +9,7 @@
 
 use super::{Session, TransactionState};
 use crate::Error;
+use crate::database::Inner;
 use crate::definitions::Patience;
 use procedure::{Conflict, Interrupts, SqlError};
 use std::sync::Arc;
@@ -31,33 +32,57 @@ const ROUND: u32 = 16;
 /// A statement of a longer transaction that has lost this many races fails.
 const MOST_RETRIES: u32 = 256;
 
-/// The blocker of a statement that was undone, and can be run again.
-#[derive(Clone, Debug)]
+/// What a statement that was undone waits for.
+#[derive(Clone)]
+pub(super) enum Awaited {
+    /// It has lost races, and lets others run.
+    Others,
+    /// The transaction that holds a row or key.
+    Blocker { blocker: Blocker, worker: Slot, holds: Arc<Holds> },
+    /// Definitions that are being made.
+    Definitions(Arc<Inner>),
+    /// A log of which it is not known whether it can grow.
+    Log(Arc<Inner>),
+}
+
+/// What a statement that was undone, and can be run again, waits for.
+#[derive(Clone)]
 #[must_use = "the statement has not happened: run it again, later"]
-pub struct Busy {
-    /// `None`: the statement lost races, and lets others run.
-    blocker: Option<Blocker>,
-    worker: Slot,
-    holds: Arc<Holds>,
+pub struct Busy(Awaited);
+
+impl std::fmt::Debug for Busy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let awaited: &dyn std::fmt::Debug = match &self.0 {
+            Awaited::Others => &"others",
+            Awaited::Blocker { blocker, .. } => blocker,
+            Awaited::Definitions(_) => &"definitions",
+            Awaited::Log(_) => &"the log",
+        };
+        f.debug_tuple("Busy").field(awaited).finish()
+    }
 }
 
 impl Busy {
-    /// Whether the blocker has ended. `waker` is woken when it does.
+    /// Whether what is awaited has come. `waker` is woken when it does.
     fn poll(&self, waker: &Waker) -> Poll<Result<(), Deadlock>> {
-        let Some(blocker) = self.blocker else { return Poll::Ready(Ok(())) };
-        match self.holds.wait(blocker, self.worker, waker) {
-            Ok(true) => Poll::Pending,
-            Ok(false) => Poll::Ready(Ok(())),
-            Err(deadlock) => Poll::Ready(Err(deadlock)),
+        match &self.0 {
+            Awaited::Others => Poll::Ready(Ok(())),
+            Awaited::Blocker { blocker, worker, holds } => match holds.wait(*blocker, *worker, waker) {
+                Ok(true) => Poll::Pending,
+                Ok(false) => Poll::Ready(Ok(())),
+                Err(deadlock) => Poll::Ready(Err(deadlock)),
+            },
+            Awaited::Definitions(inner) => inner.definitions.poll_made(waker).map(Ok),
+            Awaited::Log(inner) => inner.logs.poll_known(waker).map(Ok),
         }
     }
 
-    /// Returns once the blocker has ended. Where the caller stops waiting before, it says so by `Session::stop_waiting`.
+    /// Returns once the statement can be run again. Where the caller stops waiting before, it says so by `Session::stop_waiting`.
     ///
     /// # Errors
     /// `Deadlock`: see `Session::break_deadlock`.
     pub async fn released(&self) -> Result<(), Deadlock> {
-        let mut has_yielded = self.blocker.is_some();
+        let mut has_yielded = !matches!(self.0, Awaited::Others);
         std::future::poll_fn(|context| {
             if !std::mem::replace(&mut has_yielded, true) {
                 context.waker().wake_by_ref();
@@ -101,7 +126,7 @@ fn deadlock() -> SqlError {
     error.with_hint("Transactions that come to the same rows in the same order do not wait for each other.")
 }
 
-/// Waits on this thread until a blocker has ended, or a deadlock is found.
+/// Waits on this thread until a statement can be run again, or a deadlock is found.
 ///
 /// # Errors
 /// `55P03` after the time limit, `57014`.
@@ -217,25 +242,36 @@ impl Session {
                 return Err(super::serialization_failure(conflict));
             }
         }
-        let busy = || Busy { blocker, worker: self.occ.slot(), holds: Arc::clone(&self.occ.tables().holds) };
-        if self.waiting.by_caller && (is_held || self.waiting.lost.is_multiple_of(ROUND)) {
-            self.waiting.busy = Some(busy());
-            return Err(super::serialization_failure(conflict));
+        if let Some(blocker) = blocker {
+            let holds = Arc::clone(&self.occ.tables().holds);
+            return self.await_others(Awaited::Blocker { blocker, worker: self.occ.slot(), holds });
         }
-        match is_held {
-            true => self.wait_here(&busy()),
-            false => {
-                back_off(self.waiting.lost);
-                Ok(())
-            }
+        if is_held || self.waiting.by_caller && self.waiting.lost.is_multiple_of(ROUND) {
+            return self.await_others(Awaited::Others);
         }
+        back_off(self.waiting.lost);
+        Ok(())
     }
 
-    /// Waits on this thread.
-    fn wait_here(&mut self, busy: &Busy) -> Result<(), Error> {
-        let (interrupts, limit) = (self.machine.interrupts().clone(), self.waiting.lock_timeout);
-        while wait_on_thread(busy, &interrupts, limit)? == Err(Deadlock) {
+    /// Waits until the statement can run again, unless the caller does.
+    ///
+    /// # Errors
+    /// As `before_retry`.
+    pub(super) fn await_others(&mut self, awaited: Awaited) -> Result<(), Error> {
+        let busy = Busy(awaited);
+        if self.waiting.by_caller {
+            self.waiting.busy = Some(busy);
+            // The caller is told of `busy` instead.
+            return Err(super::serialization_failure(Conflict::Held));
+        }
+        let interrupts = self.machine.interrupts().clone();
+        // Definitions and the log are no locks.
+        let limit = self.waiting.lock_timeout.filter(|_| matches!(busy.0, Awaited::Blocker { .. }));
+        while wait_on_thread(&busy, &interrupts, limit)? == Err(Deadlock) {
             self.let_rows_go()?;
+            interrupts.check()?;
+            // The others of the circle go on now.
+            std::thread::sleep(TICK);
         }
         Ok(())
     }
@@ -245,7 +281,7 @@ impl Session {
         let (interrupts, limit) = (self.machine.interrupts().clone(), self.waiting.lock_timeout);
         let (worker, holds) = (self.occ.slot(), Arc::clone(&self.occ.tables().holds));
         Box::new(move |blocker| {
-            let busy = Busy { blocker: Some(blocker), worker, holds: Arc::clone(&holds) };
+            let busy = Busy(Awaited::Blocker { blocker, worker, holds: Arc::clone(&holds) });
             let waited = wait_on_thread(&busy, &interrupts, limit);
             if !matches!(waited, Ok(Ok(()))) {
                 holds.stop_waiting(worker);

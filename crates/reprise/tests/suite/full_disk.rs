@@ -146,6 +146,35 @@ fn commits_are_refused_and_reads_go_on_until_there_is_room() {
     }
 }
 
+/// The record of such a transaction has a file of its own, which is written before any row is locked.
+#[test]
+fn a_large_transaction_with_definitions_is_refused_and_leaves_nothing_locked() {
+    for scheme in schemes() {
+        let large = Large::new(scheme);
+        let (db, mut session) = large.open();
+        session.execute_script(SCHEMA).unwrap();
+        (0..30).for_each(|id| book(&mut session, id, NOTE).unwrap());
+        let mut other = db.session().unwrap();
+        let mut run = || {
+            session.begin_block();
+            session.query("CREATE TABLE more (id INT PRIMARY KEY)")?;
+            session.query("INSERT INTO bookings SELECT id + 100, note FROM bookings")?;
+            session.query("DELETE FROM bookings WHERE id = 0")?;
+            session.commit_block().map(drop)
+        };
+        large.disk.limit_room(0);
+        let error = run().unwrap_err();
+        assert_eq!(error.sqlstate(), "53100", "{large:?}: {error}");
+        assert!(has(&mut other, 0) && !has(&mut other, 100), "{large:?}");
+        large.disk.limit_room(u64::MAX);
+        other.query("UPDATE bookings SET note = 'shorter' WHERE id = 1").unwrap();
+        run().unwrap();
+        assert!(!has(&mut other, 0) && has(&mut other, 100), "{large:?}");
+        drop((session, other, db));
+        large.check(1..30, 0);
+    }
+}
+
 #[test]
 fn a_database_closes_and_opens_on_a_full_disk_and_a_checkpoint_frees_its_log() {
     for scheme in schemes() {
@@ -253,7 +282,7 @@ fn whatever_is_lacking_when_nothing_acknowledged_is_lost() {
                     Ok(()) => _ = booked.insert(id),
                     Err(Error::Log(LogError::NoRoom(_))) => {
                         refused.insert(id);
-                        std::thread::sleep(Duration::from_millis(1));
+                        std::thread::sleep(Duration::from_millis(5));
                     }
                     // The outcome is not known.
                     Err(_) => {}

@@ -24,6 +24,20 @@ const TABLES: &str = "CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL, u INT 
         COMMIT;
         UPDATE t SET v = v + 100 WHERE id = p;
     END $$;
+    CREATE PROCEDURE at_once_in_steps(p INT) LANGUAGE plpgsql AS $$ BEGIN
+        PERFORM v FROM t WHERE id = p FOR UPDATE NOWAIT;
+        COMMIT;
+    END $$;
+    CREATE PROCEDURE puts_in_steps(p INT, w INT) LANGUAGE plpgsql AS $$ BEGIN
+        UPDATE t SET v = v + 1 WHERE id = 3;
+        COMMIT;
+        INSERT INTO t VALUES (p, 0, w);
+    END $$;
+    CREATE PROCEDURE counts_in_steps() LANGUAGE plpgsql AS $$ DECLARE n INT; BEGIN
+        SELECT v INTO n FROM t WHERE id = 1;
+        UPDATE t SET v = n + 1 WHERE id = 1;
+        COMMIT;
+    END $$;
     CREATE PROCEDURE raise_two() LANGUAGE plpgsql AS $$ BEGIN
         UPDATE t SET v = v + 1 WHERE id = 1;
         UPDATE t SET v = v + 1 WHERE id = 2;
@@ -287,13 +301,84 @@ fn nowait_sees_a_held_row_outside_of_a_transaction() {
     let mut second = db.session().unwrap();
     first.begin_block();
     first.query("SELECT v FROM t WHERE id = 1 FOR UPDATE").unwrap();
-    let error = second.query("CALL at_once(1)").unwrap_err();
-    assert_eq!(error.sqlstate(), "55P03", "{error}");
-    let error = second.call("at_once", &[reprise::Value::Int(1)]).unwrap_err();
-    assert_eq!(error.sqlstate(), "55P03", "{error}");
-    second.query("CALL at_once(2)").unwrap();
+    second.ends_at(Some(Instant::now() + FOREVER));
+    for procedure in ["at_once", "at_once_in_steps"] {
+        let error = second.query(&format!("CALL {procedure}(1)")).unwrap_err();
+        assert_eq!(error.sqlstate(), "55P03", "{procedure}: {error}");
+        let error = second.call(procedure, &[reprise::Value::Int(1)]).unwrap_err();
+        assert_eq!(error.sqlstate(), "55P03", "{procedure}: {error}");
+        second.query(&format!("CALL {procedure}(2)")).unwrap();
+    }
     first.rollback_block();
     second.query("CALL at_once(1)").unwrap();
+    second.query("CALL at_once_in_steps(1)").unwrap();
+}
+
+/// Behind its first commit a procedure can't begin anew: it looks again when the inserter of its key has ended.
+#[test]
+fn a_procedure_that_has_committed_waits_for_a_key() {
+    for (commits, key) in [(true, 9), (false, 9), (true, 5), (false, 5)] {
+        let (_folder, db, mut first) = with(TABLES);
+        let mut second = db.session().unwrap();
+        first.begin_block();
+        first.query("INSERT INTO t VALUES (5, 5, 9)").unwrap();
+        let call =
+            format!("CALL puts_in_steps({}, {})", if key == 5 { 5 } else { 6 }, if key == 5 { 7 } else { 9 });
+        let ran = std::thread::scope(|scope| {
+            let waits = scope.spawn(|| second.query(&call).map(drop));
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(!waits.is_finished(), "{call}");
+            match commits {
+                true => _ = first.commit_block().unwrap(),
+                false => first.rollback_block(),
+            }
+            waits.join().unwrap()
+        });
+        let sqlstate = ran.map_err(|error| error.sqlstate().to_owned());
+        assert_eq!(sqlstate, if commits { Err("23505".into()) } else { Ok(()) }, "{call}");
+    }
+}
+
+#[test]
+fn procedures_that_commit_and_lose_races_come_to_an_end() {
+    let (_folder, db, mut session) = with(TABLES);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            let mut session = db.session().unwrap();
+            session.ends_at(Some(Instant::now() + FOREVER));
+            scope
+                .spawn(move || (0..200).for_each(|_| drop(session.query("CALL counts_in_steps()").unwrap())));
+        }
+    });
+    assert_eq!(rows(&mut session, "SELECT v FROM t WHERE id = 1"), "800");
+}
+
+/// Statements that begin while definitions change wait for them as for transactions: they hold up no thread, and can be
+/// cancelled.
+#[test]
+fn a_statement_waits_for_definitions_that_are_made() {
+    let (_folder, db, mut first) = with(TABLES);
+    first.query("INSERT INTO t SELECT n, n, NULL FROM generate_series(10, 400000) AS n").unwrap();
+    let [mut second, mut third] = [(); 2].map(|()| db.session().unwrap());
+    let mut prepared = second.prepare("UPDATE t SET v = 7 WHERE id = 1", &[]).unwrap().unwrap();
+    std::thread::scope(|scope| {
+        let defines = scope.spawn(|| first.query("CREATE INDEX t_v ON t (v, id)").map(drop));
+        while !db.changes_definitions() {
+            std::thread::yield_now();
+        }
+        // New sessions are made meanwhile.
+        drop(db.session().unwrap());
+        let begun = Instant::now();
+        let attempted = second.try_prepared(&mut prepared, &[], Box::new(Nowhere));
+        assert!(matches!(attempted, Ok(Attempt::Busy(_))), "{attempted:?}");
+        assert!(begun.elapsed() < Duration::from_secs(1));
+        third.ends_at(Some(Instant::now() + Duration::from_millis(10)));
+        assert_eq!(third.query("SELECT count(*) FROM t").unwrap_err().sqlstate(), "57014");
+        assert!(!defines.is_finished(), "the table is too small for this test");
+        defines.join().unwrap().unwrap();
+    });
+    let attempted = second.try_prepared(&mut prepared, &[], Box::new(Nowhere));
+    assert!(matches!(attempted, Ok(Attempt::Done(_))), "{attempted:?}");
 }
 
 /// A procedure that commits can't begin anew, so it waits where it is.
