@@ -7,6 +7,7 @@
 
 use crate::Server;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{Shutdown, shutdown};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -73,6 +74,12 @@ impl Attended {
     pub(crate) fn new(socket: Option<OwnedFd>) -> Self {
         let (due, interval) = (AtomicU64::new(IDLE), AtomicU64::new(0));
         Self { cancel: Cancel::default(), socket, due, interval, origin: Instant::now() }
+    }
+
+    /// Lets no message come any more: the connection finds the end of what its client sends.
+    pub(crate) fn hang_up(&self) {
+        // Where this fails, the connection has ended already.
+        let _ = self.socket.as_ref().map(|socket| shutdown(socket, Shutdown::Read));
     }
 
     /// A statement begins, during which the client is looked after that often; never without an interval.

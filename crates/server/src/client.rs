@@ -10,6 +10,7 @@ mod rows;
 mod statement;
 mod transaction;
 
+use crate::attendance::Running;
 use crate::copy::CopyIn;
 use crate::link::Output;
 use crate::settings::Settings;
@@ -19,7 +20,7 @@ use crate::{Server, refused};
 use bytes::BytesMut;
 use pgwire::messages::PgWireBackendMessage as Message;
 use pgwire::messages::response::{CommandComplete, EmptyQueryResponse, ReadyForQuery, TransactionStatus};
-use reprise::rooms::procedure::{CurrentNumbers, SqlError};
+use reprise::rooms::procedure::{CurrentNumbers, Interrupts, SqlError};
 use reprise::rooms::sql::{Kind, Schema};
 use reprise::{Error, Prepared, Session, TransactionState, Value};
 use std::collections::HashMap;
@@ -107,8 +108,12 @@ pub(crate) struct Client {
     output: Output,
     /// When the statement in hand began.
     begun: Instant,
+    /// When it has taken too long.
+    deadline: Option<Instant>,
     /// Held while a transaction is open, or a statement waits.
     session: Option<Session>,
+    /// Whether the session of the open transaction has panicked: the transaction has failed, and its client has to say that it ends.
+    has_lost_session: bool,
     /// Counts the open transaction.
     open: Option<OpenTransaction>,
     statements: HashMap<String, Arc<Mutex<Statement>>>,
@@ -143,7 +148,9 @@ impl Client {
             registered,
             output,
             begun: Instant::now(),
+            deadline: None,
             session: None,
+            has_lost_session: false,
             open: None,
             statements: HashMap::new(),
             portals: HashMap::new(),
@@ -158,11 +165,15 @@ impl Client {
     }
 
     pub(crate) fn transaction_state(&self) -> TransactionState {
-        self.session.as_ref().map(Session::transaction_state).unwrap_or_default()
+        match &self.session {
+            Some(session) => session.transaction_state(),
+            None if self.has_lost_session => TransactionState::Failed,
+            None => TransactionState::None,
+        }
     }
 
     pub(crate) fn idle_limit(&self) -> Option<Duration> {
-        self.settings.duration("idle_in_transaction_session_timeout")
+        self.settings.limits().idle
     }
 
     pub(crate) fn is_copying(&self) -> bool {
@@ -189,7 +200,12 @@ impl Client {
                 session
             }
         };
+        let limits = self.settings.limits();
+        session.ends_at(self.deadline);
+        session.limit_statements(limits.bytes);
+        session.set_lock_timeout(limits.lock_timeout);
         session.set_access(self.settings.access());
+        let was_open = session.transaction_state() != TransactionState::None;
         session.swap_current_numbers(&mut self.numbers);
         // A statement that begins while definitions change waits for them.
         let result = match self.server.pool().database().changes_definitions() {
@@ -197,7 +213,10 @@ impl Client {
             false => contained(|| act(&mut session)),
         };
         // A session that has panicked is not used again: as it goes, it undoes what it has begun.
-        let result = result.inspect_err(|_| self.open = None)?;
+        let result = result.inspect_err(|_| {
+            self.open = None;
+            self.has_lost_session = was_open;
+        })?;
         session.swap_current_numbers(&mut self.numbers);
         if !self.settings.acknowledges_early() {
             self.output.shows(session.must_be_durable());
@@ -215,14 +234,29 @@ impl Client {
         result
     }
 
-    /// A statement begins: what was asked before cancels nothing any more.
+    /// A message with a statement has come: what was asked before cancels nothing any more.
     pub(crate) fn begin_message(&mut self) {
         self.registered.attended.cancel.lower();
     }
 
-    /// When a statement that begins now has taken too long.
-    fn deadline(&self) -> Option<Instant> {
-        self.settings.limits().timeout.map(|limit| Instant::now() + limit)
+    /// A statement begins, or is planned.
+    fn begin_statement(&mut self) {
+        self.begun = Instant::now();
+        self.deadline = self.settings.limits().timeout.map(|limit| self.begun + limit);
+    }
+
+    /// A statement runs, until what this returns is dropped: its client is looked after.
+    fn run_attended(&self) -> Option<Running> {
+        self.registered.attended.run(self.settings.limits().check_interval)
+    }
+
+    /// Looks whether the statement in hand has to end.
+    ///
+    /// # Errors
+    /// `57014`.
+    fn check_interrupts(&self) -> Result<(), Error> {
+        let cancelled = Some(self.registered.attended.cancel.flag());
+        Ok(Interrupts { cancelled, deadline: self.deadline }.check()?)
     }
 
     /// Plans a statement, which may be cancelled or take too long as if it ran.
@@ -231,15 +265,8 @@ impl Client {
         text: &str,
         act: impl FnOnce(&mut Session) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let deadline = self.deadline();
-        let plan = |own: &mut Self| {
-            own.with_session(|session| {
-                session.ends_at(deadline);
-                let planned = act(session);
-                session.ends_at(None);
-                planned
-            })
-        };
+        self.begin_statement();
+        let plan = |own: &mut Self| own.with_session(act);
         // Others wait for the thread.
         if text.len() >= LONG { tokio::task::block_in_place(|| plan(self)) } else { plan(self) }
     }

@@ -1,12 +1,10 @@
 //! One connection: message by message. What a message does is `client`'s.
 
+use crate::Server;
 use crate::client::Client;
 use crate::link::Link;
 use crate::startup::Greeted;
-use crate::{Server, fatal};
-use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::PgWireFrontendMessage as Message;
-use pgwire::messages::response::ErrorResponse;
 use reprise::TransactionState;
 use reprise::rooms::procedure::SqlError;
 use std::io;
@@ -16,24 +14,18 @@ use std::sync::Arc;
 pub(crate) async fn run(greeted: Greeted, server: Arc<Server>) -> io::Result<()> {
     let Greeted { mut link, registered, user, database, settings, admitted: _admitted } = greeted;
     link.output.answers_of(&server);
-    link.ends_with(server.stopping());
     let mut client =
         Client::new(Arc::clone(&server), registered, link.output.clone(), (user, database), settings);
     let result = answer(&mut link, &mut client).await;
     if let Err(error) = &result
         && error.kind() == io::ErrorKind::InvalidData
     {
-        let message = format!("protocol violation: {error}");
-        let told = ErrorResponse::from(fatal(&SqlError::new("08P01", message)));
-        link.output.put(PgWireBackendMessage::ErrorResponse(told));
-        link.output.flush().await?;
+        link.output.farewell(&SqlError::new("08P01", format!("protocol violation: {error}"))).await;
     }
     if result.is_ok() && server.is_stopping() {
         let message = "terminating connection due to administrator command";
-        let told = ErrorResponse::from(fatal(&SqlError::new("57P01", message)));
-        link.output.put(PgWireBackendMessage::ErrorResponse(told));
         // Whatever is acknowledged before it is durable by then.
-        link.output.flush().await?;
+        link.output.farewell(&SqlError::new("57P01", message)).await;
     }
     result
 }
@@ -46,9 +38,9 @@ async fn next(link: &mut Link, client: &mut Client) -> io::Result<Option<Message
         return message;
     }
     let message = "terminating connection due to idle-in-transaction timeout";
-    let told = ErrorResponse::from(fatal(&SqlError::new("25P03", message)));
-    link.output.put(PgWireBackendMessage::ErrorResponse(told));
-    link.output.flush().await?;
+    // Others wait for it, whether or not the client reads.
+    client.roll_back();
+    link.output.farewell(&SqlError::new("25P03", message)).await;
     Ok(None)
 }
 
@@ -58,8 +50,8 @@ async fn answer(link: &mut Link, client: &mut Client) -> io::Result<()> {
     while let Some(message) = next(link, client).await? {
         if client.is_copying() {
             match message {
-                Message::CopyData(data) => skips = client.copy_data(&data.data),
-                Message::CopyDone(_) => skips = client.copy_done(),
+                Message::CopyData(data) => skips = client.copy_data(&data.data).await,
+                Message::CopyDone(_) => skips = client.copy_done().await,
                 Message::CopyFail(reason) => skips = client.copy_failed(&reason.message),
                 // Clients send them right behind the EXECUTE that begins the copy.
                 Message::Flush(_) | Message::Sync(_) => {}

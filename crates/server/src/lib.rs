@@ -35,10 +35,10 @@ use reprise::rooms::procedure::SqlError;
 use startup::Connections;
 use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 
 /// What clients are told that this is.
 pub(crate) const VERSION: &str = "15.0 (Reprise)";
@@ -91,7 +91,7 @@ pub struct Server {
     pub(crate) metrics: Option<Metrics>,
     admission: Arc<Admission>,
     /// Whether the server stops.
-    stopping: watch::Sender<bool>,
+    is_stopping: AtomicBool,
 }
 
 impl std::fmt::Debug for Server {
@@ -109,7 +109,7 @@ impl Server {
             pool: OnceLock::new(),
             plans: Plans::default(),
             admission: Admission::new(options.max_connections, options.descriptors),
-            stopping: watch::Sender::new(false),
+            is_stopping: AtomicBool::new(false),
             options,
             recovering: Box::new(recovering),
             connections: Connections::default(),
@@ -157,26 +157,21 @@ impl Server {
     /// Stops: statements that run are cancelled, what has committed is acknowledged once it is durable, and each client is told
     /// (57P01) before its connection is closed. Returns whether all clients have gone within a time.
     pub async fn stop(&self, patience: Duration) -> bool {
-        self.stopping.send_replace(true);
+        self.is_stopping.store(true, Ordering::SeqCst);
         let begun = Instant::now();
         while self.admission.clients() > 0 {
             if begun.elapsed() >= patience {
                 return false;
             }
-            // One that was about to begin when the others were cancelled is cancelled now.
-            self.connections.cancel_all();
+            // One that was about to begin when the others ended ends now.
+            self.connections.end_all();
             tokio::time::sleep(LOOK_AGAIN).await;
         }
         true
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
-        *self.stopping.borrow()
-    }
-
-    /// What tells that the server stops.
-    pub(crate) fn stopping(&self) -> watch::Receiver<bool> {
-        self.stopping.subscribe()
+        self.is_stopping.load(Ordering::SeqCst)
     }
 
     /// What is said to a client that comes before the database is open, or while the server stops.

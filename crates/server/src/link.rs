@@ -16,11 +16,10 @@ use reprise::rooms::procedure::SqlError;
 use reprise::{Commit, CommitOrder};
 use std::io;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
-use tokio::sync::watch;
 
 /// Bytes that are read at a time, at least.
 const READ: usize = 16 << 10;
@@ -33,8 +32,12 @@ const HIGH: usize = 1 << 20;
 const LOW: usize = 64 << 10;
 /// A client whose messages are longer needs room for them.
 const LONG: usize = 1 << 20;
-/// A client that takes nothing for this long has stalled.
-const STALL: Duration = Duration::from_millis(20);
+/// How often it is looked whether a client takes what is sent to it.
+const TICK: Duration = Duration::from_millis(20);
+/// A client that takes nothing for this long is in the way of others that wait for its session, and of the server's end.
+const STALLED: Duration = Duration::from_secs(1);
+/// How long the last message to a client may take.
+const FAREWELL: Duration = Duration::from_secs(5);
 /// The pages of an answer that was longer go back to the system.
 const LARGE: usize = 4 << 20;
 /// A buffer of at most this many bytes is kept for the next answer.
@@ -50,8 +53,10 @@ struct WayOut {
     /// The server whose answers go out; none while the client is greeted.
     server: OnceLock<Arc<Server>>,
     shown: Mutex<Shown>,
-    /// Whether the client has got a part of a message, and gets no more.
-    is_broken: AtomicBool,
+    /// Whether bytes are on their way. Where sending them was given up, the client has got a part of a message, and gets no more.
+    is_sending: AtomicBool,
+    /// Bytes that the client has taken.
+    taken: AtomicU64,
 }
 
 /// What the bytes show that are about to go out.
@@ -96,8 +101,6 @@ pub(crate) struct Link {
     /// Whether the message before was long.
     was_long: bool,
     pub(crate) output: Output,
-    /// Tells when the server stops.
-    stopping: Option<watch::Receiver<bool>>,
 }
 
 fn malformed(error: impl std::fmt::Display) -> io::Error {
@@ -107,8 +110,8 @@ fn malformed(error: impl std::fmt::Display) -> io::Error {
 impl Output {
     fn new(socket: WriteHalf<MaybeTls>) -> Self {
         let (bytes, shown, server) = (Mutex::default(), Mutex::default(), OnceLock::new());
-        let (socket, is_broken) = (tokio::sync::Mutex::new(socket), AtomicBool::new(false));
-        Self(Arc::new(WayOut { bytes, socket, server, shown, is_broken }))
+        let (socket, is_sending) = (tokio::sync::Mutex::new(socket), AtomicBool::new(false));
+        Self(Arc::new(WayOut { bytes, socket, server, shown, is_sending, taken: AtomicU64::new(0) }))
     }
 
     /// Says whose answers go out from now on.
@@ -169,7 +172,7 @@ impl Output {
 
     /// Sends everything, once what it shows is durable.
     pub(crate) async fn flush(&self) -> io::Result<()> {
-        if self.0.is_broken.load(Ordering::Relaxed) {
+        if self.0.is_sending.load(Ordering::Relaxed) {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
         if self.lock().is_empty() {
@@ -209,8 +212,18 @@ impl Output {
             if own.capacity() > KEPT { std::mem::take(&mut *own) } else { own.split() }
         };
         let mut socket = self.0.socket.lock().await;
-        socket.write_all(&bytes).await?;
+        self.0.is_sending.store(true, Ordering::Relaxed);
+        let mut left = &bytes[..];
+        while !left.is_empty() {
+            let taken = socket.write(left).await?;
+            if taken == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            self.0.taken.fetch_add(taken as u64, Ordering::Relaxed);
+            left = &left[taken..];
+        }
         socket.flush().await?;
+        self.0.is_sending.store(false, Ordering::Relaxed);
         if bytes.len() > LARGE {
             drop(bytes);
             memory::give_back();
@@ -224,59 +237,59 @@ impl Output {
         length >= HIGH || length >= LOW && self.account().is_some_and(|own| own.is_tight())
     }
 
-    fn account(&self) -> Option<&Account> {
+    /// What memory is taken from; none while the client is greeted.
+    pub(crate) fn account(&self) -> Option<&Account> {
         self.0.server.get().map(|server| server.pool().database().memory())
     }
 
     /// Whether others wait for the session in which the statement of a client runs that does not read.
     fn is_in_the_way(&self) -> bool {
-        self.0.server.get().is_some_and(|server| server.pool().is_short())
+        self.0.server.get().is_some_and(|server| server.pool().is_short() || server.is_stopping())
     }
 
-    /// Ends the connection: the client has a part of a message, and no way to tell where another one begins.
-    fn give_up(&self) -> io::Error {
-        self.0.is_broken.store(true, Ordering::Relaxed);
-        io::Error::new(io::ErrorKind::TimedOut, "it does not read its rows while others wait for a session")
-    }
-
-    /// Sends everything, from a thread that runs a statement.
+    /// Sends everything, from a thread that runs a statement. A client that takes nothing while others wait is given up: it has a
+    /// part of a message, and no way to tell where another one begins.
     pub(crate) fn relieve(&self) -> io::Result<()> {
         let flush = async {
             let mut flush = pin!(self.flush());
-            match tokio::time::timeout(STALL, &mut flush).await {
-                Ok(flushed) => flushed,
-                Err(_) => {
+            let (mut taken, mut since, mut is_waiting) = (0, Instant::now(), false);
+            loop {
+                if let Ok(flushed) = tokio::time::timeout(TICK, &mut flush).await {
+                    return flushed;
+                }
+                if !std::mem::replace(&mut is_waiting, true) {
                     // This thread waits for the client, perhaps for long: it keeps nothing but the statement.
                     memory::give_back();
-                    loop {
-                        match tokio::time::timeout(STALL, &mut flush).await {
-                            Ok(flushed) => return flushed,
-                            Err(_) if self.is_in_the_way() => return Err(self.give_up()),
-                            Err(_) => {}
-                        }
-                    }
+                }
+                let now = self.0.taken.load(Ordering::Relaxed);
+                // To wait for the disk is no fault of the client.
+                if now != taken || !self.0.is_sending.load(Ordering::Relaxed) {
+                    (taken, since) = (now, Instant::now());
+                } else if since.elapsed() >= STALLED && self.is_in_the_way() {
+                    let why = "it does not read its rows while others wait for a session";
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, why));
                 }
             }
         };
         tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(flush))
+    }
+
+    /// Tells the client why its connection ends, if it listens.
+    pub(crate) async fn farewell(&self, error: &SqlError) {
+        self.put(PgWireBackendMessage::ErrorResponse(ErrorResponse::from(fatal(error))));
+        // The connection ends in any case.
+        let _ = tokio::time::timeout(FAREWELL, self.flush()).await;
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.0.server.get().is_some_and(|server| server.is_stopping())
     }
 }
 
 impl Link {
     pub(crate) fn new(socket: MaybeTls, input: BytesMut) -> Self {
         let (reader, writer) = tokio::io::split(socket);
-        Self {
-            socket: reader,
-            decoder: Decoder::of(input),
-            was_long: false,
-            output: Output::new(writer),
-            stopping: None,
-        }
-    }
-
-    /// No message comes any more once the server stops.
-    pub(crate) fn ends_with(&mut self, stopping: watch::Receiver<bool>) {
-        self.stopping = Some(stopping);
+        Self { socket: reader, decoder: Decoder::of(input), was_long: false, output: Output::new(writer) }
     }
 
     /// Why the text of the last message is not UTF-8, if it is not.
@@ -297,8 +310,7 @@ impl Link {
             return Ok(());
         }
         let error = SqlError::new("53200", "out of memory").with_detail("A message is too long.");
-        self.output.put(PgWireBackendMessage::ErrorResponse(ErrorResponse::from(fatal(&error))));
-        self.output.flush().await?;
+        self.output.farewell(&error).await;
         // A connection that is closed while there is something to read is reset, and the client would not see the error.
         let mut awaited = self.decoder.awaited();
         self.decoder.input = BytesMut::new();
@@ -320,7 +332,7 @@ impl Link {
             memory::give_back();
         }
         loop {
-            if self.stopping.as_ref().is_some_and(|stopping| *stopping.borrow()) {
+            if self.output.is_stopping() {
                 return Ok(None);
             }
             let length = self.decoder.input.len();
@@ -331,15 +343,9 @@ impl Link {
             self.output.flush().await?;
             self.check_room().await?;
             self.decoder.input.reserve(READ);
-            let read = self.socket.read_buf(&mut self.decoder.input);
-            let read = match &mut self.stopping {
-                None => read.await?,
-                Some(stopping) => tokio::select! {
-                    read = read => read?,
-                    _ = stopping.wait_for(|stops| *stops) => return Ok(None),
-                },
-            };
-            if read == 0 {
+            let read = self.socket.read_buf(&mut self.decoder.input).await;
+            // A server that stops ends what is read (`Attended::hang_up`), which TLS takes for a fault.
+            if self.output.is_stopping() || read? == 0 {
                 return Ok(None);
             }
         }

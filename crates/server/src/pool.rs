@@ -8,7 +8,7 @@
 use crate::hold;
 use reprise::rooms::procedure::SqlError;
 use reprise::{Database, Error, Session};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -32,6 +32,8 @@ pub(crate) struct Pool {
     returned: Condvar,
     /// Statements that wait for a session.
     waiting: AtomicUsize,
+    /// The newest definitions that a session has come back with.
+    newest: AtomicU64,
 }
 
 impl Pool {
@@ -42,6 +44,7 @@ impl Pool {
             in_transactions: AtomicUsize::new(0),
             returned: Condvar::new(),
             waiting: AtomicUsize::new(0),
+            newest: AtomicU64::new(0),
         }
     }
 
@@ -73,32 +76,47 @@ impl Pool {
 
     fn wait(&self) -> Result<Session, Error> {
         let until = Instant::now() + PATIENCE;
-        let mut idle = hold(&self.idle);
         loop {
-            match idle.pop().map_or_else(|| self.database.session(), Ok) {
-                Err(Error::TooManySessions(_)) if Instant::now() < until => {
-                    // A session may also end somewhere else than here.
-                    let waited = self.returned.wait_timeout(idle, TICK);
-                    idle = waited.unwrap_or_else(PoisonError::into_inner).0;
-                }
+            let mut idle = hold(&self.idle);
+            if idle.is_empty() {
+                idle = self.returned.wait_timeout(idle, TICK).unwrap_or_else(PoisonError::into_inner).0;
+            }
+            let taken = idle.pop();
+            drop(idle);
+            // A session may also have ended somewhere else than here.
+            match taken.map_or_else(|| self.database.session(), Ok) {
+                Err(Error::TooManySessions(_)) if Instant::now() < until => {}
                 taken => return taken,
             }
         }
     }
 
-    /// Gives a session back that is in no transaction. Where it knows newer definitions than others, those take them over, so
-    /// that no table is kept that is gone.
-    pub(crate) fn give_back(&self, session: Session) {
+    /// Gives a session back that is in no transaction. The first that knows new definitions has the others take them over, so that no
+    /// table is kept that is gone.
+    pub(crate) fn give_back(&self, mut session: Session) {
         let newest = session.definitions();
-        let mut idle = hold(&self.idle);
-        if idle.len() < MOST_IDLE {
-            idle.push(session);
-            drop(idle);
-        } else {
-            drop(idle);
-            drop(session);
+        let known = self.newest.fetch_max(newest, Ordering::Relaxed);
+        if newest < known {
+            session.catch_up();
         }
+        let mut idle = hold(&self.idle);
+        let dropped = if idle.len() < MOST_IDLE {
+            idle.push(session);
+            None
+        } else {
+            Some(session)
+        };
+        drop(idle);
+        drop(dropped);
         self.returned.notify_one();
+        if newest > known {
+            self.catch_up(newest);
+        }
+    }
+
+    /// Has idle sessions take new definitions over.
+    #[cold]
+    fn catch_up(&self, newest: u64) {
         loop {
             let mut idle = hold(&self.idle);
             let Some(place) = idle.iter().position(|own| own.definitions() < newest) else { return };

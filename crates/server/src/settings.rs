@@ -31,6 +31,12 @@ pub(crate) struct Limits {
     pub(crate) check_interval: Option<Duration>,
     /// How many bytes it may take; `None` is the database's own limit.
     pub(crate) bytes: Option<usize>,
+    /// How long its client may leave a transaction idle.
+    pub(crate) idle: Option<Duration>,
+    /// What transactions may do that don't say it themselves.
+    access: Access,
+    /// Whether commits are acknowledged before they are durable.
+    acknowledges_early: bool,
 }
 
 /// Kilobytes that `work_mem` may be, as in PostgreSQL.
@@ -198,22 +204,25 @@ impl Settings {
             lock_timeout: self.duration("lock_timeout"),
             check_interval: self.duration("client_connection_check_interval"),
             bytes: self.values.get("work_mem").and_then(|text| memory_of(text)),
+            idle: self.duration("idle_in_transaction_session_timeout"),
+            access: self.access_of("default_transaction_read_only"),
+            acknowledges_early: self.values.get("synchronous_commit").is_some_and(|own| own == "off"),
         };
     }
 
     /// A limit of time; nothing where there is none.
-    pub(crate) fn duration(&self, name: &str) -> Option<Duration> {
+    fn duration(&self, name: &str) -> Option<Duration> {
         self.values.get(name).and_then(|text| duration_of(text)).flatten()
     }
 
     /// Whether commits are acknowledged before they are durable.
     pub(crate) fn acknowledges_early(&self) -> bool {
-        self.values.get("synchronous_commit").is_some_and(|own| own == "off")
+        self.limits.acknowledges_early
     }
 
     /// What transactions may do that don't say it themselves.
     pub(crate) fn access(&self) -> Access {
-        self.access_of("default_transaction_read_only")
+        self.limits.access
     }
 
     fn access_of(&self, name: &str) -> Access {
@@ -364,6 +373,7 @@ impl Settings {
                 let message = || format!("parameter \"{name}\" requires a Boolean value");
                 let is_on = boolean_of(value).ok_or_else(|| SqlError::new("22023", message()))?;
                 self.values.insert(name.into(), if is_on { "on" } else { "off" }.into());
+                self.read_limits();
                 return Ok(());
             }
             _ => {}

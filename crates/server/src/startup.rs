@@ -67,9 +67,12 @@ impl Connections {
         }
     }
 
-    /// Cancels what runs in every connection.
-    pub(crate) fn cancel_all(&self) {
-        hold(&self.0).values().for_each(|own| own.attended.cancel.raise());
+    /// Cancels what runs in every connection, and has it end.
+    pub(crate) fn end_all(&self) {
+        for own in hold(&self.0).values() {
+            own.attended.cancel.raise();
+            own.attended.hang_up();
+        }
     }
 
     /// All connections.

@@ -100,6 +100,30 @@ pub(crate) fn put_value(value: Datum, ty: Type, arena: &Arena, format: Format, o
     out[start..start + 4].copy_from_slice(&length.to_be_bytes());
 }
 
+/// Bytes that a value takes at most, in any format.
+pub(crate) fn most_bytes(value: Datum, ty: Type, arena: &Arena) -> usize {
+    /// Bytes of the longest number, date or time.
+    const SCALAR: usize = 64;
+    match value {
+        Datum::Bytes(span) => {
+            let blanks = match ty.element() {
+                ScalarType::Char(limit) if limit != u32::MAX => limit as usize,
+                _ => 0,
+            };
+            let bytes = span.length as usize;
+            let digits = if ty.element() == ScalarType::Bytea { bytes } else { 0 };
+            bytes + digits + blanks + SCALAR
+        }
+        Datum::Array(span) => {
+            let elements = arena.elements(span).iter();
+            // Each character may be escaped.
+            2 * elements.map(|element| most_bytes(*element, ty.element().into(), arena)).sum::<usize>()
+                + SCALAR
+        }
+        Datum::Null | Datum::Int(_) | Datum::Double(_) | Datum::Wide(_) => SCALAR,
+    }
+}
+
 fn put_text(value: Datum, ty: Type, arena: &Arena, out: &mut BytesMut) {
     let scalar = ty.element();
     match value {

@@ -7,16 +7,17 @@ use pgwire::messages::PgWireBackendMessage as Message;
 use pgwire::messages::copy::{CopyDone, CopyInResponse, CopyOutResponse};
 use reprise::rooms::procedure::{Nowhere, SqlError};
 use reprise::rooms::sql::{Copy, CopyFormat};
-use reprise::{Access, Error};
+use reprise::{Access, Attempt, Error, Session};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 /// A row that is longer needs room.
 const LONG: usize = 1 << 20;
 
 impl Client {
     pub(super) fn begin_copy(&mut self, copy: &Copy, asked: Asked) -> Result<Ran, Error> {
-        let prepared = self.with_session(|session| session.prepare(&copy.text, &[]))?;
+        let prepared = self.plan(&copy.text, |session| session.prepare(&copy.text, &[]))?;
         let Some(prepared) = prepared else { return Ok(Ran::Empty) };
         let columns = prepared.parameters().len();
         self.begin_implicit()?;
@@ -31,13 +32,13 @@ impl Client {
     }
 
     /// Takes what the client sends; an error ends the copy. Whether messages are passed over until SYNC.
-    pub(crate) fn copy_data(&mut self, data: &[u8]) -> bool {
+    pub(crate) async fn copy_data(&mut self, data: &[u8]) -> bool {
         let Some((mut copy, asked)) = self.copying.take() else { return false };
         copy.push(data);
         // A row is in the buffer, and then in values beside it.
         let length = 2 * copy.buffered();
         let ran = match length < LONG || self.server.pool().database().memory().has_room(length) {
-            true => self.insert_rows(&mut copy, false),
+            true => self.insert_rows(&mut copy, false).await,
             false => Err(SqlError::new("53200", "out of memory").with_detail("A row is too long.").into()),
         };
         match ran {
@@ -58,26 +59,46 @@ impl Client {
         asked == Asked::Extended
     }
 
-    pub(super) fn insert_rows(&mut self, copy: &mut CopyIn, is_end: bool) -> Result<(), Error> {
-        let lock_timeout = self.settings.duration("lock_timeout");
-        tokio::task::block_in_place(|| {
-            self.with_session(|session| {
-                session.set_lock_timeout(lock_timeout);
-                while let Row::Values(values) = copy.next_row(is_end)? {
-                    session
-                        .submit_prepared(&mut copy.insert, &values, || Box::new(Nowhere))
-                        .map_err(|error| copy.at_its_row(error))?;
-                    copy.inserted += 1;
+    /// Inserts the rows that have come whole.
+    async fn insert_rows(&mut self, copy: &mut CopyIn, is_end: bool) -> Result<(), Error> {
+        let _running = self.run_attended();
+        // A row that waits for another transaction.
+        let mut waits = None;
+        loop {
+            self.check_interrupts()?;
+            let mut insert = |session: &mut Session| {
+                loop {
+                    let values = match waits.take() {
+                        Some(values) => values,
+                        None => match copy.next_row(is_end)? {
+                            Row::Values(values) => values,
+                            _ => return Ok(None),
+                        },
+                    };
+                    let attempt = session.try_prepared(&mut copy.insert, &values, Box::new(Nowhere));
+                    match attempt.map_err(|error| copy.at_its_row(error))? {
+                        Attempt::Done(_) => copy.inserted += 1,
+                        Attempt::Busy(busy) => {
+                            waits = Some(values);
+                            return Ok(Some(busy));
+                        }
+                    }
                 }
-                Ok(())
-            })
-        })
+            };
+            match tokio::task::block_in_place(|| self.with_session(&mut insert))? {
+                Some(busy) => {
+                    let limit = self.settings.limits().lock_timeout.map(|limit| Instant::now() + limit);
+                    self.wait_until(limit, Some(&busy)).await?;
+                }
+                None => return Ok(()),
+            }
+        }
     }
 
     /// The copy is complete. Whether messages are passed over until SYNC.
-    pub(crate) fn copy_done(&mut self) -> bool {
+    pub(crate) async fn copy_done(&mut self) -> bool {
         let Some((mut copy, asked)) = self.copying.take() else { return false };
-        let done = match self.insert_rows(&mut copy, true) {
+        let done = match self.insert_rows(&mut copy, true).await {
             Ok(()) if asked == Asked::Simply => self.commit_implicit(),
             // With SYNC, as all that comes before it.
             done => done,
@@ -102,7 +123,7 @@ impl Client {
     }
 
     pub(super) async fn copy_out(&mut self, copy: &Copy) -> Result<Ran, Error> {
-        let prepared = self.with_session(|session| session.prepare(&copy.text, &[]))?;
+        let prepared = self.plan(&copy.text, |session| session.prepare(&copy.text, &[]))?;
         let Some(prepared) = prepared else { return Ok(Ran::Empty) };
         let columns = prepared.columns();
         let format = i16::from(copy.options.format == CopyFormat::Binary);
@@ -110,7 +131,7 @@ impl Client {
         self.output.put(Message::CopyOutResponse(response));
         let out = CopyOut::new(copy);
         out.begin(columns, &mut self.output.lock());
-        let rows = self.rows(&prepared, &[], RowsTo::Copy(self.output.clone(), out.clone()));
+        let rows = self.rows(&prepared, &[], RowsTo::Copy(out.clone()));
         let count = Arc::clone(&rows.count);
         let mut statement = Statement { prepared: Some(prepared), took: None };
         let ran = self.run_in_session(&mut statement, &[], rows).await?;

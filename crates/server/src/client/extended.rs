@@ -84,6 +84,7 @@ impl Client {
     }
 
     pub(super) fn bind_portal(&mut self, message: Bind) -> Result<(), Error> {
+        self.begin_message();
         let statement = self.statement(message.statement_name.as_deref().unwrap_or_default())?;
         let values = &message.parameters;
         let parameters = {

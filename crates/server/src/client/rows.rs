@@ -3,7 +3,7 @@
 use crate::copy::CopyOut;
 use crate::hold;
 use crate::link::Output;
-use crate::wire::{Format, described, put_value};
+use crate::wire::{Format, described, most_bytes, put_value};
 use bytes::BytesMut;
 use pgwire::messages::PgWireBackendMessage as Message;
 use pgwire::messages::data::{FieldDescription, RowDescription};
@@ -17,6 +17,9 @@ use std::sync::{Arc, Mutex};
 /// Bytes of rows that a portal keeps.
 const MOST_KEPT: usize = 1 << 30;
 
+/// A row that may be longer needs room.
+const LONG: usize = 1 << 20;
+
 /// Rows on their way to the client.
 #[derive(Clone)]
 pub(super) struct Rows {
@@ -28,22 +31,38 @@ pub(super) struct Rows {
     pub(super) is_sent: bool,
     /// Whether rows are sent before what they show is durable, as the client has asked.
     pub(super) is_early: bool,
+    pub(super) output: Output,
 }
 
 #[derive(Clone)]
 pub(super) enum RowsTo {
-    Client(Output),
+    Client,
     Portal(Arc<Mutex<BytesMut>>),
-    Copy(Output, CopyOut),
+    Copy(CopyOut),
+}
+
+impl Rows {
+    /// Makes sure that there is room for a long row, which is put together as a whole.
+    #[cold]
+    fn check_room(&self, bytes: usize) -> Result<(), SqlError> {
+        if bytes > MOST_KEPT {
+            return Err(SqlError::new("54000", "a row of the answer may take more than 1 GiB"));
+        }
+        // While the buffer grows there are two of it.
+        if self.output.account().is_some_and(|own| !own.has_room(2 * bytes)) {
+            return Err(SqlError::new("53200", "out of memory").with_detail("A row is too long."));
+        }
+        Ok(())
+    }
 }
 
 impl RowSink for Rows {
     fn begin(&mut self) {
         self.count.store(0, Ordering::Relaxed);
         match &self.to {
-            RowsTo::Client(output) => output.lock().truncate(self.begun_at),
-            RowsTo::Copy(output, copy) => {
-                output.lock().truncate(self.begun_at);
+            RowsTo::Client => self.output.lock().truncate(self.begun_at),
+            RowsTo::Copy(copy) => {
+                self.output.lock().truncate(self.begun_at);
                 copy.restart();
             }
             RowsTo::Portal(kept) => hold(kept).clear(),
@@ -52,6 +71,10 @@ impl RowSink for Rows {
 
     fn row(&mut self, values: &[Datum], arena: &Arena) -> Result<(), SqlError> {
         let values = values.iter().copied().zip(self.types.iter().copied());
+        let bytes = values.clone().map(|(value, ty)| most_bytes(value, ty, arena)).sum();
+        if bytes > LONG {
+            self.check_room(bytes)?;
+        }
         let put = |bytes: &mut BytesMut| {
             let start = Output::begin_row(bytes, values.len());
             for (place, (value, ty)) in values.clone().enumerate() {
@@ -61,7 +84,7 @@ impl RowSink for Rows {
         };
         self.count.fetch_add(1, Ordering::Relaxed);
         match &self.to {
-            RowsTo::Client(output) => put(&mut output.lock()),
+            RowsTo::Client => put(&mut self.output.lock()),
             RowsTo::Portal(kept) => {
                 let mut kept = hold(kept);
                 if kept.len() > MOST_KEPT {
@@ -71,25 +94,27 @@ impl RowSink for Rows {
                 }
                 put(&mut kept);
             }
-            RowsTo::Copy(output, copy) => copy.put_row(values, arena, &mut output.lock()),
+            RowsTo::Copy(copy) => copy.put_row(values, arena, &mut self.output.lock()),
         }
         Ok(())
     }
 
     fn is_full(&self) -> bool {
         match &self.to {
-            RowsTo::Client(output) | RowsTo::Copy(output, _) => output.is_full(),
+            RowsTo::Client | RowsTo::Copy(_) => self.output.is_full(),
             RowsTo::Portal(_) => false,
         }
     }
 
     fn relieve(&mut self, shown: CommitOrder) -> Result<(), SqlError> {
-        let (RowsTo::Client(output) | RowsTo::Copy(output, _)) = &self.to else { return Ok(()) };
+        if matches!(self.to, RowsTo::Portal(_)) {
+            return Ok(());
+        }
         if !self.is_early {
-            output.shows_rows(shown);
+            self.output.shows_rows(shown);
         }
         self.is_sent = true;
-        output.relieve().map_err(|error| SqlError::new("08006", format!("the client is gone: {error}")))
+        self.output.relieve().map_err(|error| SqlError::new("08006", format!("the client is gone: {error}")))
     }
 
     fn is_sent(&self) -> bool {

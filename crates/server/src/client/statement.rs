@@ -1,7 +1,7 @@
 //! What a statement does, however it was asked for.
 
 use super::rows::{Rows, RowsTo, row_description, whole_rows};
-use super::{Asked, Client, Portal, Ran, SHORT, Statement};
+use super::{Asked, Client, OpenTransaction, Portal, Ran, SHORT, Statement};
 use crate::hold;
 use crate::link::Output;
 use crate::told;
@@ -17,6 +17,9 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+
+/// How long a statement rests that has let its rows go, because of a deadlock or for want of a session.
+const REST: Duration = Duration::from_millis(20);
 
 impl Client {
     pub(super) fn notices<'a>(&self, notices: impl IntoIterator<Item = &'a SqlError>) {
@@ -58,8 +61,7 @@ impl Client {
         asked: Asked,
     ) -> Result<Ran, Error> {
         let Some(prepared) = &mut statement.prepared else { return Ok(Ran::Empty) };
-        self.registered.attended.cancel.lower();
-        self.begun = Instant::now();
+        self.begin_statement();
         let (tag, state) = (prepared.tag(), self.transaction_state());
         let is_end =
             matches!(prepared.kind(), Kind::Commit { .. } | Kind::Rollback { .. } | Kind::RollbackTo(_));
@@ -161,7 +163,7 @@ impl Client {
             Kind::Definition | Kind::Run(_) | Kind::Analyze(_) | Kind::Call(..) => {
                 let to = match kept {
                     Some(kept) => RowsTo::Portal(kept),
-                    None => RowsTo::Client(self.output.clone()),
+                    None => RowsTo::Client,
                 };
                 let rows = self.rows(prepared, formats, to);
                 self.run_in_session(statement, parameters, rows).await
@@ -200,7 +202,7 @@ impl Client {
         if self.portals.contains_key(&name) {
             return Err(SqlError::new("42P03", format!("cursor \"{name}\" already exists")).into());
         }
-        let prepared = self.with_session(|session| session.prepare(text, &[]))?;
+        let prepared = self.plan(text, |session| session.prepare(text, &[]))?;
         let mut own = Statement { prepared, took: None };
         let kept = Arc::new(Mutex::new(BytesMut::new()));
         let Some(prepared) = &own.prepared else { return Ok(Ran::Empty) };
@@ -250,6 +252,7 @@ impl Client {
             count: Arc::default(),
             is_sent: false,
             is_early: self.settings.acknowledges_early(),
+            output: self.output.clone(),
         }
     }
 
@@ -262,19 +265,14 @@ impl Client {
         let Some(prepared) = &mut statement.prepared else { return Ok(Ran::Empty) };
         let is_short = !prepared.waits_on_its_thread()
             && statement.took.map_or_else(|| prepared.looks_short(), |took| took < SHORT);
-        let limits = self.settings.limits();
-        let (deadline, lock_timeout) = (self.deadline(), limits.lock_timeout);
-        let _running = self.registered.attended.run(limits.check_interval);
+        let _running = self.run_attended();
+        let (mut counted, mut limit) = (None, None);
         let completion = loop {
             let begun = Instant::now();
             let rows = Box::new(rows.clone());
             let attempt = |own: &mut Self| {
                 own.with_session(|session| {
-                    session.ends_at(deadline);
-                    session.limit_statements(limits.bytes);
-                    session.set_lock_timeout(lock_timeout);
                     let attempt = session.try_prepared(prepared, parameters, rows);
-                    session.ends_at(None);
                     let notices = session.take_notices();
                     Ok((attempt, notices))
                 })
@@ -290,7 +288,19 @@ impl Client {
                     break completion;
                 }
             };
-            self.wait_for(&busy, deadline, lock_timeout).await?;
+            let lock_timeout = self.settings.limits().lock_timeout;
+            let limit = *limit.get_or_insert_with(|| lock_timeout.map(|limit| Instant::now() + limit));
+            if self.open.is_none() && counted.is_none() {
+                // It keeps its session, as an open transaction does.
+                counted = OpenTransaction::new(&self.server).ok();
+            }
+            if self.open.is_some() || counted.is_some() {
+                self.wait_until(limit, Some(&busy)).await?;
+            } else {
+                // Too many keep a session already: it waits without one.
+                self.stop_waiting()?;
+                self.wait_until(limit, None).await?;
+            }
         };
         let tag = prepared.tag();
         let tag = match prepared.kind() {
@@ -301,14 +311,22 @@ impl Client {
         Ok(Ran::Complete(tag))
     }
 
-    /// Waits until a statement that was undone can be run again.
-    async fn wait_for(
+    /// Waits until a statement that was undone can be run again, or for a moment where it does not say when.
+    pub(super) async fn wait_until(
         &mut self,
-        busy: &Busy,
-        deadline: Option<Instant>,
-        lock_timeout: Option<Duration>,
+        limit: Option<Instant>,
+        busy: Option<&Busy>,
     ) -> Result<(), Error> {
-        let limit = lock_timeout.map(|limit| Instant::now() + limit);
+        let deadline = self.deadline;
+        let released = || async move {
+            match busy {
+                Some(busy) => busy.released().await,
+                None => {
+                    tokio::time::sleep(REST).await;
+                    Ok(())
+                }
+            }
+        };
         let until = |moment: Option<Instant>| async move {
             match moment {
                 Some(moment) => tokio::time::sleep_until(moment.into()).await,
@@ -317,10 +335,12 @@ impl Client {
         };
         loop {
             let (sqlstate, reason) = tokio::select! {
-                released = busy.released() => match released {
+                released = released() => match released {
                     Ok(()) => return Ok(()),
                     Err(_) => {
                         self.with_session(Session::break_deadlock)?;
+                        // The others of the circle go on now.
+                        tokio::time::sleep(REST).await;
                         continue;
                     }
                 },
@@ -328,12 +348,18 @@ impl Client {
                 () = until(deadline) => ("57014", "statement timeout"),
                 () = until(limit) => ("55P03", "lock timeout"),
             };
-            self.with_session(|session| {
-                session.stop_waiting();
-                Ok(())
-            })?;
-            return Err(SqlError::new(sqlstate, format!("canceling statement due to {reason}")).into());
+            let error = SqlError::new(sqlstate, format!("canceling statement due to {reason}"));
+            self.stop_waiting()?;
+            return Err(error.into());
         }
+    }
+
+    /// Gives up a statement that waits, and its place in a queue.
+    fn stop_waiting(&mut self) -> Result<(), Error> {
+        self.with_session(|session| {
+            session.stop_waiting();
+            Ok(())
+        })
     }
 
     /// EXECUTE of a statement that was named by PREPARE.
@@ -359,6 +385,7 @@ impl Client {
             self.begin_implicit()?;
         }
         let mut parameters = Vec::new();
+        let _running = self.run_attended();
         for (argument, ty) in arguments.iter().zip(types) {
             // As PostgreSQL, the argument is of the parameter's type.
             let text = format!("SELECT CAST(({argument}) AS {ty})");

@@ -95,10 +95,11 @@ impl Client {
         }
     }
 
-    pub(super) fn roll_back(&mut self) {
+    pub(crate) fn roll_back(&mut self) {
         self.is_implicit = false;
         self.settings.transaction_ended(false);
         self.portals.retain(|_, portal| !portal.is_new);
+        self.has_lost_session = false;
         if self.session.is_some() {
             let rolled_back = self.with_session(|session| {
                 session.rollback_block();
@@ -124,6 +125,7 @@ impl Client {
     /// Ends the open transaction as it was asked for.
     pub(super) fn commit(&mut self) -> Result<(), Error> {
         self.is_implicit = false;
+        self.begin_statement();
         // With definitions among its statements this takes as long as those take.
         let takes_long = self.session.as_ref().is_some_and(Session::changes_definitions);
         let act = |own: &mut Self| own.with_session(|session| session.commit_block());

@@ -3,6 +3,7 @@
 use crate::clients::Server;
 use postgres::{Client, NoTls};
 use reprise::Config;
+use std::time::{Duration, Instant};
 
 fn connect(server: &Server) -> Client {
     let address = format!("host=127.0.0.1 port={} user=test dbname=test", server.port);
@@ -38,4 +39,31 @@ fn open_transactions_leave_room() {
         client.batch_execute("BEGIN; SELECT 1; COMMIT").unwrap();
     }
     assert_eq!(client.query_one("SELECT v FROM t", &[]).unwrap().get::<_, i32>(0), 3 * 40 * 20);
+}
+
+/// Statements that wait for a row keep their sessions only as far as open transactions may.
+#[test]
+fn statements_that_wait_leave_room() {
+    let mut config = Config::default();
+    config.workers = 20;
+    let server = Server::start_with(config);
+    let mut client = connect(&server);
+    client.batch_execute("CREATE TABLE t (id INT PRIMARY KEY, v INT); INSERT INTO t VALUES (1, 0)").unwrap();
+    client.batch_execute("BEGIN; UPDATE t SET v = 1").unwrap();
+    let waiting: Vec<_> = (0..40)
+        .map(|_| {
+            let mut other = connect(&server);
+            std::thread::spawn(move || other.batch_execute("UPDATE t SET v = v + 1 WHERE id = 1").unwrap())
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(300));
+    for _ in 0..20 {
+        let begun = Instant::now();
+        connect(&server).batch_execute("SELECT v FROM t").unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    }
+    assert!(waiting.iter().all(|own| !own.is_finished()));
+    client.batch_execute("COMMIT").unwrap();
+    waiting.into_iter().for_each(|own| own.join().unwrap());
+    assert_eq!(client.query_one("SELECT v FROM t", &[]).unwrap().get::<_, i32>(0), 41);
 }
