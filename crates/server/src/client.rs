@@ -239,10 +239,15 @@ impl Client {
         self.registered.attended.cancel.lower();
     }
 
-    /// A statement begins, or is planned.
+    /// A statement begins.
     fn begin_statement(&mut self) {
         self.begun = Instant::now();
         self.deadline = self.settings.limits().timeout.map(|limit| self.begun + limit);
+    }
+
+    /// A statement is planned, or a transaction commits: that may take as long as a statement.
+    fn renew_deadline(&mut self) {
+        self.deadline = self.settings.limits().timeout.map(|limit| Instant::now() + limit);
     }
 
     /// A statement runs, until what this returns is dropped: its client is looked after.
@@ -265,7 +270,7 @@ impl Client {
         text: &str,
         act: impl FnOnce(&mut Session) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        self.begin_statement();
+        self.renew_deadline();
         let plan = |own: &mut Self| own.with_session(act);
         // Others wait for the thread.
         if text.len() >= LONG { tokio::task::block_in_place(|| plan(self)) } else { plan(self) }

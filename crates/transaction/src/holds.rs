@@ -18,6 +18,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::heat::Heat;
 use crossbeam_utils::CachePadded;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -82,6 +83,7 @@ pub struct Holds {
     ends: Box<[CachePadded<End>]>,
     /// The blocker of each transaction that waits, by the waiting worker.
     waits: Mutex<HashMap<usize, Blocker>>,
+    pub(crate) heat: Heat,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -89,7 +91,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// The high bits of an address' hash.
-fn hash(address: u64, bits: u32) -> usize {
+pub(crate) fn hash(address: u64, bits: u32) -> usize {
     (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - bits)) as usize
 }
 
@@ -101,6 +103,7 @@ impl Holds {
             rows: (0..1 << SHARD_BITS).map(|_| Mutex::default()).collect(),
             ends: (0..workers).map(|_| CachePadded::default()).collect(),
             waits: Mutex::default(),
+            heat: Heat::new(),
         }
     }
 

@@ -7,6 +7,7 @@ mod changes;
 mod concurrency;
 mod digest;
 mod garbage;
+mod heat;
 mod holds;
 mod tables;
 

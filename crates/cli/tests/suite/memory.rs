@@ -68,6 +68,11 @@ const GREEDY: &[(&str, &str)] = &[
     ("53200", "SELECT length(regexp_replace(repeat('x', 1000000), 'x', repeat('y', 1000), 'g'))"),
     ("53200", "SELECT length(upper(repeat('x', 150000000)))"),
     ("54000", "SELECT repeat('x', 2000000000)"),
+    (
+        "53200",
+        "SELECT c, c, c, c, c, c, c, c, c, c, c, c, c, c, c, c, c, c, c, c FROM (SELECT 'x'::char(10000000) AS c) AS s",
+    ),
+    ("53200", "SELECT t, t, t, t, t, t FROM (SELECT repeat('x', 50000000) AS t) AS s"),
     ("54000", "SELECT lpad('x', 2000000000, 'yz')"),
     ("53200", "SELECT count(*) FROM series(1000000000)"),
     ("53200", "SELECT grown_text()"),

@@ -269,6 +269,7 @@ impl Session {
             }
             self.occ.forget_since(savepoint);
             self.occ.release_savepoint(savepoint);
+            self.occ.heat_blocker();
             // What earlier statements have read has changed: to run this one again would fail in the same way.
             if let Err(conflict) = self.occ.reads_hold() {
                 return Err(self.lost(conflict));

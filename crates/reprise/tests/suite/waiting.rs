@@ -431,6 +431,36 @@ fn transactions_that_begin_with_their_write_do_not_fail() {
     assert_eq!(rows(&mut session, "SELECT v FROM t WHERE id < 3 ORDER BY id"), "400, 400");
 }
 
+/// Transactions that read a hot row and then write it: once one has lost, the next ones hold the row as they read it.
+#[test]
+fn what_is_read_and_then_written_seldom_fails() {
+    let (_folder, db, mut session) = with(TABLES);
+    let (rounds, failed) = (100, AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            let mut session = db.session().unwrap();
+            let failed = &failed;
+            scope.spawn(move || {
+                for round in 0..rounds {
+                    let id = 1 + round % 2;
+                    session.begin_block();
+                    session.query(&format!("SELECT v FROM t WHERE id = {id}")).unwrap();
+                    std::thread::sleep(Duration::from_micros(200));
+                    let written = session.query(&format!("UPDATE t SET v = v + 1 WHERE id = {id}"));
+                    if written.and_then(|_| session.commit_block()).is_err() {
+                        session.rollback_block();
+                        failed.fetch_add(1, Ordering::SeqCst);
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.load(Ordering::SeqCst);
+    println!("{failed} of {} have failed", 4 * rounds);
+    assert!(failed * 10 < 4 * rounds, "{failed} of {} have failed", 4 * rounds);
+    assert_eq!(rows(&mut session, "SELECT sum(v) FROM t"), (4 * rounds - failed).to_string());
+}
+
 /// Each reads what the other one writes. Both fail seldom, and one of both always gets on.
 #[test]
 fn of_two_transactions_that_conflict_one_commits() {

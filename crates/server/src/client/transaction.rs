@@ -125,7 +125,7 @@ impl Client {
     /// Ends the open transaction as it was asked for.
     pub(super) fn commit(&mut self) -> Result<(), Error> {
         self.is_implicit = false;
-        self.begin_statement();
+        self.renew_deadline();
         // With definitions among its statements this takes as long as those take.
         let takes_long = self.session.as_ref().is_some_and(Session::changes_definitions);
         let act = |own: &mut Self| own.with_session(|session| session.commit_block());

@@ -77,6 +77,16 @@ impl Occ {
         (self.held.rows, self.held.blocker) = (rows, blocker);
     }
 
+    /// The statement in hand has been undone since another transaction holds a row. Where an earlier statement has read that row, it is
+    /// hot from now on.
+    pub fn heat_blocker(&self) {
+        if let Some(Blocker::Row(address)) = self.held.blocker
+            && self.reads.iter().any(|(read, _)| read.address() == address)
+        {
+            self.tables.holds.heat.raise(address);
+        }
+    }
+
     /// Waits for no transaction any longer. What the transaction holds stays held.
     pub fn stop_waiting(&mut self) {
         if self.held.blocker.take().is_some() {
@@ -140,12 +150,13 @@ impl Occ {
         }
     }
 
-    /// Takes a row that is about to be read, as far as the transaction holds such rows. One that can't be run again waits before it
+    /// Takes a row that is about to be read, as far as the transaction holds such rows, or if it is hot. One that can't be run again waits before it
     /// reads a row that another one is about to change.
     #[inline]
     pub(super) fn claim_read(&mut self, row: Handle) -> Result<(), Failure> {
         match self.held.holding {
             Holding::Read => self.take_hold(row),
+            Holding::Written if self.tables.holds.heat.is_hot(row.address()) => self.take_hold(row),
             _ if self.waits_in_place() => self.check_foreign(row),
             _ => Ok(()),
         }
@@ -197,7 +208,11 @@ impl Occ {
         // The holder before may have written what was read a moment ago.
         let now = self.record(row);
         let is_fresh = |(read, state): &(Handle, RecordState)| *read != row || now.is_state(*state);
-        if self.reads.iter().rev().take(RECENT).all(is_fresh) { Ok(()) } else { Err(Conflict::Read.into()) }
+        if self.reads.iter().rev().take(RECENT).all(is_fresh) {
+            return Ok(());
+        }
+        self.tables.holds.heat.raise(row.address());
+        Err(Conflict::Read.into())
     }
 
     /// Fails an insert that meets a record which another transaction has inserted; where the transaction waits in place, after
