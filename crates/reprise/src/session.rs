@@ -182,6 +182,21 @@ impl Session {
         is_much
     }
 
+    /// Whether there is memory to give back that deleted and changed rows have had.
+    pub fn has_garbage(&self) -> bool {
+        self.occ.has_garbage()
+    }
+
+    /// Cleans up behind the session's transactions, as it does from time to time when it runs some. For sessions that are idle.
+    pub fn collect_garbage(&mut self) {
+        if self.occ.worker().is_active() {
+            return;
+        }
+        let durable = self.inner.durable(self.occ.worker());
+        let (definitions, version) = (&self.inner.definitions, self.version.number);
+        self.occ.collect_garbage_now(durable, || definitions.is_current(version));
+    }
+
     /// Calls a procedure and returns its outputs once the call is durable.
     ///
     /// # Errors

@@ -118,15 +118,14 @@ impl Drop for Running {
     }
 }
 
-/// Looks after the clients of a server for as long as that is there.
+/// Looks after the clients and the idle sessions of a server for as long as that is there.
 pub(crate) fn begin(server: &Arc<Server>) {
     let server = Arc::downgrade(server);
     let look = move || {
         while let Some(server) = Weak::upgrade(&server) {
-            let all = server.connections.all();
+            server.connections.all().iter().for_each(|own| own.look());
+            server.pool.get().inspect(|pool| pool.tidy());
             drop(server);
-            all.iter().for_each(|own| own.look());
-            drop(all);
             std::thread::sleep(LOOK_EVERY);
         }
     };

@@ -129,6 +129,16 @@ impl Pool {
         }
     }
 
+    /// Has idle sessions clean up behind what they ran last.
+    pub(crate) fn tidy(&self) {
+        let tidied: Vec<_> = hold(&self.idle).extract_if(.., |own| own.has_garbage()).collect();
+        for mut session in tidied {
+            session.collect_garbage();
+            hold(&self.idle).insert(0, session);
+            self.returned.notify_one();
+        }
+    }
+
     /// Counts a transaction of several statements, until `transaction_ended`.
     ///
     /// # Errors

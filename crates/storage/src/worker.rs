@@ -220,7 +220,11 @@ impl Worker {
     /// # Errors
     /// The limit does not leave as many.
     pub fn check_room(&self, bytes: usize, beside: usize) -> Result<(), OutOfMemory> {
-        self.guard.memory.check_room(bytes, beside)
+        let check = || self.guard.memory.check_room(bytes, beside);
+        check().or_else(|_| {
+            self.guard.reclaim();
+            check()
+        })
     }
 
     /// Blocks that wait for readers to leave.
@@ -235,17 +239,15 @@ impl Worker {
 
     /// Frees what no worker can see any more. Cheap when nothing is due.
     pub fn reclaim(&mut self) {
-        let Guard { epochs, blocks, .. } = &self.guard;
-        let Blocks { allocator, retired } = &mut *blocks.borrow_mut();
-        if retired.len() == 0 {
-            return;
-        }
-        retired.stamp(epochs);
-        let oldest = epochs.oldest_active();
-        while let Some((block, bytes)) = retired.pop_before(oldest) {
-            // SAFETY: unlinked in an earlier epoch than any active worker began in (Epochs, invariant 2).
-            unsafe { allocator.free(block, bytes) };
-        }
+        self.guard.reclaim();
+    }
+
+    /// As `reclaim`, in a new epoch: what was unlinked until now can be freed unless another worker is active.
+    pub fn reclaim_all(&mut self) {
+        let epochs = &self.guard.epochs;
+        self.guard.blocks.borrow_mut().retired.stamp(epochs);
+        epochs.advance_from(epochs.current());
+        self.reclaim();
     }
 }
 
@@ -292,8 +294,26 @@ impl Guard {
         (handle.stay == self.stay()).then(|| unsafe { Record::at(handle.address, self) })
     }
 
+    /// Frees what no worker can see any more.
+    fn reclaim(&self) {
+        let Blocks { allocator, retired } = &mut *self.blocks.borrow_mut();
+        if retired.len() == 0 {
+            return;
+        }
+        retired.stamp(&self.epochs);
+        let oldest = self.epochs.oldest_active();
+        while let Some((block, bytes)) = retired.pop_before(oldest) {
+            // SAFETY: unlinked in an earlier epoch than any active worker began in (Epochs, invariant 2).
+            unsafe { allocator.free(block, bytes) };
+        }
+    }
+
     pub(crate) fn allocate(&self, bytes: usize) -> Result<NonNull<u64>, OutOfMemory> {
-        self.blocks.borrow_mut().allocator.allocate(bytes)
+        let allocate = || self.blocks.borrow_mut().allocator.allocate(bytes);
+        allocate().or_else(|_| {
+            self.reclaim();
+            allocate()
+        })
     }
 
     /// A block whether or not the limit allows it, for commits that can't fail any more.
@@ -337,10 +357,7 @@ impl Drop for Worker {
         if self.is_active() {
             self.leave();
         }
-        let Guard { epochs, blocks, .. } = &self.guard;
-        blocks.borrow_mut().retired.stamp(epochs);
-        epochs.advance_from(epochs.current());
-        self.reclaim();
+        self.reclaim_all();
         let Blocks { allocator, retired } = &mut *self.guard.blocks.borrow_mut();
         allocator.hand_over(retired);
         // SAFETY: the slot is this worker's, which uses it no more.

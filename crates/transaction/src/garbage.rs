@@ -46,6 +46,10 @@ impl Bin {
         self.pending.len() > 4 * AT_ONCE
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pending.is_empty() && self.kept.is_empty()
+    }
+
     /// Everything, for the next worker.
     pub(crate) fn take(&mut self) -> impl Iterator<Item = Garbage> {
         self.pending.drain(..).chain(self.kept.drain(..))

@@ -123,6 +123,7 @@ impl Session {
         let block = std::mem::take(&mut self.block);
         if block.begun {
             self.occ.rollback_if_running();
+            self.after_call();
         }
         if block.staged.is_some() {
             self.refresh();

@@ -50,6 +50,57 @@ fn tables_that_are_gone_make_room() {
     }
 }
 
+/// Rows that a transaction has inserted and taken back make room for the next one, whoever runs it.
+#[test]
+fn inserts_that_are_rolled_back_make_room() {
+    const ROWS: &str = "INSERT INTO t SELECT n, repeat('x', 200), n FROM generate_series(1, 50000) AS n";
+    type TakesBack = fn(&mut Session);
+    let ways: [(&str, TakesBack); 5] = [
+        ("a rolled back transaction", |session| {
+            session.begin_block();
+            assert!(is_done(session, ROWS));
+            session.rollback_block();
+        }),
+        ("a savepoint", |session| {
+            session.begin_block();
+            session.query("UPDATE one SET id = 1").unwrap();
+            session.set_savepoint("s").unwrap();
+            assert!(is_done(session, ROWS));
+            session.roll_back_to_savepoint("s").unwrap();
+            session.commit_block().unwrap();
+        }),
+        ("a statement that fails", |session| {
+            let error = session.query(&format!("{ROWS} UNION ALL SELECT 7, 'seven', 7")).unwrap_err();
+            assert_eq!(error.sqlstate(), "23505", "{error}");
+        }),
+        ("a call that fails", |session| {
+            assert_eq!(session.query("CALL fails()").unwrap_err().sqlstate(), "P0001");
+        }),
+        ("a handler", |session| assert!(is_done(session, "CALL handles()"))),
+    ];
+    for (way, takes_back) in ways {
+        let folder = tempfile::tempdir().unwrap();
+        let db = open(folder.path(), 128, Content::Command);
+        let mut sessions = [(); 3].map(|()| db.session().unwrap());
+        let definitions = format!(
+            "CREATE TABLE t (id INT PRIMARY KEY, t TEXT, v INT);
+             CREATE INDEX t_v ON t (v);
+             CREATE TABLE one (id INT PRIMARY KEY);
+             INSERT INTO one VALUES (1);
+             CREATE PROCEDURE fails() LANGUAGE plpgsql AS $$ BEGIN {ROWS}; RAISE EXCEPTION 'no'; END $$;
+             CREATE PROCEDURE handles() LANGUAGE plpgsql AS $$ BEGIN
+                 BEGIN {ROWS}; RAISE EXCEPTION 'no'; EXCEPTION WHEN raise_exception THEN NULL; END;
+             END $$"
+        );
+        sessions[0].execute_script(&definitions).unwrap();
+        for round in 0..20 {
+            takes_back(&mut sessions[round % 3]);
+            println!("{way}, round {round}: {} bytes", db.statistics().memory_bytes);
+        }
+        assert!(is_done(&mut sessions[1], ROWS), "{way}");
+    }
+}
+
 /// Fills a database until there is no room; then changes it as far as that is possible. Returns the digest.
 fn filled(db: &Database) -> String {
     let mut session = db.session().unwrap();

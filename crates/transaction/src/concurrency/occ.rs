@@ -286,8 +286,16 @@ impl Occ {
         }
         drop(guard);
         self.worker.reclaim();
+        if self.worker.retired_bytes() > MUCH_RETIRED {
+            self.worker.reclaim_all();
+        }
         // What readers may still see is not looked at again and again.
-        self.retired_at_most = MUCH_RETIRED.max(2 * self.worker.retired_bytes());
+        self.retired_at_most = self.worker.retired_bytes() + MUCH_RETIRED;
+    }
+
+    /// Whether there is anything to clean up.
+    pub fn has_garbage(&self) -> bool {
+        !self.bin.is_empty() || self.worker.retired() > 0
     }
 
     /// Gives up the transaction, if one runs.
