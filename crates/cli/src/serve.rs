@@ -21,6 +21,8 @@ use tracing::{Level, info, warn};
 
 /// Most threads for statements that take long, and for those that wait on their thread. Each is made when it is needed.
 const MOST_THREADS: usize = 1 << 15;
+/// How long a thread without a task stays. What it has allocated goes back to the system once it ends.
+const KEEP_ALIVE: Duration = Duration::from_millis(500);
 
 #[derive(Args)]
 pub struct Arguments {
@@ -186,6 +188,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .on_thread_stop(memory::thread_ends)
+        .on_thread_park(memory::give_back_here)
+        .thread_keep_alive(KEEP_ALIVE)
         // A statement that takes long has a thread of its own.
         .max_blocking_threads(MOST_THREADS)
         .build()?;

@@ -5,8 +5,8 @@
 
 use crate::{is_metered, process_bytes, thread_bytes};
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 use thiserror::Error;
 
 /// A statement asks for this many bytes beyond what it needs, so that it does not ask at every step.
@@ -17,9 +17,6 @@ const FREE: isize = 1 << 20;
 const MUCH: isize = 16 << 20;
 /// The process is not counted yet.
 const NOT_OPEN: usize = usize::MAX;
-
-/// How memory goes back to the system.
-static GIVE_BACK: OnceLock<fn()> = OnceLock::new();
 
 /// There is no more memory for a statement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
@@ -47,6 +44,22 @@ pub struct Account {
     uncounted: AtomicUsize,
     /// Bytes that are allocated, but ready for rows and indexes to come.
     spare: AtomicUsize,
+    /// Bytes that are promised, and not allocated yet.
+    reserved: AtomicUsize,
+}
+
+/// Bytes of an account that nothing else may take until this is dropped.
+#[derive(Debug)]
+#[must_use = "others may take the bytes as soon as this is dropped"]
+pub struct Reserved<'a> {
+    account: &'a Account,
+    bytes: usize,
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        self.account.reserved.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 /// What one statement has taken, and how far it may go before it has to ask again.
@@ -67,7 +80,9 @@ pub struct Grant {
 impl Account {
     /// An account with a limit, which counts nothing until `open`.
     pub fn new(limit: usize) -> Self {
-        Self { limit, uncounted: AtomicUsize::new(NOT_OPEN), spare: AtomicUsize::new(0) }
+        let (uncounted, spare, reserved) =
+            (AtomicUsize::new(NOT_OPEN), AtomicUsize::new(0), AtomicUsize::new(0));
+        Self { limit, uncounted, spare, reserved }
     }
 
     /// Counts from now on: what the process has beyond these bytes of rows and indexes is not the database's.
@@ -83,7 +98,20 @@ impl Account {
     /// Bytes that are taken.
     pub fn used(&self) -> usize {
         let uncounted = self.uncounted.load(Ordering::Relaxed);
-        process_bytes().saturating_sub(uncounted).saturating_sub(self.spare.load(Ordering::Relaxed))
+        let allocated = process_bytes().saturating_sub(uncounted);
+        let allocated = allocated.saturating_sub(self.spare.load(Ordering::Relaxed));
+        allocated.saturating_add(self.reserved.load(Ordering::Relaxed))
+    }
+
+    /// Promises bytes to what is about to allocate them without asking for each: of several at one time, not all get what is there
+    /// for one.
+    ///
+    /// # Errors
+    /// There are not as many.
+    pub fn reserve(&self, bytes: usize) -> Result<Reserved<'_>, Refused> {
+        self.reserved.fetch_add(bytes, Ordering::Relaxed);
+        let reserved = Reserved { account: self, bytes };
+        if self.has_room(0) { Ok(reserved) } else { Err(Refused::Server { limit: self.limit }) }
     }
 
     /// Whether there are this many bytes left.
@@ -104,18 +132,6 @@ impl Account {
     /// Takes note that rows and indexes use such bytes now.
     pub fn use_spare(&self, bytes: usize) {
         self.spare.fetch_sub(bytes, Ordering::Relaxed);
-    }
-}
-
-/// Says how the process gives memory that it does not use back to the system. The first that say it decide.
-pub fn give_back_by(give_back: fn()) {
-    GIVE_BACK.get_or_init(|| give_back);
-}
-
-/// Gives memory that nothing uses back to the system, where the program has said how. To be called by the thread that has freed it.
-pub fn give_back() {
-    if let Some(give_back) = GIVE_BACK.get() {
-        give_back();
     }
 }
 

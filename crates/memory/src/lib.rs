@@ -7,7 +7,9 @@
 //! Not here: the arenas of rows and indexes (`storage::memory`), the limits of one statement's values (`procedure::Machine`).
 
 mod account;
+mod give_back;
 mod meter;
 
-pub use account::{Account, CREDIT, Grant, Refused, give_back, give_back_by};
+pub use account::{Account, CREDIT, Grant, Refused, Reserved};
+pub use give_back::{give_back, give_back_by, give_back_here, times_freed};
 pub use meter::{Metered, apart, is_metered, process_bytes, thread_bytes, thread_ends};

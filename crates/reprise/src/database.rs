@@ -226,12 +226,12 @@ impl Database {
         &self.inner.account
     }
 
-    /// Whether there is memory to take a text of statements to pieces.
+    /// Takes memory for a text of statements that is about to be taken to pieces, until that is done.
     ///
     /// # Errors
-    /// `53200`: there is not.
-    pub fn check_text(&self, text: &str) -> Result<(), Error> {
-        Ok(crate::session::check_room(text, &self.inner.account)?)
+    /// `53200`: there is not enough.
+    pub fn room_for(&self, text: &str) -> Result<Option<memory::Reserved<'_>>, Error> {
+        Ok(crate::session::room_for(text, &self.inner.account)?)
     }
 
     /// Bytes that a statement may take, unless its session says otherwise.

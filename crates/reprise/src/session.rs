@@ -18,7 +18,7 @@ pub use results::{Answer, Row, Ticket};
 pub(crate) use statements::NAMELESS;
 use statements::serialization_failure;
 pub use statements::{Attempt, Completion, Prepared};
-pub(crate) use texts::check_room;
+pub(crate) use texts::room_for;
 use waiting::Awaited;
 pub use waiting::Busy;
 
@@ -262,9 +262,12 @@ impl Session {
     /// The first statement that is refused, with its line and column in the script; those before it have happened. All are
     /// refused while a transaction is open (25001).
     pub fn execute_script(&mut self, script: &str) -> Result<(), Error> {
-        texts::check_room(script, &self.inner.account)?;
+        let inner = Arc::clone(&self.inner);
+        let room = room_for(script, &inner.account)?;
+        let statements = Schema::split(script)?;
+        drop(room);
         let mut shown = self.nothing_shown();
-        for (statement, line, column) in Schema::split(script)? {
+        for (statement, line, column) in statements {
             let ran = self.run_statement(&statement, |_, _| {}).map_err(|error| match error {
                 Error::Statement(error) => Error::Statement(error.inside(line, column)),
                 other => other,
@@ -341,7 +344,6 @@ impl Session {
         mut prepare: impl FnMut(&mut Self, &Procedure),
     ) -> Result<Commit, Error> {
         self.refuse_in_block()?;
-        texts::check_room(statement, &self.inner.account)?;
         self.inner.logs.check_failed()?;
         self.begin_answer();
         if self.access == Access::ReadOnly
@@ -355,7 +357,10 @@ impl Session {
         let epochs = Arc::clone(&self.version.tables.epochs);
         // Of a definition that changes nothing there is no number.
         let mut drawn = CommitOrder(0);
-        let run = match inner.definitions.effect_of(statement)? {
+        let room = room_for(statement, &inner.account)?;
+        let effect = inner.definitions.effect_of(statement)?;
+        drop(room);
+        let run = match effect {
             Effect::Run(procedure) => Some(procedure),
             _ => {
                 self.check_log()?;

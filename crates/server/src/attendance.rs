@@ -12,10 +12,14 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 /// How often it is looked which statements run.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// When this many bytes less are allocated than before, what was freed goes back to the system.
+const MUCH: usize = 16 << 20;
 
 /// No statement runs.
 const IDLE: u64 = 0;
@@ -118,14 +122,33 @@ impl Drop for Running {
     }
 }
 
+/// Wakes the threads of a runtime, so that those that have nothing to do give memory back before they sleep again.
+fn wake_all(runtime: &Handle) {
+    for _ in 0..runtime.metrics().num_workers() {
+        // While one sleeps here, others are woken for the rest.
+        runtime.spawn(async { std::thread::sleep(Duration::from_millis(1)) });
+    }
+}
+
 /// Looks after the clients and the idle sessions of a server for as long as that is there.
 pub(crate) fn begin(server: &Arc<Server>) {
     let server = Arc::downgrade(server);
+    let runtime = Handle::current();
     let look = move || {
+        let (mut most, mut freed) = (0, 0);
         while let Some(server) = Weak::upgrade(&server) {
             server.connections.all().iter().for_each(|own| own.look());
             server.pool.get().inspect(|pool| pool.tidy());
             drop(server);
+            let allocated = memory::process_bytes();
+            most = allocated.max(most);
+            if most - allocated > MUCH {
+                most = allocated;
+                memory::give_back();
+            }
+            if std::mem::replace(&mut freed, memory::times_freed()) != memory::times_freed() {
+                wake_all(&runtime);
+            }
             std::thread::sleep(LOOK_EVERY);
         }
     };

@@ -255,6 +255,18 @@ impl Client {
         self.registered.attended.run(self.settings.limits().check_interval)
     }
 
+    /// Makes sure that there is room for what the client wants to be kept.
+    ///
+    /// # Errors
+    /// `53200`.
+    fn check_kept(&self, bytes: usize) -> Result<(), Error> {
+        if self.server.pool().database().memory().has_room(bytes) {
+            return Ok(());
+        }
+        let error = SqlError::new("53200", "out of memory");
+        Err(error.with_hint("Close prepared statements and portals that are not used any more.").into())
+    }
+
     /// Looks whether the statement in hand has to end.
     ///
     /// # Errors
@@ -304,7 +316,7 @@ impl Client {
         Ok(())
     }
 
-    /// QUERY of a text that is not UTF-8.
+    /// QUERY that is refused.
     pub(crate) fn refuse_query(&mut self, error: SqlError) {
         self.fail(&error.into(), "");
         self.close_portals();
@@ -320,9 +332,11 @@ impl Client {
 
     async fn statements_of(&mut self, text: &str) -> Result<(), (Error, String)> {
         let whole = |error: Error| (error, text.to_owned());
-        self.server.pool().database().check_text(text).map_err(whole)?;
         let statements = match text.trim_end().trim_end_matches(';').contains(';') {
-            true => Schema::split(text).map_err(|error| whole(error.into()))?,
+            true => {
+                let _room = self.server.pool().database().room_for(text).map_err(whole)?;
+                Schema::split(text).map_err(|error| whole(error.into()))?
+            }
             // Without a semicolon there is no more than one.
             false => vec![(text.to_owned(), 1, 1)],
         };

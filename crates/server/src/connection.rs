@@ -48,8 +48,10 @@ async fn answer(link: &mut Link, client: &mut Client) -> io::Result<()> {
     // After an error of an extended query, messages are passed over until SYNC.
     let mut skips = false;
     while let Some(message) = next(link, client).await? {
+        let refusal = link.take_refusal();
         if client.is_copying() {
             match message {
+                Message::CopyData(_) if let Some(error) = refusal => skips = client.copy_refused(error),
                 Message::CopyData(data) => skips = client.copy_data(&data.data).await,
                 Message::CopyDone(_) => skips = client.copy_done().await,
                 Message::CopyFail(reason) => skips = client.copy_failed(&reason.message),
@@ -62,7 +64,6 @@ async fn answer(link: &mut Link, client: &mut Client) -> io::Result<()> {
             }
             continue;
         }
-        let wrong_text = link.take_wrong_text();
         let went_well = match message {
             Message::Terminate(_) => return Ok(()),
             Message::Query(query) => {
@@ -70,7 +71,7 @@ async fn answer(link: &mut Link, client: &mut Client) -> io::Result<()> {
                 let ran = skips || client.run_delayed(false).await?;
                 if ran {
                     skips = false;
-                    match wrong_text {
+                    match refusal {
                         Some(error) => client.refuse_query(error),
                         None => client.query(&query.query).await?,
                     }
@@ -90,7 +91,7 @@ async fn answer(link: &mut Link, client: &mut Client) -> io::Result<()> {
             _ if skips => true,
             Message::Parse(parse) => {
                 client.run_delayed(false).await?
-                    && match wrong_text {
+                    && match refusal {
                         Some(error) => client.refuse_parse(error),
                         None => client.parse(parse),
                     }

@@ -6,9 +6,12 @@
 
 use crate::shape::{is_message, is_startup};
 use crate::{Server, fatal, hold};
-use bytes::{BufMut, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use memory::Account;
+use pgwire::messages::copy::CopyData;
+use pgwire::messages::extendedquery::Parse;
 use pgwire::messages::response::ErrorResponse;
+use pgwire::messages::simplequery::Query;
 use pgwire::messages::{DecodeContext, PgWireBackendMessage, PgWireFrontendMessage, ProtocolVersion};
 use pgwire::tokio::server::MaybeTls;
 use reprise::rooms::catalog::utf8_of;
@@ -40,6 +43,8 @@ const STALLED: Duration = Duration::from_secs(1);
 const FAREWELL: Duration = Duration::from_secs(5);
 /// The pages of an answer that was longer go back to the system.
 const LARGE: usize = 4 << 20;
+/// What was allocated for a message that was longer goes back to the system.
+const HEAVY: usize = 256 << 10;
 /// A buffer of at most this many bytes is kept for the next answer.
 const KEPT: usize = 64 << 10;
 
@@ -74,8 +79,8 @@ pub struct Decoder {
     context: DecodeContext,
     /// The largest message that is read.
     largest: usize,
-    /// Why the text of the last message is not UTF-8.
-    wrong_text: Option<SqlError>,
+    /// Why the last message is refused: its text is not UTF-8, or there was no room for it.
+    refused: Option<SqlError>,
 }
 
 /// Looks whether the statement and the names of a message are UTF-8. The decoder of messages replaces what is not.
@@ -292,9 +297,9 @@ impl Link {
         Self { socket: reader, decoder: Decoder::of(input), was_long: false, output: Output::new(writer) }
     }
 
-    /// Why the text of the last message is not UTF-8, if it is not.
-    pub(crate) fn take_wrong_text(&mut self) -> Option<SqlError> {
-        self.decoder.wrong_text.take()
+    /// Why the last message is refused, if it is.
+    pub(crate) fn take_refusal(&mut self) -> Option<SqlError> {
+        self.decoder.refused.take()
     }
 
     /// The startup message has come: others follow, of at most this many bytes.
@@ -302,27 +307,30 @@ impl Link {
         self.decoder.started(largest);
     }
 
-    /// Sends a client away whose message has no room.
-    async fn check_room(&mut self) -> io::Result<()> {
+    /// Passes over a message that is coming and has no room. A message of its kind takes its place, and says why it is refused.
+    async fn pass_over_long(&mut self) -> io::Result<Option<PgWireFrontendMessage>> {
         let length = self.decoder.input.len();
         // It is read into the buffer, and then taken to pieces beside it.
         if length < LONG || self.output.account().is_none_or(|own| own.has_room(2 * length)) {
-            return Ok(());
+            return Ok(None);
         }
-        let error = SqlError::new("53200", "out of memory").with_detail("A message is too long.");
-        self.output.farewell(&error).await;
-        // A connection that is closed while there is something to read is reset, and the client would not see the error.
-        let mut awaited = self.decoder.awaited();
+        let (tag, mut awaited) = (self.decoder.input[0], self.decoder.awaited());
         self.decoder.input = BytesMut::new();
         memory::give_back();
         while awaited > 0 {
-            self.decoder.input = BytesMut::with_capacity(READ);
-            match self.socket.read_buf(&mut self.decoder.input).await? {
-                0 => break,
-                read => awaited = awaited.saturating_sub(read),
+            let mut passed_over = BytesMut::with_capacity(READ).limit(awaited);
+            match self.socket.read_buf(&mut passed_over).await? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                read => awaited -= read,
             }
         }
-        Err(io::Error::other("a message is too long for the memory that there is"))
+        let error = SqlError::new("53200", "out of memory").with_detail("A message is too long.");
+        self.decoder.refused = Some(error);
+        Ok(Some(match tag {
+            b'Q' => PgWireFrontendMessage::Query(Query::new(String::new())),
+            b'd' => PgWireFrontendMessage::CopyData(CopyData::new(Bytes::new())),
+            _ => PgWireFrontendMessage::Parse(Parse::new(None, String::new(), Vec::new())),
+        }))
     }
 
     /// The next message; `None` when the client has gone, or the server stops. What was to be sent is sent before this waits.
@@ -337,11 +345,13 @@ impl Link {
             }
             let length = self.decoder.input.len();
             if let Some(message) = self.decoder.next_message()? {
-                self.was_long = length > LARGE;
+                self.was_long = length > HEAVY;
                 return Ok(Some(message));
             }
             self.output.flush().await?;
-            self.check_room().await?;
+            if let Some(refused) = self.pass_over_long().await? {
+                return Ok(Some(refused));
+            }
             self.decoder.input.reserve(READ);
             let read = self.socket.read_buf(&mut self.decoder.input).await;
             // A server that stops ends what is read (`Attended::hang_up`), which TLS takes for a fault.
@@ -370,7 +380,7 @@ impl Decoder {
     fn of(input: BytesMut) -> Self {
         let mut context = DecodeContext::new(ProtocolVersion::PROTOCOL3_0);
         context.awaiting_frontend_ssl = false;
-        Self { input, context, largest: LARGEST_STARTUP, wrong_text: None }
+        Self { input, context, largest: LARGEST_STARTUP, refused: None }
     }
 
     /// The startup message has come: others follow, of at most this many bytes.
@@ -405,7 +415,7 @@ impl Decoder {
         let has_shape = match self.context.awaiting_frontend_startup {
             true => is_startup(&own[4..]),
             false => {
-                self.wrong_text = wrong_text_in(own[0], &own[5..]);
+                self.refused = wrong_text_in(own[0], &own[5..]);
                 is_message(own[0], &own[5..])
             }
         };

@@ -98,10 +98,10 @@ fn sqlstate(client: &mut Client, statement: &str) -> String {
     }
 }
 
-/// Waits until a server is back at this many kibibytes; returns how many it has after a second.
-fn settled(server: &Serving, wanted: u64) -> u64 {
+/// Waits until a server is back at this many kibibytes; returns how many it has then.
+fn settled(server: &Serving, wanted: u64, within: Duration) -> u64 {
     let begun = Instant::now();
-    while server.memory() > wanted && begun.elapsed() < SOON {
+    while server.memory() > wanted && begun.elapsed() < within {
         std::thread::sleep(Duration::from_millis(20));
     }
     server.memory()
@@ -123,7 +123,7 @@ fn greedy_statements_are_refused_and_give_their_memory_back() {
         let begun = Instant::now();
         other.batch_execute("SELECT 1").unwrap();
         let answered = begun.elapsed();
-        let (peak, after) = (server.peak(), settled(&server, before + KEPT));
+        let (peak, after) = (server.peak(), settled(&server, before + KEPT, SOON));
         println!("{found} {took:?}, {answered:?}, {peak} kB, {before} -> {after} kB: {statement}");
         if found != *expected || answered > SOON || after > before + KEPT || peak > before + (768 << 10) {
             wrong.push(format!("{found}, {peak} kB, {before} -> {after} kB: {statement}"));
@@ -255,6 +255,83 @@ fn texts_and_values_have_room_or_are_refused() {
         assert!(begun.elapsed() < Duration::from_secs(20), "{} kB", server.memory());
         std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// Prepared statements, portals with their parameters, and the plans of many clients at one time.
+#[test]
+fn what_clients_keep_and_plan_stays_within_the_limit() {
+    const MOST: u64 = 640 << 10;
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), &["--memory-gib", "0.25"]);
+    let mut other = server.connect();
+    other.batch_execute("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1)").unwrap();
+    let before = server.memory();
+    let is_refused =
+        |error: &postgres::Error| error.as_db_error().is_some_and(|own| own.code().code() == "53200");
+    let mut check = |what: &str| {
+        other.batch_execute("UPDATE t SET id = id + 1").unwrap();
+        let (peak, after) = (server.peak(), settled(&server, before + KEPT, 3 * SOON));
+        println!("{what}: {peak} kB, {before} -> {after} kB");
+        assert!(peak < MOST && after < before + KEPT, "{what}: {peak} kB, {before} -> {after} kB");
+    };
+
+    let mut client = server.connect();
+    let mut kept = Vec::new();
+    let error = loop {
+        let text = format!("SELECT '{}', {}", "x".repeat(100_000), kept.len());
+        match client.prepare(&text) {
+            Ok(statement) => kept.push(statement),
+            Err(error) => break error,
+        }
+        assert!(kept.len() < 10_000, "all of them have room");
+    };
+    assert!(is_refused(&error), "{error}");
+    drop((kept, client));
+    check("prepared statements");
+
+    let mut client = server.connect();
+    let mut transaction = client.transaction().unwrap();
+    let statement = transaction.prepare("SELECT $1::text").unwrap();
+    let (value, mut kept) = ("x".repeat(1 << 20), Vec::new());
+    let error = loop {
+        match transaction.bind(&statement, &[&value]) {
+            Ok(portal) => kept.push(portal),
+            Err(error) => break error,
+        }
+        assert!(kept.len() < 1000, "all of them have room");
+    };
+    assert!(is_refused(&error), "{error}");
+    drop((kept, transaction));
+    drop(client);
+    check("portals");
+
+    let values: Vec<String> = (0..150_000).map(|n| format!("({n})")).collect();
+    let text = format!("SELECT count(*) FROM (VALUES {}) AS v", values.join(", "));
+    let clients: Vec<_> = (0..24).map(|_| server.connect()).collect();
+    std::thread::scope(|scope| {
+        for mut client in clients {
+            let text = &text;
+            scope.spawn(move || {
+                client.batch_execute(text).map_err(|error| assert!(is_refused(&error), "{error}"))
+            });
+        }
+    });
+    check("plans");
+
+    let clients: Vec<_> = (0..8).map(|_| server.connect()).collect();
+    let numbers: Vec<i32> = (0..1_000_000).collect();
+    std::thread::scope(|scope| {
+        for mut client in clients {
+            let numbers = &numbers;
+            scope.spawn(move || {
+                match client.query_one("SELECT count(*) FROM unnest($1::int[]) AS n", &[numbers]) {
+                    Ok(row) => assert_eq!(row.get::<_, i64>(0), 1_000_000),
+                    Err(error) => assert!(is_refused(&error), "{error}"),
+                }
+            });
+        }
+    });
+    check("arrays");
 }
 
 /// What a server held when it was killed is there again under the same limit.

@@ -143,7 +143,8 @@ impl Session {
     /// Anything wrong with it, with line and column.
     pub fn prepare(&mut self, text: &str, types: &[Option<Type>]) -> Result<Option<Prepared>, Error> {
         self.begin_answer();
-        texts::check_room(text, &self.inner.account)?;
+        let inner = Arc::clone(&self.inner);
+        let _room = texts::room_for(text, &inner.account)?;
         self.catch_up();
         let schema = &self.version.schema;
         let bound = interruptible(self.machine.interrupts().clone(), || {
@@ -179,6 +180,7 @@ impl Session {
     /// Binds a statement anew if definitions have changed since.
     fn renew(&mut self, prepared: &mut Prepared) -> Result<(), Error> {
         if prepared.version != self.version.number {
+            let _room = texts::room_for(&prepared.text, &self.inner.account)?;
             let schema = &self.version.schema;
             let bound = interruptible(self.machine.interrupts().clone(), || {
                 schema.prepare(&prepared.text, &prepared.types).map_err(Error::from)

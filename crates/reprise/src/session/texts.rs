@@ -1,7 +1,7 @@
 //! Statements that procedures give as text.
 
 use crate::definitions::Version;
-use memory::Account;
+use memory::{Account, Reserved};
 use procedure::{Compiler, Procedure, SqlError};
 use sql::Kind;
 use std::collections::HashMap;
@@ -12,23 +12,23 @@ const KEPT: usize = 256;
 /// Bytes of the longest statement that is kept.
 const LONGEST_KEPT: usize = 16 << 10;
 /// Bytes of a text that is taken to pieces without asking.
-const SHORT: usize = 256 << 10;
+const SHORT: usize = 8 << 10;
 /// A statement's tree and its plan take up to this many bytes for each byte of the text.
 const BYTES_FOR_ONE: usize = 100;
 
-/// Asked before a text is taken to pieces.
+/// Takes memory for a text that is about to be taken to pieces and planned, until that is done.
 ///
 /// # Errors
 /// `53200`: there is no memory for its tree.
-pub(crate) fn check_room(text: &str, account: &Account) -> Result<(), SqlError> {
-    if text.len() < SHORT || account.has_room(text.len() * BYTES_FOR_ONE) {
-        return Ok(());
+pub(crate) fn room_for<'a>(text: &str, account: &'a Account) -> Result<Option<Reserved<'a>>, SqlError> {
+    if text.len() < SHORT {
+        return Ok(None);
     }
-    let error = SqlError::new("53200", "out of memory");
-    let detail = format!("A statement of {} bytes takes more memory than there is.", text.len());
-    Err(error
-        .with_detail(detail)
-        .with_hint("Send less in one statement, or values as parameters or by COPY."))
+    account.reserve(text.len().saturating_mul(BYTES_FOR_ONE)).map(Some).map_err(|_| {
+        let error = SqlError::new("53200", "out of memory");
+        let detail = format!("A statement of {} bytes takes more memory than there is.", text.len());
+        error.with_detail(detail).with_hint("Send less in one statement, or values as parameters or by COPY.")
+    })
 }
 
 /// A statement: its text and the types of its parameters.
@@ -53,7 +53,7 @@ impl Compiler for Texts {
         if let Some(procedure) = compiled.get(&key) {
             return Ok(Arc::clone(procedure));
         }
-        check_room(text, self.version.tables.memory.account())?;
+        let _room = room_for(text, self.version.tables.memory.account())?;
         let known: Vec<_> = types.iter().map(|ty| Some(*ty)).collect();
         let prepared = self.version.schema.prepare(text, &known).map_err(|error| {
             let place = format!("In EXECUTE, line {}, column {}.", error.line, error.column);

@@ -115,6 +115,12 @@ impl Client {
         }
     }
 
+    /// A message of the copy is refused. Whether messages are passed over until SYNC.
+    pub(crate) fn copy_refused(&mut self, error: SqlError) -> bool {
+        let Some((_, asked)) = self.copying.take() else { return false };
+        self.copy_broke(&error.into(), asked)
+    }
+
     /// The client gives the copy up. Whether messages are passed over until SYNC.
     pub(crate) fn copy_failed(&mut self, reason: &str) -> bool {
         let Some((_, asked)) = self.copying.take() else { return false };

@@ -18,6 +18,22 @@ use reprise::{Error, Prepared, Value};
 use std::io;
 use std::sync::{Arc, Mutex};
 
+/// Bytes that a plan keeps for each byte of its text.
+const PLANNED: usize = 8;
+/// Parameters of an unnamed portal take this many bytes without asking.
+const SMALL: usize = 64 << 10;
+
+/// Bytes that a parameter takes until its statement has run: as it was sent, as a value, and as the statement has it. An element of
+/// an array may be sent as two bytes of text, or eight in binary.
+fn room_for(bytes: Option<&Bytes>, ty: Type, format: Format) -> usize {
+    let for_each = match (ty, format) {
+        (Type::Array(_), Format::Text) => 120,
+        (Type::Array(_), Format::Binary) => 20,
+        _ => 4,
+    };
+    bytes.map_or(0, |bytes| bytes.len() * for_each)
+}
+
 impl Client {
     /// What a message of an extended query came to; whether it went well.
     pub(super) fn told(&mut self, done: Result<Message, Error>, text: &str) -> bool {
@@ -33,7 +49,7 @@ impl Client {
         }
     }
 
-    /// PARSE of a text that is not UTF-8. Whether it went well.
+    /// A message that is refused. Whether it went well.
     pub(crate) fn refuse_parse(&mut self, error: SqlError) -> bool {
         self.fail(&error.into(), "");
         false
@@ -61,6 +77,9 @@ impl Client {
         text: &str,
         types: &[Option<Type>],
     ) -> Result<(), Error> {
+        if !name.is_empty() {
+            self.check_kept(PLANNED * text.len())?;
+        }
         let prepared = self.plan(text, |session| session.prepare(text, types))?;
         let statement = Statement { prepared, took: None };
         self.statements.insert(name, Arc::new(Mutex::new(statement)));
@@ -100,6 +119,13 @@ impl Client {
             }
             let codes = message.parameter_format_codes.iter();
             let formats: Vec<Format> = codes.map(|code| Format::of(*code)).collect();
+            let room = values.iter().zip(types).enumerate();
+            let room = room
+                .map(|(place, (bytes, ty))| room_for(bytes.as_ref(), *ty, format_at(&formats, place)))
+                .sum();
+            if room > SMALL || message.portal_name.is_some() {
+                self.check_kept(room)?;
+            }
             let value = |(place, (bytes, ty)): (usize, (&Option<Bytes>, &Type))| match bytes {
                 None => Ok(Value::Null),
                 Some(bytes) => value_of(bytes, *ty, format_at(&formats, place)),
