@@ -276,6 +276,11 @@ impl Database {
         self.inner.logs.statistics().collect()
     }
 
+    /// Sessions that there are.
+    pub fn sessions(&self) -> usize {
+        self.inner.sessions.load(Ordering::Relaxed)
+    }
+
     /// Sessions that there may be at one time.
     pub fn most_sessions(&self) -> usize {
         self.inner.config.workers

@@ -234,6 +234,14 @@ impl Client {
         result
     }
 
+    /// Waits until there is a session for what the next message asks for.
+    pub(crate) async fn await_session(&mut self) {
+        if self.session.is_none() {
+            let server = Arc::clone(&self.server);
+            server.pool().free().await;
+        }
+    }
+
     /// A message with a statement has come: what was asked before cancels nothing any more.
     pub(crate) fn begin_message(&mut self) {
         self.registered.attended.cancel.lower();

@@ -48,6 +48,7 @@ async fn answer(link: &mut Link, client: &mut Client) -> io::Result<()> {
     // After an error of an extended query, messages are passed over until SYNC.
     let mut skips = false;
     while let Some(message) = next(link, client).await? {
+        client.await_session().await;
         let refusal = link.take_refusal();
         if client.is_copying() {
             match message {

@@ -8,11 +8,12 @@ use axum::{Router, routing::get};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 
 /// How often what was recorded is summed up.
 const SUM_UP_EVERY: Duration = Duration::from_secs(5);
@@ -50,12 +51,10 @@ impl Server {
     }
 }
 
-/// Answers connections, of which there are few at a time, and none for long.
+/// Answers connections, of which there are few at a time, and none for long: the oldest makes room for a new one.
 async fn accept(listener: TcpListener, router: Router) -> io::Result<()> {
-    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let mut connections = VecDeque::<JoinHandle<()>>::new();
     loop {
-        // Others wait in the listener's queue.
-        let place = Arc::clone(&places).acquire_owned().await.map_err(io::Error::other)?;
         let Ok((socket, _)) = listener.accept().await else {
             // The client has gone again, or there are no file descriptors left for now.
             tokio::time::sleep(ACCEPT_AGAIN).await;
@@ -65,11 +64,14 @@ async fn accept(listener: TcpListener, router: Router) -> io::Result<()> {
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
         let connection = http.serve_connection(TokioIo::new(socket), service);
-        tokio::spawn(async move {
+        connections.retain(|own| !own.is_finished());
+        if connections.len() >= MOST_CONNECTIONS {
+            connections.pop_front().inspect(JoinHandle::abort);
+        }
+        connections.push_back(tokio::spawn(async move {
             // A connection that breaks, or takes too long, concerns its client alone.
             let _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection).await;
-            drop(place);
-        });
+        }));
     }
 }
 

@@ -11,13 +11,18 @@ use reprise::{Database, Error, Session};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::sync::Notify;
 
 /// Sessions that transactions of several statements leave to others.
 const FOR_STATEMENTS: usize = 8;
-/// The longest wait for a session.
+/// The longest wait of a client's message for a session.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// A statement that waits for a session looks again this often.
+/// The longest wait of a thread, whose message has found one free before.
+const PATIENCE_OF_THREAD: Duration = Duration::from_secs(1);
+/// A thread that waits for a session looks again this often.
 const TICK: Duration = Duration::from_millis(20);
+/// A task that waits for a session looks again this often, as a session may also end somewhere else than here.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// Idle sessions that are kept.
 const MOST_IDLE: usize = 32;
 
@@ -28,8 +33,9 @@ pub(crate) struct Pool {
     idle: Mutex<Vec<Session>>,
     /// Sessions that transactions of several statements have.
     in_transactions: AtomicUsize,
-    /// Told when a session comes back.
+    /// Told when a session comes back: threads, and tasks.
     returned: Condvar,
+    freed: Notify,
     /// Statements that wait for a session.
     waiting: AtomicUsize,
     /// The newest definitions that a session has come back with.
@@ -43,6 +49,7 @@ impl Pool {
             idle: Mutex::default(),
             in_transactions: AtomicUsize::new(0),
             returned: Condvar::new(),
+            freed: Notify::new(),
             waiting: AtomicUsize::new(0),
             newest: AtomicU64::new(0),
         }
@@ -52,10 +59,28 @@ impl Pool {
         &self.database
     }
 
-    /// A session for a statement. Where all are taken this waits until one comes back.
+    /// Returns once a session is free, or none has come back for `PATIENCE`: without a thread, as `take` would need one.
+    pub(crate) async fn free(&self) {
+        if self.is_free() {
+            return;
+        }
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let until = Instant::now() + PATIENCE;
+        while !self.is_free() && Instant::now() < until {
+            // Either way it looks again.
+            let _ = tokio::time::timeout(LOOK_AGAIN, self.freed.notified()).await;
+        }
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn is_free(&self) -> bool {
+        self.database.sessions() < self.database.most_sessions() || !hold(&self.idle).is_empty()
+    }
+
+    /// A session for a statement. Where all are taken this thread waits until one comes back.
     ///
     /// # Errors
-    /// `53300`: none has come back for `PATIENCE`.
+    /// `53300`: none has come back.
     pub(crate) fn take(&self) -> Result<Session, Error> {
         let idle = hold(&self.idle).pop();
         match idle.map_or_else(|| self.database.session(), Ok) {
@@ -75,7 +100,7 @@ impl Pool {
     }
 
     fn wait(&self) -> Result<Session, Error> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + PATIENCE_OF_THREAD;
         loop {
             let mut idle = hold(&self.idle);
             if idle.is_empty() {
@@ -109,6 +134,7 @@ impl Pool {
         drop(idle);
         drop(dropped);
         self.returned.notify_one();
+        self.freed.notify_one();
         if newest > known {
             self.catch_up(newest);
         }

@@ -248,8 +248,35 @@ async fn welcome(
         link.output.put(Message::NoticeResponse(NoticeResponse::from(crate::notice(notice))));
     }
     link.output.put(Message::ReadyForQuery(ReadyForQuery::new(TransactionStatus::Idle)));
-    let settings = parameters.into_iter().filter(|(name, _)| name != "replication").collect();
+    let options = options_of(&parameters.remove("options").unwrap_or_default());
+    // What is said by itself counts before what is among options.
+    let settings = options.into_iter().chain(parameters).filter(|(name, _)| name != "replication").collect();
     Ok(Greeted { link, registered, user, database, settings, admitted })
+}
+
+/// The settings among the options of a startup message, as PGOPTIONS has them: `-c name=value`, `--name=value`. A blank that is part
+/// of a value follows a backslash.
+fn options_of(options: &str) -> Vec<(String, String)> {
+    let (mut words, mut is_escaped) = (vec![String::new()], false);
+    for character in options.chars() {
+        let word = words.last_mut().expect("there is always one");
+        match character {
+            '\\' if !is_escaped => {
+                is_escaped = true;
+                continue;
+            }
+            blank if blank.is_whitespace() && !is_escaped => words.push(String::new()),
+            other => word.push(other),
+        }
+        is_escaped = false;
+    }
+    words.retain(|word| !word.is_empty() && word != "-c");
+    let setting = |word: &String| {
+        let word = word.strip_prefix("--").or(word.strip_prefix("-c")).unwrap_or(word);
+        let (name, value) = word.split_once('=').unwrap_or((word, ""));
+        (name.replace('-', "_"), value.to_owned())
+    };
+    words.iter().map(setting).collect()
 }
 
 /// SCRAM-SHA-256, where the server knows passwords; everybody is trusted where it does not.
@@ -293,5 +320,26 @@ async fn authenticate(link: &mut Link, user: &str, is_secure: bool, server: &Ser
             Ok(())
         }
         _ => refuse(link, "28P01", &failed).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_settings() {
+        let of = |text: &str| {
+            options_of(text).into_iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            of("-c lock_timeout=5 --statement-timeout=7s"),
+            ["lock_timeout=5", "statement_timeout=7s"]
+        );
+        assert_eq!(
+            of(" -cwork_mem=64kB  -c application_name=a\\ b\\\\ "),
+            ["work_mem=64kB", "application_name=a b\\"]
+        );
+        assert!(of("").is_empty());
     }
 }

@@ -173,7 +173,7 @@ fn a_client_that_has_gone_ends_its_statement() {
 
 #[test]
 fn readers_that_stall_stay_within_the_limit() {
-    const READERS: usize = 200;
+    const READERS: usize = 700;
     let folder = tempfile::tempdir().unwrap();
     let server = start(folder.path(), &["--memory-gib", "0.25"]);
     let mut client = server.connect();
@@ -190,8 +190,8 @@ fn readers_that_stall_stay_within_the_limit() {
         client.execute("UPDATE wide SET v = v + 1 WHERE id = $1", &[&round]).unwrap();
     }
     let peak = server.peak();
-    // The limit, and what the server and each thread have beside it. Their results together are 9 GB.
-    assert!(peak < 512 << 10, "the server has had {peak} kB");
+    // The limit, and what the server and the threads of 256 statements have beside it. Their results together are 31 GB.
+    assert!(peak < 768 << 10, "the server has had {peak} kB");
     assert_eq!(read_until_ready(&mut readers[READERS - 1]), 50_000);
 }
 

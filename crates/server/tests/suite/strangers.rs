@@ -311,4 +311,10 @@ fn http_clients_have_little_time() {
     let answers = sockets.each_mut().map(|socket| String::from_utf8(read_to_end(socket)).unwrap());
     assert!(!answers[0].contains("200") && !answers[1].contains("200"), "{answers:?}");
     assert!(answers[2].contains("200 OK") && answers[2].contains("ready"), "{answers:?}");
+    // Silent ones, however many, keep no other client waiting.
+    let _silent: Vec<_> = (0..200).map(|_| open("")).collect();
+    let begun = Instant::now();
+    let answer = read_to_end(&mut open("GET /ready HTTP/1.1\r\nHost: me\r\nConnection: close\r\n\r\n"));
+    assert!(String::from_utf8(answer).unwrap().contains("200 OK"));
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
 }

@@ -154,6 +154,20 @@ fn clients_that_go_hold_nothing() {
     }
 }
 
+/// Settings of PGOPTIONS count, a wrong one is told.
+#[test]
+fn settings_of_the_startup_message_count() {
+    let server = Server::start();
+    connect(&server).batch_execute(TABLE).unwrap();
+    let options = "-c default_transaction_read_only=on -c lock_timeout=123";
+    let address = format!("host=127.0.0.1 port={} user=test dbname=test", server.port);
+    let mut config: postgres::Config = address.parse().unwrap();
+    let mut client = config.options(options).connect(NoTls).unwrap();
+    assert_eq!(outcome(&mut client, "INSERT INTO t VALUES (99, 1)"), "25006");
+    let shown: String = client.query_one("SHOW lock_timeout", &[]).unwrap().get(0);
+    assert_eq!(shown, "123");
+}
+
 /// Modes of transactions are enforced, and shown.
 #[test]
 fn read_only_is_enforced() {
