@@ -66,7 +66,9 @@ impl Binder<'_> {
             all.conjuncts.append(&mut own.conjuncts);
             all.star.append(&mut own.star);
         }
-        self.level().star = all.star.clone();
+        let level = self.level();
+        level.star.clone_from(&all.star);
+        level.from = all.sources.iter().map(Source::relations).fold(0, |a, b| a | b);
         Ok(all)
     }
 

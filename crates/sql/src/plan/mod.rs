@@ -82,6 +82,8 @@ struct Merged {
 pub(crate) struct Level {
     pub(crate) relations: Vec<Relation>,
     merged: Vec<Merged>,
+    /// The relations of FROM.
+    from: Relations,
     /// What `*` means of the relations of FROM, by relation and place.
     star: Vec<(usize, usize)>,
     /// Relations that were referred to since this was last emptied.

@@ -602,8 +602,8 @@ impl Binder<'_> {
                 Some(qualifier) => own.alias == qualifier,
                 None => own.is_plain,
             };
-            if qualifier.is_none() && level.star.iter().any(|at| at.0 == relation) {
-                // All of FROM, at its first relation.
+            if qualifier.is_none() && level.from & 1 << relation != 0 {
+                // All of FROM, at its first relation. USING may have merged every column of another.
                 found.extend(star.take().into_iter().flatten().map(|at| of_column(*at)));
             } else if is_meant {
                 found.extend((0..own.columns.len()).map(|column| of_column((relation, column))));
