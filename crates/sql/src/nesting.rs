@@ -12,6 +12,9 @@ use squawk_syntax::{SyntaxKind, SyntaxNode};
 
 /// Levels of a text, at most.
 const MOST_LEVELS: usize = 1000;
+/// Tokens without a space or comma between them, at most. The parser's cache hashes such an expression again for each of its
+/// operators; a node with more than three children, such as an operator with spaces around it, is left out of the cache.
+const MOST_UNSPACED: usize = 8 * MOST_LEVELS;
 /// Bytes of stack that a byte of text may need.
 const STACK_PER_BYTE: usize = 4 << 10;
 const LEAST_STACK: usize = 512 << 10;
@@ -28,8 +31,15 @@ fn too_deep() -> SqlError {
     SqlError::new("54001", "the statement is nested too deeply").with_hint(hint)
 }
 
-/// Refuses what the parser had better not see: brackets, operators that stand before their operands, casts of casts and joins of
-/// joins that come to too many levels. It recurses for the first two, and takes the square of the time for the others.
+fn too_dense() -> SqlError {
+    let hint = format!(
+        "At most {MOST_UNSPACED} words and operators without a space between them are supported: put spaces around operators."
+    );
+    SqlError::new("54001", "the expression is too long").with_hint(hint)
+}
+
+/// Refuses texts that the parser cannot handle: brackets, prefix operators, casts of casts, joins of joins and expressions
+/// without spaces that come to too many levels. It recurses for the first two, and takes quadratic time for the others.
 ///
 /// # Errors
 /// The byte offset of the level that is one too many.
@@ -37,12 +47,16 @@ pub(crate) fn check_text(text: &str) -> Result<(), (usize, SqlError)> {
     let (mut brackets, mut prefixes, mut colons, mut offset) = (0usize, 0usize, 0usize, 0);
     // Joins, and queries: each may be a level of the plan.
     let (mut joins, mut queries) = (0usize, 0usize);
+    let (mut unspaced, mut has_space) = (0usize, false);
     for token in squawk_lexer::tokenize(text) {
         interrupt::check().map_err(|error| (offset, error))?;
         let range = offset..offset + token.len as usize;
         offset = range.end;
         match token.kind {
-            TokenKind::Whitespace | TokenKind::LineComment | TokenKind::BlockComment { .. } => continue,
+            TokenKind::Whitespace | TokenKind::LineComment | TokenKind::BlockComment { .. } => {
+                has_space = true;
+                continue;
+            }
             TokenKind::OpenParen | TokenKind::OpenBracket => brackets += 1,
             TokenKind::CloseParen | TokenKind::CloseBracket => brackets = brackets.saturating_sub(1),
             TokenKind::Colon => colons += 1,
@@ -53,6 +67,15 @@ pub(crate) fn check_text(text: &str) -> Result<(), (usize, SqlError)> {
             }
             TokenKind::Literal { .. } | TokenKind::QuotedIdent { .. } | TokenKind::Dot => {}
             _ => colons = 0,
+        }
+        // With its operand, the space and itself, ISNULL has three children.
+        let is_postfix = token.kind == TokenKind::Ident
+            && ["isnull", "notnull"].iter().any(|word| text[range.clone()].eq_ignore_ascii_case(word));
+        let is_spaced = has_space && !is_postfix || matches!(token.kind, TokenKind::Comma | TokenKind::Semi);
+        unspaced = if is_spaced { 0 } else { unspaced + 1 };
+        has_space = false;
+        if unspaced > MOST_UNSPACED {
+            return Err((range.start, too_dense()));
         }
         // An operand ends a row of such operators; a keyword that is none does not.
         let is_operand = match token.kind {
