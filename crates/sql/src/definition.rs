@@ -22,6 +22,9 @@ mod names;
 /// What gives a row of a table without a key its identity, as the DEFAULT of a hidden column.
 const ROW_IDENTITY: &str = "gen_row_identity()";
 
+/// The columns that a table or view can have, as in PostgreSQL.
+const MOST_COLUMNS: usize = 1600;
+
 /// A table as it is being put together.
 pub(crate) struct TableBuilder<'a> {
     pub(crate) binder: Binder<'a>,
@@ -69,8 +72,10 @@ pub(crate) fn table_definition(
     }
     let path = binder.part(create.table_name().and_then(|name| name.path()), node)?;
     let name = made_name(&binder, &path)?;
-    let mut builder = TableBuilder::new(binder, NewTable { name, ..NewTable::default() });
     let arguments: Vec<_> = create.table_arg_list().into_iter().flat_map(|list| list.args()).collect();
+    let is_column = |argument: &&ast::TableArg| matches!(argument, ast::TableArg::Column(_));
+    check_width(&binder, arguments.iter().filter(is_column).count(), node)?;
+    let mut builder = TableBuilder::new(binder, NewTable { name, ..NewTable::default() });
     for argument in &arguments {
         if let ast::TableArg::Column(column) = argument {
             builder.column(column)?;
@@ -87,6 +92,22 @@ pub(crate) fn table_definition(
     }
     builder.merge_keys();
     builder.finish()
+}
+
+/// Refuses a table or view with too many columns.
+///
+/// # Errors
+/// `54011`.
+pub(crate) fn check_width(
+    binder: &Binder<'_>,
+    columns: usize,
+    node: &SyntaxNode,
+) -> Result<(), StatementError> {
+    if columns <= MOST_COLUMNS {
+        return Ok(());
+    }
+    let message = format!("tables can have at most {MOST_COLUMNS} columns");
+    Err(binder.error(node, SqlError::new("54011", message)))
 }
 
 impl<'a> TableBuilder<'a> {
@@ -135,6 +156,8 @@ impl<'a> TableBuilder<'a> {
             let message = format!("column \"{name}\" specified more than once");
             return Err(self.binder.error(node, SqlError::new("42701", message)));
         }
+        let place = self.table.columns.len() - usize::from(self.table.hidden_key);
+        check_width(&self.binder, place + 1, node)?;
         let ty = self.binder.part(ty, node)?;
         let serial = match ty.syntax().text().to_string().to_lowercase().as_str() {
             "smallserial" | "serial2" => Some(ScalarType::SmallInt),
@@ -151,7 +174,6 @@ impl<'a> TableBuilder<'a> {
                 }
             },
         };
-        let place = self.table.columns.len() - usize::from(self.table.hidden_key);
         let column = Column { name, ty, nullable: true, ..Column::default() };
         self.table.columns.insert(place, column);
         if serial.is_some() {

@@ -14,6 +14,9 @@ use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode, HasSelectTail};
 use std::collections::HashMap;
 
+/// The columns that a result can have, as in PostgreSQL.
+const MOST_TARGETS: usize = 1664;
+
 /// Where the rows of a SELECT come from.
 pub(crate) enum SelectRows {
     /// There is one row of expressions, and no operation.
@@ -201,6 +204,7 @@ impl Binder<'_> {
     ) -> Result<Vec<(String, Typed, SyntaxNode)>, StatementError> {
         let mut items = Vec::new();
         for target in list.into_iter().flat_map(|list| list.targets()) {
+            self.check_targets(items.len(), node)?;
             if self.row.is_none() && !self.queries.levels.is_empty() {
                 let star = match target.expr() {
                     None => Some(None),
@@ -249,7 +253,20 @@ impl Binder<'_> {
             let bound = self.bind(&expression)?;
             items.push((name, bound, expression.syntax().clone()));
         }
+        self.check_targets(items.len(), node)?;
         Ok(items)
+    }
+
+    /// Refuses a result with too many columns.
+    ///
+    /// # Errors
+    /// `54011`.
+    pub(crate) fn check_targets(&self, columns: usize, node: &SyntaxNode) -> Result<(), StatementError> {
+        if columns <= MOST_TARGETS {
+            return Ok(());
+        }
+        let message = format!("target lists can have at most {MOST_TARGETS} entries");
+        Err(self.error(node, SqlError::new("54011", message)))
     }
 
     /// The order as columns, when it is one that an index could give.

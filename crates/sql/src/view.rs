@@ -5,6 +5,7 @@
 
 use crate::StatementError;
 use crate::binder::Binder;
+use crate::definition::check_width;
 use crate::schema::{Effect, Schema, View, unsupported};
 use crate::source::Source;
 use crate::types::made_name;
@@ -42,6 +43,7 @@ impl Schema {
             .collect();
         let mut all: Vec<&str> = names.iter().map(String::as_str).collect();
         all.extend(columns.iter().skip(names.len()).map(|column| column.name.as_str()));
+        check_width(&binder, columns.len(), node)?;
         if names.len() > columns.len() {
             return Err(binder.syntax(node, "CREATE VIEW specifies more column names than columns"));
         }

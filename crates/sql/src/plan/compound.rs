@@ -268,6 +268,8 @@ impl Binder<'_> {
             }
             Ok(())
         };
+        let width = list.first().map_or(0, |row| row.exprs().count());
+        self.check_targets(width, node)?;
         let ((), applied) = self.applying(bind)?;
         let (mut rows, mut outputs) = (vec![Vec::new(); list.len()], Vec::new());
         for (place, column) in columns.into_iter().enumerate() {

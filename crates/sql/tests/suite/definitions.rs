@@ -156,3 +156,35 @@ fn definitions_that_others_depend_on_stay() {
         .0;
     assert_eq!(replaced.procedure("f").expect("there").version, 2);
 }
+
+#[test]
+fn tables_and_results_that_are_too_wide_are_refused() {
+    let columns = |count: usize| (0..count).map(|n| format!("c{n} INT")).collect::<Vec<_>>().join(", ");
+    let refused = |schema: &Schema, statement: &str| {
+        let error = schema.apply(statement).map(|_| ()).expect_err("it has too many columns").error;
+        assert_eq!(
+            (error.sqlstate.as_str(), &*error.message),
+            ("54011", "tables can have at most 1600 columns")
+        );
+    };
+    for count in [1601, 5_000, 70_000] {
+        refused(&Schema::default(), &format!("CREATE TABLE t ({})", columns(count)));
+    }
+    let schema = apply_all(&format!("CREATE TABLE t ({});", columns(1599)));
+    refused(&schema, "ALTER TABLE t ADD COLUMN a INT, ADD COLUMN b INT");
+    let (schema, _) = schema.apply("ALTER TABLE t ADD COLUMN a INT").unwrap();
+    refused(&schema, "ALTER TABLE t ADD COLUMN b INT");
+    schema.prepare("INSERT INTO t VALUES (1) RETURNING *, 1, 2", &[]).unwrap();
+    let wide = vec!["1"; 65].join(", ");
+    for statement in [
+        format!("INSERT INTO t VALUES (1) RETURNING *, {wide}"),
+        format!("UPDATE t SET a = 1 RETURNING *, {wide}"),
+        format!("SELECT *, {wide} FROM t"),
+        format!("SELECT *, {wide} FROM t JOIN t AS u USING (a)"),
+        "SELECT * FROM t JOIN t AS u USING (a)".into(),
+        format!("SELECT {}", vec!["1"; 70_000].join(", ")),
+    ] {
+        let error = schema.prepare(&statement, &[]).map(|_| ()).expect_err("it has too many columns").error;
+        assert_eq!(error.sqlstate, "54011", "{statement:.60}…: {error}");
+    }
+}
