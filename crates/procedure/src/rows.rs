@@ -168,18 +168,31 @@ fn write_range(
     Ok(!empty)
 }
 
-pub(crate) fn count_of(
+/// The number of rows that a clause states. A negative number is refused with the clause's SQLSTATE.
+fn count_of(
     expression: Option<&Expression>,
+    (state, clause): (&str, &str),
     machine: &mut Machine,
 ) -> Result<Option<usize>, Failure> {
     let Some(expression) = expression else { return Ok(None) };
     match expression.evaluate(machine)? {
         Datum::Int(count) => match usize::try_from(count) {
             Ok(count) => Ok(Some(count)),
-            Err(_) => Err(SqlError::new("2201W", "LIMIT and OFFSET must not be negative").into()),
+            Err(_) => Err(SqlError::new(state, format!("{clause} must not be negative")).into()),
         },
         _ => Ok(None),
     }
+}
+
+/// The numbers of rows of OFFSET and LIMIT; `None` for a clause that is missing or NULL.
+///
+/// # Errors
+/// `2201X`, `2201W`: a number is negative; what an expression fails with.
+pub(crate) fn counts_of(
+    [offset, limit]: [Option<&Expression>; 2],
+    machine: &mut Machine,
+) -> Result<[Option<usize>; 2], Failure> {
+    Ok([count_of(offset, ("2201X", "OFFSET"), machine)?, count_of(limit, ("2201W", "LIMIT"), machine)?])
 }
 
 /// Runs a SELECT and appends its rows of outputs to `machine.rows`; `enough` bounds how many are wanted. Returns their number.
@@ -189,8 +202,8 @@ pub(crate) fn select_rows<D: DataAccess>(
     machine: &mut Machine,
     data: &mut D,
 ) -> Result<usize, Failure> {
-    let offset = count_of(select.offset.as_ref(), machine)?.unwrap_or(0);
-    let limit = count_of(select.limit.as_ref(), machine)?.unwrap_or(usize::MAX).min(enough);
+    let [offset, limit] = counts_of([select.offset.as_ref(), select.limit.as_ref()], machine)?;
+    let (offset, limit) = (offset.unwrap_or(0), limit.unwrap_or(usize::MAX).min(enough));
     if limit == 0 {
         return Ok(0);
     }

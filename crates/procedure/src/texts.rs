@@ -88,7 +88,8 @@ impl TextFunction {
                     _ => format!("requested character not valid for encoding: {code}"),
                 };
                 let character = u32::try_from(code).ok().filter(|code| *code > 0).and_then(char::from_u32);
-                character.ok_or_else(|| SqlError::new("54000", message))?.to_string()
+                let state = if code < 0 { "22023" } else { "54000" };
+                character.ok_or_else(|| SqlError::new(state, message))?.to_string()
             }
             Self::StartsWith => return Ok(Datum::boolean(text(0).starts_with(&*text(1)))),
             Self::ReplaceMatches { all, insensitive } => {

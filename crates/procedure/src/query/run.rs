@@ -7,7 +7,7 @@ use crate::access::row_of;
 use crate::aggregate::Accumulator;
 use crate::executor::call;
 use crate::expression::compare_across;
-use crate::rows::{Flow, count_of, for_each_row};
+use crate::rows::{Flow, counts_of, for_each_row};
 use crate::{
     Access, Aggregate, Cast, Conflict, DataAccess, Expression, Failure, Machine, Register, SortKey, SqlError,
 };
@@ -180,8 +180,8 @@ fn run_node<D: DataAccess>(
             sort(input, (keys, registers, wanted), machine, data, sink)
         }
         Plan::Limit { input, offset, limit } => {
-            let offset = count_of(offset.as_ref(), machine)?.unwrap_or(0);
-            let limit = count_of(limit.as_ref(), machine)?.unwrap_or(usize::MAX);
+            let [offset, limit] = counts_of([offset.as_ref(), limit.as_ref()], machine)?;
+            let (offset, limit) = (offset.unwrap_or(0), limit.unwrap_or(usize::MAX));
             if limit == 0 {
                 return Ok(Flow::Continue);
             }
@@ -469,7 +469,7 @@ fn sort<D: DataAccess>(
     data: &mut D,
     sink: &mut Sink<'_, D>,
 ) -> Result<Flow, Failure> {
-    let counts = [count_of(wanted[0].as_ref(), machine)?, count_of(wanted[1].as_ref(), machine)?];
+    let counts = counts_of([wanted[0].as_ref(), wanted[1].as_ref()], machine)?;
     let enough = match (wanted, counts) {
         ([_, Some(_)], [skipped, Some(limit)]) => skipped.unwrap_or(0).saturating_add(limit),
         _ => usize::MAX,
