@@ -7,7 +7,8 @@ use crate::operators::{compare_class, fold};
 use crate::plan::Applied;
 use catalog::{ScalarType, Type};
 use procedure::{
-    Cast, DecimalFunction, Draw, Expression, Function, Procedure, SqlError, Statement, TextFunction,
+    BitOperator, Cast, DecimalFunction, Draw, Expression, Function, Procedure, SqlError, Statement,
+    TextFunction,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -177,7 +178,18 @@ impl Binder<'_> {
             ("length" | "char_length" | "character_length", 1) => {
                 Some((Function::Length, &[T::Text], T::Integer))
             }
-            ("octet_length", 1) => Some((Function::OctetLength, &[T::Text], T::Integer)),
+            ("octet_length", 1) => {
+                // Stored values have no blanks at their end; their length has.
+                if let Typed::Known(_, Type::Scalar(T::Char(length))) = arguments[0]
+                    && length < u32::MAX
+                {
+                    let text = self.coerce(arguments.remove(0), T::Text.into(), true, node)?;
+                    let length = Expression::Constant(catalog::Datum::Int(length.into()));
+                    let padding = vec![text, length, Expression::Bytes(b" ".as_slice().into())];
+                    arguments.push(call(Function::PadEnd, padding, T::Text));
+                }
+                Some((Function::OctetLength, &[T::Text], T::Integer))
+            }
             ("lower", 1) => Some((Function::Lower, &[T::Text], T::Text)),
             ("upper", 1) => Some((Function::Upper, &[T::Text], T::Text)),
             ("substring" | "substr", 2) => Some((Function::Substring, &[T::Text, T::Integer], T::Text)),
@@ -207,7 +219,14 @@ impl Binder<'_> {
             ("starts_with", 2) => {
                 Some((Function::Text(TextFunction::StartsWith), &[T::Text, T::Text], T::Boolean))
             }
-            ("to_hex", 1) => Some((Function::Text(TextFunction::ToHex), &[T::BigInt], T::Text)),
+            ("to_hex", 1) => {
+                if let Typed::Known(_, Type::Scalar(T::SmallInt | T::Integer)) = arguments[0] {
+                    let number = self.coerce(arguments.remove(0), T::BigInt.into(), false, node)?;
+                    let mask = Expression::Constant(catalog::Datum::Int(u32::MAX.into()));
+                    arguments.push(call(Function::Bits(BitOperator::And), vec![number, mask], T::BigInt));
+                }
+                Some((Function::Text(TextFunction::ToHex), &[T::BigInt], T::Text))
+            }
             ("regexp_replace", 3 | 4) => {
                 let flags = match arguments.get(3) {
                     None => "",
