@@ -217,7 +217,10 @@ impl Session {
         if let Some(snapshot) = self.block.snapshot.take() {
             let ran = self.run_on(&snapshot, procedure, arguments);
             self.block.snapshot = Some(snapshot);
-            return ran.inspect_err(|_| self.statement_failed());
+            if ran.is_err() && self.waiting.busy.is_none() {
+                self.statement_failed();
+            }
+            return ran;
         }
         if self.block.access == Access::ReadOnly && !procedure.read_only {
             return Err(read_only::refused("a statement that writes"));

@@ -1,8 +1,10 @@
 //! READ ONLY transactions: they write nothing, read one state, and never fail because of others.
 
 use crate::common::with;
-use reprise::{Access, Session, TransactionState};
+use reprise::rooms::procedure::Nowhere;
+use reprise::{Access, Attempt, Session, TransactionState};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 const TABLES: &str = "CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL);
     CREATE SEQUENCE s;
@@ -131,4 +133,32 @@ fn it_sees_what_was_acknowledged_before_it_began() {
         assert_eq!(sum(&mut session, "SELECT v FROM t WHERE id = 1"), n.to_string());
         session.commit_block().unwrap();
     }
+}
+
+/// While a definition waits for it, statements of the transaction are `Busy` now and then, and go on reading the same state.
+#[test]
+fn a_definition_that_waits_leaves_the_snapshot_alone() {
+    let (_folder, db, mut reader) = with(TABLES);
+    let [mut writer, mut defines] = [(); 2].map(|()| db.session().unwrap());
+    let query = "SELECT sum(v * id) FROM t";
+    reader.set_access(Access::ReadOnly);
+    reader.begin_block();
+    let before = sum(&mut reader, query);
+    writer.query("UPDATE t SET v = 5").unwrap();
+    defines.set_lock_timeout(Some(Duration::from_millis(400)));
+    let mut prepared = reader.prepare(query, &[]).unwrap().unwrap();
+    let mut was_busy = false;
+    std::thread::scope(|scope| {
+        let defining = scope.spawn(|| defines.query("CREATE TABLE u (id INT PRIMARY KEY)").map(drop));
+        while !defining.is_finished() {
+            match reader.try_prepared(&mut prepared, &[], Box::new(Nowhere)).unwrap() {
+                Attempt::Busy(_) => was_busy = true,
+                Attempt::Done(_) => {}
+            }
+        }
+        assert_eq!(defining.join().unwrap().unwrap_err().sqlstate(), "55P03");
+    });
+    assert!(was_busy);
+    assert_eq!(sum(&mut reader, query), before);
+    reader.commit_block().unwrap();
 }
