@@ -29,11 +29,11 @@ impl<'a> Body<'a> {
         self.take(count * width).map(|_| ())
     }
 
-    /// Values with their lengths; a negative one is NULL.
+    /// Values with their lengths; that of NULL is -1.
     fn values(&mut self) -> Option<()> {
         for _ in 0..self.short()? {
             let length = i32::from_be_bytes(self.take(4)?.try_into().ok()?);
-            self.take(usize::try_from(length).unwrap_or(0))?;
+            self.take(if length == -1 { 0 } else { usize::try_from(length).ok()? })?;
         }
         Some(())
     }
@@ -102,6 +102,7 @@ pub(crate) fn is_startup(body: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::is_message;
     use crate::Decoder;
     use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 
@@ -140,5 +141,12 @@ mod tests {
             }
             decode_all(&bytes);
         }
+    }
+
+    #[test]
+    fn values_have_a_length_or_are_null() {
+        let bind = |length: i32| [&[0; 4][..], &[0, 1], &length.to_be_bytes(), &[0; 2]].concat();
+        assert!(is_message(b'B', &bind(-1)) && is_message(b'B', &bind(0)));
+        assert!(!is_message(b'B', &bind(-2)) && !is_message(b'B', &bind(1)));
     }
 }

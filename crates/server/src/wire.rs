@@ -21,8 +21,14 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    pub(crate) fn of(code: i16) -> Self {
-        if code == 1 { Self::Binary } else { Self::Text }
+    /// # Errors
+    /// `22023`: no format has this code.
+    pub(crate) fn of(code: i16) -> Result<Self, SqlError> {
+        match code {
+            0 => Ok(Self::Text),
+            1 => Ok(Self::Binary),
+            _ => Err(SqlError::new("22023", format!("unsupported format code: {code}"))),
+        }
     }
 
     pub(crate) fn code(self) -> i16 {

@@ -118,7 +118,7 @@ impl Client {
                 return Err(SqlError::new("08P01", message).into());
             }
             let codes = message.parameter_format_codes.iter();
-            let formats: Vec<Format> = codes.map(|code| Format::of(*code)).collect();
+            let formats = codes.map(|code| Format::of(*code)).collect::<Result<Vec<_>, _>>()?;
             let room = values.iter().zip(types).enumerate();
             let room = room
                 .map(|(place, (bytes, ty))| room_for(bytes.as_ref(), *ty, format_at(&formats, place)))
@@ -132,7 +132,8 @@ impl Client {
             };
             values.iter().zip(types).enumerate().map(value).collect::<Result<Vec<_>, _>>()?
         };
-        let formats = message.result_column_format_codes.iter().map(|code| Format::of(*code)).collect();
+        let codes = message.result_column_format_codes.iter();
+        let formats = codes.map(|code| Format::of(*code)).collect::<Result<Vec<_>, _>>()?;
         let portal = Portal {
             statement,
             parameters,
