@@ -285,7 +285,7 @@ impl Session {
     #[inline]
     fn check_log(&mut self) -> Result<(), Error> {
         if self.inner.logs.is_short() {
-            self.await_others(Awaited::Log(Arc::clone(&self.inner)))?;
+            self.await_others(Awaited::Log(Arc::clone(&self.inner)), None)?;
         }
         Ok(self.inner.logs.check()?)
     }

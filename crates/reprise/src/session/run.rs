@@ -28,7 +28,7 @@ impl Session {
         }
         self.occ.rollback();
         if self.inner.definitions.is_changing() {
-            self.await_others(Awaited::Definitions(Arc::clone(&self.inner)))?;
+            self.await_others(Awaited::Definitions(Arc::clone(&self.inner)), None)?;
         }
         self.inner.definitions.check_saved()?;
         self.refresh();

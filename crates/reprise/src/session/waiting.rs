@@ -29,6 +29,8 @@ const HOLDS_WRITTEN: u32 = 8;
 const HOLDS_READ: u32 = 24;
 /// A caller that waits itself is asked to let others run after each round of this many lost races.
 const ROUND: u32 = 16;
+/// The longest wait for a hot row that is only read: readers do not wait for a transaction that its client leaves open.
+const FOR_HOT: Duration = Duration::from_millis(100);
 /// A statement of a longer transaction that has lost this many races fails.
 const MOST_RETRIES: u32 = 256;
 
@@ -48,11 +50,15 @@ pub(super) enum Awaited {
 /// What a statement that was undone, and can be run again, waits for.
 #[derive(Clone)]
 #[must_use = "the statement has not happened: run it again, later"]
-pub struct Busy(Awaited);
+pub struct Busy {
+    awaited: Awaited,
+    /// When the statement is run again at the latest, whether or not what it waits for has come.
+    until: Option<Instant>,
+}
 
 impl std::fmt::Debug for Busy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let awaited: &dyn std::fmt::Debug = match &self.0 {
+        let awaited: &dyn std::fmt::Debug = match &self.awaited {
             Awaited::Others => &"others",
             Awaited::Blocker { blocker, .. } => blocker,
             Awaited::Definitions(_) => &"definitions",
@@ -65,7 +71,7 @@ impl std::fmt::Debug for Busy {
 impl Busy {
     /// Whether what is awaited has come. `waker` is woken when it does.
     fn poll(&self, waker: &Waker) -> Poll<Result<(), Deadlock>> {
-        match &self.0 {
+        match &self.awaited {
             Awaited::Others => Poll::Ready(Ok(())),
             Awaited::Blocker { blocker, worker, holds } => match holds.wait(*blocker, *worker, waker) {
                 Ok(true) => Poll::Pending,
@@ -77,12 +83,17 @@ impl Busy {
         }
     }
 
+    /// When the statement is to be run again at the latest; `None` where it waits until `released`.
+    pub fn until(&self) -> Option<Instant> {
+        self.until
+    }
+
     /// Returns once the statement can be run again. Where the caller stops waiting before, it says so by `Session::stop_waiting`.
     ///
     /// # Errors
     /// `Deadlock`: see `Session::break_deadlock`.
     pub async fn released(&self) -> Result<(), Deadlock> {
-        let mut has_yielded = !matches!(self.0, Awaited::Others);
+        let mut has_yielded = !matches!(self.awaited, Awaited::Others);
         std::future::poll_fn(|context| {
             if !std::mem::replace(&mut has_yielded, true) {
                 context.waker().wake_by_ref();
@@ -109,6 +120,8 @@ pub(super) struct Waiting {
     pub(super) is_pending: bool,
     /// The longest wait for one blocker; `None` is no limit.
     lock_timeout: Option<Duration>,
+    /// When it stops waiting for hot rows that it only reads.
+    hot_until: Option<Instant>,
 }
 
 fn waker_of(thread: Thread) -> Waker {
@@ -143,6 +156,9 @@ fn wait_on_thread(
             Poll::Pending => std::thread::park_timeout(TICK),
         }
         interrupts.check()?;
+        if busy.until.is_some_and(|until| Instant::now() >= until) {
+            return Ok(Ok(()));
+        }
         if limit.is_some_and(|limit| Instant::now() >= limit) {
             return Err(SqlError::new("55P03", "canceling statement due to lock timeout"));
         }
@@ -222,6 +238,9 @@ impl Session {
     #[inline]
     pub(super) fn forget_races(&mut self) {
         (self.waiting.lost, self.waiting.was_held) = (0, false);
+        if self.waiting.hot_until.take().is_some() {
+            self.occ.ignore_heat(false);
+        }
     }
 
     /// Takes note of a lost race, and waits until the statement can run again. Where the caller waits, `busy` says what for.
@@ -244,10 +263,19 @@ impl Session {
         }
         if let Some(blocker) = blocker {
             let holds = Arc::clone(&self.occ.tables().holds);
-            return self.await_others(Awaited::Blocker { blocker, worker: self.occ.slot(), holds });
+            let awaited = Awaited::Blocker { blocker, worker: self.occ.slot(), holds };
+            if !self.occ.was_hot() {
+                return self.await_others(awaited, None);
+            }
+            let until = *self.waiting.hot_until.get_or_insert_with(|| Instant::now() + FOR_HOT);
+            if Instant::now() >= until {
+                self.occ.ignore_heat(true);
+                return Ok(());
+            }
+            return self.await_others(awaited, Some(until));
         }
         if is_held || self.waiting.by_caller && self.waiting.lost.is_multiple_of(ROUND) {
-            return self.await_others(Awaited::Others);
+            return self.await_others(Awaited::Others, None);
         }
         back_off(self.waiting.lost);
         Ok(())
@@ -257,8 +285,8 @@ impl Session {
     ///
     /// # Errors
     /// As `before_retry`.
-    pub(super) fn await_others(&mut self, awaited: Awaited) -> Result<(), Error> {
-        let busy = Busy(awaited);
+    pub(super) fn await_others(&mut self, awaited: Awaited, until: Option<Instant>) -> Result<(), Error> {
+        let busy = Busy { awaited, until };
         if self.waiting.by_caller {
             self.waiting.busy = Some(busy);
             // The caller is told of `busy` instead.
@@ -266,7 +294,7 @@ impl Session {
         }
         let interrupts = self.machine.interrupts().clone();
         // Definitions and the log are no locks.
-        let limit = self.waiting.lock_timeout.filter(|_| matches!(busy.0, Awaited::Blocker { .. }));
+        let limit = self.waiting.lock_timeout.filter(|_| matches!(busy.awaited, Awaited::Blocker { .. }));
         while wait_on_thread(&busy, &interrupts, limit)? == Err(Deadlock) {
             self.let_rows_go()?;
             interrupts.check()?;
@@ -281,7 +309,8 @@ impl Session {
         let (interrupts, limit) = (self.machine.interrupts().clone(), self.waiting.lock_timeout);
         let (worker, holds) = (self.occ.slot(), Arc::clone(&self.occ.tables().holds));
         Box::new(move |blocker| {
-            let busy = Busy(Awaited::Blocker { blocker, worker, holds: Arc::clone(&holds) });
+            let awaited = Awaited::Blocker { blocker, worker, holds: Arc::clone(&holds) };
+            let busy = Busy { awaited, until: None };
             let waited = wait_on_thread(&busy, &interrupts, limit);
             if !matches!(waited, Ok(Ok(()))) {
                 holds.stop_waiting(worker);

@@ -33,7 +33,8 @@ fn held_rows_are_waited_for() {
         first.begin_block();
         assert!(is_done(attempt(&mut first, query)), "{query}");
         second.begin_block();
-        assert!(is_done(attempt(&mut second, "SELECT state FROM job WHERE id = 1 FOR SHARE")), "{query}");
+        // Once such transactions have lost the row, this waits for a moment.
+        second.query("SELECT state FROM job WHERE id = 1 FOR SHARE").unwrap();
         assert!(!is_done(attempt(&mut second, "SELECT state FROM job WHERE id = 1 FOR UPDATE")), "{query}");
         assert!(!is_done(attempt(&mut second, "UPDATE job SET state = 5 WHERE id = 1")), "{query}");
         for other in ["SELECT id FROM owner FOR UPDATE", "UPDATE job SET state = state + 1 WHERE id = 3"] {

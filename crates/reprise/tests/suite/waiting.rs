@@ -461,6 +461,33 @@ fn what_is_read_and_then_written_seldom_fails() {
     assert_eq!(rows(&mut session, "SELECT sum(v) FROM t"), (4 * rounds - failed).to_string());
 }
 
+/// A transaction that is left open holds no reader up for long, however hot its row is.
+#[test]
+fn readers_of_a_hot_row_go_on() {
+    let (_folder, db, mut holder) = with(TABLES);
+    let mut reader = db.session().unwrap();
+    holder.begin_block();
+    holder.query("UPDATE t SET v = 7 WHERE id = 1").unwrap();
+    let read = "SELECT v FROM t WHERE id = 1";
+    for round in 0..3 {
+        reader.begin_block();
+        let begun = Instant::now();
+        assert_eq!(rows(&mut reader, read), "0");
+        assert_eq!(rows(&mut reader, read), "0");
+        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+        if round < 2 {
+            let attempted = attempt(&mut reader, "UPDATE t SET v = v + 1 WHERE id = 1");
+            assert!(matches!(attempted, Ok(Attempt::Busy(_))), "{attempted:?}");
+            reader.stop_waiting();
+            reader.rollback_block();
+        }
+    }
+    reader.commit_block().unwrap();
+    holder.commit_block().unwrap();
+    reader.query("UPDATE t SET v = v + 1 WHERE id = 1").unwrap();
+    assert_eq!(rows(&mut reader, read), "8");
+}
+
 /// Each reads what the other one writes. Both fail seldom, and one of both always gets on.
 #[test]
 fn of_two_transactions_that_conflict_one_commits() {

@@ -344,6 +344,7 @@ impl Client {
                         continue;
                     }
                 },
+                () = until(busy.and_then(Busy::until)) => return Ok(()),
                 () = self.registered.attended.cancel.raised() => ("57014", "user request"),
                 () = until(deadline) => ("57014", "statement timeout"),
                 () = until(limit) => ("55P03", "lock timeout"),

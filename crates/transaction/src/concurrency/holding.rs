@@ -41,6 +41,10 @@ pub(super) struct Held {
     waits_in_place: Option<Box<WaitInPlace>>,
     /// Whether the statement in hand fails instead of waiting.
     never_waits: bool,
+    /// Whether the last conflict is about a hot row that the statement would only have read.
+    was_hot: bool,
+    /// Whether the statement in hand reads hot rows as it reads others.
+    ignores_heat: bool,
 }
 
 impl Occ {
@@ -62,6 +66,19 @@ impl Occ {
     /// Whether the transaction waits in the middle of an attempt.
     pub(super) fn waits_in_place(&self) -> bool {
         self.held.waits_in_place.is_some() && !self.held.never_waits
+    }
+
+    /// Whether the attempt has ended since it would have held a hot row that it has only read.
+    pub fn was_hot(&self) -> bool {
+        self.held.was_hot
+    }
+
+    /// Says whether the next attempt of the statement reads hot rows as it reads others. It waits for none then.
+    pub fn ignore_heat(&mut self, ignores: bool) {
+        if ignores {
+            self.stop_waiting();
+        }
+        (self.held.ignores_heat, self.held.was_hot) = (ignores, false);
     }
 
     /// The blocker of the attempt that has ended with `Conflict::Held`.
@@ -156,7 +173,11 @@ impl Occ {
     pub(super) fn claim_read(&mut self, row: Handle) -> Result<(), Failure> {
         match self.held.holding {
             Holding::Read => self.take_hold(row),
-            Holding::Written if self.tables.holds.heat.is_hot(row.address()) => self.take_hold(row),
+            Holding::Written if !self.held.ignores_heat && self.tables.holds.heat.is_hot(row.address()) => {
+                let taken = self.take_hold(row);
+                self.held.was_hot = taken.is_err();
+                taken
+            }
             _ if self.waits_in_place() => self.check_foreign(row),
             _ => Ok(()),
         }
@@ -187,6 +208,7 @@ impl Occ {
     /// `Conflict::Held`, unless the transaction waits in place.
     fn blocked_by(&mut self, blocker: Blocker) -> Result<(), Failure> {
         self.held.blocker = Some(blocker);
+        self.held.was_hot = false;
         match &mut self.held.waits_in_place {
             Some(wait) if !self.held.never_waits => wait(blocker),
             _ => Err(Conflict::Held.into()),
