@@ -192,7 +192,10 @@ fn readers_that_stall_stay_within_the_limit() {
     let peak = server.peak();
     // The limit, and what the server and the threads of 256 statements have beside it. Their results together are 31 GB.
     assert!(peak < 768 << 10, "the server has had {peak} kB");
-    assert_eq!(read_until_ready(&mut readers[READERS - 1]), 50_000);
+    // Those that stall make room for one that reads.
+    let mut reader = greet(&server);
+    ask(&mut reader, "SELECT t, t, t FROM wide");
+    assert_eq!(read_until_ready(&mut reader), 50_000);
 }
 
 #[test]
