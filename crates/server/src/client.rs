@@ -236,7 +236,8 @@ impl Client {
 
     /// Waits until there is a session for what the next message asks for.
     pub(crate) async fn await_session(&mut self) {
-        if self.session.is_none() {
+        // Mostly there is one: no count that all connections share is touched then.
+        if self.session.is_none() && !self.server.pool().is_free() {
             let server = Arc::clone(&self.server);
             server.pool().free().await;
         }

@@ -61,9 +61,6 @@ impl Pool {
 
     /// Returns once a session is free, or none has come back for `PATIENCE`: without a thread, as `take` would need one.
     pub(crate) async fn free(&self) {
-        if self.is_free() {
-            return;
-        }
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let until = Instant::now() + PATIENCE;
         while !self.is_free() && Instant::now() < until {
@@ -73,7 +70,8 @@ impl Pool {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 
-    fn is_free(&self) -> bool {
+    /// Whether `take` would find a session now.
+    pub(crate) fn is_free(&self) -> bool {
         self.database.sessions() < self.database.most_sessions() || !hold(&self.idle).is_empty()
     }
 
@@ -120,7 +118,11 @@ impl Pool {
     /// table is kept that is gone.
     pub(crate) fn give_back(&self, mut session: Session) {
         let newest = session.definitions();
-        let known = self.newest.fetch_max(newest, Ordering::Relaxed);
+        // Definitions change seldom: most sessions only look.
+        let known = match self.newest.load(Ordering::Relaxed) {
+            known if known < newest => self.newest.fetch_max(newest, Ordering::Relaxed),
+            known => known,
+        };
         if newest < known {
             session.catch_up();
         }
