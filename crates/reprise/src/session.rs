@@ -31,7 +31,7 @@ use crate::utilization::Utilization;
 use catalog::{CommitOrder, Datum, Value, datum_from_value, encode_value, now_us, value_from_datum};
 use logging::Commit;
 use logging::content::{CallRecord, StatementRecord};
-use procedure::{CurrentNumbers, Machine, Procedure, SqlError, seed_of};
+use procedure::{Call, CurrentNumbers, Machine, Procedure, SqlError, seed_of};
 use sql::{Effect, Schema};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -402,7 +402,7 @@ impl Session {
                     asked.write(&mut session.recording.asked);
                     Ok(())
                 };
-                match self.run(&procedure, timestamp_us, seed, bind)? {
+                match self.run(Call { procedure: &procedure, timestamp_us, seed }, bind)? {
                     Some(commit) => Ok(commit),
                     None => self.run_statement(statement, prepare),
                 }
@@ -449,7 +449,7 @@ impl Session {
         }
         let timestamp_us = if procedure.uses_timestamp { now_us() } else { 0 };
         let seed = if procedure.uses_seed { self.next_seed() } else { 0 };
-        let commit = self.run(procedure, timestamp_us, seed, |session, procedure| {
+        let commit = self.run(Call { procedure, timestamp_us, seed }, |session, procedure| {
             session.bind(procedure, arguments, timestamp_us, seed)
         })?;
         match commit {

@@ -40,12 +40,10 @@ impl Session {
     #[inline]
     pub(super) fn run(
         &mut self,
-        procedure: &Procedure,
-        timestamp_us: i64,
-        seed: u64,
+        call: Call<'_>,
         bind: impl Fn(&mut Self, &Procedure) -> Result<(), Error>,
     ) -> Result<Option<Commit>, Error> {
-        let ran = self.run_to_end(procedure, timestamp_us, seed, bind);
+        let ran = self.run_to_end(call, bind);
         match ran {
             Ok(Some(_)) => self.forget_races(),
             _ => self.let_go_unless_busy(),
@@ -57,16 +55,15 @@ impl Session {
     #[inline]
     fn run_to_end(
         &mut self,
-        procedure: &Procedure,
-        timestamp_us: i64,
-        seed: u64,
+        call: Call<'_>,
         bind: impl Fn(&mut Self, &Procedure) -> Result<(), Error>,
     ) -> Result<Option<Commit>, Error> {
+        let Call { procedure, timestamp_us, seed } = call;
         if self.access == Access::ReadOnly {
-            return self.run_on_snapshot(Call { procedure, timestamp_us, seed }, bind);
+            return self.run_on_snapshot(call, bind);
         }
         if procedure.ends_transactions {
-            return self.run_in_steps(Call { procedure, timestamp_us, seed }, bind);
+            return self.run_in_steps(call, bind);
         }
         loop {
             self.machine.reset(timestamp_us, seed);
@@ -75,7 +72,6 @@ impl Session {
                 return Ok(None);
             }
             self.occ.hold_rows(self.holding());
-            let call = Call { procedure, timestamp_us, seed };
             let arguments = self.arguments.iter().copied();
             if procedure.read_only {
                 self.occ.only_reads();

@@ -12,7 +12,7 @@ use crate::Error;
 use catalog::{Arena, Datum, ProcedureId, Type, Value, datum_from_value, now_us, value_from_datum};
 use logging::Commit;
 use procedure::query::OutputColumn;
-use procedure::{Conflict, Nowhere, Procedure, RowSink, SqlError};
+use procedure::{Call, Conflict, Nowhere, Procedure, RowSink, SqlError};
 use sql::{Arguments, Kind, interruptible};
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
@@ -364,7 +364,7 @@ impl Session {
         }
         let (timestamp_us, seed) = (now_us(), self.next_seed());
         self.last = None;
-        self.run(procedure, timestamp_us, seed, |session, procedure| {
+        self.run(Call { procedure, timestamp_us, seed }, |session, procedure| {
             session.recording.witnesses.begin(&[]);
             session.bring_in(procedure, arguments)
         })
