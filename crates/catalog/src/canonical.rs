@@ -43,7 +43,7 @@ impl ScalarType {
             Self::Numeric { .. } | Self::AnyNumeric | Self::Double => return None,
             Self::Boolean => Family::Boolean,
             Self::Char(_) | Self::Varchar(_) | Self::Text => Family::Text,
-            Self::Timestamp | Self::Timestamptz => Family::Timestamp,
+            Self::Timestamp | Self::Timestamptz | Self::ShortTimestamp { .. } => Family::Timestamp,
             Self::Date => Family::Date,
             Self::Bytea => Family::Bytea,
             Self::Uuid => Family::Uuid,

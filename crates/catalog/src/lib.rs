@@ -36,7 +36,7 @@ pub use temporal::{
     DATE_AFTER_ALL, DATE_BEFORE_ALL, Day, MICROSECONDS_PER_DAY, Moment, TIMESTAMP_AFTER_ALL,
     TIMESTAMP_BEFORE_ALL, TemporalError, checked_date, checked_timestamp, date_of, date_plus, day_of,
     format_date, format_timestamp, format_timestamptz, is_finite_date, is_finite_timestamp, midnight_of,
-    moment_of, now_us, parse_date, parse_timestamp, timestamp_plus,
+    moment_of, now_us, parse_date, parse_timestamp, rounded_timestamp, timestamp_plus,
 };
 pub use types::{ScalarType, Type};
 pub use value::{Value, ValueError, datum_from_value, format_double, value_from_datum};

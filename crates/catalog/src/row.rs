@@ -38,7 +38,10 @@ impl ColumnKind {
             ScalarType::Boolean => Self::Int8,
             ScalarType::SmallInt => Self::Int16,
             ScalarType::Integer | ScalarType::Date => Self::Int32,
-            ScalarType::BigInt | ScalarType::Timestamp | ScalarType::Timestamptz => Self::Int64,
+            ScalarType::BigInt
+            | ScalarType::Timestamp
+            | ScalarType::Timestamptz
+            | ScalarType::ShortTimestamp { .. } => Self::Int64,
             ScalarType::Double => Self::Double,
             ScalarType::Numeric { .. } if ty.is_machine_numeric() => Self::Int64,
             ScalarType::Numeric { .. } | ScalarType::AnyNumeric => Self::Wide,

@@ -41,6 +41,13 @@ pub enum ScalarType {
     Bytea,
     /// 16 bytes.
     Uuid,
+    /// A timestamp that is rounded to `precision` digits after the second, 0 to 6.
+    ShortTimestamp {
+        /// Digits after the second.
+        precision: u8,
+        /// Whether it is a TIMESTAMPTZ.
+        zoned: bool,
+    },
 }
 
 /// A type of a variable, parameter or column.
@@ -76,6 +83,20 @@ impl ScalarType {
         matches!(self, Self::Char(_) | Self::Varchar(_) | Self::Text)
     }
 
+    /// Timestamps, with a zone or without.
+    pub fn is_timestamp(self) -> bool {
+        matches!(self, Self::Timestamp | Self::Timestamptz | Self::ShortTimestamp { .. })
+    }
+
+    /// Digits after the second that a timestamp is rounded to; `None` for other types.
+    pub fn timestamp_precision(self) -> Option<u8> {
+        match self {
+            Self::ShortTimestamp { precision, .. } => Some(precision),
+            Self::Timestamp | Self::Timestamptz => Some(6),
+            _ => None,
+        }
+    }
+
     /// Whether values are held as bytes (text, bytea, uuid).
     pub fn is_bytes(self) -> bool {
         self.is_text() || matches!(self, Self::Bytea | Self::Uuid)
@@ -96,6 +117,8 @@ impl ScalarType {
         match self {
             Self::Varchar(_) | Self::Char(_) => Self::Text,
             Self::Numeric { .. } => Self::AnyNumeric,
+            Self::ShortTimestamp { zoned: false, .. } => Self::Timestamp,
+            Self::ShortTimestamp { zoned: true, .. } => Self::Timestamptz,
             other => other,
         }
     }
@@ -111,10 +134,7 @@ impl ScalarType {
             || self.is_integer() && other.is_integer()
             || self.is_text() && other.is_text()
             || (self.is_exact() && !self.is_integer() && other.is_exact() && !other.is_integer())
-            || matches!(
-                (self, other),
-                (Self::Timestamp | Self::Timestamptz, Self::Timestamp | Self::Timestamptz)
-            )
+            || self.is_timestamp() && other.is_timestamp()
     }
 }
 
@@ -134,6 +154,9 @@ impl fmt::Display for ScalarType {
             Self::Text => f.write_str("text"),
             Self::Timestamp => f.write_str("timestamp without time zone"),
             Self::Timestamptz => f.write_str("timestamp with time zone"),
+            Self::ShortTimestamp { precision, zoned } => {
+                write!(f, "timestamp({precision}) {} time zone", if *zoned { "with" } else { "without" })
+            }
             Self::Date => f.write_str("date"),
             Self::Bytea => f.write_str("bytea"),
             Self::Uuid => f.write_str("uuid"),

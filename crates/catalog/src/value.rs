@@ -3,6 +3,7 @@
 use crate::input::{NoInteger, boolean_of, bytea_of, double_of, integer_of, uuid_of};
 use crate::{
     Arena, Datum, Decimal, DecimalError, ScalarType, TemporalError, Type, checked_date, checked_timestamp,
+    rounded_timestamp,
 };
 use crate::{format_date, format_timestamp, parse_date, parse_timestamp};
 use std::fmt;
@@ -258,6 +259,9 @@ fn text_datum(text: &str, ty: ScalarType, arena: &mut Arena) -> Result<Datum, Va
         ScalarType::Date => Ok(Datum::Int(parse_date(text)?.into())),
         ScalarType::Timestamp => Ok(Datum::Int(parse_timestamp(text, false)?)),
         ScalarType::Timestamptz => Ok(Datum::Int(parse_timestamp(text, true)?)),
+        ScalarType::ShortTimestamp { precision, zoned } => {
+            Ok(Datum::Int(rounded_timestamp(parse_timestamp(text, zoned)?, precision)?))
+        }
         ScalarType::Bytea => Ok(arena.push_bytes(&bytea_of(text)?)),
         ScalarType::Uuid => uuid_of(text).map(|uuid| arena.push_bytes(&uuid)).ok_or_else(syntax),
         ScalarType::SmallInt | ScalarType::Integer | ScalarType::BigInt => {
@@ -308,6 +312,9 @@ pub fn datum_from_value(value: &Value, ty: Type, arena: &mut Arena) -> Result<Da
         (Value::Timestamp(us), ScalarType::Timestamp | ScalarType::Timestamptz) => {
             Ok(Datum::Int(checked_timestamp(*us)?))
         }
+        (Value::Timestamp(us), ScalarType::ShortTimestamp { precision, .. }) => {
+            Ok(Datum::Int(rounded_timestamp(*us, precision)?))
+        }
         (Value::Date(days), ScalarType::Date) => Ok(Datum::Int(checked_date((*days).into())?.into())),
         (Value::Bytes(bytes), ScalarType::Bytea) => Ok(arena.push_bytes(bytes)),
         (Value::Uuid(bytes), ScalarType::Uuid) => Ok(arena.push_bytes(bytes)),
@@ -332,7 +339,7 @@ pub fn value_from_datum(datum: Datum, ty: Type, arena: &Arena) -> Value {
         Datum::Int(int) => match scalar {
             ScalarType::Boolean => Value::Boolean(int != 0),
             ScalarType::Date => Value::Date(i32::try_from(int).unwrap_or(i32::MAX)),
-            ScalarType::Timestamp | ScalarType::Timestamptz => Value::Timestamp(int),
+            _ if scalar.is_timestamp() => Value::Timestamp(int),
             ScalarType::Numeric { scale, .. } => Value::Numeric(Decimal { mantissa: int.into(), scale }),
             _ => Value::Int(int),
         },

@@ -2,7 +2,7 @@
 
 use catalog::{
     Arena, Datum, Decimal, ScalarType, Value, ValueError, date_of, datum_from_value, format_timestamptz,
-    midnight_of, value_from_datum,
+    midnight_of, rounded_timestamp, value_from_datum,
 };
 
 /// One conversion. NULL always converts to NULL.
@@ -78,6 +78,11 @@ pub enum Cast {
     IntegerToBoolean,
     /// Midnight of a day.
     DateToTimestamp,
+    /// A timestamp, rounded.
+    RoundTimestamp {
+        /// Digits after the second.
+        precision: u8,
+    },
     /// The day of a moment.
     TimestampToDate,
     /// From text, as input is read.
@@ -134,9 +139,14 @@ impl Cast {
                 }
                 _ => Self::Limit { to, characters, cut: explicit },
             },
-            (T::Timestamp, T::Timestamptz) | (T::Timestamptz, T::Timestamp) => Self::Same,
-            (T::Date, T::Timestamp | T::Timestamptz) => Self::DateToTimestamp,
-            (T::Timestamp | T::Timestamptz, T::Date) => Self::TimestampToDate,
+            (_, T::ShortTimestamp { precision, .. })
+                if from.timestamp_precision().is_some_and(|own| own > precision) =>
+            {
+                Self::RoundTimestamp { precision }
+            }
+            _ if from.is_timestamp() && to.is_timestamp() => Self::Same,
+            (T::Date, _) if to.is_timestamp() => Self::DateToTimestamp,
+            (_, T::Date) if from.is_timestamp() => Self::TimestampToDate,
             (T::Boolean, T::Integer) | (T::Integer, T::Boolean) if !explicit => return None,
             (T::Boolean, T::Integer) => Self::Same,
             (T::Integer, T::Boolean) => Self::IntegerToBoolean,
@@ -248,6 +258,9 @@ impl Cast {
             }
             (Self::IntegerToBoolean, Datum::Int(value)) => Ok(Datum::boolean(value != 0)),
             (Self::DateToTimestamp, Datum::Int(days)) => Ok(Datum::Int(midnight_of(days)?)),
+            (Self::RoundTimestamp { precision }, Datum::Int(us)) => {
+                Ok(Datum::Int(rounded_timestamp(us, precision)?))
+            }
             (Self::TimestampToDate, Datum::Int(us)) => Ok(Datum::Int(date_of(us).into())),
             (Self::FromText(to), Datum::Bytes(span)) => {
                 let text = String::from_utf8_lossy(arena.bytes(span)).into_owned();
@@ -256,7 +269,10 @@ impl Cast {
             (Self::ToText(from), _) => {
                 let text = match (from, value_from_datum(datum, from.into(), arena)) {
                     (ScalarType::Boolean, Value::Boolean(value)) => value.to_string(),
-                    (ScalarType::Timestamptz, Value::Timestamp(us)) => format_timestamptz(us),
+                    (
+                        ScalarType::Timestamptz | ScalarType::ShortTimestamp { zoned: true, .. },
+                        Value::Timestamp(us),
+                    ) => format_timestamptz(us),
                     (_, value) => value.to_string(),
                 };
                 Ok(arena.push_bytes(text.as_bytes()))

@@ -584,6 +584,10 @@ fn matches(text: Span, pattern: Span, insensitive: bool, machine: &Machine) -> E
 fn format_type(oid: i64, modifier: i64) -> String {
     let limit = modifier - 4;
     let limited = |name: &str| if limit >= 0 { format!("{name}({limit})") } else { name.into() };
+    let timestamp = |zone: &str| match modifier {
+        0.. => format!("timestamp({modifier}) {zone} time zone"),
+        _ => format!("timestamp {zone} time zone"),
+    };
     let (name, is_array) = match oid {
         16 | 1000 => ("boolean".to_owned(), oid == 1000),
         17 | 1001 => ("bytea".into(), oid == 1001),
@@ -595,8 +599,8 @@ fn format_type(oid: i64, modifier: i64) -> String {
         1042 | 1014 => (limited("character"), oid == 1014),
         1043 | 1015 => (limited("character varying"), oid == 1015),
         1082 | 1182 => ("date".into(), oid == 1182),
-        1114 | 1115 => ("timestamp without time zone".into(), oid == 1115),
-        1184 | 1185 => ("timestamp with time zone".into(), oid == 1185),
+        1114 | 1115 => (timestamp("without"), oid == 1115),
+        1184 | 1185 => (timestamp("with"), oid == 1185),
         1700 | 1231 => match limit {
             0.. => (format!("numeric({},{})", limit >> 16, limit & 0xffff), oid == 1231),
             _ => ("numeric".into(), oid == 1231),

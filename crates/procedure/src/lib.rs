@@ -64,4 +64,4 @@ pub use times::{Interval, TimeField, TimeFunction};
 /// takes from the record, what the checksum of a written row covers (`operations.rs`: the key, or the columns that a range reads;
 /// so another choice of index counts). Changes of speed alone and statements that were refused before do not count. Databases
 /// that were stopped cleanly have nothing to replay, and go on with the new number.
-pub const SEMANTICS: u32 = 2;
+pub const SEMANTICS: u32 = 3;

@@ -155,8 +155,12 @@ fn put_text(value: Datum, ty: Type, arena: &Arena, out: &mut BytesMut) {
             ScalarType::Date => {
                 out.put_slice(format_date(i32::try_from(value).unwrap_or(i32::MAX)).as_bytes());
             }
-            ScalarType::Timestamp => out.put_slice(format_timestamp(value).as_bytes()),
-            ScalarType::Timestamptz => out.put_slice(format_timestamptz(value).as_bytes()),
+            ScalarType::Timestamp | ScalarType::ShortTimestamp { zoned: false, .. } => {
+                out.put_slice(format_timestamp(value).as_bytes());
+            }
+            ScalarType::Timestamptz | ScalarType::ShortTimestamp { zoned: true, .. } => {
+                out.put_slice(format_timestamptz(value).as_bytes())
+            }
             ScalarType::Numeric { scale, .. } if scale > 0 => {
                 let _ = write!(out, "{}", Decimal { mantissa: value.into(), scale });
             }

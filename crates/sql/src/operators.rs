@@ -112,8 +112,9 @@ impl Binder<'_> {
                         ScalarType::Char(_) => ScalarType::Char(u32::MAX).into(),
                         _ => ScalarType::Text.into(),
                     },
-                    // A literal beside a decimal keeps its own digits.
+                    // A literal beside a decimal or a timestamp keeps its own digits.
                     Some(Type::Scalar(ScalarType::Numeric { .. })) => ScalarType::AnyNumeric.into(),
+                    Some(Type::Scalar(scalar)) if scalar.is_timestamp() => scalar.unlimited().into(),
                     Some(ty) => ty,
                     None => ScalarType::Text.into(),
                 };
@@ -349,12 +350,8 @@ impl Binder<'_> {
                     (CompareClass::Decimal { left_scale, right_scale }, None)
                 }
             }
-            (ScalarType::Date, ScalarType::Timestamp | ScalarType::Timestamptz) => {
-                (CompareClass::Int, Some(b_type))
-            }
-            (ScalarType::Timestamp | ScalarType::Timestamptz, ScalarType::Date) => {
-                (CompareClass::Int, Some(a_type))
-            }
+            (ScalarType::Date, _) if b_type.is_timestamp() => (CompareClass::Int, Some(b_type.unlimited())),
+            (_, ScalarType::Date) if a_type.is_timestamp() => (CompareClass::Int, Some(a_type.unlimited())),
             _ if a_type.same_family(b_type) => (compare_class(a_type), None),
             _ => return Err(self.no_operator("=", a_type, b_type, node)),
         };
@@ -466,7 +463,7 @@ impl Binder<'_> {
 
 fn wider(a: ScalarType, b: ScalarType) -> Option<ScalarType> {
     use ScalarType as T;
-    Some(match (a, b) {
+    Some(match (a.unlimited(), b.unlimited()) {
         (T::Double, _) if b.is_number() => T::Double,
         (_, T::Double) if a.is_number() => T::Double,
         (T::BigInt, _) | (_, T::BigInt) if a.is_integer() && b.is_integer() => T::BigInt,

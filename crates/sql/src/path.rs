@@ -173,6 +173,9 @@ impl Binder<'_> {
             Typed::Parameter(place) => {
                 return self.key_value(self.parameter_as(place, ty.into()), ty, operator, node);
             }
+            Typed::Literal(_) if ty.is_timestamp() => {
+                return self.coerce(value, ty.unlimited().into(), false, node).map(Some);
+            }
             literal => return self.coerce(literal, ty.into(), false, node).map(Some),
         };
         let exact = |cast: Cast| {
@@ -210,11 +213,13 @@ impl Binder<'_> {
             let lossless = from.fixed_scale() <= ty.fixed_scale() && own <= room;
             return Ok(Cast::between(from, ty, false).filter(|_| lossless).and_then(exact));
         }
-        if from == ty
-            || from.same_family(ty) && !ty.is_exact()
-            || from == ScalarType::Date && ty == ScalarType::Timestamp
+        // Not rounded to the column's precision: a finer moment is found nowhere.
+        let held = if ty.is_timestamp() { ty.unlimited() } else { ty };
+        if from == held
+            || from.same_family(held) && !held.is_exact()
+            || from == ScalarType::Date && held == ScalarType::Timestamp
         {
-            return Ok(Cast::between(from, ty, false).and_then(exact));
+            return Ok(Cast::between(from, held, false).and_then(exact));
         }
         Ok(None)
     }

@@ -20,7 +20,7 @@ fn time(function: TimeFunction, arguments: Vec<Expression>, ty: ScalarType) -> T
 }
 
 fn is_time(ty: Type) -> bool {
-    matches!(ty, Type::Scalar(ScalarType::Timestamp | ScalarType::Timestamptz | ScalarType::Date))
+    matches!(ty, Type::Scalar(ty) if ty.is_timestamp() || ty == ScalarType::Date)
 }
 
 impl Binder<'_> {
@@ -77,7 +77,7 @@ impl Binder<'_> {
                 self.coerce(Typed::Known(value, ty), ScalarType::Timestamp.into(), true, node)?,
                 ScalarType::Timestamp,
             ),
-            Type::Scalar(ty @ (ScalarType::Timestamp | ScalarType::Timestamptz)) => (value, ty),
+            Type::Scalar(ty) if ty.is_timestamp() => (value, ty.unlimited()),
             _ => {
                 let message = format!("an interval cannot be added to a value of type {ty}");
                 return Err(self.error(node, SqlError::new("42883", message)));
@@ -112,7 +112,7 @@ impl Binder<'_> {
         let (value, ty) = self.settle(typed, Some(ScalarType::Timestamptz.into()), time.syntax())?;
         let value = self.as_moment(value, ty, node)?;
         // A day is taken for midnight of it in the session's zone.
-        let is_local = ty == ScalarType::Timestamp.into();
+        let is_local = ty.element().unlimited() == ScalarType::Timestamp;
         let ty = if is_local { ScalarType::Timestamptz } else { ScalarType::Timestamp };
         Ok(Typed::Known(value, ty.into()))
     }
@@ -209,8 +209,8 @@ impl Binder<'_> {
                 }
                 let typed = self.bind(&arguments[1])?;
                 let (value, ty) = self.settle(typed, Some(ScalarType::Timestamptz.into()), node)?;
-                let result = match ty {
-                    Type::Scalar(ScalarType::Timestamp) => ScalarType::Timestamp,
+                let result = match ty.element().unlimited() {
+                    ScalarType::Timestamp => ScalarType::Timestamp,
                     _ => ScalarType::Timestamptz,
                 };
                 let value = self.as_moment(value, ty, node)?;

@@ -10,10 +10,21 @@ use squawk_syntax::ast::{self, AstNode};
 /// The longest CHAR and VARCHAR, as in PostgreSQL.
 const MOST_CHARACTERS: u32 = 10 << 20;
 
+/// A type of timestamps; more digits than the six that there are mean six, as in PostgreSQL.
+fn timestamp(is_zoned: bool, numbers: &[u32]) -> ScalarType {
+    match (numbers.first(), is_zoned) {
+        (Some(precision), zoned) => {
+            ScalarType::ShortTimestamp { precision: (*precision).min(6) as u8, zoned }
+        }
+        (_, true) => ScalarType::Timestamptz,
+        (_, false) => ScalarType::Timestamp,
+    }
+}
+
 impl Binder<'_> {
     /// A type as written.
     pub(crate) fn bind_type(&self, ty: &ast::Type) -> Result<Type, StatementError> {
-        let numbers = self.type_arguments(ty.arg_list(), ty.syntax())?;
+        let numbers = self.type_arguments(ty.arg_list())?;
         let scalar = match ty {
             ast::Type::ArrayType(array) => {
                 let Some(element) = array.ty() else {
@@ -27,10 +38,14 @@ impl Binder<'_> {
             ast::Type::CharacterType(_) => self.named_type("char", &numbers, ty.syntax())?,
             ast::Type::VarcharType(_) => self.named_type("varchar", &numbers, ty.syntax())?,
             ast::Type::DoubleType(_) => ScalarType::Double,
-            ast::Type::TimestampType(stamp) => match stamp.timezone() {
-                Some(ast::Timezone::WithTimezone(_)) => ScalarType::Timestamptz,
-                _ => ScalarType::Timestamp,
-            },
+            ast::Type::TimestampType(stamp) => {
+                let precision = match stamp.literal() {
+                    Some(digits) => vec![self.type_argument(digits.syntax())?],
+                    None => Vec::new(),
+                };
+                let is_zoned = matches!(stamp.timezone(), Some(ast::Timezone::WithTimezone(_)));
+                timestamp(is_zoned, &precision)
+            }
             ast::Type::PathType(path) => {
                 let name = path.path_ref().map(|path| last_name(&path)).unwrap_or_default();
                 self.named_type(&name, &numbers, ty.syntax())?
@@ -40,21 +55,19 @@ impl Binder<'_> {
         Ok(scalar.into())
     }
 
-    fn type_arguments(
-        &self,
-        arguments: Option<ast::ArgList>,
-        node: &SyntaxNode,
-    ) -> Result<Vec<u32>, StatementError> {
+    fn type_arguments(&self, arguments: Option<ast::ArgList>) -> Result<Vec<u32>, StatementError> {
         let Some(arguments) = arguments else { return Ok(Vec::new()) };
-        arguments
-            .args()
-            .map(|argument| {
-                let text = argument.syntax().text().to_string();
-                text.trim().parse().map_err(|_| {
-                    self.error(node, SqlError::new("42601", format!("\"{text}\" is no length of a type")))
-                })
-            })
-            .collect()
+        arguments.args().map(|argument| self.type_argument(argument.syntax())).collect()
+    }
+
+    fn type_argument(&self, node: &SyntaxNode) -> Result<u32, StatementError> {
+        let text = node.text().to_string();
+        text.trim().parse().map_err(|_| {
+            self.error(
+                node,
+                SqlError::new("42601", format!("\"{text}\" is no length or precision of a type")),
+            )
+        })
     }
 
     /// The length of a type of characters.
@@ -101,8 +114,7 @@ impl Binder<'_> {
             "bpchar" | "char" => {
                 ScalarType::Char(self.characters("char", numbers.first().copied().unwrap_or(1), node)?)
             }
-            "timestamp" => ScalarType::Timestamp,
-            "timestamptz" => ScalarType::Timestamptz,
+            "timestamp" | "timestamptz" => timestamp(name == "timestamptz", numbers),
             "date" => ScalarType::Date,
             "bytea" => ScalarType::Bytea,
             "uuid" => ScalarType::Uuid,

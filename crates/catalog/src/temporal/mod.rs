@@ -122,6 +122,19 @@ pub fn checked_timestamp(us: i64) -> Result<i64, TemporalError> {
     }
 }
 
+/// Returns a timestamp rounded to a number of digits after the second, halves away from 2000-01-01.
+///
+/// # Errors
+/// `Range`.
+pub fn rounded_timestamp(us: i64, precision: u8) -> Result<i64, TemporalError> {
+    if !is_finite_timestamp(us) {
+        return Ok(us);
+    }
+    let unit = 10i64.pow(6u32.saturating_sub(precision.into()));
+    let half = unit / 2 * us.signum();
+    checked_timestamp(checked_timestamp(us)?.saturating_add(half) / unit * unit)
+}
+
 /// Returns the sum of a finite date and a number of days.
 ///
 /// # Errors

@@ -380,7 +380,7 @@ fn a_second_process_is_refused() {
     crate::common::open(folder.path());
 }
 
-/// Closing ends the thread that makes log files ahead: whoever opens the folder next makes files of the same names.
+/// Closing ends the thread that makes log files ahead: the next process that opens the folder makes files of the same names.
 #[test]
 fn a_closed_database_leaves_the_disk_alone() {
     let disk = CrashingDisk::default();

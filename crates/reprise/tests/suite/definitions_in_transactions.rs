@@ -123,7 +123,7 @@ fn what_is_rolled_back_was_never_there() {
 }
 
 #[test]
-fn whoever_comes_second_has_lost() {
+fn the_second_has_lost() {
     let (_folder, database) = open_with(|_| {});
     let mut session = database.session().unwrap();
     session.execute_script(BEFORE).unwrap();
@@ -134,7 +134,7 @@ fn whoever_comes_second_has_lost() {
         run(&mut session, "CREATE TABLE own (id INT PRIMARY KEY)").unwrap();
         run(&mut session, "INSERT INTO own VALUES (1)").unwrap();
         let theirs = std::thread::scope(|scope| {
-            // A definition waits for the open transaction, for a while.
+            // A definition waits for the open transaction, until its limit.
             let waiting = scope.spawn(|| run(&mut other, theirs));
             waiting.join().unwrap()
         });

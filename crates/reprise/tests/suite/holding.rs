@@ -1,4 +1,4 @@
-//! SELECT … FOR UPDATE: whoever wants to write the rows, or to hold them too, waits until the transaction has ended.
+//! SELECT … FOR UPDATE: a transaction that wants to write the rows, or to hold them too, waits until the transaction has ended.
 
 use crate::common::open;
 use reprise::rooms::procedure::Nowhere;

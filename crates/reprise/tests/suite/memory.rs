@@ -50,7 +50,7 @@ fn tables_that_are_gone_make_room() {
     }
 }
 
-/// Rows that a transaction has inserted and taken back make room for the next one, whoever runs it.
+/// Rows that a transaction has inserted and taken back make room for the next one, whatever session runs it.
 #[test]
 fn inserts_that_are_rolled_back_make_room() {
     const ROWS: &str = "INSERT INTO t SELECT n, repeat('x', 200), n FROM generate_series(1, 50000) AS n";

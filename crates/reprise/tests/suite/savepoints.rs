@@ -149,7 +149,7 @@ fn two_clients_wait_for_each_other_instead_of_losing() {
 }
 
 #[test]
-fn whoever_waits_for_each_other_goes_on_and_one_has_lost() {
+fn two_that_wait_for_each_other_go_on_and_one_has_lost() {
     let (_folder, database, mut session) = start();
     run(&mut session, "INSERT INTO t VALUES (1, 1, 'x'), (2, 2, 'y')").unwrap();
     let mut other = database.session().unwrap();

@@ -76,7 +76,7 @@ fn scalar_of(message: &mut Message<'_>, ty: ScalarType) -> Result<Value, SqlErro
         ScalarType::Char(_) | ScalarType::Varchar(_) | ScalarType::Text => {
             Value::Text(utf8_of(message.rest())?.into())
         }
-        ScalarType::Timestamp | ScalarType::Timestamptz => {
+        ScalarType::Timestamp | ScalarType::Timestamptz | ScalarType::ShortTimestamp { .. } => {
             Value::Timestamp(checked_timestamp(message.long()?)?)
         }
         ScalarType::Date => Value::Date(checked_date(message.int()?.into())?),

@@ -79,6 +79,7 @@ impl Schema {
             ("character_maximum_length", INT),
             ("numeric_precision", INT),
             ("numeric_scale", INT),
+            ("datetime_precision", INT),
             ("udt_name", TEXT),
             ("is_identity", TEXT),
             ("identity_generation", TEXT),
@@ -127,6 +128,10 @@ impl Schema {
                 length,
                 precision,
                 scale,
+                match scalar {
+                    ScalarType::Date => number(0),
+                    _ => scalar.timestamp_precision().map_or(Cell::Null, |digits| number(digits.into())),
+                },
                 if is_array { format!("_{udt}") } else { udt.into() }.into(),
                 yes(identity.is_some()),
                 generation,

@@ -14,8 +14,8 @@ pub fn type_oids(scalar: ScalarType) -> (u32, u32) {
         ScalarType::Char(_) => (1042, 1014),
         ScalarType::Varchar(_) => (1043, 1015),
         ScalarType::Text => (25, 1009),
-        ScalarType::Timestamp => (1114, 1115),
-        ScalarType::Timestamptz => (1184, 1185),
+        ScalarType::Timestamp | ScalarType::ShortTimestamp { zoned: false, .. } => (1114, 1115),
+        ScalarType::Timestamptz | ScalarType::ShortTimestamp { zoned: true, .. } => (1184, 1185),
         ScalarType::Date => (1082, 1182),
         ScalarType::Bytea => (17, 1001),
         ScalarType::Uuid => (2950, 2951),
@@ -27,6 +27,7 @@ pub fn type_modifier(scalar: ScalarType) -> i32 {
     match scalar {
         ScalarType::Numeric { precision, scale } => (i32::from(precision) << 16 | i32::from(scale)) + 4,
         ScalarType::Char(limit) | ScalarType::Varchar(limit) => i32::try_from(limit).unwrap_or(-5) + 4,
+        ScalarType::ShortTimestamp { precision, .. } => precision.into(),
         _ => -1,
     }
 }
