@@ -70,7 +70,15 @@ impl Client {
             return Err(SqlError::new("25P02", message).into());
         }
         let complete = |tag: &str| Ok(Ran::Complete(tag.into()));
-        match prepared.kind().clone() {
+        let kind = match prepared.kind() {
+            Kind::Definition | Kind::Run(_) | Kind::Analyze(_) | Kind::Call(..) => {
+                let to = kept.map_or(RowsTo::Client, RowsTo::Portal);
+                let rows = self.rows(prepared, formats, to);
+                return self.run_in_session(statement, parameters, rows).await;
+            }
+            command => command.clone(),
+        };
+        match kind {
             Kind::Begin(modes) => self.begin(modes).and_then(|()| complete(tag)),
             Kind::Commit { chains } => self.end(true, chains).and_then(complete),
             Kind::Rollback { chains } => self.end(false, chains).and_then(complete),
@@ -161,12 +169,7 @@ impl Client {
             Kind::Copy(copy) if copy.is_in => self.begin_copy(&copy, asked),
             Kind::Copy(copy) => self.copy_out(&copy).await,
             Kind::Definition | Kind::Run(_) | Kind::Analyze(_) | Kind::Call(..) => {
-                let to = match kept {
-                    Some(kept) => RowsTo::Portal(kept),
-                    None => RowsTo::Client,
-                };
-                let rows = self.rows(prepared, formats, to);
-                self.run_in_session(statement, parameters, rows).await
+                unreachable!("these run in a session")
             }
         }
     }
