@@ -180,14 +180,14 @@ pub(crate) struct ReadyFile {
 pub(crate) enum Pace {
     /// With the next part.
     Steady,
-    /// At once to the end: somebody waits for it.
+    /// At once to the end: a logger waits for it.
     Hurry,
     /// Not at all.
     Stop,
 }
 
 /// Zeroes a file, durably. `rest` runs between parts, so that others who write to the device get their turn. The parts are
-/// not made durable one by one: every such commit of the file system's journal would hold up whoever writes to a log.
+/// not made durable one by one: every such commit of the file system's journal would hold up the writers of logs.
 ///
 /// What is in a hurry is only allocated. Batches take longer into such room; but a logger that fills files faster than they
 /// are written twice has large batches, to which that means little.

@@ -253,7 +253,7 @@ impl Preparer {
         self.thread.thread().unpark();
     }
 
-    /// Ends the thread and waits for it: whoever opens the folder next makes a file of the same name.
+    /// Ends the thread and waits for it: the next process that opens the folder makes a file of the same name.
     fn stop(self) {
         let Self { request, ahead, pace, thread } = self;
         pace.store(STOP, Ordering::Relaxed);

@@ -78,7 +78,7 @@ mod latch {
 
     impl Latch {
         pub(crate) fn hold(&self) -> LatchGuard<'_> {
-            self.0.lock().expect("whoever holds it does not panic")
+            self.0.lock().expect("its holders do not panic")
         }
     }
 }

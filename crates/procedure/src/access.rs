@@ -175,7 +175,7 @@ pub trait DataAccess {
     /// Goes on after `rest`.
     fn resume(&mut self) {}
 
-    /// Whether what was read so far no longer holds, so that the attempt must fail. Asked now and then by attempts that
+    /// Whether what was read so far no longer holds, so that the attempt must fail. Asked at intervals by attempts that
     /// loop: one that saw states of different moments may loop for ever.
     fn is_doomed(&self) -> bool {
         false

@@ -93,7 +93,7 @@ pub struct CurrentNumbers {
     last: Option<TableId>,
 }
 
-/// What somebody else does for an execution.
+/// What the engine around it does for an execution.
 pub(crate) struct Handle<T: ?Sized>(pub(crate) Arc<T>);
 
 impl<T: ?Sized> std::fmt::Debug for Handle<T> {
@@ -369,7 +369,7 @@ impl Machine {
         &self.interrupts
     }
 
-    /// Asked now and then by what may take long.
+    /// Asked at intervals by what may take long.
     ///
     /// # Errors
     /// `57014`: the statement in progress is cancelled, or has taken too long; `53200`.

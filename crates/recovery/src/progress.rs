@@ -1,4 +1,4 @@
-//! How far a recovery is, for whoever watches.
+//! How far a recovery is: counters that a progress bar or a log line reads.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 

@@ -113,7 +113,7 @@ impl Database {
         Self::open_with(folder.as_ref(), config, &Progress::default())
     }
 
-    /// Opens a folder while somebody watches how far recovery is.
+    /// Opens a folder and tells a watcher how far recovery is.
     ///
     /// # Errors
     /// As `open`.
@@ -299,7 +299,7 @@ impl Database {
         Ok(self.inner.logs.check()?)
     }
 
-    /// What happened since the database was opened, of sessions that have published it: each does so now and then,
+    /// What happened since the database was opened, of sessions that have published it: each does so at intervals,
     /// and when it ends.
     pub fn statistics(&self) -> Statistics {
         Statistics {

@@ -84,7 +84,7 @@ pub(crate) struct Definitions {
     /// The number of the current version, or `UNSAVED`. Changed while `making` is locked.
     number: AtomicU64,
     changing: AtomicBool,
-    /// Held by whoever makes a version.
+    /// Held by the session that makes a version.
     making: Mutex<()>,
     /// Told when no version is being made any more.
     waiters: Mutex<Vec<Waker>>,
@@ -138,7 +138,7 @@ impl Definitions {
     }
 
     /// Makes a new version while no other session is active. `make` gives what it consists of, or nothing when there is no need.
-    /// Open transactions are waited for, for a while; other sessions go on in between.
+    /// Open transactions are waited for until the statement's limit; other sessions go on in between.
     ///
     /// # Errors
     /// What `make` fails with; `55P03` when transactions stay open.

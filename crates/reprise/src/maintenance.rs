@@ -1,4 +1,4 @@
-//! What runs beside transactions: checkpoints, now and then or when asked.
+//! What runs beside transactions: checkpoints, at intervals or when asked.
 
 use crate::Error;
 use crate::adaptive::Adaptive;

@@ -1,4 +1,4 @@
-//! What is counted for whoever watches the server, as Prometheus reads it.
+//! The server's counters and gauges, as Prometheus reads them.
 
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Label, Level, Metadata, Recorder as _, Unit};
 use metrics_exporter_prometheus::{

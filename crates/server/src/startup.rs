@@ -151,7 +151,7 @@ pub(crate) async fn greet(
     let parts = negotiated.into_parts();
     let is_secure = matches!(parts.io, MaybeTls::Tls(_));
     if is_secure && !parts.read_buf.is_empty() {
-        // Sent before TLS began, so by whoever sits in between, perhaps.
+        // Sent before TLS began, so perhaps by an attacker in between.
         return Err(protocol_violation("received unencrypted data after the request for TLS"));
     }
     let mut link = Link::new(parts.io, parts.read_buf);

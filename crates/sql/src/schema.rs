@@ -29,7 +29,7 @@ pub struct Schema {
     pub(crate) views: BTreeMap<String, Arc<View>>,
     /// Schemas beside `public`, as SQL calls them.
     pub(crate) namespaces: BTreeSet<String>,
-    /// All foreign keys, once somebody has asked for them.
+    /// All foreign keys, once a statement has asked for them.
     pub(crate) foreign_keys: OnceLock<Option<Arc<ForeignKeys>>>,
     /// Numbers and last versions of all procedures that ever were, so that neither is used twice.
     pub(crate) history: BTreeMap<String, (ProcedureId, u32)>,

@@ -145,7 +145,7 @@ impl Epochs {
             if order.sequence() < CommitOrder::SEQUENCE_LIMIT {
                 return order;
             }
-            // Millions of commits in one epoch: whoever finds it so ends it.
+            // Millions of commits in one epoch: the transaction that finds it so ends it.
             self.advance_from(order.epoch());
             spin_loop();
         }

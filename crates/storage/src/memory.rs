@@ -264,7 +264,7 @@ impl Memory {
         Ok(chunk)
     }
 
-    /// Faults chunks in until a number of bytes is ready, ahead of whoever will need them; gives way to other threads.
+    /// Faults chunks in until a number of bytes is ready, ahead of the threads that will need them; gives way to other threads.
     /// Stops short of the limit. Returns whether there was anything to do.
     fn fault_ahead(&self, bytes: usize) -> bool {
         if self.ready_bytes() >= bytes || self.is_exhausted() {
@@ -386,7 +386,7 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         for (region, layout) in &self.shared().regions {
-            // SAFETY: allocated with this layout; whoever held pointers into it is gone, as all workers and
+            // SAFETY: allocated with this layout; all holders of pointers into it are gone, as all workers and
             // tables hold the `Memory` alive.
             unsafe {
                 std::alloc::dealloc(std::ptr::with_exposed_provenance_mut(*region), *layout);

@@ -481,8 +481,8 @@ impl<'g> Record<'g> {
         }
     }
 
-    /// Whether the state, lock included, is still as it was read: what was read in between was one version. That somebody has
-    /// cleaned up behind older ones says nothing of it.
+    /// Whether the state, lock included, is still as it was read: what was read in between was one version. That a worker has
+    /// cleared older ones says nothing of it.
     #[inline]
     pub fn is_state(self, state: RecordState) -> bool {
         // ORDERING: the row reads before stay above; pairs with the fence in `try_lock`.
@@ -496,7 +496,7 @@ impl<'g> Record<'g> {
         (self.word(0).load(Ordering::Acquire) ^ state.0) & !(LOCKED | QUEUED) == 0
     }
 
-    /// Takes the lock, unless somebody has it.
+    /// Takes the lock, unless another thread has it.
     #[inline]
     pub fn try_lock(self) -> Option<RecordState> {
         let word = self.word(0).load(Ordering::Relaxed);

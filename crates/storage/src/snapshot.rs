@@ -90,7 +90,7 @@ impl Snapshots {
             let bound = CommitOrder::first_of(Epoch(epochs.current().0 + 3));
             bounds.push(bound);
             self.announce(&bounds);
-            // ORDERING: SeqCst: whoever begins to commit once the clock is past what it shows now loads the bound from here.
+            // ORDERING: SeqCst: a transaction that begins to commit once the clock is past what it shows now loads the bound from here.
             pass(CommitOrder::first_of(Epoch(epochs.current().0 + 1)));
             // Others advance the clock too, and may have passed the bound before everybody saw it.
             if epochs.next_order() < bound {

@@ -1,7 +1,7 @@
 //! A table in memory: its records and the indexes that lead to them.
 //!
 //! Invariant: every record is in the primary index under its key, and in every other index at least under the key
-//! that its current row has; other entries may be there for a while and are told apart by the row itself.
+//! that its current row has; entries of earlier rows stay until they are cleared, and are told apart by the row itself.
 
 use crate::{
     Added, Cursor, Direction, Finger, Guard, Index, LeafChange, LeafObservation, Linked, Memory, NewState,

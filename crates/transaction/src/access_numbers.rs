@@ -4,9 +4,9 @@
 //! Paper: Poplar §3.3, Table 1 (NVM-D orders write-after-read, too). Differs: what was read shares cells by hash, which
 //! costs some order that nobody needs and saves a word in every row.
 //!
-//! Invariants: 1. whoever reads raises the cell before it validates what it has read, and whoever writes asks for it with the
-//! row locked, so that of two that are in conflict the later one sees the earlier. 2. whoever takes an entry away raises the
-//! table's number before that, and whoever has found nothing asks for it afterwards.
+//! Invariants: 1. a reader raises the cell before it validates what it has read, and a writer asks for it with the
+//! row locked, so that of two that are in conflict the later one sees the earlier. 2. a worker that takes an entry away raises
+//! the table's number before that, and a transaction that has found nothing asks for it afterwards.
 //! Held by: the tests here; `serializability.rs` and `histories.rs` (crates/reprise).
 
 use catalog::{CommitOrder, TableId};

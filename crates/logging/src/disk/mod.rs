@@ -189,7 +189,7 @@ pub fn read_whole(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Replaces a file in one step: whoever reads it finds the old contents or the new ones, also after a crash.
+/// Replaces a file in one step: a reader finds the old contents or the new ones, also after a crash.
 ///
 /// # Errors
 /// The disk is full, or fails; the old file is then still there.

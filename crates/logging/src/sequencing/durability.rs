@@ -13,7 +13,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-/// After this long whoever waits looks again, whether or not it was woken.
+/// After this long a waiting thread looks again, whether or not it was woken.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Up to which number everything is durable.

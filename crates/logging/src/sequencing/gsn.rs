@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use storage::{Epochs, Slot};
 
-/// How long whoever waits for others' logs rests between two looks.
+/// How long a thread that waits for others' logs rests between two looks.
 const LOOK_AGAIN: Duration = Duration::from_micros(50);
 
 /// The log of a worker.
@@ -182,7 +182,7 @@ impl Log for GsnLog {
         let writer = BatchWriter::new(maker.clone(), self.incarnation, Arc::clone(&shared))?;
         let writer = Mutex::new((writer, Vec::new()));
         let log = self.logs[*made].get_or_init(|| WorkerLog { shared, maker, writer });
-        // ORDERING: whoever vouches without having seen this log has raised its own number before (both SeqCst), so the
+        // ORDERING: a session that vouches without having seen this log has raised its own number before (both SeqCst), so the
         // numbers here begin above what it vouched for.
         let start = self.greatest_number();
         log.shared.lane.begin_above(start);

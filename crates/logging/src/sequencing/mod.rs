@@ -1,7 +1,7 @@
 //! In which order records are durable, and when a commit may be acknowledged. One file a scheme.
 //! Paper: Poplar §3 (levels of constraint), §6.1 (CENTR, NVM-D, SILO, POPLAR).
 //!
-//! Every scheme numbers transactions so that whoever read or overwrote what another one wrote has the greater number, and
+//! Every scheme numbers transactions so that one that read or overwrote what another one wrote has the greater number, and
 //! every logger says in each batch up to which number it is complete. A transaction is acknowledged once everything up to
 //! its number is durable; under `ssn` those that have read nothing but what was durable wait for their own logger alone.
 
@@ -221,7 +221,7 @@ pub trait Log: Send + Sync + fmt::Debug {
     fn wait(&self, commit: Commit) -> Result<(), LogError>;
 
     /// Whether a commit may be acknowledged. Where not, the task is woken when that may have changed; where commits are flushed
-    /// by whoever waits, this returns once it may.
+    /// by the thread that waits, this returns once it may.
     ///
     /// # Errors
     /// The log has failed before that.

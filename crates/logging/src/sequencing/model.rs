@@ -3,7 +3,7 @@
 //! random schedules (PCT), among them those that loom's reduction leaves out. What is checked, at any moment:
 //!
 //! 1. no transaction is acknowledged that a recovery from what is durable then would leave out;
-//! 2. what a recovery takes is closed under reads-from: whoever read a write is there only with its writer;
+//! 2. what a recovery takes is closed under reads-from: the reader of a write is there only with its writer;
 //! 3. of two that wrote the same tuple, the later one has the greater number.
 //!
 //! The traps of DESIGN §6.3, put back by hand, make the tests fail that name them.
@@ -350,7 +350,7 @@ fn a_number_that_is_drawn_is_vouched_for_by_nobody() {
 
 /// `gsn`: numbers are a serial order, overwriting after reading included.
 #[test]
-fn whoever_overwrites_what_was_read_has_the_greater_number() {
+fn a_writer_over_what_was_read_has_the_greater_number() {
     check(|| {
         let world = World::new(2);
         // So that the reader's buffer is ahead.

@@ -105,8 +105,8 @@ fn grouped<T: Clone>(members: &[T], together: impl Fn(&T, &T) -> bool) -> Vec<Ve
 
 impl LocalGraph {
     /// Algorithm 1: merges operations that are data-dependent into slices, adds an edge for every flow dependency between
-    /// slices, and merges slices that depend on each other. Operations that are `free` belong to no slice: whoever needs
-    /// their results executes them. Nor do witnesses: their results are recorded.
+    /// slices, and merges slices that depend on each other. Operations that are `free` belong to no slice: the slice
+    /// that needs their results executes them. Nor do witnesses: their results are recorded.
     pub fn of(program: &Program, place: usize, free: &dyn Fn(OperationId) -> bool) -> Self {
         let operation = |id: &OperationId| &program.operations[id.0 as usize];
         let data_dependent =

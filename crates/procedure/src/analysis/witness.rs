@@ -6,7 +6,7 @@
 //! two scans and a sort are gone, and the key of what follows is known ahead.
 //!
 //! Which reads are witnesses follows from the procedure alone. Replay must come to the same choice as the run did, so the
-//! choice is part of the log's format: whoever changes the rule gives the format a new version.
+//! choice is part of the log's format: a change of the rule needs a new version of the format.
 
 use super::need::Need;
 use super::program::Program;

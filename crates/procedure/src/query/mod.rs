@@ -190,7 +190,7 @@ pub struct Update {
     pub table: Arc<Table>,
     /// The register that says which row it is.
     pub handle: Register,
-    /// What else the input sets and somebody uses later.
+    /// What else the input sets and a later node uses.
     pub keep: Vec<Register>,
     /// Column, and the value that it gets, of its type.
     pub assignments: Vec<(usize, Expression)>,
@@ -211,7 +211,7 @@ pub struct Delete {
     pub table: Arc<Table>,
     /// The register that says which row it is.
     pub handle: Register,
-    /// What else the input sets and somebody uses later.
+    /// What else the input sets and a later node uses.
     pub keep: Vec<Register>,
     /// Foreign keys, where the table is at one end of some.
     pub keys: Option<Arc<ForeignKeys>>,
@@ -234,7 +234,7 @@ pub enum Plan {
     Scan {
         /// Which.
         access: Access,
-        /// The register that is told which row it is, for whoever writes it.
+        /// The register that is told which row it is, for the statement that writes it.
         handle: Option<Register>,
     },
     /// Rows of a function.
@@ -352,7 +352,7 @@ pub enum Plan {
         input: Box<Self>,
         /// The order.
         keys: Vec<SortKey>,
-        /// What the input sets and somebody uses later.
+        /// What the input sets and a later node uses.
         registers: Vec<Register>,
         /// At most this many are wanted, this and that together.
         wanted: [Option<Expression>; 2],

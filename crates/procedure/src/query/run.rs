@@ -1,4 +1,4 @@
-//! Running a plan: each node pushes its rows into whoever asked for them.
+//! Running a plan: each node pushes its rows into the node that asked for them.
 
 use super::buffer::{Buffer, Kept};
 use super::key::write_distinct;
@@ -259,7 +259,7 @@ fn scan<D: DataAccess>(
     Ok(outer)
 }
 
-/// An error when somebody has cancelled the query, or it keeps too much. Asked at every row.
+/// An error when the client has cancelled the query, or it keeps too much. Asked at every row.
 pub(super) fn check_cancelled(machine: &mut Machine) -> Result<(), Failure> {
     Ok(machine.check_row()?)
 }

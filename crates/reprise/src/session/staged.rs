@@ -3,7 +3,7 @@
 //! They are its own until it commits: tables that it makes are empty and nobody else knows them, so its statements use them at
 //! once. What needs everybody else to stand still, indexes and other layouts of tables that were there before, is done at the
 //! commit; such tables can't be used in the same transaction any more. One record has the definitions and what the transaction
-//! wrote under them. Where somebody else has changed definitions meanwhile, the transaction has lost a race.
+//! wrote under them. Where another session has changed definitions meanwhile, the transaction has lost a race.
 //! Invariant: all statements come before all writes in replay, so no definition may look at rows that the transaction wrote.
 //! Held by: `crates/reprise/tests/suite/definitions_in_transactions.rs`.
 

@@ -192,7 +192,7 @@ impl Binder<'_> {
         if item.with_ordinality().is_some() {
             return Err(self.unsupported(node, "WITH ORDINALITY of this function"));
         }
-        let (_, ty) = procedure.result.expect("looked at by whoever calls this");
+        let (_, ty) = procedure.result.expect("the caller has looked at it");
         let target = self.new_register(ty);
         self.note_call(&procedure);
         let call = Plan::Call { input: Box::new(Plan::One), procedure, arguments, target };

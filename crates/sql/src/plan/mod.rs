@@ -41,7 +41,7 @@ pub(crate) enum Rows {
         registers: Register,
         /// Columns that are loaded, in the order of their registers.
         used: Vec<usize>,
-        /// The register that is told which row it is, for whoever writes it.
+        /// The register that is told which row it is, for the statement that writes it.
         handle: Option<Register>,
     },
     /// A plan's.
@@ -105,7 +105,7 @@ pub(crate) struct Named {
 pub(crate) struct Bound {
     pub(crate) plan: Plan,
     pub(crate) columns: Vec<OutputColumn>,
-    /// Columns that are a literal whose type is not known, by their places: whoever uses them may give them one.
+    /// Columns that are a literal whose type is not known, by their places: the query around them may give them one.
     pub(crate) literals: HashMap<usize, Typed>,
 }
 

@@ -61,7 +61,7 @@ impl LeafChange {
         Self { leaf, before, after, sibling: None, stay: guard.stay() }
     }
 
-    /// The new leaf that a split moved keys to: whoever had observed the old one has observed this one too.
+    /// The new leaf that a split moved keys to: a transaction that had observed the old one has observed this one too.
     pub fn sibling(&self) -> Option<LeafObservation> {
         self.sibling.map(|(leaf, version)| LeafObservation { leaf, version, stay: self.stay })
     }

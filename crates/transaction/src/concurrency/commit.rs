@@ -124,7 +124,7 @@ impl Occ {
     /// Commits in replay: at the order that the transaction once had, while no other transaction runs.
     ///
     /// # Errors
-    /// A record is locked, so somebody else is at work after all; the transaction is rolled back.
+    /// A record is locked, so another transaction is at work after all; the transaction is rolled back.
     pub fn commit_at(&mut self, order: CommitOrder) -> Result<(), Conflict> {
         if let Err(conflict) = self.lock_writes() {
             self.rollback();

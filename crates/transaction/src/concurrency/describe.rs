@@ -142,7 +142,7 @@ impl Description {
     }
 
     /// The primary key, which never changes; but text lies where other columns' growth may move it, so what is read while
-    /// somebody writes is read again.
+    /// another transaction writes is read again.
     fn read_key(&mut self, record: Record<'_>, table: &Table) {
         loop {
             let state = record.stable_state();

@@ -1,4 +1,4 @@
-//! All of them at once, for a while, with kills: nothing acknowledged is lost, and nothing grows.
+//! All of them at once, for minutes, with kills: nothing acknowledged is lost, and nothing grows.
 
 use super::raw::{open, query, send, startup};
 use super::{Target, connect};

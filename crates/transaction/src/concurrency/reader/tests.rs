@@ -160,7 +160,7 @@ fn holds_a_serial_state([overwritten, written, ..]: [Datum; 4]) {
 
 /// The number follows the moment of validation, not that of numbering.
 #[test]
-fn a_snapshot_has_whoever_was_validated_before_its_bound() {
+fn a_snapshot_has_all_that_was_validated_before_its_bound() {
     holds_a_serial_state(rows_of_a_snapshot(|_| {}));
 }
 
