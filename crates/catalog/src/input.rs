@@ -11,10 +11,8 @@ use crate::ValueError;
 /// `22021`: they are not UTF-8, or there is a byte of zero.
 pub fn utf8_of(bytes: &[u8]) -> Result<&str, ValueError> {
     let wrong = match std::str::from_utf8(bytes) {
-        Ok(text) => match bytes.iter().position(|byte| *byte == 0) {
-            None => return Ok(text),
-            Some(zero) => &bytes[zero..],
-        },
+        Ok(text) if !bytes.contains(&0) => return Ok(text),
+        Ok(_) => &[0],
         Err(error) => &bytes[error.valid_up_to()..],
     };
     // As many bytes as the first one announces.

@@ -111,7 +111,7 @@ pub(crate) struct Client {
     /// When it has taken too long.
     deadline: Option<Instant>,
     /// Held while a transaction is open, or a statement waits.
-    session: Option<Session>,
+    session: Option<Box<Session>>,
     /// Whether the session of the open transaction has panicked: the transaction has failed, and its client has to say that it ends.
     has_lost_session: bool,
     /// Counts the open transaction.

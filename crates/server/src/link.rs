@@ -17,6 +17,7 @@ use pgwire::tokio::server::MaybeTls;
 use reprise::rooms::catalog::utf8_of;
 use reprise::rooms::procedure::SqlError;
 use reprise::{Commit, CommitOrder};
+use std::ffi::CStr;
 use std::io;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -90,7 +91,12 @@ fn wrong_text_in(tag: u8, body: &[u8]) -> Option<SqlError> {
         b'P' => 2,
         _ => 0,
     };
-    body.split(|byte| *byte == 0).take(strings).find_map(|text| utf8_of(text).err().map(SqlError::from))
+    let mut left = body;
+    (0..strings).find_map(|_| {
+        let text = CStr::from_bytes_until_nul(left).ok()?.to_bytes();
+        left = &left[text.len() + 1..];
+        utf8_of(text).err().map(SqlError::from)
+    })
 }
 
 impl std::fmt::Debug for Decoder {

@@ -30,7 +30,8 @@ const MOST_IDLE: usize = 32;
 pub(crate) struct Pool {
     database: Database,
     /// Sessions that no connection uses now, the last used first.
-    idle: Mutex<Vec<Session>>,
+    #[expect(clippy::vec_box, reason = "a session is large, and changes hands twice in each statement")]
+    idle: Mutex<Vec<Box<Session>>>,
     /// Sessions that transactions of several statements have.
     in_transactions: AtomicUsize,
     /// Told when a session comes back: threads, and tasks.
@@ -79,9 +80,9 @@ impl Pool {
     ///
     /// # Errors
     /// `53300`: none has come back.
-    pub(crate) fn take(&self) -> Result<Session, Error> {
+    pub(crate) fn take(&self) -> Result<Box<Session>, Error> {
         let idle = hold(&self.idle).pop();
-        match idle.map_or_else(|| self.database.session(), Ok) {
+        match idle.map_or_else(|| self.new_session(), Ok) {
             Err(Error::TooManySessions(_)) => {
                 self.waiting.fetch_add(1, Ordering::Relaxed);
                 let taken = tokio::task::block_in_place(|| self.wait());
@@ -97,7 +98,11 @@ impl Pool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    fn wait(&self) -> Result<Session, Error> {
+    fn new_session(&self) -> Result<Box<Session>, Error> {
+        self.database.session().map(Box::new)
+    }
+
+    fn wait(&self) -> Result<Box<Session>, Error> {
         let until = Instant::now() + PATIENCE_OF_THREAD;
         loop {
             let mut idle = hold(&self.idle);
@@ -107,7 +112,7 @@ impl Pool {
             let taken = idle.pop();
             drop(idle);
             // A session may also have ended somewhere else than here.
-            match taken.map_or_else(|| self.database.session(), Ok) {
+            match taken.map_or_else(|| self.new_session(), Ok) {
                 Err(Error::TooManySessions(_)) if Instant::now() < until => {}
                 taken => return taken,
             }
@@ -116,7 +121,7 @@ impl Pool {
 
     /// Gives a session back that is in no transaction. The first that knows new definitions has the others take them over, so that no
     /// table is kept that is gone.
-    pub(crate) fn give_back(&self, mut session: Session) {
+    pub(crate) fn give_back(&self, mut session: Box<Session>) {
         let newest = session.definitions();
         // Definitions change seldom: most sessions only look.
         let known = match self.newest.load(Ordering::Relaxed) {

@@ -2,6 +2,8 @@
 //! relies on them.
 //! Source: PostgreSQL's documentation, "Message Formats".
 
+use std::ffi::CStr;
+
 /// What is left of a message.
 struct Body<'a>(&'a [u8]);
 
@@ -19,8 +21,8 @@ impl<'a> Body<'a> {
 
     /// Text up to a zero.
     fn text(&mut self) -> Option<()> {
-        let end = self.0.iter().position(|byte| *byte == 0)?;
-        self.take(end + 1).map(|_| ())
+        let text = CStr::from_bytes_until_nul(self.0).ok()?;
+        self.take(text.count_bytes() + 1).map(|_| ())
     }
 
     /// A count, and then that many numbers of a width.

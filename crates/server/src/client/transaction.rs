@@ -32,7 +32,7 @@ impl Client {
             }
             self.warn("25P01", "there is no transaction in progress");
         }
-        let access = self.session.as_ref().map(Session::access);
+        let access = self.session.as_deref().map(Session::access);
         let mut tag = if commits && state != TransactionState::Failed { "COMMIT" } else { "ROLLBACK" };
         if commits && state == TransactionState::Open {
             let committed = self.commit();
@@ -60,7 +60,7 @@ impl Client {
             self.warn("25P01", "SET TRANSACTION can only be used in transaction blocks");
             return Ok(());
         }
-        if modes.names_isolation && self.session.as_ref().is_some_and(Session::has_begun) {
+        if modes.names_isolation && self.session.as_deref().is_some_and(Session::has_begun) {
             let message = "SET TRANSACTION ISOLATION LEVEL must be called before any query";
             return Err(SqlError::new("25001", message).into());
         }
@@ -127,7 +127,7 @@ impl Client {
         self.is_implicit = false;
         self.renew_deadline();
         // With definitions among its statements this takes as long as those take.
-        let takes_long = self.session.as_ref().is_some_and(Session::changes_definitions);
+        let takes_long = self.session.as_deref().is_some_and(Session::changes_definitions);
         let act = |own: &mut Self| own.with_session(|session| session.commit_block());
         let committed = if takes_long { tokio::task::block_in_place(|| act(self)) } else { act(self) };
         // What a cursor shows is there, or has never been.
