@@ -264,6 +264,7 @@ impl Operation {
     }
 
     /// Whether it changes a table.
+    #[inline]
     pub fn writes(&self) -> bool {
         match &self.kind {
             OperationKind::Select(_) => false,

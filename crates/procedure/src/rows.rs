@@ -168,7 +168,13 @@ fn write_range(
     Ok(!empty)
 }
 
+#[cold]
+fn negative_count(state: &str, clause: &str) -> Failure {
+    SqlError::new(state, format!("{clause} must not be negative")).into()
+}
+
 /// The number of rows that a clause states. A negative number is refused with the clause's SQLSTATE.
+#[inline]
 fn count_of(
     expression: Option<&Expression>,
     (state, clause): (&str, &str),
@@ -178,7 +184,7 @@ fn count_of(
     match expression.evaluate(machine)? {
         Datum::Int(count) => match usize::try_from(count) {
             Ok(count) => Ok(Some(count)),
-            Err(_) => Err(SqlError::new(state, format!("{clause} must not be negative")).into()),
+            Err(_) => Err(negative_count(state, clause)),
         },
         _ => Ok(None),
     }
@@ -188,6 +194,7 @@ fn count_of(
 ///
 /// # Errors
 /// `2201X`, `2201W`: a number is negative; what an expression fails with.
+#[inline]
 pub(crate) fn counts_of(
     [offset, limit]: [Option<&Expression>; 2],
     machine: &mut Machine,

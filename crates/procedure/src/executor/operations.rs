@@ -303,15 +303,16 @@ pub(crate) fn not_one_row(count: usize) -> SqlError {
 
 #[inline]
 pub(crate) fn require_value(table: &Table, column: usize, value: Datum) -> Result<(), Failure> {
-    let definition = &table.columns[column];
-    if value.is_null() && !definition.nullable {
-        let message = format!(
-            "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
-            definition.name, table.name
-        );
-        return Err(SqlError::new("23502", message).with_column(table, &definition.name).into());
-    }
-    Ok(())
+    if value.is_null() && !table.columns[column].nullable { Err(null_value(table, column)) } else { Ok(()) }
+}
+
+#[cold]
+fn null_value(table: &Table, column: usize) -> Failure {
+    let (column, table_name) = (&table.columns[column].name, &table.name);
+    let message = format!(
+        "null value in column \"{column}\" of relation \"{table_name}\" violates not-null constraint"
+    );
+    SqlError::new("23502", message).with_column(table, column).into()
 }
 
 pub(crate) fn check(table: &Table, checks: &[Check], machine: &mut Machine) -> Result<(), Failure> {

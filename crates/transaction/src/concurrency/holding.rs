@@ -171,6 +171,15 @@ impl Occ {
     /// reads a row that another one is about to change.
     #[inline]
     pub(super) fn claim_read(&mut self, row: Handle) -> Result<(), Failure> {
+        // Most transactions do neither.
+        if self.held.holding == Holding::Nothing && self.held.waits_in_place.is_none() {
+            return Ok(());
+        }
+        self.claim_read_held(row)
+    }
+
+    #[inline(never)]
+    fn claim_read_held(&mut self, row: Handle) -> Result<(), Failure> {
         match self.held.holding {
             Holding::Read => self.take_hold(row),
             Holding::Written if !self.held.ignores_heat && self.tables.holds.heat.is_hot(row.address()) => {
