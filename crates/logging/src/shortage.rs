@@ -116,10 +116,10 @@ impl Shortage {
         waiters.into_iter().for_each(Waker::wake);
     }
 
-    /// Whether transactions that write are refused, or may be soon.
+    /// Whether it is not known yet if transactions that write are refused.
     #[inline]
-    pub(crate) fn is_short(&self) -> bool {
-        self.refuses.load(Ordering::Acquire)
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.refuses.load(Ordering::Acquire) && self.lock().is_in_doubt()
     }
 
     /// Whether it is known if a transaction has to be refused; otherwise `waker` is woken once it is.

@@ -295,10 +295,10 @@ impl Logs {
         if self.logs.iter().all(is_known) { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Whether transactions that write are refused for now, or may be soon.
+    /// Whether it is not known yet if transactions that write are refused for now.
     #[inline]
-    pub(crate) fn is_short(&self) -> bool {
-        self.logs.iter().any(|own| own.log.is_short())
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.logs.iter().any(|own| own.log.is_in_doubt())
     }
 
     /// Keeps logs that lack room from taking it from a checkpoint, for as long as the guards live.

@@ -284,7 +284,7 @@ impl Session {
     /// Refuses a transaction that writes while the log can't grow, or has failed. Waits while neither is known.
     #[inline]
     fn check_log(&mut self) -> Result<(), Error> {
-        if self.inner.logs.is_short() {
+        if self.inner.logs.is_in_doubt() {
             self.await_others(Awaited::Log(Arc::clone(&self.inner)), None)?;
         }
         Ok(self.inner.logs.check()?)

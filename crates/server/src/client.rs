@@ -10,6 +10,7 @@ mod rows;
 mod statement;
 mod transaction;
 
+use self::statement::failed_transaction;
 use crate::attendance::Running;
 use crate::copy::CopyIn;
 use crate::link::Output;
@@ -292,9 +293,16 @@ impl Client {
         act: impl FnOnce(&mut Session) -> Result<T, Error>,
     ) -> Result<T, Error> {
         self.renew_deadline();
+        let has_failed = self.transaction_state() == TransactionState::Failed;
         let plan = |own: &mut Self| own.with_session(act);
         // Others wait for the thread.
-        if text.len() >= LONG { tokio::task::block_in_place(|| plan(self)) } else { plan(self) }
+        let planned =
+            if text.len() >= LONG { tokio::task::block_in_place(|| plan(self)) } else { plan(self) };
+        planned.map_err(|error| match error.sqlstate() {
+            "42601" => error,
+            _ if has_failed => failed_transaction(),
+            _ => error,
+        })
     }
 
     /// Says what went wrong. An open transaction has failed with it; one that nobody asked for is over.

@@ -67,11 +67,16 @@ async fn answer(link: &mut Link, client: &mut Client) -> io::Result<()> {
         }
         let went_well = match message {
             Message::Terminate(_) => return Ok(()),
+            Message::Sync(_) => {
+                skips = false;
+                client.synchronize().await?;
+                true
+            }
+            _ if skips => true,
             Message::Query(query) => {
                 // What came before it without SYNC is of the same transaction.
-                let ran = skips || client.run_delayed(false).await?;
+                let ran = client.run_delayed(false).await?;
                 if ran {
-                    skips = false;
                     match refusal {
                         Some(error) => client.refuse_query(error),
                         None => client.query(&query.query).await?,
@@ -79,17 +84,11 @@ async fn answer(link: &mut Link, client: &mut Client) -> io::Result<()> {
                 }
                 ran
             }
-            Message::Sync(_) => {
-                skips = false;
-                client.synchronize().await?;
-                true
-            }
             Message::Flush(_) => {
-                let ran = skips || client.run_delayed(false).await?;
+                let ran = client.run_delayed(false).await?;
                 link.output.flush().await?;
                 ran
             }
-            _ if skips => true,
             Message::Parse(parse) => {
                 client.run_delayed(false).await?
                     && match refusal {

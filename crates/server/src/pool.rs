@@ -62,7 +62,7 @@ impl Pool {
 
     /// Returns once a session is free, or none has come back for `PATIENCE`: without a thread, as `take` would need one.
     pub(crate) async fn free(&self) {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.waiting.fetch_add(1, Ordering::SeqCst);
         let until = Instant::now() + PATIENCE;
         while !self.is_free() && Instant::now() < until {
             // Either way it looks again.
@@ -84,7 +84,7 @@ impl Pool {
         let idle = hold(&self.idle).pop();
         match idle.map_or_else(|| self.new_session(), Ok) {
             Err(Error::TooManySessions(_)) => {
-                self.waiting.fetch_add(1, Ordering::Relaxed);
+                self.waiting.fetch_add(1, Ordering::SeqCst);
                 let taken = tokio::task::block_in_place(|| self.wait());
                 self.waiting.fetch_sub(1, Ordering::Relaxed);
                 taken
@@ -140,10 +140,17 @@ impl Pool {
         };
         drop(idle);
         drop(dropped);
-        self.returned.notify_one();
-        self.freed.notify_one();
+        self.tell_of_free();
         if newest > known {
             self.catch_up(newest);
+        }
+    }
+
+    /// A session is idle again. It was put there before: a statement that has counted itself as waiting has either seen it, or is seen here.
+    fn tell_of_free(&self) {
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            self.returned.notify_one();
+            self.freed.notify_one();
         }
     }
 
@@ -158,7 +165,7 @@ impl Pool {
             old.catch_up();
             // Used last, as it was.
             hold(&self.idle).insert(0, old);
-            self.returned.notify_one();
+            self.tell_of_free();
         }
     }
 
@@ -168,7 +175,7 @@ impl Pool {
         for mut session in tidied {
             session.collect_garbage();
             hold(&self.idle).insert(0, session);
-            self.returned.notify_one();
+            self.tell_of_free();
         }
     }
 

@@ -4,6 +4,7 @@ use crate::error::StatementError;
 use crate::plan::Queries;
 use crate::schema::Schema;
 use crate::source::Source;
+use crate::types::without_limits;
 use catalog::{ScalarType, Table, Type};
 use procedure::{Expression, Label, Operation, OperationId, OperationKind, Register, SqlError, Statement};
 use squawk_syntax::SyntaxNode;
@@ -255,12 +256,7 @@ impl<'a> Binder<'a> {
     /// A parameter of a statement as a value; it takes a type where it has none yet.
     pub(crate) fn parameter_as(&self, place: usize, ty: Type) -> Typed {
         let mut parameters = self.parameters.borrow_mut();
-        let own = parameters[place].get_or_insert(match ty {
-            // Blanks at its end do not count.
-            Type::Scalar(ScalarType::Char(_)) => Type::Scalar(ScalarType::Char(u32::MAX)),
-            Type::Scalar(scalar) => Type::Scalar(scalar.unlimited()),
-            Type::Array(scalar) => Type::Array(scalar.unlimited()),
-        });
+        let own = parameters[place].get_or_insert(without_limits(ty));
         Typed::Known(Expression::Register(Register(place as u32)), *own)
     }
 

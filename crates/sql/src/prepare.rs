@@ -8,6 +8,7 @@ use crate::routine::{Compiled, compile_block, compile_for_client, compile_statem
 use crate::schema::Schema;
 use crate::source::Source;
 use crate::transaction::{TransactionModes, chains};
+use crate::types::without_limits;
 use catalog::Type;
 use procedure::query::OutputColumn;
 use procedure::{Expression, Machine, Procedure, SqlError};
@@ -257,7 +258,7 @@ impl Schema {
                 let mut types = Vec::new();
                 if let Some(list) = prepare.param_list() {
                     for ty in list.syntax().descendants().filter_map(ast::Type::cast) {
-                        types.push(Some(binder.bind_type(&ty)?));
+                        types.push(Some(without_limits(binder.bind_type(&ty)?)));
                     }
                 }
                 let inner = binder.part(prepare.stmt(), node)?;

@@ -7,7 +7,8 @@ use crate::nesting::check_tree;
 use crate::schema::Schema;
 use crate::source::Source;
 use crate::types::object_name;
-use catalog::{Datum, ProcedureId, ScalarType, Type, value_from_datum};
+use crate::types::without_limits;
+use catalog::{Datum, ProcedureId, Type, value_from_datum};
 use procedure::{Expression, Machine, Mode, Parameter, Procedure, Register, SqlError, Statement};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -209,16 +210,6 @@ impl Routine {
             return Err(binder.syntax(&self.node, "a procedure returns nothing: use OUT parameters"));
         }
         Ok(())
-    }
-}
-
-/// A parameter's or result's type: as in PostgreSQL, it keeps no length or precision.
-fn without_limits(ty: Type) -> Type {
-    match ty {
-        // Blanks at the end of a CHAR do not count, whatever its length.
-        Type::Scalar(ScalarType::Char(_)) => Type::Scalar(ScalarType::Char(u32::MAX)),
-        Type::Scalar(scalar) => Type::Scalar(scalar.unlimited()),
-        Type::Array(scalar) => Type::Array(scalar.unlimited()),
     }
 }
 

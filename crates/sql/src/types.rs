@@ -10,6 +10,16 @@ use squawk_syntax::ast::{self, AstNode};
 /// The longest CHAR and VARCHAR, as in PostgreSQL.
 const MOST_CHARACTERS: u32 = 10 << 20;
 
+/// A parameter's or result's type: as in PostgreSQL, it keeps no length or precision.
+pub(crate) fn without_limits(ty: Type) -> Type {
+    match ty {
+        // Blanks at the end of a CHAR do not count, whatever its length.
+        Type::Scalar(ScalarType::Char(_)) => Type::Scalar(ScalarType::Char(u32::MAX)),
+        Type::Scalar(scalar) => Type::Scalar(scalar.unlimited()),
+        Type::Array(scalar) => Type::Array(scalar.unlimited()),
+    }
+}
+
 /// A type of timestamps; more digits than the six that there are mean six, as in PostgreSQL.
 fn timestamp(is_zoned: bool, numbers: &[u32]) -> ScalarType {
     match (numbers.first(), is_zoned) {

@@ -74,6 +74,33 @@ struct End {
     queue: Mutex<Vec<(Slot, Waker)>>,
 }
 
+/// What one transaction waits for.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    blocker: Blocker,
+    /// Whether the transaction stays open while it waits.
+    is_open: bool,
+}
+
+/// The transactions that wait.
+#[derive(Debug, Default)]
+struct Waits {
+    /// What each of them waits for, by its worker.
+    by_worker: HashMap<usize, Wait>,
+    /// The worker whose transaction waits until no other one is open.
+    for_all: Option<Slot>,
+}
+
+/// A transaction waits until no other one is open, until this is dropped.
+#[must_use]
+pub struct AwaitsAll<'a>(&'a Holds);
+
+impl Drop for AwaitsAll<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.waits).for_all = None;
+    }
+}
+
 /// Held rows, and transactions that wait.
 #[derive(Debug)]
 pub struct Holds {
@@ -81,8 +108,7 @@ pub struct Holds {
     filter: Box<[AtomicU32]>,
     rows: Box<[Mutex<HashMap<u64, HeldRow>>]>,
     ends: Box<[CachePadded<End>]>,
-    /// The blocker of each transaction that waits, by the waiting worker.
-    waits: Mutex<HashMap<usize, Blocker>>,
+    waits: Mutex<Waits>,
     pub(crate) heat: Heat,
 }
 
@@ -184,14 +210,21 @@ impl Holds {
     }
 
     /// Has a waker called once the blocker of a worker's transaction has ended. Returns false when it has ended already, or the
-    /// row is the transaction's own by now.
+    /// row is the transaction's own by now. `is_open` says whether the transaction stays open while it waits.
     ///
     /// # Errors
     /// The blocker waits for this transaction, directly or not.
-    pub fn wait(&self, blocker: Blocker, worker: Slot, waker: &Waker) -> Result<bool, Deadlock> {
+    pub fn wait(
+        &self,
+        blocker: Blocker,
+        worker: Slot,
+        is_open: bool,
+        waker: &Waker,
+    ) -> Result<bool, Deadlock> {
         let mut waits = lock(&self.waits);
-        if self.closes_cycle(&waits, blocker, worker) {
-            waits.remove(&worker.0);
+        let wait = Wait { blocker, is_open };
+        if self.closes_cycle(&waits, wait, worker) {
+            waits.by_worker.remove(&worker.0);
             return Err(Deadlock);
         }
         let is_waiting = match blocker {
@@ -208,10 +241,35 @@ impl Holds {
             Blocker::Transaction { worker: holder, number } => self.await_end(holder, number, worker, waker),
         };
         match is_waiting {
-            true => waits.insert(worker.0, blocker),
-            false => waits.remove(&worker.0),
+            true => waits.by_worker.insert(worker.0, wait),
+            false => waits.by_worker.remove(&worker.0),
         };
         Ok(is_waiting)
+    }
+
+    /// The worker's transaction waits until no other one is open, as one that changes definitions does when it commits. An open
+    /// transaction that waits for it, now or later, is refused by `wait`.
+    pub fn await_all(&self, worker: Slot) -> AwaitsAll<'_> {
+        let mut waits = lock(&self.waits);
+        waits.for_all = Some(worker);
+        let open = waits.by_worker.iter().filter(|(_, wait)| wait.is_open);
+        let woken: Vec<Waker> =
+            open.filter_map(|(waiting, wait)| self.waker_of(Slot(*waiting), wait.blocker)).collect();
+        drop(waits);
+        woken.into_iter().for_each(Waker::wake);
+        AwaitsAll(self)
+    }
+
+    fn waker_of(&self, waiting: Slot, blocker: Blocker) -> Option<Waker> {
+        let is_own = |(own, _): &&(Slot, Waker)| *own == waiting;
+        match blocker {
+            Blocker::Row(address) => {
+                self.shard(address).get(&address)?.queue.iter().find(is_own).map(|(_, own)| own.clone())
+            }
+            Blocker::Transaction { worker, .. } => {
+                lock(&self.ends[worker.0].queue).iter().find(is_own).map(|(_, own)| own.clone())
+            }
+        }
     }
 
     fn await_end(&self, holder: Slot, number: u64, worker: Slot, waker: &Waker) -> bool {
@@ -230,8 +288,8 @@ impl Holds {
 
     /// The worker's transaction waits no longer. A row that it was given meanwhile stays its own until `release`.
     pub fn stop_waiting(&self, worker: Slot) {
-        let Some(blocker) = lock(&self.waits).remove(&worker.0) else { return };
-        match blocker {
+        let Some(wait) = lock(&self.waits).by_worker.remove(&worker.0) else { return };
+        match wait.blocker {
             Blocker::Row(address) => {
                 if let Some(row) = self.shard(address).get_mut(&address) {
                     row.queue.retain(|(own, _)| *own != worker);
@@ -251,14 +309,20 @@ impl Holds {
         }
     }
 
-    /// Whether a transaction that waits for a blocker waits for itself. While `waits` is locked, no transaction on the way ends: those
+    /// Whether a worker's transaction would wait for itself. While `waits` is locked, no transaction on the way ends: those
     /// that wait would have to stop waiting first, and the last one is the asking transaction.
-    fn closes_cycle(&self, waits: &HashMap<usize, Blocker>, blocker: Blocker, worker: Slot) -> bool {
-        let mut next = self.worker_of(blocker).filter(|holder| *holder != worker);
+    fn closes_cycle(&self, waits: &Waits, wait: Wait, worker: Slot) -> bool {
+        let mut next = self.worker_of(wait.blocker).filter(|holder| *holder != worker);
+        let mut is_awaited = wait.is_open;
         for _ in 0..self.ends.len() {
             let Some(holder) = next else { return false };
-            let Some(blocker) = waits.get(&holder.0) else { return false };
-            next = self.worker_of(*blocker);
+            if is_awaited && waits.for_all == Some(holder) {
+                return true;
+            }
+            let Some(wait) = waits.by_worker.get(&holder.0) else { return false };
+            // Where an open transaction is on the way, that one is refused.
+            is_awaited &= !wait.is_open;
+            next = self.worker_of(wait.blocker);
             match next {
                 Some(own) if own == worker => return true,
                 // It was woken, and has not looked yet.

@@ -15,5 +15,5 @@ pub use concurrency::{
     CommitLog, Committed, Described, Description, Expectations, Holding, Observed, Occ, Reader, Savepoint,
     WaitInPlace, Writing,
 };
-pub use holds::{Blocker, Deadlock, Holds};
+pub use holds::{AwaitsAll, Blocker, Deadlock, Holds};
 pub use tables::{Applying, Counters, Tables, check_bounds, exhausted};

@@ -292,10 +292,10 @@ impl dyn Log + '_ {
         self.durability().shortage.poll_known(waker)
     }
 
-    /// Whether transactions that write are refused for now, or may be soon.
+    /// Whether it is not known yet if transactions that write are refused for now.
     #[inline]
-    pub fn is_short(&self) -> bool {
-        self.durability().shortage.is_short()
+    pub fn is_in_doubt(&self) -> bool {
+        self.durability().shortage.is_in_doubt()
     }
 
     /// Keeps loggers that lack room from taking it from a checkpoint, for as long as the guard lives.

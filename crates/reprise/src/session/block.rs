@@ -134,7 +134,10 @@ impl Session {
     pub fn fail_block(&mut self) {
         if self.block.state == TransactionState::Open {
             if self.block.savepoints.is_empty() {
+                let access = self.block.access;
                 self.rollback_block();
+                // A transaction that is chained to this one has its modes.
+                self.block.access = access;
             }
             self.block.state = TransactionState::Failed;
         }

@@ -293,6 +293,8 @@ impl Session {
         let epochs = Arc::clone(&private.tables.epochs);
         let mut number = epochs.next_order();
         let patience = self.patience();
+        let holds = Arc::clone(&self.occ.tables().holds);
+        let _awaits_all = holds.await_all(slot);
         inner.definitions.exclusively(slot, &epochs, &patience, |current| {
             if current.number != staged.base.number {
                 return Err(serialization_failure(Conflict::Read));

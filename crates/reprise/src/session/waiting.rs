@@ -40,7 +40,13 @@ pub(super) enum Awaited {
     /// It has lost races, and lets others run.
     Others,
     /// The transaction that holds a row or key.
-    Blocker { blocker: Blocker, worker: Slot, holds: Arc<Holds> },
+    Blocker {
+        blocker: Blocker,
+        worker: Slot,
+        /// Whether the statement is of a transaction that stays open meanwhile.
+        is_open: bool,
+        holds: Arc<Holds>,
+    },
     /// Definitions that are being made.
     Definitions(Arc<Inner>),
     /// A log of which it is not known whether it can grow.
@@ -73,11 +79,13 @@ impl Busy {
     fn poll(&self, waker: &Waker) -> Poll<Result<(), Deadlock>> {
         match &self.awaited {
             Awaited::Others => Poll::Ready(Ok(())),
-            Awaited::Blocker { blocker, worker, holds } => match holds.wait(*blocker, *worker, waker) {
-                Ok(true) => Poll::Pending,
-                Ok(false) => Poll::Ready(Ok(())),
-                Err(deadlock) => Poll::Ready(Err(deadlock)),
-            },
+            Awaited::Blocker { blocker, worker, is_open, holds } => {
+                match holds.wait(*blocker, *worker, *is_open, waker) {
+                    Ok(true) => Poll::Pending,
+                    Ok(false) => Poll::Ready(Ok(())),
+                    Err(deadlock) => Poll::Ready(Err(deadlock)),
+                }
+            }
             Awaited::Definitions(inner) => inner.definitions.poll_made(waker).map(Ok),
             Awaited::Log(inner) => inner.logs.poll_known(waker).map(Ok),
         }
@@ -93,7 +101,8 @@ impl Busy {
     /// # Errors
     /// `Deadlock`: see `Session::break_deadlock`.
     pub async fn released(&self) -> Result<(), Deadlock> {
-        let mut has_yielded = !matches!(self.awaited, Awaited::Others);
+        // Other tasks run in any case, before the statement runs again: its client's deadline and cancellation are seen then.
+        let mut has_yielded = false;
         std::future::poll_fn(|context| {
             if !std::mem::replace(&mut has_yielded, true) {
                 context.waker().wake_by_ref();
@@ -263,7 +272,9 @@ impl Session {
         }
         if let Some(blocker) = blocker {
             let holds = Arc::clone(&self.occ.tables().holds);
-            let awaited = Awaited::Blocker { blocker, worker: self.occ.slot(), holds };
+            // It does not wait long for a row that is hot.
+            let is_open = self.block.state != TransactionState::None && !self.occ.was_hot();
+            let awaited = Awaited::Blocker { blocker, worker: self.occ.slot(), is_open, holds };
             if !self.occ.was_hot() {
                 return self.await_others(awaited, None);
             }
@@ -309,7 +320,7 @@ impl Session {
         let (interrupts, limit) = (self.machine.interrupts().clone(), self.waiting.lock_timeout);
         let (worker, holds) = (self.occ.slot(), Arc::clone(&self.occ.tables().holds));
         Box::new(move |blocker| {
-            let awaited = Awaited::Blocker { blocker, worker, holds: Arc::clone(&holds) };
+            let awaited = Awaited::Blocker { blocker, worker, is_open: true, holds: Arc::clone(&holds) };
             let busy = Busy { awaited, until: None };
             let waited = wait_on_thread(&busy, &interrupts, limit);
             if !matches!(waited, Ok(Ok(()))) {

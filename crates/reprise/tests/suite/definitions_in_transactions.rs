@@ -149,6 +149,38 @@ fn the_second_has_lost() {
     }
 }
 
+/// A transaction with definitions waits for all that are open when it commits. One that waits for a row of it has lost.
+#[test]
+fn an_open_transaction_that_waits_for_definitions_ends() {
+    let (_folder, database) = open_with(|_| {});
+    let mut session = database.session().unwrap();
+    session.execute_script(BEFORE).unwrap();
+    let mut other = database.session().unwrap();
+    for (place, waits_first) in [true, false].into_iter().enumerate() {
+        session.begin_block();
+        run(&mut session, "UPDATE account SET balance = balance + 1 WHERE id = 1").unwrap();
+        run(&mut session, &format!("CREATE TABLE own{place} (id INT PRIMARY KEY)")).unwrap();
+        other.begin_block();
+        run(&mut other, "UPDATE account SET balance = balance + 1 WHERE id = 2").unwrap();
+        let begun = std::time::Instant::now();
+        std::thread::scope(|scope| {
+            let pause = std::time::Duration::from_millis(200);
+            let other = &mut other;
+            let waiting = scope.spawn(move || {
+                std::thread::sleep(if waits_first { std::time::Duration::ZERO } else { pause });
+                let waited = run(other, "UPDATE account SET balance = balance + 1 WHERE id = 1");
+                other.rollback_block();
+                waited
+            });
+            std::thread::sleep(if waits_first { pause } else { std::time::Duration::ZERO });
+            session.commit_block().unwrap();
+            assert_eq!(waiting.join().unwrap().unwrap_err().sqlstate(), "40P01");
+        });
+        assert!(begun.elapsed() < std::time::Duration::from_secs(5), "{:?}", begun.elapsed());
+    }
+    assert!(run(&mut session, "SELECT * FROM own1").is_ok());
+}
+
 #[test]
 fn what_would_not_be_replayed_as_it_ran_is_refused() {
     let (_folder, database) = open_with(|_| {});

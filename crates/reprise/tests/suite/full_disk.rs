@@ -6,6 +6,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use reprise::disk::{CrashingDisk, RealDisk, ScarceDisk};
 use reprise::rooms::logging::LogError;
+use reprise::rooms::procedure::Nowhere;
 use reprise::{Config, Content, Database, Error, Sequencing, Session, Value, params};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -135,6 +136,10 @@ fn commits_are_refused_and_reads_go_on_until_there_is_room() {
         for statement in ["DELETE FROM bookings", "CREATE TABLE more (id INT PRIMARY KEY)"] {
             assert_eq!(session.query(statement).unwrap_err().sqlstate(), "53100", "{statement}");
         }
+        // A caller that waits itself has nothing to wait for.
+        let mut prepared = session.prepare("DELETE FROM bookings", &[]).unwrap().unwrap();
+        let refused_at_once = session.try_prepared(&mut prepared, &[], Box::new(Nowhere));
+        assert_eq!(refused_at_once.unwrap_err().sqlstate(), "53100", "{large:?}");
         session.begin_block();
         session.query("SELECT count(*) FROM bookings").unwrap();
         assert_eq!(session.query("DELETE FROM bookings").unwrap_err().sqlstate(), "53100");

@@ -21,6 +21,12 @@ use std::time::{Duration, Instant};
 /// How long a statement rests that has let its rows go, because of a deadlock or for want of a session.
 const REST: Duration = Duration::from_millis(20);
 
+/// What is told to each statement of a transaction that has failed.
+pub(super) fn failed_transaction() -> Error {
+    let message = "current transaction is aborted, commands ignored until end of transaction block";
+    SqlError::new("25P02", message).into()
+}
+
 impl Client {
     pub(super) fn notices<'a>(&self, notices: impl IntoIterator<Item = &'a SqlError>) {
         for notice in notices {
@@ -66,8 +72,7 @@ impl Client {
         let is_end =
             matches!(prepared.kind(), Kind::Commit { .. } | Kind::Rollback { .. } | Kind::RollbackTo(_));
         if state == TransactionState::Failed && !is_end {
-            let message = "current transaction is aborted, commands ignored until end of transaction block";
-            return Err(SqlError::new("25P02", message).into());
+            return Err(failed_transaction());
         }
         let complete = |tag: &str| Ok(Ran::Complete(tag.into()));
         let kind = match prepared.kind() {

@@ -39,6 +39,7 @@ const CASES: &[Case] = &[
         ],
         &[],
     ),
+    simply(&[Parse("SELECT nothing FROM nowhere"), Simple("INSERT INTO t VALUES (71, 1)"), Sync], &[]),
     // EXECUTE waits for SYNC, and its arguments are of its transaction.
     simply(
         &[
@@ -159,6 +160,33 @@ fn transactions_end_where_they_do_on_postgresql() {
             rows.contains(&format!("{}\n", keys.join(","))),
             "case {place}: {rows}, not {keys:?}; it said {said}"
         );
+    }
+}
+
+/// Whatever is wrong with a statement: a transaction that has failed ends first. Only what is no SQL is told.
+#[test]
+fn statements_of_a_failed_transaction_are_not_looked_at() {
+    let server = Server::start();
+    let mut wire = Wire::connect(server.port);
+    wire.run("BEGIN");
+    wire.run("SELECT 1 / 0");
+    for (text, expected) in [("SELECT * FROM nowhere", "25P02"), ("LISTEN x", "25P02"), ("SELEC 1", "42601")]
+    {
+        let said = wire.run(text);
+        assert!(said.contains(expected), "{text}: {said}");
+    }
+    assert!(wire.run("ROLLBACK").contains("ROLLBACK"));
+}
+
+/// As those of a function's parameters.
+#[test]
+fn types_of_prepare_have_no_length_or_precision() {
+    let server = Server::start();
+    let mut wire = Wire::connect(server.port);
+    wire.run("PREPARE q (timestamp(0), varchar(2), numeric(5,1)) AS SELECT $1, $2, $3");
+    let said = wire.run("EXECUTE q('2024-01-01 00:00:00.6', 'abcdef', 1.2345)");
+    for expected in ["2024-01-01 00:00:00.6", "abcdef", "1.2345"] {
+        assert!(said.contains(expected), "{expected}: {said}");
     }
 }
 

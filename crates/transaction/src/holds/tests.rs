@@ -41,11 +41,11 @@ fn a_row_goes_to_the_transaction_that_has_waited_longest() {
     assert!(holds.is_foreign(row, B) && !holds.is_foreign(row, A) && !holds.is_foreign(other, B));
     let ((b, waker_b), (c, waker_c)) = (waker(), waker());
     let blocker = Blocker::Row(row);
-    assert_eq!(holds.wait(blocker, B, &waker_b), Ok(true));
-    assert_eq!(holds.wait(blocker, C, &waker_c), Ok(true));
+    assert_eq!(holds.wait(blocker, B, true, &waker_b), Ok(true));
+    assert_eq!(holds.wait(blocker, C, true, &waker_c), Ok(true));
     holds.release(row, A);
     assert_eq!((b.count(), c.count()), (1, 0));
-    assert_eq!(holds.wait(blocker, B, &waker_b), Ok(false), "it is its own");
+    assert_eq!(holds.wait(blocker, B, true, &waker_b), Ok(false), "it is its own");
     assert_eq!(holds.hold(row, B), Holder::Already);
     holds.release(row, B);
     assert_eq!((b.count(), c.count()), (1, 1));
@@ -59,8 +59,8 @@ fn a_transaction_that_stops_waiting_is_passed_over() {
     holds.hold(row, A);
     let blocker = Blocker::Row(row);
     let ((b, waker_b), (c, waker_c)) = (waker(), waker());
-    holds.wait(blocker, B, &waker_b).unwrap();
-    holds.wait(blocker, C, &waker_c).unwrap();
+    holds.wait(blocker, B, true, &waker_b).unwrap();
+    holds.wait(blocker, C, true, &waker_c).unwrap();
     holds.stop_waiting(B);
     holds.release(row, A);
     assert_eq!((b.count(), c.count()), (0, 1));
@@ -79,14 +79,14 @@ fn the_wait_that_closes_a_cycle_is_refused() {
     }
     let (_, waker) = waker();
     let row = Blocker::Row;
-    assert_eq!(holds.wait(row(second), A, &waker), Ok(true));
-    assert_eq!(holds.wait(row(third), B, &waker), Ok(true));
-    assert_eq!(holds.wait(row(first), C, &waker), Err(Deadlock));
+    assert_eq!(holds.wait(row(second), A, true, &waker), Ok(true));
+    assert_eq!(holds.wait(row(third), B, true, &waker), Ok(true));
+    assert_eq!(holds.wait(row(first), C, true, &waker), Err(Deadlock));
     let insert = Blocker::Transaction { worker: A, number: holds.number(A) };
-    assert_eq!(holds.wait(insert, C, &waker), Err(Deadlock), "by a key");
+    assert_eq!(holds.wait(insert, C, true, &waker), Err(Deadlock), "by a key");
     holds.stop_waiting(A);
-    assert_eq!(holds.wait(row(first), C, &waker), Ok(true), "no cycle any more");
-    assert_eq!(holds.wait(row(second), A, &waker), Err(Deadlock));
+    assert_eq!(holds.wait(row(first), C, true, &waker), Ok(true), "no cycle any more");
+    assert_eq!(holds.wait(row(second), A, true, &waker), Err(Deadlock));
 }
 
 #[test]
@@ -94,13 +94,13 @@ fn the_end_of_a_transaction_wakes_those_that_wait_for_its_inserts() {
     let holds = Holds::new(3);
     let before = Blocker::Transaction { worker: A, number: holds.number(A) };
     let ((b, waker_b), (c, waker_c)) = (waker(), waker());
-    assert_eq!(holds.wait(before, B, &waker_b), Ok(true));
+    assert_eq!(holds.wait(before, B, true, &waker_b), Ok(true));
     holds.ended(A);
     assert_eq!(b.count(), 1);
-    assert_eq!(holds.wait(before, B, &waker_b), Ok(false));
+    assert_eq!(holds.wait(before, B, true, &waker_b), Ok(false));
     // That one has ended; the next one has not.
     let next = Blocker::Transaction { worker: A, number: holds.number(A) };
-    assert_eq!(holds.wait(next, C, &waker_c), Ok(true));
+    assert_eq!(holds.wait(next, C, true, &waker_c), Ok(true));
     holds.stop_waiting(C);
     holds.ended(A);
     assert_eq!((b.count(), c.count()), (1, 0));
@@ -123,7 +123,7 @@ fn no_end_is_missed() {
             let blocker = Blocker::Transaction { worker: A, number: holds.number(A) };
             let (woken, waker) = waker();
             barrier.wait();
-            let waits = holds.wait(blocker, B, &waker).unwrap();
+            let waits = holds.wait(blocker, B, true, &waker).unwrap();
             barrier.wait();
             assert!(!waits || woken.count() == 1);
         }
