@@ -14,7 +14,7 @@ use self::statement::failed_transaction;
 use crate::attendance::Running;
 use crate::copy::CopyIn;
 use crate::link::Output;
-use crate::settings::Settings;
+use crate::settings::{Mark, Settings};
 use crate::startup::Registered;
 use crate::wire::Format;
 use crate::{Server, refused};
@@ -56,8 +56,14 @@ struct Portal {
     /// Whether it was declared as a cursor, and whether that outlives its transaction.
     is_cursor: bool,
     holds: bool,
-    /// Whether the transaction that has declared it is still open.
-    is_new: bool,
+    /// While the transaction that has declared it is open: how many savepoints that had then.
+    is_new: Option<usize>,
+}
+
+/// A savepoint of the open transaction, as far as the database does not know of it.
+struct Savepoint {
+    name: String,
+    settings: Mark,
 }
 
 impl Drop for Portal {
@@ -122,6 +128,7 @@ pub(crate) struct Client {
     /// Numbers of sequences that it was given.
     numbers: CurrentNumbers,
     settings: Settings,
+    savepoints: Vec<Savepoint>,
     /// Whether the open transaction ends with SYNC, or with the query that has several statements.
     is_implicit: bool,
     /// An EXECUTE whose next message is awaited.
@@ -157,6 +164,7 @@ impl Client {
             portals: HashMap::new(),
             numbers: CurrentNumbers::default(),
             settings,
+            savepoints: Vec::new(),
             is_implicit: false,
             delayed: None,
             copying: None,
@@ -216,6 +224,7 @@ impl Client {
         // A session that has panicked is not used again: as it goes, it undoes what it has begun.
         let result = result.inspect_err(|_| {
             self.open = None;
+            self.savepoints.clear();
             self.has_lost_session = was_open;
         })?;
         session.swap_current_numbers(&mut self.numbers);
@@ -231,6 +240,7 @@ impl Client {
         }
         if !in_transaction {
             self.open = None;
+            self.savepoints.clear();
         }
         result
     }

@@ -8,16 +8,27 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Settings by name, in lower case.
+/// Values by name, in lower case; shared until one changes.
+type Values = Arc<BTreeMap<String, String>>;
+
+/// The settings of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    values: BTreeMap<String, String>,
+    values: Values,
     /// What RESET goes back to: what the connection began with.
-    initial: Arc<BTreeMap<String, String>>,
+    initial: Values,
     /// What they were when the open transaction began to change them, and those that it changed for itself.
-    before: Option<(BTreeMap<String, String>, Vec<String>)>,
+    before: Option<(Values, Vec<String>)>,
     /// What statements ask for each time.
     limits: Limits,
+}
+
+/// What settings were at a savepoint.
+#[derive(Clone, Debug)]
+pub(crate) struct Mark {
+    values: Values,
+    /// How many the transaction had changed for itself.
+    local: usize,
 }
 
 /// The limits of a statement.
@@ -90,10 +101,10 @@ fn boolean_of(text: &str) -> Option<bool> {
 
 impl Default for Settings {
     fn default() -> Self {
-        let values: BTreeMap<_, _> =
-            INITIAL.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        let values: Arc<BTreeMap<_, _>> =
+            Arc::new(INITIAL.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect());
         let mut settings =
-            Self { initial: Arc::new(values.clone()), values, before: None, limits: Limits::default() };
+            Self { initial: Arc::clone(&values), values, before: None, limits: Limits::default() };
         settings.read_limits();
         settings
     }
@@ -185,9 +196,9 @@ impl Settings {
             ("work_mem", memory_text(statement_bytes)),
             ("current_database", database.into()),
         ] {
-            settings.values.insert(name.into(), value);
+            settings.values_mut().insert(name.into(), value);
         }
-        settings.initial = Arc::new(settings.values.clone());
+        settings.initial = Arc::clone(&settings.values);
         settings.read_limits();
         settings
     }
@@ -235,7 +246,26 @@ impl Settings {
     /// What the open transaction may do, if that was set.
     pub(crate) fn take_transaction_access(&mut self) -> Option<Access> {
         let access = self.access_of(TRANSACTION_READ_ONLY);
-        self.values.remove(TRANSACTION_READ_ONLY).map(|_| access)
+        self.values_mut().remove(TRANSACTION_READ_ONLY).map(|_| access)
+    }
+
+    fn values_mut(&mut self) -> &mut BTreeMap<String, String> {
+        Arc::make_mut(&mut self.values)
+    }
+
+    /// What is to be gone back to where the open transaction is rolled back to its savepoint of now.
+    pub(crate) fn mark(&self) -> Mark {
+        let local = self.before.as_ref().map_or(0, |(_, local)| local.len());
+        Mark { values: Arc::clone(&self.values), local }
+    }
+
+    /// The open transaction was rolled back to a savepoint.
+    pub(crate) fn go_back_to(&mut self, mark: &Mark) {
+        self.values = Arc::clone(&mark.values);
+        if let Some((_, local)) = &mut self.before {
+            local.truncate(mark.local);
+        }
+        self.read_limits();
     }
 
     /// The open transaction has ended: what it changed for itself alone, or came to nothing, is as before.
@@ -248,8 +278,8 @@ impl Settings {
         }
         for name in local {
             match before.get(&name) {
-                Some(value) => self.values.insert(name, value.clone()),
-                None => self.values.remove(&name),
+                Some(value) => self.values_mut().insert(name, value.clone()),
+                None => self.values_mut().remove(&name),
             };
         }
         self.read_limits();
@@ -277,21 +307,22 @@ impl Settings {
     /// A value that would change answers.
     pub(crate) fn change(&mut self, statement: &str, in_transaction: bool) -> Result<(), SqlError> {
         if in_transaction && self.before.is_none() {
-            self.before = Some((self.values.clone(), Vec::new()));
+            self.before = Some((Arc::clone(&self.values), Vec::new()));
         }
         let text = statement.trim().trim_end_matches(';').trim();
         let mut words = text.split_whitespace();
         let verb = words.next().unwrap_or_default().to_lowercase();
         let rest = text[verb.len()..].trim();
         if verb == "discard" || verb == "reset" && rest.eq_ignore_ascii_case("all") {
-            self.values = BTreeMap::clone(&self.initial);
+            self.values = Arc::clone(&self.initial);
             self.read_limits();
             return Ok(());
         }
         if verb == "reset" {
             let name = rest.to_lowercase();
             if let Some(value) = self.initial.get(&name) {
-                self.values.insert(name, value.clone());
+                let value = value.clone();
+                self.values_mut().insert(name, value);
                 self.read_limits();
             }
             return Ok(());
@@ -372,7 +403,7 @@ impl Settings {
             {
                 let message = || format!("parameter \"{name}\" requires a Boolean value");
                 let is_on = boolean_of(value).ok_or_else(|| SqlError::new("22023", message()))?;
-                self.values.insert(name.into(), if is_on { "on" } else { "off" }.into());
+                self.values_mut().insert(name.into(), if is_on { "on" } else { "off" }.into());
                 self.read_limits();
                 return Ok(());
             }
@@ -384,7 +415,7 @@ impl Settings {
             value if name == "work_mem" => work_memory(value)?,
             value => value.into(),
         };
-        self.values.insert(name.into(), value);
+        self.values_mut().insert(name.into(), value);
         self.read_limits();
         Ok(())
     }

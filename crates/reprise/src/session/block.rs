@@ -31,6 +31,8 @@ struct NamedSavepoint {
     savepoint: Option<Savepoint>,
     /// How many definitions the transaction had changed.
     definitions: usize,
+    /// What the transaction was allowed to do.
+    access: Access,
 }
 
 /// The transaction of several statements.
@@ -156,7 +158,12 @@ impl Session {
         let name = name.to_owned();
         let savepoint = self.block.snapshot.is_none().then(|| self.occ.set_savepoint());
         let definitions = self.block.staged.as_ref().map_or(0, |own| own.len());
-        self.block.savepoints.push(NamedSavepoint { name, savepoint, definitions });
+        self.block.savepoints.push(NamedSavepoint {
+            name,
+            savepoint,
+            definitions,
+            access: self.block.access,
+        });
         Ok(())
     }
 
@@ -184,7 +191,7 @@ impl Session {
     /// `3B001` when there is no such savepoint; `0A000` when definitions have changed since.
     pub fn roll_back_to_savepoint(&mut self, name: &str) -> Result<(), Error> {
         let place = self.find_savepoint(name)?;
-        let NamedSavepoint { savepoint, definitions, .. } = self.block.savepoints[place];
+        let NamedSavepoint { savepoint, definitions, access, .. } = self.block.savepoints[place];
         if self.block.staged.as_ref().map_or(0, |own| own.len()) != definitions {
             let message = "rolling back to a savepoint before definitions have changed is not supported";
             return Err(SqlError::new("0A000", message).with_hint("Roll the whole transaction back.").into());
@@ -194,6 +201,7 @@ impl Session {
             self.occ.roll_back_to(savepoint);
         }
         self.block.state = TransactionState::Open;
+        self.block.access = access;
         Ok(())
     }
 

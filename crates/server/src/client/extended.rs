@@ -141,7 +141,7 @@ impl Client {
             left: None,
             is_cursor: false,
             holds: false,
-            is_new: false,
+            is_new: None,
         };
         self.portals.insert(message.portal_name.unwrap_or_default(), portal);
         Ok(())

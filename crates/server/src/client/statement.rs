@@ -146,7 +146,7 @@ impl Client {
                 Err(SqlError::new("25P01", message).into())
             }
             Kind::Savepoint(name) => {
-                self.with_session(|session| session.set_savepoint(&name))?;
+                self.set_savepoint(name)?;
                 complete(tag)
             }
             Kind::RollbackTo(name) => {
@@ -154,11 +154,11 @@ impl Client {
                     let message = "ROLLBACK TO SAVEPOINT can only be used in transaction blocks";
                     return Err(SqlError::new("25P01", message).into());
                 }
-                self.with_session(|session| session.roll_back_to_savepoint(&name))?;
+                self.roll_back_to_savepoint(&name)?;
                 complete(tag)
             }
             Kind::Release(name) => {
-                self.with_session(|session| session.release_savepoint(&name))?;
+                self.release_savepoint(&name)?;
                 complete(tag)
             }
             Kind::Deallocate(name) => {
@@ -220,7 +220,8 @@ impl Client {
         };
         let left = Some((std::mem::take(&mut *hold(&kept)), "FETCH".into()));
         let (statement, parameters, formats) = (Arc::new(Mutex::new(own)), Vec::new(), Vec::new());
-        let is_new = self.transaction_state() != TransactionState::None;
+        let is_open = self.transaction_state() != TransactionState::None;
+        let is_new = is_open.then_some(self.savepoints.len());
         let portal = Portal { statement, parameters, formats, left, is_cursor: true, holds, is_new };
         self.portals.insert(name, portal);
         Ok(Ran::Complete("DECLARE CURSOR".into()))

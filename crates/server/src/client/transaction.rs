@@ -1,6 +1,6 @@
 //! Where transactions begin and end, and their modes.
 
-use super::{Client, OpenTransaction};
+use super::{Client, OpenTransaction, Savepoint};
 use reprise::rooms::procedure::SqlError;
 use reprise::rooms::sql::TransactionModes;
 use reprise::{Access, Error, Session, TransactionState};
@@ -98,7 +98,7 @@ impl Client {
     pub(crate) fn roll_back(&mut self) {
         self.is_implicit = false;
         self.settings.transaction_ended(false);
-        self.portals.retain(|_, portal| !portal.is_new);
+        self.portals.retain(|_, portal| portal.is_new.is_none());
         self.has_lost_session = false;
         if self.session.is_some() {
             let rolled_back = self.with_session(|session| {
@@ -131,9 +131,40 @@ impl Client {
         let act = |own: &mut Self| own.with_session(|session| session.commit_block());
         let committed = if takes_long { tokio::task::block_in_place(|| act(self)) } else { act(self) };
         // What a cursor shows is there, or has never been.
-        self.portals.retain(|_, portal| !portal.is_new || committed.is_ok());
-        self.portals.values_mut().for_each(|portal| portal.is_new = false);
+        self.portals.retain(|_, portal| portal.is_new.is_none() || committed.is_ok());
+        self.portals.values_mut().for_each(|portal| portal.is_new = None);
         committed.map(|_| ())
+    }
+
+    pub(super) fn set_savepoint(&mut self, name: String) -> Result<(), Error> {
+        self.with_session(|session| session.set_savepoint(&name))?;
+        self.savepoints.push(Savepoint { name, settings: self.settings.mark() });
+        Ok(())
+    }
+
+    pub(super) fn release_savepoint(&mut self, name: &str) -> Result<(), Error> {
+        self.with_session(|session| session.release_savepoint(name))?;
+        let place = self.place_of(name);
+        self.savepoints.truncate(place);
+        for depth in self.portals.values_mut().filter_map(|portal| portal.is_new.as_mut()) {
+            *depth = place.min(*depth);
+        }
+        Ok(())
+    }
+
+    /// ROLLBACK TO: settings are as they were, and cursors that were declared since are gone.
+    pub(super) fn roll_back_to_savepoint(&mut self, name: &str) -> Result<(), Error> {
+        self.with_session(|session| session.roll_back_to_savepoint(name))?;
+        let place = self.place_of(name);
+        self.savepoints.truncate(place + 1);
+        self.settings.go_back_to(&self.savepoints[place].settings);
+        self.portals.retain(|_, portal| portal.is_new.is_none_or(|depth| depth <= place));
+        Ok(())
+    }
+
+    /// Where the last savepoint of a name stands, which the session has found, too.
+    fn place_of(&self, name: &str) -> usize {
+        self.savepoints.iter().rposition(|own| own.name == name).expect("both know the same savepoints")
     }
 
     /// Commits the transaction that no client has begun.

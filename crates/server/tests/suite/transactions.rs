@@ -178,6 +178,50 @@ fn statements_of_a_failed_transaction_are_not_looked_at() {
     assert!(wire.run("ROLLBACK").contains("ROLLBACK"));
 }
 
+/// Settings, modes and cursors go back with the rows.
+#[test]
+fn what_came_after_a_savepoint_is_undone() {
+    let server = Server::start();
+    let mut wire = Wire::connect(server.port);
+    wire.run("CREATE TABLE s (id INT PRIMARY KEY)");
+    for (text, expected) in [
+        ("SET lock_timeout = 7", "SET"),
+        ("BEGIN", "BEGIN"),
+        ("SET LOCAL lock_timeout = 6", "SET"),
+        ("DECLARE early CURSOR FOR SELECT 1", "DECLARE"),
+        ("SAVEPOINT a", "SAVEPOINT"),
+        ("SET lock_timeout = 5", "SET"),
+        ("SET TRANSACTION READ ONLY", "SET"),
+        ("SAVEPOINT b", "SAVEPOINT"),
+        ("DECLARE late CURSOR FOR SELECT 2", "DECLARE"),
+        ("INSERT INTO s VALUES (1)", "25006"),
+        ("ROLLBACK TO b", "ROLLBACK"),
+        ("SHOW lock_timeout", "5"),
+        ("INSERT INTO s VALUES (1)", "25006"),
+        ("ROLLBACK TO a", "ROLLBACK"),
+        ("SHOW lock_timeout", "6"),
+        ("INSERT INTO s VALUES (1)", "INSERT"),
+        ("FETCH early", "FETCH 1"),
+        ("SAVEPOINT a", "SAVEPOINT"),
+        ("DECLARE kept CURSOR FOR SELECT 3", "DECLARE"),
+        ("SET lock_timeout = 4", "SET"),
+        ("RELEASE a", "RELEASE"),
+        ("FETCH kept", "FETCH 1"),
+        ("SAVEPOINT c", "SAVEPOINT"),
+        ("FETCH late", "34000"),
+        ("ROLLBACK TO c", "ROLLBACK"),
+        ("FETCH kept", "FETCH 0"),
+        ("SHOW lock_timeout", "4"),
+        ("ROLLBACK TO a", "ROLLBACK"),
+        ("FETCH kept", "34000"),
+        ("ROLLBACK", "ROLLBACK"),
+        ("SHOW lock_timeout", "7"),
+    ] {
+        let said = wire.run(text);
+        assert!(said.contains(expected), "{text}: {said}");
+    }
+}
+
 /// As those of a function's parameters.
 #[test]
 fn types_of_prepare_have_no_length_or_precision() {
