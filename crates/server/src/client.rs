@@ -471,3 +471,19 @@ fn at_its_place(error: Error, line: u32, column: u32) -> Error {
         other => other,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_an_error_of_its_statement() {
+        let Err(error) = contained(|| -> u32 { panic!("a row is {}", "gone") }) else {
+            unreachable!("it has panicked")
+        };
+        assert_eq!(error.sqlstate(), "XX000");
+        assert!(error.to_string().contains("a row is gone"), "{error}");
+        assert!(error.hint().is_some_and(|hint| hint.contains("rolled back")));
+        assert!(contained(|| 1).is_ok_and(|one| one == 1));
+    }
+}
