@@ -101,14 +101,15 @@ impl Busy {
     /// # Errors
     /// `Deadlock`: see `Session::break_deadlock`.
     pub async fn released(&self) -> Result<(), Deadlock> {
-        // Other tasks run in any case, before the statement runs again: its client's deadline and cancellation are seen then.
+        // Where nothing is left to wait for, other tasks run before the statement runs again: its client's deadline and cancellation
+        // are seen then.
         let mut has_yielded = false;
-        std::future::poll_fn(|context| {
-            if !std::mem::replace(&mut has_yielded, true) {
+        std::future::poll_fn(|context| match self.poll(context.waker()) {
+            Poll::Ready(Ok(())) if !std::mem::replace(&mut has_yielded, true) => {
                 context.waker().wake_by_ref();
-                return Poll::Pending;
+                Poll::Pending
             }
-            self.poll(context.waker())
+            polled => polled,
         })
         .await
     }
