@@ -10,6 +10,7 @@ mod alter;
 mod arguments;
 mod binder;
 mod calls;
+mod column_names;
 mod conditions;
 mod copy;
 mod cursors;

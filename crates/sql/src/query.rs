@@ -231,15 +231,7 @@ impl Binder<'_> {
                 continue;
             };
             let alias = target.as_name().and_then(|name| name.name()).map(|name| name.text());
-            let name = alias.unwrap_or_else(|| match &expression {
-                ast::Expr::NameRef(name) => name.text(),
-                ast::Expr::FieldExpr(field) => field.field().map(|name| name.text()).unwrap_or_default(),
-                ast::Expr::CallExpr(call) => match call.expr() {
-                    Some(ast::Expr::NameRef(name)) => name.text(),
-                    _ => "?column?".into(),
-                },
-                _ => "?column?".into(),
-            });
+            let name = alias.unwrap_or_else(|| self.column_name(&expression));
             if let ast::Expr::CallExpr(call) = &expression
                 && calls_expandarray(call)
                 && let Some(columns) = self.rows_in_list("_pg_expandarray", call)?

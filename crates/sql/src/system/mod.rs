@@ -13,7 +13,7 @@ mod types;
 use crate::schema::Schema;
 use catalog::{ScalarType, Type};
 
-pub(crate) use types::TYPES;
+pub(crate) use types::{TYPES, type_name};
 pub use types::{type_length, type_modifier, type_oids};
 
 /// A value of a system relation.

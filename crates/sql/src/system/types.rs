@@ -38,6 +38,12 @@ pub fn type_length(scalar: ScalarType) -> i16 {
     TYPES.iter().find(|own| own.0 == oid).map_or(-1, |own| own.3)
 }
 
+/// A type's name, as the catalogs have it.
+pub(crate) fn type_name(scalar: ScalarType) -> &'static str {
+    let oid = i64::from(type_oids(scalar).0);
+    TYPES.iter().find(|own| own.0 == oid).map_or("", |own| own.1)
+}
+
 /// All types: OID, name as the catalogs have it, name as SQL has it, bytes of a value, category.
 pub(crate) const TYPES: [(i64, &str, &str, i16, &str); 14] = [
     (16, "bool", "boolean", 1, "B"),

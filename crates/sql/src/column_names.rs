@@ -1,0 +1,94 @@
+//! Names of result columns that their query does not name, as PostgreSQL makes them.
+//! Source: PostgreSQL, `FigureColname` in parse_target.c.
+
+use crate::binder::Binder;
+use crate::system::type_name;
+use squawk_syntax::ast::{self, AstNode};
+
+/// What a column is called that has no name.
+const UNNAMED: &str = "?column?";
+
+/// The name that an expression suggests.
+enum Suggested {
+    /// That of a column or function: casts keep it.
+    Own(String),
+    /// That of its form: a cast has the name of its type instead.
+    Form(String),
+}
+
+impl Binder<'_> {
+    /// The name of a result column of an expression without an alias.
+    pub(crate) fn column_name(&self, expression: &ast::Expr) -> String {
+        match self.suggested_name(expression) {
+            Some(Suggested::Own(name) | Suggested::Form(name)) => name,
+            None => UNNAMED.into(),
+        }
+    }
+
+    fn suggested_name(&self, expression: &ast::Expr) -> Option<Suggested> {
+        let own = |name: &str| Some(Suggested::Own(name.into()));
+        match expression {
+            ast::Expr::NameRef(name) => Some(Suggested::Own(name.text())),
+            ast::Expr::FieldExpr(field) => Some(Suggested::Own(field.field()?.text())),
+            ast::Expr::CallExpr(call) => match call.expr() {
+                Some(callee) => self.suggested_name(&callee),
+                None => own(special_name(call)?),
+            },
+            ast::Expr::CaseExpr(case) => {
+                match case.else_clause().and_then(|clause| self.suggested_name(&clause.expr()?)) {
+                    Some(Suggested::Own(name)) => Some(Suggested::Own(name)),
+                    _ => Some(Suggested::Form("case".into())),
+                }
+            }
+            ast::Expr::CastExpr(cast) => match cast.expr().and_then(|own| self.suggested_name(&own)) {
+                Some(Suggested::Own(name)) => Some(Suggested::Own(name)),
+                _ => Some(Suggested::Form(self.name_of_type(&cast.ty()?))),
+            },
+            ast::Expr::ArrayExpr(_) => own("array"),
+            ast::Expr::TupleExpr(_) => own("row"),
+            ast::Expr::Collate(collate) => self.suggested_name(&collate.expr()?),
+            ast::Expr::IndexExpr(index) => self.suggested_name(&index.base()?),
+            ast::Expr::ParenExpr(paren) => match (paren.expr(), paren.select()) {
+                (Some(inner), _) => self.suggested_name(&inner),
+                (None, select) => {
+                    let target = select?.select_clause()?.target_list()?.targets().next()?;
+                    match target.as_name().and_then(|name| name.name()) {
+                        Some(alias) => Some(Suggested::Own(alias.text())),
+                        None => self.suggested_name(&target.expr()?),
+                    }
+                }
+            },
+            _ => None,
+        }
+    }
+
+    /// A type's name, as the catalogs have it.
+    fn name_of_type(&self, ty: &ast::Type) -> String {
+        match self.bind_type(ty) {
+            Ok(ty) => type_name(ty.element()).into(),
+            Err(_) => {
+                let text = ty.syntax().text().to_string().to_lowercase();
+                text.rsplit('.').next().unwrap_or_default().trim().into()
+            }
+        }
+    }
+}
+
+/// The name of a function that has a syntax of its own.
+fn special_name(call: &ast::CallExpr) -> Option<&'static str> {
+    let names = [
+        (call.extract_fn().is_some(), "extract"),
+        (call.exists_fn().is_some(), "exists"),
+        (call.substring_fn().is_some(), "substring"),
+        (call.position_fn().is_some(), "position"),
+        (call.overlay_fn().is_some(), "overlay"),
+    ];
+    if let Some(trim) = call.trim_fn() {
+        return Some(match trim.trim_side() {
+            Some(ast::TrimSide::TrimLeading(_)) => "ltrim",
+            Some(ast::TrimSide::TrimTrailing(_)) => "rtrim",
+            _ => "btrim",
+        });
+    }
+    names.iter().find(|(is_called, _)| *is_called).map(|(_, name)| *name)
+}
