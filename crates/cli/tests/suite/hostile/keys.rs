@@ -86,6 +86,14 @@ impl Remote {
 
 const RESTORE: &str = "ROLLBACK; DELETE FROM c; DELETE FROM t; INSERT INTO t SELECT n, 0, n FROM generate_series(1, 4) AS g (n)";
 
+/// Makes the rows what they were. A deleted row that leaves the indexes meanwhile is a change of what was read: as a client does, it
+/// tries again.
+fn restore(client: &mut Client) {
+    let tries: Vec<String> =
+        (0..10).map(|_| outcome(client, RESTORE)).take_while(|said| said != "ok").collect();
+    assert!(tries.len() < 10 && tries.iter().all(|said| said == "40001"), "{tries:?}");
+}
+
 #[test]
 fn every_pair_of_statements() {
     let folder = tempfile::tempdir().unwrap();
@@ -118,7 +126,7 @@ fn every_pair_of_statements() {
         if number % 9 == 0 {
             target.check(&format!("{first} | {second}"));
         }
-        restores.batch_execute(RESTORE).unwrap();
+        restore(&mut restores);
     }
     drop((clients, restores));
     target.end("every pair of statements");
@@ -162,7 +170,7 @@ fn random_interleavings() {
                 clients.iter().filter_map(|own| own.since.as_ref()).map(|(_, text)| text).collect();
             assert!(begun.elapsed() < AT_LAST, "{case}: they wait for ever: {waiting:?}; before: {said:#?}");
         }
-        restores.batch_execute(RESTORE).unwrap();
+        restore(&mut restores);
     }
     target.end("random interleavings");
 }
