@@ -59,7 +59,8 @@ pub(crate) struct Adaptive {
     held_ns: AtomicU64,
     checkpoint_bytes: AtomicU64,
     checkpoint_ns: AtomicU64,
-    procedures: RwLock<HashMap<(ProcedureId, u32), Arc<Costs>>>,
+    /// By procedure and its version; `None` has the transactions that are always recorded by value.
+    procedures: RwLock<HashMap<Option<(ProcedureId, u32)>, Arc<Costs>>>,
 }
 
 fn get(number: &AtomicU64) -> f64 {
@@ -105,7 +106,7 @@ impl Adaptive {
     }
 
     /// The costs of a procedure.
-    pub(crate) fn costs(&self, procedure: (ProcedureId, u32)) -> Arc<Costs> {
+    pub(crate) fn costs(&self, procedure: Option<(ProcedureId, u32)>) -> Arc<Costs> {
         let known = self.procedures.read().unwrap_or_else(PoisonError::into_inner).get(&procedure).cloned();
         known.unwrap_or_else(|| {
             let mut procedures = self.procedures.write().unwrap_or_else(PoisonError::into_inner);

@@ -7,17 +7,16 @@
 
 use crate::Error;
 use crate::database::Inner;
-use crate::recording::Recording;
-use crate::session::NAMELESS;
-use catalog::{Arena, Sequence, SequencePlace, Table, TableId, Written};
-use logging::LogError;
+use crate::recording::{CommitError, LoggedBy, Recording};
+use catalog::{Arena, Sequence, SequencePlace, Table, TableId};
+use logging::{Commit, LogError};
 use procedure::{DataAccess, Failure, Sequences, SqlError};
 use sql::Effect;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use storage::Worker;
-use transaction::{Committed, Occ, Tables, check_bounds, exhausted};
+use transaction::{Occ, Tables, check_bounds, exhausted};
 
 /// Numbers that are taken at a time: as many at first, and at most.
 const LEAST: u64 = 32;
@@ -137,14 +136,11 @@ impl Taking<'_> {
     ) -> Result<SequencePlace, SqlError> {
         let failed = |error: LogError| SqlError::new(error.sqlstate(), error.to_string());
         loop {
-            let before = match writer.attempt(table, own, &change) {
-                Ok(before) => before,
+            let (before, commit) = match writer.attempt(table, own, &change) {
+                Ok(done) => done,
                 Err(Failure::Error(error)) => return Err(*error),
                 Err(_) => continue,
             };
-            let Some((before, committed)) = before else { continue };
-            writer.recording.take_result().map_err(failed)?;
-            let commit = writer.recording.commit_of(committed);
             self.inner.logs.wait(commit).map_err(failed)?;
             // Definitions don't change while a number is taken.
             let durable = self.inner.durable(writer.occ.worker());
@@ -163,13 +159,13 @@ impl Writer {
         Ok(Self { occ: Occ::new(tables.clone(), worker), recording })
     }
 
-    /// One attempt to change a row; `None` when it lost a race.
+    /// Tries once to change a row. Returns what it said before, and what must be durable before that is told.
     fn attempt(
         &mut self,
         table: &Arc<Table>,
         own: &Sequence,
         change: impl Fn(SequencePlace) -> Result<SequencePlace, SqlError>,
-    ) -> Result<Option<(SequencePlace, Committed)>, Failure> {
+    ) -> Result<(SequencePlace, Commit), Failure> {
         self.occ.begin();
         self.recording.begin();
         self.recording.witnesses.begin(&[]);
@@ -181,18 +177,11 @@ impl Writer {
                 return Err(failure);
             }
         };
-        if let Err(error) = self.recording.prepare(&NAMELESS, Written::default(), false, &self.occ) {
-            self.occ.rollback();
-            return Err(SqlError::new(error.sqlstate(), error.to_string()).into());
+        match self.recording.commit(&mut self.occ, LoggedBy::Value) {
+            Ok(ended) => Ok((before, ended.commit)),
+            Err(CommitError::Log(error)) => Err(SqlError::new(error.sqlstate(), error.to_string()).into()),
+            Err(CommitError::Conflict(conflict)) => Err(conflict.into()),
         }
-        let committed = self.occ.commit(&mut self.recording);
-        if let Ok(Committed::Wrote(_)) = committed {
-            self.recording.ended();
-        }
-        Ok(match committed {
-            Ok(committed) => Some((before, committed)),
-            Err(_) => None,
-        })
     }
 
     fn change(

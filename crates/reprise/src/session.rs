@@ -15,7 +15,6 @@ pub use block::TransactionState;
 pub use read_only::Access;
 use results::Collector;
 pub use results::{Answer, Row, Ticket};
-pub(crate) use statements::NAMELESS;
 use statements::serialization_failure;
 pub use statements::{Attempt, Completion, Prepared};
 pub(crate) use texts::room_for;

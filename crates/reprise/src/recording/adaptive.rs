@@ -15,7 +15,7 @@ const PUBLISH_EVERY: u32 = 64;
 
 /// A procedure as one session knows it.
 struct Known {
-    procedure: (ProcedureId, u32),
+    procedure: Option<(ProcedureId, u32)>,
     costs: Arc<Costs>,
     by_value: bool,
     since_observed: u32,
@@ -50,7 +50,7 @@ impl AdaptiveRecorder {
     /// Whether a transaction is recorded by value.
     fn chooses_value(&mut self, ran: &Ran<'_>) -> bool {
         let Self { adaptive, trial, known, replay_ns, .. } = self;
-        let procedure = (ran.procedure.id, ran.procedure.version);
+        let procedure = ran.procedure;
         let place = known.iter().position(|own| own.procedure == procedure).unwrap_or_else(|| {
             let costs = adaptive.costs(procedure);
             known.push(Known { procedure, costs, by_value: false, since_observed: OBSERVE_EVERY });

@@ -14,13 +14,13 @@ mod slots;
 use crate::adaptive::Adaptive;
 use crate::logs::{Logs, RecordedLog};
 use adaptive::AdaptiveRecorder;
-use catalog::{CommitOrder, RowChange, Table, Written};
+use catalog::{CommitOrder, ProcedureId, RowChange, Table, Written};
 use columns::ColumnsRecorder;
 use command::CommandRecorder;
 use logging::content::{self, Images, Stamp, put_written, seal};
 use logging::{Commit, Content, LargeFile, LogError, LoggerTag, Numbering, Room};
 use operations::OperationsRecorder;
-use procedure::{Procedure, WitnessRecorder};
+use procedure::{Conflict, Procedure, WitnessRecorder};
 use rows::RowsRecorder;
 use slots::SlotsRecorder;
 use std::borrow::Cow;
@@ -36,10 +36,42 @@ const PIECES: usize = 4;
 /// One in this many transactions is timed.
 const TIMED_EVERY: u8 = 8;
 
+/// How a log of commands records a transaction.
+#[derive(Clone, Copy)]
+pub(crate) enum LoggedBy<'a> {
+    /// The rows that it writes.
+    Value,
+    /// The call, unless the procedure or the session is recorded by value.
+    Call {
+        procedure: &'a Procedure,
+        /// What it has written, for replay to compare.
+        written: Written,
+        /// Whether its effects depend on more than the call, so that a replay of the call could differ.
+        depends: bool,
+    },
+}
+
+/// A transaction that has committed.
+#[derive(Clone, Copy)]
+pub(crate) struct Ended {
+    pub(crate) committed: Committed,
+    /// What must be durable before it is acknowledged.
+    pub(crate) commit: Commit,
+}
+
+/// Why a transaction did not commit.
+pub(crate) enum CommitError {
+    /// It lost a race. It was rolled back, and may be tried again.
+    Conflict(Conflict),
+    /// A log refuses its record, or has failed.
+    Log(LogError),
+}
+
 /// A transaction that has run and is about to commit.
 #[derive(Clone, Copy)]
 pub(crate) struct Ran<'a> {
-    pub(crate) procedure: &'a Procedure,
+    /// The procedure that was called; `None` for a transaction that is always recorded by value.
+    pub(crate) procedure: Option<(ProcedureId, u32)>,
     /// How long it ran, where a recorder wants to know.
     pub(crate) execution: Option<Duration>,
     /// What was asked, as a record of a command log.
@@ -194,31 +226,47 @@ impl Recording {
         self.until_timed = self.until_timed.checked_sub(1).unwrap_or(TIMED_EVERY - 1);
     }
 
-    /// A transaction has run and is about to commit. What it has written is recorded with commands alone; with values where what
-    /// it did `depends` on more than the command.
+    /// Commits a transaction that has run, and appends its record to each log.
     ///
     /// # Errors
-    /// Its record is too large; the log has failed.
+    /// `Conflict` when it lost a race; `Log` when its record is too large, a log can't grow, or has failed.
     #[inline]
-    pub(crate) fn prepare(
-        &mut self,
-        procedure: &Procedure,
-        written: Written,
-        depends: bool,
-        occ: &Occ,
-    ) -> Result<(), LogError> {
+    pub(crate) fn commit(&mut self, occ: &mut Occ, logged_by: LoggedBy<'_>) -> Result<Ended, CommitError> {
+        if let Err(error) = self.prepare(logged_by, occ) {
+            occ.rollback();
+            return Err(CommitError::Log(error));
+        }
+        let committed = occ.commit(self);
+        if let Ok(Committed::Wrote(_)) = committed {
+            self.ended();
+        }
+        // A transaction whose record is refused would be refused again.
+        std::mem::replace(&mut self.result, Ok(())).map_err(CommitError::Log)?;
+        let committed = committed.map_err(CommitError::Conflict)?;
+        Ok(Ended { committed, commit: self.commit_of(committed) })
+    }
+
+    /// Prepares the record of a transaction that is about to commit, as far as it is known, and waits for room in each log.
+    #[inline]
+    fn prepare(&mut self, logged_by: LoggedBy<'_>, occ: &Occ) -> Result<(), LogError> {
         self.result = Ok(());
         self.stamp = None;
         if self.recorders.is_empty() || !occ.writes_anything() {
             return Ok(());
         }
         self.logs.check()?;
-        if self.wants_asked && !procedure.by_value {
-            self.witnesses.append_to(&mut self.asked);
-            put_written(written, &mut self.asked);
-        }
+        let (procedure, by_value) = match logged_by {
+            LoggedBy::Value => (None, true),
+            LoggedBy::Call { procedure, written, depends } => {
+                if self.wants_asked && !procedure.by_value {
+                    self.witnesses.append_to(&mut self.asked);
+                    put_written(written, &mut self.asked);
+                }
+                let by_value = self.by_value || procedure.by_value || depends;
+                (Some((procedure.id, procedure.version)), by_value)
+            }
+        };
         let execution = self.begun.map(|begun| begun.elapsed());
-        let by_value = self.by_value || procedure.by_value || depends;
         self.forget_large();
         let Self { recorders, logs, asked, large, .. } = self;
         for (place, own) in recorders.iter_mut().enumerate() {
@@ -267,19 +315,10 @@ impl Recording {
 
     /// The transaction has ended, its rows are unlocked.
     #[inline]
-    pub(crate) fn ended(&mut self) {
+    fn ended(&mut self) {
         if self.result.is_ok() {
             self.result = self.logs.ended(self.slot);
         }
-    }
-
-    /// What went wrong with the transaction's record, in an attempt to commit that has ended.
-    ///
-    /// # Errors
-    /// The log has failed; the record was too large.
-    #[inline]
-    pub(crate) fn take_result(&mut self) -> Result<(), LogError> {
-        std::mem::replace(&mut self.result, Ok(()))
     }
 
     /// Appends what each recorder makes to its log.

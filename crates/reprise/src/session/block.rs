@@ -1,9 +1,10 @@
 //! Transactions of several statements: where they begin and end, and their savepoints.
 
 use super::staged::Staged;
-use super::{Access, NAMELESS, Session, read_only, serialization_failure};
+use super::{Access, Session, read_only, serialization_failure};
 use crate::Error;
-use catalog::{Value, Written, now_us};
+use crate::recording::{CommitError, LoggedBy};
+use catalog::{Value, now_us};
 use logging::Commit;
 use procedure::{Call, Conflict, Failure, Procedure, SqlError, execute};
 use storage::Snapshot;
@@ -105,18 +106,13 @@ impl Session {
             self.after_call();
             return Ok(Some(self.answers(self.recording.commit_of(committed))));
         }
-        if let Err(error) = self.recording.prepare(&NAMELESS, Written::default(), false, &self.occ) {
-            self.occ.rollback();
-            return Err(error.into());
-        }
-        match self.commit() {
-            Ok(commit) => commit.map(Some),
-            Err(Failure::Error(error)) => Err(Error::Sql(*error)),
-            Err(Failure::Conflict(conflict)) => {
+        match self.commit(LoggedBy::Value) {
+            Ok(commit) => Ok(Some(commit)),
+            Err(CommitError::Log(error)) => Err(error.into()),
+            Err(CommitError::Conflict(conflict)) => {
                 self.conflicts += 1;
                 Err(serialization_failure(conflict))
             }
-            Err(_) => Err(serialization_failure(Conflict::Read)),
         }
     }
 

@@ -6,6 +6,7 @@
 use super::waiting::Awaited;
 use super::{Access, Session, serialization_failure};
 use crate::Error;
+use crate::recording::{CommitError, Ended, LoggedBy};
 use logging::Commit;
 use procedure::{Call, Conflict, Failure, Procedure, execute};
 use std::sync::Arc;
@@ -78,46 +79,44 @@ impl Session {
             }
             self.recording.begin();
             let tapes = &mut self.recording.witnesses;
-            let outcome = match execute(call, arguments, &mut self.machine, &mut self.occ, tapes) {
+            let failure = match execute(call, arguments, &mut self.machine, &mut self.occ, tapes) {
                 Ok(()) => {
                     let written = self.machine.written();
                     let depends = self.machine.has_caught_shortage();
-                    if let Err(error) = self.recording.prepare(procedure, written, depends, &self.occ) {
-                        self.shows_what_was_read();
-                        self.occ.rollback();
-                        return Err(error.into());
+                    match self.commit(LoggedBy::Call { procedure, written, depends }) {
+                        Ok(commit) => return Ok(Some(commit)),
+                        Err(CommitError::Log(error)) => return Err(error.into()),
+                        Err(CommitError::Conflict(conflict)) => Failure::Conflict(conflict),
                     }
-                    self.commit()
                 }
                 Err(Failure::Error(error)) => {
                     self.shows_what_was_read();
                     match self.occ.rollback_after_error() {
-                        Ok(()) => Err(Failure::Error(error)),
-                        Err(conflict) => Err(Failure::Conflict(conflict)),
+                        Ok(()) => Failure::Error(error),
+                        Err(conflict) => Failure::Conflict(conflict),
                     }
                 }
                 Err(failure) => {
                     self.occ.rollback_to_wait();
-                    Err(failure)
+                    failure
                 }
             };
-            match outcome {
-                Ok(commit) => return commit.map(Some),
-                Err(Failure::Error(error)) => {
+            match failure {
+                Failure::Error(error) => {
                     self.failed += 1;
                     self.after_call();
                     return Err(Error::Sql(*error));
                 }
-                Err(Failure::Long) => {
+                Failure::Long => {
                     self.occ.release_holds();
                     return self.run_on_snapshot(call, bind);
                 }
-                Err(_) if self.machine.has_sent_rows() => {
+                _ if self.machine.has_sent_rows() => {
                     self.conflicts += 1;
                     return Err(serialization_failure(Conflict::Read));
                 }
-                Err(Failure::Conflict(conflict)) => self.before_retry(conflict)?,
-                Err(failure) => {
+                Failure::Conflict(conflict) => self.before_retry(conflict)?,
+                failure => {
                     unreachable!("an attempt ends with an error, a conflict or on a snapshot: {failure}")
                 }
             }
@@ -155,33 +154,25 @@ impl Session {
         }
     }
 
-    /// The outer result is whether it committed, the inner one whether it is in the log.
+    /// Commits the transaction in hand, and counts it.
     #[inline]
-    pub(super) fn commit(&mut self) -> Result<Result<Commit, Error>, Failure> {
-        let committed = self.occ.commit(&mut self.recording);
-        if let Ok(Committed::Wrote(_)) = committed {
-            self.recording.ended();
-        }
-        let logged = self.recording.take_result().map_err(Error::from);
-        let committed = match committed {
-            Ok(committed) => {
-                match committed {
-                    Committed::Wrote(_) => self.committed += 1,
-                    Committed::Read(_) => self.read += 1,
+    pub(super) fn commit(&mut self, logged_by: LoggedBy<'_>) -> Result<Commit, CommitError> {
+        let Ended { committed, commit } = match self.recording.commit(&mut self.occ, logged_by) {
+            Ok(ended) => ended,
+            Err(error) => {
+                // A refusal is an answer, and shows what the transaction has read.
+                if matches!(error, CommitError::Log(_)) {
+                    self.shows_what_was_read();
                 }
-                committed
-            }
-            Err(conflict) => {
-                return match logged {
-                    // Trying again would come to the same.
-                    Err(error) => Ok(Err(error)),
-                    Ok(()) => Err(conflict.into()),
-                };
+                return Err(error);
             }
         };
+        match committed {
+            Committed::Wrote(_) => self.committed += 1,
+            Committed::Read(_) => self.read += 1,
+        }
         self.after_call();
-        let commit = self.answers(self.recording.commit_of(committed));
-        Ok(logged.map(|()| commit))
+        Ok(self.answers(commit))
     }
 
     #[inline]

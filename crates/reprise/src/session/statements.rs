@@ -9,14 +9,13 @@ use super::Session;
 use super::block::{TransactionState, failed_block};
 use super::texts;
 use crate::Error;
-use catalog::{Arena, Datum, ProcedureId, Type, Value, datum_from_value, now_us, value_from_datum};
+use catalog::{Arena, Datum, Type, Value, datum_from_value, now_us, value_from_datum};
 use logging::Commit;
 use procedure::query::OutputColumn;
 use procedure::{Call, Conflict, Nowhere, Procedure, RowSink, SqlError};
 use sql::{Arguments, Kind, interruptible};
-use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 /// A statement that is bound against the definitions.
@@ -95,28 +94,6 @@ pub struct Completion {
     /// What must be durable before it is acknowledged: the transaction, and whatever the answer shows.
     pub commit: Commit,
 }
-
-/// What a transaction of several statements is to the logs: nothing but what it wrote.
-pub(crate) static NAMELESS: LazyLock<Procedure> = LazyLock::new(|| Procedure {
-    id: ProcedureId(u32::MAX),
-    version: 0,
-    name: String::new(),
-    parameters: Vec::new(),
-    result: None,
-    rows: None,
-    ends_transactions: false,
-    callees: BTreeSet::new(),
-    registers: Vec::new(),
-    body: Vec::new(),
-    operations: Vec::new(),
-    ahead: Vec::new(),
-    uses_timestamp: false,
-    uses_seed: false,
-    read_only: false,
-    by_value: true,
-    witnesses: Vec::new(),
-    source: "".into(),
-});
 
 pub(super) fn serialization_failure(conflict: Conflict) -> Error {
     let error = SqlError::new("40001", "could not serialize access due to concurrent update");

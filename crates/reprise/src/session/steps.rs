@@ -1,13 +1,13 @@
 //! Calls of procedures that end transactions themselves: each step is a transaction of its own, logged by value.
 
-use super::{NAMELESS, Session, serialization_failure};
+use super::{Session, serialization_failure};
 use crate::Error;
-use crate::recording::Recording;
-use catalog::{CommitOrder, Written};
+use crate::recording::{CommitError, LoggedBy, Recording};
+use catalog::CommitOrder;
 use logging::Commit;
 use procedure::{Call, Conflict, Failure, Procedure, SqlError, Whole, execute};
 use std::sync::{Arc, Mutex, PoisonError};
-use transaction::{Committed, Observed, Occ};
+use transaction::{Observed, Occ};
 
 /// What the steps of a call share.
 struct Steps {
@@ -20,22 +20,14 @@ struct Steps {
 
 impl Steps {
     fn commit(&mut self, occ: &mut Occ) -> Result<(), Failure> {
-        let failed = |error: Error| SqlError::new(error.sqlstate(), error.to_string());
-        self.recording
-            .prepare(&NAMELESS, Written::default(), false, occ)
-            .map_err(|error| failed(error.into()))?;
-        let committed = occ.commit(&mut self.recording);
-        if let Ok(Committed::Wrote(_)) = committed {
-            self.recording.ended();
-        }
-        self.recording.take_result().map_err(|error| failed(error.into()))?;
-        match committed {
-            Ok(committed) => {
+        match self.recording.commit(occ, LoggedBy::Value) {
+            Ok(ended) => {
                 self.committed += 1;
-                self.show(self.recording.commit_of(committed));
+                self.show(ended.commit);
                 Ok(())
             }
-            Err(conflict) => Err(conflict.into()),
+            Err(CommitError::Log(error)) => Err(SqlError::new(error.sqlstate(), error.to_string()).into()),
+            Err(CommitError::Conflict(conflict)) => Err(conflict.into()),
         }
     }
 
