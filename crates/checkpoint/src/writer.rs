@@ -11,7 +11,7 @@ use crate::part::{Form, PartId, PartRow, PartWriter};
 use crate::{CheckpointError, Consistency, Definitions, Manifest, NeededLogs, Part};
 use catalog::{Arena, CommitOrder};
 use logging::disk::SharedDisk;
-use logging::{DatabaseId, LogError, LogRange};
+use logging::{DatabaseId, LogError, LogRange, LogSet};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -96,6 +96,32 @@ pub trait Log {
     /// # Errors
     /// The disk is full, or fails.
     fn checkpointed(&self, number: u64) -> Result<(), LogError>;
+}
+
+impl Log for LogSet {
+    fn durable(&self) -> CommitOrder {
+        Self::durable(self).unwrap_or_default()
+    }
+
+    fn complete(&self, number: CommitOrder) -> Result<(), LogError> {
+        Self::complete(self, number)
+    }
+
+    fn ranges_from(&self, bound: CommitOrder) -> Vec<LogRange> {
+        Self::ranges_from(self, bound)
+    }
+
+    fn publish_in_shadows(
+        &self,
+        bound: CommitOrder,
+        publish: &dyn Fn(Shadow<'_>) -> Result<(), CheckpointError>,
+    ) -> Result<(), CheckpointError> {
+        self.for_each_shadow(bound, |folder, database, ranges| publish(Shadow { folder, database, ranges }))
+    }
+
+    fn checkpointed(&self, number: u64) -> Result<(), LogError> {
+        Self::checkpointed(self, number)
+    }
 }
 
 /// The rows of which moment are written.

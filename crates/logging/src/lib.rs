@@ -11,6 +11,7 @@ mod error;
 mod files;
 mod identity;
 mod large;
+mod log_set;
 mod logger;
 mod pepoch;
 mod reader;
@@ -26,11 +27,14 @@ pub use error::{CorruptionKind, LogError, UnprovenKind};
 pub use files::{FileId, LogRange};
 pub use identity::{DatabaseId, DeviceMarker, lock_device};
 pub use large::{LargeFile, LargeRecords, read_large};
+pub use log_set::{
+    DefinitionRecords, FormattedLog, LogSet, LogSetStart, RecordFormat, companions, remove_shadows,
+};
 pub use logger::{LogConfig, LogStatistics};
 pub use pepoch::{Incarnation, LogEnd, PepochFile, PepochKeeper};
 pub use reader::{
     Batch, LogTail, LoggerLog, Records, durable_up_to, read_device, read_device_where, read_ends,
 };
 pub use sequencing::{
-    Commit, CommitQueue, InvalidSequencing, Log, LogStart, LoggerTag, Numbering, Sequencing, start,
+    Commit, CommitQueue, InvalidSequencing, Log, LogStart, LoggerTag, Numbering, Observed, Sequencing, start,
 };

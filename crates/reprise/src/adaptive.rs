@@ -48,6 +48,9 @@ pub(crate) struct Observed {
     pub(crate) value_bytes: usize,
 }
 
+/// Costs by procedure and its version; `None` has the transactions that are always recorded by value.
+type CostsByProcedure = HashMap<Option<(ProcedureId, u32)>, Arc<Costs>>;
+
 /// What all sessions of an adaptive log share.
 #[derive(Debug)]
 pub(crate) struct Adaptive {
@@ -59,8 +62,7 @@ pub(crate) struct Adaptive {
     held_ns: AtomicU64,
     checkpoint_bytes: AtomicU64,
     checkpoint_ns: AtomicU64,
-    /// By procedure and its version; `None` has the transactions that are always recorded by value.
-    procedures: RwLock<HashMap<Option<(ProcedureId, u32)>, Arc<Costs>>>,
+    procedures: RwLock<CostsByProcedure>,
 }
 
 fn get(number: &AtomicU64) -> f64 {

@@ -8,12 +8,11 @@
 //! After a crash: the pepoch file is written last, so a folder without one is an unfinished backup, which is refused.
 
 use crate::database::Database;
-use crate::logs::Logs;
 use crate::{Config, Error, opening};
 use catalog::CommitOrder;
 use checkpoint::{Check, CheckpointError, Consistency, Destination, Discard, Manifest, Shadow};
 use logging::disk::{SharedDisk, make_folder};
-use logging::{DatabaseId, LogError, LogRange, PepochFile};
+use logging::{DatabaseId, LogError, LogRange, LogSet, PepochFile};
 use recovery::{Progress, RecoveryConfig, recover};
 use sql::Schema;
 use std::path::{Path, PathBuf};
@@ -45,15 +44,15 @@ struct Source<'a> {
     schema: &'a Schema,
     threads: usize,
     /// The logs of an open database; what is copied must be durable there.
-    logs: Option<&'a Logs>,
+    logs: Option<&'a LogSet>,
 }
 
 /// The log of a backup's source: the backup waits for it, and needs nothing of it afterwards.
-struct SourceLog<'a>(Option<&'a Logs>);
+struct SourceLog<'a>(Option<&'a LogSet>);
 
 impl checkpoint::Log for SourceLog<'_> {
     fn durable(&self) -> CommitOrder {
-        self.0.and_then(Logs::durable).unwrap_or_default()
+        self.0.and_then(LogSet::durable).unwrap_or_default()
     }
 
     fn complete(&self, number: CommitOrder) -> Result<(), LogError> {

@@ -2,7 +2,6 @@
 
 use crate::adaptive::Adaptive;
 use crate::definitions::{Definitions, Version};
-use crate::logs::{Logs, Recorded};
 use crate::maintenance::Checkpointer;
 use crate::opening;
 use crate::sequences::Numbers;
@@ -10,7 +9,7 @@ use crate::{Config, Error, Loader, Session};
 use catalog::{CommitOrder, Epoch};
 use logging::Commit;
 use logging::content::{Outcome, seal};
-use logging::{Content, DatabaseId, LogStatistics};
+use logging::{Content, DatabaseId, LogSet, LogStatistics};
 use recovery::{Progress, RecoveryReport};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -42,7 +41,7 @@ pub(crate) struct Inner {
     pub(crate) account: Arc<memory::Account>,
     pub(crate) config: Config,
     pub(crate) definitions: Definitions,
-    pub(crate) logs: Arc<Logs>,
+    pub(crate) logs: Arc<LogSet>,
     pub(crate) adaptive: Arc<Adaptive>,
     pub(crate) devices: Vec<PathBuf>,
     pub(crate) database: DatabaseId,
@@ -85,7 +84,7 @@ impl Inner {
     /// written since. Each is durable before the next one. A log of another content goes on from a checkpoint instead.
     fn log_undone(&self, undone: Vec<CommitOrder>) -> Result<(), Error> {
         let tables = &self.definitions.current().tables;
-        let own = self.logs.iter().next().filter(|own| own.recorded.content == Content::Physiological);
+        let own = self.logs.iter().next().filter(|own| own.format.content == Content::Physiological);
         let Some(log) = own.map(|own| &*own.log) else { return Ok(()) };
         let mut record = Vec::new();
         for transaction in undone {
@@ -118,7 +117,7 @@ impl Database {
     /// # Errors
     /// As `open`.
     pub fn open_with(folder: &Path, config: Config, progress: &Progress) -> Result<Self, Error> {
-        let recorded = Recorded::of(&config)?;
+        let format = opening::record_format(&config)?;
         let disk = Arc::clone(&config.disk);
         let lock = opening::lock(&disk, folder)?;
         opening::check_devices(&config, folder)?;
@@ -133,9 +132,8 @@ impl Database {
         let (recovered, incarnation) = opening::begin_incarnation(recovered, &config, folder)?;
         let devices = recovered.pepoch.device_folders(folder);
         let config = Config { disk: config.device.on(&disk, &devices), ..config };
-        let (mut recovered, needs_checkpoint) = opening::suit(recovered, recorded, &config)?;
-        let logs =
-            opening::start_logs(&recovered, recorded, incarnation, &config, (folder, &devices), locks)?;
+        let (mut recovered, needs_checkpoint) = opening::suit(recovered, format, &config)?;
+        let logs = opening::start_logs(&recovered, format, incarnation, &config, (folder, &devices), locks)?;
         let is_scattered = opening::is_scattered(&recovered);
         let database = recovered.pepoch.database;
         let undone = std::mem::take(&mut recovered.undone);

@@ -32,7 +32,6 @@ mod database;
 mod definitions;
 mod error;
 mod load;
-mod logs;
 mod maintenance;
 mod opening;
 mod recording;

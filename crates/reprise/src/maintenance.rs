@@ -36,7 +36,7 @@ impl Inner {
             devices: &self.devices,
         };
         // Where the last writer of a row wins anyway, nobody needs to keep old rows for the checkpoint.
-        let consistency = match self.logs.numbering {
+        let consistency = match self.logs.numbering() {
             Numbering::Logs => Consistency::Fuzzy,
             Numbering::Clock | Numbering::LogsAndReads => Consistency::Consistent,
         };

@@ -1,13 +1,13 @@
 //! From what was recovered to what runs: a new incarnation, rows as the log needs them, logs.
 
-use crate::logs::{self, Logs, Recorded};
 use crate::{Config, Error};
 use catalog::CommitOrder;
 use checkpoint::Consistency;
+use logging::content::{Images, InvalidContent};
 use logging::disk::{SharedDisk, make_folder};
 use logging::{
-    Content, DatabaseId, DeviceMarker, Incarnation, LogError, LogStart, Numbering, PepochFile, PepochKeeper,
-    UnprovenKind, lock_device,
+    Content, DatabaseId, DeviceMarker, Incarnation, LogError, LogSet, LogSetStart, LogStart, Numbering,
+    PepochFile, PepochKeeper, RecordFormat, UnprovenKind, lock_device,
 };
 use recovery::Recovered;
 use std::any::Any;
@@ -39,11 +39,34 @@ pub fn read_alone(disk: &SharedDisk, folder: &Path) -> Result<Option<Lock>, Erro
     }
 }
 
+/// Returns the format of the records that a configuration asks for.
+///
+/// # Errors
+/// `InvalidContent` or `InvalidSequencing` when the settings contradict each other.
+pub(crate) fn record_format(config: &Config) -> Result<RecordFormat, Error> {
+    let content = config.content;
+    let images = config.images.unwrap_or(content.images());
+    if content == Content::Physical && images == Images::Columns {
+        return Err(InvalidContent::PhysicalColumns.into());
+    }
+    if !config.undo && content != Content::Physiological {
+        return Err(InvalidContent::NothingToUndo(content).into());
+    }
+    config.sequencing.admits(content, images)?;
+    for shadow in &config.shadow_logs {
+        if *shadow == Content::Off || content == Content::Off {
+            return Err(InvalidContent::EmptyShadow(*shadow).into());
+        }
+        config.sequencing.admits(*shadow, shadow.images())?;
+    }
+    Ok(RecordFormat { content, images, undo: config.undo })
+}
+
 /// Makes rows as the logs to come name them. Returns whether those must go on from a checkpoint: one replay can't go over what
 /// was logged before and what will be, or rows are named as no checkpoint names them yet.
 pub(crate) fn suit(
     mut recovered: Recovered,
-    recorded: Recorded,
+    format: RecordFormat,
     config: &Config,
 ) -> Result<(Recovered, bool), Error> {
     let mut contents = std::iter::once(config.content).chain(config.shadow_logs.iter().copied());
@@ -57,7 +80,7 @@ pub(crate) fn suit(
         let mut worker = Worker::new(epochs, memory).ok_or(Error::TooManySessions(config.workers))?;
         recovered.tables = recovered.tables.with_slots(&mut worker);
     }
-    let changes_content = recovered.kinds.iter().any(|kind| !recorded.content.mixes_with(*kind));
+    let changes_content = recovered.kinds.iter().any(|kind| !format.content.mixes_with(*kind));
     recovered.tables = recovered.tables.numbered_by(config.sequencing.numbering());
     let is_fuzzy = recovered.consistency == Consistency::Fuzzy;
     let needs_snapshot = is_fuzzy && config.sequencing.numbering() != Numbering::Logs;
@@ -85,15 +108,15 @@ pub(crate) fn is_scattered(recovered: &Recovered) -> bool {
 /// Starts the logs of an incarnation.
 pub(crate) fn start_logs(
     recovered: &Recovered,
-    recorded: Recorded,
+    format: RecordFormat,
     incarnation: u64,
     config: &Config,
     (folder, devices): (&Path, &[PathBuf]),
     locks: Vec<Lock>,
-) -> Result<Logs, Error> {
+) -> Result<LogSet, Error> {
     let disk = &config.disk;
     let epochs = &recovered.tables.epochs;
-    logs::remove_shadows(config, folder)?;
+    logging::remove_shadows(disk, folder)?;
     let log = config.log();
     let is_empty = |(file, _): &(PathBuf, CommitOrder)| {
         logging::FileId::of(file).is_some_and(|id| recovered.empty.contains(&id.incarnation))
@@ -104,7 +127,7 @@ pub(crate) fn start_logs(
     let empty = empty.into_iter().map(|files| files.into_iter().map(|(file, _)| file).collect()).collect();
     let database = recovered.pepoch.database;
     let pepoch = &PepochKeeper::new(disk, folder, recovered.pepoch.clone(), true);
-    let start = LogStart {
+    let own = LogStart {
         config: &log,
         folders: devices,
         disk,
@@ -115,9 +138,16 @@ pub(crate) fn start_logs(
         retired,
         empty,
     };
-    let own = (config.content != Content::Off).then_some((recorded, start));
-    let large_files = recovered.large_files.clone();
-    Logs::start(config, (folder, database, pepoch), incarnation, epochs, own, large_files, locks)
+    let start = LogSetStart {
+        folder,
+        sequencing: config.sequencing,
+        format: (config.content != Content::Off).then_some(format),
+        shadows: &config.shadow_logs,
+        own,
+        large_files: recovered.large_files.clone(),
+        locks,
+    };
+    Ok(LogSet::start(start)?)
 }
 
 /// Refuses log devices other than those that the folder was made with. Recovery comes later: it reads the folder's devices, so it
@@ -211,7 +241,7 @@ pub(crate) fn begin_incarnation(
     for incarnation in pepoch.incarnations.iter_mut().filter(|own| recovered.empty.contains(&own.number)) {
         (incarnation.ends, incarnation.loggers) = (Vec::new(), 0);
     }
-    pepoch.companions = logs::companions(config);
+    pepoch.companions = logging::companions(&config.shadow_logs);
     pepoch.checkpoint = recovered.checkpoint;
     pepoch.incarnations.push(Incarnation { number, ..Incarnation::default() });
     pepoch.write(&config.disk, folder)?;

@@ -12,8 +12,8 @@ mod holds;
 mod tables;
 
 pub use concurrency::{
-    CommitLog, Committed, Described, Description, Expectations, Holding, Observed, Occ, Reader, Savepoint,
-    WaitInPlace, Writing,
+    CommitLog, Committed, Described, Description, Expectations, Holding, Occ, Reader, Savepoint, WaitInPlace,
+    Writing,
 };
 pub use holds::{AwaitsAll, Blocker, Deadlock, Holds};
 pub use tables::{Applying, Counters, Tables, check_bounds, exhausted};

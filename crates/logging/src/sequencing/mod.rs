@@ -11,6 +11,7 @@ mod group;
 mod gsn;
 #[cfg(all(test, any(loom, shuttle)))]
 mod model;
+mod numbers;
 mod queue;
 mod serial;
 mod ssn;
@@ -18,6 +19,7 @@ mod ssn;
 pub use durability::Durability;
 pub(crate) use durability::DurableBuffer;
 pub use gsn::GsnLog;
+pub use numbers::Observed;
 pub use queue::CommitQueue;
 pub use ssn::LoggerTag;
 

@@ -12,13 +12,14 @@ mod rows;
 mod slots;
 
 use crate::adaptive::Adaptive;
-use crate::logs::{Logs, RecordedLog};
 use adaptive::AdaptiveRecorder;
 use catalog::{CommitOrder, ProcedureId, RowChange, Table, Written};
 use columns::ColumnsRecorder;
 use command::CommandRecorder;
 use logging::content::{self, Images, Stamp, put_written, seal};
-use logging::{Commit, Content, LargeFile, LogError, LoggerTag, Numbering, Room};
+use logging::{
+    Commit, Content, FormattedLog, LargeFile, LogError, LogSet, LoggerTag, Numbering, Observed, Room,
+};
 use operations::OperationsRecorder;
 use procedure::{Conflict, Procedure, WitnessRecorder};
 use rows::RowsRecorder;
@@ -27,7 +28,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use storage::{Guard, Record, Slot};
-use transaction::{CommitLog, Committed, Observed, Occ, Writing};
+use transaction::{CommitLog, Committed, Occ, Writing};
 
 /// What is usual is forgotten over this many transactions.
 const USUAL_OF: usize = 64;
@@ -144,12 +145,12 @@ pub(crate) trait Recorder: Send {
     }
 }
 
-fn recorder(log: &RecordedLog, adaptive: &Arc<Adaptive>) -> Box<dyn Recorder> {
-    let recorded = log.recorded;
-    match (recorded.content, recorded.images) {
+fn recorder(log: &FormattedLog, adaptive: &Arc<Adaptive>) -> Box<dyn Recorder> {
+    let format = log.format;
+    match (format.content, format.images) {
         (Content::Adaptive, _) => Box::new(AdaptiveRecorder::new(Arc::clone(adaptive))),
         (Content::Physical, _) => Box::new(SlotsRecorder::default()),
-        (Content::Physiological, images) if recorded.undo => Box::new(OperationsRecorder::new(images)),
+        (Content::Physiological, images) if format.undo => Box::new(OperationsRecorder::new(images)),
         (Content::Logical | Content::Physiological, Images::Rows) => Box::new(RowsRecorder::default()),
         (Content::Logical | Content::Physiological, Images::Columns) => Box::new(ColumnsRecorder::default()),
         _ => Box::new(CommandRecorder::default()),
@@ -158,7 +159,7 @@ fn recorder(log: &RecordedLog, adaptive: &Arc<Adaptive>) -> Box<dyn Recorder> {
 
 /// What a session records.
 pub(crate) struct Recording {
-    logs: Arc<Logs>,
+    logs: Arc<LogSet>,
     recorders: Vec<Box<dyn Recorder>>,
     slot: Slot,
     tag: Option<LoggerTag>,
@@ -192,7 +193,7 @@ impl Drop for Recording {
 }
 
 impl Recording {
-    pub(crate) fn new(logs: Arc<Logs>, adaptive: &Arc<Adaptive>, slot: Slot) -> Self {
+    pub(crate) fn new(logs: Arc<LogSet>, adaptive: &Arc<Adaptive>, slot: Slot) -> Self {
         let recorders: Vec<_> = logs.iter().map(|log| recorder(log, adaptive)).collect();
         Self {
             wants_asked: recorders.iter().any(|own| own.wants_asked()),
@@ -386,7 +387,7 @@ impl Recording {
 impl CommitLog for Recording {
     #[inline]
     fn numbering(&self) -> Numbering {
-        self.logs.numbering
+        self.logs.numbering()
     }
 
     fn draw(&mut self, floor: CommitOrder) -> CommitOrder {

@@ -381,10 +381,10 @@ impl Session {
             has_updates |= row.change == catalog::RowChange::Update;
             writes.push(&mut record, row.change, row.table, (row.after, row.arena), row.changed);
         });
-        let holds = |recorded: crate::logs::Recorded| {
-            recorded.content != Content::Physical && !(has_updates && recorded.images == Images::Rows)
+        let holds = |format: logging::RecordFormat| {
+            format.content != Content::Physical && !(has_updates && format.images == Images::Rows)
         };
-        if !inner.logs.iter().all(|log| holds(log.recorded)) {
+        if !inner.logs.iter().all(|log| holds(log.format)) {
             let what = "a log of whole rows can't hold a transaction that changes definitions and rows";
             return Err(refused(what.into()));
         }

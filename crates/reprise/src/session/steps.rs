@@ -4,10 +4,10 @@ use super::{Session, serialization_failure};
 use crate::Error;
 use crate::recording::{CommitError, LoggedBy, Recording};
 use catalog::CommitOrder;
-use logging::Commit;
+use logging::{Commit, Observed};
 use procedure::{Call, Conflict, Failure, Procedure, SqlError, Whole, execute};
 use std::sync::{Arc, Mutex, PoisonError};
-use transaction::{Observed, Occ};
+use transaction::Occ;
 
 /// What the steps of a call share.
 struct Steps {

@@ -18,13 +18,13 @@
 //! digests.
 
 use super::Occ;
-use super::listen::{CommitLog, Observed, Silence, Writing};
+use super::listen::{CommitLog, Silence, Writing};
 use crate::Tables;
 use crate::access_numbers::Readable;
 use crate::changes::{Action, Link};
 use crate::garbage::Garbage;
 use catalog::{Arena, CommitOrder, RowChange};
-use logging::Numbering;
+use logging::{Numbering, Observed};
 use procedure::Conflict;
 use std::sync::atomic::{Ordering, fence};
 use storage::{Record, RecordState, look_again};

@@ -3,7 +3,7 @@
 use super::Occ;
 use super::describe::{Described, Description};
 use catalog::{CommitOrder, RowChange, Table};
-use logging::Numbering;
+use logging::{Numbering, Observed};
 use storage::{Guard, Record};
 
 /// Listens to the commits of one worker.
@@ -60,15 +60,6 @@ pub trait CommitLog {
 
     /// The transaction of a number that was drawn has not committed; its rows are still locked.
     fn aborted(&mut self, _order: CommitOrder) {}
-}
-
-/// What a transaction has read or overwrites.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Observed {
-    /// The greatest number of it.
-    pub last: CommitOrder,
-    /// The greatest number of it that the worker's own log does not surely have (`CommitLog::has_alone`).
-    pub foreign: CommitOrder,
 }
 
 /// What a transaction is about to write, with its rows locked.

@@ -16,7 +16,7 @@ pub use commit::Committed;
 pub use describe::{Described, Description};
 pub use expected::Expectations;
 pub use holding::{Holding, WaitInPlace};
-pub use listen::{CommitLog, Observed, Writing};
+pub use listen::{CommitLog, Writing};
 pub use occ::Occ;
 pub use reader::Reader;
 pub use savepoint::Savepoint;

@@ -7,13 +7,13 @@ use super::access::{LastInsert, out_of_memory};
 use super::expected::Expectations;
 use super::holding::Held;
 use super::leaves::Leaves;
-use super::listen::Observed;
 use super::savepoint::Savepoint;
 use super::scans::Scans;
 use crate::Tables;
 use crate::changes::{Link, WriteSet};
 use crate::garbage::Bin;
 use catalog::{Arena, CommitOrder, Datum, Table, TableId};
+use logging::Observed;
 use procedure::{Conflict, DataAccess, Failure, KeptRows};
 use storage::{Handle, LeafObservation, Record, RecordState, Slot, Worker};
 

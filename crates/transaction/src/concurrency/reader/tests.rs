@@ -1,9 +1,9 @@
 //! Snapshots where numbers come from the logs: each test holds a transaction up between its validation and its number, lets
 //! another one overwrite what it has read, and has a snapshot opened at that moment.
 
-use crate::{Applying, CommitLog, Committed, Observed, Occ, Tables};
+use crate::{Applying, CommitLog, Committed, Occ, Tables};
 use catalog::{Arena, CommitOrder, Datum, Epoch, RowChange, Table};
-use logging::Numbering;
+use logging::{Numbering, Observed};
 use procedure::DataAccess;
 use sql::Schema;
 use std::sync::mpsc::channel;
