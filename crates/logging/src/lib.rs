@@ -36,5 +36,6 @@ pub use reader::{
     Batch, LogTail, LoggerLog, Records, durable_up_to, read_device, read_device_where, read_ends,
 };
 pub use sequencing::{
-    Commit, CommitQueue, InvalidSequencing, Log, LogStart, LoggerTag, Numbering, Observed, Sequencing, start,
+    Commit, CommitQueue, Drawn, Footprint, InvalidSequencing, Log, LogStart, LoggerTag, Numbered, Numbering,
+    Observed, Sequencing, start,
 };

@@ -1,6 +1,5 @@
 //! The database: opened, recovered, and handed out in sessions.
 
-use crate::adaptive::Adaptive;
 use crate::definitions::{Definitions, Version};
 use crate::maintenance::Checkpointer;
 use crate::opening;
@@ -16,6 +15,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use storage::{Digest, Worker};
+use transaction::Adaptive;
 
 /// What happened since the database was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -138,12 +138,17 @@ impl Database {
         let database = recovered.pepoch.database;
         let undone = std::mem::take(&mut recovered.undone);
         let version = Version::new(1, recovered.schema, recovered.tables);
+        let RecoveryReport { threads, replay_s, checkpoint_bytes, .. } = recovered.report;
+        let adaptive = Adaptive::new(
+            config.recovery_target,
+            transaction::Recovered { threads, replay_s, checkpoint_bytes },
+        );
         let inner = Arc::new(Inner {
             folder: folder.into(),
             account: Arc::clone(version.tables.memory.account()),
             definitions: Definitions::new(version),
             logs: Arc::new(logs),
-            adaptive: Arc::new(Adaptive::new(config.recovery_target, &recovered.report)),
+            adaptive: Arc::new(adaptive),
             devices,
             database,
             incarnation,

@@ -25,7 +25,6 @@
 //!
 //! This crate puts the rooms together; each room is described in its own crate and in ARCHITECTURE.md.
 
-mod adaptive;
 mod backup;
 mod config;
 mod database;
@@ -34,7 +33,6 @@ mod error;
 mod load;
 mod maintenance;
 mod opening;
-mod recording;
 mod sequences;
 mod session;
 mod utilization;

@@ -1,17 +1,17 @@
 //! What runs beside transactions: checkpoints, at intervals or when asked.
 
 use crate::Error;
-use crate::adaptive::Adaptive;
 use crate::database::Inner;
 use crate::sequences::Taking;
 use catalog::{CommitOrder, Epoch};
 use checkpoint::{CheckpointSummary, Consistency, Destination};
-use logging::{Content, Numbering};
+use logging::Content;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use transaction::Adaptive;
 
 /// How often it is looked whether an adaptive log needs a checkpoint.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -36,9 +36,9 @@ impl Inner {
             devices: &self.devices,
         };
         // Where the last writer of a row wins anyway, nobody needs to keep old rows for the checkpoint.
-        let consistency = match self.logs.numbering() {
-            Numbering::Logs => Consistency::Fuzzy,
-            Numbering::Clock | Numbering::LogsAndReads => Consistency::Consistent,
+        let consistency = match self.logs.numbering().is_serial() {
+            false => Consistency::Fuzzy,
+            true => Consistency::Consistent,
         };
         // The log behind the checkpoint begins with what is not durable yet, which must not be a definition that it holds.
         self.logs.complete(self.logs.defined())?;
@@ -55,7 +55,7 @@ impl Inner {
         if holds_loaded_rows {
             self.definitions.end_load();
         }
-        self.adaptive.checkpoint_taken(logged_ns, &summary);
+        self.adaptive.checkpoint_taken(logged_ns, summary.bytes, summary.elapsed);
         let (rows, bytes, seconds) = (summary.rows, summary.bytes, summary.elapsed.as_secs_f64());
         tracing::info!(rows, bytes, seconds, "checkpoint: {rows} rows, {bytes} bytes in {seconds:.2} s");
         let needed = manifest.logs.map(|logs| logs.ranges).unwrap_or_default();

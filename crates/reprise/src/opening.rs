@@ -6,8 +6,8 @@ use checkpoint::Consistency;
 use logging::content::{Images, InvalidContent};
 use logging::disk::{SharedDisk, make_folder};
 use logging::{
-    Content, DatabaseId, DeviceMarker, Incarnation, LogError, LogSet, LogSetStart, LogStart, Numbering,
-    PepochFile, PepochKeeper, RecordFormat, UnprovenKind, lock_device,
+    Content, DatabaseId, DeviceMarker, Incarnation, LogError, LogSet, LogSetStart, LogStart, PepochFile,
+    PepochKeeper, RecordFormat, UnprovenKind, lock_device,
 };
 use recovery::Recovered;
 use std::any::Any;
@@ -83,7 +83,7 @@ pub(crate) fn suit(
     let changes_content = recovered.kinds.iter().any(|kind| !format.content.mixes_with(*kind));
     recovered.tables = recovered.tables.numbered_by(config.sequencing.numbering());
     let is_fuzzy = recovered.consistency == Consistency::Fuzzy;
-    let needs_snapshot = is_fuzzy && config.sequencing.numbering() != Numbering::Logs;
+    let needs_snapshot = is_fuzzy && config.sequencing.numbering().is_serial();
     // A folder of an older format is one of this format from here on.
     let is_old = recovered.lacks_proof;
     let needs_checkpoint =

@@ -7,7 +7,6 @@
 
 use crate::Error;
 use crate::database::Inner;
-use crate::recording::{CommitError, LoggedBy, Recording};
 use catalog::{Arena, Sequence, SequencePlace, Table, TableId};
 use logging::{Commit, LogError};
 use procedure::{DataAccess, Failure, Sequences, SqlError};
@@ -16,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use storage::Worker;
-use transaction::{Occ, Tables, check_bounds, exhausted};
+use transaction::{CommitError, CommitPipeline, LoggedBy, Occ, Tables, check_bounds, exhausted};
 
 /// Numbers that are taken at a time: as many at first, and at most.
 const LEAST: u64 = 32;
@@ -36,7 +35,7 @@ struct Range {
 /// Writes the rows of sequences.
 struct Writer {
     occ: Occ,
-    recording: Recording,
+    pipeline: CommitPipeline,
 }
 
 /// The ranges of all sequences, and who takes new ones.
@@ -155,8 +154,8 @@ impl Writer {
         let (epochs, memory) = (tables.epochs.clone(), tables.memory.clone());
         let worker = Worker::new(epochs, memory).ok_or(Error::TooManySessions(inner.config.workers))?;
         inner.logs.add_worker(worker.slot())?;
-        let recording = Recording::new(Arc::clone(&inner.logs), &inner.adaptive, worker.slot());
-        Ok(Self { occ: Occ::new(tables.clone(), worker), recording })
+        let pipeline = CommitPipeline::new(Arc::clone(&inner.logs), &inner.adaptive, worker.slot());
+        Ok(Self { occ: Occ::new(tables.clone(), worker), pipeline })
     }
 
     /// Tries once to change a row. Returns what it said before, and what must be durable before that is told.
@@ -167,8 +166,8 @@ impl Writer {
         change: impl Fn(SequencePlace) -> Result<SequencePlace, SqlError>,
     ) -> Result<(SequencePlace, Commit), Failure> {
         self.occ.begin();
-        self.recording.begin();
-        self.recording.witnesses.begin(&[]);
+        self.pipeline.begin();
+        self.pipeline.witnesses.begin(&[]);
         let ran = self.change(table, own, change);
         let before = match ran {
             Ok(before) => before,
@@ -177,8 +176,8 @@ impl Writer {
                 return Err(failure);
             }
         };
-        match self.recording.commit(&mut self.occ, LoggedBy::Value) {
-            Ok(ended) => Ok((before, ended.commit)),
+        match self.pipeline.commit(&mut self.occ, LoggedBy::Value) {
+            Ok(outcome) => Ok((before, outcome.commit)),
             Err(CommitError::Log(error)) => Err(SqlError::new(error.sqlstate(), error.to_string()).into()),
             Err(CommitError::Conflict(conflict)) => Err(conflict.into()),
         }

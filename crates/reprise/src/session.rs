@@ -24,7 +24,6 @@ pub use waiting::Busy;
 use crate::Error;
 use crate::database::Inner;
 use crate::definitions::{Version, unknown_procedure};
-use crate::recording::Recording;
 use crate::sequences::{Source, Taking};
 use crate::utilization::Utilization;
 use catalog::{CommitOrder, Datum, Value, datum_from_value, encode_value, now_us, value_from_datum};
@@ -37,7 +36,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use storage::Worker;
-use transaction::{Occ, Tables};
+use transaction::{CommitPipeline, Occ, Tables};
 
 /// The procedures as one session knows them. Sessions share procedures but not this, so that a call touches no counter
 /// that another session touches too.
@@ -63,7 +62,7 @@ pub struct Session {
     occ: Occ,
     machine: Machine,
     arguments: Vec<Datum>,
-    recording: Recording,
+    pipeline: CommitPipeline,
     known: Arc<Known>,
     /// The procedure that was called last, by its place among those known then.
     last: Option<(Arc<Known>, usize)>,
@@ -119,7 +118,7 @@ impl Session {
         let worker = Worker::new(epochs, memory).ok_or(Error::TooManySessions(inner.config.workers))?;
         let seeds = RandomState::new().hash_one(worker.slot().0);
         inner.logs.add_worker(worker.slot())?;
-        let recording = Recording::new(Arc::clone(&inner.logs), &inner.adaptive, worker.slot());
+        let pipeline = CommitPipeline::new(Arc::clone(&inner.logs), &inner.adaptive, worker.slot());
         let answer = Commit { worker: worker.slot(), ..Commit::of_all(CommitOrder(0)) };
         let occ = Occ::new(version.tables.clone(), worker);
         let mut machine = Machine::default();
@@ -134,7 +133,7 @@ impl Session {
             occ,
             machine,
             arguments: Vec::new(),
-            recording,
+            pipeline,
             last: None,
             seeds,
             committed: 0,
@@ -155,7 +154,7 @@ impl Session {
     /// instead of what was asked. Their records are longer, and replay does not run their procedures again. PACMAN §4.5
     /// (ad-hoc transactions).
     pub fn log_by_value(&mut self, by_value: bool) {
-        self.recording.by_value = by_value;
+        self.pipeline.by_value = by_value;
     }
 
     /// Says how many bytes a statement may take; `None` is what the database's configuration says.
@@ -173,9 +172,9 @@ impl Session {
             self.last = None;
             self.occ.give_memory_back();
             let (logs, slot) = (Arc::clone(&self.inner.logs), self.occ.worker().slot());
-            let by_value = self.recording.by_value;
-            self.recording = Recording::new(logs, &self.inner.adaptive, slot);
-            self.recording.by_value = by_value;
+            let by_value = self.pipeline.by_value;
+            self.pipeline = CommitPipeline::new(logs, &self.inner.adaptive, slot);
+            self.pipeline.by_value = by_value;
             memory::give_back();
         }
         is_much
@@ -397,8 +396,8 @@ impl Session {
                 self.last = None;
                 prepare(self, &procedure);
                 let bind = |session: &mut Self, _: &Procedure| {
-                    session.recording.witnesses.begin(&[]);
-                    asked.write(&mut session.recording.asked);
+                    session.pipeline.witnesses.begin(&[]);
+                    asked.write(&mut session.pipeline.call);
                     Ok(())
                 };
                 match self.run(Call { procedure: &procedure, timestamp_us, seed }, bind)? {
@@ -481,15 +480,15 @@ impl Session {
             return Err(SqlError::new("42883", message).into());
         }
         let (id, version) = (procedure.id, procedure.version);
-        let recording = &mut self.recording;
-        let wants_asked = recording.wants_asked;
+        let pipeline = &mut self.pipeline;
+        let wants_asked = pipeline.records_calls();
         let witnessed = self.inner.config.record_witnesses
             && wants_asked
-            && !(recording.by_value || procedure.by_value)
+            && !(pipeline.by_value || procedure.by_value)
             && !procedure.witnesses.is_empty();
-        recording.witnesses.begin(if witnessed { &procedure.witnesses } else { &[] });
+        pipeline.witnesses.begin(if witnessed { &procedure.witnesses } else { &[] });
         CallRecord { procedure: id, version, timestamp_us, seed, witnessed, arguments: &[], written: None }
-            .write(&mut recording.asked);
+            .write(&mut pipeline.call);
         for (place, (_, parameter)) in procedure.inputs().enumerate() {
             let Some(value) = arguments.get(place).or(parameter.default.as_ref()) else {
                 let message = format!(
@@ -505,7 +504,7 @@ impl Session {
                 SqlError::from(error).with_detail(detail)
             })?;
             if wants_asked {
-                encode_value(datum, parameter.ty, &self.machine.arena, &mut recording.asked);
+                encode_value(datum, parameter.ty, &self.machine.arena, &mut pipeline.call);
             }
             self.arguments.push(datum);
         }

@@ -43,13 +43,9 @@ fn raise(cell: &AtomicU64, number: CommitOrder) {
 
 impl AccessNumbers {
     /// Returns the cells that a numbering needs.
-    pub(crate) fn new(numbering: Numbering) -> Self {
+    pub(crate) fn new(numbering: &dyn Numbering) -> Self {
         let cells = |count| (0..count).map(|_| AtomicU64::new(0)).collect();
-        let read = match numbering {
-            Numbering::Clock | Numbering::Logs => 0,
-            Numbering::LogsAndReads => CELLS,
-        };
-        Self { read: cells(read), vacated: cells(TABLES) }
+        Self { read: cells(if numbering.follows_readers() { CELLS } else { 0 }), vacated: cells(TABLES) }
     }
 
     #[inline]
@@ -86,42 +82,27 @@ impl AccessNumbers {
 
 #[cfg(test)]
 mod tests {
-    use crate::{CommitLog, Committed, Occ, Tables};
+    use crate::{Adaptive, CommitPipeline, Committed, LoggedBy, Occ, Recovered, Tables, testing};
     use catalog::{Arena, CommitOrder, Datum, Epoch, Table};
-    use logging::Numbering;
+    use logging::{Content, RecordFormat, Sequencing};
     use procedure::{DataAccess, ScanRange};
     use sql::Schema;
     use std::sync::Arc;
+    use std::time::Duration;
     use storage::{Epochs, Handle, Memory, Worker};
-
-    /// A log of its own, whose numbers know of no other log.
-    struct OwnLog(CommitOrder);
-
-    impl CommitLog for OwnLog {
-        fn numbering(&self) -> Numbering {
-            Numbering::LogsAndReads
-        }
-
-        fn draw(&mut self, floor: CommitOrder) -> CommitOrder {
-            self.0 = CommitOrder(self.0.max(floor).0 + 1);
-            self.0
-        }
-
-        fn committed(&mut self, _order: CommitOrder) {}
-    }
 
     struct Client {
         occ: Occ,
-        log: OwnLog,
+        pipeline: CommitPipeline,
     }
 
     impl Client {
         fn run(&mut self, transaction: impl FnOnce(&mut Occ)) -> CommitOrder {
             self.occ.begin();
             transaction(&mut self.occ);
-            match self.occ.commit(&mut self.log) {
-                Ok(Committed::Wrote(order)) => order,
-                other => panic!("{other:?}"),
+            match self.pipeline.commit(&mut self.occ, LoggedBy::Value).unwrap().committed {
+                Committed::Wrote(order) => order,
+                Committed::Read(_) => panic!("it writes"),
             }
         }
     }
@@ -131,8 +112,9 @@ mod tests {
         let epochs = Arc::new(Epochs::new(Epoch(1), 4));
         let memory = Arc::new(Memory::new(1 << 30));
         let worker = || Worker::new(Arc::clone(&epochs), Arc::clone(&memory)).unwrap();
+        let logs = testing::logs(Sequencing::Gsn, Some(RecordFormat::of(Content::Logical)), &epochs);
         let tables = Tables::new(Arc::clone(&epochs), Arc::clone(&memory));
-        let mut tables = tables.numbered_by(Numbering::LogsAndReads);
+        let mut tables = tables.numbered_by(logs.numbering());
         let mut schema = Schema::default();
         for statement in ["CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL)", "CREATE INDEX t_v ON t (v)"]
         {
@@ -143,9 +125,14 @@ mod tests {
         }
         let table = tables.iter().next().unwrap().definition();
         let first = epochs.next_order();
-        let client = |ahead| Client {
-            occ: Occ::new(tables.clone(), worker()),
-            log: OwnLog(CommitOrder(first.0 + ahead)),
+        let adaptive = Arc::new(Adaptive::new(Duration::from_secs(1), Recovered::default()));
+        let client = |ahead| {
+            let worker = worker();
+            let slot = worker.slot();
+            logs.add_worker(slot).unwrap();
+            logs.at(0).buffer(slot).latch().raise(CommitOrder(first.0 + ahead));
+            let pipeline = CommitPipeline::new(Arc::clone(&logs), &adaptive, slot);
+            Client { occ: Occ::new(tables.clone(), worker), pipeline }
         };
         (Arc::clone(table), [client(1_000), client(0)])
     }

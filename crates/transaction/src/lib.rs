@@ -4,16 +4,19 @@
 
 mod access_numbers;
 mod changes;
+mod commit;
 mod concurrency;
 mod digest;
 mod garbage;
 mod heat;
 mod holds;
+mod record;
 mod tables;
+#[cfg(test)]
+mod testing;
 
-pub use concurrency::{
-    CommitLog, Committed, Described, Description, Expectations, Holding, Occ, Reader, Savepoint, WaitInPlace,
-    Writing,
-};
+pub use commit::{CommitError, CommitPipeline, Committed, LoggedBy, Outcome};
+pub use concurrency::{Described, Description, Expectations, Holding, Occ, Reader, Savepoint, WaitInPlace};
 pub use holds::{AwaitsAll, Blocker, Deadlock, Holds};
+pub use record::{Adaptive, Recovered};
 pub use tables::{Applying, Counters, Tables, check_bounds, exhausted};

@@ -71,7 +71,7 @@ impl Tables {
 
     /// Says where the numbers of transactions come from.
     #[must_use]
-    pub fn numbered_by(self, numbering: Numbering) -> Self {
+    pub fn numbered_by(self, numbering: &dyn Numbering) -> Self {
         Self { access_numbers: Some(Arc::new(AccessNumbers::new(numbering))), ..self }
     }
 

@@ -14,7 +14,7 @@ use crate::identity::DatabaseId;
 use crate::large::{LargeFile, LargeRecords};
 use crate::logger::LogStatistics;
 use crate::pepoch::PepochKeeper;
-use crate::sequencing::{self, Commit, Log, LogStart, Numbering, Sequencing};
+use crate::sequencing::{self, Commit, Log, LogStart, Numbered, Numbering, Sequencing};
 use catalog::CommitOrder;
 use shadows::Shadow;
 use std::any::Any;
@@ -63,7 +63,7 @@ pub struct DefinitionRecords(Vec<(Vec<u8>, Option<LargeFile>)>);
 #[derive(Debug)]
 pub struct LogSet {
     pub(crate) logs: Vec<FormattedLog>,
-    pub(crate) numbering: Numbering,
+    numbering: &'static dyn Numbering,
     pepoch: Arc<PepochKeeper>,
     /// In the order of their logs.
     shadows: Vec<Shadow>,
@@ -101,7 +101,7 @@ impl LogSet {
         let LogSetStart { folder, sequencing, format, shadows, own, large_files, locks } = start;
         let mut set = Self {
             logs: Vec::new(),
-            numbering: format.map_or(Numbering::Clock, |_| sequencing.numbering()),
+            numbering: format.map_or(Sequencing::default(), |_| sequencing).numbering(),
             pepoch: Arc::clone(own.pepoch),
             shadows: Vec::new(),
             defined: AtomicU64::new(0),
@@ -184,6 +184,19 @@ impl LogSet {
             }
         }
         Ok(true)
+    }
+
+    /// Returns how transactions are numbered.
+    #[inline]
+    pub fn numbering(&self) -> &'static dyn Numbering {
+        self.numbering
+    }
+
+    /// Returns a number that no transaction so far is above, and makes it one that can be waited for.
+    pub fn newest(&self, epochs: &Epochs) -> CommitOrder {
+        let newest = self.numbering.newest(self, CommitOrder(epochs.next_order().0 - 1));
+        self.logs.iter().for_each(|own| own.log.expect(newest));
+        newest
     }
 
     /// Returns the number of the last definition: every answer shows it.
@@ -301,7 +314,8 @@ impl LogSet {
     ) -> (CommitOrder, Result<(), LogError>) {
         epochs.advance_from(epochs.current());
         epochs.begin_commit(worker);
-        let order = self.draw_above_all(worker, epochs);
+        let by = Numbered { logs: self, epochs, worker, tag: None };
+        let order = self.numbering.of_definition(by);
         self.defined.fetch_max(order.0, Ordering::Relaxed);
         with(order);
         let mut logs = self.logs.iter().zip(records.0);

@@ -10,12 +10,14 @@
 //! Held by: `model.rs` (loom), and the crash tests of `crates/reprise`.
 
 use super::durability::{Bounds, Durability, DurableBuffer};
+use super::numbering::{Drawn, Footprint, Numbered, Numbering};
 use super::{Commit, Log, LogStart};
 use crate::buffer::LogBuffer;
 use crate::disk::{SharedDisk, make_folder};
 use crate::error::LogError;
 use crate::files::{FileMaker, LogRange, RetiredFile};
 use crate::identity::DatabaseId;
+use crate::log_set::LogSet;
 use crate::logger::{BatchWriter, LogStatistics, Shared};
 use crate::pepoch::{LogEnd, PepochKeeper};
 use catalog::CommitOrder;
@@ -300,5 +302,37 @@ impl GsnLog {
         }
         let last = self.all().next().filter(|_| self.durability.number() < self.greatest_number());
         last.map(|log| self.flush(log, CommitOrder(0)));
+    }
+}
+
+/// Numbers above all that a transaction has read or overwrites, and above all that have read what it overwrites.
+#[derive(Debug)]
+pub(crate) struct Gsn;
+
+impl Numbering for Gsn {
+    fn follows_readers(&self) -> bool {
+        true
+    }
+
+    /// Paper: Poplar §3.3 (NVM-D).
+    fn before_validation(&self, by: Numbered<'_>, footprint: &dyn Footprint) -> Drawn {
+        let mut above = footprint.carried().last.max(super::before(by.epochs)).max(footprint.last_reader());
+        footprint.for_each_version(&mut |number| above = above.max(number));
+        footprint.for_each_vacated(&mut |number| above = above.max(number));
+        let number = by.logs.draw(by.worker, above);
+        footprint.note_reads(number);
+        Drawn::Number(number)
+    }
+
+    fn aborted(&self, by: Numbered<'_>) {
+        by.logs.undraw(by.worker);
+    }
+
+    fn of_definition(&self, by: Numbered<'_>) -> CommitOrder {
+        by.logs.draw(by.worker, super::before(by.epochs))
+    }
+
+    fn newest(&self, logs: &LogSet, clock: CommitOrder) -> CommitOrder {
+        logs.greatest(clock)
     }
 }

@@ -5,13 +5,14 @@
 //! every logger says in each batch up to which number it is complete. A transaction is acknowledged once everything up to
 //! its number is durable; under `ssn` those that have read nothing but what was durable wait for their own logger alone.
 
+mod clock;
 mod durability;
 mod epoch;
 mod group;
 mod gsn;
 #[cfg(all(test, any(loom, shuttle)))]
 mod model;
-mod numbers;
+mod numbering;
 mod queue;
 mod serial;
 mod ssn;
@@ -19,7 +20,7 @@ mod ssn;
 pub use durability::Durability;
 pub(crate) use durability::DurableBuffer;
 pub use gsn::GsnLog;
-pub use numbers::Observed;
+pub use numbering::{Drawn, Footprint, Numbered, Numbering, Observed};
 pub use queue::CommitQueue;
 pub use ssn::LoggerTag;
 
@@ -29,6 +30,7 @@ use crate::disk::SharedDisk;
 use crate::error::LogError;
 use crate::files::LogRange;
 use crate::identity::DatabaseId;
+use crate::log_set::LogSet;
 use crate::logger::{LogConfig, LogStatistics};
 use crate::pepoch::{LogEnd, PepochKeeper};
 use catalog::CommitOrder;
@@ -53,17 +55,6 @@ pub enum Sequencing {
     Ssn,
     /// By numbers that follow overwrites of what others read, too; one log a worker, which writes it itself: NVM-D.
     Gsn,
-}
-
-/// Where the numbers of transactions come from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Numbering {
-    /// A clock, before what was read is validated: a serial order.
-    Clock,
-    /// The logs, once it is known that the transaction commits: above all that it has read and overwrites.
-    Logs,
-    /// The logs, before what was read is validated, above what others have read of what it writes, too: a serial order.
-    LogsAndReads,
 }
 
 /// What a sequencing can't do.
@@ -92,12 +83,12 @@ impl Sequencing {
     pub const NAMES: [(&str, Self); 4] =
         [("serial", Self::Serial), ("epoch", Self::Epoch), ("ssn", Self::Ssn), ("gsn", Self::Gsn)];
 
-    /// Where the numbers of transactions come from.
-    pub fn numbering(self) -> Numbering {
+    /// Returns how it numbers transactions.
+    pub fn numbering(self) -> &'static dyn Numbering {
         match self {
-            Self::Serial | Self::Epoch => Numbering::Clock,
-            Self::Ssn => Numbering::Logs,
-            Self::Gsn => Numbering::LogsAndReads,
+            Self::Serial | Self::Epoch => &clock::Clock,
+            Self::Ssn => &ssn::Ssn,
+            Self::Gsn => &gsn::Gsn,
         }
     }
 
@@ -349,6 +340,35 @@ impl dyn Log + '_ {
             self.make_room(worker)?;
         }
         Ok(())
+    }
+}
+
+/// Returns the last number that the clock has passed.
+fn before(epochs: &Epochs) -> CommitOrder {
+    CommitOrder(epochs.next_order().0 - 1)
+}
+
+impl LogSet {
+    /// Returns the greatest of `clock` and of the numbers of all logs.
+    fn greatest(&self, clock: CommitOrder) -> CommitOrder {
+        self.logs.iter().fold(clock, |greatest, own| greatest.max(own.log.newest()))
+    }
+
+    /// Draws a worker's next number from the buffers of all logs, above `floor`; its record follows, or `undraw`.
+    fn draw(&self, worker: Slot, floor: CommitOrder) -> CommitOrder {
+        let latched: Vec<_> = self.logs.iter().map(|own| own.log.buffer(worker).latch()).collect();
+        let greatest = latched.iter().map(|own| own.number()).max().unwrap_or_default();
+        let number = CommitOrder(greatest.max(floor).0 + 1);
+        for own in &latched {
+            own.raise(number);
+            own.begin_draw(number);
+        }
+        number
+    }
+
+    /// Says that no record comes for the number that was drawn last.
+    fn undraw(&self, worker: Slot) {
+        self.logs.iter().for_each(|own| own.log.buffer(worker).latch().end_draw());
     }
 }
 

@@ -3,12 +3,11 @@
 use super::staged::Staged;
 use super::{Access, Session, read_only, serialization_failure};
 use crate::Error;
-use crate::recording::{CommitError, LoggedBy};
 use catalog::{Value, now_us};
 use logging::Commit;
 use procedure::{Call, Conflict, Failure, Procedure, SqlError, execute};
 use storage::Snapshot;
-use transaction::{Holding, Savepoint};
+use transaction::{CommitError, Holding, LoggedBy, Savepoint};
 
 /// Where a session stands with transactions of several statements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -101,10 +100,10 @@ impl Session {
             return self.commit_staged(&staged).map(Some);
         }
         if !self.occ.writes_anything() && self.occ.observations() == block.checked {
-            let committed = self.occ.end_reads();
+            let number = self.occ.end_reads();
             self.read += 1;
             self.after_call();
-            return Ok(Some(self.answers(self.recording.commit_of(committed))));
+            return Ok(Some(self.answers(self.pipeline.outcome_of_reads(number).commit)));
         }
         match self.commit(LoggedBy::Value) {
             Ok(commit) => Ok(Some(commit)),
@@ -211,7 +210,7 @@ impl Session {
         } else {
             self.inner.logs.check_failed()?;
             while !self.begin()? {}
-            self.recording.begin();
+            self.pipeline.begin();
             self.occ.hold_rows(Holding::Written);
         }
         self.block.begun = true;
@@ -246,10 +245,10 @@ impl Session {
         loop {
             self.machine.reset(timestamp_us, seed);
             self.bring_in(procedure, arguments)?;
-            self.recording.witnesses.begin(&[]);
+            self.pipeline.witnesses.begin(&[]);
             let savepoint = self.occ.set_savepoint();
             let arguments = self.arguments.iter().copied();
-            let tapes = &mut self.recording.witnesses;
+            let tapes = &mut self.pipeline.witnesses;
             let ran = execute(call, arguments, &mut self.machine, &mut self.occ, tapes);
             self.shows_what_was_read();
             // What failed, or is about to be shown, may have seen states of different moments.

@@ -83,7 +83,7 @@ impl Session {
     ) -> (Result<(), Failure>, CommitOrder) {
         let arguments = self.arguments.iter().copied();
         let mut reader = self.occ.reader(snapshot);
-        let ran = execute(call, arguments, &mut self.machine, &mut reader, &mut self.recording.witnesses);
+        let ran = execute(call, arguments, &mut self.machine, &mut reader, &mut self.pipeline.witnesses);
         let last = reader.last();
         self.occ.rollback_if_running();
         (ran, last)
@@ -111,7 +111,7 @@ impl Session {
         self.last = None;
         self.machine.reset(timestamp_us, seed);
         self.bring_in(procedure, arguments)?;
-        self.recording.witnesses.begin(&[]);
+        self.pipeline.witnesses.begin(&[]);
         while !self.begin()? {}
         let (ran, last) = self.read_on(Call { procedure, timestamp_us, seed }, snapshot);
         self.shows(last);

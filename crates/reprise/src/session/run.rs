@@ -6,12 +6,11 @@
 use super::waiting::Awaited;
 use super::{Access, Session, serialization_failure};
 use crate::Error;
-use crate::recording::{CommitError, Ended, LoggedBy};
 use logging::Commit;
 use procedure::{Call, Conflict, Failure, Procedure, execute};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use transaction::Committed;
+use transaction::{CommitError, Committed, LoggedBy, Outcome};
 
 /// Sessions publish their counters after this many calls.
 const PUBLISH_EVERY: u64 = 256;
@@ -77,8 +76,8 @@ impl Session {
             if procedure.read_only {
                 self.occ.only_reads();
             }
-            self.recording.begin();
-            let tapes = &mut self.recording.witnesses;
+            self.pipeline.begin();
+            let tapes = &mut self.pipeline.witnesses;
             let failure = match execute(call, arguments, &mut self.machine, &mut self.occ, tapes) {
                 Ok(()) => {
                     let written = self.machine.written();
@@ -157,8 +156,8 @@ impl Session {
     /// Commits the transaction in hand, and counts it.
     #[inline]
     pub(super) fn commit(&mut self, logged_by: LoggedBy<'_>) -> Result<Commit, CommitError> {
-        let Ended { committed, commit } = match self.recording.commit(&mut self.occ, logged_by) {
-            Ok(ended) => ended,
+        let Outcome { committed, commit } = match self.pipeline.commit(&mut self.occ, logged_by) {
+            Ok(outcome) => outcome,
             Err(error) => {
                 // A refusal is an answer, and shows what the transaction has read.
                 if matches!(error, CommitError::Log(_)) {

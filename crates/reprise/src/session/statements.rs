@@ -342,7 +342,7 @@ impl Session {
         let (timestamp_us, seed) = (now_us(), self.next_seed());
         self.last = None;
         self.run(Call { procedure, timestamp_us, seed }, |session, procedure| {
-            session.recording.witnesses.begin(&[]);
+            session.pipeline.witnesses.begin(&[]);
             session.bring_in(procedure, arguments)
         })
     }

@@ -2,16 +2,15 @@
 
 use super::{Session, serialization_failure};
 use crate::Error;
-use crate::recording::{CommitError, LoggedBy, Recording};
 use catalog::CommitOrder;
 use logging::{Commit, Observed};
 use procedure::{Call, Conflict, Failure, Procedure, SqlError, Whole, execute};
 use std::sync::{Arc, Mutex, PoisonError};
-use transaction::Occ;
+use transaction::{CommitError, CommitPipeline, LoggedBy, Occ};
 
 /// What the steps of a call share.
 struct Steps {
-    recording: Recording,
+    pipeline: CommitPipeline,
     /// Steps that have committed: what they did stays.
     committed: u64,
     /// What must be durable before an answer shows what they have read and written.
@@ -20,10 +19,10 @@ struct Steps {
 
 impl Steps {
     fn commit(&mut self, occ: &mut Occ) -> Result<(), Failure> {
-        match self.recording.commit(occ, LoggedBy::Value) {
-            Ok(ended) => {
+        match self.pipeline.commit(occ, LoggedBy::Value) {
+            Ok(outcome) => {
                 self.committed += 1;
-                self.show(ended.commit);
+                self.show(outcome.commit);
                 Ok(())
             }
             Err(CommitError::Log(error)) => Err(SqlError::new(error.sqlstate(), error.to_string()).into()),
@@ -58,9 +57,9 @@ impl Session {
             }
             self.occ.hold_rows(self.holding());
             let slot = self.occ.worker().slot();
-            let mut recording = Recording::new(Arc::clone(&self.inner.logs), &self.inner.adaptive, slot);
-            recording.begin();
-            let steps = Steps { recording, committed: 0, shown: None };
+            let mut pipeline = CommitPipeline::new(Arc::clone(&self.inner.logs), &self.inner.adaptive, slot);
+            pipeline.begin();
+            let steps = Steps { pipeline, committed: 0, shown: None };
             let steps = Arc::new(Mutex::new(steps));
             let (own, inner, number) = (Arc::clone(&steps), Arc::clone(&self.inner), self.version.number);
             self.occ.end_transactions_by(Some(Box::new(move |occ: &mut Occ, commit: bool| {
@@ -78,7 +77,7 @@ impl Session {
                     let message = "definitions have changed between two transactions of a procedure";
                     return Err(SqlError::new("40001", message).into());
                 }
-                steps.recording.begin();
+                steps.pipeline.begin();
                 Ok(())
             })));
             self.occ.wait_in_place_by(Some(self.waits_in_place()));

@@ -45,7 +45,7 @@ impl Occ {
     }
 
     /// As `describe_writes`, with whole rows and what they were before. All rows are locked by this transaction.
-    pub(super) fn describe_locked(&self, description: &mut Description, visit: impl FnMut(Described<'_>)) {
+    pub(crate) fn describe_locked(&self, description: &mut Description, visit: impl FnMut(Described<'_>)) {
         self.describe(description, true, visit);
     }
 

@@ -6,17 +6,14 @@ mod describe;
 mod expected;
 mod holding;
 mod leaves;
-mod listen;
 mod occ;
 mod reader;
 mod savepoint;
 mod scans;
 
-pub use commit::Committed;
 pub use describe::{Described, Description};
 pub use expected::Expectations;
 pub use holding::{Holding, WaitInPlace};
-pub use listen::{CommitLog, Writing};
 pub use occ::Occ;
 pub use reader::Reader;
 pub use savepoint::Savepoint;

@@ -1,50 +1,71 @@
 //! Snapshots where numbers come from the logs: each test holds a transaction up between its validation and its number, lets
 //! another one overwrite what it has read, and has a snapshot opened at that moment.
 
-use crate::{Applying, CommitLog, Committed, Occ, Tables};
-use catalog::{Arena, CommitOrder, Datum, Epoch, RowChange, Table};
-use logging::{Numbering, Observed};
+use crate::{Applying, CommitPipeline, Committed, LoggedBy, Occ, Tables, testing};
+use catalog::{Arena, CommitOrder, Datum, Epoch, Table};
+use logging::content::Stamp;
+use logging::{Drawn, Footprint, LogError, LogSet, Numbered, Numbering, Room, Sequencing};
 use procedure::DataAccess;
 use sql::Schema;
+use std::collections::HashMap;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use storage::{Epochs, Handle, Memory, Record, Worker};
+use storage::{Epochs, Handle, Memory, Worker};
 
-/// The log that all clients share: its numbers are above each other, and above what it is told.
-struct SharedLog {
-    last: Arc<Mutex<CommitOrder>>,
-    /// Runs once, while the rows of a transaction are written: after it was validated, before it is numbered.
-    before_number: Option<Box<dyn FnOnce() + Send>>,
+/// Numbers after validation, as `ssn` does, all from one log whose epochs do not end by themselves.
+#[derive(Default)]
+struct HeldUp {
+    last: Mutex<CommitOrder>,
+    /// Runs once, before the next transaction of a worker is numbered: after it was validated.
+    before_number: Mutex<HashMap<usize, Box<dyn FnOnce() + Send>>>,
 }
 
-impl CommitLog for SharedLog {
-    fn numbering(&self) -> Numbering {
-        Numbering::Logs
+impl std::fmt::Debug for HeldUp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HeldUp").finish_non_exhaustive()
+    }
+}
+
+impl Numbering for HeldUp {
+    fn is_serial(&self) -> bool {
+        false
     }
 
-    fn wants_rows(&self) -> bool {
-        true
+    fn before_validation(&self, _by: Numbered<'_>, footprint: &dyn Footprint) -> Drawn {
+        Drawn::Above(footprint.settled_floor())
     }
 
-    fn wrote(&mut self, _change: RowChange, _table: &Table, _record: Record<'_>) {
-        if let Some(run) = self.before_number.take() {
-            run();
-        }
-    }
-
-    fn number(&mut self, observed: Observed, floor: CommitOrder) -> CommitOrder {
+    fn after_validation(
+        &self,
+        by: Numbered<'_>,
+        footprint: &dyn Footprint,
+        floor: CommitOrder,
+        _bytes: &dyn Fn(usize) -> usize,
+        _rooms: &mut Vec<Room>,
+    ) -> (Stamp, Result<(), LogError>) {
+        let run = self.before_number.lock().unwrap().remove(&by.worker.0);
+        run.into_iter().for_each(|run| run());
         let mut last = self.last.lock().unwrap();
-        *last = CommitOrder(last.max(observed.last).max(floor).0 + 1);
-        *last
+        *last = last.max(floor);
+        footprint.for_each_version(&mut |number| *last = last.max(number));
+        last.0 += 1;
+        ((*last).into(), Ok(()))
     }
 
-    fn committed(&mut self, _order: CommitOrder) {}
+    fn of_definition(&self, by: Numbered<'_>) -> CommitOrder {
+        by.epochs.draw()
+    }
+
+    fn newest(&self, _logs: &LogSet, _clock: CommitOrder) -> CommitOrder {
+        *self.last.lock().unwrap()
+    }
 }
 
 struct Client {
     occ: Occ,
-    log: SharedLog,
+    numbering: &'static HeldUp,
+    pipeline: CommitPipeline,
     table: Arc<Table>,
 }
 
@@ -66,8 +87,10 @@ impl Client {
         }
         let (row, table) = (self.row(writes), Arc::clone(&self.table));
         self.occ.update(&table, row, &[(1, Datum::Int(1))], &Arena::default()).unwrap();
-        self.log.before_number = before_number;
-        assert!(matches!(self.occ.commit(&mut self.log), Ok(Committed::Wrote(_))));
+        let slot = self.occ.slot();
+        before_number.map(|run| self.numbering.before_number.lock().unwrap().insert(slot.0, run));
+        let outcome = self.pipeline.commit(&mut self.occ, LoggedBy::Value).unwrap();
+        assert!(matches!(outcome.committed, Committed::Wrote(_)));
     }
 }
 
@@ -76,23 +99,25 @@ fn clients<const N: usize>() -> (Tables, [Client; N]) {
     let epochs = Arc::new(Epochs::new(Epoch(1), N + 1));
     let memory = Arc::new(Memory::new(1 << 30));
     let worker = || Worker::new(Arc::clone(&epochs), Arc::clone(&memory)).unwrap();
-    let mut tables = Tables::new(Arc::clone(&epochs), Arc::clone(&memory)).numbered_by(Numbering::Logs);
+    let numbering: &'static HeldUp = Box::leak(Box::default());
+    let logs = testing::logs(Sequencing::default(), None, &epochs);
+    let mut tables = Tables::new(Arc::clone(&epochs), Arc::clone(&memory)).numbered_by(numbering);
     let (_, effect) = Schema::default().apply("CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL)").unwrap();
     let how = Applying { timestamp_us: 0, seed: 0, is_new: true };
     tables.apply(&effect, how, &worker().enter()).unwrap();
     let table = Arc::clone(tables.iter().next().unwrap().definition());
-    let last = Arc::new(Mutex::new(epochs.next_order()));
-    let mut clients = [(); N].map(|()| Client {
-        occ: Occ::new(tables.clone(), worker()),
-        log: SharedLog { last: Arc::clone(&last), before_number: None },
-        table: Arc::clone(&table),
+    *numbering.last.lock().unwrap() = epochs.next_order();
+    let mut clients = [(); N].map(|()| {
+        let occ = Occ::new(tables.clone(), worker());
+        let pipeline = CommitPipeline::numbered_by(numbering, Arc::clone(&logs), occ.slot());
+        Client { occ, numbering, pipeline, table: Arc::clone(&table) }
     });
-    let Client { occ, log, .. } = &mut clients[0];
+    let Client { occ, pipeline, .. } = &mut clients[0];
     occ.begin();
     for id in 1..=4 {
         occ.insert(&table, &[Datum::Int(id), Datum::Int(0)], &Arena::default()).unwrap();
     }
-    occ.commit(log).unwrap();
+    pipeline.commit(occ, LoggedBy::Value).unwrap();
     (tables, clients)
 }
 

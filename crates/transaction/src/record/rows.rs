@@ -2,7 +2,7 @@
 //! others may write the columns that the transaction does not; those of a record that no buffer holds, before.
 
 use super::ahead::Ahead;
-use super::{Ran, Recorder};
+use super::{Execution, Needs, Recorder};
 use catalog::{Arena, Datum, RowChange, Table};
 use logging::content::{Stamp, WritesBuilder, seal};
 use storage::{Guard, Record};
@@ -23,17 +23,17 @@ fn most_bytes(rows: usize, words: usize) -> usize {
 }
 
 impl Recorder for RowsRecorder {
-    fn wants_rows(&self) -> bool {
-        true
+    fn needs(&self) -> Needs {
+        Needs { rows: true, ..Needs::default() }
     }
 
-    fn prepare(&mut self, ran: &Ran<'_>) -> usize {
+    fn prepare(&mut self, execution: &Execution<'_>) -> usize {
         let Self { record, writes, ahead, .. } = self;
         WritesBuilder::begin(record);
         ahead.begin();
-        let (rows, words) = ran.occ.row_words();
-        if most_bytes(rows, words) > ran.largest {
-            ahead.describe(ran, |row, _, image| match row.change {
+        let (rows, words) = execution.occ.row_words();
+        if most_bytes(rows, words) > execution.largest {
+            ahead.describe(execution, |row, _, image| match row.change {
                 RowChange::Delete => writes.push(record, row.change, row.table, (row.after, row.arena), &[]),
                 _ => WritesBuilder::push_image(record, row.change, row.table.id, image.iter().copied()),
             });
@@ -41,7 +41,7 @@ impl Recorder for RowsRecorder {
         record.len()
     }
 
-    fn prepared<'a>(&'a mut self, _asked: &'a mut Vec<u8>) -> Option<&'a mut Vec<u8>> {
+    fn prepared<'a>(&'a mut self, _call: &'a mut Vec<u8>) -> Option<&'a mut Vec<u8>> {
         self.ahead.is_complete().then_some(&mut self.record)
     }
 
@@ -49,7 +49,7 @@ impl Recorder for RowsRecorder {
         if self.ahead.is_complete() { self.ahead.holds(guard) } else { most_bytes(rows, words) <= largest }
     }
 
-    fn wrote(&mut self, change: RowChange, table: &Table, record: Record<'_>) {
+    fn row_written(&mut self, change: RowChange, table: &Table, record: Record<'_>) {
         if self.ahead.is_complete() {
             return;
         }
@@ -72,7 +72,7 @@ impl Recorder for RowsRecorder {
         self.record.len()
     }
 
-    fn committed<'a>(&'a mut self, stamp: Stamp, _asked: &'a mut Vec<u8>) -> &'a [u8] {
+    fn committed<'a>(&'a mut self, stamp: Stamp, _call: &'a mut Vec<u8>) -> &'a [u8] {
         seal(stamp, &mut self.record);
         &self.record
     }

@@ -12,8 +12,6 @@
 //! Held by: `crates/reprise/tests/suite/adaptive.rs`.
 
 use catalog::ProcedureId;
-use checkpoint::CheckpointSummary;
-use recovery::RecoveryReport;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -41,7 +39,7 @@ pub(crate) struct Costs {
 
 /// One transaction as it was observed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Observed {
+pub(crate) struct Sample {
     pub(crate) execution: Duration,
     pub(crate) command_bytes: usize,
     pub(crate) writes: usize,
@@ -51,9 +49,20 @@ pub(crate) struct Observed {
 /// Costs by procedure and its version; `None` has the transactions that are always recorded by value.
 type CostsByProcedure = HashMap<Option<(ProcedureId, u32)>, Arc<Costs>>;
 
+/// The recovery that opened a database.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Recovered {
+    /// Its threads, and those of the next recovery.
+    pub threads: usize,
+    /// How long it replayed the log.
+    pub replay_s: f64,
+    /// The size of the checkpoint that it loaded.
+    pub checkpoint_bytes: u64,
+}
+
 /// What all sessions of an adaptive log share.
 #[derive(Debug)]
-pub(crate) struct Adaptive {
+pub struct Adaptive {
     target_s: f64,
     threads: f64,
     /// Nanoseconds of replay that were logged since the database was opened, on one thread.
@@ -77,9 +86,9 @@ fn mix(number: &AtomicU64, newest: f64) {
 
 impl Costs {
     /// Takes an observation in.
-    pub(crate) fn observe(&self, observed: Observed) {
+    pub(crate) fn observe(&self, sample: Sample) {
         let read = |bytes: usize| bytes as f64 / READ_BYTES_A_SECOND;
-        let Observed { execution, command_bytes, writes, value_bytes } = observed;
+        let Sample { execution, command_bytes, writes, value_bytes } = sample;
         mix(&self.command_s, execution.as_secs_f64() * REPLAY_OF_EXECUTION + read(command_bytes));
         mix(&self.command_bytes, command_bytes as f64);
         mix(&self.value_s, writes as f64 * WRITE_S + read(value_bytes));
@@ -94,7 +103,7 @@ impl Costs {
 
 impl Adaptive {
     /// A recovery that has just been goes on counting, until the next checkpoint.
-    pub(crate) fn new(target: Duration, recovered: &RecoveryReport) -> Self {
+    pub fn new(target: Duration, recovered: Recovered) -> Self {
         let threads = recovered.threads.max(1) as f64;
         Self {
             target_s: target.as_secs_f64(),
@@ -140,15 +149,15 @@ impl Adaptive {
     }
 
     /// What was logged so far.
-    pub(crate) fn logged_ns(&self) -> u64 {
+    pub fn logged_ns(&self) -> u64 {
         self.logged_ns.load(Ordering::Relaxed)
     }
 
     /// A checkpoint was taken that holds what was logged up to a point.
-    pub(crate) fn checkpoint_taken(&self, logged_ns: u64, summary: &CheckpointSummary) {
+    pub fn checkpoint_taken(&self, logged_ns: u64, bytes: u64, elapsed: Duration) {
         self.held_ns.store(logged_ns, Ordering::Relaxed);
-        self.checkpoint_bytes.store(summary.bytes, Ordering::Relaxed);
-        self.checkpoint_ns.store(summary.elapsed.as_nanos() as u64, Ordering::Relaxed);
+        self.checkpoint_bytes.store(bytes, Ordering::Relaxed);
+        self.checkpoint_ns.store(elapsed.as_nanos() as u64, Ordering::Relaxed);
     }
 
     /// Seconds that replay would take of what was logged since the last checkpoint.
@@ -158,19 +167,19 @@ impl Adaptive {
     }
 
     /// Whether the next checkpoint must begin now to be there in time, where `replay_a_second` is how fast replay gets longer.
-    pub(crate) fn needs_checkpoint(&self, replay_a_second: f64) -> bool {
+    pub fn needs_checkpoint(&self, replay_a_second: f64) -> bool {
         let taking = self.checkpoint_ns.load(Ordering::Relaxed) as f64 / 1e9;
         let replay_s = self.replay_s();
         replay_s > 0.0 && replay_s + taking * replay_a_second >= self.left_s()
     }
 
     /// How fast replay gets longer, in seconds a second, when so much was logged in a time.
-    pub(crate) fn rate(&self, logged_ns: u64, elapsed: Duration) -> f64 {
+    pub fn rate(&self, logged_ns: u64, elapsed: Duration) -> f64 {
         logged_ns as f64 / 1e9 / self.threads / elapsed.as_secs_f64().max(1e-9)
     }
 
     /// What can't be met: seconds that loading the checkpoint alone takes.
-    pub(crate) fn is_out_of_reach(&self) -> Option<f64> {
+    pub fn is_out_of_reach(&self) -> Option<f64> {
         let load_s = self.load_s();
         (load_s > self.target_s * USED).then_some(load_s)
     }
@@ -179,28 +188,24 @@ impl Adaptive {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use catalog::CommitOrder;
 
     fn adaptive(target_s: f64) -> Adaptive {
-        let recovered = RecoveryReport { threads: 2, ..RecoveryReport::default() };
-        Adaptive::new(Duration::from_secs_f64(target_s), &recovered)
+        let recovered = Recovered { threads: 2, ..Recovered::default() };
+        Adaptive::new(Duration::from_secs_f64(target_s), recovered)
     }
 
-    fn observed(execution_us: u64, writes: usize) -> Observed {
+    fn observed(execution_us: u64, writes: usize) -> Sample {
         let execution = Duration::from_micros(execution_us);
-        Observed { execution, command_bytes: 50, writes, value_bytes: writes * 60 }
+        Sample { execution, command_bytes: 50, writes, value_bytes: writes * 60 }
     }
 
     #[test]
     fn a_smaller_bound_records_more_by_value() {
-        let bytes = 100 << 20;
-        let summary =
-            CheckpointSummary { bound: CommitOrder(1), rows: 1, bytes, elapsed: Duration::from_millis(300) };
         // One that reads much and writes little, one that writes what it reads, and one that is between.
         let kinds = [observed(500, 1), observed(10, 20), observed(11, 6)];
         let by_value = |target: f64| {
             let adaptive = adaptive(target);
-            adaptive.checkpoint_taken(0, &summary);
+            adaptive.checkpoint_taken(0, 100 << 20, Duration::from_millis(300));
             kinds.map(|kind| {
                 let costs = Costs::default();
                 costs.observe(kind);
@@ -220,9 +225,7 @@ mod tests {
         assert!(!adaptive.needs_checkpoint(1.0), "checkpoints take no time yet");
         adaptive.add(400_000_000);
         assert!(adaptive.needs_checkpoint(0.0), "1.7 s of replay");
-        let elapsed = Duration::from_millis(500);
-        let summary = CheckpointSummary { bound: CommitOrder(1), rows: 1, bytes: 1, elapsed };
-        adaptive.checkpoint_taken(2_400_000_000, &summary);
+        adaptive.checkpoint_taken(2_400_000_000, 1, Duration::from_millis(500));
         assert!(!adaptive.needs_checkpoint(0.0), "0.5 s of replay");
         assert!(adaptive.needs_checkpoint(2.5), "a checkpoint takes as long as 1.25 s more are logged in");
     }

@@ -2,7 +2,7 @@
 //! that no buffer holds, before.
 
 use super::ahead::Ahead;
-use super::{Ran, Recorder};
+use super::{Execution, Needs, Recorder};
 use catalog::{RowChange, Table};
 use logging::content::{SlotsBuilder, Stamp, seal};
 use storage::{Guard, Record};
@@ -33,24 +33,24 @@ fn push(
 }
 
 impl Recorder for SlotsRecorder {
-    fn wants_rows(&self) -> bool {
-        true
+    fn needs(&self) -> Needs {
+        Needs { rows: true, ..Needs::default() }
     }
 
-    fn prepare(&mut self, ran: &Ran<'_>) -> usize {
+    fn prepare(&mut self, execution: &Execution<'_>) -> usize {
         let Self { record: out, ahead } = self;
         SlotsBuilder::begin(out);
         ahead.begin();
-        let (rows, words) = ran.occ.row_words();
-        if most_bytes(rows, words) > ran.largest {
-            ahead.describe(ran, |row, record, image| {
+        let (rows, words) = execution.occ.row_words();
+        if most_bytes(rows, words) > execution.largest {
+            ahead.describe(execution, |row, record, image| {
                 push(out, row.change, row.table, record, image.iter().copied());
             });
         }
         out.len()
     }
 
-    fn prepared<'a>(&'a mut self, _asked: &'a mut Vec<u8>) -> Option<&'a mut Vec<u8>> {
+    fn prepared<'a>(&'a mut self, _call: &'a mut Vec<u8>) -> Option<&'a mut Vec<u8>> {
         self.ahead.is_complete().then_some(&mut self.record)
     }
 
@@ -58,7 +58,7 @@ impl Recorder for SlotsRecorder {
         if self.ahead.is_complete() { self.ahead.holds(guard) } else { most_bytes(rows, words) <= largest }
     }
 
-    fn wrote(&mut self, change: RowChange, table: &Table, record: Record<'_>) {
+    fn row_written(&mut self, change: RowChange, table: &Table, record: Record<'_>) {
         if !self.ahead.is_complete() {
             push(&mut self.record, change, table, record, record.row().used(&table.layout));
         }
@@ -68,7 +68,7 @@ impl Recorder for SlotsRecorder {
         self.record.len()
     }
 
-    fn committed<'a>(&'a mut self, stamp: Stamp, _asked: &'a mut Vec<u8>) -> &'a [u8] {
+    fn committed<'a>(&'a mut self, stamp: Stamp, _call: &'a mut Vec<u8>) -> &'a [u8] {
         seal(stamp, &mut self.record);
         &self.record
     }

@@ -4,9 +4,9 @@
 //! Invariant: such a record is logged only if each row is then as it was when it was described (`holds`). Held by:
 //! `crates/reprise/tests/suite/large_transactions.rs`.
 
-use super::Ran;
+use super::Execution;
+use crate::{Described, Description};
 use storage::{Guard, Handle, Record, RecordState};
-use transaction::{Described, Description};
 
 #[derive(Default)]
 pub(super) struct Ahead {
@@ -30,11 +30,11 @@ impl Ahead {
     /// Tells the rows that are about to be written, and the words of those that are not deleted.
     pub(super) fn describe(
         &mut self,
-        ran: &Ran<'_>,
+        execution: &Execution<'_>,
         mut visit: impl FnMut(Described<'_>, Record<'_>, &[u64]),
     ) {
         let Self { described, description, image } = self;
-        ran.occ.describe_rows(description, |row, record, state| {
+        execution.occ.describe_rows(description, |row, record, state| {
             described.push((record.handle(), state));
             image.clear();
             if row.change != catalog::RowChange::Delete {

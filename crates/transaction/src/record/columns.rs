@@ -1,8 +1,8 @@
 //! Logical records of columns: of an insert the row, of an update what changed, by table and primary key.
 
-use super::{Ran, Recorder};
+use super::{Execution, Recorder};
+use crate::Description;
 use logging::content::{Stamp, WritesBuilder, seal};
-use transaction::Description;
 
 #[derive(Default)]
 pub(super) struct ColumnsRecorder {
@@ -20,18 +20,18 @@ impl ColumnsRecorder {
 }
 
 impl Recorder for ColumnsRecorder {
-    fn prepare(&mut self, ran: &Ran<'_>) -> usize {
+    fn prepare(&mut self, execution: &Execution<'_>) -> usize {
         let Self { record, writes, description, count } = self;
         WritesBuilder::begin(record);
         *count = 0;
-        ran.occ.describe_writes(description, |row| {
+        execution.occ.describe_writes(description, |row| {
             *count += 1;
             writes.push(record, row.change, row.table, (row.after, row.arena), row.changed);
         });
         record.len()
     }
 
-    fn prepared<'a>(&'a mut self, _asked: &'a mut Vec<u8>) -> Option<&'a mut Vec<u8>> {
+    fn prepared<'a>(&'a mut self, _call: &'a mut Vec<u8>) -> Option<&'a mut Vec<u8>> {
         Some(&mut self.record)
     }
 
@@ -39,7 +39,7 @@ impl Recorder for ColumnsRecorder {
         self.record.len()
     }
 
-    fn committed<'a>(&'a mut self, stamp: Stamp, _asked: &'a mut Vec<u8>) -> &'a [u8] {
+    fn committed<'a>(&'a mut self, stamp: Stamp, _call: &'a mut Vec<u8>) -> &'a [u8] {
         seal(stamp, &mut self.record);
         &self.record
     }

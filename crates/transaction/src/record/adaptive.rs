@@ -2,8 +2,8 @@
 
 use super::columns::ColumnsRecorder;
 use super::command::CommandRecorder;
-use super::{Ran, Recorder};
-use crate::adaptive::{Adaptive, Costs, Observed};
+use super::costs::{Adaptive, Costs, Sample};
+use super::{Execution, Needs, Recorder};
 use catalog::ProcedureId;
 use logging::content::Stamp;
 use std::sync::Arc;
@@ -48,9 +48,9 @@ impl AdaptiveRecorder {
     }
 
     /// Whether a transaction is recorded by value.
-    fn chooses_value(&mut self, ran: &Ran<'_>) -> bool {
+    fn chooses_value(&mut self, execution: &Execution<'_>) -> bool {
         let Self { adaptive, trial, known, replay_ns, .. } = self;
-        let procedure = ran.procedure;
+        let procedure = execution.procedure;
         let place = known.iter().position(|own| own.procedure == procedure).unwrap_or_else(|| {
             let costs = adaptive.costs(procedure);
             known.push(Known { procedure, costs, by_value: false, since_observed: OBSERVE_EVERY });
@@ -59,46 +59,42 @@ impl AdaptiveRecorder {
         let own = &mut known[place];
         own.since_observed += 1;
         if own.since_observed > OBSERVE_EVERY
-            && let Some(execution) = ran.execution
+            && let Some(time) = execution.time
         {
             own.since_observed = 0;
-            let value_bytes = trial.prepare(ran);
-            let (command_bytes, writes) = (ran.asked.len(), trial.writes());
-            own.costs.observe(Observed { execution, command_bytes, writes, value_bytes });
+            let value_bytes = trial.prepare(execution);
+            let (command_bytes, writes) = (execution.call.len(), trial.writes());
+            own.costs.observe(Sample { execution: time, command_bytes, writes, value_bytes });
             own.by_value = adaptive.prefers_value(&own.costs);
         }
-        let by_value = own.by_value || ran.by_value;
+        let by_value = own.by_value || execution.by_value;
         *replay_ns = own.costs.replay_ns(by_value);
         by_value
     }
 }
 
 impl Recorder for AdaptiveRecorder {
-    fn wants_asked(&self) -> bool {
-        true
+    fn needs(&self) -> Needs {
+        Needs { calls: true, times: true, ..Needs::default() }
     }
 
-    fn wants_times(&self) -> bool {
-        true
+    fn prepare(&mut self, execution: &Execution<'_>) -> usize {
+        let by_value = self.chooses_value(execution);
+        self.command.prepare(&Execution { by_value, ..*execution })
     }
 
-    fn prepare(&mut self, ran: &Ran<'_>) -> usize {
-        let by_value = self.chooses_value(ran);
-        self.command.prepare(&Ran { by_value, ..*ran })
+    fn prepared<'a>(&'a mut self, call: &'a mut Vec<u8>) -> Option<&'a mut Vec<u8>> {
+        self.command.prepared(call)
     }
 
-    fn prepared<'a>(&'a mut self, asked: &'a mut Vec<u8>) -> Option<&'a mut Vec<u8>> {
-        self.command.prepared(asked)
-    }
-
-    fn committed<'a>(&'a mut self, stamp: Stamp, asked: &'a mut Vec<u8>) -> &'a [u8] {
+    fn committed<'a>(&'a mut self, stamp: Stamp, call: &'a mut Vec<u8>) -> &'a [u8] {
         self.unpublished_ns += self.replay_ns;
         self.since_published += 1;
         if self.since_published >= PUBLISH_EVERY {
             self.since_published = 0;
             self.adaptive.add(std::mem::take(&mut self.unpublished_ns));
         }
-        self.command.committed(stamp, asked)
+        self.command.committed(stamp, call)
     }
 }
 

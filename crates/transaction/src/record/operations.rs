@@ -1,10 +1,10 @@
 //! Physiological records: each operation with its images as soon as the row is locked, then what became of the transaction.
 //! Paper: command logging §IV-A.
 
-use super::{Ran, Recorder};
+use super::{Execution, Needs, Recorder};
+use crate::{Description, Occ};
 use catalog::CommitOrder;
 use logging::content::{Images, OperationsBuilder, Outcome, Stamp, seal};
-use transaction::{Description, Writing};
 
 pub(super) struct OperationsRecorder {
     images: Images,
@@ -31,19 +31,19 @@ impl OperationsRecorder {
 }
 
 impl Recorder for OperationsRecorder {
-    fn wants_operations(&self) -> bool {
-        true
+    fn needs(&self) -> Needs {
+        Needs { operations: true, ..Needs::default() }
     }
 
-    fn prepare(&mut self, _ran: &Ran<'_>) -> usize {
+    fn prepare(&mut self, _execution: &Execution<'_>) -> usize {
         0
     }
 
-    fn writing(&mut self, order: CommitOrder, writes: Writing<'_>) {
+    fn take_operations(&mut self, order: CommitOrder, occ: &Occ) {
         let Self { images, transaction, records, description } = self;
         *transaction = order;
         records.clear();
-        writes.describe(description, |row| {
+        occ.describe_locked(description, |row| {
             let (before, after) = ((row.before, row.arena), (row.after, row.arena));
             OperationsBuilder::push(
                 records,
@@ -60,7 +60,7 @@ impl Recorder for OperationsRecorder {
         &self.records
     }
 
-    fn committed<'a>(&'a mut self, stamp: Stamp, _asked: &'a mut Vec<u8>) -> &'a [u8] {
+    fn committed<'a>(&'a mut self, stamp: Stamp, _call: &'a mut Vec<u8>) -> &'a [u8] {
         self.outcome(stamp.order, true)
     }
 

@@ -1,0 +1,269 @@
+//! The commit of a transaction: the one path that every content of a log and every sequencing shares.
+//! Paper: Silo §§4.4–4.6; Poplar §4.4 (OCC on SSN, early lock release). Differs: the number of a transaction comes from one clock
+//! at the serialization point where a command log needs a total order that is a serial order, write-after-read included, and
+//! from the logs otherwise.
+//!
+//! 1. Describe: each log's record is made as far as it is known; the worker waits for room.
+//! 2. Lock the write set, in address order.
+//! 3. Physiological logs append the operations.
+//! 4. Number the transaction where numbers are a serial order; otherwise read the clock, which is the number's floor.
+//! 5. Validate the read set: records and leaves.
+//! 6. Install the rows; logs of rows copy each.
+//! 7. Number the transaction where it has no number yet, and take room for its records.
+//! 8. Publish: the rows get the number and are unlocked. A transaction that reads them gets a greater number.
+//! 9. Append the records. The epoch of the number does not end before.
+//!
+//! Index entries are published when the statement runs, so before the number is drawn.
+//! Invariants: 1. numbers are a serial order, except those of `ssn`, which are greater than all that the transaction has read
+//! or overwrites. 2. nothing of an aborted attempt is ever seen. 3. outside a running transaction, a record is in each index
+//! exactly under the key of its row.
+//! Held by: `crates/reprise/tests/suite/serializability.rs` and `sequencings.rs`, which re-execute in commit order and compare
+//! digests.
+//! Not here: how scheme-specific steps work (`concurrency/commit.rs`), what a record holds (`record`), where numbers come from
+//! (`logging::Numbering`).
+
+use crate::Occ;
+use crate::record::{Adaptive, Execution, Records};
+use catalog::{CommitOrder, Written};
+use logging::content::{Stamp, put_written};
+use logging::{Commit, Drawn, LogError, LogSet, LoggerTag, Numbered, Numbering};
+use procedure::{Conflict, Procedure, WitnessRecorder};
+use std::sync::Arc;
+use std::time::Instant;
+use storage::Slot;
+
+/// One in this many transactions is timed.
+const TIMED_EVERY: u8 = 8;
+
+/// How a log of commands records a transaction.
+#[derive(Clone, Copy, Debug)]
+pub enum LoggedBy<'a> {
+    /// The rows that it writes.
+    Value,
+    /// The call, unless the procedure or the session is recorded by value.
+    Call {
+        /// The procedure that was called.
+        procedure: &'a Procedure,
+        /// What it has written, for replay to compare.
+        written: Written,
+        /// Whether its effects depend on more than the call, so that a replay of the call could differ.
+        depends: bool,
+    },
+}
+
+/// What a transaction did that has committed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Committed {
+    /// It wrote, at this place of the serial order.
+    Wrote(CommitOrder),
+    /// It only read; what it read is durable once everything up to this is.
+    Read(CommitOrder),
+}
+
+/// A transaction that has committed.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    /// What it did.
+    pub committed: Committed,
+    /// What must be durable before it is acknowledged.
+    pub commit: Commit,
+}
+
+/// Why a transaction did not commit.
+#[derive(Debug)]
+pub enum CommitError {
+    /// It lost a race. It was rolled back, and may be tried again.
+    Conflict(Conflict),
+    /// A log refuses its record, or has failed.
+    Log(LogError),
+}
+
+impl From<Conflict> for CommitError {
+    fn from(conflict: Conflict) -> Self {
+        Self::Conflict(conflict)
+    }
+}
+
+impl From<LogError> for CommitError {
+    fn from(error: LogError) -> Self {
+        Self::Log(error)
+    }
+}
+
+/// Commits the transactions of one worker.
+pub struct CommitPipeline {
+    logs: Arc<LogSet>,
+    numbering: &'static dyn Numbering,
+    worker: Slot,
+    tag: Option<LoggerTag>,
+    records: Records,
+    /// Transactions until the next one that is timed.
+    until_timed: u8,
+    begun: Option<Instant>,
+    /// The record of the call of the running transaction, but for its number; empty where no log records calls.
+    pub call: Vec<u8>,
+    /// The results of reads that its record holds as witnesses.
+    pub witnesses: WitnessRecorder,
+    /// Whether transactions are recorded by value where the log has a choice.
+    pub by_value: bool,
+}
+
+impl std::fmt::Debug for CommitPipeline {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CommitPipeline").field("worker", &self.worker).finish_non_exhaustive()
+    }
+}
+
+impl CommitPipeline {
+    /// Returns the pipeline of a worker, which is known to the logs (`LogSet::add_worker`).
+    pub fn new(logs: Arc<LogSet>, adaptive: &Arc<Adaptive>, worker: Slot) -> Self {
+        let records = Records::new(&logs, adaptive, worker);
+        Self::of(Arc::clone(&logs), logs.numbering(), records, worker)
+    }
+
+    fn of(logs: Arc<LogSet>, numbering: &'static dyn Numbering, records: Records, worker: Slot) -> Self {
+        Self {
+            tag: numbering.tag(&logs, worker),
+            numbering,
+            logs,
+            worker,
+            records,
+            until_timed: 0,
+            begun: None,
+            call: Vec::new(),
+            witnesses: WitnessRecorder::default(),
+            by_value: false,
+        }
+    }
+
+    /// Returns a pipeline that logs nothing and takes its numbers elsewhere.
+    #[cfg(test)]
+    pub(crate) fn numbered_by(numbering: &'static dyn Numbering, logs: Arc<LogSet>, worker: Slot) -> Self {
+        let records = Records::of(&logs, Vec::new(), worker);
+        Self::of(logs, numbering, records, worker)
+    }
+
+    /// Returns whether a log records calls, so that `call` has to hold them.
+    #[inline]
+    pub fn records_calls(&self) -> bool {
+        self.records.needs.calls
+    }
+
+    /// Notes that a transaction begins to run.
+    #[inline]
+    pub fn begin(&mut self) {
+        if !self.records.needs.times {
+            return;
+        }
+        self.begun = (self.until_timed == 0).then(Instant::now);
+        self.until_timed = self.until_timed.checked_sub(1).unwrap_or(TIMED_EVERY - 1);
+    }
+
+    /// Commits a transaction that has run, and appends its record to each log.
+    ///
+    /// # Errors
+    /// `Conflict` when it lost a race; `Log` when its record is too large, a log can't grow, or has failed. The transaction is
+    /// rolled back, unless a log has failed after the rows were written: no transaction is acknowledged any more then.
+    #[inline]
+    pub fn commit(&mut self, occ: &mut Occ, logged_by: LoggedBy<'_>) -> Result<Outcome, CommitError> {
+        if !occ.writes_anything() {
+            let number = occ.commit_reads()?;
+            return Ok(self.outcome_of_reads(number));
+        }
+        if let Err(error) = self.describe(occ, logged_by) {
+            occ.rollback();
+            return Err(error.into());
+        }
+        occ.set_committing(true);
+        let stamp = self.commit_writes(occ);
+        occ.set_committing(false);
+        let Stamp { order, alone } = stamp?;
+        self.logs.ended(self.worker)?;
+        let commit = Commit { number: order, worker: self.worker, alone };
+        Ok(Outcome { committed: Committed::Wrote(order), commit })
+    }
+
+    /// Returns the outcome of a transaction that only reads. What it has read may lie in every log.
+    pub fn outcome_of_reads(&self, number: CommitOrder) -> Outcome {
+        let commit = Commit { number, worker: self.worker, alone: false };
+        Outcome { committed: Committed::Read(number), commit }
+    }
+
+    /// Makes the records as far as they are known before the rows are locked, and waits for room in each log.
+    #[inline]
+    fn describe(&mut self, occ: &Occ, logged_by: LoggedBy<'_>) -> Result<(), LogError> {
+        if self.records.is_empty() {
+            return Ok(());
+        }
+        self.logs.check()?;
+        let (procedure, by_value) = match logged_by {
+            LoggedBy::Value => (None, true),
+            LoggedBy::Call { procedure, written, depends } => {
+                if self.records_calls() && !procedure.by_value {
+                    self.witnesses.append_to(&mut self.call);
+                    put_written(written, &mut self.call);
+                }
+                let by_value = self.by_value || procedure.by_value || depends;
+                (Some((procedure.id, procedure.version)), by_value)
+            }
+        };
+        let time = self.begun.map(|begun| begun.elapsed());
+        let execution = Execution { procedure, time, call: &[], by_value, largest: 0, occ };
+        self.records.describe(&self.logs, &mut self.call, execution)
+    }
+
+    #[inline]
+    fn commit_writes(&mut self, occ: &mut Occ) -> Result<Stamp, CommitError> {
+        let Self { logs, numbering, worker, tag, records, call, .. } = self;
+        occ.lock_or_rollback()?;
+        if records.needs.rows && !records.fit(logs, occ) {
+            occ.unlock_and_rollback();
+            return Err(Conflict::Write.into());
+        }
+        let epochs = Arc::clone(&occ.tables().epochs);
+        let by = Numbered { logs, epochs: &epochs, worker: *worker, tag: *tag };
+        epochs.begin_commit(*worker);
+        if records.needs.operations
+            && let Err(error) = records.append_operations(logs, epochs.draw(), occ)
+        {
+            occ.abandon_commit();
+            return Err(error.into());
+        }
+        let drawn = numbering.before_validation(by, occ);
+        if let Err(conflict) = occ.validate() {
+            if let Drawn::Number(number) = drawn {
+                numbering.aborted(by);
+                records.aborted(logs, number);
+            }
+            occ.abandon_commit();
+            return Err(conflict.into());
+        }
+        if records.needs.rows {
+            occ.install(|change, table, record| records.row_written(change, table, record));
+        } else {
+            occ.install(|_, _, _| {});
+        }
+        let (stamp, result) = match drawn {
+            Drawn::Number(number) => (number.into(), Ok(())),
+            Drawn::Above(floor) => records.number(*numbering, by, occ, floor),
+        };
+        let Stamp { order, .. } = stamp;
+        if order.sequence() >= CommitOrder::SEQUENCE_LIMIT {
+            // The clock's epoch never falls behind that of numbers.
+            epochs.advance_from(order.epoch());
+        }
+        occ.publish(order);
+        let appended = match (result, drawn) {
+            (Err(error), _) => Err(error),
+            (Ok(()), Drawn::Number(_)) => records.append(logs, stamp, call),
+            (Ok(()), Drawn::Above(_)) => {
+                records.fill(logs, stamp, call);
+                Ok(())
+            }
+        };
+        epochs.end_commit(*worker);
+        occ.end_commit();
+        appended?;
+        Ok(stamp)
+    }
+}

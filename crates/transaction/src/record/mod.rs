@@ -1,0 +1,341 @@
+//! The records of transactions, one for each log of the database. One file a content.
+//!
+//! A worker's transaction is recorded in all logs inside its commit (`commit`): before the epoch of its number ends, and with its
+//! rows locked where a record holds rows.
+
+mod adaptive;
+mod ahead;
+mod columns;
+mod command;
+mod costs;
+mod operations;
+mod rows;
+mod slots;
+
+pub use costs::{Adaptive, Recovered};
+
+use crate::Occ;
+use adaptive::AdaptiveRecorder;
+use catalog::{CommitOrder, ProcedureId, RowChange, Table};
+use columns::ColumnsRecorder;
+use command::CommandRecorder;
+use logging::content::{self, Images, Stamp, seal};
+use logging::{Content, FormattedLog, LargeFile, LogError, LogSet, Numbered, Numbering, Room};
+use operations::OperationsRecorder;
+use rows::RowsRecorder;
+use slots::SlotsRecorder;
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+use storage::{Guard, Record, Slot};
+
+/// The usual length of records is an average over this many transactions.
+const USUAL_OF: usize = 64;
+/// Operations that no buffer holds together are appended in pieces of this part of a buffer, so that each soon finds room.
+const PIECES: usize = 4;
+
+/// A transaction that has run and is about to commit.
+#[derive(Clone, Copy)]
+pub(crate) struct Execution<'a> {
+    /// The procedure that was called; `None` for a transaction that is always recorded by value.
+    pub(crate) procedure: Option<(ProcedureId, u32)>,
+    /// How long it ran; `None` unless it was timed.
+    pub(crate) time: Option<Duration>,
+    /// The record of the call, but for its number.
+    pub(crate) call: &'a [u8],
+    /// Whether it is to be recorded by value.
+    pub(crate) by_value: bool,
+    /// Bytes of the largest record that the log's buffers hold.
+    pub(crate) largest: usize,
+    pub(crate) occ: &'a Occ,
+}
+
+/// Makes the records of one log. `call` is the record of the call, complete but for its number.
+pub(crate) trait Recorder: Send {
+    /// What the recorder has to be told.
+    fn needs(&self) -> Needs {
+        Needs::default()
+    }
+
+    /// Begins the record of a transaction that has run. Returns its bytes, as far as they are known.
+    fn prepare(&mut self, execution: &Execution<'_>) -> usize;
+
+    /// Returns the record of the transaction that has run, where all of it is known but its number.
+    fn prepared<'a>(&'a mut self, _call: &'a mut Vec<u8>) -> Option<&'a mut Vec<u8>> {
+        None
+    }
+
+    /// Returns whether the record fits rows that are locked now: this many, of at most this many words together. A record that is
+    /// not complete yet must not be longer than `largest`.
+    fn fits(&self, _rows_and_words: (usize, usize), _largest: usize, _guard: &Guard) -> bool {
+        true
+    }
+
+    /// Takes the operations of a transaction whose rows are locked, with a number that is not above its own.
+    fn take_operations(&mut self, _order: CommitOrder, _occ: &Occ) {}
+
+    /// Returns the records of these operations, one after the other.
+    fn operations(&self) -> &[u8] {
+        &[]
+    }
+
+    /// Takes a row that was written or deleted, its record still locked.
+    fn row_written(&mut self, _change: RowChange, _table: &Table, _record: Record<'_>) {}
+
+    /// Returns the bytes of the record, once all rows are written. Asked where a number comes with room for the record.
+    fn bytes(&self) -> usize {
+        0
+    }
+
+    /// Returns the record of the transaction, which has committed.
+    fn committed<'a>(&'a mut self, stamp: Stamp, call: &'a mut Vec<u8>) -> &'a [u8];
+
+    /// Returns the record of the abort of a transaction whose operations were recorded.
+    fn aborted(&mut self, _order: CommitOrder) -> &[u8] {
+        &[]
+    }
+}
+
+/// What recorders have to be told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Needs {
+    /// The record of the call.
+    pub(crate) calls: bool,
+    /// Operations, before it is known whether the transaction commits.
+    pub(crate) operations: bool,
+    /// Each row that is written.
+    pub(crate) rows: bool,
+    /// How long transactions run.
+    pub(crate) times: bool,
+}
+
+impl Needs {
+    fn and(self, other: Self) -> Self {
+        Self {
+            calls: self.calls || other.calls,
+            operations: self.operations || other.operations,
+            rows: self.rows || other.rows,
+            times: self.times || other.times,
+        }
+    }
+}
+
+fn recorder(log: &FormattedLog, adaptive: &Arc<Adaptive>) -> Box<dyn Recorder> {
+    let format = log.format;
+    match (format.content, format.images) {
+        (Content::Adaptive, _) => Box::new(AdaptiveRecorder::new(Arc::clone(adaptive))),
+        (Content::Physical, _) => Box::new(SlotsRecorder::default()),
+        (Content::Physiological, images) if format.undo => Box::new(OperationsRecorder::new(images)),
+        (Content::Logical | Content::Physiological, Images::Rows) => Box::new(RowsRecorder::default()),
+        (Content::Logical | Content::Physiological, Images::Columns) => Box::new(ColumnsRecorder::default()),
+        _ => Box::new(CommandRecorder::default()),
+    }
+}
+
+/// The records of one worker's transactions, in all logs.
+pub(crate) struct Records {
+    recorders: Vec<Box<dyn Recorder>>,
+    worker: Slot,
+    pub(crate) needs: Needs,
+    /// Room for the records of the running commit, by log, where it comes with the number.
+    rooms: Vec<Room>,
+    /// Bytes of records whose room comes with their numbers: more than most of the last `USUAL_OF`.
+    usual_bytes: usize,
+    /// Files of large records of the running transaction, by log.
+    large: Large,
+}
+
+/// Files of the large records of a transaction, each with the index of its log.
+struct Large {
+    logs: Arc<LogSet>,
+    files: Vec<(usize, LargeFile)>,
+}
+
+impl Large {
+    fn put(&mut self, log: usize, record: &mut Vec<u8>) -> Result<(), LogError> {
+        self.files.push((log, self.logs.large(log).put(record)?));
+        Ok(())
+    }
+
+    /// The transaction has committed, or its operations are in the log.
+    fn keep(&mut self, order: CommitOrder) {
+        for (log, file) in self.files.drain(..) {
+            self.logs.large(log).keep(file, order);
+        }
+    }
+
+    /// The transaction of the files has not committed.
+    fn forget(&mut self) {
+        for (log, file) in self.files.drain(..) {
+            self.logs.large(log).forget(file);
+        }
+    }
+}
+
+impl Drop for Large {
+    fn drop(&mut self) {
+        self.forget();
+    }
+}
+
+impl Records {
+    pub(crate) fn new(logs: &Arc<LogSet>, adaptive: &Arc<Adaptive>, worker: Slot) -> Self {
+        let recorders = logs.iter().map(|log| recorder(log, adaptive)).collect();
+        Self::of(logs, recorders, worker)
+    }
+
+    /// Returns the records that these recorders make, one a log.
+    pub(crate) fn of(logs: &Arc<LogSet>, recorders: Vec<Box<dyn Recorder>>, worker: Slot) -> Self {
+        let needs = recorders.iter().fold(Needs::default(), |needs, own| needs.and(own.needs()));
+        let large = Large { logs: Arc::clone(logs), files: Vec::new() };
+        Self { recorders, worker, needs, rooms: Vec::new(), usual_bytes: 0, large }
+    }
+
+    /// Whether nothing is logged.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.recorders.is_empty()
+    }
+
+    /// Begins the record of each log, writes records that no buffer holds into files, and waits until each log has room. A worker
+    /// waits here and not later, because it has locked nothing yet.
+    #[inline]
+    pub(crate) fn describe(
+        &mut self,
+        logs: &LogSet,
+        call: &mut Vec<u8>,
+        execution: Execution<'_>,
+    ) -> Result<(), LogError> {
+        self.large.forget();
+        let Self { recorders, large, usual_bytes, worker, .. } = self;
+        for (index, recorder) in recorders.iter_mut().enumerate() {
+            let log = logs.at(index);
+            let largest = log.largest_record();
+            let mut bytes = recorder.prepare(&Execution { call: &*call, largest, ..execution });
+            if bytes > largest
+                && let Some(record) = recorder.prepared(call)
+            {
+                large.put(index, record)?;
+                bytes = record.len();
+            }
+            log.check_size(bytes)?;
+            // The length of the record is known now, or is guessed from the last ones.
+            let expected = bytes.max(recorder.bytes()).max(*usual_bytes).min(largest / 2);
+            log.wait_for_room(*worker, expected)?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether the records fit the rows, which are locked now.
+    pub(crate) fn fit(&self, logs: &LogSet, occ: &Occ) -> bool {
+        let (rows_and_words, guard) = (occ.row_words(), occ.guard());
+        let mut recorders = self.recorders.iter().enumerate();
+        recorders
+            .all(|(index, recorder)| recorder.fits(rows_and_words, logs.at(index).largest_record(), guard))
+    }
+
+    /// Appends the records of operations: in pieces where no buffer holds all of them, and after a file of its own is written
+    /// for each that no buffer holds.
+    pub(crate) fn append_operations(
+        &mut self,
+        logs: &LogSet,
+        order: CommitOrder,
+        occ: &Occ,
+    ) -> Result<(), LogError> {
+        let Self { recorders, worker, large, .. } = self;
+        recorders.iter_mut().for_each(|recorder| recorder.take_operations(order, occ));
+        let mut pieces = Vec::new();
+        for (index, recorder) in recorders.iter().enumerate() {
+            let (records, largest) = (recorder.operations(), logs.at(index).largest_record());
+            if records.len() <= largest {
+                pieces.push((index, Cow::Borrowed(records)));
+                continue;
+            }
+            for piece in cut(records, largest / PIECES) {
+                let mut piece = Cow::Borrowed(piece);
+                if piece.len() > largest {
+                    large.put(index, piece.to_mut())?;
+                    seal(order, piece.to_mut());
+                }
+                pieces.push((index, piece));
+            }
+        }
+        let mut pieces = pieces.iter().filter(|(_, piece)| !piece.is_empty());
+        pieces.try_for_each(|(index, piece)| logs.at(*index).append(*worker, piece, order))
+    }
+
+    /// Takes a row that was written or deleted, its record still locked.
+    #[inline]
+    pub(crate) fn row_written(&mut self, change: RowChange, table: &Table, record: Record<'_>) {
+        self.recorders.iter_mut().for_each(|recorder| recorder.row_written(change, table, record));
+    }
+
+    /// Numbers the transaction, and takes room for its record in each log.
+    pub(crate) fn number(
+        &mut self,
+        numbering: &dyn Numbering,
+        by: Numbered<'_>,
+        occ: &Occ,
+        floor: CommitOrder,
+    ) -> (Stamp, Result<(), LogError>) {
+        let Self { recorders, rooms, .. } = self;
+        numbering.after_validation(by, occ, floor, &|index| recorders[index].bytes(), rooms)
+    }
+
+    /// Appends the record of a transaction that has committed to each log.
+    #[inline]
+    pub(crate) fn append(&mut self, logs: &LogSet, stamp: Stamp, call: &mut Vec<u8>) -> Result<(), LogError> {
+        self.large.keep(stamp.order);
+        let mut result = Ok(());
+        for (index, recorder) in self.recorders.iter_mut().enumerate() {
+            let record = recorder.committed(stamp, call);
+            if record.is_empty() {
+                continue;
+            }
+            let appended = logs.at(index).append(self.worker, record, stamp.order);
+            result = result.and(appended);
+        }
+        result
+    }
+
+    /// Copies the record of a transaction that has committed into the room that was taken with its number.
+    pub(crate) fn fill(&mut self, logs: &LogSet, stamp: Stamp, call: &mut Vec<u8>) {
+        self.large.keep(stamp.order);
+        let Self { recorders, worker, rooms, usual_bytes, .. } = self;
+        for (index, room) in rooms.drain(..).enumerate() {
+            *usual_bytes = (*usual_bytes - *usual_bytes / USUAL_OF).max(room.bytes() * 2);
+            logs.fill(index, *worker, room, recorders[index].committed(stamp, call));
+        }
+    }
+
+    /// Appends the record of the abort of a transaction whose operations were appended: recovery reads these before it knows that
+    /// the transaction has not committed.
+    pub(crate) fn aborted(&mut self, logs: &LogSet, order: CommitOrder) {
+        if !self.needs.operations {
+            return;
+        }
+        self.large.keep(order);
+        for (index, recorder) in self.recorders.iter_mut().enumerate() {
+            let record = recorder.aborted(order);
+            if !record.is_empty() {
+                // A log that fails here refuses the next transaction.
+                let _ = logs.at(index).append(self.worker, record, order);
+            }
+        }
+    }
+}
+
+/// Cuts records that stand one after the other into pieces of at most this many bytes; a longer record is a piece of its own.
+fn cut(mut records: &[u8], most: usize) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let mut end = 0;
+        while let Some(length) = content::length_of(&records[end..])
+            && (end == 0 || end + length <= most)
+        {
+            end += length;
+        }
+        let (piece, rest) = records.split_at(end);
+        records = rest;
+        (end > 0).then_some(piece)
+    })
+}
