@@ -1,4 +1,4 @@
-//! The static analysis on fixtures: `analysis/NAME.sql` must come to `analysis/NAME.expected`.
+//! The static analysis on fixtures: `analysis/*.sql` must come to `analysis/NAME.expected`.
 //! With `REPRISE_WRITE_EXPECTED=1` the expected files are written instead; look at the difference.
 
 use procedure::analysis::{Analysis, Decomposition, LogFacts, Pieces, ReplaySummary};

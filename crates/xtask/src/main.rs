@@ -1,0 +1,16 @@
+//! Tasks of the repository. `cargo xtask tidy` checks what the compiler does not: sizes, words, references, arrows between crates.
+
+mod tidy;
+
+use anyhow::{Result, bail};
+use std::path::Path;
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["tidy"] => tidy::run(&root, false),
+        ["tidy", "--tighten"] => tidy::run(&root, true),
+        _ => bail!("usage: cargo xtask tidy [--tighten]"),
+    }
+}
