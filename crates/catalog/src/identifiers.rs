@@ -28,7 +28,7 @@ impl fmt::Display for Epoch {
     }
 }
 
-/// A transaction's place in the serial order (DESIGN §5): epoch in the high bits, sequence below.
+/// A transaction's place in the serial order: epoch in the high bits, sequence below.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct CommitOrder(pub u64);
 

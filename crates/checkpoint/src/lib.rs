@@ -1,5 +1,5 @@
 //! Checkpoints: all tables, written in parallel while transactions go on; of one moment, or each row of its own.
-//! Source: DESIGN §7 (consistent, fuzzy), §6.1 (files readable by their owner only). Paper: Poplar §5 (fuzzy).
+//! Paper: Poplar §5 (fuzzy).
 //!
 //! A checkpoint is a manifest in the data folder and parts on the devices. The parts are written and made durable
 //! first; replacing the manifest, in one step, publishes the checkpoint. The one before stays whole until then.

@@ -157,7 +157,7 @@ pub fn write(
                 (snapshot.bound(), write_parts(to, number, tables, moment, threads)?)
             }
             Consistency::Fuzzy => {
-                // Before any row is read: what is numbered up to here is done, and so in them (DESIGN §7).
+                // Before any row is read: what is numbered up to here is done, and so in them.
                 let bound = CommitOrder(log.durable().0 + 1);
                 (bound, write_parts(to, number, tables, Moment::Any, threads)?)
             }

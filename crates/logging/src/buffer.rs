@@ -2,7 +2,7 @@
 //! closes a segment and writes it once all its bytes are there.
 //! Paper: Poplar §4.2, Algorithm 1 (number and room under one latch); §4.3, Algorithm 2 (segments; allocated and buffered
 //! bytes decide what may be flushed). Differs: there are two segments, and the logger closes the open one when the other is
-//! durable; the number of a segment is read under the latch that closes it (DESIGN §6.3, trap 2).
+//! durable; the number of a segment is read under the latch that closes it.
 //!
 //! Invariants: 1. number, open segment and allocated bytes change under the latch only. So where numbers are taken here, every
 //! record of a closed segment has at most the number at which it was closed, and every later one has more. 2. bytes below

@@ -1,5 +1,5 @@
 //! A logger: one buffer, one device, one thread that makes batches durable as soon as the last one is.
-//! Paper: SiloR §4.1 (loggers), DESIGN §6.2 (continuous group commit).
+//! Paper: SiloR §4.1 (loggers). Differs: group commit is continuous, without a timer.
 //!
 //! After a failed write or fdatasync the logger stops for good: what was not durable then is never retried, and
 //! all who wait get the error. Lack of room is no such failure (`shortage`).

@@ -3,7 +3,7 @@
 //! In a FOR over a range, a point access whose key follows from the loop variable and from registers that the loop does
 //! not set is known for all rounds when the loop begins; outside of loops, one whose key follows from parameters is known
 //! when the procedure begins. Looking all of them up at once lets their cache misses overlap: a dependent miss costs
-//! several times what one among independent ones does (DESIGN §12). Nothing is read ahead, so nothing changes but the time.
+//! several times what one among independent ones does. Nothing is read ahead, so nothing changes but the time.
 
 use crate::{Cast, Expression, Operation, OperationId, OperationKind, Path, Register, Statement};
 use std::collections::HashSet;

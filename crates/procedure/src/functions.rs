@@ -1,7 +1,7 @@
 //! The built-in functions.
 //!
 //! `now()`, `random()` and `gen_random_uuid()` follow from the call's timestamp and seed, so a replayed call gets the
-//! values that the first one got (DESIGN §4.3).
+//! values that the first one got.
 
 use crate::bits::BitOperator;
 use crate::decimals::{DecimalFunction, left_of_point};

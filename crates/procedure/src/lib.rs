@@ -1,7 +1,7 @@
 //! The procedure IR and the executor that runs it over any `DataAccess`.
 //!
 //! The IR is a tree of statements in which every data access is an operation of its own, with an id; expressions
-//! are pure over registers (DESIGN §4.2). That is what makes procedures analysable.
+//! are pure over registers. That is what makes procedures analysable.
 //!
 //! Not here: how SQL text becomes IR (`sql`), what a data access does (`transaction`, `recovery`).
 
@@ -14,6 +14,7 @@ mod cast;
 mod decimals;
 mod doubles;
 mod draw;
+mod effect;
 mod error;
 mod executor;
 mod expression;
@@ -38,6 +39,7 @@ pub use bits::{BitOperator, ShiftWidth};
 pub use cast::Cast;
 pub use decimals::DecimalFunction;
 pub use draw::Draw;
+pub use effect::{Effect, Rebuild, sequences_in};
 pub use error::{Conflict, ErrorObject, Failure, Severity, SqlError};
 pub use executor::{Call, Code, announce_piece, execute, execute_piece};
 pub use expression::{

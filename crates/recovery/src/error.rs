@@ -62,7 +62,7 @@ pub enum RecoveryError {
     },
     /// The method takes the newest write of a row alone, and the log has columns.
     #[error(
-        "this method takes the newest write of each row alone, but the log holds only the columns that changed (--differential on); llr-p replays it"
+        "this method takes the newest write of each row alone, but the log holds only the columns that changed; llr-p replays it"
     )]
     ColumnsOnly,
     /// The rows of the checkpoint are of different moments.

@@ -9,8 +9,8 @@
 use crate::Error;
 use logging::LogError;
 use logging::content::StatementRecord;
-use procedure::{Interrupts, Procedure, SqlError};
-use sql::{Effect, Schema};
+use procedure::{Effect, Interrupts, Procedure, SqlError};
+use sql::Schema;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};

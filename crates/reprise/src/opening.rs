@@ -221,7 +221,7 @@ fn refuse_other_logs(disk: &SharedDisk, devices: &[PathBuf]) -> Result<(), LogEr
     Ok(())
 }
 
-/// Makes the cut durable before anything new can be logged (DESIGN §6.3, last trap).
+/// Makes the cut durable before anything new can be logged, so that what was cut never returns.
 pub(crate) fn begin_incarnation(
     mut recovered: Recovered,
     config: &Config,

@@ -2,10 +2,11 @@
 
 use crate::binder::Binder;
 use crate::error::StatementError;
-use crate::schema::{Effect, Schema, refused, unsupported};
+use crate::schema::{Schema, refused, unsupported};
 use crate::source::Source;
 use crate::types::{first_free, in_schema_of, made_name, object_name, short};
 use catalog::{NewIndex, Table};
+use procedure::Effect;
 use squawk_syntax::ast::{self, AstNode};
 
 /// CREATE INDEX as written: its table, and the index.

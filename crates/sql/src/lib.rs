@@ -55,6 +55,6 @@ pub use image::ImageError;
 pub use interrupt::interruptible;
 pub use lifting::{Lifted, lift};
 pub use prepare::{Arguments, Kind, Prepared};
-pub use schema::{Effect, Rebuild, Schema, View};
+pub use schema::{Schema, View};
 pub use system::{type_length, type_modifier, type_oids};
 pub use transaction::TransactionModes;

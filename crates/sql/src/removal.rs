@@ -2,11 +2,11 @@
 
 use crate::StatementError;
 use crate::binder::Binder;
-use crate::schema::{Effect, Schema, refused, sequences_in, unsupported};
+use crate::schema::{Schema, refused, unsupported};
 use crate::source::Source;
 use crate::types::object_name;
 use catalog::{NewTable, Table, TableId};
-use procedure::{Procedure, SqlError};
+use procedure::{Effect, Procedure, SqlError, sequences_in};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::BTreeSet;

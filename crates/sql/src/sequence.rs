@@ -2,11 +2,11 @@
 
 use crate::binder::Binder;
 use crate::error::StatementError;
-use crate::schema::{Effect, Schema};
+use crate::schema::Schema;
 use crate::source::Source;
 use crate::types::made_name;
 use catalog::{Column, NewIndex, NewTable, ScalarType, Sequence, Type};
-use procedure::SqlError;
+use procedure::{Effect, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 

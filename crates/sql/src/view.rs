@@ -6,10 +6,10 @@
 use crate::StatementError;
 use crate::binder::Binder;
 use crate::definition::check_width;
-use crate::schema::{Effect, Schema, View, unsupported};
+use crate::schema::{Schema, View, unsupported};
 use crate::source::Source;
 use crate::types::made_name;
-use procedure::SqlError;
+use procedure::{Effect, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! The clock of commit orders and epochs, and what every worker publishes of where it stands.
-//! Paper: Silo's epochs; DESIGN §5 (order and epoch drawn from one word) and §6.3 (when an epoch is complete).
+//! Paper: Silo §4.1 (epochs). Differs: order and epoch are drawn from one word.
 //!
 //! Invariants:
 //! 1. Once `open_from` has returned an order for a set of workers, none of them draws or still logs an earlier one; so

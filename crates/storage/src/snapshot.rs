@@ -1,5 +1,5 @@
 //! Open snapshots: everything below a commit order each, kept readable while writers go on.
-//! Source: DESIGN §7, consistent checkpoints; Silo §4.9 for queries that only read.
+//! Paper: Silo §4.9 for queries that only read. Differs: checkpoints are snapshots, too.
 //!
 //! A writer that overwrites a row while snapshots are open keeps the old version when one of them may need it. It asks once
 //! its commit has begun, and may know its own order only later. So a bound is announced, the transactions that began to commit

@@ -10,8 +10,7 @@ use crate::garbage::Garbage;
 use crate::holds::Holds;
 use catalog::{Arena, CommitOrder, Table, TableId};
 use logging::Numbering;
-use procedure::SqlError;
-use sql::Effect;
+use procedure::{Effect, SqlError};
 use std::sync::{Arc, Mutex};
 use storage::{
     DuplicateKey, Epochs, Guard, LeafChange, Memory, Record, RowWords, Slots, Snapshots, TableStore, Worker,

@@ -54,13 +54,11 @@ pub enum Images {
 pub enum InvalidContent {
     /// Physical records are found by slot, in any order, so the last one must be the whole row.
     #[error(
-        "physical records hold whole rows, as replay takes the newest of a slot alone: leave out --differential on"
+        "physical records hold whole rows, because replay takes the newest of a slot alone: changed columns are not supported"
     )]
     PhysicalColumns,
     /// There is nothing to leave out.
-    #[error(
-        "only physiological logs can be written without what undo needs, not {0} ones: leave out --no-undo"
-    )]
+    #[error("only physiological logs can be written without what undo needs, not {0} ones")]
     NothingToUndo(Content),
     /// A log beside another is for comparison.
     #[error("a shadow log is there to be compared: neither it ({0}) nor the log beside it can be off")]

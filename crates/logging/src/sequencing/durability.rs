@@ -69,7 +69,7 @@ impl Durability {
         CommitOrder(self.number.load(Ordering::Acquire))
     }
 
-    /// Says that everything up to a number is durable. It never falls (DESIGN §6.3, trap 2).
+    /// Says that everything up to a number is durable. It never falls.
     pub(crate) fn advance(&self, number: CommitOrder) {
         self.number.fetch_max(number.0, Ordering::AcqRel);
         self.announce();

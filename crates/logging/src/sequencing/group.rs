@@ -1,6 +1,6 @@
 //! Loggers that serve workers: each a thread with one buffer and one device, which writes a batch as soon as the last one
 //! is durable. Up to where a batch is complete, the scheme says.
-//! Paper: SiloR §4.1 (loggers); Poplar §4.3, Algorithm 2; DESIGN §6.2 (continuous group commit).
+//! Paper: SiloR §4.1 (loggers); Poplar §4.3, Algorithm 2. Differs: group commit is continuous, without a timer.
 //!
 //! While nobody blocks for a commit and some session submits as fast as it can, batches begin a little apart: every batch
 //! costs that session time, and most of all when the device's interrupts arrive on its core.

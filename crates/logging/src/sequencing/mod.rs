@@ -70,11 +70,11 @@ pub enum InvalidSequencing {
     GsnOfOperations,
     /// What was overwritten may be missing.
     #[error(
-        "under ssn the last writer of a row wins, so it must be logged whole: leave out --differential on"
+        "under ssn the last writer of a row wins, so it must be logged whole: changed columns are not supported"
     )]
     SsnOfColumns,
     /// There is one buffer.
-    #[error("serial writes one log to one device, not to {0}: take another sequencing, or one --log-device")]
+    #[error("serial writes one log to one device, not to {0}: use another sequencing, or one log device")]
     SerialDevices(usize),
 }
 
@@ -92,7 +92,7 @@ impl Sequencing {
         }
     }
 
-    /// Whether a content can be logged in this order (DESIGN §5).
+    /// Whether a content can be logged in this order.
     ///
     /// # Errors
     /// Why not.

@@ -6,7 +6,7 @@
 //! 2. what a recovery takes is closed under reads-from: the reader of a write is there only with its writer;
 //! 3. of two that wrote the same tuple, the later one has the greater number.
 //!
-//! The traps of DESIGN §6.3, put back by hand, make the tests fail that name them.
+//! Each rule, broken by hand, makes the test fail that names it.
 
 use super::durability::{Bounds, Durability, DurableBuffer};
 use super::{Commit, CommitQueue, LoggerTag};

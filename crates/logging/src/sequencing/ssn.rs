@@ -3,7 +3,7 @@
 //! Algorithm 2: `LogBuffer::take`, `DurableBuffer::flush`).
 //!
 //! Each closing segment is numbered as high as any other buffer has come, so that a buffer with little to do does not hold
-//! back the rest; one with nothing to do is vouched for, or writes an empty batch (DESIGN §6.3, trap 1).
+//! back the rest; one with nothing to do is vouched for, or writes an empty batch.
 //!
 //! Numbers carry the logger whose record counts alone (`LoggerTag`). What has read nothing but what is durable counts alone,
 //! and so does what has read, beside that, only what counts alone in its own log, where it comes first: whether the one is

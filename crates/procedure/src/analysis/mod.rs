@@ -1,5 +1,5 @@
 //! Static analysis of procedures: what of them replay needs, and which parts of them can run apart.
-//! Paper: PACMAN §4.1, Appendix B; DESIGN §4.4.
+//! Paper: PACMAN §4.1, Appendix B.
 //!
 //! A procedure becomes a [`Program`] (calls replaced, one register a value), a program its replay form, the operations of a
 //! replay form slices ([`LocalGraph`], Algorithm 1), and the slices of all procedures blocks ([`GlobalGraph`], Algorithm 2).

@@ -1,5 +1,5 @@
 //! Pieces that are nothing but a loop whose rounds have nothing to do with each other: each round can then be replayed on its
-//! own, in the partition that its keys tell (DESIGN §4.5, loop fission).
+//! own, in the partition that its keys tell (loop fission).
 //!
 //! A round is independent when the loop runs whenever its piece does, nothing leaves it early, nothing but the number of the
 //! round is in its variable, no value goes from one round to a later one, and nothing is received from other pieces but witness

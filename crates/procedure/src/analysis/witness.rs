@@ -1,5 +1,5 @@
 //! Witness values: results of reads that are recorded with a call, so that its replay need not read them again.
-//! DESIGN §4.5. Not in the papers.
+//! Not in the papers.
 //!
 //! A read is a witness when replay needs what it found, it searches a range (so it costs more than a lookup), and what is
 //! needed of it are few machine words. Of the customers with one name, the one that was paid is then known from the record:

@@ -9,8 +9,10 @@ use super::{define, definitions_of, unknown_record, writes_diverged};
 use crate::{LogContents, Progress, RecoveryError, Stage};
 use catalog::{Arena, CommitOrder, Datum, Epoch, ProcedureId, Reader, decode_value};
 use logging::content::{CallRecord, Record, StatementRecord, WritesRecord};
-use procedure::{Call, Machine, OperationId, Part, Procedure, Tapes, Whole, WitnessRecorder, execute};
-use sql::{Effect, Schema};
+use procedure::{
+    Call, Effect, Machine, OperationId, Part, Procedure, Tapes, Whole, WitnessRecorder, execute,
+};
+use sql::Schema;
 use std::collections::HashMap;
 use std::sync::Arc;
 use storage::Worker;

@@ -69,7 +69,7 @@ fn config(disk: &Arc<dyn Disk>, devices: usize, log: Log) -> Config {
     config
 }
 
-/// DESIGN §5, as a table.
+/// Which contents each sequencing can log, as a table.
 #[test]
 fn invalid_combinations_are_refused() {
     let open = |content, images, sequencing, devices| {

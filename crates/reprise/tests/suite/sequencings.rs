@@ -33,7 +33,7 @@ fn open(folder: &Path, config: Config) -> Database {
     db
 }
 
-/// DESIGN §6.3, trap 4: who inserts a row again that is gone has a greater number than who deleted it, though its own buffer
+/// A transaction that inserts a deleted row again has a greater number than the one that deleted it, though its own buffer
 /// is far behind, and though the deleted record was long ready to be cleaned up.
 #[test]
 fn a_deleted_row_keeps_its_number_until_it_is_durable() {

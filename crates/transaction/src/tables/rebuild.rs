@@ -3,8 +3,7 @@
 use super::counters::Counters;
 use super::{Applying, Tables, duplicate_in};
 use catalog::{Arena, Datum, Table};
-use procedure::{Machine, Reference, Register, Sequences, SqlError};
-use sql::Rebuild;
+use procedure::{Machine, Rebuild, Reference, Register, Sequences, SqlError};
 use std::sync::Arc;
 use storage::{Guard, Linker, Slots, TableStore};
 
@@ -25,7 +24,9 @@ pub(super) fn apply(
     let Rebuild { old, new, registers, values, checks, references } = rebuild;
     if tables.slotted {
         let error = SqlError::new("0A000", "a physical log can't hold that rows get another layout");
-        return Err(error.with_hint("Open the database with another --log, and change the table then."));
+        return Err(
+            error.with_hint("Open the database with another content of the log, and change the table then.")
+        );
     }
     let from = Arc::clone(tables.by_id(old.id).expect("a table that is altered is there"));
     let slots: Option<Slots> = None;
