@@ -1,4 +1,5 @@
-//! Texts as statements: cut, bound, applied. Whatever they are, the answer is a result or an error with a place.
+//! Texts as statements: cut, bound, applied. Whatever they are, the answer is a result or an error with a
+//! place.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

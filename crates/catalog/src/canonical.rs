@@ -1,10 +1,13 @@
-//! Values in a form that no column shapes: what tells whether operations on different columns may meet in one key.
+//! Values in a form that no column shapes: what tells whether operations on different columns may meet in one
+//! key.
 //!
-//! A key is encoded as its column is: by width, scale and nullability. Two columns that hold one value therefore encode it in two
-//! ways, and parts of one key's work that are told apart by encoded keys run at the same time. The canonical form depends on
-//! the value alone: an integer, `NUMERIC(6,0)` and `NUMERIC(8,2)` that compare as equal have the same form, and NULL has one.
+//! A key is encoded as its column is: by width, scale and nullability. Two columns that hold one value
+//! therefore encode it in two ways, and parts of one key's work that are told apart by encoded keys run at
+//! the same time. The canonical form depends on the value alone: an integer, `NUMERIC(6,0)` and
+//! `NUMERIC(8,2)` that compare as equal have the same form, and NULL has one.
 //!
-//! Invariant: values of one family have the same form exactly when they are equal; no form is the beginning of another.
+//! Invariant: values of one family have the same form exactly when they are equal; no form is the beginning
+//! of another.
 //! Held by: `equal_values_have_one_form`.
 
 use crate::{Arena, Datum, ScalarType};
@@ -34,8 +37,8 @@ const INTEGER: u8 = 1;
 const BYTES: u8 = u8::MAX;
 
 impl ScalarType {
-    /// The family of the type; `None` where equal values may be held in several ways, or not in a machine word: doubles, and
-    /// decimals of more than 18 digits or without a scale.
+    /// The family of the type; `None` where equal values may be held in several ways, or not in a machine
+    /// word: doubles, and decimals of more than 18 digits or without a scale.
     pub fn family(self) -> Option<Family> {
         Some(match self {
             Self::SmallInt | Self::Integer | Self::BigInt => Family::Exact,
@@ -59,7 +62,8 @@ pub fn normalized(mut mantissa: i64, mut scale: u8) -> (i64, u8) {
     (mantissa, scale)
 }
 
-/// Appends the canonical form of a value whose type has a family. `scale` is the scale of its type, 0 where that has none.
+/// Appends the canonical form of a value whose type has a family. `scale` is the scale of its type, 0 where
+/// that has none.
 ///
 /// # Panics
 /// On values of types without a family.

@@ -18,7 +18,8 @@ pub struct Span {
 pub enum Datum {
     /// SQL NULL.
     Null,
-    /// Integers, booleans (0 or 1), dates, timestamps, and decimals as scaled integers where the type has a scale.
+    /// Integers, booleans (0 or 1), dates, timestamps, and decimals as scaled integers where the type has a
+    /// scale.
     Int(i64),
     /// Double precision.
     Double(f64),
@@ -107,8 +108,8 @@ impl Arena {
             + self.decimals.capacity() * size_of::<Decimal>()
     }
 
-    /// Bytes that it allocates when each kind of contents gets this many bytes more: a list that is full is copied to one of at
-    /// least twice the size.
+    /// Bytes that it allocates when each kind of contents gets this many bytes more: a list that is full is
+    /// copied to one of at least twice the size.
     pub fn growth(&self, more: usize) -> usize {
         fn of<T>(list: &Vec<T>, more: usize) -> usize {
             let wanted = list.len() + more.div_ceil(size_of::<T>());
@@ -165,8 +166,8 @@ impl Arena {
         Datum::Bytes(Span { start: span.start + position(start), length: position(length) })
     }
 
-    /// Concatenates two spans. Where the first one is the last of the arena, the second is put behind it, so that a text that
-    /// grows piece by piece is not copied each time.
+    /// Concatenates two spans. Where the first one is the last of the arena, the second is put behind it, so
+    /// that a text that grows piece by piece is not copied each time.
     pub fn concat(&mut self, a: Span, b: Span) -> Datum {
         let mut start = self.bytes.len();
         if (a.start + a.length) as usize == start {
@@ -206,7 +207,8 @@ impl Arena {
         &self.elements[span.start as usize..][..span.length as usize]
     }
 
-    /// An array with one element set, grown with NULLs where needed: a copy, unless it only grows and is the last of the arena.
+    /// An array with one element set, grown with NULLs where needed: a copy, unless it only grows and is the
+    /// last of the arena.
     pub fn with_element(&mut self, array: Option<Span>, index: usize, value: Datum) -> Datum {
         let mut start = self.elements.len();
         if let Some(span) = array {

@@ -1,10 +1,10 @@
 //! Values as bytes in log records: a compact, type-directed, self-checking encoding.
 //!
-//! One byte of NULL flag is avoided by a tag in the first varint: integers are zigzag varints shifted by one, with
-//! the value 1 for NULL; texts and arrays are a length plus one, with 0 for NULL. The type is known from the
-//! procedure, so none is written.
-//! Invariant: bytes are checked before they are believed: a length is compared with what is left before anything
-//! is allocated. Held by: `damaged_bytes_are_errors`.
+//! One byte of NULL flag is avoided by a tag in the first varint: integers are zigzag varints shifted by one,
+//! with the value 1 for NULL; texts and arrays are a length plus one, with 0 for NULL. The type is known from
+//! the procedure, so none is written.
+//! Invariant: bytes are checked before they are believed: a length is compared with what is left before
+//! anything is allocated. Held by: `damaged_bytes_are_errors`.
 
 use crate::{Arena, Datum, Decimal, ScalarType, Type};
 use thiserror::Error;

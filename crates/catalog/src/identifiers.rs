@@ -35,7 +35,8 @@ pub struct CommitOrder(pub u64);
 impl CommitOrder {
     /// Bits that number the transactions inside one epoch.
     pub const SEQUENCE_BITS: u32 = 24;
-    /// Orders of one epoch are kept below half of what fits, so that concurrent draws never carry into the epoch.
+    /// Orders of one epoch are kept below half of what fits, so that concurrent draws never carry into the
+    /// epoch.
     pub const SEQUENCE_LIMIT: u64 = 1 << (Self::SEQUENCE_BITS - 1);
     /// Bits that a commit order uses in all; the four above are flags of a record's version word.
     pub const BITS: u32 = 60;

@@ -1,5 +1,6 @@
 //! Texts as values of the plain types and as elements of arrays.
-//! Source: PostgreSQL 15, the input functions of the types (`int4in`, `boolin`, `float8in`, `byteain`, `uuid_in`, `array_in`).
+//! Source: PostgreSQL 15, the input functions of the types (`int4in`, `boolin`, `float8in`, `byteain`,
+//! `uuid_in`, `array_in`).
 //! Held by: `values` in `workload`, beside PostgreSQL.
 //! Differs: doubles in hexadecimal, and arrays with bounds or of several dimensions, are not supported.
 
@@ -201,7 +202,8 @@ fn quoted_element(text: &str) -> Option<(Option<String>, &str)> {
     }
 }
 
-/// An element without quotes, and what follows it. Blanks around it do not count, unless a backslash is before them.
+/// An element without quotes, and what follows it. Blanks around it do not count, unless a backslash is
+/// before them.
 fn plain_element(text: &str) -> Option<(Option<String>, &str)> {
     let (mut element, mut chars) = (String::new(), text.chars());
     let (mut kept, mut is_escaped) = (0, false);

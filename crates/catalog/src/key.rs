@@ -1,7 +1,7 @@
 //! Order-preserving keys: the bytes of a composite key compare as its columns do.
 //!
-//! Integers are big-endian with the sign bit flipped; text ends with a zero byte (PostgreSQL's text holds none),
-//! bytea escapes its zeros; a nullable column begins with a byte that puts NULL last.
+//! Integers are big-endian with the sign bit flipped; text ends with a zero byte (PostgreSQL's text holds
+//! none), bytea escapes its zeros; a nullable column begins with a byte that puts NULL last.
 //! Invariant: encodings are prefix-free column by column, so a prefix of columns is a prefix of bytes.
 //! Held by: `bytes_compare_as_columns_do`.
 

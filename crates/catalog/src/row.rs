@@ -175,7 +175,8 @@ impl RowLayout {
         }
     }
 
-    /// Writes an image of a row of which only some columns are known; the others hold nothing that means anything.
+    /// Writes an image of a row of which only some columns are known; the others hold nothing that means
+    /// anything.
     pub fn encode_columns(&self, columns: &[usize], row: &[Datum], arena: &Arena, words: &mut Vec<u64>) {
         words.clear();
         words.resize(self.fixed_words, 0);
@@ -216,8 +217,8 @@ impl RowLayout {
         }
     }
 
-    /// Reads a column of a row whose words `load` returns. Callers that race with writers validate afterwards;
-    /// lengths are therefore bounded by `words`, the size of the row's memory.
+    /// Reads a column of a row whose words `load` returns. Callers that race with writers validate
+    /// afterwards; lengths are therefore bounded by `words`, the size of the row's memory.
     #[inline]
     pub fn decode(slot: ColumnSlot, words: usize, load: impl Fn(usize) -> u64, arena: &mut Arena) -> Datum {
         if let Some(bit) = slot.null_bit

@@ -1,8 +1,8 @@
 //! Tables, columns, indexes and constraints by number and by name.
 //!
-//! Expressions (DEFAULT, CHECK) are kept as their SQL text: `sql` binds them into the operations that need them.
-//! Every change of a definition is logged as its statement; a checkpoint holds an image of the catalog, whose field names are
-//! therefore a format: a field that is added needs a default, and none is renamed.
+//! Expressions (DEFAULT, CHECK) are kept as their SQL text: `sql` binds them into the operations that need
+//! them. Every change of a definition is logged as its statement; a checkpoint holds an image of the catalog,
+//! whose field names are therefore a format: a field that is added needs a default, and none is renamed.
 
 use crate::{Arena, Datum};
 use crate::{IndexId, RowLayout, ScalarType, Sequence, TableId, encode_datum, write_canonical};
@@ -249,7 +249,8 @@ impl Table {
         self.indexes.iter().any(|index| index.name == name)
     }
 
-    /// The columns that an index's keys are made of: its own, then those of the primary key that are not among them.
+    /// The columns that an index's keys are made of: its own, then those of the primary key that are not
+    /// among them.
     pub fn key_columns(&self, index: &Index) -> Vec<usize> {
         let mut columns = index.columns.clone();
         if index.id != self.primary().id {
@@ -345,8 +346,8 @@ impl Catalog {
         Ok(table)
     }
 
-    /// Puts another table, with a number of its own, in the place of one. Its rows are those of the other, or none: that is the
-    /// caller's to see to.
+    /// Puts another table, with a number of its own, in the place of one. Its rows are those of the other, or
+    /// none: that is the caller's to see to.
     ///
     /// # Errors
     /// As `create_table`, and `Missing`.
@@ -355,8 +356,8 @@ impl Catalog {
         self.create_table(new)
     }
 
-    /// Changes what is said of a table, but nothing that its rows and indexes are made by. Others that reference it go on to do
-    /// so under its new name.
+    /// Changes what is said of a table, but nothing that its rows and indexes are made by. Others that
+    /// reference it go on to do so under its new name.
     ///
     /// # Errors
     /// `Duplicate` name; `Missing`.

@@ -22,8 +22,8 @@ pub struct Sequence {
     pub owner: Option<(String, String)>,
 }
 
-/// Where a sequence stands: a number, and whether that number was given (`is_called` in PostgreSQL). One that was not is
-/// the next.
+/// Where a sequence stands: a number, and whether that number was given (`is_called` in PostgreSQL). One that
+/// was not is the next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SequencePlace {
     /// The number.
@@ -44,7 +44,8 @@ impl Sequence {
         number.wrapping_add(self.increment.wrapping_mul(steps as i64))
     }
 
-    /// The first of the numbers after a place, and how many there are, up to a wanted number of them; `None` when there is none.
+    /// The first of the numbers after a place, and how many there are, up to a wanted number of them; `None`
+    /// when there is none.
     pub fn numbers_after(&self, place: SequencePlace, wanted: u64) -> Option<(i64, u64)> {
         let is_inside = |number: &i64| (self.least..=self.greatest).contains(number);
         let (first, last) = match self.increment > 0 {

@@ -1,10 +1,11 @@
-//! What a transaction has written, in a few bytes: its record keeps them, so that a replay can tell whether it writes the same.
+//! What a transaction has written, in a few bytes: its record keeps them, so that a replay can tell whether
+//! it writes the same.
 //!
-//! The checksum is a sum over the rows, because the parts of a call that are replayed in parallel write them in another order.
-//! Two transactions that write different values have the same checksum once in 1,024 times.
+//! The checksum is a sum over the rows, because the parts of a call that are replayed in parallel write them
+//! in another order. Two transactions that write different values have the same checksum once in 1,024 times.
 //!
-//! Invariant: log files hold checksums, so one value has one hash in every release and on every machine. Held by:
-//! `hashes_stay_as_they_are`, and the golden folders.
+//! Invariant: log files hold checksums, so one value has one hash in every release and on every machine. Held
+//! by: `hashes_stay_as_they_are`, and the golden folders.
 
 use crate::{Arena, Datum, TableId};
 use std::fmt;

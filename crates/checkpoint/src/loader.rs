@@ -93,7 +93,8 @@ pub enum Check {
     Digests,
 }
 
-/// Loads the rows of a data folder's checkpoint into tables that its definitions made. `progress` is raised by the bytes read.
+/// Loads the rows of a data folder's checkpoint into tables that its definitions made. `progress` is raised
+/// by the bytes read.
 ///
 /// # Errors
 /// The disk fails; a part is damaged; the rows do not fit the memory.

@@ -1,11 +1,12 @@
 //! The manifest: which parts make up the newest checkpoint, and the definitions at its time.
 //!
-//! Layout: magic (8 bytes), format version (u32), database of the data folder (16 bytes), database that wrote the parts (16
-//! bytes), then varints: commit order bound, number of the checkpoint, its consistency (0 consistent, 1 fuzzy), incarnation,
-//! greatest number that it holds, ranges of logs (count, then incarnation, logger, first file, last file and last batch of each),
-//! definitions (length and text of an image, `sql::Schema::to_image`), parts (count, then table, rows, bytes, CRC-32C, digest of
-//! the rows (16 bytes), length and path of each), and the CRC-32C of everything before (u32). This is the only description of
-//! that layout.
+//! Layout: magic (8 bytes), format version (u32), database of the data folder (16 bytes), database that wrote
+//! the parts (16 bytes), then varints: commit order bound, number of the checkpoint, its consistency (0
+//! consistent, 1 fuzzy), incarnation, greatest number that it holds, ranges of logs (count, then incarnation,
+//! logger, first file, last file and last batch of each), definitions (length and text of an image,
+//! `sql::Schema::to_image`), parts (count, then table, rows, bytes, CRC-32C, digest of the rows (16 bytes),
+//! length and path of each), and the CRC-32C of everything before (u32). This is the only description of that
+//! layout.
 //!
 //! | version | differs from the next one |
 //! |---|---|
@@ -46,8 +47,8 @@ pub enum Consistency {
     /// All of one: the checkpoint holds exactly the transactions ordered before its bound.
     #[default]
     Consistent,
-    /// Each of its own, with its number: the checkpoint holds everything numbered before its bound, and some of what came
-    /// later; replay lets the last writer of each row win.
+    /// Each of its own, with its number: the checkpoint holds everything numbered before its bound, and some
+    /// of what came later; replay lets the last writer of each row win.
     Fuzzy,
 }
 
@@ -65,7 +66,8 @@ pub enum Definitions {
 pub struct NeededLogs {
     /// The incarnation that took the checkpoint.
     pub incarnation: u64,
-    /// What of the logs recovery needs beside the checkpoint. What is not named of incarnations before that one is not needed.
+    /// What of the logs recovery needs beside the checkpoint. What is not named of incarnations before that
+    /// one is not needed.
     pub ranges: Vec<LogRange>,
 }
 

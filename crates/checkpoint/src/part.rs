@@ -1,10 +1,11 @@
 //! Part files: rows of one table, in blocks.
 //!
-//! Layout: magic (8 bytes), format version (u32: 5, 6 where rows have slots, 7 where they have numbers, 8 with both), table
-//! (u32), database (16 bytes), number of the checkpoint (u64), index of the part (u32), zeros (4 bytes), then blocks: length of
-//! the rows (u32), their CRC-32C (u32), the rows. A row is its length in words (u32), its slot where rows have them (u32), its
-//! number where rows have them (u64), and its words, little-endian, as `catalog::RowLayout` lays them out. This is the only
-//! description of that layout. Versions 1 to 4 are like 5 to 8, but nothing stands between the table and the blocks.
+//! Layout: magic (8 bytes), format version (u32: 5, 6 where rows have slots, 7 where they have numbers, 8
+//! with both), table (u32), database (16 bytes), number of the checkpoint (u64), index of the part (u32),
+//! zeros (4 bytes), then blocks: length of the rows (u32), their CRC-32C (u32), the rows. A row is its length
+//! in words (u32), its slot where rows have them (u32), its number where rows have them (u64), and its words,
+//! little-endian, as `catalog::RowLayout` lays them out. This is the only description of that layout.
+//! Versions 1 to 4 are like 5 to 8, but nothing stands between the table and the blocks.
 
 use crate::manifest::Part;
 use crate::{CheckpointError, Manifest};
@@ -196,7 +197,8 @@ fn open_part(
     Ok(OpenPart { file, form, start: HEADER as u64 })
 }
 
-/// Runs `row` on every row of a checkpoint's part; `index` is its index in the manifest, which lies in `folder`.
+/// Runs `row` on every row of a checkpoint's part; `index` is its index in the manifest, which lies in
+/// `folder`.
 pub(crate) fn read_part(
     disk: &SharedDisk,
     (folder, manifest): (&Path, &Manifest),

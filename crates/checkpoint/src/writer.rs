@@ -1,10 +1,12 @@
-//! Writing a checkpoint: threads walk ranges of the tables, the manifest is replaced. A consistent one opens the snapshot
-//! before that; a fuzzy one takes rows as they come, waiting for locked ones.
-//! Paper: Poplar §5 (fuzzy checkpoints). Differs: rows that are gone count, too, among the numbers that must be durable.
+//! Writing a checkpoint: threads walk ranges of the tables, the manifest is replaced. A consistent one opens
+//! the snapshot before that; a fuzzy one takes rows as they come, waiting for locked ones.
+//! Paper: Poplar §5 (fuzzy checkpoints). Differs: rows that are gone count, too, among the numbers that must
+//! be durable.
 //!
-//! Invariants: 1. a consistent checkpoint holds exactly the transactions ordered before its bound; a fuzzy one holds all of
-//! them, as they were durable, and so done, before its rows were read. 2. it is published only once everything that it holds
-//! is durable in the log, so it never holds what a crash of the log would take back.
+//! Invariants: 1. a consistent checkpoint holds exactly the transactions ordered before its bound; a fuzzy
+//! one holds all of them, as they were durable, and so done, before its rows were read. 2. it is published
+//! only once everything that it holds is durable in the log, so it never holds what a crash of the log would
+//! take back.
 //! Held by: `crates/reprise/tests/suite/checkpoints.rs`, `sequencings.rs`.
 
 use crate::part::{Form, PartId, PartRow, PartWriter};
@@ -56,7 +58,8 @@ pub struct Destination<'a> {
     pub devices: &'a [PathBuf],
 }
 
-/// A data folder inside another one that holds another log of the same transactions: a checkpoint is published there, too.
+/// A data folder inside another one that holds another log of the same transactions: a checkpoint is
+/// published there, too.
 #[derive(Clone, Copy, Debug)]
 pub struct Shadow<'a> {
     /// The folder.
@@ -133,8 +136,8 @@ enum Moment {
     Any,
 }
 
-/// Writes and publishes a checkpoint of all tables and of an image of the definitions. The log keeps what is numbered from `keep`
-/// on. The definitions must not change meanwhile, and all of them are durable.
+/// Writes and publishes a checkpoint of all tables and of an image of the definitions. The log keeps what is
+/// numbered from `keep` on. The definitions must not change meanwhile, and all of them are durable.
 ///
 /// # Errors
 /// A device is full, or fails; the checkpoint before is then still the newest.
@@ -172,7 +175,8 @@ pub fn write(
         Ok((bound, parts, last))
     };
     let (bound, parts, last) = write_all().inspect_err(|_| {
-        // Nothing names these parts yet, and a full disk has better use for their room. What stays is overwritten.
+        // Nothing names these parts yet, and a full disk has better use for their room. What stays is
+        // overwritten.
         for device in devices {
             let _ = disk.remove(&part_folder(device, number));
         }

@@ -1,5 +1,6 @@
-//! Draws curves: `cargo run --release -p reprise-cli --example curves -- POINTS OUT.svg TITLE X Y`. POINTS has one JSON object
-//! a line, `{"series": NAME, "x": NUMBER, "y": NUMBER}`; X and Y name the axes. The figures of docs/results.md are drawn so.
+//! Draws curves: `cargo run --release -p reprise-cli --example curves -- POINTS OUT.svg TITLE X Y`. POINTS
+//! has one JSON object a line, `{"series": NAME, "x": NUMBER, "y": NUMBER}`; X and Y name the axes. The
+//! figures of docs/results.md are drawn so.
 
 use plotters::prelude::*;
 use serde_json::Value;

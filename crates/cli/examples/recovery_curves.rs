@@ -1,6 +1,7 @@
-//! Draws recoveries: `cargo run --release -p reprise-cli --example recovery_curves -- RUNS FOLDER`, where RUNS has one line
-//! of `reprise recover DIR --json` for each recovery of one log. Makes `replay.svg`, transactions a second over threads by
-//! method and mode (PACMAN, Figures 18 and 19), and `breakdown.svg`, where the time of the last mode's threads went (Figure 20).
+//! Draws recoveries: `cargo run --release -p reprise-cli --example recovery_curves -- RUNS FOLDER`, where
+//! RUNS has one line of `reprise recover DIR --json` for each recovery of one log. Makes `replay.svg`,
+//! transactions a second over threads by method and mode (PACMAN, Figures 18 and 19), and `breakdown.svg`,
+//! where the time of the last mode's threads went (Figure 20).
 
 use plotters::prelude::*;
 use serde_json::Value;

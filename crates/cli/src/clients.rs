@@ -1,4 +1,5 @@
-//! Clients that run a workload: each a thread with a session, many calls in flight, acknowledged as they become durable.
+//! Clients that run a workload: each a thread with a session, many calls in flight, acknowledged as they
+//! become durable.
 
 use hdrhistogram::Histogram;
 use rand::rngs::SmallRng;

@@ -1,5 +1,5 @@
-//! What `reprise serve` is told: by flags, else by the environment, else by the configuration file, else by default. A setting
-//! has one name: `--log-io`, `REPRISE_LOG_IO`, `log-io = …`.
+//! What `reprise serve` is told: by flags, else by the environment, else by the configuration file, else by
+//! default. A setting has one name: `--log-io`, `REPRISE_LOG_IO`, `log-io = …`.
 
 use anyhow::{Context as _, Result, bail};
 use clap::parser::ValueSource;
@@ -34,7 +34,8 @@ fn with_environment(command: Command) -> Command {
 /// Reads the command line, the environment, and the file that one of them names.
 ///
 /// # Errors
-/// The file cannot be read, is no TOML, or says what no setting is. The program ends with what is wrong where a flag is.
+/// The file cannot be read, is no TOML, or says what no setting is. The program ends with what is wrong where
+/// a flag is.
 pub fn read<Arguments: FromArgMatches>(command: Command) -> Result<Arguments> {
     let command = with_environment(command);
     let mut given: Vec<OsString> = std::env::args_os().collect();

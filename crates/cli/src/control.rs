@@ -1,7 +1,9 @@
-//! The control socket of a served data folder: how the program asks the server that has the folder open for a backup.
+//! The control socket of a served data folder: how the program asks the server that has the folder open for a
+//! backup.
 //!
-//! The server listens on the Unix socket `control` in its data folder, which only the folder's owner may connect to. A request
-//! is one line of JSON, `{"backup": FOLDER}`; the answer is one line, `{"done": …}` or `{"error": TEXT}`.
+//! The server listens on the Unix socket `control` in its data folder, which only the folder's owner may
+//! connect to. A request is one line of JSON, `{"backup": FOLDER}`; the answer is one line, `{"done": …}` or
+//! `{"error": TEXT}`.
 //! After a crash: a socket file that no process listens on is left behind; the next server replaces it.
 
 use crate::backup::Report;

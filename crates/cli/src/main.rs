@@ -30,7 +30,8 @@ fn give_pages_back() {
     unsafe { libmimalloc_sys::mi_collect(true) };
 }
 
-/// A main-memory database whose transactions are stored procedures, and that comes back from a crash by replaying them.
+/// A main-memory database whose transactions are stored procedures, and that comes back from a crash by
+/// replaying them.
 #[derive(Parser)]
 #[command(name = "reprise", version, max_term_width = 100)]
 struct Arguments {
@@ -54,7 +55,8 @@ enum Command {
     Explain(explain::Arguments),
     /// Answer PostgreSQL clients.
     Serve(serve::Arguments),
-    /// Print a line for the file of users that `serve` reads: a name, and what a password from standard input is checked by.
+    /// Print a line for the file of users that `serve` reads: a name, and what a password from standard input
+    /// is checked by.
     User(user::Arguments),
     /// Show the log of a data folder: files, batches, records, checks; reads only.
     Log(inspect::Arguments),

@@ -1,6 +1,7 @@
 //! Numbers on the command line, and from which to which they may be.
 //!
-//! Invariant: every flag that is a number has a range, in which no sum of the program overflows; a seed alone may be any number.
+//! Invariant: every flag that is a number has a range, in which no sum of the program overflows; a seed alone
+//! may be any number.
 //! Held by: `every_number_has_a_range`.
 
 use std::fmt::Display;
@@ -24,7 +25,8 @@ pub fn seconds() -> impl Fn(&str) -> Result<f64, String> + Clone + Send + Sync +
     from(0.001, 10_000_000.0)
 }
 
-/// Seconds after which something ends; 0 is never. As far as PostgreSQL counts them, which has milliseconds in 32 bits.
+/// Seconds after which something ends; 0 is never. As far as PostgreSQL counts them, which has milliseconds
+/// in 32 bits.
 pub fn timeout() -> impl Fn(&str) -> Result<f64, String> + Clone + Send + Sync + 'static {
     from(0.0, 2_147_483.0)
 }

@@ -12,14 +12,15 @@ pub struct DatabaseOptions {
     /// What is logged: off, command, adaptive, logical, physical, physiological.
     #[arg(long = "log", default_value = "command")]
     pub content: Content,
-    /// Whether logs by value hold the columns of an updated row that changed, or the whole row: on, off. [default: on
-    /// (physiological), off (logical, physical)]
+    /// Whether logs by value hold the columns of an updated row that changed, or the whole row: on, off.
+    /// [default: on (physiological), off (logical, physical)]
     #[arg(long, action = clap::ArgAction::Set, value_parser = on_or_off)]
     pub differential: Option<bool>,
     /// Leave out of a physiological log what undo needs: operations are logged at commit, after images only.
     #[arg(long)]
     pub no_undo: bool,
-    /// A log of another content beside the database's own, in the folder shadow-CONTENT, to compare them; repeatable.
+    /// A log of another content beside the database's own, in the folder shadow-CONTENT, to compare them;
+    /// repeatable.
     #[arg(long = "shadow-log", value_name = "CONTENT")]
     pub shadow_logs: Vec<Content>,
     /// Whether few results of reads are logged with a call, so that replay need not read again: on, off.
@@ -34,8 +35,8 @@ pub struct DatabaseOptions {
     /// A folder for a log of its own; repeatable. [default: log, in the data folder]
     #[arg(long = "log-device")]
     pub log_devices: Vec<PathBuf>,
-    /// How the log files of devices are written: buffered, direct, memory:NANOSECONDS (emulated non-volatile memory, and how
-    /// long a write takes to persist).
+    /// How the log files of devices are written: buffered, direct, memory:NANOSECONDS (emulated non-volatile
+    /// memory, and how long a write takes to persist).
     #[arg(long, default_value = "buffered")]
     pub log_io: LogIo,
     /// Megabytes (of 1,000,000 bytes) a second that each device can write and read.
@@ -56,8 +57,8 @@ pub struct DatabaseOptions {
     /// Mebibytes of memory that are kept faulted in ahead of use.
     #[arg(long, default_value_t = 256, value_parser = numbers::from::<usize>(0, 16_777_216))]
     pub memory_ahead_mib: usize,
-    /// Gibibytes that the database may take: rows, indexes, statements, results that wait for clients. A statement may take a quarter of
-    /// it, unless its client sets work_mem.
+    /// Gibibytes that the database may take: rows, indexes, statements, results that wait for clients. A
+    /// statement may take a quarter of it, unless its client sets work_mem.
     #[arg(long = "memory-gib", value_name = "GIBIBYTES", default_value = "64", value_parser = numbers::memory_gib())]
     pub memory_bytes: usize,
 }

@@ -15,7 +15,8 @@ use std::path::PathBuf;
 pub struct Arguments {
     /// The data folder.
     folder: PathBuf,
-    /// How the log is replayed: auto; clr, clr-p (commands); llr, llr-p, poplar (logical); plr (physical); aries (physiological).
+    /// How the log is replayed: auto; clr, clr-p (commands); llr, llr-p, poplar (logical); plr (physical);
+    /// aries (physiological).
     #[arg(long, default_value = "auto")]
     method: Method,
     /// How much clr-p does at a time: chopping, static, synchronous, pipelined.

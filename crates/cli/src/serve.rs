@@ -19,7 +19,8 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{Level, info, warn};
 
-/// Most threads for statements that take long, and for those that wait on their thread. Each is made when it is needed.
+/// Most threads for statements that take long, and for those that wait on their thread. Each is made when it
+/// is needed.
 const MOST_THREADS: usize = 1 << 15;
 /// How long a thread without a task stays. What it has allocated goes back to the system once it ends.
 const KEEP_ALIVE: Duration = Duration::from_millis(500);
@@ -53,7 +54,8 @@ pub struct Arguments {
     /// What is worth a message: error, warn, info, or debug, which has every error that a client is told of.
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     message_level: Level,
-    /// Open what is left of the database when files are missing or damaged: everything after the first loss is lost, too.
+    /// Open what is left of the database when files are missing or damaged: everything after the first loss
+    /// is lost, too.
     #[arg(long)]
     accept_data_loss: bool,
     /// The folder in which clients may make backups, by `CALL reprise_backup('NAME')`. None by default.
@@ -74,14 +76,16 @@ fn refuse_readable(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Descriptors that files of the database, a checkpoint and the listeners may take, beside those of log devices.
+/// Descriptors that files of the database, a checkpoint and the listeners may take, beside those of log
+/// devices.
 const OWN_DESCRIPTORS: u64 = 64;
 /// Descriptors for each log device: files of its log, and parts of a checkpoint.
 const DEVICE_DESCRIPTORS: u64 = 16;
 /// How long clients have to go when the server stops.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Raises the limit of open files as far as the system lets it; returns how many descriptors are left for connections.
+/// Raises the limit of open files as far as the system lets it; returns how many descriptors are left for
+/// connections.
 fn descriptors(devices: usize, answers_http: bool) -> usize {
     let before = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: before.maximum, maximum: before.maximum };
@@ -96,8 +100,9 @@ fn descriptors(devices: usize, answers_http: bool) -> usize {
 /// How clients are served.
 #[derive(Args)]
 struct ClientOptions {
-    /// A file with a line `name:verifier` for each user who may come, as `reprise user` prints it; the verifier is what PostgreSQL
-    /// keeps of a password (SCRAM-SHA-256$…). Its owner alone may read it. Without it every client of this machine is trusted.
+    /// A file with a line `name:verifier` for each user who may come, as `reprise user` prints it; the
+    /// verifier is what PostgreSQL keeps of a password (SCRAM-SHA-256$…). Its owner alone may read it.
+    /// Without it every client of this machine is trusted.
     #[arg(long, value_name = "FILE")]
     users: Option<PathBuf>,
     /// A PEM file with the certificate that clients see: they can encrypt their connections.
@@ -115,7 +120,8 @@ struct ClientOptions {
     /// Seconds after which a statement is cancelled; 0 is never. A client can set its own.
     #[arg(long, default_value_t = 0.0, value_parser = numbers::timeout())]
     statement_timeout: f64,
-    /// Seconds after which a client that leaves a transaction idle is sent away; 0 is never. A client can set its own.
+    /// Seconds after which a client that leaves a transaction idle is sent away; 0 is never. A client can set
+    /// its own.
     #[arg(long, default_value_t = 0.0, value_parser = numbers::timeout())]
     idle_in_transaction_session_timeout: f64,
 }

@@ -1,13 +1,13 @@
-//! A logger's buffer: workers take numbers and room under its latch and copy their records in outside of it; the logger
-//! closes a segment and writes it once all its bytes are there.
-//! Paper: Poplar §4.2, Algorithm 1 (number and room under one latch); §4.3, Algorithm 2 (segments; allocated and buffered
-//! bytes decide what may be flushed). Differs: there are two segments, and the logger closes the open one when the other is
-//! durable; the number of a segment is read under the latch that closes it.
+//! A logger's buffer: workers take numbers and room under its latch and copy their records in outside of it;
+//! the logger closes a segment and writes it once all its bytes are there.
+//! Paper: Poplar §4.2, Algorithm 1 (number and room under one latch); §4.3, Algorithm 2 (segments; allocated
+//! and buffered bytes decide what may be flushed). Differs: there are two segments, and the logger closes the
+//! open one when the other is durable; the number of a segment is read under the latch that closes it.
 //!
-//! Invariants: 1. number, open segment and allocated bytes change under the latch only. So where numbers are taken here, every
-//! record of a closed segment has at most the number at which it was closed, and every later one has more. 2. bytes below
-//! `allocated` belong to the workers that took them until `filled` has caught up, and to the logger from then until it empties
-//! the segment.
+//! Invariants: 1. number, open segment and allocated bytes change under the latch only. So where numbers are
+//! taken here, every record of a closed segment has at most the number at which it was closed, and every
+//! later one has more. 2. bytes below `allocated` belong to the workers that took them until `filled` has
+//! caught up, and to the logger from then until it empties the segment.
 //! Held by: `concurrent_records_all_arrive_whole`, and the models of `sequencing/model.rs` (loom, shuttle).
 #![allow(unsafe_code)]
 
@@ -49,7 +49,8 @@ pub struct LogBuffer {
     current: AtomicUsize,
     /// 1 while a segment is being written.
     taking: AtomicUsize,
-    /// One more than the number at which the closed segment was closed, if writing that has failed; 0 otherwise.
+    /// One more than the number at which the closed segment was closed, if writing that has failed; 0
+    /// otherwise.
     left: AtomicU64,
     segments: [Segment; 2],
     /// Among all buffers of the process.
@@ -139,8 +140,8 @@ impl LogBuffer {
         );
         let segment = &self.segments[room.segment];
         let target = segment.bytes[room.start..room.start + room.bytes].as_ptr();
-        // SAFETY: the latch gave this range of this buffer to the taker of the room alone, which is used up with this, and it
-        // lies inside the segment. The logger does not look at it before it is filled.
+        // SAFETY: the latch gave this range of this buffer to the taker of the room alone, which is used up
+        // with this, and it lies inside the segment. The logger does not look at it before it is filled.
         unsafe { std::ptr::copy_nonoverlapping(record.as_ptr(), UnsafeCell::raw_get(target), room.bytes) };
         // ORDERING: Release pairs with the Acquire in `take`: the logger sees the bytes.
         segment.filled.fetch_add(room.bytes as u64, Ordering::Release);
@@ -171,9 +172,9 @@ impl LogBuffer {
             && self.left.load(Ordering::Relaxed) == 0
     }
 
-    /// Closes the open segment, waits until its records are in, and runs `write` on them and the number at which it was
-    /// closed: at least `raise`, unless a number is drawn whose record is still to come. By one thread at a time. Where `write`
-    /// fails, the next call runs it on the same records.
+    /// Closes the open segment, waits until its records are in, and runs `write` on them and the number at
+    /// which it was closed: at least `raise`, unless a number is drawn whose record is still to come. By one
+    /// thread at a time. Where `write` fails, the next call runs it on the same records.
     ///
     /// # Panics
     /// Another thread does so now.
@@ -205,8 +206,9 @@ impl LogBuffer {
             spin_loop();
         }
         let bytes = full.bytes[..allocated as usize].as_ptr();
-        // SAFETY: the segment is closed and all its allocated bytes are filled: they are the logger's now, and no worker opens
-        // the segment again before the other one is closed, which is not before this one is empty (`left`).
+        // SAFETY: the segment is closed and all its allocated bytes are filled: they are the logger's now,
+        // and no worker opens the segment again before the other one is closed, which is not before this one
+        // is empty (`left`).
         let bytes = unsafe { std::slice::from_raw_parts(UnsafeCell::raw_get(bytes), allocated as usize) };
         let written = write(bytes, number);
         if written.is_ok() {
@@ -255,7 +257,8 @@ impl Latched<'_> {
         Some(Room { segment: place, start, bytes, buffer: self.buffer.identity })
     }
 
-    /// Says that a number is drawn here whose record takes its room later. One at a time: a worker has its buffer alone.
+    /// Says that a number is drawn here whose record takes its room later. One at a time: a worker has its
+    /// buffer alone.
     pub fn begin_draw(&self, number: CommitOrder) {
         debug_assert_eq!(self.buffer.drawn.load(Ordering::Relaxed), 0);
         self.buffer.drawn.store(number.0, Ordering::Relaxed);

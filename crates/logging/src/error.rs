@@ -137,7 +137,8 @@ pub enum LogError {
         "commits are stopped, because the log could not be written ({0}); what was acknowledged is safe: close the database, mend the cause, and open it again"
     )]
     Poisoned(Arc<LogError>),
-    /// The log can't grow for now: the disk is full, or no descriptor is left. The transaction has not begun to commit.
+    /// The log can't grow for now: the disk is full, or no descriptor is left. The transaction has not begun
+    /// to commit.
     #[error(
         "commits are refused for now, because the log can't grow ({0}); nothing of this one has happened"
     )]
@@ -210,7 +211,8 @@ impl LogError {
         Self::Unproven { file: file.into(), offset, kind }
     }
 
-    /// Whether the database can go on with what came before the fault, if its operator accepts the loss of the rest.
+    /// Whether the database can go on with what came before the fault, if its operator accepts the loss of
+    /// the rest.
     pub fn can_be_accepted(&self) -> bool {
         matches!(
             self,

@@ -1,13 +1,15 @@
 //! Log files: names, headers, preallocation and recycling.
 //!
-//! A logger writes files `log-<incarnation>-<sequence>.rlog` in its device's folder; where several write into one folder,
-//! `log-<incarnation>-<sequence>-w<logger>.rlog`. The first 4,096 bytes are the header: one sector (see `sectors`) of magic (8
-//! bytes), format version (u32), logger (u32), loggers (u32), incarnation (u64), sequence (u64), length of the file (u64), salt
-//! (u64), number of the first batch (u64), alignment of batches (u32), database (16 bytes), semantics of the executor (u32).
-//! Batches follow, each beginning at a multiple of the alignment: magic (u32), length of the records (u32), number (u64), then
-//! two commit orders: up to the first all that this logger has is in this batch or before (u64), up to the second all that any
-//! logger has is durable with it (u64); length of the next list (u16), a varint for each logger with the number of its last
-//! durable batch, where there are several loggers; then the records. This is the only description of that layout.
+//! A logger writes files `log-<incarnation>-<sequence>.rlog` in its device's folder; where several write into
+//! one folder, `log-<incarnation>-<sequence>-w<logger>.rlog`. The first 4,096 bytes are the header: one
+//! sector (see `sectors`) of magic (8 bytes), format version (u32), logger (u32), loggers (u32), incarnation
+//! (u64), sequence (u64), length of the file (u64), salt (u64), number of the first batch (u64), alignment of
+//! batches (u32), database (16 bytes), semantics of the executor (u32). Batches follow, each beginning at a
+//! multiple of the alignment: magic (u32), length of the records (u32), number (u64), then two commit orders:
+//! up to the first all that this logger has is in this batch or before (u64), up to the second all that any
+//! logger has is durable with it (u64); length of the next list (u16), a varint for each logger with the
+//! number of its last durable batch, where there are several loggers; then the records. This is the only
+//! description of that layout.
 //!
 //! | version | differs from the next one |
 //! |---|---|
@@ -15,11 +17,12 @@
 //! | 2 | batches have an epoch in place of the first commit order and nothing in place of the second; the alignment is 4,096 |
 //! | 3 | no database, semantics, or list of batches |
 //!
-//! Invariants: 1. a file has batches only once the pepoch file names it. 2. a batch names only batches that were durable when it
-//! was written. So what is named is there after any crash, and a file or batch that is named and not there was removed. Held by:
-//! `altered_files` (crates/reprise).
-//! After a crash: the header is written last when a file is made, so a file with a header has its full length, zeroed
-//! but for its batches; a file without one, or with a part of one and nothing else, was never used.
+//! Invariants: 1. a file has batches only once the pepoch file names it. 2. a batch names only batches that
+//! were durable when it was written. So what is named is there after any crash, and a file or batch that is
+//! named and not there was removed. Held by: `altered_files` (crates/reprise).
+//! After a crash: the header is written last when a file is made, so a file with a header has its full
+//! length, zeroed but for its batches; a file without one, or with a part of one and nothing else, was never
+//! used.
 
 use crate::disk::{DiskFile, SharedDisk, ZEROS};
 use crate::error::{CorruptionKind, LogError};
@@ -186,11 +189,12 @@ pub(crate) enum Pace {
     Stop,
 }
 
-/// Zeroes a file, durably. `rest` runs between parts, so that others who write to the device get their turn. The parts are
-/// not made durable one by one: every such commit of the file system's journal would hold up the writers of logs.
+/// Zeroes a file, durably. `rest` runs between parts, so that others who write to the device get their turn.
+/// The parts are not made durable one by one: every such commit of the file system's journal would hold up
+/// the writers of logs.
 ///
-/// What is in a hurry is only allocated. Batches take longer into such room; but a logger that fills files faster than they
-/// are written twice has large batches, to which that means little.
+/// What is in a hurry is only allocated. Batches take longer into such room; but a logger that fills files
+/// faster than they are written twice has large batches, to which that means little.
 fn zero(file: &dyn DiskFile, length: u64, rest: impl Fn() -> Pace) -> std::io::Result<()> {
     let mut offset = 0;
     let mut pace = if file.prefers_allocation() { Pace::Hurry } else { Pace::Steady };
@@ -244,8 +248,8 @@ impl FileMaker {
         self.folder.join(format!("{name}{worker}.tmp"))
     }
 
-    /// A file that is not needed any more. Checkpoints put it there, making a file takes it; by renaming only, so neither
-    /// has to know of the other.
+    /// A file that is not needed any more. Checkpoints put it there, making a file takes it; by renaming
+    /// only, so neither has to know of the other.
     fn spare(&self) -> PathBuf {
         self.temporary("spare")
     }
@@ -262,8 +266,9 @@ impl FileMaker {
         (room / SECTOR * sectors::CONTENTS).saturating_sub(BATCH_HEADER + list)
     }
 
-    /// Makes zeroed room for the next file: out of a spare one, or one that an earlier incarnation prepared, where there is one.
-    /// What takes time is done here: slowly, when the file is for later. Gives room back when there is not enough of it.
+    /// Makes zeroed room for the next file: out of a spare one, or one that an earlier incarnation prepared,
+    /// where there is one. What takes time is done here: slowly, when the file is for later. Gives room back
+    /// when there is not enough of it.
     pub(crate) fn prepare(&self, rest: impl Fn() -> Pace) -> Result<Box<dyn DiskFile>, LogError> {
         let file = self.make(rest)?;
         // The file is of use only once the pepoch file names it.
@@ -271,7 +276,8 @@ impl FileMaker {
         Ok(file)
     }
 
-    /// Gives the room of the file back that is being made. Where this fails, the next attempt or opening empties the file.
+    /// Gives the room of the file back that is being made. Where this fails, the next attempt or opening
+    /// empties the file.
     fn give_back(&self) {
         let _ = self.disk.remove(&self.next());
     }
@@ -294,7 +300,8 @@ impl FileMaker {
         let _ = self.disk.rename(&self.spare(), path);
         match self.disk.open(path) {
             Ok(file) if file.length().is_ok_and(|length| length == self.length) => {
-                // The name that it had as a log goes for good before its contents do: a crash must not bring it back half empty.
+                // The name that it had as a log goes for good before its contents do: a crash must not bring
+                // it back half empty.
                 let folder = &self.folder;
                 self.disk.sync_folder(folder).map_err(|error| LogError::io("sync", folder, error))?;
                 Ok(file)
@@ -303,8 +310,8 @@ impl FileMaker {
         }
     }
 
-    /// Makes the first file of an incarnation. Without room for a whole one it is as small as possible: enough for the marks of
-    /// a checkpoint, which makes room. Transactions that write are refused meanwhile.
+    /// Makes the first file of an incarnation. Without room for a whole one it is as small as possible:
+    /// enough for the marks of a checkpoint, which makes room. Transactions that write are refused meanwhile.
     ///
     /// # Errors
     /// There is not even room for that; the disk fails.
@@ -325,7 +332,8 @@ impl FileMaker {
         Ok(file)
     }
 
-    /// Does something again and again until it no longer fails for want of room. The log counts as stalled meanwhile.
+    /// Does something again and again until it no longer fails for want of room. The log counts as stalled
+    /// meanwhile.
     ///
     /// # Errors
     /// It fails for another reason; the log is closed, or `gives_up_after` has passed.
@@ -397,7 +405,8 @@ impl FileMaker {
     }
 }
 
-/// A file that is full, or of an earlier incarnation: it may go once a checkpoint holds all that is numbered up to `last`.
+/// A file that is full, or of an earlier incarnation: it may go once a checkpoint holds all that is numbered
+/// up to `last`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct RetiredFile {
     pub(crate) path: PathBuf,
@@ -416,8 +425,8 @@ impl RetiredFile {
     }
 }
 
-/// What a checkpoint needs of the log of one logger in one incarnation, and what was in it at least when the checkpoint was
-/// published.
+/// What a checkpoint needs of the log of one logger in one incarnation, and what was in it at least when the
+/// checkpoint was published.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct LogRange {
     /// Which incarnation.

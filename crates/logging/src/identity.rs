@@ -1,9 +1,9 @@
 //! Which database a file or a device belongs to: a random number, drawn when a data folder is made.
 //!
-//! A device carries a marker, the text file `reprise-device`: a version line, the database, the logger's number and the number of
-//! devices, a checksum line. This is the only description of that layout.
-//! Invariants: 1. a device whose marker is of another database or logger is never written to. 2. two open databases never use
-//! one device, as each holds the lock of the device's folder.
+//! A device carries a marker, the text file `reprise-device`: a version line, the database, the logger's
+//! number and the number of devices, a checksum line. This is the only description of that layout.
+//! Invariants: 1. a device whose marker is of another database or logger is never written to. 2. two open
+//! databases never use one device, as each holds the lock of the device's folder.
 //! Held by: `altered_files` and `devices_are_not_shared` (crates/reprise).
 //! After a crash: the pepoch file tells whether all markers are there.
 
@@ -143,8 +143,8 @@ impl DeviceMarker {
     }
 }
 
-/// Keeps a device from other databases for as long as the guard lives; `None` when another one, or this one under another
-/// name of the device, has it.
+/// Keeps a device from other databases for as long as the guard lives; `None` when another one, or this one
+/// under another name of the device, has it.
 ///
 /// # Errors
 /// The disk fails.

@@ -1,10 +1,11 @@
 //! Records that no buffer holds: each in a file of its own, which the log refers to.
 //!
-//! A file `large-<incarnation>-<number>` in the folder of the first device: magic and version (8 bytes), CRC-32C of what stands
-//! behind a record's number (u32, little-endian), database (16 bytes), then what stands behind a record's number (`content`). In
-//! version 1 there is no database. This is the only description of that layout.
-//! Invariants: 1. a file is durable, and its name is, before the record that refers to it is in a buffer. 2. it goes once a
-//! checkpoint holds what it says, or when its transaction did not commit.
+//! A file `large-<incarnation>-<number>` in the folder of the first device: magic and version (8 bytes),
+//! CRC-32C of what stands behind a record's number (u32, little-endian), database (16 bytes), then what
+//! stands behind a record's number (`content`). In version 1 there is no database. This is the only
+//! description of that layout.
+//! Invariants: 1. a file is durable, and its name is, before the record that refers to it is in a buffer. 2.
+//! it goes once a checkpoint holds what it says, or when its transaction did not commit.
 //! After a crash: files of transactions that did not commit; the next opening removes them.
 //! Held by: `large_transactions` (crates/reprise).
 
@@ -46,8 +47,8 @@ fn path_of(folder: &Path, incarnation: u64, number: u64) -> PathBuf {
 }
 
 impl LargeRecords {
-    /// Those of an incarnation. `kept` are files of earlier ones that recovery needs, with the numbers of their transactions;
-    /// others are removed.
+    /// Those of an incarnation. `kept` are files of earlier ones that recovery needs, with the numbers of
+    /// their transactions; others are removed.
     ///
     /// # Errors
     /// The disk fails.

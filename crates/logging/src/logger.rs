@@ -1,8 +1,8 @@
 //! A logger: one buffer, one device, one thread that makes batches durable as soon as the last one is.
 //! Paper: SiloR §4.1 (loggers). Differs: group commit is continuous, without a timer.
 //!
-//! After a failed write or fdatasync the logger stops for good: what was not durable then is never retried, and
-//! all who wait get the error. Lack of room is no such failure (`shortage`).
+//! After a failed write or fdatasync the logger stops for good: what was not durable then is never retried,
+//! and all who wait get the error. Lack of room is no such failure (`shortage`).
 
 use crate::buffer::LogBuffer;
 use crate::disk::DiskFile;
@@ -107,7 +107,8 @@ impl Shared {
         }
     }
 
-    /// What a checkpoint before whose bound all is durable needs of this log, and of those of earlier incarnations on the device.
+    /// What a checkpoint before whose bound all is durable needs of this log, and of those of earlier
+    /// incarnations on the device.
     pub(crate) fn ranges_from(&self, bound: CommitOrder, incarnation: u64, logger: u32) -> Vec<LogRange> {
         let retired = self.retired();
         let sequence = self.sequence.load(Ordering::Relaxed);
@@ -155,7 +156,8 @@ impl Shared {
 
 type Prepared = Result<Box<dyn DiskFile>, LogError>;
 
-/// Makes a file, as soon as there is room for it. `rest` is the pace while the file is made, `now` while there is no room.
+/// Makes a file, as soon as there is room for it. `rest` is the pace while the file is made, `now` while
+/// there is no room.
 fn prepare_patiently(maker: &FileMaker, rest: impl Fn() -> Pace, now: impl Fn() -> Pace) -> Prepared {
     let shortage = &maker.durability.shortage;
     let mut rests = Rests::default();
@@ -219,7 +221,8 @@ impl Preparer {
         Ok(Self { request, ahead, pace, thread })
     }
 
-    /// The file that is asked for, as soon as possible. Without room for it the log counts as stalled meanwhile.
+    /// The file that is asked for, as soon as possible. Without room for it the log counts as stalled
+    /// meanwhile.
     fn take(&self, maker: &FileMaker) -> Option<Prepared> {
         if let Ok(ready) = self.ahead.try_recv() {
             self.pace.store(STEADY, Ordering::Relaxed);
@@ -253,7 +256,8 @@ impl Preparer {
         self.thread.thread().unpark();
     }
 
-    /// Ends the thread and waits for it: the next process that opens the folder makes a file of the same name.
+    /// Ends the thread and waits for it: the next process that opens the folder makes a file of the same
+    /// name.
     fn stop(self) {
         let Self { request, ahead, pace, thread } = self;
         pace.store(STOP, Ordering::Relaxed);
@@ -326,8 +330,8 @@ impl BatchWriter {
         }
     }
 
-    /// Makes records durable, and with them what they complete. A file must have room for them. `known` are the durable batches
-    /// of all loggers.
+    /// Makes records durable, and with them what they complete. A file must have room for them. `known` are
+    /// the durable batches of all loggers.
     pub(crate) fn write(
         &mut self,
         records: &[u8],
@@ -358,7 +362,8 @@ impl BatchWriter {
         self.next_batch += 1;
         self.shared.record_bytes.fetch_add(records.len() as u64, Ordering::Relaxed);
         self.shared.file_bytes.fetch_add(bytes, Ordering::Relaxed);
-        // ORDERING: Release pairs with the Acquire of a logger that names this batch: the batch is durable by then.
+        // ORDERING: Release pairs with the Acquire of a logger that names this batch: the batch is durable by
+        // then.
         self.shared.batches.fetch_add(1, Ordering::Release);
         self.shared.flush_us.fetch_add(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
         Ok(())
@@ -369,7 +374,8 @@ impl BatchWriter {
         (sectors::count(self.shared.lane.buffer.capacity() + PAGE) * SECTOR + PAGE) as u64
     }
 
-    /// Takes note of whether the file has room for all that the buffer can hold, whose segments are one batch each.
+    /// Takes note of whether the file has room for all that the buffer can hold, whose segments are one batch
+    /// each.
     fn note_room(&mut self) {
         let is_low = self.file.length - self.offset < 2 * self.segment();
         if std::mem::replace(&mut self.is_low, is_low) != is_low {

@@ -1,24 +1,26 @@
 //! The pepoch file: how often the database was opened, and up to which commit order each earlier log counts.
-//! Paper: PACMAN §2.1, SiloR (the persistent epoch). Differs: the durable epoch of a running log stands in its batches, so
-//! that one fdatasync makes a commit durable; this file holds the cuts that recoveries made, and what proves that the other
-//! files are complete.
+//! Paper: PACMAN §2.1, SiloR (the persistent epoch). Differs: the durable epoch of a running log stands in
+//! its batches, so that one fdatasync makes a commit durable; this file holds the cuts that recoveries made,
+//! and what proves that the other files are complete.
 //!
-//! Text, so that an operator can read it. Lines: the version; `database` and its number; `checkpoint` and the number of the
-//! newest one, where there is one; `unmarked` while devices may lack their markers; for each incarnation `incarnation`, its
-//! number, `cut` and a commit order (`epoch.sequence`) or `open`, `ends` and for each logger `logger:file:batch`: its newest
-//! file, and once the incarnation is over its newest batch; `device` and its folder for each; `companion` and its folder for
-//! each; `checksum`. This is the only description of that layout.
+//! Text, so that an operator can read it. Lines: the version; `database` and its number; `checkpoint` and the
+//! number of the newest one, where there is one; `unmarked` while devices may lack their markers; for each
+//! incarnation `incarnation`, its number, `cut` and a commit order (`epoch.sequence`) or `open`, `ends` and
+//! for each logger `logger:file:batch`: its newest file, and once the incarnation is over its newest batch;
+//! `device` and its folder for each; `companion` and its folder for each; `checksum`. This is the only
+//! description of that layout.
 //!
 //! | version | differs from the next one |
 //! |---|---|
 //! | 1 | cuts are epochs |
 //! | 2 | no `database`, `checkpoint`, `unmarked`, `ends`; `loggers` and how many there are where workers have logs |
 //!
-//! Beside it lies the file `reserve`, which holds nothing but room: on a full disk it is removed for the next version of the
-//! pepoch file, so that a log whose next file has been made in time can begin it, and for the first log files of an incarnation.
+//! Beside it lies the file `reserve`, which holds nothing but room: on a full disk it is removed for the next
+//! version of the pepoch file, so that a log whose next file has been made in time can begin it, and for the
+//! first log files of an incarnation.
 //!
-//! Invariants: 1. it is replaced in one step. 2. it lists an incarnation before that makes a file, and a file before that has a
-//! batch; it names a checkpoint before anything is removed that only earlier ones need.
+//! Invariants: 1. it is replaced in one step. 2. it lists an incarnation before that makes a file, and a file
+//! before that has a batch; it names a checkpoint before anything is removed that only earlier ones need.
 //! After a crash: the file before or after a step; both are right.
 //! Held by: `altered_files`, `a_crash_at_every_call_loses_nothing` (crates/reprise).
 
@@ -160,8 +162,8 @@ pub struct PepochFile {
     pub incarnations: Vec<Incarnation>,
     /// Folders of the log devices, as they were configured.
     pub devices: Vec<PathBuf>,
-    /// Data folders, seen from this one, whose logs record the same transactions in the last incarnation: what one of them
-    /// lacks does not count in any.
+    /// Data folders, seen from this one, whose logs record the same transactions in the last incarnation:
+    /// what one of them lacks does not count in any.
     pub companions: Vec<PathBuf>,
 }
 

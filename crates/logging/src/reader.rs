@@ -184,8 +184,8 @@ impl LoggerLog {
     }
 }
 
-/// Up to which number everything is durable, as the logs of all loggers of an incarnation say: each is complete that far, or
-/// one of them vouches for the others. Paper: Poplar §5 (RSNe). Differs: vouching.
+/// Up to which number everything is durable, as the logs of all loggers of an incarnation say: each is
+/// complete that far, or one of them vouches for the others. Paper: Poplar §5 (RSNe). Differs: vouching.
 pub fn durable_up_to<'l>(logs: impl IntoIterator<Item = &'l LoggerLog>) -> CommitOrder {
     let (mut least, mut vouched) = (None, CommitOrder(0));
     for log in logs {
@@ -219,7 +219,8 @@ fn log_files(disk: &SharedDisk, folder: &Path) -> Result<Vec<(FileId, PathBuf)>,
     Ok(files)
 }
 
-/// Reads all log files of a device, one result an incarnation and logger, oldest first. `device` is its index among the devices.
+/// Reads all log files of a device, one result an incarnation and logger, oldest first. `device` is its index
+/// among the devices.
 ///
 /// # Errors
 /// The disk fails. Damage ends the log in which it is.
@@ -327,7 +328,8 @@ fn read_file(path: &Path, mut bytes: Vec<u8>, header: &Header, log: &mut LoggerL
     }));
 }
 
-/// Reads what stands where a batch should, and refuses one that is not the next, or that should have been the last.
+/// Reads what stands where a batch should, and refuses one that is not the next, or that should have been the
+/// last.
 fn read_next(
     path: &Path,
     bytes: &mut [u8],
@@ -427,7 +429,8 @@ fn read_batch(path: &Path, bytes: &mut [u8], offset: usize, header: &Header) -> 
     Ok(Found::Batch { batch, end: end.next_multiple_of(header.alignment) })
 }
 
-/// After the end of the log nothing may follow: a batch with a later number shows that this one had been durable.
+/// After the end of the log nothing may follow: a batch with a later number shows that this one had been
+/// durable.
 fn refuse_later_batch(
     path: &Path,
     bytes: &[u8],

@@ -1,4 +1,5 @@
-//! Text files whose last line is the CRC-32C of what stands before it: `checksum` and eight hexadecimal digits.
+//! Text files whose last line is the CRC-32C of what stands before it: `checksum` and eight hexadecimal
+//! digits.
 
 use crate::CorruptionKind;
 

@@ -1,9 +1,10 @@
-//! Sectors: 508 bytes of contents and a checksum, so that what a crash tore can be told from what a medium changed.
+//! Sectors: 508 bytes of contents and a checksum, so that what a crash tore can be told from what a medium
+//! changed.
 //!
-//! Log files are written in batches; a batch is a sequence of sectors of 512 bytes, each ending with the CRC-32C of its
-//! contents, seeded with the file's salt and the sector's number. Files are zeroed before use. After a crash a sector
-//! of the last batch is therefore whole or all zero; anything else was changed on the medium.
-//! This is the only description of that layout.
+//! Log files are written in batches; a batch is a sequence of sectors of 512 bytes, each ending with the
+//! CRC-32C of its contents, seeded with the file's salt and the sector's number. Files are zeroed before use.
+//! After a crash a sector of the last batch is therefore whole or all zero; anything else was changed on the
+//! medium. This is the only description of that layout.
 
 /// Bytes of a sector.
 pub(crate) const SECTOR: usize = 512;

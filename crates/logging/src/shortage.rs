@@ -1,7 +1,7 @@
 //! What happens while the disk is full, or no descriptor is left: the log can't make its next file for now.
 //!
-//! The logger tries again until it can: the bytes that it could not write are still in its buffer, and the order of the log does
-//! not change. Commits are treated by where they are:
+//! The logger tries again until it can: the bytes that it could not write are still in its buffer, and the
+//! order of the log does not change. Commits are treated by where they are:
 //!
 //! | the transaction | what its client is told |
 //! |---|---|
@@ -9,15 +9,18 @@
 //! | has appended it, and the current file has room for it | nothing special: the file was made in full before |
 //! | has appended it, but the file has no room | waits for room; after `patience`, that the outcome is not known |
 //!
-//! The third case is rare: new transactions are refused while the file still has room for all that buffers can hold, and wait
-//! when it is not known by then whether there will be a next file, unless files are smaller than that. Such a transaction is visible to others, so it can't be taken back; an answer that shows it waits,
-//! too. It is durable once there is room. If the process ends before, it is lost, and it was never acknowledged.
+//! The third case is rare: new transactions are refused while the file still has room for all that buffers
+//! can hold, and wait when it is not known by then whether there will be a next file, unless files are
+//! smaller than that. Such a transaction is visible to others, so it can't be taken back; an answer that
+//! shows it waits, too. It is durable once there is room. If the process ends before, it is lost, and it was
+//! never acknowledged.
 //!
-//! To write the same bytes again is safe after ENOSPC, EDQUOT, EMFILE and ENFILE, and after no other error: all that a file
-//! may lack then was written since its last `sync`, and that is one batch, which is written again as a whole.
+//! To write the same bytes again is safe after ENOSPC, EDQUOT, EMFILE and ENFILE, and after no other error:
+//! all that a file may lack then was written since its last `sync`, and that is one batch, which is written
+//! again as a whole.
 //!
-//! Invariants: 1. a record that was appended is written before any later one, or never. 2. no logger is waited for by a
-//! checkpoint while it waits for room, as a checkpoint is what makes room.
+//! Invariants: 1. a record that was appended is written before any later one, or never. 2. no logger is
+//! waited for by a checkpoint while it waits for room, as a checkpoint is what makes room.
 //! Held by: `full_disk` (crates/reprise).
 
 use crate::error::LogError;
@@ -137,7 +140,8 @@ impl Shortage {
         Poll::Pending
     }
 
-    /// Refuses a transaction that would write. One that is not in a hurry has waited before until this is known (`poll_known`).
+    /// Refuses a transaction that would write. One that is not in a hurry has waited before until this is
+    /// known (`poll_known`).
     ///
     /// # Errors
     /// `NoRoom`.
@@ -154,7 +158,8 @@ impl Shortage {
     /// Whether a commit should still be waited for.
     ///
     /// # Errors
-    /// `Stalled`: a logger has waited for room for longer than `patience`, or at all where there is no patience.
+    /// `Stalled`: a logger has waited for room for longer than `patience`, or at all where there is no
+    /// patience.
     pub(crate) fn check_stall(&self, is_patient: bool) -> Result<(), LogError> {
         if !self.refuses.load(Ordering::Acquire) {
             return Ok(());
@@ -171,7 +176,8 @@ impl Shortage {
         self.update(logger, |lack| lack.is_low = is_low);
     }
 
-    /// Takes note of whether it is not known yet whether there will be a next file, which the file has room to wait for.
+    /// Takes note of whether it is not known yet whether there will be a next file, which the file has room
+    /// to wait for.
     pub(crate) fn set_awaited(&self, logger: u32, is_awaited: bool) {
         self.update(logger, |lack| lack.is_awaited = is_awaited);
     }
@@ -181,7 +187,8 @@ impl Shortage {
         self.update(logger, |lack| lack.stalled = is_stalled.then(Instant::now));
     }
 
-    /// Takes note of what a thread's last attempt came to. A logger that begins or ceases to lack something says so.
+    /// Takes note of what a thread's last attempt came to. A logger that begins or ceases to lack something
+    /// says so.
     pub(crate) fn set_error(&self, logger: u32, stage: Stage, error: Option<&LogError>) {
         let mut lacked = false;
         let mut lacks = false;

@@ -1,7 +1,7 @@
 //! Who may have more memory: the limit of a database, and the grant of a statement.
 //!
-//! Invariant: a statement that has taken more than `FREE` bytes holds no more than it has asked for, give or take `CREDIT` bytes
-//! and what one container takes to grow. Held by: `cli/tests/suite/memory.rs`.
+//! Invariant: a statement that has taken more than `FREE` bytes holds no more than it has asked for, give or
+//! take `CREDIT` bytes and what one container takes to grow. Held by: `cli/tests/suite/memory.rs`.
 
 use crate::{is_metered, process_bytes, thread_bytes};
 use std::cell::Cell;
@@ -11,7 +11,8 @@ use thiserror::Error;
 
 /// A statement asks for this many bytes beyond what it needs, so that it does not ask at every step.
 pub const CREDIT: usize = 256 << 10;
-/// A statement may have this many bytes without asking, so that a few rows can be deleted where there is no memory.
+/// A statement may have this many bytes without asking, so that a few rows can be deleted where there is no
+/// memory.
 const FREE: isize = 1 << 20;
 /// A statement that has taken this many bytes gives its buffers back at its end.
 const MUCH: isize = 16 << 20;
@@ -35,8 +36,8 @@ pub enum Refused {
     },
 }
 
-/// What one database may have: rows, indexes, statements, results that wait for clients. Counts the whole process, less what
-/// that had when the database was opened; counts nothing in a process without `Metered`.
+/// What one database may have: rows, indexes, statements, results that wait for clients. Counts the whole
+/// process, less what that had when the database was opened; counts nothing in a process without `Metered`.
 #[derive(Debug)]
 pub struct Account {
     limit: usize,
@@ -103,8 +104,8 @@ impl Account {
         allocated.saturating_add(self.reserved.load(Ordering::Relaxed))
     }
 
-    /// Promises bytes to what is about to allocate them without asking for each: of several at one time, not all get what is there
-    /// for one.
+    /// Promises bytes to what is about to allocate them without asking for each: of several at one time, not
+    /// all get what is there for one.
     ///
     /// # Errors
     /// There are not as many.
@@ -172,8 +173,8 @@ impl Grant {
         self.granted.set(self.begin.saturating_add((FREE - self.carried).max(0)));
     }
 
-    /// The statement has ended, on the thread that it began on. What it leaves behind counts against what the next one of its
-    /// transaction may have without asking.
+    /// The statement has ended, on the thread that it began on. What it leaves behind counts against what the
+    /// next one of its transaction may have without asking.
     #[inline]
     pub fn end(&mut self, ends_transaction: bool) {
         let left = if self.runs { thread_bytes().wrapping_sub(self.begin).max(0) } else { 0 };

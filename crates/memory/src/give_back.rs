@@ -1,7 +1,8 @@
-//! Memory goes back to the system: allocators keep what was freed, each thread what it had allocated itself, whichever thread frees it.
+//! Memory goes back to the system: allocators keep what was freed, each thread what it had allocated itself,
+//! whichever thread frees it.
 //!
-//! Whoever has freed much says so (`give_back`). Its own thread gives back at once, others when they next have nothing to do
-//! (`give_back_here`).
+//! Whoever has freed much says so (`give_back`). Its own thread gives back at once, others when they next
+//! have nothing to do (`give_back_here`).
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -22,7 +23,8 @@ pub fn give_back_by(give_back: fn()) {
     GIVE_BACK.get_or_init(|| give_back);
 }
 
-/// Gives back what the calling thread does not use, and has other threads do the same. To be called by a thread that has freed much.
+/// Gives back what the calling thread does not use, and has other threads do the same. To be called by a
+/// thread that has freed much.
 pub fn give_back() {
     FREED.fetch_add(1, Ordering::Relaxed);
     give_back_here();

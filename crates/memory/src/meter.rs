@@ -1,6 +1,7 @@
 //! An allocator that counts what it gives out, by thread and altogether.
 //!
-//! Invariants: 1. `process_bytes` is what is allocated, give or take `UNTOLD` bytes a thread. 2. counting never allocates.
+//! Invariants: 1. `process_bytes` is what is allocated, give or take `UNTOLD` bytes a thread. 2. counting
+//! never allocates.
 //! Held by: `tests/suite/main.rs`.
 #![allow(unsafe_code)]
 
@@ -49,7 +50,8 @@ pub fn process_bytes() -> usize {
     usize::try_from(TOLD.load(Ordering::Relaxed)).unwrap_or(0)
 }
 
-/// Bytes that the calling thread has allocated, less those that it has freed. Of use in comparisons with earlier values.
+/// Bytes that the calling thread has allocated, less those that it has freed. Of use in comparisons with
+/// earlier values.
 #[inline]
 pub fn thread_bytes() -> isize {
     OF_THREAD.with(|own| own.taken.get())
@@ -60,7 +62,8 @@ pub fn thread_ends() {
     OF_THREAD.with(|own| TOLD.fetch_add(own.untold.take(), Ordering::Relaxed));
 }
 
-/// Runs something whose memory is not the running statement's: what it takes and frees is counted for the process alone.
+/// Runs something whose memory is not the running statement's: what it takes and frees is counted for the
+/// process alone.
 pub fn apart<T>(act: impl FnOnce() -> T) -> T {
     let before = thread_bytes();
     let done = act();
@@ -83,8 +86,9 @@ fn count(bytes: isize) {
     });
 }
 
-// SAFETY: every call goes to the allocator inside with the caller's arguments, and its answer comes back as it is. Counting
-// neither allocates nor unwinds: it touches two cells of the thread, which have no destructor, and an atomic.
+// SAFETY: every call goes to the allocator inside with the caller's arguments, and its answer comes back as
+// it is. Counting neither allocates nor unwinds: it touches two cells of the thread, which have no
+// destructor, and an atomic.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Metered<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

@@ -1,4 +1,5 @@
-//! What the executor needs of the state it runs on. Implemented at run time by `transaction`, in replay by `recovery`.
+//! What the executor needs of the state it runs on. Implemented at run time by `transaction`, in replay by
+//! `recovery`.
 
 use crate::{Failure, SqlError};
 use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table};
@@ -17,8 +18,8 @@ pub struct ScanRange<'a> {
     pub backward: bool,
 }
 
-/// Rows that stand in registers, by the numbers that stand there. Numbers rise from transaction to transaction, so that one of
-/// an earlier transaction names no row of a later one.
+/// Rows that stand in registers, by the numbers that stand there. Numbers rise from transaction to
+/// transaction, so that one of an earlier transaction names no row of a later one.
 #[derive(Clone, Debug)]
 pub struct KeptRows<R> {
     rows: Vec<R>,
@@ -71,8 +72,8 @@ pub trait DataAccess {
     /// Forgets what was expected.
     fn expect_nothing(&mut self) {}
 
-    /// Announces that the row with a primary key will be looked for after those announced before. A hint: the key may
-    /// have no row, and may never be looked for.
+    /// Announces that the row with a primary key will be looked for after those announced before. A hint: the
+    /// key may have no row, and may never be looked for.
     fn expect(&mut self, table: &Table, key: &[u8]) {
         let _ = (table, key);
     }
@@ -86,12 +87,14 @@ pub trait DataAccess {
     /// A conflict.
     fn find(&mut self, table: &Table, key: &[u8]) -> Result<Option<Self::Row>, Failure>;
 
-    /// Says whether what follows fails with `Conflict::Held` where it would wait for another transaction: NOWAIT.
+    /// Says whether what follows fails with `Conflict::Held` where it would wait for another transaction:
+    /// NOWAIT.
     fn never_wait(&mut self, never_waits: bool) {
         let _ = never_waits;
     }
 
-    /// Has other transactions wait before they write a row, where transactions wait for each other at all: FOR UPDATE.
+    /// Has other transactions wait before they write a row, where transactions wait for each other at all:
+    /// FOR UPDATE.
     ///
     /// # Errors
     /// Another one has it; a conflict.
@@ -163,8 +166,9 @@ pub trait DataAccess {
         Err(SqlError::new("2D000", "invalid transaction termination").into())
     }
 
-    /// Rows are about to wait for their client: shared memory is let go until `resume`, where that is possible. Returns the
-    /// greatest number of what was read so far: the rows must not be sent before everything up to it is durable.
+    /// Rows are about to wait for their client: shared memory is let go until `resume`, where that is
+    /// possible. Returns the greatest number of what was read so far: the rows must not be sent before
+    /// everything up to it is durable.
     ///
     /// # Errors
     /// What was read must not be sent.
@@ -175,8 +179,8 @@ pub trait DataAccess {
     /// Goes on after `rest`.
     fn resume(&mut self) {}
 
-    /// Whether what was read so far no longer holds, so that the attempt must fail. Asked at intervals by attempts that
-    /// loop: one that saw states of different moments may loop for ever.
+    /// Whether what was read so far no longer holds, so that the attempt must fail. Asked at intervals by
+    /// attempts that loop: one that saw states of different moments may loop for ever.
     fn is_doomed(&self) -> bool {
         false
     }

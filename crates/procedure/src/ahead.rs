@@ -1,15 +1,16 @@
 //! Which rows can be looked up before they are read.
 //!
-//! In a FOR over a range, a point access whose key follows from the loop variable and from registers that the loop does
-//! not set is known for all rounds when the loop begins; outside of loops, one whose key follows from parameters is known
-//! when the procedure begins. Looking all of them up at once lets their cache misses overlap: a dependent miss costs
-//! several times what one among independent ones does. Nothing is read ahead, so nothing changes but the time.
+//! In a FOR over a range, a point access whose key follows from the loop variable and from registers that the
+//! loop does not set is known for all rounds when the loop begins; outside of loops, one whose key follows
+//! from parameters is known when the procedure begins. Looking all of them up at once lets their cache misses
+//! overlap: a dependent miss costs several times what one among independent ones does. Nothing is read ahead,
+//! so nothing changes but the time.
 
 use crate::{Cast, Expression, Operation, OperationId, OperationKind, Path, Register, Statement};
 use std::collections::HashSet;
 
-/// Fills in, for every loop over a range in a procedure's body, the accesses to look up ahead; returns those that are known
-/// when the procedure begins.
+/// Fills in, for every loop over a range in a procedure's body, the accesses to look up ahead; returns those
+/// that are known when the procedure begins.
 pub fn plan_lookups(body: &mut [Statement], operations: &[Operation]) -> Vec<OperationId> {
     plan_lookups_of(body, operations, &|_| true)
 }

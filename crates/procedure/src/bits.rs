@@ -11,7 +11,8 @@ pub enum BitOperator {
     ShiftRight(ShiftWidth),
 }
 
-/// The type of what is shifted. As in PostgreSQL, the count of places is taken modulo the bits of the type, 32 at least.
+/// The type of what is shifted. As in PostgreSQL, the count of places is taken modulo the bits of the type,
+/// 32 at least.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "they are what they are called")]
 pub enum ShiftWidth {

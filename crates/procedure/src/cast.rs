@@ -20,7 +20,8 @@ pub enum Cast {
         /// Its greatest value.
         most: i64,
     },
-    /// To a narrower integer type as a key to look for: a value that has no place there is not found, so it becomes NULL.
+    /// To a narrower integer type as a key to look for: a value that has no place there is not found, so it
+    /// becomes NULL.
     Key {
         /// Least value of the key's type.
         least: i64,
@@ -101,8 +102,8 @@ pub(crate) fn bounds(ty: ScalarType) -> (i64, i64) {
 }
 
 impl Cast {
-    /// The conversion of one type to another; `None` when there is none. An explicit one cuts texts that are too long
-    /// and also converts between text and everything else.
+    /// The conversion of one type to another; `None` when there is none. An explicit one cuts texts that are
+    /// too long and also converts between text and everything else.
     pub fn between(from: ScalarType, to: ScalarType, explicit: bool) -> Option<Self> {
         use ScalarType as T;
         if from == to {

@@ -1,6 +1,8 @@
 //! Powers, roots, logarithms and rounding of decimals.
-//! Source: PostgreSQL 15, `numeric.c`: how many digits a result has (`power_var`, `sqrt_var`, `exp_var`, `ln_var`, `log_var`).
-//! Differs: the digits come from fixed-point series of more places than are shown, in place of PostgreSQL's own series.
+//! Source: PostgreSQL 15, `numeric.c`: how many digits a result has (`power_var`, `sqrt_var`, `exp_var`,
+//! `ln_var`, `log_var`).
+//! Differs: the digits come from fixed-point series of more places than are shown, in place of PostgreSQL's
+//! own series.
 
 use crate::{Evaluated, Machine, SqlError};
 use catalog::{Datum, Decimal, DecimalError};

@@ -1,6 +1,7 @@
 //! Values that are drawn from the random words of a call.
 //!
-//! The words follow from the seed in the call's record (`Machine::next_random`), so replay draws the same values.
+//! The words follow from the seed in the call's record (`Machine::next_random`), so replay draws the same
+//! values.
 
 use crate::Machine;
 use catalog::Datum;

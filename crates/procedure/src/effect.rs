@@ -33,7 +33,8 @@ pub struct Rebuild {
     pub old: Arc<Table>,
     /// The table that comes.
     pub new: Arc<Table>,
-    /// Registers that it takes: first the columns of the old row, then those of the new one, then temporaries.
+    /// Registers that it takes: first the columns of the old row, then those of the new one, then
+    /// temporaries.
     pub registers: usize,
     /// The columns of the new row.
     pub values: Vec<Expression>,

@@ -54,8 +54,8 @@ pub enum Conflict {
     Write,
     /// A key to be inserted is being inserted or deleted by another transaction.
     Insert,
-    /// A row or key that is to be written is held by a transaction that still runs. The transaction can be run again when that
-    /// one has ended.
+    /// A row or key that is to be written is held by a transaction that still runs. The transaction can be
+    /// run again when that one has ended.
     Held,
 }
 
@@ -78,7 +78,8 @@ pub enum Failure {
     /// The transaction lost a race; nothing happened and it may be tried again.
     #[error("could not serialize access: {0}")]
     Conflict(Conflict),
-    /// The transaction reads so much, or its client is so slow, that it is to run on a snapshot; nothing happened.
+    /// The transaction reads so much, or its client is so slow, that it is to run on a snapshot; nothing
+    /// happened.
     #[error("it takes long, and is to run on a snapshot")]
     Long,
     /// The transaction is wrong, or said so itself.

@@ -1,7 +1,8 @@
 //! Pure expressions over registers, typed when they are bound.
 //!
-//! Numbers are held as the static types say (see `catalog::Datum`): the classes below carry what the evaluation needs
-//! to know, so it never looks at a type. NULL operands give NULL, but for AND, OR, IS NULL, CASE and the like.
+//! Numbers are held as the static types say (see `catalog::Datum`): the classes below carry what the
+//! evaluation needs to know, so it never looks at a type. NULL operands give NULL, but for AND, OR, IS NULL,
+//! CASE and the like.
 
 use crate::{Cast, Function, Machine, SqlError};
 use catalog::{Arena, Datum, Decimal, date_plus, is_finite_date};
@@ -211,8 +212,8 @@ impl Expression {
         Self::Constant(Datum::boolean(value))
     }
 
-    /// Whether all conditions hold; of none, they do. They are looked at in order, until one does not hold. However many there
-    /// are, the expression is not deep.
+    /// Whether all conditions hold; of none, they do. They are looked at in order, until one does not hold.
+    /// However many there are, the expression is not deep.
     pub fn all(conditions: Vec<Self>) -> Self {
         balanced(conditions, &Self::And).unwrap_or(Self::boolean(true))
     }

@@ -1,8 +1,8 @@
 //! FOREIGN KEY: that what is referenced is there, and what becomes of rows when what they reference goes.
 //!
-//! All of it happens at the end of a statement, as in PostgreSQL, with reads and writes like any others of the transaction: so
-//! two transactions of which one takes away what the other one references can't both commit. A replay does not look, as only
-//! what had committed is replayed.
+//! All of it happens at the end of a statement, as in PostgreSQL, with reads and writes like any others of
+//! the transaction: so two transactions of which one takes away what the other one references can't both
+//! commit. A replay does not look, as only what had committed is replayed.
 
 use crate::access::row_of;
 use crate::executor::{check, require_value};
@@ -36,14 +36,15 @@ pub struct Reference {
     pub on_delete: ReferenceAction,
     /// When a referenced row gets another key.
     pub on_update: ReferenceAction,
-    /// An index of the table that begins with the columns, and how many of its columns those are: its first ones.
+    /// An index of the table that begins with the columns, and how many of its columns those are: its first
+    /// ones.
     by_index: Option<usize>,
     /// What becomes of the columns when the referenced row goes or gets another key.
     pub change: KeyChange,
 }
 
-/// How the columns of a foreign key get other values, and what a row with those must fulfil. The registers are those of the
-/// row, then the referenced columns of its parent.
+/// How the columns of a foreign key get other values, and what a row with those must fulfil. The registers
+/// are those of the row, then the referenced columns of its parent.
 #[derive(Clone, Debug, Default)]
 pub struct KeyChange {
     /// How many registers it takes.
@@ -141,8 +142,8 @@ impl Reference {
         Err(self.missing(&values, arena).into())
     }
 
-    /// Whether a row still references what it did when the statement wrote it. One that a foreign key has changed since is looked
-    /// at as it is then.
+    /// Whether a row still references what it did when the statement wrote it. One that a foreign key has
+    /// changed since is looked at as it is then.
     fn is_current<D: DataAccess>(
         &self,
         row: &[Datum],
@@ -174,7 +175,8 @@ impl Reference {
         SqlError::new("23503", message).with_detail(detail).with_constraint(&self.table, &self.name)
     }
 
-    /// The beginning of the key that a row with these values references, in the index that it is looked up in.
+    /// The beginning of the key that a row with these values references, in the index that it is looked up
+    /// in.
     pub fn parent_key(&self, values: &[Datum], arena: &Arena) -> Vec<u8> {
         Self::prefix(&self.parent, &self.parent_columns, values, self.parent_index, arena)
     }
@@ -276,7 +278,8 @@ pub(crate) struct Changed<'a> {
 }
 
 impl ForeignKeys {
-    /// All foreign keys of a catalog; `None` when there are none. `change` says how the columns of one change.
+    /// All foreign keys of a catalog; `None` when there are none. `change` says how the columns of one
+    /// change.
     pub fn of(catalog: &Catalog, mut change: impl FnMut(&Reference) -> KeyChange) -> Option<Self> {
         let mut keys = Self::default();
         for table in catalog.tables() {
@@ -326,8 +329,8 @@ impl ForeignKeys {
         !self.references_of(table).is_empty() || !self.references_to(table).is_empty()
     }
 
-    /// Looks after everything that references rows that a statement has changed or deleted, and everything that new rows
-    /// reference.
+    /// Looks after everything that references rows that a statement has changed or deleted, and everything
+    /// that new rows reference.
     pub(crate) fn follow<D: DataAccess>(
         &self,
         changed: Changed<'_>,
@@ -361,7 +364,8 @@ impl ForeignKeys {
             let mut users_old = Buffer::new(width);
             let mut users_new = Buffer::new(width);
             let mark = machine.arena.mark();
-            // All are found before one is changed: it could come under a key that another row of the statement leaves.
+            // All are found before one is changed: it could come under a key that another row of the
+            // statement leaves.
             let mut found = Vec::new();
             for place in 0..old.len() {
                 let key: Vec<Datum> = reference.parent_columns.iter().map(|c| old.row(place)[*c]).collect();

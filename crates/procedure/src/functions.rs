@@ -1,7 +1,7 @@
 //! The built-in functions.
 //!
-//! `now()`, `random()` and `gen_random_uuid()` follow from the call's timestamp and seed, so a replayed call gets the
-//! values that the first one got.
+//! `now()`, `random()` and `gen_random_uuid()` follow from the call's timestamp and seed, so a replayed call
+//! gets the values that the first one got.
 
 use crate::bits::BitOperator;
 use crate::decimals::{DecimalFunction, left_of_point};
@@ -27,7 +27,8 @@ pub enum Function {
     Now,
     /// The next value that is drawn.
     Next(Draw),
-    /// The value that is drawn behind a number of random words of the call: what `Next` comes to in the analysis.
+    /// The value that is drawn behind a number of random words of the call: what `Next` comes to in the
+    /// analysis.
     Nth(Draw),
     /// `nextval` of a sequence.
     NextNumber(TableId),

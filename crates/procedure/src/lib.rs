@@ -1,7 +1,7 @@
 //! The procedure IR and the executor that runs it over any `DataAccess`.
 //!
-//! The IR is a tree of statements in which every data access is an operation of its own, with an id; expressions
-//! are pure over registers. That is what makes procedures analysable.
+//! The IR is a tree of statements in which every data access is an operation of its own, with an id;
+//! expressions are pure over registers. That is what makes procedures analysable.
 //!
 //! Not here: how SQL text becomes IR (`sql`), what a data access does (`transaction`, `recovery`).
 
@@ -59,11 +59,13 @@ pub use tape::{Part, Tapes, Whole, WitnessRecorder, WitnessValues};
 pub use texts::TextFunction;
 pub use times::{Interval, TimeField, TimeFunction};
 
-/// The meaning of the executor, as log files name it: a log is replayed only by a release with the number that wrote it.
+/// The meaning of the executor, as log files name it: a log is replayed only by a release with the number
+/// that wrote it.
 ///
-/// Raise it with every change after which a call, replayed from its record on the same rows, could write something else: a
-/// function, a cast, an operator, rounding, a collation, the order in which rows are visited, what a check admits, what replay
-/// takes from the record, what the checksum of a written row covers (`operations.rs`: the key, or the columns that a range reads;
-/// so another choice of index counts). Changes of speed alone and statements that were refused before do not count. Databases
-/// that were stopped cleanly have nothing to replay, and go on with the new number.
+/// Raise it with every change after which a call, replayed from its record on the same rows, could write
+/// something else: a function, a cast, an operator, rounding, a collation, the order in which rows are
+/// visited, what a check admits, what replay takes from the record, what the checksum of a written row covers
+/// (`operations.rs`: the key, or the columns that a range reads; so another choice of index counts). Changes
+/// of speed alone and statements that were refused before do not count. Databases that were stopped cleanly
+/// have nothing to replay, and go on with the new number.
 pub const SEMANTICS: u32 = 3;

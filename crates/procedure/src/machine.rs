@@ -1,4 +1,5 @@
-//! The registers and scratch memory of an execution: kept from call to call, so that a warm call allocates nothing.
+//! The registers and scratch memory of an execution: kept from call to call, so that a warm call allocates
+//! nothing.
 
 mod grants;
 
@@ -24,7 +25,8 @@ pub struct Machine {
     arena_granted: Cell<usize>,
     /// What the statement may take.
     pub(crate) grant: Grant,
-    /// Whether a handler has caught that there was no memory: what the call did then depends on more than its record.
+    /// Whether a handler has caught that there was no memory: what the call did then depends on more than its
+    /// record.
     pub(crate) has_caught_shortage: bool,
     pub(crate) key: Vec<u8>,
     pub(crate) upper: Vec<u8>,
@@ -130,7 +132,8 @@ pub trait RowSink: Send {
         false
     }
 
-    /// Sends rows to the client, which may take as long as it likes, once everything up to `shown` is durable.
+    /// Sends rows to the client, which may take as long as it likes, once everything up to `shown` is
+    /// durable.
     ///
     /// # Errors
     /// What ends the statement.
@@ -157,8 +160,8 @@ impl RowSink for Nowhere {
     }
 }
 
-/// Gives numbers of sequences. That they were taken is durable before anybody has them, and holds whatever becomes of the
-/// transaction.
+/// Gives numbers of sequences. That they were taken is durable before anybody has them, and holds whatever
+/// becomes of the transaction.
 pub trait Sequences: Send + Sync {
     /// The next number.
     ///
@@ -206,7 +209,8 @@ impl Distinct {
 }
 
 impl Machine {
-    /// Forgets the last call. `seed` and `timestamp_us` are what `random()` and `now()` of the next follow from.
+    /// Forgets the last call. `seed` and `timestamp_us` are what `random()` and `now()` of the next follow
+    /// from.
     pub fn reset(&mut self, timestamp_us: i64, seed: u64) {
         self.arena.clear();
         self.registers.clear();
@@ -239,7 +243,8 @@ impl Machine {
         targets.iter().for_each(|(target, _)| self.set(*target, Datum::Null));
     }
 
-    /// What the operations of the call have written so far; of a call that is not logged by value, that is all.
+    /// What the operations of the call have written so far; of a call that is not logged by value, that is
+    /// all.
     #[inline]
     pub fn written(&self) -> Written {
         self.written
@@ -452,13 +457,15 @@ impl Machine {
         mixed(self.random)
     }
 
-    /// What the `place`th use of `next_random` gives in a call that has used it for nothing yet; the first place is 1.
+    /// What the `place`th use of `next_random` gives in a call that has used it for nothing yet; the first
+    /// place is 1.
     pub(crate) fn random_word(&self, place: u64) -> u64 {
         mixed(self.random.wrapping_add(RANDOM_STEP.wrapping_mul(place)))
     }
 }
 
-/// The seed of a session's `number`th call: scattered, so that the random words of one call are not those of another one.
+/// The seed of a session's `number`th call: scattered, so that the random words of one call are not those of
+/// another one.
 pub fn seed_of(number: u64) -> u64 {
     mixed(number.wrapping_mul(RANDOM_STEP))
 }

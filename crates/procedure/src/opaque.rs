@@ -1,6 +1,6 @@
-//! Statements that the analysis does not look into, as what they do follows from more than variables and tables: rows that a
-//! function returns one by one, cursors, statements that are given as text, the end of a transaction within a procedure. A
-//! procedure that has one is logged by value.
+//! Statements that the analysis does not look into, as what they do follows from more than variables and
+//! tables: rows that a function returns one by one, cursors, statements that are given as text, the end of a
+//! transaction within a procedure. A procedure that has one is logged by value.
 
 use crate::executor::{Execution, call_with};
 use crate::query::Buffer;
@@ -124,7 +124,8 @@ impl Opaque {
 
 /// Compiles statements that are given as text while a procedure runs.
 pub trait Compiler: Send + Sync {
-    /// A statement as a procedure without a name, whose rows go to its client. `types` are those of its parameters.
+    /// A statement as a procedure without a name, whose rows go to its client. `types` are those of its
+    /// parameters.
     ///
     /// # Errors
     /// Anything wrong with it; it changes definitions.

@@ -43,8 +43,8 @@ pub enum Path {
     },
 }
 
-/// A column that is chosen before the row is read: a CASE whose conditions do not depend on the row and whose values are
-/// columns of one type. Only the chosen column is read.
+/// A column that is chosen before the row is read: a CASE whose conditions do not depend on the row and whose
+/// values are columns of one type. Only the chosen column is read.
 #[derive(Clone, Debug)]
 pub struct Choice {
     /// Conditions in order, each with the column that it chooses.
@@ -257,8 +257,8 @@ impl Operation {
         tables
     }
 
-    /// Whether it and another operation may not change places: they touch one table, and one of them modifies it (PACMAN
-    /// §4.1.1, data dependency).
+    /// Whether it and another operation may not change places: they touch one table, and one of them modifies
+    /// it (PACMAN §4.1.1, data dependency).
     pub fn is_data_dependent(&self, other: &Self) -> bool {
         self.table().id == other.table().id && (self.writes() || other.writes())
     }

@@ -77,7 +77,8 @@ pub struct Procedure {
     pub ends_transactions: bool,
     /// The names of the routines that it calls, in statements, queries, views and defaults.
     pub callees: BTreeSet<String>,
-    /// For each operation, the registers whose values are recorded with a call each time it runs; of most, none.
+    /// For each operation, the registers whose values are recorded with a call each time it runs; of most,
+    /// none.
     pub witnesses: Vec<Vec<Register>>,
     /// The statement that made it.
     pub source: Arc<str>,
@@ -98,7 +99,8 @@ impl Procedure {
         to_client.map_or(&[], Vec::as_slice)
     }
 
-    /// How it comes to its rows, for EXPLAIN: a line a node, with the rows that each came to where they were counted.
+    /// How it comes to its rows, for EXPLAIN: a line a node, with the rows that each came to where they were
+    /// counted.
     pub fn explained(&self, counts: Option<&HashMap<usize, u64>>) -> Vec<String> {
         let mut lines = Vec::new();
         for operation in &self.operations {

@@ -93,7 +93,8 @@ fn read_row<D: DataAccess>(
     }
 }
 
-/// Loads the column that a choice comes to. Both reads of the row are remembered, so at commit they are of one version.
+/// Loads the column that a choice comes to. Both reads of the row are remembered, so at commit they are of
+/// one version.
 fn read_choice<D: DataAccess>(
     access: &Access,
     choice: &Choice,
@@ -122,7 +123,8 @@ fn read_choice<D: DataAccess>(
     Ok(())
 }
 
-/// Writes the bounds of a range into `machine.key` and `machine.upper` (empty: no end); false when nothing can lie in it.
+/// Writes the bounds of a range into `machine.key` and `machine.upper` (empty: no end); false when nothing
+/// can lie in it.
 fn write_range(
     table: &Table,
     columns: &[usize],
@@ -202,7 +204,8 @@ pub(crate) fn counts_of(
     Ok([count_of(offset, ("2201X", "OFFSET"), machine)?, count_of(limit, ("2201W", "LIMIT"), machine)?])
 }
 
-/// Runs a SELECT and appends its rows of outputs to `machine.rows`; `enough` bounds how many are wanted. Returns their number.
+/// Runs a SELECT and appends its rows of outputs to `machine.rows`; `enough` bounds how many are wanted.
+/// Returns their number.
 pub(crate) fn select_rows<D: DataAccess>(
     select: &Select,
     enough: usize,
@@ -283,7 +286,8 @@ fn aggregate_row<D: DataAccess>(select: &Select, machine: &mut Machine, data: &m
     push_row(select, machine).map(|_| ())
 }
 
-/// Sorts the rows from `start` on, drops sort keys, OFFSET and what is beyond LIMIT; returns how many are left.
+/// Sorts the rows from `start` on, drops sort keys, OFFSET and what is beyond LIMIT; returns how many are
+/// left.
 fn finish_rows(
     select: &Select,
     start: usize,

@@ -1,8 +1,8 @@
 //! How pieces of a procedure that run apart hand results of operations to each other.
 //!
-//! A piece has the control of the whole procedure around what it executes, so it meets the operations of other pieces where
-//! these met them, equally often and in the same order. What the owner of an operation sent, one after the other, is
-//! therefore what the others receive there.
+//! A piece has the control of the whole procedure around what it executes, so it meets the operations of
+//! other pieces where these met them, equally often and in the same order. What the owner of an operation
+//! sent, one after the other, is therefore what the others receive there.
 
 use crate::{OperationId, Register};
 use catalog::{Arena, Datum, DecodeError, Reader, ScalarType, decode_value, encode_value, put_varint};
@@ -61,7 +61,8 @@ pub struct WitnessRecorder {
 }
 
 impl WitnessRecorder {
-    /// Begins a call of a procedure with such `Procedure::witnesses`; none for a call whose witnesses are not recorded.
+    /// Begins a call of a procedure with such `Procedure::witnesses`; none for a call whose witnesses are not
+    /// recorded.
     pub fn begin(&mut self, witnesses: &[Vec<Register>]) {
         self.values.resize_with(witnesses.len(), Default::default);
         for ((is_witness, count, bytes), registers) in self.values.iter_mut().zip(witnesses) {

@@ -9,7 +9,8 @@ pub enum Role {
     Use,
     /// It gets a value.
     Define,
-    /// It is the first of the registers that hold a row while its operation runs; nothing outside of the operation sees them.
+    /// It is the first of the registers that hold a row while its operation runs; nothing outside of the
+    /// operation sees them.
     Window,
 }
 
@@ -195,8 +196,9 @@ impl Operation {
 }
 
 impl Statement {
-    /// Visits the registers that the statement itself uses before anything below it runs. Operations are visited on
-    /// their own, and so are the statements inside. An array whose element is assigned counts as defined.
+    /// Visits the registers that the statement itself uses before anything below it runs. Operations are
+    /// visited on their own, and so are the statements inside. An array whose element is assigned counts as
+    /// defined.
     pub fn visit_uses(&mut self, visit: &mut Visitor<'_>) {
         match self {
             Self::Assign { value, .. } => value.visit_registers(visit),

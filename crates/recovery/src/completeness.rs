@@ -1,5 +1,6 @@
 //! Whether the files of a database prove that none of them, and nothing of them, is missing.
-//! Paper: Poplar §5 takes the logs as they are. Differs: what is acknowledged is told from what other files name.
+//! Paper: Poplar §5 takes the logs as they are. Differs: what is acknowledged is told from what other files
+//! name.
 //!
 //! | fact | is told by |
 //! |---|---|
@@ -116,7 +117,8 @@ impl Evidence<'_> {
         }
     }
 
-    /// Refuses a checkpoint that is not the newest, or not of this database, and a pepoch file that is older than it.
+    /// Refuses a checkpoint that is not the newest, or not of this database, and a pepoch file that is older
+    /// than it.
     ///
     /// # Errors
     /// `Missing`, `Outdated`, `Foreign`.
@@ -167,7 +169,8 @@ impl Evidence<'_> {
         Ok(losses)
     }
 
-    /// Looks for what is missing in the logs. `ended` tells up to which order all incarnations before one count.
+    /// Looks for what is missing in the logs. `ended` tells up to which order all incarnations before one
+    /// count.
     ///
     /// # Errors
     /// A log is of another database or device, or of an incarnation that the pepoch file does not know.

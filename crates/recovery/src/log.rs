@@ -1,8 +1,8 @@
 //! The logs of all devices: read in parallel, cut, and merged by commit order.
 //!
-//! Invariant: what is returned of every incarnation holds all acknowledged transactions, and with each all those whose writes
-//! it had read: a prefix of the serial order, or, where numbers follow no serial order, everything numbered up to the cut
-//! and what counts alone past it (`logging::content::Stamp`).
+//! Invariant: what is returned of every incarnation holds all acknowledged transactions, and with each all
+//! those whose writes it had read: a prefix of the serial order, or, where numbers follow no serial order,
+//! everything numbered up to the cut and what counts alone past it (`logging::content::Stamp`).
 
 use crate::RecoveryError;
 use crate::completeness::{Evidence, FoundLog, Loss, Needed};
@@ -28,8 +28,8 @@ struct Place {
 }
 
 impl Place {
-    /// Adds the record as what it is replayed. A transaction that changes definitions stands at two places: for these, and for
-    /// what it wrote under them.
+    /// Adds the record as what it is replayed. A transaction that changes definitions stands at two places:
+    /// for these, and for what it wrote under them.
     fn add_to(self, kinds: &mut BTreeSet<RecordKind>, places: &mut Vec<Self>) {
         let replayed: &[RecordKind] = match &self.kind {
             RecordKind::Definitions => &[RecordKind::Definition, RecordKind::Writes],
@@ -82,8 +82,8 @@ pub struct LogContents {
     pub complete: CommitOrder,
 }
 
-/// Reads the logs of a data folder. Transactions before `from` are left out. Where something is missing, and that is accepted,
-/// so are those after the first that may be missing.
+/// Reads the logs of a data folder. Transactions before `from` are left out. Where something is missing, and
+/// that is accepted, so are those after the first that may be missing.
 ///
 /// # Errors
 /// The disk fails; a file is damaged, missing, or of another database.
@@ -216,7 +216,8 @@ impl LogContents {
         self.losses = losses.into_iter().map(|loss| loss.error).collect();
         let of_many_moments = evidence.manifest.filter(|own| own.consistency == Consistency::Fuzzy);
         match (of_many_moments, self.losses.first()) {
-            // Its rows are of different moments: without the log that follows they are no state that ever was.
+            // Its rows are of different moments: without the log that follows they are no state that ever
+            // was.
             (Some(manifest), Some(error)) if self.complete < manifest.last => Err(error.clone().into()),
             _ => Ok(()),
         }
@@ -238,7 +239,8 @@ impl LogContents {
             let found = logs.len() as u32;
             let written = logs.iter().any(|log| !log.batches.is_empty());
             let known = pepoch.cut_of(incarnation);
-            // Loggers write nothing before all of them have their files, so a log without batches may be short of one.
+            // Loggers write nothing before all of them have their files, so a log without batches may be
+            // short of one.
             if found < loggers && written && known.is_none() && self.losses.is_empty() {
                 return Err(RecoveryError::MissingDevice { incarnation, loggers, found });
             }
@@ -310,7 +312,7 @@ impl LogContents {
             lasts.push(last);
         }
         for (own, mut place) in large {
-            // The checkpoint holds the operations of other transactions that began before it, and their files may be gone.
+            // The checkpoint holds the operations of transactions that began before it; their files may be gone.
             if place.order < from && !committed.contains(&place.order) {
                 continue;
             }

@@ -39,7 +39,8 @@ pub struct RecoveryConfig {
     pub verify: bool,
     /// What the log devices are like.
     pub device: DeviceOptions,
-    /// Devices of a folder that is not there yet: files there, without a pepoch file in the folder, are refused.
+    /// Devices of a folder that is not there yet: files there, without a pepoch file in the folder, are
+    /// refused.
     pub new_devices: Vec<PathBuf>,
     /// Whether to go on without what is missing, and everything after it, where the rest is a state that was.
     pub accept_data_loss: bool,
@@ -185,7 +186,8 @@ pub struct Recovered {
     pub checkpoint: u64,
     /// Whether logs or checkpoint are of formats that cannot prove that they are complete.
     pub lacks_proof: bool,
-    /// Transactions that were undone, in the order in which they were. That they are is to be logged before anything else.
+    /// Transactions that were undone, in the order in which they were. That they are is to be logged before
+    /// anything else.
     pub undone: Vec<CommitOrder>,
     /// How it went.
     pub report: RecoveryReport,

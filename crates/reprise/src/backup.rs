@@ -1,11 +1,14 @@
 //! Backups: a copy of a database as of one moment, and the way back from it.
 //!
-//! A backup is a data folder: a pepoch file without incarnations, one consistent checkpoint with the digests of its rows, and
-//! no log. `Database::open` opens it like any other folder. A backup of an open database is written from a snapshot, so
-//! transactions go on meanwhile; it holds every transaction that was acknowledged before it began.
-//! Invariants: 1. a backup holds the state after a prefix of the serial order. 2. before `Backup::write` returns, the parts were
-//! read back and compared with the digest of what was written. Held by: `crates/reprise/tests/suite/backups.rs`.
-//! After a crash: the pepoch file is written last, so a folder without one is an unfinished backup, which is refused.
+//! A backup is a data folder: a pepoch file without incarnations, one consistent checkpoint with the digests
+//! of its rows, and no log. `Database::open` opens it like any other folder. A backup of an open database is
+//! written from a snapshot, so transactions go on meanwhile; it holds every transaction that was acknowledged
+//! before it began.
+//! Invariants: 1. a backup holds the state after a prefix of the serial order. 2. before `Backup::write`
+//! returns, the parts were read back and compared with the digest of what was written. Held by:
+//! `crates/reprise/tests/suite/backups.rs`.
+//! After a crash: the pepoch file is written last, so a folder without one is an unfinished backup, which is
+//! refused.
 
 use crate::database::Database;
 use crate::{Config, Error, opening};
@@ -77,11 +80,13 @@ impl checkpoint::Log for SourceLog<'_> {
 }
 
 impl Database {
-    /// Writes a backup of the database as of now into a folder that is empty or does not exist. Transactions go on meanwhile.
+    /// Writes a backup of the database as of now into a folder that is empty or does not exist. Transactions
+    /// go on meanwhile.
     ///
     /// # Errors
-    /// `Error::BackupTarget` when the folder holds files; `Error::Checkpoint` when the disk fails or what is read back differs;
-    /// 55000 while loaded rows are in no checkpoint: a crash would take them from the database that the backup is of.
+    /// `Error::BackupTarget` when the folder holds files; `Error::Checkpoint` when the disk fails or what is
+    /// read back differs; 55000 while loaded rows are in no checkpoint: a crash would take them from the
+    /// database that the backup is of.
     pub fn backup(&self, target: impl AsRef<Path>) -> Result<Backup, Error> {
         let inner = &self.inner;
         let _definitions_stay = inner.maintenance.lock().unwrap_or_else(PoisonError::into_inner);
@@ -99,12 +104,13 @@ impl Database {
     }
 }
 
-/// Writes a backup of a data folder that no process has open, or of another backup, into a folder that is empty or does not
-/// exist. To restore a backup is to do this with the backup as the source: the target becomes a data folder of its own.
+/// Writes a backup of a data folder that no process has open, or of another backup, into a folder that is
+/// empty or does not exist. To restore a backup is to do this with the backup as the source: the target
+/// becomes a data folder of its own.
 ///
 /// # Errors
-/// `Error::InUse` when a process has the folder open; `Error::Recovery` when the folder cannot be recovered, or its
-/// checkpoint is not what its digest says; `Error::BackupTarget` when the target holds files.
+/// `Error::InUse` when a process has the folder open; `Error::Recovery` when the folder cannot be recovered,
+/// or its checkpoint is not what its digest says; `Error::BackupTarget` when the target holds files.
 pub fn copy_database(
     folder: &Path,
     target: &Path,

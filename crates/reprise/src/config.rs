@@ -19,25 +19,28 @@ pub struct Config {
     pub content: Content,
     /// What logs by value hold of updated rows; `None` takes what suits the content.
     pub images: Option<Images>,
-    /// Whether physiological logs hold what undo needs. Without it a transaction's operations are logged when it commits,
-    /// after images only.
+    /// Whether physiological logs hold what undo needs. Without it a transaction's operations are logged when
+    /// it commits, after images only.
     pub undo: bool,
     /// Logs beside the database's own that record the same transactions as something else, to compare them.
     pub shadow_logs: Vec<Content>,
-    /// Whether calls are logged with witness values: few results of reads, which replay then need not do again.
+    /// Whether calls are logged with witness values: few results of reads, which replay then need not do
+    /// again.
     pub record_witnesses: bool,
     /// In which order the log is durable.
     pub sequencing: Sequencing,
-    /// Folders of the log devices, one logger each; relative ones lie in the data folder. `None` takes those that the
-    /// folder was made with, `log` for a new one.
+    /// Folders of the log devices, one logger each; relative ones lie in the data folder. `None` takes those
+    /// that the folder was made with, `log` for a new one.
     pub log_devices: Option<Vec<PathBuf>>,
     /// Bytes of a log file.
     pub log_file_bytes: u64,
     /// Least time between two batches of a logger: zero writes whenever there is something.
     pub flush_floor: Duration,
-    /// How long a commit waits for a device that is full, before its client is told that the outcome is not known.
+    /// How long a commit waits for a device that is full, before its client is told that the outcome is not
+    /// known.
     pub full_disk_patience: Duration,
-    /// With adaptive logs: how long a recovery may take. What is logged by value, and when a checkpoint is taken, follows.
+    /// With adaptive logs: how long a recovery may take. What is logged by value, and when a checkpoint is
+    /// taken, follows.
     pub recovery_target: Duration,
     /// How often a checkpoint is taken; `None` takes them only when asked.
     pub checkpoint_every: Option<Duration>,
@@ -47,8 +50,8 @@ pub struct Config {
     pub method: Method,
     /// How much a parallel replay does at a time.
     pub mode: ReplayMode,
-    /// Whether to open what is left when files are missing or damaged: the newest state that can be proved, without everything
-    /// after it. Each loss is in the report and in a message.
+    /// Whether to open what is left when files are missing or damaged: the newest state that can be proved,
+    /// without everything after it. Each loss is in the report and in a message.
     pub accept_data_loss: bool,
     /// Sessions at one time. Checkpoints, sequences and loaders have workers of their own.
     pub workers: usize,
@@ -65,7 +68,8 @@ pub struct Config {
     pub disk: SharedDisk,
 }
 
-/// Workers that no session takes: for sequences, a loader, a digest, and those that end just when others begin.
+/// Workers that no session takes: for sequences, a loader, a digest, and those that end just when others
+/// begin.
 const OWN_WORKERS: usize = 8;
 
 impl Config {
@@ -85,7 +89,8 @@ impl Config {
         }
     }
 
-    /// Bytes that are kept faulted in: a quarter of all, at most, as statements may take as much as rows leave.
+    /// Bytes that are kept faulted in: a quarter of all, at most, as statements may take as much as rows
+    /// leave.
     pub(crate) fn ahead_bytes(&self) -> usize {
         self.memory_ahead_bytes.min(self.memory_bytes / 4)
     }

@@ -80,8 +80,9 @@ impl Inner {
         self.logs.durable().unwrap_or_else(of_ended_epochs)
     }
 
-    /// Logs that recovery has undone transactions, before anything else is logged, so that no later recovery undoes what was
-    /// written since. Each is durable before the next one. A log of another content goes on from a checkpoint instead.
+    /// Logs that recovery has undone transactions, before anything else is logged, so that no later recovery
+    /// undoes what was written since. Each is durable before the next one. A log of another content goes on
+    /// from a checkpoint instead.
     fn log_undone(&self, undone: Vec<CommitOrder>) -> Result<(), Error> {
         let tables = &self.definitions.current().tables;
         let own = self.logs.iter().next().filter(|own| own.format.content == Content::Physiological);
@@ -188,8 +189,9 @@ impl Database {
         Session::new(Arc::clone(&self.inner))
     }
 
-    /// A way to fill tables before sessions use them. What it loads is durable after the next `checkpoint`; until then every
-    /// transaction is refused (SQLSTATE 55000), as one that saw loaded rows could not be recovered.
+    /// A way to fill tables before sessions use them. What it loads is durable after the next `checkpoint`;
+    /// until then every transaction is refused (SQLSTATE 55000), as one that saw loaded rows could not be
+    /// recovered.
     ///
     /// # Errors
     /// All worker slots are taken; transactions stay open (`55P03`).
@@ -205,8 +207,9 @@ impl Database {
         self.inner.checkpoint()
     }
 
-    /// Takes a last checkpoint and closes the database, so that the next opening has nothing to replay: a later release may then
-    /// open the folder, whatever its executor means. Other clones and sessions must be gone, or what they do later is replayed.
+    /// Takes a last checkpoint and closes the database, so that the next opening has nothing to replay: a
+    /// later release may then open the folder, whatever its executor means. Other clones and sessions must be
+    /// gone, or what they do later is replayed.
     ///
     /// # Errors
     /// The disk is full, or fails; the log holds everything then.
@@ -302,8 +305,8 @@ impl Database {
         Ok(self.inner.logs.check()?)
     }
 
-    /// What happened since the database was opened, of sessions that have published it: each does so at intervals,
-    /// and when it ends.
+    /// What happened since the database was opened, of sessions that have published it: each does so at
+    /// intervals, and when it ends.
     pub fn statistics(&self) -> Statistics {
         Statistics {
             committed: self.inner.committed.load(Ordering::Relaxed),

@@ -1,9 +1,10 @@
 //! The definitions that sessions work with, and how they change.
 //!
-//! A change waits until no transaction is running and no snapshot open, then makes new definitions; sessions notice by a number.
-//! Invariant: a transaction runs from begin to end under one version of the definitions. A session announces itself as
-//! active, then looks at the version, and opens a snapshot only after that; a change raises the flag, then waits until nobody is
-//! active, and looks for snapshots. Held by:
+//! A change waits until no transaction is running and no snapshot open, then makes new definitions; sessions
+//! notice by a number.
+//! Invariant: a transaction runs from begin to end under one version of the definitions. A session announces
+//! itself as active, then looks at the version, and opens a snapshot only after that; a change raises the
+//! flag, then waits until nobody is active, and looks for snapshots. Held by:
 //! `crates/reprise/tests/suite/definitions.rs`.
 
 use crate::Error;
@@ -19,7 +20,8 @@ use std::time::{Duration, Instant};
 use storage::{Epochs, Slot, Worker};
 use transaction::{Applying, Tables};
 
-/// For this long at a time other transactions are kept from beginning while a definition waits for those that are open.
+/// For this long at a time other transactions are kept from beginning while a definition waits for those that
+/// are open.
 const ROUND: Duration = Duration::from_millis(20);
 /// How long a change waits for transactions to end.
 pub(crate) struct Patience {
@@ -128,7 +130,8 @@ impl Definitions {
     /// Whether a session that is active now may go on with a version.
     #[inline]
     pub(crate) fn is_current(&self, number: u64) -> bool {
-        // ORDERING: SeqCst after the session's `enter`: either this sees the flag, or the change sees the session.
+        // ORDERING: SeqCst after the session's `enter`: either this sees the flag, or the change sees the
+        // session.
         !self.changing.load(Ordering::SeqCst) && self.number.load(Ordering::SeqCst) == number
     }
 
@@ -137,8 +140,9 @@ impl Definitions {
         self.changing.load(Ordering::SeqCst)
     }
 
-    /// Makes a new version while no other session is active. `make` gives what it consists of, or nothing when there is no need.
-    /// Open transactions are waited for until the statement's limit; other sessions go on in between.
+    /// Makes a new version while no other session is active. `make` gives what it consists of, or nothing
+    /// when there is no need. Open transactions are waited for until the statement's limit; other sessions go
+    /// on in between.
     ///
     /// # Errors
     /// What `make` fails with; `55P03` when transactions stay open.
@@ -218,9 +222,10 @@ impl Definitions {
         Ok(self.current().schema.apply(statement)?.1)
     }
 
-    /// Applies a definition while no other session is active. `worker` belongs to the session that asks; `prepare` is called
-    /// before the data change, `log` writes the statement's record once it can't fail any more. A statement that changes
-    /// nothing, as applications send them whenever they start, is neither logged nor remembered.
+    /// Applies a definition while no other session is active. `worker` belongs to the session that asks;
+    /// `prepare` is called before the data change, `log` writes the statement's record once it can't fail any
+    /// more. A statement that changes nothing, as applications send them whenever they start, is neither
+    /// logged nor remembered.
     pub(crate) fn change(
         &self,
         statement: &StatementRecord<'_>,

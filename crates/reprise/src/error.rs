@@ -19,8 +19,8 @@ pub enum Error {
     /// A statement was refused; nothing of it happened.
     #[error("{refused} (SQLSTATE {state})", refused = .0, state = .0.error.sqlstate)]
     Statement(StatementError),
-    /// The log failed. Whether the transaction in hand is durable is not known, unless it is refused with `LogError::NoRoom`:
-    /// then it has not happened.
+    /// The log failed. Whether the transaction in hand is durable is not known, unless it is refused with
+    /// `LogError::NoRoom`: then it has not happened.
     #[error(transparent)]
     Log(LogError),
     /// The database could not be recovered; nothing was changed.

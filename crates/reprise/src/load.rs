@@ -1,7 +1,7 @@
 //! Filling tables at full speed: rows are not logged, so they are durable only with the next checkpoint.
 //!
-//! Invariant: no transaction runs between the first loaded row and a checkpoint that holds all of them. A transaction that saw
-//! such rows would be acknowledged, and replayed on empty tables after a crash. Held by:
+//! Invariant: no transaction runs between the first loaded row and a checkpoint that holds all of them. A
+//! transaction that saw such rows would be acknowledged, and replayed on empty tables after a crash. Held by:
 //! `transactions_wait_for_loaded_rows_to_be_saved`.
 
 use crate::Error;
@@ -13,8 +13,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use storage::{Linker, Worker};
 
-/// Loads rows. Several may work at once, each in its thread. From the first loader on until a checkpoint holds what all of them
-/// loaded, transactions are refused (SQLSTATE 55000).
+/// Loads rows. Several may work at once, each in its thread. From the first loader on until a checkpoint
+/// holds what all of them loaded, transactions are refused (SQLSTATE 55000).
 pub struct Loader {
     inner: Arc<Inner>,
     version: Arc<Version>,
@@ -35,7 +35,8 @@ impl std::fmt::Debug for Loader {
 
 impl Drop for Loader {
     fn drop(&mut self) {
-        // ORDERING: Release pairs with the Acquire in `Inner::checkpoint`, which must see the rows of a loader that has ended.
+        // ORDERING: Release pairs with the Acquire in `Inner::checkpoint`, which must see the rows of a
+        // loader that has ended.
         self.inner.loaders.fetch_sub(1, Ordering::Release);
     }
 }
@@ -63,11 +64,12 @@ impl Loader {
         })
     }
 
-    /// Adds a row, one value a column. CHECK constraints and UNIQUE columns but the primary key are not looked at.
+    /// Adds a row, one value a column. CHECK constraints and UNIQUE columns but the primary key are not
+    /// looked at.
     ///
     /// # Errors
-    /// No such table; a wrong number or type of values; NULL where none is allowed; a primary key that is taken; out of
-    /// memory.
+    /// No such table; a wrong number or type of values; NULL where none is allowed; a primary key that is
+    /// taken; out of memory.
     pub fn insert(&mut self, table: &str, values: &[Value]) -> Result<(), Error> {
         let missing = |error: catalog::CatalogError| SqlError::new("42P01", error.to_string());
         let table = self.version.schema.catalog().table(table).map_err(missing)?;

@@ -26,7 +26,8 @@ impl Inner {
         let version = self.definitions.current();
         Taking { inner: self, tables: &version.tables }.give_back()?;
         let logged_ns = self.adaptive.logged_ns();
-        // What a transaction logs before it draws its order may be of an earlier epoch, but not of one that is complete.
+        // What a transaction logs before it draws its order may be of an earlier epoch, but not of one that
+        // is complete.
         let incomplete = CommitOrder::first_of(Epoch(version.tables.epochs.completed(|_| true).0 + 1));
         let to = Destination {
             disk: &self.config.disk,
@@ -40,7 +41,8 @@ impl Inner {
             false => Consistency::Fuzzy,
             true => Consistency::Consistent,
         };
-        // The log behind the checkpoint begins with what is not durable yet, which must not be a definition that it holds.
+        // The log behind the checkpoint begins with what is not durable yet, which must not be a definition
+        // that it holds.
         self.logs.complete(self.logs.defined())?;
         let (manifest, summary) = checkpoint::write(
             to,

@@ -62,8 +62,8 @@ pub(crate) fn record_format(config: &Config) -> Result<RecordFormat, Error> {
     Ok(RecordFormat { content, images, undo: config.undo })
 }
 
-/// Makes rows as the logs to come name them. Returns whether those must go on from a checkpoint: one replay can't go over what
-/// was logged before and what will be, or rows are named as no checkpoint names them yet.
+/// Makes rows as the logs to come name them. Returns whether those must go on from a checkpoint: one replay
+/// can't go over what was logged before and what will be, or rows are named as no checkpoint names them yet.
 pub(crate) fn suit(
     mut recovered: Recovered,
     format: RecordFormat,
@@ -98,7 +98,8 @@ pub(crate) fn suit(
 /// Incarnations whose log files are kept until a checkpoint is taken, whether or not one is asked for.
 const MOST_INCARNATIONS: usize = 8;
 
-/// Whether the log lies in files of so many incarnations that the next opening should not read them again: each has a file at least.
+/// Whether the log lies in files of so many incarnations that the next opening should not read them again:
+/// each has a file at least.
 pub(crate) fn is_scattered(recovered: &Recovered) -> bool {
     let files = recovered.log_files.iter().flatten();
     let incarnations = files.filter_map(|(file, _)| logging::FileId::of(file)).map(|id| id.incarnation);
@@ -150,8 +151,8 @@ pub(crate) fn start_logs(
     Ok(LogSet::start(start)?)
 }
 
-/// Refuses log devices other than those that the folder was made with. Recovery comes later: it reads the folder's devices, so it
-/// would miss files on devices that have moved.
+/// Refuses log devices other than those that the folder was made with. Recovery comes later: it reads the
+/// folder's devices, so it would miss files on devices that have moved.
 pub(crate) fn check_devices(config: &Config, folder: &Path) -> Result<(), Error> {
     let Some(asked) = &config.log_devices else { return Ok(()) };
     match PepochFile::read(&config.disk, folder)? {
@@ -237,7 +238,8 @@ pub(crate) fn begin_incarnation(
             })
         };
     pepoch.incarnations.retain(alive);
-    // Their files are about to be used again. No file tells of them from here on, so a crash on the way is no loss.
+    // Their files are about to be used again. No file tells of them from here on, so a crash on the way is no
+    // loss.
     for incarnation in pepoch.incarnations.iter_mut().filter(|own| recovered.empty.contains(&own.number)) {
         (incarnation.ends, incarnation.loggers) = (Vec::new(), 0);
     }

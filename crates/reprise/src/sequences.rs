@@ -1,9 +1,11 @@
 //! Numbers of sequences.
 //!
-//! Numbers are taken in ranges. That a range is taken is a transaction of its own, which writes the row of the sequence's table
-//! and is durable before the first number is given: so no number comes twice, whatever becomes of those who asked and of the
-//! server; what is left of a range at a crash is passed over, as in PostgreSQL.
-//! Invariant: the row says of every number that was given that it is used up. Held by: `crates/reprise/tests/suite/sequences.rs`.
+//! Numbers are taken in ranges. That a range is taken is a transaction of its own, which writes the row of
+//! the sequence's table and is durable before the first number is given: so no number comes twice, whatever
+//! becomes of those who asked and of the server; what is left of a range at a crash is passed over, as in
+//! PostgreSQL.
+//! Invariant: the row says of every number that was given that it is used up. Held by:
+//! `crates/reprise/tests/suite/sequences.rs`.
 
 use crate::Error;
 use crate::database::Inner;
@@ -55,7 +57,8 @@ impl std::fmt::Debug for Numbers {
     }
 }
 
-/// The sequences as one version of the definitions has them. Whoever asks is in a transaction under it, or changes definitions.
+/// The sequences as one version of the definitions has them. Whoever asks is in a transaction under it, or
+/// changes definitions.
 pub(crate) struct Source {
     inner: Arc<Inner>,
     tables: Tables,
@@ -257,8 +260,8 @@ impl Taking<'_> {
         self.give_back_of(|_| true)
     }
 
-    /// Gives back what is left of ranges whose sequences a definition is about to take numbers of: it goes on where their rows
-    /// say that they stand. No other session may be active.
+    /// Gives back what is left of ranges whose sequences a definition is about to take numbers of: it goes on
+    /// where their rows say that they stand. No other session may be active.
     pub(crate) fn give_back_for(&self, effect: &Effect) -> Result<(), Error> {
         let sequences = effect.sequences();
         if !sequences.is_empty() {

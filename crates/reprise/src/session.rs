@@ -38,8 +38,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use storage::Worker;
 use transaction::{CommitPipeline, Occ, Tables};
 
-/// The procedures as one session knows them. Sessions share procedures but not this, so that a call touches no counter
-/// that another session touches too.
+/// The procedures as one session knows them. Sessions share procedures but not this, so that a call touches
+/// no counter that another session touches too.
 #[derive(Debug)]
 struct Known {
     procedures: Vec<Arc<Procedure>>,
@@ -150,9 +150,9 @@ impl Session {
         })
     }
 
-    /// Says whether the transactions from now on are logged by value where the log holds commands otherwise: what they wrote,
-    /// instead of what was asked. Their records are longer, and replay does not run their procedures again. PACMAN §4.5
-    /// (ad-hoc transactions).
+    /// Says whether the transactions from now on are logged by value where the log holds commands otherwise:
+    /// what they wrote, instead of what was asked. Their records are longer, and replay does not run their
+    /// procedures again. PACMAN §4.5 (ad-hoc transactions).
     pub fn log_by_value(&mut self, by_value: bool) {
         self.pipeline.by_value = by_value;
     }
@@ -162,8 +162,8 @@ impl Session {
         self.machine.limit_statements(bytes.unwrap_or(self.inner.config.statement_bytes()));
     }
 
-    /// Gives back the buffers of a statement that has taken much, which are kept for the next one otherwise. The answer of the
-    /// last one is forgotten then. Returns whether there was much.
+    /// Gives back the buffers of a statement that has taken much, which are kept for the next one otherwise.
+    /// The answer of the last one is forgotten then. Returns whether there was much.
     pub fn give_memory_back(&mut self) -> bool {
         let has_ended = self.block.state == TransactionState::None && !self.is_waiting();
         let is_much = self.machine.give_back(has_ended);
@@ -185,7 +185,8 @@ impl Session {
         self.occ.has_garbage()
     }
 
-    /// Cleans up behind the session's transactions, as it does from time to time when it runs some. For sessions that are idle.
+    /// Cleans up behind the session's transactions, as it does from time to time when it runs some. For
+    /// sessions that are idle.
     pub fn collect_garbage(&mut self) {
         if self.occ.worker().is_active() {
             return;
@@ -198,16 +199,16 @@ impl Session {
     /// Calls a procedure and returns its outputs once the call is durable.
     ///
     /// # Errors
-    /// The procedure raised, a constraint was violated, the arguments are wrong, a transaction is open (25001): nothing happened.
-    /// Or the log failed.
+    /// The procedure raised, a constraint was violated, the arguments are wrong, a transaction is open
+    /// (25001): nothing happened. Or the log failed.
     pub fn call(&mut self, procedure: &str, arguments: &[Value]) -> Result<Row, Error> {
         let ran = self.run_call(procedure, arguments);
         self.acknowledge(ran)?;
         Ok(self.row())
     }
 
-    /// Executes a call now and returns without waiting for the disk. Its outputs are in `row`, and what must be durable before
-    /// they, or an error, are shown to anybody else is the ticket, or `must_be_durable`.
+    /// Executes a call now and returns without waiting for the disk. Its outputs are in `row`, and what must
+    /// be durable before they, or an error, are shown to anybody else is the ticket, or `must_be_durable`.
     ///
     /// # Errors
     /// As `call`; but the error may follow from a transaction that is not durable yet.
@@ -253,12 +254,12 @@ impl Session {
         std::mem::take(&mut self.machine.notices)
     }
 
-    /// Runs a script of statements, one transaction each: definitions, INSERT, UPDATE, DELETE, CALL. All are durable
-    /// when it returns.
+    /// Runs a script of statements, one transaction each: definitions, INSERT, UPDATE, DELETE, CALL. All are
+    /// durable when it returns.
     ///
     /// # Errors
-    /// The first statement that is refused, with its line and column in the script; those before it have happened. All are
-    /// refused while a transaction is open (25001).
+    /// The first statement that is refused, with its line and column in the script; those before it have
+    /// happened. All are refused while a transaction is open (25001).
     pub fn execute_script(&mut self, script: &str) -> Result<(), Error> {
         let inner = Arc::clone(&self.inner);
         let room = room_for(script, &inner.account)?;
@@ -279,7 +280,8 @@ impl Session {
         self.wait_for(shown)
     }
 
-    /// Refuses a transaction that writes while the log can't grow, or has failed. Waits while neither is known.
+    /// Refuses a transaction that writes while the log can't grow, or has failed. Waits while neither is
+    /// known.
     #[inline]
     fn check_log(&mut self) -> Result<(), Error> {
         if self.inner.logs.is_in_doubt() {
@@ -288,18 +290,19 @@ impl Session {
         Ok(self.inner.logs.check()?)
     }
 
-    /// Runs one statement and returns what it came to, once that is durable: as a transaction of its own, or as part of the one
-    /// that is open.
+    /// Runs one statement and returns what it came to, once that is durable: as a transaction of its own, or
+    /// as part of the one that is open.
     ///
     /// # Errors
-    /// The statement is refused, with line and column; it failed: nothing happened, and an open transaction has failed. Or the log
-    /// failed.
+    /// The statement is refused, with line and column; it failed: nothing happened, and an open transaction
+    /// has failed. Or the log failed.
     pub fn query(&mut self, statement: &str) -> Result<Answer, Error> {
         let ran = self.submit_query(statement);
         self.acknowledge(ran)
     }
 
-    /// As `query`, without waiting for the disk: what must be durable before the answer is shown is `must_be_durable`.
+    /// As `query`, without waiting for the disk: what must be durable before the answer is shown is
+    /// `must_be_durable`.
     ///
     /// # Errors
     /// As `query`; but the error may follow from a transaction that is not durable yet.
@@ -515,7 +518,8 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         if self.occ.is_committing() {
-            // A panic in the middle of a commit: what is in memory is no state of the database. What is in the log is.
+            // A panic in the middle of a commit: what is in memory is no state of the database. What is in
+            // the log is.
             tracing::error!(
                 "a commit has panicked: the process ends, and recovers from its log when it starts again"
             );

@@ -1,8 +1,8 @@
 //! How much of a session's time goes into calls.
 //!
-//! A session that is always in a call submits as fast as it can, so every batch of the log that is written takes time
-//! from it: from its core, and from the device's interrupts on that core. One that pauses between calls would rather
-//! have its commits soon. The log asks for this difference.
+//! A session that is always in a call submits as fast as it can, so every batch of the log that is written
+//! takes time from it: from its core, and from the device's interrupts on that core. One that pauses between
+//! calls would rather have its commits soon. The log asks for this difference.
 
 use std::time::{Duration, Instant};
 
@@ -25,8 +25,8 @@ pub(crate) struct Utilization {
 }
 
 impl Utilization {
-    /// To be called when a call begins. Whether the session turned out to be saturated; `None` mostly, as that takes
-    /// some calls to tell.
+    /// To be called when a call begins. Whether the session turned out to be saturated; `None` mostly, as
+    /// that takes some calls to tell.
     #[inline]
     pub(crate) fn call_begins(&mut self) -> Option<bool> {
         self.calls += 1;

@@ -1,7 +1,8 @@
 //! How many connections there are: of clients that have shown who they are, and of others.
 //!
-//! Both have limits of their own, so that sockets that say nothing keep no client away. Where there are too many of those, the
-//! oldest goes: a client shows within milliseconds who it is. Together they leave descriptors for the files of the database.
+//! Both have limits of their own, so that sockets that say nothing keep no client away. Where there are too
+//! many of those, the oldest goes: a client shows within milliseconds who it is. Together they leave
+//! descriptors for the files of the database.
 //! Held by: `crates/server/tests/suite/strangers.rs`.
 
 use crate::hold;

@@ -1,8 +1,9 @@
-//! Whether clients are still there while their statements run: a statement whose client has gone is cancelled, as with
-//! PostgreSQL's `client_connection_check_interval`.
+//! Whether clients are still there while their statements run: a statement whose client has gone is
+//! cancelled, as with PostgreSQL's `client_connection_check_interval`.
 //!
-//! A thread looks at the sockets of connections whose statement has run for the interval that the client has set, or by default
-//! for a second. It looks at copies of their file descriptors, so it needs nothing of the connections themselves.
+//! A thread looks at the sockets of connections whose statement has run for the interval that the client has
+//! set, or by default for a second. It looks at copies of their file descriptors, so it needs nothing of the
+//! connections themselves.
 //! Held by: `cli/tests/suite/memory.rs`.
 
 use crate::Server;
@@ -32,8 +33,8 @@ pub(crate) struct Attended {
     pub(crate) cancel: Cancel,
     /// A copy of the connection's socket; `None` where the system had no descriptor left.
     socket: Option<OwnedFd>,
-    /// When the client is looked after next, in milliseconds since `origin`; `IDLE` while no statement runs, `BEGUN` before the
-    /// thread has seen one.
+    /// When the client is looked after next, in milliseconds since `origin`; `IDLE` while no statement runs,
+    /// `BEGUN` before the thread has seen one.
     due: AtomicU64,
     /// Milliseconds from one look to the next.
     interval: AtomicU64,
@@ -122,7 +123,8 @@ impl Drop for Running {
     }
 }
 
-/// Wakes the threads of a runtime, so that those that have nothing to do give memory back before they sleep again.
+/// Wakes the threads of a runtime, so that those that have nothing to do give memory back before they sleep
+/// again.
 fn wake_all(runtime: &Handle) {
     for _ in 0..runtime.metrics().num_workers() {
         // While one sleeps here, others are woken for the rest.

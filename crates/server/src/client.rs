@@ -1,8 +1,9 @@
 //! What the messages of one client do.
 //!
-//! An EXECUTE runs when the message behind it is known: before SYNC it is a transaction of its own, which may be logged as a
-//! call; otherwise all statements up to SYNC are one transaction, as in PostgreSQL. What a session has answered is put into the
-//! output together with what must be durable before it goes out (`with_session`).
+//! An EXECUTE runs when the message behind it is known: before SYNC it is a transaction of its own, which may
+//! be logged as a call; otherwise all statements up to SYNC are one transaction, as in PostgreSQL. What a
+//! session has answered is put into the output together with what must be durable before it goes out
+//! (`with_session`).
 
 mod copying;
 mod extended;
@@ -51,7 +52,8 @@ struct Portal {
     statement: Arc<Mutex<Statement>>,
     parameters: Vec<Value>,
     formats: Vec<Format>,
-    /// What is left of its rows, as messages, once it has run with a limit; and what its completion is called.
+    /// What is left of its rows, as messages, once it has run with a limit; and what its completion is
+    /// called.
     left: Option<(BytesMut, String)>,
     /// Whether it was declared as a cursor, and whether that outlives its transaction.
     is_cursor: bool,
@@ -119,7 +121,8 @@ pub(crate) struct Client {
     deadline: Option<Instant>,
     /// Held while a transaction is open, or a statement waits.
     session: Option<Box<Session>>,
-    /// Whether the session of the open transaction has panicked: the transaction has failed, and its client has to say that it ends.
+    /// Whether the session of the open transaction has panicked: the transaction has failed, and its client
+    /// has to say that it ends.
     has_lost_session: bool,
     /// Counts the open transaction.
     open: Option<OpenTransaction>,
@@ -198,8 +201,8 @@ impl Client {
         self.output.put(Message::ReadyForQuery(ReadyForQuery::new(status)));
     }
 
-    /// Runs something in a session, which goes back to the pool when no transaction is open afterwards. What it answers goes out
-    /// once everything is durable that the answer shows.
+    /// Runs something in a session, which goes back to the pool when no transaction is open afterwards. What
+    /// it answers goes out once everything is durable that the answer shows.
     fn with_session<T>(&mut self, act: impl FnOnce(&mut Session) -> Result<T, Error>) -> Result<T, Error> {
         let mut session = match self.session.take() {
             Some(session) => session,
@@ -328,8 +331,8 @@ impl Client {
         }
     }
 
-    /// QUERY: a text of statements, each with its answer; the first error ends it. Several statements are one transaction, but for
-    /// where they say that it ends; with definitions among them, each is one.
+    /// QUERY: a text of statements, each with its answer; the first error ends it. Several statements are one
+    /// transaction, but for where they say that it ends; with definitions among them, each is one.
     pub(crate) async fn query(&mut self, text: &str) -> io::Result<()> {
         self.portals.remove("");
         self.begin_message();
@@ -434,7 +437,8 @@ fn first_word(text: &str) -> String {
     word.to_lowercase()
 }
 
-/// Whether a text with this statement in it is not one transaction: definitions, and what can't be part of one.
+/// Whether a text with this statement in it is not one transaction: definitions, and what can't be part of
+/// one.
 fn stands_alone(text: &str) -> bool {
     let word = first_word(text);
     if word.is_empty() {

@@ -99,7 +99,8 @@ impl CopyIn {
         values.map(Row::Values).map_err(|error| self.at_its_row(error.into()))
     }
 
-    /// Takes a line out of the input, without its end; `in_quotes` follows the bytes and says whether a newline is one.
+    /// Takes a line out of the input, without its end; `in_quotes` follows the bytes and says whether a
+    /// newline is one.
     fn take_line(&mut self, is_end: bool, quote: Option<(u8, u8)>) -> Option<BytesMut> {
         let mut quoted = false;
         let from = if quote.is_some() { 0 } else { self.looked_up_to };

@@ -1,4 +1,5 @@
-//! The server's state over HTTP: `/metrics` for Prometheus, `/health` (the log works), `/ready` (clients are served).
+//! The server's state over HTTP: `/metrics` for Prometheus, `/health` (the log works), `/ready` (clients are
+//! served).
 
 use crate::Server;
 use axum::extract::State;
@@ -51,7 +52,8 @@ impl Server {
     }
 }
 
-/// Answers connections, of which there are few at a time, and none for long: the oldest makes room for a new one.
+/// Answers connections, of which there are few at a time, and none for long: the oldest makes room for a new
+/// one.
 async fn accept(listener: TcpListener, router: Router) -> io::Result<()> {
     let mut connections = VecDeque::<JoinHandle<()>>::new();
     loop {

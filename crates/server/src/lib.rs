@@ -58,7 +58,8 @@ pub struct Options {
     pub requires_tls: bool,
     /// Most connections of clients that have shown who they are; 0 is no limit.
     pub max_connections: usize,
-    /// Descriptors that connections may take, those of clients that have not shown who they are among them; 0 is no limit.
+    /// Descriptors that connections may take, those of clients that have not shown who they are among them; 0
+    /// is no limit.
     pub descriptors: usize,
     /// A client that has not shown who it is after this long is sent away; 10 seconds by default.
     pub startup_timeout: Option<Duration>,
@@ -101,7 +102,8 @@ impl std::fmt::Debug for Server {
 }
 
 impl Server {
-    /// A server whose database is not open yet: until `open`, clients are told so (57P03) and what `recovering` says.
+    /// A server whose database is not open yet: until `open`, clients are told so (57P03) and what
+    /// `recovering` says.
     pub fn new(options: Options, recovering: impl Fn() -> String + Send + Sync + 'static) -> Arc<Self> {
         let metrics = options.with_metrics.then(|| Metrics::new().expect("the bounds of times are some"));
         Arc::new(Self {
@@ -154,8 +156,9 @@ impl Server {
         self.pool.get().expect("a client is greeted by a database that is open")
     }
 
-    /// Stops: statements that run are cancelled, what has committed is acknowledged once it is durable, and each client is told
-    /// (57P01) before its connection is closed. Returns whether all clients have gone within a time.
+    /// Stops: statements that run are cancelled, what has committed is acknowledged once it is durable, and
+    /// each client is told (57P01) before its connection is closed. Returns whether all clients have gone
+    /// within a time.
     pub async fn stop(&self, patience: Duration) -> bool {
         self.is_stopping.store(true, Ordering::SeqCst);
         let begun = Instant::now();

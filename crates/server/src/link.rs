@@ -1,8 +1,8 @@
-//! The bytes of one connection: messages in, messages out. What goes out is kept until there is nothing left to read, so that a
-//! batch of messages is answered by one system call, and waits once for the log.
+//! The bytes of one connection: messages in, messages out. What goes out is kept until there is nothing left
+//! to read, so that a batch of messages is answered by one system call, and waits once for the log.
 //!
-//! Invariant: nothing goes out before everything is durable that it shows: `flush` is the only way out, and waits for all that
-//! `shows` was told of. Held by: `crates/server/tests/suite/answers.rs`.
+//! Invariant: nothing goes out before everything is durable that it shows: `flush` is the only way out, and
+//! waits for all that `shows` was told of. Held by: `crates/server/tests/suite/answers.rs`.
 
 use crate::shape::{is_message, is_startup};
 use crate::{Server, fatal, hold};
@@ -29,7 +29,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 const READ: usize = 16 << 10;
 /// Bytes of the largest startup message.
 const LARGEST_STARTUP: usize = 10_000;
-/// Rows of a statement that runs are kept up to this many bytes; then they are on their way, and it can't be tried again.
+/// Rows of a statement that runs are kept up to this many bytes; then they are on their way, and it can't be
+/// tried again.
 const HIGH: usize = 1 << 20;
 
 /// The same where memory is short.
@@ -38,7 +39,8 @@ const LOW: usize = 64 << 10;
 const LONG: usize = 1 << 20;
 /// How often it is looked whether a client takes what is sent to it.
 const TICK: Duration = Duration::from_millis(20);
-/// A client that takes nothing for this long is in the way of others that wait for its session, and of the server's end.
+/// A client that takes nothing for this long is in the way of others that wait for its session, and of the
+/// server's end.
 const STALLED: Duration = Duration::from_secs(1);
 /// How long the last message to a client may take.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -59,7 +61,8 @@ struct WayOut {
     /// The server whose answers go out; none while the client is greeted.
     server: OnceLock<Arc<Server>>,
     shown: Mutex<Shown>,
-    /// Whether bytes are on their way. Where sending them was given up, the client has got a part of a message, and gets no more.
+    /// Whether bytes are on their way. Where sending them was given up, the client has got a part of a
+    /// message, and gets no more.
     is_sending: AtomicBool,
     /// Bytes that the client has taken.
     taken: AtomicU64,
@@ -84,7 +87,8 @@ pub struct Decoder {
     refused: Option<SqlError>,
 }
 
-/// Looks whether the statement and the names of a message are UTF-8. The decoder of messages replaces what is not.
+/// Looks whether the statement and the names of a message are UTF-8. The decoder of messages replaces what is
+/// not.
 fn wrong_text_in(tag: u8, body: &[u8]) -> Option<SqlError> {
     let strings = match tag {
         b'Q' => 1,
@@ -200,8 +204,8 @@ impl Output {
         failed.map_or(Ok(()), |error| Err(io::Error::other(error)))
     }
 
-    /// Returns once everything is durable that the bytes show. What they show is forgotten only then, as this may be dropped
-    /// while it waits.
+    /// Returns once everything is durable that the bytes show. What they show is forgotten only then, as this
+    /// may be dropped while it waits.
     async fn wait(&self) -> Result<(), reprise::Error> {
         let Some(server) = self.0.server.get() else { return Ok(()) };
         for place in 0.. {
@@ -258,8 +262,8 @@ impl Output {
         self.0.server.get().is_some_and(|server| server.pool().is_short() || server.is_stopping())
     }
 
-    /// Sends everything, from a thread that runs a statement. A client that takes nothing while others wait is given up: it has a
-    /// part of a message, and no way to tell where another one begins.
+    /// Sends everything, from a thread that runs a statement. A client that takes nothing while others wait
+    /// is given up: it has a part of a message, and no way to tell where another one begins.
     pub(crate) fn relieve(&self) -> io::Result<()> {
         let flush = async {
             let mut flush = pin!(self.flush());
@@ -313,7 +317,8 @@ impl Link {
         self.decoder.started(largest);
     }
 
-    /// Passes over a message that is coming and has no room. A message of its kind takes its place, and says why it is refused.
+    /// Passes over a message that is coming and has no room. A message of its kind takes its place, and says
+    /// why it is refused.
     async fn pass_over_long(&mut self) -> io::Result<Option<PgWireFrontendMessage>> {
         let length = self.decoder.input.len();
         // It is read into the buffer, and then taken to pieces beside it.
@@ -339,7 +344,8 @@ impl Link {
         }))
     }
 
-    /// The next message; `None` when the client has gone, or the server stops. What was to be sent is sent before this waits.
+    /// The next message; `None` when the client has gone, or the server stops. What was to be sent is sent
+    /// before this waits.
     pub(crate) async fn next(&mut self) -> io::Result<Option<PgWireFrontendMessage>> {
         if std::mem::take(&mut self.was_long) {
             // It has run, and no connection owns it any longer.

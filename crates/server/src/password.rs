@@ -53,7 +53,8 @@ impl Password {
         }
     }
 
-    /// One that no password meets. Its salt depends on the name and on a secret, so that it stays the same, as a user's does.
+    /// One that no password meets. Its salt depends on the name and on a secret, so that it stays the same,
+    /// as a user's does.
     fn mock(name: &str, secret: &hmac::Key) -> Self {
         let derived =
             |purpose: &str| hmac::sign(secret, format!("{purpose}:{name}").as_bytes()).as_ref().to_vec();
@@ -100,8 +101,8 @@ impl fmt::Display for UsersError {
 impl std::error::Error for UsersError {}
 
 impl Users {
-    /// Reads lines of `name:verifier`, with what PostgreSQL keeps of a password (`verifier`); empty lines and those that begin with
-    /// `#` say nothing.
+    /// Reads lines of `name:verifier`, with what PostgreSQL keeps of a password (`verifier`); empty lines and
+    /// those that begin with `#` say nothing.
     ///
     /// # Errors
     /// Says which line has no name or no verifier, or a name that another line has.

@@ -1,5 +1,5 @@
-//! Plans of simple queries, by their text without its integers: clients that write values into their texts ask for the same few
-//! again and again.
+//! Plans of simple queries, by their text without its integers: clients that write values into their texts
+//! ask for the same few again and again.
 
 use crate::hold;
 use reprise::rooms::sql::{Lifted, lift};

@@ -1,8 +1,9 @@
-//! Sessions of the database. A connection has one while it runs a statement or a transaction, so that there may be many more
-//! connections than sessions.
+//! Sessions of the database. A connection has one while it runs a statement or a transaction, so that there
+//! may be many more connections than sessions.
 //!
-//! Invariants: 1. transactions of several statements never take the last `FOR_STATEMENTS` sessions: single statements are served
-//! whatever clients leave open. 2. of idle sessions no more than `MOST_IDLE` are kept, so that their memory and slots come back.
+//! Invariants: 1. transactions of several statements never take the last `FOR_STATEMENTS` sessions: single
+//! statements are served whatever clients leave open. 2. of idle sessions no more than `MOST_IDLE` are kept,
+//! so that their memory and slots come back.
 //! Held by: `open_transactions_leave_room` (crates/server/tests/suite/limits.rs).
 
 use crate::hold;
@@ -21,7 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const PATIENCE_OF_THREAD: Duration = Duration::from_secs(1);
 /// A thread that waits for a session looks again this often.
 const TICK: Duration = Duration::from_millis(20);
-/// A task that waits for a session looks again this often, as a session may also end somewhere else than here.
+/// A task that waits for a session looks again this often, as a session may also end somewhere else than
+/// here.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// Idle sessions that are kept.
 const MOST_IDLE: usize = 32;
@@ -60,7 +62,8 @@ impl Pool {
         &self.database
     }
 
-    /// Returns once a session is free, or none has come back for `PATIENCE`: without a thread, as `take` would need one.
+    /// Returns once a session is free, or none has come back for `PATIENCE`: without a thread, as `take`
+    /// would need one.
     pub(crate) async fn free(&self) {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let until = Instant::now() + PATIENCE;
@@ -119,8 +122,8 @@ impl Pool {
         }
     }
 
-    /// Gives a session back that is in no transaction. The first that knows new definitions has the others take them over, so that no
-    /// table is kept that is gone.
+    /// Gives a session back that is in no transaction. The first that knows new definitions has the others
+    /// take them over, so that no table is kept that is gone.
     pub(crate) fn give_back(&self, mut session: Box<Session>) {
         let newest = session.definitions();
         // Definitions change seldom: most sessions only look.
@@ -146,7 +149,8 @@ impl Pool {
         }
     }
 
-    /// A session is idle again. It was put there before: a statement that has counted itself as waiting has either seen it, or is seen here.
+    /// A session is idle again. It was put there before: a statement that has counted itself as waiting has
+    /// either seen it, or is seen here.
     fn tell_of_free(&self) {
         if self.waiting.load(Ordering::SeqCst) > 0 {
             self.returned.notify_one();

@@ -1,4 +1,5 @@
-//! SET and SHOW: a connection's settings. Most are kept and mean nothing here; those that would change an answer are refused.
+//! SET and SHOW: a connection's settings. Most are kept and mean nothing here; those that would change an
+//! answer are refused.
 
 use crate::Options;
 use reprise::Access;

@@ -1,5 +1,5 @@
-//! The shapes of messages: whether the bytes of one are as many as its kind has. Looked at before a message is taken apart, which
-//! relies on them.
+//! The shapes of messages: whether the bytes of one are as many as its kind has. Looked at before a message
+//! is taken apart, which relies on them.
 //! Source: PostgreSQL's documentation, "Message Formats".
 
 use std::ffi::CStr;

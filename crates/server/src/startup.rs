@@ -31,13 +31,14 @@ const LARGEST_UNKNOWN: usize = 64 << 10;
 /// Bytes of the largest message.
 const LARGEST: usize = 1 << 30;
 
-/// Wrong guesses of a connection's key within `GUESSES_COUNT`, after which cancel requests for it are passed over.
+/// Wrong guesses of a connection's key within `GUESSES_COUNT`, after which cancel requests for it are passed
+/// over.
 const MOST_GUESSES: u32 = 8;
 /// How long a wrong guess counts.
 const GUESSES_COUNT: Duration = Duration::from_secs(10);
 
-/// The connections that a cancel request can name, by the number that clients take for a process id. The number is random, too: a
-/// guess has to meet 63 bits.
+/// The connections that a cancel request can name, by the number that clients take for a process id. The
+/// number is random, too: a guess has to meet 63 bits.
 #[derive(Default)]
 pub(crate) struct Connections(Mutex<HashMap<i32, Cancellable>>);
 
@@ -254,8 +255,8 @@ async fn welcome(
     Ok(Greeted { link, registered, user, database, settings, admitted })
 }
 
-/// The settings among the options of a startup message, as PGOPTIONS has them: `-c name=value`, `--name=value`. A blank that is part
-/// of a value follows a backslash.
+/// The settings among the options of a startup message, as PGOPTIONS has them: `-c name=value`,
+/// `--name=value`. A blank that is part of a value follows a backslash.
 fn options_of(options: &str) -> Vec<(String, String)> {
     let (mut words, mut is_escaped) = (vec![String::new()], false);
     for character in options.chars() {

@@ -295,8 +295,8 @@ fn put_numeric(decimal: Decimal, out: &mut BytesMut) {
 /// A parameter's value, or that of a field of COPY.
 ///
 /// # Errors
-/// It is no value of the type: `22021`, `22P02`, `22P03`, `08P01` and those of the type. What a range refuses, is refused where the
-/// value is brought to the type.
+/// It is no value of the type: `22021`, `22P02`, `22P03`, `08P01` and those of the type. What a range
+/// refuses, is refused where the value is brought to the type.
 pub(crate) fn value_of(bytes: &[u8], ty: Type, format: Format) -> Result<Value, SqlError> {
     if format == Format::Binary {
         return binary::value_of(bytes, ty);

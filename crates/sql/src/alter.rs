@@ -1,7 +1,8 @@
 //! ALTER TABLE, ALTER INDEX.
 //!
-//! What is only said of a table changes at once. Anything that its rows must be looked at for, or made anew, makes another table
-//! of them, with a number of its own: so a record of the log is always of the layout that it was written under.
+//! What is only said of a table changes at once. Anything that its rows must be looked at for, or made anew,
+//! makes another table of them, with a number of its own: so a record of the log is always of the layout that
+//! it was written under.
 
 use crate::StatementError;
 use crate::binder::{Binder, RowScope, Typed};
@@ -43,8 +44,8 @@ impl Origin {
 /// A foreign key that goes with the key that it references: its table, and its name.
 type Dropped = (String, String);
 
-/// In which order the actions of one statement happen, as in PostgreSQL: what takes something away comes first, so that the
-/// columns of new constraints stay where they are.
+/// In which order the actions of one statement happen, as in PostgreSQL: what takes something away comes
+/// first, so that the columns of new constraints stay where they are.
 fn turn(action: &ast::AlterTableAction) -> u8 {
     use ast::{AlterColumnOption as Change, AlterTableAction as Action};
     match action {
@@ -402,7 +403,8 @@ impl Alteration<'_> {
         Ok(())
     }
 
-    /// The foreign keys, other tables' and its own, that reference columns of the old table: the table of each, and its name.
+    /// The foreign keys, other tables' and its own, that reference columns of the old table: the table of
+    /// each, and its name.
     fn users_of(&self, is_meant: impl Fn(&[usize]) -> bool) -> Vec<Dropped> {
         let others = self.builder.binder.schema.catalog().references_to(&self.old.name);
         let others = others.filter(|(table, _)| table.id != self.old.id);

@@ -1,4 +1,5 @@
-//! Arguments of procedures and functions of the schema: by place, by name, or left out where there is a default.
+//! Arguments of procedures and functions of the schema: by place, by name, or left out where there is a
+//! default.
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
@@ -25,7 +26,8 @@ impl Binder<'_> {
         Ok(plain)
     }
 
-    /// The arguments of a call in the order of the parameters that they are for, with nothing where one is left out.
+    /// The arguments of a call in the order of the parameters that they are for, with nothing where one is
+    /// left out.
     pub(crate) fn placed_arguments(
         &self,
         procedure: &Procedure,
@@ -101,8 +103,8 @@ impl Binder<'_> {
         Ok(placed)
     }
 
-    /// What CALL hands to a procedure. As in PostgreSQL, it may have an argument for every parameter, and those of OUT parameters
-    /// are not looked at here.
+    /// What CALL hands to a procedure. As in PostgreSQL, it may have an argument for every parameter, and
+    /// those of OUT parameters are not looked at here.
     pub(crate) fn procedure_arguments(
         &mut self,
         procedure: &Procedure,

@@ -116,7 +116,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) returns: Option<Vec<(String, Type)>>,
     /// The variables that RETURN NEXT takes a row from; none where it says the row itself.
     pub(crate) returned: Vec<Register>,
-    /// Function calls lifted out of the expressions of the statement in hand; `None` where that is not possible.
+    /// Function calls lifted out of the expressions of the statement in hand; `None` where that is not
+    /// possible.
     pub(crate) lifted: Option<Vec<Statement>>,
     /// Aggregates of the SELECT in hand; `None` where they are not allowed.
     pub(crate) aggregates: Option<Vec<procedure::Aggregate>>,

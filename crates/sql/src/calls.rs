@@ -104,8 +104,8 @@ impl Binder<'_> {
         }
     }
 
-    /// The arguments of a call without those that stand for what it returns: parameters of no type, before all others, which JDBC
-    /// sends for `{? = call …}`.
+    /// The arguments of a call without those that stand for what it returns: parameters of no type, before
+    /// all others, which JDBC sends for `{? = call …}`.
     pub(crate) fn without_results(&self, name: &str, arguments: Vec<ast::Expr>) -> Vec<ast::Expr> {
         let Some(procedure) = self.schema.procedure(name) else { return arguments };
         let surplus = arguments.len().saturating_sub(procedure.inputs().count());
@@ -488,7 +488,8 @@ impl Binder<'_> {
         }
     }
 
-    /// A call of a function of the schema becomes a statement before the one in hand, and its result a register.
+    /// A call of a function of the schema becomes a statement before the one in hand, and its result a
+    /// register.
     fn lift_call(
         &mut self,
         function: &Arc<Procedure>,

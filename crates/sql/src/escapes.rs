@@ -1,5 +1,6 @@
 //! Strings with backslashes: `E'…'`.
-//! Source: PostgreSQL 15's documentation, "String Constants with C-Style Escapes"; `scan.l` for what is refused.
+//! Source: PostgreSQL 15's documentation, "String Constants with C-Style Escapes"; `scan.l` for what is
+//! refused.
 
 use catalog::utf8_of;
 use procedure::SqlError;
@@ -7,7 +8,8 @@ use procedure::SqlError;
 /// A string without its quotes as the text that it means.
 ///
 /// # Errors
-/// `22025`, `42601`: no character has this number, or half of a pair is missing. `22021`: the bytes are no text.
+/// `22025`, `42601`: no character has this number, or half of a pair is missing. `22021`: the bytes are no
+/// text.
 pub(crate) fn decode(body: &str) -> Result<String, SqlError> {
     let (mut out, mut chars) = (Vec::with_capacity(body.len()), body.chars().peekable());
     let mut high = None;
@@ -65,7 +67,8 @@ fn no_pair() -> SqlError {
     SqlError::new("42601", "invalid Unicode surrogate pair")
 }
 
-/// Takes up to `most` digits: the number, if all are there; how many there are; and the number that those make.
+/// Takes up to `most` digits: the number, if all are there; how many there are; and the number that those
+/// make.
 fn number(
     chars: &mut std::iter::Peekable<std::str::Chars<'_>>,
     radix: u32,

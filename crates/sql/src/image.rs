@@ -1,9 +1,12 @@
-//! Definitions as checkpoints keep them: JSON, so that an image is as long as what is defined, however often that has changed.
+//! Definitions as checkpoints keep them: JSON, so that an image is as long as what is defined, however often
+//! that has changed.
 //!
-//! Procedures and views are kept as the statements and queries that made them, and compiled anew: callees first.
-//! Invariant: a schema and its image define the same objects, with procedures compiled alike, and assign the same next numbers.
-//! Held by: an assertion wherever an image is made, `definitions::images_*` and checkpoints in the random cases of
-//! `parallel_replay`.
+//! Procedures and views are kept as the statements and queries that made them, and compiled anew: callees
+//! first.
+//! Invariant: a schema and its image define the same objects, with procedures compiled alike, and assign the
+//! same next numbers.
+//! Held by: an assertion wherever an image is made, `definitions::images_*` and checkpoints in the random
+//! cases of `parallel_replay`.
 
 use crate::schema::View;
 use crate::{Schema, StatementError};
@@ -58,7 +61,8 @@ impl Schema {
     /// An image of all definitions.
     ///
     /// # Errors
-    /// It cannot be read back: a defect of Reprise, which is better found before a checkpoint depends on the image.
+    /// It cannot be read back: a defect of Reprise, which is better found before a checkpoint depends on the
+    /// image.
     pub fn to_image(&self) -> Result<String, ImageError> {
         let ordered = self.callees_first().map_err(|_| ImageError::Differs)?;
         let image_of = |own: Arc<Procedure>| RoutineImage {

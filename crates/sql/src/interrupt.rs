@@ -1,6 +1,8 @@
-//! Planning ends when its client cancels the statement, or when that has taken too long: whatever takes as long as its text asks.
+//! Planning ends when its client cancels the statement, or when that has taken too long: whatever takes as
+//! long as its text asks.
 //!
-//! The question is of the thread, as planning never leaves it, and what recurses over a text has enough to hand on as it is.
+//! The question is of the thread, as planning never leaves it, and what recurses over a text has enough to
+//! hand on as it is.
 //! Held by: `a_long_statement_is_cancelled_while_it_is_planned` (crates/reprise/tests/suite/nesting.rs).
 //! Not here: the parser, which is squawk's and can't be interrupted; it takes a fraction of the time.
 

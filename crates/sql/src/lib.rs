@@ -1,7 +1,8 @@
 //! SQL and PL/pgSQL text → definitions and procedure IR.
 //!
-//! The grammar is squawk's (PostgreSQL's own, in Rust); this crate binds names and types, chooses index paths, and
-//! refuses what Reprise does not support, always with line and column, always when a thing is created.
+//! The grammar is squawk's (PostgreSQL's own, in Rust); this crate binds names and types, chooses index
+//! paths, and refuses what Reprise does not support, always with line and column, always when a thing is
+//! created.
 //!
 //! Not here: what a definition does to the data (`reprise`), how IR runs (`procedure`).
 

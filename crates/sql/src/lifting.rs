@@ -1,4 +1,5 @@
-//! Statements that differ in nothing but their integers: with parameters in place of those they are one text, and share a plan.
+//! Statements that differ in nothing but their integers: with parameters in place of those they are one text,
+//! and share a plan.
 
 use catalog::{ScalarType, Type, Value};
 use squawk_lexer::{LiteralKind, TokenKind};
@@ -17,8 +18,9 @@ pub struct Lifted {
     pub values: Vec<Value>,
 }
 
-/// Puts parameters in place of a statement's integers, where those mean nothing but a value: behind comparisons, plus and minus,
-/// among VALUES, and as arguments of CALL. `None` where there is nothing to gain, or where a parameter could mean another thing.
+/// Puts parameters in place of a statement's integers, where those mean nothing but a value: behind
+/// comparisons, plus and minus, among VALUES, and as arguments of CALL. `None` where there is nothing to
+/// gain, or where a parameter could mean another thing.
 pub fn lift(text: &str) -> Option<Lifted> {
     let mut lifted =
         Lifted { text: String::with_capacity(text.len()), types: Vec::new(), values: Vec::new() };

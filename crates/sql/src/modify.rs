@@ -14,7 +14,8 @@ use squawk_syntax::ast::{self, AstNode};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Whether a statement that writes is no more than operations on one table, so that the analysis knows what it does.
+/// Whether a statement that writes is no more than operations on one table, so that the analysis knows what
+/// it does.
 pub(crate) fn is_simple_write(statement: &ast::Stmt, schema: &Schema) -> bool {
     let node = statement.syntax();
     let is_query = |node: SyntaxNode| ast::SelectVariant::can_cast(node.kind());

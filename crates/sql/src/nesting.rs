@@ -1,7 +1,8 @@
-//! Texts that nest deeply: parsing and binding follow the text's structure by recursion, so they get the stack that the text may
-//! need, and what would need more than that when it runs is refused.
+//! Texts that nest deeply: parsing and binding follow the text's structure by recursion, so they get the
+//! stack that the text may need, and what would need more than that when it runs is refused.
 //!
-//! Invariant: whatever the text, the stack does not overflow, neither here nor where the result runs on a thread with 2 MiB.
+//! Invariant: whatever the text, the stack does not overflow, neither here nor where the result runs on a
+//! thread with 2 MiB.
 //! Held by: `deep_texts_are_refused_and_long_ones_are_not` (crates/reprise/tests/suite/nesting.rs).
 
 use crate::interrupt;
@@ -12,8 +13,9 @@ use squawk_syntax::{SyntaxKind, SyntaxNode};
 
 /// Levels of a text, at most.
 const MOST_LEVELS: usize = 1000;
-/// Tokens without a space or comma between them, at most. The parser's cache hashes such an expression again for each of its
-/// operators; a node with more than three children, such as an operator with spaces around it, is left out of the cache.
+/// Tokens without a space or comma between them, at most. The parser's cache hashes such an expression again
+/// for each of its operators; a node with more than three children, such as an operator with spaces around
+/// it, is left out of the cache.
 const MOST_UNSPACED: usize = 8 * MOST_LEVELS;
 /// Bytes of stack that a byte of text may need.
 const STACK_PER_BYTE: usize = 4 << 10;
@@ -38,8 +40,9 @@ fn too_dense() -> SqlError {
     SqlError::new("54001", "the expression is too long").with_hint(hint)
 }
 
-/// Refuses texts that the parser cannot handle: brackets, prefix operators, casts of casts, joins of joins and expressions
-/// without spaces that come to too many levels. It recurses for the first two, and takes quadratic time for the others.
+/// Refuses texts that the parser cannot handle: brackets, prefix operators, casts of casts, joins of joins
+/// and expressions without spaces that come to too many levels. It recurses for the first two, and takes
+/// quadratic time for the others.
 ///
 /// # Errors
 /// The byte offset of the level that is one too many.
@@ -98,8 +101,8 @@ pub(crate) fn check_text(text: &str) -> Result<(), (usize, SqlError)> {
     Ok(())
 }
 
-/// How many levels a node is to what is below it: each ELSIF and WHEN is one below the last, and a chain of ANDs or of ORs is
-/// one, however long it is.
+/// How many levels a node is to what is below it: each ELSIF and WHEN is one below the last, and a chain of
+/// ANDs or of ORs is one, however long it is.
 fn levels(node: &SyntaxNode) -> usize {
     if let Some(branch) = ast::PlpgsqlIfStmt::cast(node.clone()) {
         return 1 + branch.elsifs().count();

@@ -174,7 +174,8 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// Gives a record columns; it keeps its variables where it has them already, as what comes before in a loop reads those.
+    /// Gives a record columns; it keeps its variables where it has them already, as what comes before in a
+    /// loop reads those.
     pub(crate) fn record_with(&mut self, name: &str, columns: &[(String, Type)]) -> Vec<(Register, Type)> {
         let known = self.fields(name).filter(|fields| {
             let own = fields.iter().map(|(own, variable)| (own, variable.ty));
@@ -319,7 +320,8 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// A statement that is given as text. As in PostgreSQL, EXECUTE leaves FOUND alone, but RETURN QUERY EXECUTE does not.
+    /// A statement that is given as text. As in PostgreSQL, EXECUTE leaves FOUND alone, but RETURN QUERY
+    /// EXECUTE does not.
     pub(crate) fn bind_dynamic(
         &mut self,
         text: Option<ast::PlpgsqlExpr>,

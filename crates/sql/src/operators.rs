@@ -1,4 +1,5 @@
-//! Types of operators and conversions: what PostgreSQL's operator resolution comes to for the supported types.
+//! Types of operators and conversions: what PostgreSQL's operator resolution comes to for the supported
+//! types.
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;

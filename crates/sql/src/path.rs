@@ -1,7 +1,8 @@
 //! Which index leads to the rows of a WHERE clause, and what is left to filter.
 //!
-//! Conditions of the form `column operator value`, with a value that does not depend on the row, are candidates.
-//! An index scores by the columns that equalities bind, then by a range on the next one, then by giving the wanted order.
+//! Conditions of the form `column operator value`, with a value that does not depend on the row, are
+//! candidates. An index scores by the columns that equalities bind, then by a range on the next one, then by
+//! giving the wanted order.
 //! Invariant: a condition that became part of the path is exact there, so it is not checked again.
 
 use crate::binder::{Binder, Typed};
@@ -26,8 +27,8 @@ pub(crate) struct Candidate {
 pub(crate) type WantedOrder = Vec<(usize, bool)>;
 
 impl Binder<'_> {
-    /// Binds a WHERE clause against the row in scope. Returns the access, without its columns, and whether the path
-    /// gives the wanted order.
+    /// Binds a WHERE clause against the row in scope. Returns the access, without its columns, and whether
+    /// the path gives the wanted order.
     pub(crate) fn bind_access(
         &mut self,
         condition: Option<ast::Expr>,

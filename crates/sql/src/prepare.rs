@@ -126,8 +126,8 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Evaluates the arguments: `machine` holds the statement's parameters in its first registers, and as many more as asked
-    /// for by `registers`.
+    /// Evaluates the arguments: `machine` holds the statement's parameters in its first registers, and as
+    /// many more as asked for by `registers`.
     ///
     /// # Errors
     /// What an expression fails with.
@@ -185,8 +185,8 @@ impl Prepared {
 }
 
 impl Schema {
-    /// Prepares one statement; `None` when there is none in the text. `types` are those of its parameters that its client
-    /// knows.
+    /// Prepares one statement; `None` when there is none in the text. `types` are those of its parameters
+    /// that its client knows.
     ///
     /// # Errors
     /// Anything wrong with it, with line and column.

@@ -305,8 +305,8 @@ pub(crate) fn parameters_of(node: &SyntaxNode) -> usize {
     places.max().unwrap_or(0).into()
 }
 
-/// Compiles a query or a statement that writes, whose rows go to the client, as a procedure without a name. It is logged by
-/// value.
+/// Compiles a query or a statement that writes, whose rows go to the client, as a procedure without a name.
+/// It is logged by value.
 pub(crate) fn compile_for_client(
     statement: &ast::Stmt,
     schema: &Schema,
@@ -333,7 +333,8 @@ pub(crate) fn compile_for_client(
     Ok(Compiled { procedure: finish(binder, statements, parts, source, node), parameters })
 }
 
-/// Compiles the block of a DO, given as a literal: a procedure that is there for this once, and is logged by value.
+/// Compiles the block of a DO, given as a literal: a procedure that is there for this once, and is logged by
+/// value.
 pub(crate) fn compile_block(
     literal: &str,
     schema: &Schema,

@@ -1,7 +1,8 @@
 //! All definitions of a database, procedures included, and how a statement changes them.
 //!
-//! A schema is a value: applying a statement makes a new one or fails and leaves the old one as it is. Definitions are logged as
-//! their statements, so recovery arrives at the same schema by applying them again (not here: `image`, for checkpoints).
+//! A schema is a value: applying a statement makes a new one or fails and leaves the old one as it is.
+//! Definitions are logged as their statements, so recovery arrives at the same schema by applying them again
+//! (not here: `image`, for checkpoints).
 //! Invariant: procedures hold the tables as they are now; a change of a table's indexes compiles them anew.
 
 use crate::StatementError;
@@ -62,8 +63,8 @@ impl Schema {
         self.procedures.values()
     }
 
-    /// Whether two schemas define the same: a statement that makes the one of the other has changed nothing. Versions of
-    /// procedures may differ.
+    /// Whether two schemas define the same: a statement that makes the one of the other has changed nothing.
+    /// Versions of procedures may differ.
     pub fn defines_the_same_as(&self, other: &Self) -> bool {
         let routines =
             |own: &Self| own.procedures.values().map(|one| Arc::clone(&one.source)).collect::<Vec<_>>();
@@ -396,8 +397,8 @@ impl Schema {
         self.recompile(source, node)
     }
 
-    /// Whether a procedure or a view may come to mean something else as something of this name is made. Their texts say so: a
-    /// name that means nothing yet may be that of a function of the system.
+    /// Whether a procedure or a view may come to mean something else as something of this name is made. Their
+    /// texts say so: a name that means nothing yet may be that of a function of the system.
     pub(crate) fn is_mentioned(&self, name: &str) -> bool {
         let short = name.rsplit('.').next().unwrap_or_default().to_lowercase();
         let texts = self.procedures.values().filter(|own| own.name != name).map(|own| &*own.source);

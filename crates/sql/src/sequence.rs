@@ -1,4 +1,5 @@
-//! CREATE SEQUENCE, SERIAL and IDENTITY: counters, each a table with one row that says up to where it is used up.
+//! CREATE SEQUENCE, SERIAL and IDENTITY: counters, each a table with one row that says up to where it is used
+//! up.
 
 use crate::binder::Binder;
 use crate::error::StatementError;

@@ -1,7 +1,8 @@
 //! Source text: positions, parsing, and the INTO clauses of PL/pgSQL statements.
 //!
-//! PL/pgSQL's `SELECT … INTO a, b FROM …` is no SQL. As PostgreSQL itself does, the INTO clause is lifted out of the
-//! statement before the SQL grammar sees it: its bytes are overwritten with blanks, so positions stay true.
+//! PL/pgSQL's `SELECT … INTO a, b FROM …` is no SQL. As PostgreSQL itself does, the INTO clause is lifted out
+//! of the statement before the SQL grammar sees it: its bytes are overwritten with blanks, so positions stay
+//! true.
 
 use crate::StatementError;
 use crate::nesting::{check_text, check_tree};

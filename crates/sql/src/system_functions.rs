@@ -1,4 +1,5 @@
-//! Functions over the system catalogs, casts to `regclass` and its like, and what clients ask of a server at their beginning.
+//! Functions over the system catalogs, casts to `regclass` and its like, and what clients ask of a server at
+//! their beginning.
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
@@ -46,8 +47,8 @@ fn looked_up(number: Expression, names: Vec<(i64, String)>, otherwise: Expressio
 }
 
 impl Binder<'_> {
-    /// A cast to a type that stands for objects of the catalogs; `None` when it is none. A literal is the object's number, any
-    /// number is shown as the object's name.
+    /// A cast to a type that stands for objects of the catalogs; `None` when it is none. A literal is the
+    /// object's number, any number is shown as the object's name.
     pub(crate) fn bind_object_cast(
         &mut self,
         ty: &str,

@@ -1,5 +1,5 @@
-//! Functions and operators of timestamps, dates and intervals. An interval is no value of its own: it is added to a timestamp, or
-//! taken from one.
+//! Functions and operators of timestamps, dates and intervals. An interval is no value of its own: it is
+//! added to a timestamp, or taken from one.
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
@@ -24,7 +24,8 @@ fn is_time(ty: Type) -> bool {
 }
 
 impl Binder<'_> {
-    /// The interval that an expression is, if it is one: `INTERVAL '…'`, `'…'::interval`, or one of them times an integer.
+    /// The interval that an expression is, if it is one: `INTERVAL '…'`, `'…'::interval`, or one of them
+    /// times an integer.
     pub(crate) fn written_interval(
         &self,
         expression: &ast::Expr,

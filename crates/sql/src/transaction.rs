@@ -2,7 +2,8 @@
 
 use squawk_syntax::ast::{self, AstNode};
 
-/// What BEGIN and SET TRANSACTION say of a transaction. All transactions are serializable, whatever level is asked for.
+/// What BEGIN and SET TRANSACTION say of a transaction. All transactions are serializable, whatever level is
+/// asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct TransactionModes {
     /// READ ONLY or READ WRITE.

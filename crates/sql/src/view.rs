@@ -1,7 +1,7 @@
 //! CREATE VIEW, CREATE SCHEMA.
 //!
-//! A view is kept as the text of its query, and bound wherever it is named. Whatever changes is refused as long as a view needs
-//! it as it was.
+//! A view is kept as the text of its query, and bound wherever it is named. Whatever changes is refused as
+//! long as a view needs it as it was.
 
 use crate::StatementError;
 use crate::binder::Binder;

@@ -1,7 +1,7 @@
 //! Digests: an order-independent hash per table, equal for equal contents.
 //!
-//! A row is hashed by its column values, so two tables with the same rows have one digest whatever the layout of
-//! their rows in memory, the order of their inserts or their indexes.
+//! A row is hashed by its column values, so two tables with the same rows have one digest whatever the layout
+//! of their rows in memory, the order of their inserts or their indexes.
 
 use crate::RowWords;
 use catalog::{Arena, ColumnSlot, Datum, RowLayout, Table};

@@ -2,8 +2,8 @@
 //! Paper: Silo §4.1 (epochs). Differs: order and epoch are drawn from one word.
 //!
 //! Invariants:
-//! 1. Once `open_from` has returned an order for a set of workers, none of them draws or still logs an earlier one; so
-//!    `completed` epochs are complete. Held by: `a_completed_epoch_is_never_joined` (loom).
+//! 1. Once `open_from` has returned an order for a set of workers, none of them draws or still logs an
+//!    earlier one; so `completed` epochs are complete. Held by: `a_completed_epoch_is_never_joined` (loom).
 //! 2. Memory retired in an epoch before `oldest_active` is seen by no worker. Held by:
 //!    `an_active_reader_keeps_what_it_sees` (loom).
 
@@ -168,12 +168,14 @@ impl Epochs {
         CommitOrder(open)
     }
 
-    /// The last epoch that is complete for the workers that `serves` names: all their orders of it are drawn and logged.
+    /// The last epoch that is complete for the workers that `serves` names: all their orders of it are drawn
+    /// and logged.
     pub fn completed(&self, serves: impl Fn(Slot) -> bool) -> Epoch {
         Epoch(self.open_from(serves).epoch().0 - 1)
     }
 
-    /// Whether no worker but one looks at shared memory. Who enters after this call sees what its caller wrote before.
+    /// Whether no worker but one looks at shared memory. Who enters after this call sees what its caller
+    /// wrote before.
     pub fn is_quiet(&self, but: Slot) -> bool {
         fence(Ordering::SeqCst);
         self.workers

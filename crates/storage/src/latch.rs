@@ -2,8 +2,8 @@
 //! Source: optimistic lock coupling (Leis et al., "The ART of practical synchronization").
 //!
 //! The version word: bit 0 locked, bit 1 obsolete (the node left its tree), the rest counts changes.
-//! Invariant: words guarded by a latch change only between `try_lock` and `unlock`, so an unchanged version means
-//! that everything read under it belongs together. Held by: `a_validated_read_is_consistent` (loom).
+//! Invariant: words guarded by a latch change only between `try_lock` and `unlock`, so an unchanged version
+//! means that everything read under it belongs together. Held by: `a_validated_read_is_consistent` (loom).
 
 use crate::sync::{AtomicU64, Ordering, fence, spin_loop};
 
@@ -44,7 +44,8 @@ impl Latch {
     /// Whether nothing changed since `version` was read.
     #[inline]
     pub fn validate(&self, version: Version) -> bool {
-        // ORDERING: the fence keeps the reads before it from moving below the load; it pairs with the one in `try_lock`.
+        // ORDERING: the fence keeps the reads before it from moving below the load; it pairs with the one in
+        // `try_lock`.
         fence(Ordering::Acquire);
         self.0.load(Ordering::Relaxed) == version.0
     }

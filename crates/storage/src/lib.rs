@@ -1,9 +1,9 @@
 //! Records, indexes, epochs and memory reclamation, snapshots, digests: the state in main memory.
 //!
 //! This room holds the unsafe code of the engine, in named modules: `memory` (arenas), `record` (row words),
-//! `index` (tree nodes, keys) and `worker` (reclamation). All shared words are atomics, so optimistic readers race
-//! with writers without undefined behaviour and validate afterwards. All pointers stay valid for a reader, because it has a
-//! `Guard` (`worker`), and memory is reclaimed by epochs (`epoch`).
+//! `index` (tree nodes, keys) and `worker` (reclamation). All shared words are atomics, so optimistic readers
+//! race with writers without undefined behaviour and validate afterwards. All pointers stay valid for a
+//! reader, because it has a `Guard` (`worker`), and memory is reclaimed by epochs (`epoch`).
 //!
 //! Not here: which versions a transaction may read or write (`transaction`).
 

@@ -1,12 +1,14 @@
 //! Arenas: memory for records, keys and tree nodes, in size classes, on huge pages.
 //!
-//! A worker takes chunks of 2 MiB from the shared `Memory` and cuts them into blocks; freed blocks go to the worker's own lists,
-//! some of a mebibyte and more to lists that all workers take from, as do the blocks of tables that are gone. All of it is charged to
-//! the database's account (`memory::Account`), which statements share.
-//! A chunk is faulted in ahead of its use, at the latest when it is taken, as one huge page where the system has them, so the hot
-//! path meets neither page faults nor most TLB misses. Nothing goes back to the system before the database is closed.
+//! A worker takes chunks of 2 MiB from the shared `Memory` and cuts them into blocks; freed blocks go to the
+//! worker's own lists, some of a mebibyte and more to lists that all workers take from, as do the blocks of
+//! tables that are gone. All of it is charged to the database's account (`memory::Account`), which statements
+//! share. A chunk is faulted in ahead of its use, at the latest when it is taken, as one huge page where the
+//! system has them, so the hot path meets neither page faults nor most TLB misses. Nothing goes back to the
+//! system before the database is closed.
 //!
-//! Invariants: 1. a block is aligned to 32 bytes (64 from 64 bytes up). 2. a block of one class never becomes part of another.
+//! Invariants: 1. a block is aligned to 32 bytes (64 from 64 bytes up). 2. a block of one class never becomes
+//! part of another.
 #![allow(unsafe_code)]
 
 use crate::Epochs;
@@ -88,7 +90,8 @@ pub(crate) struct Allocator {
     untold: isize,
 }
 
-/// Blocks that were freed by no worker, as a table that is gone leaves them: chains by class, for workers to come.
+/// Blocks that were freed by no worker, as a table that is gone leaves them: chains by class, for workers to
+/// come.
 pub(crate) struct Freed {
     /// For each class the first block of its chain, and how many there are.
     open: [(usize, usize); CLASSES],
@@ -106,8 +109,8 @@ impl Freed {
     /// Adds a block.
     ///
     /// # Safety
-    /// A block of this many bytes was allocated at this address, of the memory that takes these blocks back, and no thread will
-    /// ever look at it again.
+    /// A block of this many bytes was allocated at this address, of the memory that takes these blocks back,
+    /// and no thread will ever look at it again.
     pub(crate) unsafe fn add(&mut self, address: u64, bytes: usize) {
         let block = std::ptr::with_exposed_provenance_mut::<u64>(address as usize);
         if bytes > LARGEST {
@@ -216,8 +219,8 @@ impl Memory {
         self.excess_bytes.fetch_add(bytes.next_multiple_of(REGION), Ordering::Relaxed);
     }
 
-    /// Lets this many workers take a chunk each beyond the limit, until it is called with 0: recovery may cut the same rows out
-    /// of more chunks than those who wrote them, and must succeed under the same limit.
+    /// Lets this many workers take a chunk each beyond the limit, until it is called with 0: recovery may cut
+    /// the same rows out of more chunks than those who wrote them, and must succeed under the same limit.
     pub fn allow_beyond_limit(&self, workers: usize) {
         let bytes = (workers * CHUNK).next_multiple_of(REGION);
         self.allowance_bytes.store(bytes, Ordering::Relaxed);
@@ -264,8 +267,8 @@ impl Memory {
         Ok(chunk)
     }
 
-    /// Faults chunks in until a number of bytes is ready, ahead of the threads that will need them; gives way to other threads.
-    /// Stops short of the limit. Returns whether there was anything to do.
+    /// Faults chunks in until a number of bytes is ready, ahead of the threads that will need them; gives way
+    /// to other threads. Stops short of the limit. Returns whether there was anything to do.
     fn fault_ahead(&self, bytes: usize) -> bool {
         if self.ready_bytes() >= bytes || self.is_exhausted() {
             return false;
@@ -287,8 +290,8 @@ impl Memory {
         self.used_bytes() + REGION > self.limit_bytes && self.shared().free_chunks.is_empty()
     }
 
-    /// Keeps memory ready, in a thread of its own, until nobody holds it any more: the first touch of a page costs more than
-    /// a transaction's own work.
+    /// Keeps memory ready, in a thread of its own, until nobody holds it any more: the first touch of a page
+    /// costs more than a transaction's own work.
     pub fn keep_ready(self: &Arc<Self>, bytes: usize) {
         let memory = Arc::downgrade(self);
         let run = move || {
@@ -345,7 +348,8 @@ impl Memory {
         let open = open.map(|(class, (first, _))| (class, first));
         self.shared().free_blocks.extend(chains.into_iter().chain(open));
         for (block, bytes) in large {
-            // SAFETY: large blocks come from `allocate_large`; no thread uses them, by the contract of `Freed::add`.
+            // SAFETY: large blocks come from `allocate_large`; no thread uses them, by the contract of
+            // `Freed::add`.
             unsafe { self.free_large(block, bytes) };
         }
     }
@@ -386,8 +390,8 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         for (region, layout) in &self.shared().regions {
-            // SAFETY: allocated with this layout; all holders of pointers into it are gone, as all workers and
-            // tables hold the `Memory` alive.
+            // SAFETY: allocated with this layout; all holders of pointers into it are gone, as all workers
+            // and tables hold the `Memory` alive.
             unsafe {
                 std::alloc::dealloc(std::ptr::with_exposed_provenance_mut(*region), *layout);
             }
@@ -436,7 +440,8 @@ impl Allocator {
     /// Takes a block back.
     ///
     /// # Safety
-    /// `block` came from `allocate` with the same number of bytes, of any allocator of the same memory, and no thread uses it.
+    /// `block` came from `allocate` with the same number of bytes, of any allocator of the same memory, and
+    /// no thread uses it.
     pub(crate) unsafe fn free(&mut self, block: NonNull<u64>, bytes: usize) {
         if bytes > LARGEST {
             // SAFETY: blocks of this many bytes come from there; the rest is passed on.

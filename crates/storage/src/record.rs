@@ -1,25 +1,27 @@
 //! A record: one row's state word, its words, and the older versions that open snapshots may need.
 //! Paper: Silo §4.4 (version word with lock and absence flags, validated reads, in-place writes).
 //!
-//! Layout in words: state, newest older version, address of the row buffer, then the record's own row buffer. A row
-//! buffer is its capacity (in the low half of a word) followed by that many words; a row that outgrows its buffer moves to
-//! a new one. The high half of the own buffer's first word is the record's slot plus one, 0 where it has none.
-//! An older version is its state, the address of the one before it, and a row buffer. The word of the newest one also has,
-//! in its upper 16 bits, how many hold the record, and in its lowest bit whether a worker changes the list.
+//! Layout in words: state, newest older version, address of the row buffer, then the record's own row buffer.
+//! A row buffer is its capacity (in the low half of a word) followed by that many words; a row that outgrows
+//! its buffer moves to a new one. The high half of the own buffer's first word is the record's slot plus one,
+//! 0 where it has none. An older version is its state, the address of the one before it, and a row buffer.
+//! The word of the newest one also has, in its upper 16 bits, how many hold the record, and in its lowest bit
+//! whether a worker changes the list.
 //!
-//! Three things name a record. `Record<'g>` is a record under the guard that found it. `Handle` is what a transaction
-//! remembers of it, worth something in the same stay alone. `Held` keeps a record from being freed, and so outlives stays.
+//! Three things name a record. `Record<'g>` is a record under the guard that found it. `Handle` is what a
+//! transaction remembers of it, worth something in the same stay alone. `Held` keeps a record from being
+//! freed, and so outlives stays.
 //!
-//! Invariants: 1. row words, row address and older versions change only under the lock, and the state changes before
-//! the lock is released, so a read between two equal unlocked states saw one version. Held by:
-//! `readers_see_whole_versions`. 2. a buffer's capacity never changes, so a racing reader stays inside it. 3. the numbers of
-//! older versions descend, and an open snapshot finds its version among them or in the record. Held by:
-//! `every_snapshot_finds_its_version`. 4. each index entry, each `Held` and each slot of a `SlotArray` that names a record
-//! holds it, and the worker that takes the last of them away frees it: so nothing that can be reached is ever freed. Held by:
-//! `a_record_is_freed_with_its_last_holder`.
+//! Invariants: 1. row words, row address and older versions change only under the lock, and the state changes
+//! before the lock is released, so a read between two equal unlocked states saw one version. Held by:
+//! `readers_see_whole_versions`. 2. a buffer's capacity never changes, so a racing reader stays inside it. 3.
+//! the numbers of older versions descend, and an open snapshot finds its version among them or in the record.
+//! Held by: `every_snapshot_finds_its_version`. 4. each index entry, each `Held` and each slot of a
+//! `SlotArray` that names a record holds it, and the worker that takes the last of them away frees it: so
+//! nothing that can be reached is ever freed. Held by: `a_record_is_freed_with_its_last_holder`.
 //!
-//! Safety rests on 2, 4 and the guard alone. A writer without the lock makes a wrong row, not a wild pointer: each buffer
-//! and each older version is retired by the thread that has exchanged the word that named it.
+//! Safety rests on 2, 4 and the guard alone. A writer without the lock makes a wrong row, not a wild pointer:
+//! each buffer and each older version is retired by the thread that has exchanged the word that named it.
 #![allow(unsafe_code)]
 
 mod array;
@@ -128,8 +130,8 @@ impl NewState {
     /// Absent and locked by its maker.
     pub const LOCKED: Self = Self(ABSENT | LOCKED);
 
-    /// Absent until the transaction of a worker commits. The worker's slot stands where the order will: the orders of commits
-    /// begin with epoch 1.
+    /// Absent until the transaction of a worker commits. The worker's slot stands where the order will: the
+    /// orders of commits begin with epoch 1.
     #[inline]
     pub fn uncommitted(worker: Slot) -> Self {
         Self(ABSENT | (worker.0 as u64 + 1))
@@ -228,8 +230,8 @@ impl Handle {
     }
 }
 
-/// Keeps a record from being freed, through all stays, until it is let go (`Held::release`). One that is merely dropped keeps
-/// it for ever.
+/// Keeps a record from being freed, through all stays, until it is let go (`Held::release`). One that is
+/// merely dropped keeps it for ever.
 #[derive(Debug)]
 pub struct Held {
     address: u64,
@@ -245,8 +247,8 @@ impl Held {
     #[inline]
     pub fn record<'g>(&self, guard: &'g Guard) -> Record<'g> {
         assert!(guard.memory().number() == self.memory, "a record is of its own database");
-        // SAFETY: made of a record which is held since, so it is not freed; and were that to happen during this stay, the
-        // guard would keep it.
+        // SAFETY: made of a record which is held since, so it is not freed; and were that to happen during
+        // this stay, the guard would keep it.
         unsafe { Record::at(self.address, guard) }
     }
 
@@ -294,7 +296,8 @@ impl<'g> Record<'g> {
     /// The record at an address.
     ///
     /// # Safety
-    /// It is the address of a record of the guard's memory, which was held at some moment of the guard's stay.
+    /// It is the address of a record of the guard's memory, which was held at some moment of the guard's
+    /// stay.
     #[inline]
     pub(crate) unsafe fn at(address: u64, guard: &'g Guard) -> Self {
         Self { address, guard }
@@ -362,7 +365,8 @@ impl<'g> Record<'g> {
         };
         let before = self.word(1).fetch_update(Ordering::AcqRel, Ordering::Relaxed, less);
         if before.is_ok_and(|word| word >> HOLDERS_SHIFT == 1) {
-            // SAFETY: nothing holds it, so nothing ever will again, and only one thread sees the count become 0.
+            // SAFETY: nothing holds it, so nothing ever will again, and only one thread sees the count become
+            // 0.
             unsafe { self.retire() };
         }
     }
@@ -384,12 +388,13 @@ impl<'g> Record<'g> {
     /// Lets the record at an address go, and frees it at once if nothing else holds it.
     ///
     /// # Safety
-    /// It is the address of a record that the caller holds, and does so no more; and no thread looks at a record of its
-    /// table, now or later.
+    /// It is the address of a record that the caller holds, and does so no more; and no thread looks at a
+    /// record of its table, now or later.
     pub(crate) unsafe fn release_alone(address: u64, freed: &mut Freed) {
         let word = |block: u64, index: usize| {
             let pointer = std::ptr::with_exposed_provenance::<AtomicU64>(block as usize);
-            // SAFETY: the record is there, as the caller holds it; the older versions and the buffer that it names are, too.
+            // SAFETY: the record is there, as the caller holds it; the older versions and the buffer that it
+            // names are, too.
             unsafe { &*pointer.add(index) }
         };
         let capacity = |buffer: u64| (word(buffer, 0).load(Ordering::Relaxed) & CAPACITY) as usize;
@@ -421,13 +426,14 @@ impl<'g> Record<'g> {
     #[inline]
     fn word(self, index: usize) -> &'g AtomicU64 {
         let pointer = std::ptr::with_exposed_provenance::<AtomicU64>(self.address as usize);
-        // SAFETY: a record is only made of one that is held, and the guard keeps what was held during its stay. All its
-        // words are atomics, and `index` is one of the header's.
+        // SAFETY: a record is only made of one that is held, and the guard keeps what was held during its
+        // stay. All its words are atomics, and `index` is one of the header's.
         unsafe { &*pointer.add(index) }
     }
 
     /// # Safety
-    /// A row buffer was at this address during the guard's stay: a capacity, never changed, and that many words.
+    /// A row buffer was at this address during the guard's stay: a capacity, never changed, and that many
+    /// words.
     unsafe fn buffer_at(self, address: u64) -> RowWords<'g> {
         let pointer = std::ptr::with_exposed_provenance::<AtomicU64>(address as usize);
         // SAFETY: by the contract it is there, and the guard keeps it.
@@ -481,8 +487,8 @@ impl<'g> Record<'g> {
         }
     }
 
-    /// Whether the state, lock included, is still as it was read: what was read in between was one version. That a worker has
-    /// cleared older ones says nothing of it.
+    /// Whether the state, lock included, is still as it was read: what was read in between was one version.
+    /// That a worker has cleared older ones says nothing of it.
     #[inline]
     pub fn is_state(self, state: RecordState) -> bool {
         // ORDERING: the row reads before stay above; pairs with the fence in `try_lock`.
@@ -569,7 +575,8 @@ impl<'g> Record<'g> {
     /// Nothing holds it any more, and this is called once.
     unsafe fn retire(self) {
         self.drop_older(|_, _| false, |_| {});
-        // A worker that still sees it and makes its row grow finds the own buffer here, and frees nothing twice.
+        // A worker that still sees it and makes its row grow finds the own buffer here, and frees nothing
+        // twice.
         let buffer = self.word(2).swap(self.own_buffer(), Ordering::AcqRel);
         // SAFETY: exchanged above, by this caller alone. The own buffer is there as long as the record.
         let own = unsafe {

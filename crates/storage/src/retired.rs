@@ -50,7 +50,8 @@ impl Retired {
         if self.fresh == 0 {
             return;
         }
-        // ORDERING: the blocks are unlinked before the clock is read, so that a worker that begins in a later epoch sees it.
+        // ORDERING: the blocks are unlinked before the clock is read, so that a worker that begins in a later
+        // epoch sees it.
         fence(Ordering::SeqCst);
         let fresh = std::mem::take(&mut self.fresh);
         self.add_stamp((epochs.current(), fresh));

@@ -1,8 +1,8 @@
-//! Slots: a number for each record of a table, kept as long as the record is there and used again afterwards. Physical logs
-//! name rows by them.
+//! Slots: a number for each record of a table, kept as long as the record is there and used again afterwards.
+//! Physical logs name rows by them.
 //!
-//! Invariant: no two records of a table have one slot at a time. A slot is given back when its record leaves the indexes, so
-//! after the deletion is durable, and the next record that has it commits later.
+//! Invariant: no two records of a table have one slot at a time. A slot is given back when its record leaves
+//! the indexes, so after the deletion is durable, and the next record that has it commits later.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -15,8 +15,8 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// Goes on after what a checkpoint and a log hold: `next` is above every slot in use, `free` are those below that are not.
-    /// Nobody else is at work.
+    /// Goes on after what a checkpoint and a log hold: `next` is above every slot in use, `free` are those
+    /// below that are not. Nobody else is at work.
     pub fn resume(&self, next: u32, free: Vec<u32>) {
         self.next.store(next, Ordering::Relaxed);
         *self.free.lock().unwrap_or_else(PoisonError::into_inner) = free;

@@ -1,26 +1,28 @@
 //! Open snapshots: everything below a commit order each, kept readable while writers go on.
 //! Paper: Silo §4.9 for queries that only read. Differs: checkpoints are snapshots, too.
 //!
-//! A writer that overwrites a row while snapshots are open keeps the old version when one of them may need it. It asks once
-//! its commit has begun, and may know its own order only later. So a bound is announced, the transactions that began to commit
-//! before are waited for, and only then the clock passes the bound.
+//! A writer that overwrites a row while snapshots are open keeps the old version when one of them may need
+//! it. It asks once its commit has begun, and may know its own order only later. So a bound is announced, the
+//! transactions that began to commit before are waited for, and only then the clock passes the bound.
 //!
-//! A snapshot is a serial state if it is closed: it holds each transaction that one of its transactions must follow. Where
-//! numbers are a serial order, this follows from the numbers. Numbers of `ssn` follow reads-from and overwrites, not who
-//! overwrote what another transaction has read. There the moment of validation decides: c(T) is the clock, read with all rows
-//! locked and before the reads are validated.
-//! (a) If T must precede U, then c(T) ≤ c(U). U read or overwrote a version of T: T published it after c(T), and U locks or
+//! A snapshot is a serial state if it is closed: it holds each transaction that one of its transactions must
+//! follow. Where numbers are a serial order, this follows from the numbers. Numbers of `ssn` follow
+//! reads-from and overwrites, not who overwrote what another transaction has read. There the moment of
+//! validation decides: c(T) is the clock, read with all rows locked and before the reads are validated. (a)
+//! If T must precede U, then c(T) ≤ c(U). U read or overwrote a version of T: T published it after c(T), and
+//! U locks or
 //!     validates after that. U overwrote what T read: T's validation found the row unlocked, so U locked it later, and U read the
 //!     clock after that.
-//! (b) number(T) < bound exactly if c(T) < bound. A number is above c(T) - 1. From below: c(T) < bound, and the number comes from
+//! (b) number(T) < bound exactly if c(T) < bound. A number is above c(T) - 1. From below: c(T) < bound, and
+//! the number comes from
 //!     the greatest of what T observed and what its buffer has given. Neither reaches the bound before the last such T has its
 //!     number, because a transaction with c ≥ bound waits for all of them before it is validated and numbered (`unsettled`).
 //! By (a) and (b) the transactions below a bound are closed.
 //!
 //! Invariants: 1. a transaction whose order is at or above a bound sees the bound before it writes. Held by:
-//! `a_bound_lies_ahead_of_every_drawn_order`, and by checkpoints taken under load (crates/reprise/tests). 2. bounds ascend: a
-//! version that no open snapshot needs is needed by none that is opened later. 3. (b). Held by: `concurrency/reader/tests.rs`
-//! (crates/transaction).
+//! `a_bound_lies_ahead_of_every_drawn_order`, and by checkpoints taken under load (crates/reprise/tests). 2.
+//! bounds ascend: a version that no open snapshot needs is needed by none that is opened later. 3. (b). Held
+//! by: `concurrency/reader/tests.rs` (crates/transaction).
 
 use crate::record::{OlderVersion, RecordState, RowWords};
 use crate::{Epochs, Record};
@@ -90,7 +92,8 @@ impl Snapshots {
             let bound = CommitOrder::first_of(Epoch(epochs.current().0 + 3));
             bounds.push(bound);
             self.announce(&bounds);
-            // ORDERING: SeqCst: a transaction that begins to commit once the clock is past what it shows now loads the bound from here.
+            // ORDERING: SeqCst: a transaction that begins to commit once the clock is past what it shows now
+            // loads the bound from here.
             pass(CommitOrder::first_of(Epoch(epochs.current().0 + 1)));
             // Others advance the clock too, and may have passed the bound before everybody saw it.
             if epochs.next_order() < bound {
@@ -140,15 +143,17 @@ impl Snapshots {
     }
 }
 
-/// Whether one of the snapshots with these bounds, in ascending order, needs a version of an order that another one replaced.
+/// Whether one of the snapshots with these bounds, in ascending order, needs a version of an order that
+/// another one replaced.
 pub fn is_needed(bounds: &[CommitOrder], version: CommitOrder, replaced_by: CommitOrder) -> bool {
     let later = bounds.partition_point(|bound| *bound <= version);
     bounds.get(later).is_some_and(|bound| *bound <= replaced_by)
 }
 
 impl Record<'_> {
-    /// Runs `read` on the row that this record has, once nobody holds its lock; returns its state, and what `read` made of the
-    /// row, if there is one. `read` may run more than once: it is repeated when a writer came between.
+    /// Runs `read` on the row that this record has, once nobody holds its lock; returns its state, and what
+    /// `read` made of the row, if there is one. `read` may run more than once: it is repeated when a writer
+    /// came between.
     pub fn read_now<R>(self, mut read: impl FnMut(RowWords<'_>) -> R) -> (RecordState, Option<R>) {
         loop {
             let state = self.stable_state();
@@ -159,8 +164,9 @@ impl Record<'_> {
         }
     }
 
-    /// Runs `read` on the row that this record had just below the bound of an open snapshot; what it made of it, if there was
-    /// one, and the order of that version. `read` may run more than once: it is repeated when a writer came between.
+    /// Runs `read` on the row that this record had just below the bound of an open snapshot; what it made of
+    /// it, if there was one, and the order of that version. `read` may run more than once: it is repeated
+    /// when a writer came between.
     pub fn read_at<R>(
         self,
         bound: CommitOrder,

@@ -1,7 +1,8 @@
 //! A table in memory: its records and the indexes that lead to them.
 //!
-//! Invariant: every record is in the primary index under its key, and in every other index at least under the key
-//! that its current row has; entries of earlier rows stay until they are cleared, and are told apart by the row itself.
+//! Invariant: every record is in the primary index under its key, and in every other index at least under the
+//! key that its current row has; entries of earlier rows stay until they are cleared, and are told apart by
+//! the row itself.
 
 use crate::{
     Added, Cursor, Direction, Finger, Guard, Index, LeafChange, LeafObservation, Linked, Memory, NewState,
@@ -45,8 +46,8 @@ pub struct Linker {
 }
 
 impl Linker {
-    /// Adds a record to some of a table's indexes, by the key of its row. Returns the place of an index, if there is one, that
-    /// has another record under that key already.
+    /// Adds a record to some of a table's indexes, by the key of its row. Returns the place of an index, if
+    /// there is one, that has another record under that key already.
     ///
     /// # Errors
     /// Out of memory.
@@ -103,8 +104,8 @@ impl TableStore {
         Ok(empty)
     }
 
-    /// Says that the database goes on without this table: its rows are freed with its last user. No worker that is active from
-    /// now on finds the table in the database's definitions.
+    /// Says that the database goes on without this table: its rows are freed with its last user. No worker
+    /// that is active from now on finds the table in the database's definitions.
     pub fn abandon(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
     }
@@ -162,8 +163,8 @@ impl TableStore {
         }
     }
 
-    /// The same data under a changed set of indexes: those that stay are kept, a new one is filled. Nobody else may
-    /// be using the table.
+    /// The same data under a changed set of indexes: those that stay are kept, a new one is filled. Nobody
+    /// else may be using the table.
     ///
     /// # Errors
     /// Out of memory; two rows with one key of a new unique index.
@@ -357,8 +358,8 @@ impl TableStore {
         has_null
     }
 
-    /// Adds a row image that is committed already, as loading does, to some of the indexes, the primary one among them. False
-    /// when its primary key is taken.
+    /// Adds a row image that is committed already, as loading does, to some of the indexes, the primary one
+    /// among them. False when its primary key is taken.
     ///
     /// # Errors
     /// Out of memory.
@@ -422,8 +423,8 @@ impl TableStore {
         self.indexes[place].insert(key, record, finger, on_change)
     }
 
-    /// Takes a record out of all indexes, so that it is freed once no worker can see it. The record is dead. `on_change` as for
-    /// `Index::remove_entry`.
+    /// Takes a record out of all indexes, so that it is freed once no worker can see it. The record is dead.
+    /// `on_change` as for `Index::remove_entry`.
     pub fn unlink(
         &self,
         record: Record<'_>,
@@ -433,7 +434,8 @@ impl TableStore {
         self.unlink_from(0..self.indexes.len(), record, arena, on_change);
     }
 
-    /// Takes a record out of some indexes, the primary one among them. `on_change` as for `Index::remove_entry`.
+    /// Takes a record out of some indexes, the primary one among them. `on_change` as for
+    /// `Index::remove_entry`.
     pub fn unlink_from(
         &self,
         places: Range<usize>,

@@ -1,18 +1,20 @@
-//! A worker: one thread's place among the epochs, its allocator, and what it has unlinked but may not free yet; and the
-//! guard, without which no thread looks at shared memory.
-//! Source: crossbeam-epoch (`Guard`). Differs: a guard may belong to a transaction that lasts longer than any borrow.
+//! A worker: one thread's place among the epochs, its allocator, and what it has unlinked but may not free
+//! yet; and the guard, without which no thread looks at shared memory.
+//! Source: crossbeam-epoch (`Guard`). Differs: a guard may belong to a transaction that lasts longer than any
+//! borrow.
 //!
-//! * `Worker::enter` gives a guard that leaves when it is dropped. What is found through it (`Record<'g>`, `RowWords<'g>`)
-//!   borrows it, so it cannot outlive it.
-//! * A transaction that lasts from one call to the next has its worker `stay` until it `leave`s, which takes the worker
-//!   exclusively: no borrow survives it. What such a transaction remembers are handles, observations and fingers. They hold
-//!   the number of the stay in which they were made, and are of use under the guard of that very stay alone. Stays have
-//!   numbers that no other stay of the process has, so neither another worker nor another database takes them for its own.
-//! * All workers of a `Memory` share its `Epochs`, and an index refuses a guard of another memory. So a guard protects
-//!   whatever is reached through it.
+//! * `Worker::enter` gives a guard that leaves when it is dropped. What is found through it (`Record<'g>`,
+//!   `RowWords<'g>`) borrows it, so it cannot outlive it.
+//! * A transaction that lasts from one call to the next has its worker `stay` until it `leave`s, which takes
+//!   the worker exclusively: no borrow survives it. What such a transaction remembers are handles,
+//!   observations and fingers. They hold the number of the stay in which they were made, and are of use under
+//!   the guard of that very stay alone. Stays have numbers that no other stay of the process has, so neither
+//!   another worker nor another database takes them for its own.
+//! * All workers of a `Memory` share its `Epochs`, and an index refuses a guard of another memory. So a guard
+//!   protects whatever is reached through it.
 //!
-//! Invariants: 1. a block is freed only when every worker that was active at its retirement has left. Held by:
-//! `retired_blocks_wait_for_readers`. 2. a guard exists only while its worker is active. Held by:
+//! Invariants: 1. a block is freed only when every worker that was active at its retirement has left. Held
+//! by: `retired_blocks_wait_for_readers`. 2. a guard exists only while its worker is active. Held by:
 //! `a_guard_leaves_when_it_is_dropped`.
 #![allow(unsafe_code)]
 
@@ -103,7 +105,8 @@ pub struct Worker {
     stays: (u64, u64),
 }
 
-// SAFETY: the pointers held are blocks that this worker alone owns (free or retired); nothing is thread-bound.
+// SAFETY: the pointers held are blocks that this worker alone owns (free or retired); nothing is
+// thread-bound.
 unsafe impl Send for Worker {}
 
 /// A guard that leaves when it is dropped.
@@ -186,8 +189,8 @@ impl Worker {
     #[inline]
     pub fn leave(&mut self) {
         self.guard.stay = Stay::default();
-        // SAFETY: the slot is this worker's. Whatever was found under the guard borrows the worker, which is borrowed
-        // exclusively here.
+        // SAFETY: the slot is this worker's. Whatever was found under the guard borrows the worker, which is
+        // borrowed exclusively here.
         unsafe { self.guard.epochs.exit(self.guard.slot) };
     }
 
@@ -215,7 +218,8 @@ impl Worker {
         self.guard.memory.check_limit()
     }
 
-    /// Whether there is room for this many bytes of rows, asked before a commit is about to write them, and for some more beside them.
+    /// Whether there is room for this many bytes of rows, asked before a commit is about to write them, and
+    /// for some more beside them.
     ///
     /// # Errors
     /// The limit does not leave as many.
@@ -242,7 +246,8 @@ impl Worker {
         self.guard.reclaim();
     }
 
-    /// As `reclaim`, in a new epoch: what was unlinked until now can be freed unless another worker is active.
+    /// As `reclaim`, in a new epoch: what was unlinked until now can be freed unless another worker is
+    /// active.
     pub fn reclaim_all(&mut self) {
         let epochs = &self.guard.epochs;
         self.guard.blocks.borrow_mut().retired.stamp(epochs);
@@ -289,8 +294,8 @@ impl Guard {
     /// The record of a handle, if that was made in this stay.
     #[inline]
     pub fn reach(&self, handle: Handle) -> Option<Record<'_>> {
-        // SAFETY: a handle is made of a record that was found in the stay that it names, and that is this one, which has
-        // not ended, as this is borrowed.
+        // SAFETY: a handle is made of a record that was found in the stay that it names, and that is this
+        // one, which has not ended, as this is borrowed.
         (handle.stay == self.stay()).then(|| unsafe { Record::at(handle.address, self) })
     }
 

@@ -1,12 +1,14 @@
-//! Numbers of transactions that rows do not hold: the last reader of each row, so that a transaction that overwrites the row
-//! gets a greater number (`gsn`), and the last transaction that took index entries of each table away. A transaction that
-//! finds no row depends on the latter: its answer waits for that number, and its number is greater where the logs give it.
-//! Paper: Poplar §3.3, Table 1 (NVM-D orders write-after-read, too). Differs: what was read shares cells by hash, which
-//! costs some order that nobody needs and saves a word in every row.
+//! Numbers of transactions that rows do not hold: the last reader of each row, so that a transaction that
+//! overwrites the row gets a greater number (`gsn`), and the last transaction that took index entries of each
+//! table away. A transaction that finds no row depends on the latter: its answer waits for that number, and
+//! its number is greater where the logs give it.
+//! Paper: Poplar §3.3, Table 1 (NVM-D orders write-after-read, too). Differs: what was read shares cells by
+//! hash, which costs some order that nobody needs and saves a word in every row.
 //!
-//! Invariants: 1. a reader raises the cell before it validates what it has read, and a writer asks for it with the
-//! row locked, so that of two that are in conflict the later one sees the earlier. 2. a worker that takes an entry away raises
-//! the table's number before that, and a transaction that has found nothing asks for it afterwards.
+//! Invariants: 1. a reader raises the cell before it validates what it has read, and a writer asks for it
+//! with the row locked, so that of two that are in conflict the later one sees the earlier. 2. a worker that
+//! takes an entry away raises the table's number before that, and a transaction that has found nothing asks
+//! for it afterwards.
 //! Held by: the tests here; `serializability.rs` and `histories.rs` (crates/reprise).
 
 use catalog::{CommitOrder, TableId};

@@ -1,13 +1,14 @@
 //! The write set of a transaction: an entry a record, with new column values in a list behind it.
 //!
-//! Values are copied out of the executor's arena, which is emptied between attempts. All buffers are kept from one transaction to
-//! the next.
+//! Values are copied out of the executor's arena, which is emptied between attempts. All buffers are kept
+//! from one transaction to the next.
 //!
-//! A savepoint is a `Mark`: how long each list was when it was set. Going back to it shortens the lists again, so that what was
-//! undone leaves nothing that would be written at commit. An entry older than the newest mark is saved before it changes.
-//! Invariants: 1. after `go_back_to` the write set equals the one that `set_mark` found. 2. a record that other transactions see
-//! is in the write set only if its version is in the read set. Held by: `going_back_restores_the_write_set` (here), and
-//! `crates/reprise/tests/suite/interleaved.rs`.
+//! A savepoint is a `Mark`: how long each list was when it was set. Going back to it shortens the lists
+//! again, so that what was undone leaves nothing that would be written at commit. An entry older than the
+//! newest mark is saved before it changes.
+//! Invariants: 1. after `go_back_to` the write set equals the one that `set_mark` found. 2. a record that
+//! other transactions see is in the write set only if its version is in the read set. Held by:
+//! `going_back_restores_the_write_set` (here), and `crates/reprise/tests/suite/interleaved.rs`.
 //! Not here: index entries and records that an undone part has published (`concurrency/savepoint.rs`).
 
 use catalog::{Arena, ColumnSlot, Datum, Mark as ArenaMark, RowChange, TableId};
@@ -186,8 +187,8 @@ impl WriteSet {
         self.entries[entry].action = action;
     }
 
-    /// Whether the row of an entry may be changed in its record: no other transaction sees it, no mark is to bring it back, and
-    /// no column value is kept beside it.
+    /// Whether the row of an entry may be changed in its record: no other transaction sees it, no mark is to
+    /// bring it back, and no column value is kept beside it.
     #[inline]
     pub(crate) fn is_private(&self, entry: usize) -> bool {
         let own = &self.entries[entry];

@@ -1,12 +1,13 @@
 //! The commit of a transaction: the one path that every content of a log and every sequencing shares.
-//! Paper: Silo §§4.4–4.6; Poplar §4.4 (OCC on SSN, early lock release). Differs: the number of a transaction comes from one clock
-//! at the serialization point where a command log needs a total order that is a serial order, write-after-read included, and
-//! from the logs otherwise.
+//! Paper: Silo §§4.4–4.6; Poplar §4.4 (OCC on SSN, early lock release). Differs: the number of a transaction
+//! comes from one clock at the serialization point where a command log needs a total order that is a serial
+//! order, write-after-read included, and from the logs otherwise.
 //!
 //! 1. Describe: each log's record is made as far as it is known; the worker waits for room.
 //! 2. Lock the write set, in address order.
 //! 3. Physiological logs append the operations.
-//! 4. Number the transaction where numbers are a serial order; otherwise read the clock, which is the number's floor.
+//! 4. Number the transaction where numbers are a serial order; otherwise read the clock, which is the
+//!    number's floor.
 //! 5. Validate the read set: records and leaves.
 //! 6. Install the rows; logs of rows copy each.
 //! 7. Number the transaction where it has no number yet, and take room for its records.
@@ -14,13 +15,13 @@
 //! 9. Append the records. The epoch of the number does not end before.
 //!
 //! Index entries are published when the statement runs, so before the number is drawn.
-//! Invariants: 1. numbers are a serial order, except those of `ssn`, which are greater than all that the transaction has read
-//! or overwrites. 2. nothing of an aborted attempt is ever seen. 3. outside a running transaction, a record is in each index
-//! exactly under the key of its row.
-//! Held by: `crates/reprise/tests/suite/serializability.rs` and `sequencings.rs`, which re-execute in commit order and compare
-//! digests.
-//! Not here: how scheme-specific steps work (`concurrency/commit.rs`), what a record holds (`record`), where numbers come from
-//! (`logging::Numbering`).
+//! Invariants: 1. numbers are a serial order, except those of `ssn`, which are greater than all that the
+//! transaction has read or overwrites. 2. nothing of an aborted attempt is ever seen. 3. outside a running
+//! transaction, a record is in each index exactly under the key of its row.
+//! Held by: `crates/reprise/tests/suite/serializability.rs` and `sequencings.rs`, which re-execute in commit
+//! order and compare digests.
+//! Not here: how scheme-specific steps work (`concurrency/commit.rs`), what a record holds (`record`), where
+//! numbers come from (`logging::Numbering`).
 
 use crate::Occ;
 use crate::record::{Adaptive, Execution, Records};
@@ -100,7 +101,8 @@ pub struct CommitPipeline {
     /// Transactions until the next one that is timed.
     until_timed: u8,
     begun: Option<Instant>,
-    /// The record of the call of the running transaction, but for its number; empty where no log records calls.
+    /// The record of the call of the running transaction, but for its number; empty where no log records
+    /// calls.
     pub call: Vec<u8>,
     /// The results of reads that its record holds as witnesses.
     pub witnesses: WitnessRecorder,
@@ -162,8 +164,9 @@ impl CommitPipeline {
     /// Commits a transaction that has run, and appends its record to each log.
     ///
     /// # Errors
-    /// `Conflict` when it lost a race; `Log` when its record is too large, a log can't grow, or has failed. The transaction is
-    /// rolled back, unless a log has failed after the rows were written: no transaction is acknowledged any more then.
+    /// `Conflict` when it lost a race; `Log` when its record is too large, a log can't grow, or has failed.
+    /// The transaction is rolled back, unless a log has failed after the rows were written: no transaction is
+    /// acknowledged any more then.
     #[inline]
     pub fn commit(&mut self, occ: &mut Occ, logged_by: LoggedBy<'_>) -> Result<Outcome, CommitError> {
         if !occ.writes_anything() {

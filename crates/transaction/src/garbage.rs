@@ -1,9 +1,9 @@
 //! What no transaction needs any more: deleted records on their way out of the indexes, and older versions.
 //!
-//! A delete leaves the record in its indexes, marked absent, so that concurrent readers can validate against it, and so
-//! that the reader of the absence knows how durable it is. Once its epoch is durable and no snapshot needs an older version of
-//! it, a worker takes it out. A record that was overwritten while snapshots are open loses its older versions once they are
-//! closed.
+//! A delete leaves the record in its indexes, marked absent, so that concurrent readers can validate against
+//! it, and so that the reader of the absence knows how durable it is. Once its epoch is durable and no
+//! snapshot needs an older version of it, a worker takes it out. A record that was overwritten while
+//! snapshots are open loses its older versions once they are closed.
 //! Invariants: 1. a record is in at most one bin, as its state says (`is_queued`), so nobody frees it twice.
 //! 2. a record leaves its indexes only while it is absent. 3. a record with older versions is in a bin.
 
@@ -78,7 +78,8 @@ impl Bin {
                 continue;
             };
             if record.has_older() {
-                // With the record locked: a session that kept a version for a snapshot has announced it before.
+                // With the record locked: a session that kept a version for a snapshot has announced it
+                // before.
                 tables.snapshots.copy_bounds(&mut self.bounds);
                 let bounds = &self.bounds;
                 tables.drop_older(store, record, |version, by| is_needed(bounds, version, by));

@@ -1,8 +1,10 @@
-//! Rows that transactions of several statements have read, and could not write any more: another one had them by then. The next such
-//! transactions hold these rows from the moment on at which they read them, so that they wait instead of failing.
+//! Rows that transactions of several statements have read, and could not write any more: another one had them
+//! by then. The next such transactions hold these rows from the moment on at which they read them, so that
+//! they wait instead of failing.
 //!
-//! A row is hot for the next `USES` reads; then one transaction tries without again. What is remembered is a guess: two rows that share a
-//! place forget each other, and a row that has come to the place of another one in memory is hot until it has cooled.
+//! A row is hot for the next `USES` reads; then one transaction tries without again. What is remembered is a
+//! guess: two rows that share a place forget each other, and a row that has come to the place of another one
+//! in memory is hot until it has cooled.
 //! Held by: `what_is_read_and_then_written_seldom_fails` (crates/reprise/tests/suite/waiting.rs).
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,17 +1,20 @@
 //! Rows and keys that running transactions hold, and the transactions that wait for them.
 //!
-//! A transaction of several statements holds each row from the statement on that writes it or selects it FOR UPDATE. A record
-//! that a transaction has inserted names the transaction's worker until the transaction ends. A transaction that comes to such a row or key undoes its
-//! statement and waits until the holder has ended. Validation alone decides what commits; holds only make lost races rare.
+//! A transaction of several statements holds each row from the statement on that writes it or selects it FOR
+//! UPDATE. A record that a transaction has inserted names the transaction's worker until the transaction
+//! ends. A transaction that comes to such a row or key undoes its statement and waits until the holder has
+//! ended. Validation alone decides what commits; holds only make lost races rare.
 //!
 //! Example:
 //! 1. A (worker 1) updates row r: `hold` gives r to A.
-//! 2. B (worker 2) updates r: `hold` says that it is foreign. B undoes its statement, and `wait` puts B into the queue of r.
+//! 2. B (worker 2) updates r: `hold` says that it is foreign. B undoes its statement, and `wait` puts B into
+//!    the queue of r.
 //! 3. C waits behind B.
 //! 4. A ends: `release` gives r to B and wakes it. B runs its statement again; C goes on waiting, now for B.
 //!
-//! Invariants: 1. a row has one holder, and a released row goes to the transaction that has waited longest. 2. transactions that
-//! wait form no cycle: the wait that would close one is refused. 3. a transaction that waits is woken when its blocker ends.
+//! Invariants: 1. a row has one holder, and a released row goes to the transaction that has waited longest.
+//! 2. transactions that wait form no cycle: the wait that would close one is refused. 3. a transaction that
+//! waits is woken when its blocker ends.
 //! Held by: this file's tests, and `crates/reprise/tests/suite/waiting.rs`.
 //! Not here: how a client's thread or task waits (`crates/reprise/src/session/waiting.rs`).
 
@@ -197,8 +200,8 @@ impl Holds {
     #[inline]
     pub(crate) fn ended(&self, worker: Slot) {
         let end = &self.ends[worker.0];
-        // ORDERING: SeqCst, before `is_awaited` is read; pairs with `await_end`, which writes that before it reads the number.
-        // One of the two sees what the other has written.
+        // ORDERING: SeqCst, before `is_awaited` is read; pairs with `await_end`, which writes that before it
+        // reads the number. One of the two sees what the other has written.
         end.number.fetch_add(1, Ordering::SeqCst);
         if end.is_awaited.load(Ordering::SeqCst) {
             let mut queue = lock(&end.queue);
@@ -209,8 +212,9 @@ impl Holds {
         }
     }
 
-    /// Has a waker called once the blocker of a worker's transaction has ended. Returns false when it has ended already, or the
-    /// row is the transaction's own by now. `is_open` says whether the transaction stays open while it waits.
+    /// Has a waker called once the blocker of a worker's transaction has ended. Returns false when it has
+    /// ended already, or the row is the transaction's own by now. `is_open` says whether the transaction
+    /// stays open while it waits.
     ///
     /// # Errors
     /// The blocker waits for this transaction, directly or not.
@@ -247,8 +251,8 @@ impl Holds {
         Ok(is_waiting)
     }
 
-    /// The worker's transaction waits until no other one is open, as one that changes definitions does when it commits. An open
-    /// transaction that waits for it, now or later, is refused by `wait`.
+    /// The worker's transaction waits until no other one is open, as one that changes definitions does when
+    /// it commits. An open transaction that waits for it, now or later, is refused by `wait`.
     pub fn await_all(&self, worker: Slot) -> AwaitsAll<'_> {
         let mut waits = lock(&self.waits);
         waits.for_all = Some(worker);
@@ -286,7 +290,8 @@ impl Holds {
         is_running
     }
 
-    /// The worker's transaction waits no longer. A row that it was given meanwhile stays its own until `release`.
+    /// The worker's transaction waits no longer. A row that it was given meanwhile stays its own until
+    /// `release`.
     pub fn stop_waiting(&self, worker: Slot) {
         let Some(wait) = lock(&self.waits).by_worker.remove(&worker.0) else { return };
         match wait.blocker {
@@ -309,8 +314,9 @@ impl Holds {
         }
     }
 
-    /// Whether a worker's transaction would wait for itself. While `waits` is locked, no transaction on the way ends: those
-    /// that wait would have to stop waiting first, and the last one is the asking transaction.
+    /// Whether a worker's transaction would wait for itself. While `waits` is locked, no transaction on the
+    /// way ends: those that wait would have to stop waiting first, and the last one is the asking
+    /// transaction.
     fn closes_cycle(&self, waits: &Waits, wait: Wait, worker: Slot) -> bool {
         let mut next = self.worker_of(wait.blocker).filter(|holder| *holder != worker);
         let mut is_awaited = wait.is_open;

@@ -1,4 +1,5 @@
-//! Transactions at run time: what a call reads and writes, and the concurrency control that makes it serializable.
+//! Transactions at run time: what a call reads and writes, and the concurrency control that makes it
+//! serializable.
 //!
 //! Not here: what makes a commit durable (`logging`), how commits come back (`recovery`).
 

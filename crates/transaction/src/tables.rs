@@ -156,8 +156,8 @@ impl Tables {
         self.share(&Arc::new(store));
     }
 
-    /// Takes a dead record out of all indexes of its table. A transaction that has read that it is absent has then read the
-    /// absence of what comes in its place. `on_change` as for `Index::remove_entry`.
+    /// Takes a dead record out of all indexes of its table. A transaction that has read that it is absent has
+    /// then read the absence of what comes in its place. `on_change` as for `Index::remove_entry`.
     pub(crate) fn unlink(
         &self,
         store: &TableStore,
@@ -173,8 +173,8 @@ impl Tables {
         store.unlink(record, arena, on_change);
     }
 
-    /// Forgets the older versions of a record that no snapshot needs, with the index entries that stood for them alone. The
-    /// record is locked.
+    /// Forgets the older versions of a record that no snapshot needs, with the index entries that stood for
+    /// them alone. The record is locked.
     pub(crate) fn drop_older(
         &self,
         store: &TableStore,
@@ -226,7 +226,8 @@ impl Tables {
         self.stores[place] = Some(Arc::clone(store));
     }
 
-    /// The database goes on with other tables: those that these have and the others have not are freed with their last user.
+    /// The database goes on with other tables: those that these have and the others have not are freed with
+    /// their last user.
     pub fn give_way_to(&self, others: &Self) {
         let stays = |store: &&Arc<TableStore>| others.by_id(store.definition().id).is_some();
         self.iter().filter(|store| !stays(store)).for_each(|store| store.abandon());

@@ -1,4 +1,5 @@
-//! Tasks of the repository. `cargo xtask tidy` checks what the compiler does not: sizes, words, references, arrows between crates.
+//! Tasks of the repository. `cargo xtask tidy` checks what the compiler does not: sizes, words, references,
+//! arrows between crates.
 
 mod tidy;
 

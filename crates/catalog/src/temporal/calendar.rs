@@ -1,7 +1,8 @@
 //! The Gregorian calendar over PostgreSQL's range: days since 2000-01-01 as years, months and days, and back.
 //! Source: PostgreSQL 15, `date2j` and `j2date` in `datetime.c` (Fliegel and Van Flandern).
 //!
-//! Not a crate's: those that were looked at (jiff, chrono, time) end before the year 294276, or 5874897 for dates.
+//! Not a crate's: those that were looked at (jiff, chrono, time) end before the year 294276, or 5874897 for
+//! dates.
 
 use super::{MICROSECONDS_PER_DAY, TemporalError, checked_date, checked_timestamp};
 
@@ -78,7 +79,8 @@ impl Day {
         }
     }
 
-    /// Days since 2000-01-01; the year is at most a few million from 0, and the day may lie outside of its month.
+    /// Days since 2000-01-01; the year is at most a few million from 0, and the day may lie outside of its
+    /// month.
     pub fn days(self) -> i64 {
         let (year, month) =
             if self.month > 2 { (self.year, self.month + 1) } else { (self.year - 1, self.month + 13) };

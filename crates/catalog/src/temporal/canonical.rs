@@ -1,4 +1,5 @@
-//! The form in which clients send nearly all dates and timestamps, read without allocations: `YYYY-MM-DD[ HH:MM:SS[.ffffff]]`.
+//! The form in which clients send nearly all dates and timestamps, read without allocations:
+//! `YYYY-MM-DD[ HH:MM:SS[.ffffff]]`.
 
 use super::{Day, Moment};
 

@@ -119,8 +119,8 @@ pub fn parse_date(text: &str) -> Result<i32, TemporalError> {
     }
 }
 
-/// Returns microseconds since 2000-01-01. A zone in the text counts where the type has one (`zoned`), and says nothing where it has
-/// none; without one, the time is UTC.
+/// Returns microseconds since 2000-01-01. A zone in the text counts where the type has one (`zoned`), and
+/// says nothing where it has none; without one, the time is UTC.
 ///
 /// # Errors
 /// A text that PostgreSQL refuses, or one that depends on the clock.

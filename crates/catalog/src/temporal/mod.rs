@@ -1,9 +1,9 @@
 //! Dates and timestamps: integers since 2000-01-01 in memory, PostgreSQL's text outside.
 //! Source: PostgreSQL 15, `datetime.c`, `timestamp.h`, `date.h`: the same ranges, the same infinities.
 //!
-//! Invariant: a date or timestamp in a row or register is infinite or within PostgreSQL's range. Held by `checked_date` and
-//! `checked_timestamp`, through which every value from outside and every result of arithmetic passes; tests
-//! `values_out_of_range_are_refused` here, `values` in `workload`.
+//! Invariant: a date or timestamp in a row or register is infinite or within PostgreSQL's range. Held by
+//! `checked_date` and `checked_timestamp`, through which every value from outside and every result of
+//! arithmetic passes; tests `values_out_of_range_are_refused` here, `values` in `workload`.
 
 mod calendar;
 mod canonical;
@@ -183,7 +183,8 @@ pub fn date_of(us: i64) -> i32 {
     }
 }
 
-/// Writes the year, month and day of a date; whether the year is before Christ, which is written behind all else.
+/// Writes the year, month and day of a date; whether the year is before Christ, which is written behind all
+/// else.
 fn write_day(day: Day, out: &mut String) -> bool {
     let (year, is_before_christ) = day.written_year();
     // Writing to a string does not fail.

@@ -36,8 +36,8 @@ pub struct Arguments {
     /// Warehouses (tpcc), hundreds of thousands of customers (smallbank) or records (ycsb).
     #[arg(long, default_value_t = 1, value_parser = numbers::scale())]
     scale: u32,
-    /// Which transactions; tpcc: full, write (or poplar), new-order; ycsb: a to f, write, hybrid, each with :LENGTH of scans
-    /// and @uniform or @zipfian, as in hybrid:10@zipfian.
+    /// Which transactions; tpcc: full, write (or poplar), new-order; ycsb: a to f, write, hybrid, each with
+    /// :LENGTH of scans and @uniform or @zipfian, as in hybrid:10@zipfian.
     #[arg(long, default_value = "full")]
     mix: String,
     /// How many transactions of a hundred are logged by value, chosen at random.

@@ -1,4 +1,5 @@
-//! `reprise bench recovery`: how long a recovery takes; also of methods without the latches that make them right.
+//! `reprise bench recovery`: how long a recovery takes; also of methods without the latches that make them
+//! right.
 //! Paper: PACMAN §6.2.2, Figure 15.
 
 use crate::options::{device, on_or_off};

@@ -1,5 +1,5 @@
-//! `reprise bench server`: a workload's procedures, called by clients over the wire; of any server that speaks PostgreSQL's
-//! protocol, so that they can be compared.
+//! `reprise bench server`: a workload's procedures, called by clients over the wire; of any server that
+//! speaks PostgreSQL's protocol, so that they can be compared.
 
 use super::{Latency, latency, prepare, print_latency, print_outcomes};
 use crate::clients::histogram;
@@ -237,7 +237,8 @@ fn client(
     Ok(own)
 }
 
-/// Makes the workload's tables and procedures, and fills the tables with what a database of this program's own is filled with.
+/// Makes the workload's tables and procedures, and fills the tables with what a database of this program's
+/// own is filled with.
 fn load(server: &mut postgres::Client, workload: &dyn Workload, seed: u64) -> Result<()> {
     let temporary = tempfile::tempdir().context("cannot make a temporary folder")?;
     let db = Database::open(temporary.path(), Config::default())?;

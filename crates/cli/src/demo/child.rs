@@ -1,7 +1,8 @@
-//! The process that the demo kills: it runs a workload and tells of every acknowledgement on its standard output.
+//! The process that the demo kills: it runs a workload and tells of every acknowledgement on its standard
+//! output.
 //!
-//! One line an acknowledged transaction: `ack`, then for each trace that it left ` ;procedure argument …`. The line is
-//! written after the commit is durable, never before.
+//! One line an acknowledged transaction: `ack`, then for each trace that it left ` ;procedure argument …`.
+//! The line is written after the commit is durable, never before.
 
 use super::Arguments;
 use crate::bench::prepare;

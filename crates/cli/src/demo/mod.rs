@@ -1,8 +1,8 @@
 //! `reprise demo`: a database is killed under load and comes back whole.
 //!
-//! A child process loads TPC-C and runs it with checkpoints on, logged as every content at once. This process writes down
-//! what the child acknowledges, kills it with SIGKILL in the middle, recovers each log by each method, and looks for every
-//! acknowledged transaction.
+//! A child process loads TPC-C and runs it with checkpoints on, logged as every content at once. This process
+//! writes down what the child acknowledges, kills it with SIGKILL in the middle, recovers each log by each
+//! method, and looks for every acknowledged transaction.
 
 mod child;
 
@@ -206,7 +206,8 @@ fn spawn(arguments: &Arguments, folder: &Path) -> Result<Child> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("cannot start the child")
 }
 
-/// Recovers by each method without changing anything, then opens the database and looks for every acknowledged transaction.
+/// Recovers by each method without changing anything, then opens the database and looks for every
+/// acknowledged transaction.
 fn recover_and_check(
     arguments: &Arguments,
     folder: &Path,

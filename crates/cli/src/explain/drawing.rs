@@ -1,4 +1,5 @@
-//! Dependency graphs as drawings: boxes with lines of text, and arrows between them; written as DOT and as SVG.
+//! Dependency graphs as drawings: boxes with lines of text, and arrows between them; written as DOT and as
+//! SVG.
 
 use layout::backends::svg::SVGWriter;
 use layout::core::base::Orientation;
@@ -114,7 +115,8 @@ pub fn svg(graph: &Graph) -> String {
     page.finalize()
 }
 
-/// Writes SVG and knows how large the drawing is. The writer itself takes the length of a text for its height.
+/// Writes SVG and knows how large the drawing is. The writer itself takes the length of a text for its
+/// height.
 struct Page {
     writer: SVGWriter,
     extent: Point,

@@ -1,4 +1,5 @@
-//! Backups as an operator makes them: of a server that answers, of a folder at rest, by SQL; and the way back.
+//! Backups as an operator makes them: of a server that answers, of a folder at rest, by SQL; and the way
+//! back.
 
 use crate::common::Serving;
 use serde_json::Value;

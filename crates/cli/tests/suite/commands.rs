@@ -176,7 +176,8 @@ END $$;";
     assert_eq!(json["procedures"][0]["by_value"], true);
 }
 
-/// A crash under each sequencing: the folder is recovered by the method of the log, and the log beside it to the same state.
+/// A crash under each sequencing: the folder is recovered by the method of the log, and the log beside it to
+/// the same state.
 #[test]
 fn every_sequencing_recovers_from_a_crash() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,8 +1,8 @@
-//! Hostile clients. Whatever they do, alone or together: the server greets a new client and answers it within a second, says that it
-//! is ready, takes a checkpoint, gives memory back, and stops when it is told.
+//! Hostile clients. Whatever they do, alone or together: the server greets a new client and answers it within
+//! a second, says that it is ready, takes a checkpoint, gives memory back, and stops when it is told.
 //!
-//! `REPRISE_SEED` replays one round of the random ones; `REPRISE_SOAK_SECONDS` makes the soak longer, and `REPRISE_SOAK_FOLDER` is where
-//! it draws its curves.
+//! `REPRISE_SEED` replays one round of the random ones; `REPRISE_SOAK_SECONDS` makes the soak longer, and
+//! `REPRISE_SOAK_FOLDER` is where it draws its curves.
 
 mod definitions;
 mod keys;

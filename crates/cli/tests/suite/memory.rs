@@ -38,8 +38,8 @@ DECLARE i BIGINT;
 BEGIN EXECUTE 'SELECT n FROM generate_series(1, 1000000000) AS n' INTO i; RETURN i; END $$;
 ";
 
-/// Statements that want more than any limit. What runs without an end is refused where memory ends; 54000 is what PostgreSQL
-/// says of values that are too long.
+/// Statements that want more than any limit. What runs without an end is refused where memory ends; 54000 is
+/// what PostgreSQL says of values that are too long.
 const GREEDY: &[(&str, &str)] = &[
     ("53200", "SELECT array_agg(n) FROM generate_series(1, 1000000000) AS n"),
     ("53200", "SELECT string_agg(n::text, ',') FROM generate_series(1, 1000000000) AS n"),
@@ -190,7 +190,8 @@ fn readers_that_stall_stay_within_the_limit() {
         client.execute("UPDATE wide SET v = v + 1 WHERE id = $1", &[&round]).unwrap();
     }
     let peak = server.peak();
-    // The limit, and what the server and the threads of 256 statements have beside it. Their results together are 31 GB.
+    // The limit, and what the server and the threads of 256 statements have beside it. Their results together
+    // are 31 GB.
     assert!(peak < 768 << 10, "the server has had {peak} kB");
     // Those that stall make room for one that reads.
     let mut reader = greet(&server);

@@ -1,18 +1,21 @@
 //! Command records: what was asked, not what it changed.
-//! Paper: command logging (Malviya et al., ICDE 2014) Figure 1. Differs: the version of the procedure, and the call's
-//! time and seed where the procedure asks for them, so that replay is deterministic across replacements.
+//! Paper: command logging (Malviya et al., ICDE 2014) Figure 1. Differs: the version of the procedure, and
+//! the call's time and seed where the procedure asks for them, so that replay is deterministic across
+//! replacements.
 //!
-//! A call's payload: procedure (varint), version (varint), flags (u8: 1 = a time follows, 2 = a seed follows, 4 = witness
-//! values stand behind the arguments, 8 = what it has written stands at the end), time (i64, microseconds since 2000), seed
-//! (u64), then the arguments as `catalog::encode_value` writes them, then the witness values: for each witness of the procedure
-//! the number of its values (varint) and they; last what it has written.
-//! A statement's payload: time (i64), seed (u64), its text, the byte 255, which no text holds, what it has written. A
-//! definition's: time, seed, text.
+//! A call's payload: procedure (varint), version (varint), flags (u8: 1 = a time follows, 2 = a seed follows,
+//! 4 = witness values stand behind the arguments, 8 = what it has written stands at the end), time (i64,
+//! microseconds since 2000), seed (u64), then the arguments as `catalog::encode_value` writes them, then the
+//! witness values: for each witness of the procedure the number of its values (varint) and they; last what it
+//! has written.
+//! A statement's payload: time (i64), seed (u64), its text, the byte 255, which no text holds, what it has
+//! written. A definition's: time, seed, text.
 //!
-//! What a transaction has written is the number of rows that its operations inserted, updated and deleted, and a checksum of
-//! them (`catalog::Written`). Replay must write the same. It is read from the end: a word (u16) of which the lower six bits are
-//! the number of rows, or 63 where four bytes (u32) with the number stand before the word; the upper ten are the checksum. Calls
-//! and statements of format versions 1 to 3 have neither.
+//! What a transaction has written is the number of rows that its operations inserted, updated and deleted,
+//! and a checksum of them (`catalog::Written`). Replay must write the same. It is read from the end: a word
+//! (u16) of which the lower six bits are the number of rows, or 63 where four bytes (u32) with the number
+//! stand before the word; the upper ten are the checksum. Calls and statements of format versions 1 to 3 have
+//! neither.
 
 use super::{CHECKED_FROM, RecordKind, begin};
 use catalog::{CHECKSUM_BITS, DecodeError, ProcedureId, Reader, Written, put_varint};
@@ -74,8 +77,8 @@ pub struct CallRecord<'a> {
 }
 
 impl<'a> CallRecord<'a> {
-    /// Writes the record but for what the call has written: arguments and witness values may be appended, then `put_written`
-    /// completes it.
+    /// Writes the record but for what the call has written: arguments and witness values may be appended,
+    /// then `put_written` completes it.
     pub fn write(&self, buffer: &mut Vec<u8>) {
         begin(RecordKind::Call, buffer);
         put_varint(self.procedure.0.into(), buffer);
@@ -125,7 +128,8 @@ pub struct StatementRecord<'a> {
 }
 
 impl<'a> StatementRecord<'a> {
-    /// Writes the record of a transaction of one statement but for what it has written: `put_written` completes it.
+    /// Writes the record of a transaction of one statement but for what it has written: `put_written`
+    /// completes it.
     pub fn write(&self, buffer: &mut Vec<u8>) {
         self.write_as(RecordKind::Statement, buffer);
     }

@@ -1,9 +1,10 @@
-//! Records of transactions that change definitions and write rows, too; and records that lie in files of their own.
+//! Records of transactions that change definitions and write rows, too; and records that lie in files of
+//! their own.
 //!
-//! Definitions and writes: time (i64), seed (u64), length of the statements (u32), the statements' text, then writes as a
-//! write-set record has them. All statements come before all writes.
-//! A large record: incarnation (u64), number (u64), the kind that it is (u8), its length (u64), its CRC-32C (u32); `large` has
-//! the rest.
+//! Definitions and writes: time (i64), seed (u64), length of the statements (u32), the statements' text, then
+//! writes as a write-set record has them. All statements come before all writes.
+//! A large record: incarnation (u64), number (u64), the kind that it is (u8), its length (u64), its CRC-32C
+//! (u32); `large` has the rest.
 
 use super::writes::WritesRecord;
 use super::{BODY_FROM, RecordKind, StatementRecord, begin};

@@ -1,8 +1,8 @@
 //! What is recorded of a transaction. One file a kind of content.
 //!
-//! A record, little-endian: length of what follows (u32), CRC-32C of the rest (u32), kind (u8), commit order (u64),
-//! which is the transaction's id too and whose highest bit says that it counts alone (`Stamp`), then the payload of the
-//! kind. This is the only description of that layout.
+//! A record, little-endian: length of what follows (u32), CRC-32C of the rest (u32), kind (u8), commit order
+//! (u64), which is the transaction's id too and whose highest bit says that it counts alone (`Stamp`), then
+//! the payload of the kind. This is the only description of that layout.
 
 mod command;
 mod definitions;
@@ -185,7 +185,8 @@ pub enum Record<'a> {
     Definition(StatementRecord<'a>),
     /// A transaction by what it wrote, by table and slot.
     Slots(SlotsRecord<'a>),
-    /// An operation of a transaction whose fate another record tells. The record's order names the transaction.
+    /// An operation of a transaction whose fate another record tells. The record's order names the
+    /// transaction.
     Operation(Operation<'a>),
     /// The fate of a transaction whose operations are logged.
     Outcome(Outcome),
@@ -203,8 +204,9 @@ const ALONE: u64 = 1 << 63;
 pub struct Stamp {
     /// The transaction's number.
     pub order: CommitOrder,
-    /// Whether it counts as soon as its own log is durable up to it: everything that it had read was durable when it
-    /// committed. Poplar §5 (write-only transactions), and more: what has read nothing is of this kind.
+    /// Whether it counts as soon as its own log is durable up to it: everything that it had read was durable
+    /// when it committed. Poplar §5 (write-only transactions), and more: what has read nothing is of this
+    /// kind.
     pub alone: bool,
 }
 

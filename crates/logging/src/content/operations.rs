@@ -1,13 +1,14 @@
-//! Physiological records: each operation of a transaction with what was before and after it, and the transaction's fate.
-//! Paper: command logging §IV (Figure 2, differential logging). Differs: tuples have no pages, so there is no dirty page
-//! table; operations are logged while their rows are locked and before the transaction knows whether it commits, the first
-//! moment at which an optimistic transaction has a before image.
+//! Physiological records: each operation of a transaction with what was before and after it, and the
+//! transaction's fate.
+//! Paper: command logging §IV (Figure 2, differential logging). Differs: tuples have no pages, so there is no
+//! dirty page table; operations are logged while their rows are locked and before the transaction knows
+//! whether it commits, the first moment at which an optimistic transaction has a before image.
 //!
-//! An operation's payload (its order names the transaction): kind (u8: 1 = insert, 2 = update of columns, 3 = delete, 4 =
-//! update of the row), table (varint), then of an insert and a delete all columns in order; of an update of columns the
-//! primary key's columns, then for each changed column its place (varint), its value before and its value after; of an
-//! update of the row all columns before and all columns after. An outcome's payload: the transaction (u64), whether it
-//! committed (u8).
+//! An operation's payload (its order names the transaction): kind (u8: 1 = insert, 2 = update of columns, 3 =
+//! delete, 4 = update of the row), table (varint), then of an insert and a delete all columns in order; of an
+//! update of columns the primary key's columns, then for each changed column its place (varint), its value
+//! before and its value after; of an update of the row all columns before and all columns after. An outcome's
+//! payload: the transaction (u64), whether it committed (u8).
 
 use super::writes::read_key;
 use super::{Images, RecordKind, append, begin, seal};
@@ -45,7 +46,8 @@ pub struct Operation<'a> {
 pub struct Outcome {
     /// Which one.
     pub transaction: CommitOrder,
-    /// Whether it committed. Nothing remains of it otherwise, whether it was given up or recovery has undone it.
+    /// Whether it committed. Nothing remains of it otherwise, whether it was given up or recovery has undone
+    /// it.
     pub committed: bool,
 }
 
@@ -62,8 +64,8 @@ fn put_columns(columns: impl Iterator<Item = usize>, table: &Table, image: Image
 }
 
 impl OperationsBuilder {
-    /// Appends the record of an operation. Images have a datum for every column; of an update of columns those in `changed`
-    /// count, and the key's.
+    /// Appends the record of an operation. Images have a datum for every column; of an update of columns
+    /// those in `changed` count, and the key's.
     pub fn push(
         buffer: &mut Vec<u8>,
         transaction: CommitOrder,
@@ -139,8 +141,8 @@ impl<'a> Operation<'a> {
         read_key(&mut Reader::new(self.body), key_first, table, scratch, key)
     }
 
-    /// Reads the values of one side: `row` gets a datum for every column, NULL where none is given; `changed` the columns
-    /// that an update sets.
+    /// Reads the values of one side: `row` gets a datum for every column, NULL where none is given; `changed`
+    /// the columns that an update sets.
     ///
     /// # Errors
     /// Bytes that no operation on the table is written as.

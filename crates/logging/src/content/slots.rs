@@ -1,9 +1,11 @@
-//! Physical records: what a transaction changed, by table and slot, the place that a row keeps as long as it is there.
-//! Paper: PACMAN §§2.2, 6.1 (physical logging). Differs: rows have one version, so a record names one place, not the old
-//! version's and the new one's.
+//! Physical records: what a transaction changed, by table and slot, the place that a row keeps as long as it
+//! is there.
+//! Paper: PACMAN §§2.2, 6.1 (physical logging). Differs: rows have one version, so a record names one place,
+//! not the old version's and the new one's.
 //!
-//! Payload: one write after the other. A write: kind (u8: 1 = the row is this, 2 = there is none), table (varint), slot
-//! (varint), and for a row the number of its words (varint) and they, as `catalog::RowLayout` lays them out.
+//! Payload: one write after the other. A write: kind (u8: 1 = the row is this, 2 = there is none), table
+//! (varint), slot (varint), and for a row the number of its words (varint) and they, as `catalog::RowLayout`
+//! lays them out.
 
 use super::writes::{check_image, put_words, words_of};
 use super::{RecordKind, begin};

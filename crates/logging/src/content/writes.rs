@@ -1,11 +1,13 @@
-//! Write-set records: what a transaction changed, by table and primary key. A logical log consists of them; in other logs
-//! they stand for transactions that are not logged as calls.
-//! Paper: PACMAN §§2.2, 4.5 (logical logging, ad-hoc transactions); command logging §IV-A (differential logging).
+//! Write-set records: what a transaction changed, by table and primary key. A logical log consists of them;
+//! in other logs they stand for transactions that are not logged as calls.
+//! Paper: PACMAN §§2.2, 4.5 (logical logging, ad-hoc transactions); command logging §IV-A (differential
+//! logging).
 //!
-//! Payload: one write after the other. A write: kind (u8: 1 = insert, 2 = update, 3 = delete, 4 = insert of an image, 5 =
-//! update to an image), table (varint), length of the rest (varint). An insert has all columns in order; an update and a
-//! delete have the primary key's columns in its order, and an update the changed columns then, each its place (varint) and
-//! value; an image is the row's words as `catalog::RowLayout` lays them out, little-endian.
+//! Payload: one write after the other. A write: kind (u8: 1 = insert, 2 = update, 3 = delete, 4 = insert of
+//! an image, 5 = update to an image), table (varint), length of the rest (varint). An insert has all columns
+//! in order; an update and a delete have the primary key's columns in its order, and an update the changed
+//! columns then, each its place (varint) and value; an image is the row's words as `catalog::RowLayout` lays
+//! them out, little-endian.
 
 use super::{Images, RecordKind, begin};
 use catalog::{
@@ -60,7 +62,8 @@ pub(super) fn check_image(image: &[u8], table: &Table) -> Result<(), DecodeError
     if whole { Ok(()) } else { Err(DecodeError) }
 }
 
-/// Encodes the primary key of a row whose columns are read one after the other: all of them in order, or the key's first.
+/// Encodes the primary key of a row whose columns are read one after the other: all of them in order, or the
+/// key's first.
 pub(super) fn read_key(
     reader: &mut Reader<'_>,
     key_first: bool,
@@ -139,7 +142,8 @@ impl WritesBuilder {
         put_varint(length as u64, buffer);
     }
 
-    /// Appends a write. `row` has a datum for every column; of an update those in `changed` count, and the key's.
+    /// Appends a write. `row` has a datum for every column; of an update those in `changed` count, and the
+    /// key's.
     pub fn push(
         &mut self,
         buffer: &mut Vec<u8>,
@@ -258,8 +262,8 @@ impl<'a> Write<'a> {
         read_key(&mut Reader::new(self.body), self.change != RowChange::Insert, table, scratch, key)
     }
 
-    /// Reads its values: `row` gets a datum for every column, NULL where none is given; `changed` the columns that an update
-    /// sets.
+    /// Reads its values: `row` gets a datum for every column, NULL where none is given; `changed` the columns
+    /// that an update sets.
     ///
     /// # Errors
     /// Bytes that no write to the table is written as.

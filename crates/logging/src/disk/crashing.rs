@@ -1,8 +1,8 @@
 //! A disk in memory that knows what is durable, and rebuilds what a crash could leave of the rest.
 //!
-//! Of writes that were not synced, any subset survives, each cut at any multiple of 512 bytes; of names that were not
-//! synced (creations, renames, removals), any prefix survives, as a journalling file system keeps their order. A folder
-//! whose parent was not synced since may be gone, with all that is in it.
+//! Of writes that were not synced, any subset survives, each cut at any multiple of 512 bytes; of names that
+//! were not synced (creations, renames, removals), any prefix survives, as a journalling file system keeps
+//! their order. A folder whose parent was not synced since may be gone, with all that is in it.
 
 use super::{Disk, DiskFile};
 use rand::rngs::SmallRng;

@@ -1,8 +1,10 @@
-//! Log devices other than plain files: written past the page cache, in emulated non-volatile memory, or at a limited rate.
-//! Paper: Poplar §6.1 (NVRAM emulation), §6.3 (several devices). What is not in a device's folder is left alone.
+//! Log devices other than plain files: written past the page cache, in emulated non-volatile memory, or at a
+//! limited rate.
+//! Paper: Poplar §6.1 (NVRAM emulation), §6.3 (several devices). What is not in a device's folder is left
+//! alone.
 //!
-//! A rate holds for everything that is written to and read from a device's folder, checkpoints too, but not for making room
-//! in files: so that on one disk the effect of several can be shown.
+//! A rate holds for everything that is written to and read from a device's folder, checkpoints too, but not
+//! for making room in files: so that on one disk the effect of several can be shown.
 
 use super::direct::DirectFile;
 use super::memory::MemoryFile;
@@ -26,8 +28,8 @@ pub enum LogIo {
     Buffered,
     /// Past it: `O_DIRECT`, `O_DSYNC`.
     Direct,
-    /// Into a mapped file that stands for non-volatile memory: each write takes a time to persist. It survives the end of the
-    /// process, but no loss of power.
+    /// Into a mapped file that stands for non-volatile memory: each write takes a time to persist. It
+    /// survives the end of the process, but no loss of power.
     Memory {
         /// Nanoseconds for each write.
         persist_ns: u64,

@@ -1,4 +1,5 @@
-//! Files whose batches go past the page cache: `O_DIRECT` and `O_DSYNC`, in one call. Everything else goes through it.
+//! Files whose batches go past the page cache: `O_DIRECT` and `O_DSYNC`, in one call. Everything else goes
+//! through it.
 
 use super::DiskFile;
 use std::fs::{File, OpenOptions};

@@ -71,7 +71,8 @@ struct FailingFile {
 }
 
 impl FailingDisk {
-    /// A disk whose call number `at_call` (from 0; reads are not counted) fails, and all after it when `for_good`.
+    /// A disk whose call number `at_call` (from 0; reads are not counted) fails, and all after it when
+    /// `for_good`.
     pub fn new(inner: SharedDisk, fault: Fault, at_call: u64, for_good: bool) -> Self {
         let plan = Plan { fault, at_call, for_good, under: None, calls: AtomicU64::new(0) };
         Self { inner, plan: Arc::new(plan) }

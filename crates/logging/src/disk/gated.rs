@@ -1,4 +1,5 @@
-//! A disk whose changes wait while its gate is closed: tests keep a transaction undurable for as long as they need.
+//! A disk whose changes wait while its gate is closed: tests keep a transaction undurable for as long as they
+//! need.
 //!
 //! Invariant: between `close` and the drop of its guard, no call that changes the disk returns.
 //! Held by: `nothing_changes_while_the_gate_is_closed`.

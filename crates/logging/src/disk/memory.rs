@@ -16,7 +16,8 @@ const ALIGNMENT: usize = 512;
 pub(super) struct MemoryFile {
     path: PathBuf,
     file: Box<dyn DiskFile>,
-    /// Mapped at the first batch, when the file has its length. By descriptor, as the file may be renamed before.
+    /// Mapped at the first batch, when the file has its length. By descriptor, as the file may be renamed
+    /// before.
     mapped: OnceLock<MmapRaw>,
     opened: Option<std::fs::File>,
     persist: Duration,
@@ -53,7 +54,8 @@ impl DiskFile for MemoryFile {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let copying = self.copying.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: the range lies inside the mapping, of which no reference is ever made, and one thread at a time copies.
+        // SAFETY: the range lies inside the mapping, of which no reference is ever made, and one thread at a
+        // time copies.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), mapped.as_mut_ptr().add(offset), bytes.len())
         };

@@ -1,5 +1,5 @@
-//! All file I/O of the engine: one small trait; a real back end, one that fails, one that waits, one that has little room, one
-//! that rebuilds what a crash can leave, and devices of other kinds upon them.
+//! All file I/O of the engine: one small trait; a real back end, one that fails, one that waits, one that has
+//! little room, one that rebuilds what a crash can leave, and devices of other kinds upon them.
 
 mod crashing;
 mod devices;
@@ -54,12 +54,14 @@ pub trait DiskFile: Send + Sync {
         self.sync()
     }
 
-    /// Begins to write a range to the disk, so that a later `sync` has less to do. A hint: it promises nothing.
+    /// Begins to write a range to the disk, so that a later `sync` has less to do. A hint: it promises
+    /// nothing.
     fn begin_writing(&self, offset: u64, length: u64) {
         let _ = (offset, length);
     }
 
-    /// Makes room for a range, which reads as zeros from then on; without writing them where the file system can.
+    /// Makes room for a range, which reads as zeros from then on; without writing them where the file system
+    /// can.
     ///
     /// # Errors
     /// The disk is full, or fails.
@@ -126,7 +128,8 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     /// It is not there, or the disk fails.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes a folder and those above it; returns those that were not there, outermost first. See `make_folder`.
+    /// Makes a folder and those above it; returns those that were not there, outermost first. See
+    /// `make_folder`.
     ///
     /// # Errors
     /// The disk is full, or fails.
@@ -138,8 +141,8 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     /// The disk fails.
     fn sync_folder(&self, folder: &Path) -> io::Result<()>;
 
-    /// Locks a folder for as long as the guard lives. The lock is the folder's own: no file in it stands for it, which could be
-    /// removed.
+    /// Locks a folder for as long as the guard lives. The lock is the folder's own: no file in it stands for
+    /// it, which could be removed.
     ///
     /// # Errors
     /// `WouldBlock` when it is locked, by this process or another one; it is not there.
@@ -159,7 +162,8 @@ pub fn make_folder(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
     let made = disk.create_folder(folder)?;
     made.iter().try_for_each(|folder| sync_parent(folder))?;
     if made.is_empty() {
-        // A process that made it may have ended before it was durable. A parent that can't be read was made by another one.
+        // A process that made it may have ended before it was durable. A parent that can't be read was made
+        // by another one.
         return sync_parent(folder).or_else(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => Ok(()),
             _ => Err(error),
@@ -168,8 +172,8 @@ pub fn make_folder(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A path seen from a folder; one that begins with `..` is seen from the folder above. By name alone, as not every disk here
-/// knows `..`.
+/// A path seen from a folder; one that begins with `..` is seen from the folder above. By name alone, as not
+/// every disk here knows `..`.
 pub fn seen_from(folder: &Path, path: &Path) -> PathBuf {
     match (path.strip_prefix(".."), folder.parent()) {
         (Ok(rest), Some(parent)) => parent.join(rest),

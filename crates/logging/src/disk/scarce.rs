@@ -1,7 +1,7 @@
 //! A disk with little room, and few descriptors: both can be changed while it is used.
 //!
-//! A file takes as many bytes as it is long; a folder takes none. A descriptor is taken by a file that is open, and for a moment by
-//! a folder that is listed or synced.
+//! A file takes as many bytes as it is long; a folder takes none. A descriptor is taken by a file that is
+//! open, and for a moment by a folder that is listed or synced.
 //! Held by: `room_and_descriptors_are_given_back`.
 
 use super::{Disk, DiskFile, SharedDisk};

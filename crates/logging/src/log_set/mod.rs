@@ -1,7 +1,9 @@
-//! The logs of an open database: its own, and shadow logs beside it that record the same transactions as something else.
+//! The logs of an open database: its own, and shadow logs beside it that record the same transactions as
+//! something else.
 //!
-//! Invariants: 1. a commit is acknowledged once it is durable in all logs. 2. the cut of the incarnation is the least of
-//! all logs, as each names the others as companions (`PepochFile`), so that all come to one state.
+//! Invariants: 1. a commit is acknowledged once it is durable in all logs. 2. the cut of the incarnation is
+//! the least of all logs, as each names the others as companions (`PepochFile`), so that all come to one
+//! state.
 //! Held by: `a_crash_at_every_call_leaves_one_state` (crates/reprise/tests/suite/shadow_logs.rs).
 
 mod shadows;
@@ -270,7 +272,8 @@ impl LogSet {
         self.logs.iter().try_for_each(|own| own.log.ended(worker))
     }
 
-    /// Makes the record of a definition ready for each log: one that is too large for a log goes to a file of its own.
+    /// Makes the record of a definition ready for each log: one that is too large for a log goes to a file of
+    /// its own.
     ///
     /// # Errors
     /// The disk is full, or fails; there is no file then.
@@ -300,8 +303,8 @@ impl LogSet {
         }
     }
 
-    /// Appends the records of a definition to all logs, with a number above all earlier ones and below all later ones; `with` does
-    /// with that number what else the records stand for. No other transaction runs.
+    /// Appends the records of a definition to all logs, with a number above all earlier ones and below all
+    /// later ones; `with` does with that number what else the records stand for. No other transaction runs.
     ///
     /// # Errors
     /// A log has failed.
@@ -334,8 +337,8 @@ impl LogSet {
         self.logs.iter().for_each(|own| own.log.note_saturation());
     }
 
-    /// Recycles the files that the newest checkpoint does not need, as `needed` says of the database's own log. What is numbered
-    /// before `bound` is in the checkpoint.
+    /// Recycles the files that the newest checkpoint does not need, as `needed` says of the database's own
+    /// log. What is numbered before `bound` is in the checkpoint.
     ///
     /// # Errors
     /// A device fails.
@@ -356,14 +359,14 @@ impl LogSet {
 }
 
 impl LogSet {
-    /// Returns the ranges of the database's own log that recovery needs beside a checkpoint that holds everything numbered before
-    /// a bound.
+    /// Returns the ranges of the database's own log that recovery needs beside a checkpoint that holds
+    /// everything numbered before a bound.
     pub fn ranges_from(&self, bound: CommitOrder) -> Vec<LogRange> {
         self.logs.first().map_or(Vec::new(), |own| own.log.ranges_from(bound))
     }
 
-    /// Calls `publish` with the folder, the database and the needed ranges of each shadow log, for a checkpoint that holds
-    /// everything numbered before a bound.
+    /// Calls `publish` with the folder, the database and the needed ranges of each shadow log, for a
+    /// checkpoint that holds everything numbered before a bound.
     ///
     /// # Errors
     /// That of `publish`.
@@ -391,8 +394,8 @@ impl LogSet {
 }
 
 impl Drop for LogSet {
-    /// Writes how the logs end, so that a closed database proves that nothing of it is missing. Without it, after an error, the
-    /// next opening takes the logs as a crash leaves them.
+    /// Writes how the logs end, so that a closed database proves that nothing of it is missing. Without it,
+    /// after an error, the next opening takes the logs as a crash leaves them.
     fn drop(&mut self) {
         let shadows = self.shadows.iter().map(|shadow| &shadow.pepoch);
         let files = std::iter::once(&self.pepoch).chain(shadows);

@@ -1,5 +1,6 @@
-//! Shadow logs: each lies in a folder `shadow-<content>` of the data folder, which is a data folder of its own and can be recovered
-//! like any other. It lasts for one incarnation: the next one removes it, or begins it anew.
+//! Shadow logs: each lies in a folder `shadow-<content>` of the data folder, which is a data folder of its
+//! own and can be recovered like any other. It lasts for one incarnation: the next one removes it, or begins
+//! it anew.
 
 use super::{FormattedLog, RecordFormat};
 use crate::content::Content;

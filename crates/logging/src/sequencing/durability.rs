@@ -1,6 +1,6 @@
 //! What is durable of a whole log, and who waits for it.
-//! Paper: Poplar §4.3 (CSN). Differs: a logger may vouch for others that have nothing to write (`vouch`), so that they need
-//! not write a batch to say so.
+//! Paper: Poplar §4.3 (CSN). Differs: a logger may vouch for others that have nothing to write (`vouch`), so
+//! that they need not write a batch to say so.
 
 use crate::buffer::LogBuffer;
 use crate::error::LogError;
@@ -82,7 +82,8 @@ impl Durability {
     }
 
     pub(crate) fn announce(&self) {
-        // ORDERING: with that in `wake_later`: either this sees who has come, or who comes sees what has become durable.
+        // ORDERING: with that in `wake_later`: either this sees who has come, or who comes sees what has
+        // become durable.
         fence(Ordering::SeqCst);
         if !self.has_waiters() {
             return;
@@ -103,8 +104,8 @@ impl Durability {
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// Wakes a task once everything up to a number is durable, or the log has failed; with 0, whenever more is durable. Whoever
-    /// asks looks again after this.
+    /// Wakes a task once everything up to a number is durable, or the log has failed; with 0, whenever more
+    /// is durable. Whoever asks looks again after this.
     pub(crate) fn wake_later(&self, number: CommitOrder, waker: &Waker) {
         self.waiters.fetch_add(1, Ordering::SeqCst);
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner).push((number, waker.clone()));
@@ -115,7 +116,8 @@ impl Durability {
         self.waiters.load(Ordering::SeqCst) > 0
     }
 
-    /// Returns once something holds that becomes true as batches become durable. `wake` is run once this is known to wait.
+    /// Returns once something holds that becomes true as batches become durable. `wake` is run once this is
+    /// known to wait.
     ///
     /// # Errors
     /// The log has failed before that, or has had no room for too long.
@@ -170,8 +172,8 @@ pub(crate) struct DurableBuffer {
 pub(crate) struct Bounds {
     /// The segment's number is at least this.
     pub(crate) raise: CommitOrder,
-    /// Up to which orders this logger's records, and those of all loggers, are in their buffers, where a clock tells; where
-    /// none does, up to the number at which the segment is closed.
+    /// Up to which orders this logger's records, and those of all loggers, are in their buffers, where a
+    /// clock tells; where none does, up to the number at which the segment is closed.
     pub(crate) complete: Option<(CommitOrder, CommitOrder)>,
 }
 
@@ -192,8 +194,8 @@ impl DurableBuffer {
         self.durable.store(number.0, Ordering::Release);
     }
 
-    /// Writes a batch of what is in the buffer, and says what is durable with it. `all` are the buffers of all loggers, this
-    /// one among them. Paper: Poplar Algorithm 2 (advancing DSN, advancing CSN).
+    /// Writes a batch of what is in the buffer, and says what is durable with it. `all` are the buffers of
+    /// all loggers, this one among them. Paper: Poplar Algorithm 2 (advancing DSN, advancing CSN).
     pub(crate) fn flush<'b, I: Iterator<Item = &'b Self>>(
         &self,
         all: impl Fn() -> I,
@@ -216,8 +218,8 @@ impl DurableBuffer {
         Ok(())
     }
 
-    /// Up to which number, `number` at most, this logger may say, as it is about to write, that everything is durable that
-    /// the others have. One that has nothing to write is kept above `number` from then on.
+    /// Up to which number, `number` at most, this logger may say, as it is about to write, that everything is
+    /// durable that the others have. One that has nothing to write is kept above `number` from then on.
     pub(crate) fn vouch<'b>(&self, number: CommitOrder, all: impl Iterator<Item = &'b Self>) -> CommitOrder {
         all.filter(|other| !std::ptr::eq(*other, self)).fold(number, |least, other| {
             // Outdated by the time that the latch is held, but only to the safe side.

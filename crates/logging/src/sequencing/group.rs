@@ -1,12 +1,13 @@
-//! Loggers that serve workers: each a thread with one buffer and one device, which writes a batch as soon as the last one
-//! is durable. Up to where a batch is complete, the scheme says.
-//! Paper: SiloR §4.1 (loggers); Poplar §4.3, Algorithm 2. Differs: group commit is continuous, without a timer.
+//! Loggers that serve workers: each a thread with one buffer and one device, which writes a batch as soon as
+//! the last one is durable. Up to where a batch is complete, the scheme says.
+//! Paper: SiloR §4.1 (loggers); Poplar §4.3, Algorithm 2. Differs: group commit is continuous, without a
+//! timer.
 //!
-//! While nobody blocks for a commit and some session submits as fast as it can, batches begin a little apart: every batch
-//! costs that session time, and most of all when the device's interrupts arrive on its core.
+//! While nobody blocks for a commit and some session submits as fast as it can, batches begin a little apart:
+//! every batch costs that session time, and most of all when the device's interrupts arrive on its core.
 //!
-//! Invariant: the durable number is at most the least of the loggers', or what one of them vouched for; a logger with
-//! nothing to write still writes a batch when that number would stand still without it.
+//! Invariant: the durable number is at most the least of the loggers', or what one of them vouched for; a
+//! logger with nothing to write still writes a batch when that number would stand still without it.
 //! Held by: `model.rs` (loom), and the crash tests of `crates/reprise`.
 
 use super::durability::{Bounds, Durability, DurableBuffer};

@@ -1,12 +1,13 @@
-//! Sequencing by numbers that follow reads, too: each worker has a log of its own, which it writes itself as its transactions
-//! end.
-//! Paper: Poplar §3.3, §6.1 (NVM-D, after Wang and Johnson, VLDB 2014). Differs: a worker that writes its log vouches for
-//! those that have nothing to write, as they may never come back.
+//! Sequencing by numbers that follow reads, too: each worker has a log of its own, which it writes itself as
+//! its transactions end.
+//! Paper: Poplar §3.3, §6.1 (NVM-D, after Wang and Johnson, VLDB 2014). Differs: a worker that writes its log
+//! vouches for those that have nothing to write, as they may never come back.
 //!
-//! A number is drawn before what was read is validated, and its record takes room only afterwards: in between the buffer is
-//! known to be complete up to just below it.
+//! A number is drawn before what was read is validated, and its record takes room only afterwards: in between
+//! the buffer is known to be complete up to just below it.
 //!
-//! Invariant: the durable number is at most what each log is complete to, or was vouched for while it was settled.
+//! Invariant: the durable number is at most what each log is complete to, or was vouched for while it was
+//! settled.
 //! Held by: `model.rs` (loom), and the crash tests of `crates/reprise`.
 
 use super::durability::{Bounds, Durability, DurableBuffer};
@@ -116,8 +117,8 @@ impl GsnLog {
         self.all().map(|log| &log.shared.lane)
     }
 
-    /// Writes what a log has, or an empty batch, and says up to where everything is durable with that: at least `raise` when
-    /// nobody else has anything to write.
+    /// Writes what a log has, or an empty batch, and says up to where everything is durable with that: at
+    /// least `raise` when nobody else has anything to write.
     fn flush(&self, own: &WorkerLog, raise: CommitOrder) -> Result<(), LogError> {
         let mut writer = hold(&own.writer);
         let (batches, known) = &mut *writer;
@@ -184,8 +185,8 @@ impl Log for GsnLog {
         let writer = BatchWriter::new(maker.clone(), self.incarnation, Arc::clone(&shared))?;
         let writer = Mutex::new((writer, Vec::new()));
         let log = self.logs[*made].get_or_init(|| WorkerLog { shared, maker, writer });
-        // ORDERING: a session that vouches without having seen this log has raised its own number before (both SeqCst), so the
-        // numbers here begin above what it vouched for.
+        // ORDERING: a session that vouches without having seen this log has raised its own number before
+        // (both SeqCst), so the numbers here begin above what it vouched for.
         let start = self.greatest_number();
         log.shared.lane.begin_above(start);
         let _ = self.places[worker.0].set(*made);
@@ -294,7 +295,8 @@ impl Drop for GsnLog {
 }
 
 impl GsnLog {
-    /// Makes everything durable that is in the buffers, and says so. No client is left to be told of a failure.
+    /// Makes everything durable that is in the buffers, and says so. No client is left to be told of a
+    /// failure.
     fn stop(&self) {
         self.durability.shortage.stop();
         for log in self.all().filter(|log| !log.shared.lane.buffer.is_empty()) {
@@ -305,7 +307,8 @@ impl GsnLog {
     }
 }
 
-/// Numbers above all that a transaction has read or overwrites, and above all that have read what it overwrites.
+/// Numbers above all that a transaction has read or overwrites, and above all that have read what it
+/// overwrites.
 #[derive(Debug)]
 pub(crate) struct Gsn;
 

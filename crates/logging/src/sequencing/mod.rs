@@ -1,9 +1,10 @@
 //! In which order records are durable, and when a commit may be acknowledged. One file a scheme.
 //! Paper: Poplar §3 (levels of constraint), §6.1 (CENTR, NVM-D, SILO, POPLAR).
 //!
-//! Every scheme numbers transactions so that one that read or overwrote what another one wrote has the greater number, and
-//! every logger says in each batch up to which number it is complete. A transaction is acknowledged once everything up to
-//! its number is durable; under `ssn` those that have read nothing but what was durable wait for their own logger alone.
+//! Every scheme numbers transactions so that one that read or overwrote what another one wrote has the
+//! greater number, and every logger says in each batch up to which number it is complete. A transaction is
+//! acknowledged once everything up to its number is durable; under `ssn` those that have read nothing but
+//! what was durable wait for their own logger alone.
 
 mod clock;
 mod durability;
@@ -53,7 +54,8 @@ pub enum Sequencing {
     Epoch,
     /// By numbers that follow reads and writes of what others wrote, one buffer a device: Poplar.
     Ssn,
-    /// By numbers that follow overwrites of what others read, too; one log a worker, which writes it itself: NVM-D.
+    /// By numbers that follow overwrites of what others read, too; one log a worker, which writes it itself:
+    /// NVM-D.
     Gsn,
 }
 
@@ -192,7 +194,8 @@ pub trait Log: Send + Sync + fmt::Debug {
     /// The log has failed.
     fn make_room(&self, worker: Slot) -> Result<(), LogError>;
 
-    /// A worker's transaction has ended, its rows are unlocked: the moment to write its log, where workers do that.
+    /// A worker's transaction has ended, its rows are unlocked: the moment to write its log, where workers do
+    /// that.
     ///
     /// # Errors
     /// The log has failed.
@@ -213,8 +216,8 @@ pub trait Log: Send + Sync + fmt::Debug {
     /// The log has failed before that.
     fn wait(&self, commit: Commit) -> Result<(), LogError>;
 
-    /// Whether a commit may be acknowledged. Where not, the task is woken when that may have changed; where commits are flushed
-    /// by the thread that waits, this returns once it may.
+    /// Whether a commit may be acknowledged. Where not, the task is woken when that may have changed; where
+    /// commits are flushed by the thread that waits, this returns once it may.
     ///
     /// # Errors
     /// The log has failed before that.
@@ -228,7 +231,8 @@ pub trait Log: Send + Sync + fmt::Debug {
     /// Makes `wait` and `poll` return for a number that no record may have.
     fn expect(&self, _number: CommitOrder) {}
 
-    /// Returns once everything up to a number is durable, whether or not anything has it; later numbers are greater.
+    /// Returns once everything up to a number is durable, whether or not anything has it; later numbers are
+    /// greater.
     ///
     /// # Errors
     /// The log has failed before that.
@@ -237,14 +241,15 @@ pub trait Log: Send + Sync + fmt::Debug {
     /// What of the logs a checkpoint needs that holds everything numbered before a bound.
     fn ranges_from(&self, bound: CommitOrder) -> Vec<LogRange>;
 
-    /// Recycles the files that the newest checkpoint does not need, of those that were there when it asked for its ranges.
+    /// Recycles the files that the newest checkpoint does not need, of those that were there when it asked
+    /// for its ranges.
     ///
     /// # Errors
     /// A device fails.
     fn release(&self, needed: &[LogRange]) -> Result<(), LogError>;
 
-    /// Makes everything durable and ends the loggers, of which none is used afterwards. Returns how their logs end, unless one
-    /// has failed.
+    /// Makes everything durable and ends the loggers, of which none is used afterwards. Returns how their
+    /// logs end, unless one has failed.
     fn close(&mut self) -> Option<Vec<LogEnd>>;
 
     /// Tells that some session is saturated: it submits as fast as it can.
@@ -315,8 +320,8 @@ impl dyn Log + '_ {
         Ok(())
     }
 
-    /// Copies a sealed record into the worker's buffer, which already knows of its number or takes it over now. Waits only
-    /// while that is full.
+    /// Copies a sealed record into the worker's buffer, which already knows of its number or takes it over
+    /// now. Waits only while that is full.
     ///
     /// # Errors
     /// The log has failed.
@@ -354,7 +359,8 @@ impl LogSet {
         self.logs.iter().fold(clock, |greatest, own| greatest.max(own.log.newest()))
     }
 
-    /// Draws a worker's next number from the buffers of all logs, above `floor`; its record follows, or `undraw`.
+    /// Draws a worker's next number from the buffers of all logs, above `floor`; its record follows, or
+    /// `undraw`.
     fn draw(&self, worker: Slot, floor: CommitOrder) -> CommitOrder {
         let latched: Vec<_> = self.logs.iter().map(|own| own.log.buffer(worker).latch()).collect();
         let greatest = latched.iter().map(|own| own.number()).max().unwrap_or_default();

@@ -1,6 +1,7 @@
-//! Models of Algorithms 1 and 2 with the commit queues, of workers that take numbers and room, loggers that close segments, and
-//! a client that asks whether it may be told: under loom, with every order of memory, and under shuttle, with thousands of
-//! random schedules (PCT), among them those that loom's reduction leaves out. What is checked, at any moment:
+//! Models of Algorithms 1 and 2 with the commit queues, of workers that take numbers and room, loggers that
+//! close segments, and a client that asks whether it may be told: under loom, with every order of memory, and
+//! under shuttle, with thousands of random schedules (PCT), among them those that loom's reduction leaves
+//! out. What is checked, at any moment:
 //!
 //! 1. no transaction is acknowledged that a recovery from what is durable then would leave out;
 //! 2. what a recovery takes is closed under reads-from: the reader of a write is there only with its writer;
@@ -70,7 +71,8 @@ impl World {
         })
     }
 
-    /// A transaction that reads and writes the tuple, or only something of its own. Paper: Poplar Algorithm 1.
+    /// A transaction that reads and writes the tuple, or only something of its own. Paper: Poplar Algorithm
+    /// 1.
     fn run(&self, logger: usize, uses_tuple: bool) -> Committed {
         let mut tuple = self.tuple.lock().unwrap();
         let observed = if uses_tuple { *tuple } else { CommitOrder(0) };
@@ -93,8 +95,8 @@ impl World {
         Committed { commit: Commit { number, worker: Slot(logger), alone }, read_from: observed }
     }
 
-    /// A transaction under `gsn` that reads the tuple, and perhaps writes it: its number comes before it is known whether it
-    /// commits, and orders who overwrites what was read.
+    /// A transaction under `gsn` that reads the tuple, and perhaps writes it: its number comes before it is
+    /// known whether it commits, and orders who overwrites what was read.
     fn run_with_early_number(&self, logger: usize, writes: bool) -> Committed {
         let mut tuple = self.tuple.lock().unwrap();
         let (observed, readers) = (*tuple, CommitOrder(self.readers.load(Ordering::SeqCst)));
@@ -303,8 +305,8 @@ fn only_what_has_read_nothing_undurable_counts_alone() {
     });
 }
 
-/// What has read, beside what is durable, only what counts alone in its own log counts alone; what has read something that
-/// does not, does not either, though it is in the same log.
+/// What has read, beside what is durable, only what counts alone in its own log counts alone; what has read
+/// something that does not, does not either, though it is in the same log.
 #[test]
 fn what_depends_on_its_own_log_counts_alone_if_that_does() {
     check(|| {
@@ -326,7 +328,8 @@ fn what_depends_on_its_own_log_counts_alone_if_that_does() {
     });
 }
 
-/// `gsn`: between the draw of a number and its record nobody may call the buffer complete, neither others nor its own logger.
+/// `gsn`: between the draw of a number and its record nobody may call the buffer complete, neither others nor
+/// its own logger.
 #[test]
 fn a_number_that_is_drawn_is_vouched_for_by_nobody() {
     check(|| {

@@ -1,7 +1,8 @@
 //! How a sequencing numbers transactions: at which step of a commit, and above which other numbers.
 //!
-//! A commit calls `before_validation` with its write set locked, validates its read set, installs its rows, and calls
-//! `after_validation` where it has no number yet. One implementation a family of sequencings: `clock.rs`, `ssn.rs`, `gsn.rs`.
+//! A commit calls `before_validation` with its write set locked, validates its read set, installs its rows,
+//! and calls `after_validation` where it has no number yet. One implementation a family of sequencings:
+//! `clock.rs`, `ssn.rs`, `gsn.rs`.
 //! Invariant: a transaction that read or overwrote what another one wrote gets the greater number.
 //! Held by: `crates/reprise/tests/suite/serializability.rs` and `sequencings.rs`.
 
@@ -34,7 +35,8 @@ impl Observed {
     }
 }
 
-/// The read set and the write set of a transaction that commits, as its number depends on them. The write set is locked.
+/// The read set and the write set of a transaction that commits, as its number depends on them. The write set
+/// is locked.
 pub trait Footprint {
     /// Returns what earlier transactions of the same call have observed.
     fn carried(&self) -> Observed;
@@ -45,8 +47,8 @@ pub trait Footprint {
     /// Calls `visit` with the number of each deletion of index entries that the transaction may have seen.
     fn for_each_vacated(&self, visit: &mut dyn FnMut(CommitOrder));
 
-    /// Returns the clock, as the floor of a number that is drawn after validation. Above the bound of a snapshot that is being
-    /// opened, waits until all transactions below that bound have their numbers.
+    /// Returns the clock, as the floor of a number that is drawn after validation. Above the bound of a
+    /// snapshot that is being opened, waits until all transactions below that bound have their numbers.
     fn settled_floor(&self) -> CommitOrder;
 
     /// Returns the greatest number of a transaction that has read what this one overwrites.
@@ -85,8 +87,8 @@ pub trait Numbering: fmt::Debug + Send + Sync {
         true
     }
 
-    /// Returns whether the number of a transaction is above those of the transactions that have read what it overwrites, and
-    /// follows from them.
+    /// Returns whether the number of a transaction is above those of the transactions that have read what it
+    /// overwrites, and follows from them.
     fn follows_readers(&self) -> bool {
         false
     }
@@ -99,8 +101,8 @@ pub trait Numbering: fmt::Debug + Send + Sync {
     /// Draws the number of a transaction that is about to validate its read set, or its floor.
     fn before_validation(&self, by: Numbered<'_>, footprint: &dyn Footprint) -> Drawn;
 
-    /// Draws the number of a transaction that has installed its rows, and takes room for its record in each log; `bytes` returns
-    /// the length of the record for the log of an index.
+    /// Draws the number of a transaction that has installed its rows, and takes room for its record in each
+    /// log; `bytes` returns the length of the record for the log of an index.
     ///
     /// # Errors
     /// A log has failed, or can't grow for now. The number is drawn all the same, and `rooms` is empty.

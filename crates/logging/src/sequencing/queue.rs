@@ -1,6 +1,6 @@
 //! What a worker has committed and not yet acknowledged.
-//! Paper: Poplar §4.1, §4.3 (the commit queues Qww and Qwr). Differs: what is in the first queue has read nothing but what
-//! was durable, of which what has read nothing is a part.
+//! Paper: Poplar §4.1, §4.3 (the commit queues Qww and Qwr). Differs: what is in the first queue has read
+//! nothing but what was durable, of which what has read nothing is a part.
 
 use super::Commit;
 use std::collections::VecDeque;

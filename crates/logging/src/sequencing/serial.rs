@@ -1,8 +1,11 @@
-//! Sequencing by one order: one buffer, one device; a commit is acknowledged when everything ordered before it is durable.
-//! Paper: Poplar §6.1 (CENTR). Differs: the LSN is the commit order, which one clock gives, not a place in the file.
+//! Sequencing by one order: one buffer, one device; a commit is acknowledged when everything ordered before
+//! it is durable.
+//! Paper: Poplar §6.1 (CENTR). Differs: the LSN is the commit order, which one clock gives, not a place in
+//! the file.
 //!
-//! Invariant: the logger calls an order complete only when every earlier one is in the batch or in earlier batches, or has
-//! come to nothing. Held by: `storage`'s model of the clock, and the crash tests of `crates/reprise`.
+//! Invariant: the logger calls an order complete only when every earlier one is in the batch or in earlier
+//! batches, or has come to nothing. Held by: `storage`'s model of the clock, and the crash tests of
+//! `crates/reprise`.
 
 use super::durability::Bounds;
 use super::group::{Group, Scheme};

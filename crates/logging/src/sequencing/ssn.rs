@@ -2,16 +2,16 @@
 //! Paper: Poplar §4.2 (SSN, Algorithm 1: `Ssn::after_validation`), §4.3 (DSN and CSN,
 //! Algorithm 2: `LogBuffer::take`, `DurableBuffer::flush`).
 //!
-//! Each closing segment is numbered as high as any other buffer has come, so that a buffer with little to do does not hold
-//! back the rest; one with nothing to do is vouched for, or writes an empty batch.
+//! Each closing segment is numbered as high as any other buffer has come, so that a buffer with little to do
+//! does not hold back the rest; one with nothing to do is vouched for, or writes an empty batch.
 //!
-//! Numbers carry the logger whose record counts alone (`LoggerTag`). What has read nothing but what is durable counts alone,
-//! and so does what has read, beside that, only what counts alone in its own log, where it comes first: whether the one is
-//! durable, the other is, too.
+//! Numbers carry the logger whose record counts alone (`LoggerTag`). What has read nothing but what is
+//! durable counts alone, and so does what has read, beside that, only what counts alone in its own log, where
+//! it comes first: whether the one is durable, the other is, too.
 //!
-//! Invariants: 1. everything of a buffer up to its durable number is durable. 2. a recovery that reads all loggers' last
-//! batches comes to a number at least as great as any that was told to a client. Held by: the models of `model.rs` (loom),
-//! and the crash tests of `crates/reprise`.
+//! Invariants: 1. everything of a buffer up to its durable number is durable. 2. a recovery that reads all
+//! loggers' last batches comes to a number at least as great as any that was told to a client. Held by: the
+//! models of `model.rs` (loom), and the crash tests of `crates/reprise`.
 
 use super::durability::Bounds;
 use super::group::{Group, Scheme};
@@ -92,8 +92,8 @@ impl Numbering for Ssn {
         Drawn::Above(footprint.settled_floor())
     }
 
-    /// Paper: Poplar Algorithm 1. Differs: the room of the record is taken once the rows are installed, because its length is
-    /// known only then.
+    /// Paper: Poplar Algorithm 1. Differs: the room of the record is taken once the rows are installed,
+    /// because its length is known only then.
     fn after_validation(
         &self,
         by: Numbered<'_>,
@@ -104,7 +104,8 @@ impl Numbering for Ssn {
     ) -> (Stamp, Result<(), LogError>) {
         let Numbered { logs, worker, tag, .. } = by;
         let observed = observed(footprint, tag);
-        // Lines 5–12. What is durable now is so in every recovery; with logs to compare, all that counts must be in all of them.
+        // Lines 5–12. What is durable now is so in every recovery; with logs to compare, all that counts must
+        // be in all of them.
         let defined = logs.defined();
         let alone = logs.logs.len() == 1 && logs.logs[0].log.durable() >= observed.foreign.max(defined);
         let above = observed.last.max(defined).max(floor);
@@ -136,7 +137,8 @@ impl Numbering for Ssn {
 }
 
 impl LogSet {
-    /// Raises the number of a worker's buffer in all logs to the `next` one, and takes room for its records where all have it.
+    /// Raises the number of a worker's buffer in all logs to the `next` one, and takes room for its records
+    /// where all have it.
     fn number_with_room(
         &self,
         worker: Slot,

@@ -1,8 +1,9 @@
 //! Transaction chopping, the decomposition that PACMAN is compared with.
-//! Source: Shasha et al., Transaction chopping: algorithms and performance studies (TODS 1995), §3: two operations of a
-//! transaction belong to one piece when they are connected over conflicts with other transactions, each taken as a whole, as
-//! else siblings and conflicts would form a cycle. Any number of calls of one procedure may run, so every procedure has
-//! another instance of itself among the others. PACMAN §6.3.1.
+//! Source: Shasha et al., Transaction chopping: algorithms and performance studies (TODS 1995), §3: two
+//! operations of a transaction belong to one piece when they are connected over conflicts with other
+//! transactions, each taken as a whole, as else siblings and conflicts would form a cycle. Any number of
+//! calls of one procedure may run, so every procedure has another instance of itself among the others. PACMAN
+//! §6.3.1.
 
 use super::graphs::LocalGraph;
 use super::program::Program;

@@ -1,12 +1,14 @@
-//! Random numbers as values that follow from a call's record, so that pieces of a call need not run one after the other.
-//! Not in the papers.
+//! Random numbers as values that follow from a call's record, so that pieces of a call need not run one after
+//! the other. Not in the papers.
 //!
-//! At run time a call draws its random words one after the other. The n-th word is a function of the record's seed and n. The
-//! analysis therefore keeps n in a register: before a statement that draws, `value := Nth(words)` and `words := words + 1` stand
-//! for the draw, and these are assignments as all others. Identities of rows whose table has no key are drawn, too.
+//! At run time a call draws its random words one after the other. The n-th word is a function of the record's
+//! seed and n. The analysis therefore keeps n in a register: before a statement that draws,
+//! `value := Nth(words)` and `words := words + 1` stand for the draw, and these are assignments as all
+//! others. Identities of rows whose table has no key are drawn, too.
 //!
-//! Invariant: a draw becomes an assignment only where its statement evaluates it exactly once, in the order of the statement's
-//! draws. A procedure that draws anywhere else stays whole: in a filter, for each row of an UPDATE, in one branch of a CASE.
+//! Invariant: a draw becomes an assignment only where its statement evaluates it exactly once, in the order
+//! of the statement's draws. A procedure that draws anywhere else stays whole: in a filter, for each row of
+//! an UPDATE, in one branch of a CASE.
 //! Held by: `draws_are_the_same_in_pieces`, `parallel_replay_equals_serial_replay`.
 
 use super::program::Program;
@@ -16,8 +18,8 @@ use crate::{
 };
 use catalog::Datum;
 
-/// Replaces the draws of a program whose statements are those of the procedure; false, and nothing is replaced, where that is
-/// not possible.
+/// Replaces the draws of a program whose statements are those of the procedure; false, and nothing is
+/// replaced, where that is not possible.
 pub(super) fn replace_draws(program: &mut Program) -> bool {
     let mut replacing = Replacing {
         operations: program.operations.clone(),
@@ -97,7 +99,8 @@ impl Replacing {
         }
     }
 
-    /// An INSERT evaluates its values once, in order; what else an operation evaluates, it may evaluate for each row.
+    /// An INSERT evaluates its values once, in order; what else an operation evaluates, it may evaluate for
+    /// each row.
     fn operation(&mut self, id: OperationId, before: &mut Vec<Statement>) {
         let place = id.0 as usize;
         let mut operation = self.operations[place].clone();

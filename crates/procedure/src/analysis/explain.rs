@@ -125,7 +125,8 @@ impl Analysis {
         format!("{name}.{}", numbers.join("+"))
     }
 
-    /// The slices of each block by name; then, of each table that only transactions logged by value touch, its name.
+    /// The slices of each block by name; then, of each table that only transactions logged by value touch,
+    /// its name.
     pub fn block_names(&self) -> Vec<Vec<String>> {
         let of_slices = self
             .global

@@ -1,12 +1,15 @@
-//! What an operation binds columns to, in a form that no column shapes: the granules that tell partitions apart.
-//! Not in the papers, which take key spaces for granted (PACMAN §4.3.1).
+//! What an operation binds columns to, in a form that no column shapes: the granules that tell partitions
+//! apart. Not in the papers, which take key spaces for granted (PACMAN §4.3.1).
 //!
-//! An operation names a column's value by an expression of the column's type: `id = k` of an INT column and a BIGINT parameter
-//! is a conversion of `k`. A canonical value is what stands below conversions that keep the value, with the scale that it has
-//! there. Rounding and cutting conversions stay: what counts is the value as the column holds it.
+//! An operation names a column's value by an expression of the column's type: `id = k` of an INT column and a
+//! BIGINT parameter is a conversion of `k`. A canonical value is what stands below conversions that keep the
+//! value, with the scale that it has there. Rounding and cutting conversions stay: what counts is the value
+//! as the column holds it.
 //!
-//! Invariants: 1. operations of one slice with equal canonical values touch rows whose columns hold equal values;
-//! 2. a call's canonical value and that of a row which it touches have one canonical form (`catalog::write_canonical`).
+//! Invariants: 1. operations of one slice with equal canonical values touch rows whose columns hold equal
+//! values;
+//! 2. a call's canonical value and that of a row which it touches have one canonical form
+//!    (`catalog::write_canonical`).
 //! Held by: `tables_share_a_key_of_several_types`, `parallel_replay_equals_serial_replay`.
 
 use super::program::Program;
@@ -26,7 +29,8 @@ pub struct CanonicalValue {
 }
 
 impl CanonicalValue {
-    /// The canonical value behind an expression of a column's type; `None` when the type has no canonical form.
+    /// The canonical value behind an expression of a column's type; `None` when the type has no canonical
+    /// form.
     fn of(mut value: Expression, ty: ScalarType) -> Option<Self> {
         let family = ty.family()?;
         let mut scale = ty.fixed_scale().unwrap_or(0);
@@ -50,8 +54,8 @@ impl CanonicalValue {
         }
     }
 
-    /// Appends the canonical form of the value that it has in a call whose arguments are in the registers; false when that
-    /// can't be computed, as then the operation never ran.
+    /// Appends the canonical form of the value that it has in a call whose arguments are in the registers;
+    /// false when that can't be computed, as then the operation never ran.
     pub fn write(&self, machine: &mut Machine, out: &mut Vec<u8>) -> bool {
         let value = self.value.evaluate(machine);
         value.is_ok_and(|value| {
@@ -61,7 +65,8 @@ impl CanonicalValue {
     }
 }
 
-/// The columns that an operation binds by equality, or sets in a new row, to what follows from arguments alone.
+/// The columns that an operation binds by equality, or sets in a new row, to what follows from arguments
+/// alone.
 pub(super) fn bound_columns(
     program: &Program,
     operation: &Operation,

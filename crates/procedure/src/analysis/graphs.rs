@@ -1,8 +1,8 @@
 //! Local and global dependency graphs.
 //! Paper: PACMAN §4.1 and Appendix B, Algorithms 1 and 2.
 //!
-//! Two operations are data-dependent when they touch the same table and at least one of them modifies it. An operation is
-//! flow-dependent on those whose results it needs, as values or to be reached at all (`need`).
+//! Two operations are data-dependent when they touch the same table and at least one of them modifies it. An
+//! operation is flow-dependent on those whose results it needs, as values or to be reached at all (`need`).
 
 use super::need::Need;
 use super::program::Program;
@@ -104,9 +104,10 @@ fn grouped<T: Clone>(members: &[T], together: impl Fn(&T, &T) -> bool) -> Vec<Ve
 }
 
 impl LocalGraph {
-    /// Algorithm 1: merges operations that are data-dependent into slices, adds an edge for every flow dependency between
-    /// slices, and merges slices that depend on each other. Operations that are `free` belong to no slice: the slice
-    /// that needs their results executes them. Nor do witnesses: their results are recorded.
+    /// Algorithm 1: merges operations that are data-dependent into slices, adds an edge for every flow
+    /// dependency between slices, and merges slices that depend on each other. Operations that are `free`
+    /// belong to no slice: the slice that needs their results executes them. Nor do witnesses: their results
+    /// are recorded.
     pub fn of(program: &Program, place: usize, free: &dyn Fn(OperationId) -> bool) -> Self {
         let operation = |id: &OperationId| &program.operations[id.0 as usize];
         let data_dependent =
@@ -116,8 +117,8 @@ impl LocalGraph {
         Self::assembled(program, place, free, &ids, data_dependent)
     }
 
-    /// Slices of operations that belong together, with an edge for every flow dependency between them; those that depend on
-    /// each other become one.
+    /// Slices of operations that belong together, with an edge for every flow dependency between them; those
+    /// that depend on each other become one.
     pub(super) fn assembled(
         program: &Program,
         place: usize,
@@ -146,10 +147,11 @@ impl LocalGraph {
 }
 
 impl GlobalGraph {
-    /// Algorithm 2: merges slices of all procedures that are data-dependent into blocks, adds the edges of the local graphs,
-    /// merges blocks that depend on each other, and in each block the slices of one procedure.
-    /// Differs: slices that touch a table which the log writes by value are data-dependent, too: the writes by value to a table
-    /// run in one block, and every read of the table must stay in order with them.
+    /// Algorithm 2: merges slices of all procedures that are data-dependent into blocks, adds the edges of
+    /// the local graphs, merges blocks that depend on each other, and in each block the slices of one
+    /// procedure.
+    /// Differs: slices that touch a table which the log writes by value are data-dependent, too: the writes
+    /// by value to a table run in one block, and every read of the table must stay in order with them.
     pub fn of(
         programs: &[Program],
         local: &[LocalGraph],

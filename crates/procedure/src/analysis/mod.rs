@@ -1,8 +1,9 @@
 //! Static analysis of procedures: what of them replay needs, and which parts of them can run apart.
 //! Paper: PACMAN §4.1, Appendix B.
 //!
-//! A procedure becomes a [`Program`] (calls replaced, one register a value), a program its replay form, the operations of a
-//! replay form slices ([`LocalGraph`], Algorithm 1), and the slices of all procedures blocks ([`GlobalGraph`], Algorithm 2).
+//! A procedure becomes a [`Program`] (calls replaced, one register a value), a program its replay form, the
+//! operations of a replay form slices ([`LocalGraph`], Algorithm 1), and the slices of all procedures blocks
+//! ([`GlobalGraph`], Algorithm 2).
 
 mod chopping;
 mod draws;
@@ -66,16 +67,16 @@ pub struct Analysis {
 }
 
 impl Analysis {
-    /// Analyses procedures. Those that only read leave nothing in the log and are left out, and so are those whose calls are
-    /// logged by value.
+    /// Analyses procedures. Those that only read leave nothing in the log and are left out, and so are those
+    /// whose calls are logged by value.
     pub fn of<'p>(procedures: impl IntoIterator<Item = &'p Procedure>) -> Self {
         let writing = procedures.into_iter().filter(|own| !own.read_only && !own.by_value);
         let programs = writing.map(|procedure| Program::new(procedure, false).replay_form()).collect();
         Self::with(programs, BTreeMap::new(), &|_, _| false, Decomposition::Slices)
     }
 
-    /// Analyses the procedures of a log for its replay, each with recorded witness values or without: tables that the log
-    /// does not modify are read freely anywhere.
+    /// Analyses the procedures of a log for its replay, each with recorded witness values or without: tables
+    /// that the log does not modify are read freely anywhere.
     pub fn for_replay<'p>(
         procedures: impl IntoIterator<Item = (&'p Procedure, bool)>,
         facts: LogFacts,
@@ -113,7 +114,8 @@ impl Analysis {
         Self { programs, local, global, modified: None, written_by_value }
     }
 
-    /// Whether an operation may run in any piece that needs its results, as nothing ever changes what it reads.
+    /// Whether an operation may run in any piece that needs its results, as nothing ever changes what it
+    /// reads.
     fn is_free(&self, program: &Program, id: OperationId) -> bool {
         let table = program.operations[as_place(id)].table().id;
         self.modified.as_ref().is_some_and(|modified| !modified.contains(&table))

@@ -1,11 +1,13 @@
 //! What of a program some of its operations need: the backward slice over values and control.
-//! Source: Weiser's program slices, on structured control; PACMAN §4.1.1 (flow dependencies: define-use and control).
+//! Source: Weiser's program slices, on structured control; PACMAN §4.1.1 (flow dependencies: define-use and
+//! control).
 //!
-//! A statement is kept when it sets a needed register, holds a kept statement, or leaves a loop or block past a kept one. A loop
-//! over rows or elements sets registers itself: to which values, its EXIT decides.
-//! What it uses is needed then. An operation whose results are needed is *expanded* (executed, so that its own inputs are
-//! needed too) or taken as a *source* (its results come from elsewhere). The program that is left has the control of the
-//! whole one around what it keeps, so an operation that it keeps runs as often as in the whole one, in the same order.
+//! A statement is kept when it sets a needed register, holds a kept statement, or leaves a loop or block past
+//! a kept one. A loop over rows or elements sets registers itself: to which values, its EXIT decides. What it
+//! uses is needed then. An operation whose results are needed is *expanded* (executed, so that its own inputs
+//! are needed too) or taken as a *source* (its results come from elsewhere). The program that is left has the
+//! control of the whole one around what it keeps, so an operation that it keeps runs as often as in the whole
+//! one, in the same order.
 //! RAISE is never kept: only committed calls are replayed.
 
 use super::program::Program;
@@ -45,8 +47,9 @@ struct Behind {
 }
 
 impl Need {
-    /// What operations need of a program in which nothing but they, and what they need, matters: results of executed
-    /// operations count only as far as they are needed. Others are executed as well where `expand` says so.
+    /// What operations need of a program in which nothing but they, and what they need, matters: results of
+    /// executed operations count only as far as they are needed. Others are executed as well where `expand`
+    /// says so.
     pub(super) fn of_all(
         program: &Program,
         of: impl IntoIterator<Item = OperationId>,
@@ -55,7 +58,8 @@ impl Need {
         Self::sliced(program, of, expand, true)
     }
 
-    /// What operations need of a program, all their results included. Others are executed as well where `expand` says so.
+    /// What operations need of a program, all their results included. Others are executed as well where
+    /// `expand` says so.
     pub(super) fn of(
         program: &Program,
         of: impl IntoIterator<Item = OperationId>,
@@ -205,8 +209,8 @@ impl Slicer<'_> {
         keep.then_some(statement)
     }
 
-    /// The body of a loop. One that sets needed registers before each round is left where the whole one is left, so that they
-    /// are those of the same round afterwards.
+    /// The body of a loop. One that sets needed registers before each round is left where the whole one is
+    /// left, so that they are those of the same round afterwards.
     fn round(
         &mut self,
         label: Label,

@@ -1,13 +1,14 @@
 //! How a block's pieces fall into partitions.
 //! Paper: PACMAN §4.3.1 (key spaces). Differs: keys are compared as canonical values (`granules.rs`).
 //!
-//! A block is partitioned by columns that every operation of it binds by equality to what follows from the arguments alone
-//! (and the number of the round, where rounds are replayed on their own), and all operations of one slice to the same.
-//! Pieces with different values then touch no row in common, ranges included, so their partitions may run at the same time;
-//! within a partition pieces run in commit order.
+//! A block is partitioned by columns that every operation of it binds by equality to what follows from the
+//! arguments alone (and the number of the round, where rounds are replayed on their own), and all operations
+//! of one slice to the same. Pieces with different values then touch no row in common, ranges included, so
+//! their partitions may run at the same time; within a partition pieces run in commit order.
 //!
-//! Where operations of one slice bind the columns to several things, as those of a transfer do, its pieces belong to
-//! several keys. Of a batch, the keys that no piece connects may then be replayed at the same time (`key_columns`).
+//! Where operations of one slice bind the columns to several things, as those of a transfer do, its pieces
+//! belong to several keys. Of a batch, the keys that no piece connects may then be replayed at the same time
+//! (`key_columns`).
 
 use super::Slice;
 use super::granules::{CanonicalValue, bound_columns};
@@ -69,8 +70,8 @@ pub(super) fn positions(
     found
 }
 
-/// The columns of each table of a block that tell which rows an operation may touch, where every operation binds some:
-/// pieces that bind several of their values may touch the rows of several keys, and no others.
+/// The columns of each table of a block that tell which rows an operation may touch, where every operation
+/// binds some: pieces that bind several of their values may touch the rows of several keys, and no others.
 pub(super) fn key_columns(
     programs: &[Program],
     slices: &[Slice],
@@ -136,8 +137,9 @@ fn common_columns(
     tables
 }
 
-/// Whether rows with different values of a column never meet under one key of a unique index, whatever an operation does: a
-/// key that one row leaves free may be another's, so a column of every unique index whose keys come and go.
+/// Whether rows with different values of a column never meet under one key of a unique index, whatever an
+/// operation does: a key that one row leaves free may be another's, so a column of every unique index whose
+/// keys come and go.
 fn keeps_keys_apart(operation: &Operation, column: usize) -> bool {
     let table = operation.table();
     // No two rows are ever given one hidden key, and nothing changes it.
@@ -168,8 +170,8 @@ pub(super) fn in_all_unique(table: &Table, column: usize) -> bool {
 /// What the operations of one slice bind.
 type Bound = Vec<(TableId, BTreeMap<usize, CanonicalValue>)>;
 
-/// Completes a choice of columns, one a table, in all ways in which every slice binds its operations to one canonical value;
-/// no column is used twice.
+/// Completes a choice of columns, one a table, in all ways in which every slice binds its operations to one
+/// canonical value; no column is used twice.
 fn extend(
     tables: &[(TableId, BTreeSet<usize>)],
     chosen: &mut BTreeMap<TableId, usize>,
@@ -203,9 +205,8 @@ fn agrees(operations: &Bound, chosen: &BTreeMap<TableId, usize>) -> bool {
 }
 
 impl Program {
-    /// An expression over the parameters and the call's time and seed that always has the same value as this one; `None` when
-    /// none is found.
-    /// `known` is a register that counts as a parameter.
+    /// An expression over the parameters and the call's time and seed that always has the same value as this
+    /// one; `None` when none is found. `known` is a register that counts as a parameter.
     pub(super) fn resolved(&self, expression: &Expression, known: Option<Register>) -> Option<Expression> {
         self.resolved_within(expression, known, MOST_ASSIGNMENTS)
     }

@@ -47,7 +47,8 @@ struct Partition {
     keys: Vec<Vec<PartitionValue>>,
 }
 
-/// The columns by which a block falls into partitions: by whole pieces, and by rounds where these make them more.
+/// The columns by which a block falls into partitions: by whole pieces, and by rounds where these make them
+/// more.
 struct BlockPositions {
     whole: Vec<Position>,
     in_rounds: Vec<Position>,
@@ -192,7 +193,8 @@ impl Pieces {
         made
     }
 
-    /// Finds the block of every table that is written by value; one that no slice touches gets a block of its own.
+    /// Finds the block of every table that is written by value; one that no slice touches gets a block of its
+    /// own.
     fn place_writes_by_value(&mut self, analysis: &Analysis, positions: &[BlockPositions]) {
         for (id, table) in &analysis.written_by_value {
             let of_slices = analysis.global.blocks.iter().position(|block| block.tables.contains(id));

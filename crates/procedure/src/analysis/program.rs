@@ -1,9 +1,10 @@
-//! A procedure as the analysis sees it: calls replaced by the bodies of what they call, every operation named once, and
-//! one register for every value.
+//! A procedure as the analysis sees it: calls replaced by the bodies of what they call, every operation named
+//! once, and one register for every value.
 //!
-//! A variable that is assigned twice, for two purposes, would tie together statements that have nothing to do with each
-//! other; FOUND, which every operation sets, would tie all. So the definitions that reach a common use share a register,
-//! and no others do (webs of definitions and uses; Muchnick, Advanced Compiler Design, §16.3.3).
+//! A variable that is assigned twice, for two purposes, would tie together statements that have nothing to do
+//! with each other; FOUND, which every operation sets, would tie all. So the definitions that reach a common
+//! use share a register, and no others do (webs of definitions and uses; Muchnick, Advanced Compiler Design,
+//! §16.3.3).
 
 use super::draws::replace_draws;
 use super::witness::originals;
@@ -20,7 +21,8 @@ pub struct Program {
     pub procedure: ProcedureId,
     /// Its name.
     pub name: String,
-    /// For each parameter that takes a value, in order, the register that holds it; `None` when nothing uses it.
+    /// For each parameter that takes a value, in order, the register that holds it; `None` when nothing uses
+    /// it.
     pub inputs: Vec<Option<Register>>,
     /// Number of registers.
     pub registers: usize,
@@ -34,8 +36,8 @@ pub struct Program {
     pub operations: Vec<Operation>,
     /// For each of them the procedure's own operation that it comes from, unless a called procedure's.
     pub(super) origins: Vec<Option<OperationId>>,
-    /// Operations whose results the call's record has, in its order: which witness of the procedure each is, and the
-    /// registers that take its values.
+    /// Operations whose results the call's record has, in its order: which witness of the procedure each is,
+    /// and the registers that take its values.
     pub witnesses: BTreeMap<OperationId, (usize, Vec<Register>)>,
 }
 
@@ -48,8 +50,8 @@ struct Inliner {
 }
 
 impl Inliner {
-    /// Appends a procedure's body, with registers, labels and operations of its own. A RETURN leaves the block that this
-    /// is wrapped in.
+    /// Appends a procedure's body, with registers, labels and operations of its own. A RETURN leaves the
+    /// block that this is wrapped in.
     fn body(&mut self, procedure: &Procedure) -> (u32, Statement) {
         let base = self.registers;
         self.registers += procedure.registers.len() as u32;
@@ -228,7 +230,8 @@ struct Webs<'p> {
     registers: Vec<Register>,
     united: UnionFind<Occurrence>,
     jumps: Jumps,
-    /// The loops and blocks around a statement; of loops over rows with FOUND, which is set when they end, in whatever way.
+    /// The loops and blocks around a statement; of loops over rows with FOUND, which is set when they end, in
+    /// whatever way.
     around: Vec<(Label, Option<Register>)>,
 }
 
@@ -243,7 +246,8 @@ impl Webs<'_> {
                 *register = Register(registers.len() as u32 - 1);
             }
         };
-        // A window register keeps its number, which stands for its value at the start as an occurrence: it has no other.
+        // A window register keeps its number, which stands for its value at the start as an occurrence: it
+        // has no other.
         visit_all(&mut program.body, &mut program.operations, &mut number);
         let united = UnionFind::new(registers.len());
         let start: Reaching =

@@ -1,7 +1,7 @@
 //! The replay form of a procedure: what is left of it when only its writes matter.
 //!
-//! Only committed calls are in the log. A RAISE is therefore unreachable, constraints hold, and what feeds no write, outputs
-//! of the call included, is dead.
+//! Only committed calls are in the log. A RAISE is therefore unreachable, constraints hold, and what feeds no
+//! write, outputs of the call included, is dead.
 
 use super::need::{Need, trim};
 use super::program::Program;

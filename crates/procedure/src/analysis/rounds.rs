@@ -1,10 +1,11 @@
-//! Pieces that are nothing but a loop whose rounds have nothing to do with each other: each round can then be replayed on its
-//! own, in the partition that its keys tell (loop fission).
+//! Pieces that are nothing but a loop whose rounds have nothing to do with each other: each round can then be
+//! replayed on its own, in the partition that its keys tell (loop fission).
 //!
-//! A round is independent when the loop runs whenever its piece does, nothing leaves it early, nothing but the number of the
-//! round is in its variable, no value goes from one round to a later one, and nothing is received from other pieces but witness
-//! values of which every round takes equally many. Every round executes what stands before the loop, too, on the registers that
-//! the round before has left: so no value may go from there to it, either.
+//! A round is independent when the loop runs whenever its piece does, nothing leaves it early, nothing but
+//! the number of the round is in its variable, no value goes from one round to a later one, and nothing is
+//! received from other pieces but witness values of which every round takes equally many. Every round
+//! executes what stands before the loop, too, on the registers that the round before has left: so no value
+//! may go from there to it, either.
 
 use super::need::Need;
 use super::program::Program;
@@ -91,8 +92,8 @@ pub(super) fn rounds(program: &Program, need: &Need) -> Option<Rounds> {
     Some(Rounds { body, ..rounds })
 }
 
-/// The loop that statements are nothing but, computations before it aside. It runs whenever they do: no condition is around it,
-/// and no jump before it, as a loop that never ran may have any number of rounds.
+/// The loop that statements are nothing but, computations before it aside. It runs whenever they do: no
+/// condition is around it, and no jump before it, as a loop that never ran may have any number of rounds.
 pub(super) fn only_loop(statements: &mut [Statement]) -> Option<&mut Statement> {
     let (last, before) = statements.split_last_mut()?;
     if before.iter().any(accesses_data) || jumps(before, &mut Vec::new(), None) {
@@ -110,12 +111,14 @@ fn accesses_data(statement: &Statement) -> bool {
         || statement.bodies().into_iter().flatten().any(accesses_data)
 }
 
-/// Whether statements jump anywhere but to the next round of the loop that they are the body of, or inside of themselves.
+/// Whether statements jump anywhere but to the next round of the loop that they are the body of, or inside of
+/// themselves.
 fn leaves(statements: &[Statement], own: Label) -> bool {
     jumps(statements, &mut Vec::new(), Some(own))
 }
 
-/// Whether statements jump out of themselves and of the loops and blocks `inner`. Those may continue that are the body of a loop.
+/// Whether statements jump out of themselves and of the loops and blocks `inner`. Those may continue that are
+/// the body of a loop.
 fn jumps(statements: &[Statement], inner: &mut Vec<Label>, continues: Option<Label>) -> bool {
     statements.iter().any(|statement| match statement {
         Statement::Exit(label) => !inner.contains(label),
@@ -142,7 +145,8 @@ struct Inside<'p> {
 }
 
 impl Inside<'_> {
-    /// Visits the registers of an operation as a piece touches them: of one whose results are received, only those.
+    /// Visits the registers of an operation as a piece touches them: of one whose results are received, only
+    /// those.
     fn visit(&self, id: OperationId, visit: &mut dyn FnMut(Role, Register)) {
         let received = self.need.sources.contains(&id);
         self.program.operations[id.0 as usize].clone().visit_registers(&mut |role, register| {
@@ -171,8 +175,8 @@ impl Inside<'_> {
         defined
     }
 
-    /// Whether statements use what may come from an earlier round. `now` are the registers that this round has defined
-    /// already, on every way to here.
+    /// Whether statements use what may come from an earlier round. `now` are the registers that this round
+    /// has defined already, on every way to here.
     fn carries(
         &self,
         statements: &[Statement],

@@ -11,8 +11,8 @@ const UNKNOWN_ROUNDS: u64 = 4;
 /// A number of operations, as a function of the arguments.
 #[derive(Clone, Debug, Default)]
 pub struct Weight {
-    /// Operations, each with the bounds (first, last) of the loops around it, over the parameters; of a loop that goes
-    /// over something else, none.
+    /// Operations, each with the bounds (first, last) of the loops around it, over the parameters; of a loop
+    /// that goes over something else, none.
     operations: Vec<Vec<Option<(Expression, Expression)>>>,
 }
 

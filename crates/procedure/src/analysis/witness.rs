@@ -1,12 +1,12 @@
-//! Witness values: results of reads that are recorded with a call, so that its replay need not read them again.
-//! Not in the papers.
+//! Witness values: results of reads that are recorded with a call, so that its replay need not read them
+//! again. Not in the papers.
 //!
-//! A read is a witness when replay needs what it found, it searches a range (so it costs more than a lookup), and what is
-//! needed of it are few machine words. Of the customers with one name, the one that was paid is then known from the record:
-//! two scans and a sort are gone, and the key of what follows is known ahead.
+//! A read is a witness when replay needs what it found, it searches a range (so it costs more than a lookup),
+//! and what is needed of it are few machine words. Of the customers with one name, the one that was paid is
+//! then known from the record: two scans and a sort are gone, and the key of what follows is known ahead.
 //!
-//! Which reads are witnesses follows from the procedure alone. Replay must come to the same choice as the run did, so the
-//! choice is part of the log's format: a change of the rule needs a new version of the format.
+//! Which reads are witnesses follows from the procedure alone. Replay must come to the same choice as the run
+//! did, so the choice is part of the log's format: a change of the rule needs a new version of the format.
 
 use super::need::Need;
 use super::program::Program;
@@ -18,8 +18,8 @@ use std::collections::BTreeSet;
 /// A witness has at most this many values.
 const MOST_VALUES: usize = 3;
 
-/// For each operation of a procedure, the registers whose values are to be recorded with a call; none at all without
-/// witnesses.
+/// For each operation of a procedure, the registers whose values are to be recorded with a call; none at all
+/// without witnesses.
 pub fn witnesses(procedure: &Procedure) -> Vec<Vec<Register>> {
     if procedure.read_only || procedure.by_value || procedure.uses_seed {
         return Vec::new();

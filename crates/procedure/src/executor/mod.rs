@@ -69,8 +69,8 @@ pub(crate) struct Execution<'a, D, T> {
     tapes: &'a mut T,
 }
 
-/// Runs a call with its input arguments, in order; afterwards the machine's registers hold the outputs, and `tapes` what it
-/// asked to be sent.
+/// Runs a call with its input arguments, in order; afterwards the machine's registers hold the outputs, and
+/// `tapes` what it asked to be sent.
 ///
 /// # Errors
 /// What ended the call early; the transaction must then be rolled back.
@@ -88,8 +88,8 @@ pub fn execute<D: DataAccess, T: Tapes>(
     Execution { code: call.procedure.into(), data, tapes }.run_body(machine)
 }
 
-/// Runs a piece of a procedure. The registers are as the caller made them with `Machine::begin_piece`; rows may have been
-/// announced with `announce_piece`.
+/// Runs a piece of a procedure. The registers are as the caller made them with `Machine::begin_piece`; rows
+/// may have been announced with `announce_piece`.
 ///
 /// # Errors
 /// What ended it early.
@@ -233,8 +233,8 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         }
     }
 
-    /// Runs a block, and what is to be done when it fails: then nothing of it has happened, and its variables are as they were
-    /// left.
+    /// Runs a block, and what is to be done when it fails: then nothing of it has happened, and its variables
+    /// are as they were left.
     fn run_guarded(&mut self, guarded: &Guarded, machine: &mut Machine) -> Result<Ended, Failure> {
         let place = machine.place();
         self.data.begin_part();
@@ -280,7 +280,8 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         ended
     }
 
-    /// Announces the rows of the next rounds of a loop, so that their cache misses overlap; returns how many rounds.
+    /// Announces the rows of the next rounds of a loop, so that their cache misses overlap; returns how many
+    /// rounds.
     fn expect_rounds(
         &mut self,
         variable: Register,
@@ -464,7 +465,8 @@ fn call_upon<D: DataAccess>(
     }
     machine.rows.truncate(first);
     machine.depth += 1;
-    // Operations are numbered in each procedure anew, so what the caller sends says nothing of the called one's.
+    // Operations are numbered in each procedure anew, so what the caller sends says nothing of the called
+    // one's.
     Execution { code: procedure.into(), data, tapes: &mut Whole }.run_body(machine)?;
     machine.depth -= 1;
     for ((_, from, _), (to, cast)) in procedure.outputs().zip(outputs) {

@@ -117,8 +117,8 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         Ok(())
     }
 
-    /// Visits every row of an access. The rows of a range are collected first, so that what `visit` writes does not
-    /// come up again.
+    /// Visits every row of an access. The rows of a range are collected first, so that what `visit` writes
+    /// does not come up again.
     fn for_each_collected(
         &mut self,
         access: &Access,
@@ -253,7 +253,8 @@ pub(super) fn load_outputs(select: &Select, start: usize, machine: &mut Machine)
     }
 }
 
-/// Begins the hash of a row that an access has found: with its key, or where a range was looked through with what was read.
+/// Begins the hash of a row that an access has found: with its key, or where a range was looked through with
+/// what was read.
 #[inline]
 fn hash_found(access: &Access, machine: &Machine) -> RowHash {
     let mut hash = RowHash::of(access.table.id);

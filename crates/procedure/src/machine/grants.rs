@@ -1,7 +1,8 @@
-//! The memory of a statement: what is asked before values are made and at each row, and what goes back at the end.
+//! The memory of a statement: what is asked before values are made and at each row, and what goes back at the
+//! end.
 //!
-//! Small values are not asked for one by one: the arena has a grant of its own, `arena_granted`, and what is kept beside it is
-//! seen at the next row, as the program counts what it allocates.
+//! Small values are not asked for one by one: the arena has a grant of its own, `arena_granted`, and what is
+//! kept beside it is seen at the next row, as the program counts what it allocates.
 
 use super::{Distinct, Machine};
 use crate::SqlError;
@@ -21,8 +22,8 @@ const ASK_EVERY: u32 = 1024;
 const MOST_ELEMENTS: usize = 134_217_727;
 
 impl Machine {
-    /// Says whose memory statements take from now on, and the limit of each in bytes. Without this there is no limit, as in
-    /// replay: what was possible once is possible again.
+    /// Says whose memory statements take from now on, and the limit of each in bytes. Without this there is
+    /// no limit, as in replay: what was possible once is possible again.
     pub fn limit_memory(&mut self, account: Option<Arc<Account>>, statement: usize) {
         self.grant.limit_to(account, statement);
     }
@@ -32,13 +33,15 @@ impl Machine {
         self.grant.set_limit(bytes);
     }
 
-    /// Whether the last call has handled that there was no memory, so that another run of it may do something else.
+    /// Whether the last call has handled that there was no memory, so that another run of it may do something
+    /// else.
     pub fn has_caught_shortage(&self) -> bool {
         self.has_caught_shortage
     }
 
-    /// A statement has ended, and perhaps its transaction. Gives back the buffers of one that has taken much, where that is the
-    /// end of the transaction; returns whether it did. What the statement returned is forgotten then.
+    /// A statement has ended, and perhaps its transaction. Gives back the buffers of one that has taken much,
+    /// where that is the end of the transaction; returns whether it did. What the statement returned is
+    /// forgotten then.
     pub fn give_back(&mut self, ends_transaction: bool) -> bool {
         self.grant.end(ends_transaction);
         if !ends_transaction || !self.grant.is_much() {

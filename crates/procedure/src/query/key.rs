@@ -57,8 +57,8 @@ pub(crate) fn write_distinct(datum: Datum, arena: &Arena, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a value that is compared under a class: the left one, or the right one. False when it is NULL, which is equal to
-/// nothing.
+/// Appends a value that is compared under a class: the left one, or the right one. False when it is NULL,
+/// which is equal to nothing.
 pub(super) fn write_equal(
     datum: Datum,
     class: CompareClass,

@@ -1,12 +1,15 @@
 //! Queries: what SQL asks of more than one table at a time, as a tree of nodes that hand on rows.
 //!
-//! A row is what the registers hold: a node runs its input and sees each row in the registers that the input sets, so an inner
-//! node may use what outer ones have set (a lateral join, a correlated subquery), and expressions are those of procedures.
+//! A row is what the registers hold: a node runs its input and sees each row in the registers that the input
+//! sets, so an inner node may use what outer ones have set (a lateral join, a correlated subquery), and
+//! expressions are those of procedures.
 //!
-//! Invariant: when a node has handed on a row, it takes the arena back to where it was before, so a query of any length
-//! needs no more of it than its longest row. Whoever keeps values beyond that copies them (`Buffer`).
+//! Invariant: when a node has handed on a row, it takes the arena back to where it was before, so a query of
+//! any length needs no more of it than its longest row. Whoever keeps values beyond that copies them
+//! (`Buffer`).
 //!
-//! Not here: how SQL becomes a plan (`sql`). Procedures with queries are not analysed: their calls are logged by value.
+//! Not here: how SQL becomes a plan (`sql`). Procedures with queries are not analysed: their calls are logged
+//! by value.
 
 mod buffer;
 mod explain;

@@ -53,8 +53,8 @@ pub(crate) fn run<D: DataAccess>(
     })
 }
 
-/// Holds the rows of a plan, one after the other as they come: FOR UPDATE. With NOWAIT neither looking for them nor holding them
-/// waits; what is done with them does.
+/// Holds the rows of a plan, one after the other as they come: FOR UPDATE. With NOWAIT neither looking for
+/// them nor holding them waits; what is done with them does.
 fn hold_rows<D: DataAccess>(
     input: &Plan,
     handles: &[Register],

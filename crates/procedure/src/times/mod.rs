@@ -1,5 +1,6 @@
 //! Functions of timestamps: parts of them, text of them by a template, and steps in the calendar.
-//! Source: PostgreSQL 15's documentation, "Date/Time Functions and Operators" and "Data Type Formatting Functions".
+//! Source: PostgreSQL 15's documentation, "Date/Time Functions and Operators" and "Data Type Formatting
+//! Functions".
 
 mod interval;
 mod template;

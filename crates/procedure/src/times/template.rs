@@ -35,7 +35,8 @@ fn cased(name: &str, pattern: &str, fills: bool) -> String {
     if fills && !short { format!("{name:<9}") } else { name }
 }
 
-/// Patterns of templates, the longest first; those with two cases stand as they are matched, without regard to case.
+/// Patterns of templates, the longest first; those with two cases stand as they are matched, without regard
+/// to case.
 const PATTERNS: [&str; 52] = [
     "MONTH", "IYYY", "YYYY", "HH24", "HH12", "SSSSS", "SSSS", "Y,YYY", "A.M.", "P.M.", "B.C.", "A.D.",
     "IDDD", "DAY", "MON", "IYY", "YYY", "DDD", "IW", "WW", "YY", "IY", "DD", "DY", "ID", "HH", "MI", "MM",

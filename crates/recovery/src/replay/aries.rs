@@ -1,15 +1,16 @@
-//! `aries`: a physiological log replayed in three passes: analysis, redo of everything that happened, undo of what did not
-//! commit.
-//! Paper: command logging §IV-B; ARIES (Mohan et al., TODS 1992). Differs: checkpoints are consistent, so there is no dirty
-//! page table and redo begins at the checkpoint; tuples are independent, so redo is shuffled by table and key (the paper's
-//! parallel redo by partition); a transaction that ended in an abort has written nothing, as it logs before it writes, so
-//! redo leaves it out.
+//! `aries`: a physiological log replayed in three passes: analysis, redo of everything that happened, undo of
+//! what did not commit.
+//! Paper: command logging §IV-B; ARIES (Mohan et al., TODS 1992). Differs: checkpoints are consistent, so
+//! there is no dirty page table and redo begins at the checkpoint; tuples are independent, so redo is
+//! shuffled by table and key (the paper's parallel redo by partition); a transaction that ended in an abort
+//! has written nothing, as it logs before it writes, so redo leaves it out.
 //!
-//! A transaction is a loser when its operations count and its fate is not known: it was committing at the crash. It held
-//! locks then, so it is the last writer of each of its rows, until recovery undoes it. Before the database opens, the log
-//! is told so of each, one after the other (`reprise::Database::open`); so a recovery that is interrupted there goes on
-//! where it was, and what later transactions write is never undone. One record a transaction compensates all of its
-//! operations: from then on redo leaves them out, as it does with those of a transaction that ended in an abort.
+//! A transaction is a loser when its operations count and its fate is not known: it was committing at the
+//! crash. It held locks then, so it is the last writer of each of its rows, until recovery undoes it. Before
+//! the database opens, the log is told so of each, one after the other (`reprise::Database::open`); so a
+//! recovery that is interrupted there goes on where it was, and what later transactions write is never
+//! undone. One record a transaction compensates all of its operations: from then on redo leaves them out, as
+//! it does with those of a transaction that ended in an abort.
 //! Held by: `losers_are_undone`, `undo_goes_on_where_it_was` (crates/reprise/tests/suite/losers.rs).
 
 use super::tuples::{Select, Shuffle, Shuffled, TupleWrite, TupleWriter, build_indexes, each_segment, sweep};
@@ -23,14 +24,16 @@ use transaction::Tables;
 
 /// What the log says of its transactions.
 struct Fates<'l> {
-    /// By place in the log: whether it is an operation to redo. Its transaction committed, or is to be undone.
+    /// By place in the log: whether it is an operation to redo. Its transaction committed, or is to be
+    /// undone.
     redone: Vec<bool>,
     /// Of transactions that count and whose fate is not known: their operations.
     losers: BTreeMap<CommitOrder, Vec<Operation<'l>>>,
 }
 
 impl<'l> Fates<'l> {
-    /// The pass of analysis. Operations of transactions that ended before `from` are in the checkpoint, or came to nothing.
+    /// The pass of analysis. Operations of transactions that ended before `from` are in the checkpoint, or
+    /// came to nothing.
     fn of(log: &'l LogContents, from: CommitOrder) -> Self {
         let places = |kind| (0..log.len()).filter(move |place| log.kind(*place) == kind);
         let fate = |place| match log.record(place).1 {

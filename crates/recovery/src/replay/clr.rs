@@ -1,6 +1,7 @@
 //! `clr`: serial re-execution of the command log in commit order.
 //! Paper: PACMAN §2.3 (CLR); command logging §III. The reference for every other method.
-//! Invariant: every read whose result is recorded finds that result again, and every call writes what it wrote.
+//! Invariant: every read whose result is recorded finds that result again, and every call writes what it
+//! wrote.
 //! Held by: `divergence_is_refused`.
 
 use super::divergence::{ReplayedCall, check_statement, in_words, statement_diverged, undefined};

@@ -1,4 +1,5 @@
-//! Errors of a replay that does not do again what the run did: they name the procedure, the call and the operation.
+//! Errors of a replay that does not do again what the run did: they name the procedure, the call and the
+//! operation.
 
 use crate::RecoveryError;
 use catalog::{Arena, CommitOrder, ProcedureId, Reader, Written, decode_value, value_from_datum};
@@ -42,7 +43,8 @@ impl ReplayedCall<'_> {
         }
     }
 
-    /// The call wrote something else than its record says. `by_operation` names operations with the rows that they wrote.
+    /// The call wrote something else than its record says. `by_operation` names operations with the rows that
+    /// they wrote.
     pub(super) fn wrote_otherwise(
         self,
         written: Written,

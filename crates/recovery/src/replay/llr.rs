@@ -1,5 +1,6 @@
 //! `llr`: a logical log replayed by all threads at once, newest transaction first, under latches.
-//! Paper: SiloR §5; PACMAN §6.2 (LLR). Differs: rows have one version; secondary indexes are built at the end.
+//! Paper: SiloR §5; PACMAN §6.2 (LLR). Differs: rows have one version; secondary indexes are built at the
+//! end.
 //!
 //! The last writer of a row wins, whenever it comes, so every write must be of a whole row.
 
@@ -98,7 +99,8 @@ fn write_row<'g>(
     Ok((gone && written).then_some(record))
 }
 
-/// Adds a row, or the tombstone of one; or finds the record that another thread has added meanwhile. Whether it was added.
+/// Adds a row, or the tombstone of one; or finds the record that another thread has added meanwhile. Whether
+/// it was added.
 fn add<'g>(
     order: CommitOrder,
     (store, key): (&TableStore, &[u8]),

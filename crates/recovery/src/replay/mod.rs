@@ -113,7 +113,8 @@ impl Method {
                 let fits = |method: &Self| kinds.iter().all(|kind| method.replays(*kind));
                 fastest.into_iter().find(fits).unwrap_or(Self::ClrP)
             }
-            // Logs of format version 1 do not tell definitions from other statements, which these methods then find out.
+            // Logs of format version 1 do not tell definitions from other statements, which these methods
+            // then find out.
             own => own,
         };
         if is_fuzzy && !matches!(chosen, Self::Poplar | Self::Llr | Self::Plr) {

@@ -1,5 +1,5 @@
-//! `plr`: a physical log replayed into slots by all threads at once, newest transaction first, under latches; all indexes
-//! are built at the end.
+//! `plr`: a physical log replayed into slots by all threads at once, newest transaction first, under latches;
+//! all indexes are built at the end.
 //! Paper: PACMAN §6.2 (PLR).
 
 use super::tuples::{Latches, each_segment, newest_first, rewrite, run_on, state_at};
@@ -54,7 +54,8 @@ impl Rows for SlotArrays {
     }
 }
 
-/// Replays everything over what the checkpoint held; returns the definitions and tables as they are afterwards.
+/// Replays everything over what the checkpoint held; returns the definitions and tables as they are
+/// afterwards.
 pub(crate) fn replay(
     log: &LogContents,
     (schema, tables, arrays): (Schema, Tables, &SlotArrays),

@@ -120,7 +120,8 @@ impl Log {
         push(&mut self.records, RecordKind::Call, &bytes);
     }
 
-    /// Takes away what the last record, a call, says that it has written: so are those of format versions 1 to 3.
+    /// Takes away what the last record, a call, says that it has written: so are those of format versions 1
+    /// to 3.
     fn forget_written(&mut self) {
         const HAS_WRITTEN: u8 = 8;
         let (.., body) = self.records.last_mut().unwrap();

@@ -1,6 +1,6 @@
 //! Replay of transactions that were logged by value.
-//! Paper: PACMAN §4.5. The writes go through the same access as those of procedures, so each method has them under its own
-//! rules.
+//! Paper: PACMAN §4.5. The writes go through the same access as those of procedures, so each method has them
+//! under its own rules.
 
 use super::{unfit, writes_diverged};
 use crate::RecoveryError;
@@ -31,8 +31,8 @@ fn damaged(_: DecodeError) -> Failure {
 }
 
 impl ValueWriter {
-    /// Does the writes of one transaction. What one row leaves another may take, so rows first leave their keys, those that
-    /// change a unique one included; then rows change; then rows come.
+    /// Does the writes of one transaction. What one row leaves another may take, so rows first leave their
+    /// keys, those that change a unique one included; then rows change; then rows come.
     pub(super) fn write<D: DataAccess>(
         &mut self,
         order: CommitOrder,
@@ -46,7 +46,8 @@ impl ValueWriter {
         self.write_all(writes, tables, data).map_err(|failure| writes_diverged(order, &failure))
     }
 
-    /// Announces the row that a write is about, unless it is new. `None` when the write does not fit its table.
+    /// Announces the row that a write is about, unless it is new. `None` when the write does not fit its
+    /// table.
     pub(super) fn announce<D: DataAccess>(
         &mut self,
         write: &Write<'_>,

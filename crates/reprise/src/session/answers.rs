@@ -1,10 +1,11 @@
 //! What must be durable before an answer is given.
 //!
-//! An answer, an error included, shows what its transaction has read: rows, and that there were none. It shows definitions, too.
-//! Where these belong to a transaction that is not durable yet, the answer waits for it, although its own transaction
-//! may have come to nothing.
-//! Invariant: everything up to the number of `must_be_durable` includes all that the last answer shows, and all that the open
-//! transaction has shown so far. Held by: `crates/reprise/tests/suite/answers_are_durable.rs`.
+//! An answer, an error included, shows what its transaction has read: rows, and that there were none. It
+//! shows definitions, too. Where these belong to a transaction that is not durable yet, the answer waits for
+//! it, although its own transaction may have come to nothing.
+//! Invariant: everything up to the number of `must_be_durable` includes all that the last answer shows, and
+//! all that the open transaction has shown so far. Held by:
+//! `crates/reprise/tests/suite/answers_are_durable.rs`.
 
 use super::{Access, Session, TransactionState};
 use crate::Error;
@@ -12,8 +13,9 @@ use catalog::CommitOrder;
 use logging::Commit;
 
 impl Session {
-    /// What must be durable before the last answer, an error included, is shown to anybody: what it says may follow from
-    /// transactions that are not durable yet. `call`, `query`, `execute_script` and `run_prepared` have waited for it.
+    /// What must be durable before the last answer, an error included, is shown to anybody: what it says may
+    /// follow from transactions that are not durable yet. `call`, `query`, `execute_script` and
+    /// `run_prepared` have waited for it.
     #[inline]
     pub fn must_be_durable(&self) -> Commit {
         match self.answer {
@@ -29,7 +31,8 @@ impl Session {
         Commit { number: CommitOrder(0), alone: false, ..self.answer }
     }
 
-    /// A call or statement begins, whose answer is the next. In a transaction it shows what the ones before have read, too.
+    /// A call or statement begins, whose answer is the next. In a transaction it shows what the ones before
+    /// have read, too.
     #[inline]
     pub(super) fn begin_answer(&mut self) {
         self.machine.only_read(self.access() == Access::ReadOnly);

@@ -21,7 +21,8 @@ pub enum TransactionState {
     Failed,
 }
 
-/// Up to this many rows and index leaves, all that a transaction has observed is looked through after each of its statements.
+/// Up to this many rows and index leaves, all that a transaction has observed is looked through after each of
+/// its statements.
 const ALWAYS_CHECKED: usize = 4096;
 
 /// A savepoint that a client has set.
@@ -75,7 +76,8 @@ impl Session {
         Err(SqlError::new("25001", message).with_hint(hint).into())
     }
 
-    /// Begins a transaction of several statements: those that `query`, `run_prepared` and their like run until `commit_block`.
+    /// Begins a transaction of several statements: those that `query`, `run_prepared` and their like run
+    /// until `commit_block`.
     pub fn begin_block(&mut self) {
         self.begin_answer();
         if self.block.state == TransactionState::None {
@@ -83,8 +85,8 @@ impl Session {
         }
     }
 
-    /// Ends the transaction. What must be durable before that is acknowledged; nothing when it was rolled back, as a statement of
-    /// it had failed, or when it did nothing.
+    /// Ends the transaction. What must be durable before that is acknowledged; nothing when it was rolled
+    /// back, as a statement of it had failed, or when it did nothing.
     ///
     /// # Errors
     /// It lost a race (40001): nothing of it happened. Or the log failed.
@@ -280,7 +282,8 @@ impl Session {
             self.occ.forget_since(savepoint);
             self.occ.release_savepoint(savepoint);
             self.occ.heat_blocker();
-            // What earlier statements have read has changed: to run this one again would fail in the same way.
+            // What earlier statements have read has changed: to run this one again would fail in the same
+            // way.
             if let Err(conflict) = self.occ.reads_hold() {
                 return Err(self.lost(conflict));
             }
@@ -294,8 +297,8 @@ impl Session {
         }
     }
 
-    /// Makes sure that all that the transaction has read holds at one moment, so that its answers show one state. A transaction
-    /// that has read much is looked through when it has read an eighth more.
+    /// Makes sure that all that the transaction has read holds at one moment, so that its answers show one
+    /// state. A transaction that has read much is looked through when it has read an eighth more.
     fn check_reads(&mut self) -> Result<(), Conflict> {
         let observed = self.occ.observations();
         if observed > ALWAYS_CHECKED && observed - self.block.checked.min(observed) < observed / 8 {
@@ -306,7 +309,8 @@ impl Session {
         Ok(())
     }
 
-    /// A statement has failed. What came behind the last savepoint is undone at once, so that no other transaction waits for it.
+    /// A statement has failed. What came behind the last savepoint is undone at once, so that no other
+    /// transaction waits for it.
     pub(super) fn statement_failed(&mut self) {
         self.failed += 1;
         self.forget_races();

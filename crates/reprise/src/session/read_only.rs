@@ -1,8 +1,10 @@
-//! READ ONLY transactions. They read one snapshot, so they wait for no other transaction, and never fail because of one.
+//! READ ONLY transactions. They read one snapshot, so they wait for no other transaction, and never fail
+//! because of one.
 //!
-//! The snapshot is opened with the first statement and holds all that was acknowledged before. Between its statements the
-//! transaction keeps nothing but the snapshot, which older versions of rows are kept for.
-//! Invariant: while the snapshot is open, definitions do not change. Held by: `Definitions::exclusively`, which waits for snapshots.
+//! The snapshot is opened with the first statement and holds all that was acknowledged before. Between its
+//! statements the transaction keeps nothing but the snapshot, which older versions of rows are kept for.
+//! Invariant: while the snapshot is open, definitions do not change. Held by: `Definitions::exclusively`,
+//! which waits for snapshots.
 //! Tests: `crates/reprise/tests/suite/read_only.rs`.
 
 use super::{Prepared, Session, TransactionState};
@@ -74,8 +76,8 @@ impl Session {
         }
     }
 
-    /// Executes a call on a snapshot, and ends the transaction in hand, which has read nothing. Returns what it came to, and the
-    /// greatest number of what it has read.
+    /// Executes a call on a snapshot, and ends the transaction in hand, which has read nothing. Returns what
+    /// it came to, and the greatest number of what it has read.
     pub(super) fn read_on(
         &mut self,
         call: Call<'_>,

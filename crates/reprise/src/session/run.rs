@@ -1,7 +1,9 @@
 //! Transactions of one call or statement: attempts, until one of them commits.
 //!
-//! An attempt that loses a race is repeated (`waiting`). One that only reads and takes long goes on on a snapshot.
-//! Invariant: a call that has failed, or is to be repeated, has left nothing. Held by: `serializability.rs`, `interleaved.rs`.
+//! An attempt that loses a race is repeated (`waiting`). One that only reads and takes long goes on on a
+//! snapshot.
+//! Invariant: a call that has failed, or is to be repeated, has left nothing. Held by: `serializability.rs`,
+//! `interleaved.rs`.
 
 use super::waiting::Awaited;
 use super::{Access, Session, serialization_failure};
@@ -16,10 +18,12 @@ use transaction::{CommitError, Committed, LoggedBy, Outcome};
 const PUBLISH_EVERY: u64 = 256;
 
 impl Session {
-    /// Begins a transaction under the current definitions; false when they have changed: the session's are then the new ones.
+    /// Begins a transaction under the current definitions; false when they have changed: the session's are
+    /// then the new ones.
     ///
     /// # Errors
-    /// `55000` while loaded rows are not in a checkpoint; `57014`. Or the caller waits until definitions are made.
+    /// `55000` while loaded rows are not in a checkpoint; `57014`. Or the caller waits until definitions are
+    /// made.
     #[inline]
     pub(super) fn begin(&mut self) -> Result<bool, Error> {
         self.occ.begin();
@@ -35,8 +39,8 @@ impl Session {
         Ok(false)
     }
 
-    /// Runs a procedure until it commits or fails. `bind` prepares each attempt's arguments. `None` when the definitions
-    /// have changed: then nothing was run, and the session's version is the new one.
+    /// Runs a procedure until it commits or fails. `bind` prepares each attempt's arguments. `None` when the
+    /// definitions have changed: then nothing was run, and the session's version is the new one.
     #[inline]
     pub(super) fn run(
         &mut self,
@@ -122,8 +126,8 @@ impl Session {
         }
     }
 
-    /// Runs a procedure that only reads on a snapshot, where it can take as long as it likes. `None` when the definitions have
-    /// changed.
+    /// Runs a procedure that only reads on a snapshot, where it can take as long as it likes. `None` when the
+    /// definitions have changed.
     pub(super) fn run_on_snapshot(
         &mut self,
         call: Call<'_>,

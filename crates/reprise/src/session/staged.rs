@@ -1,10 +1,12 @@
 //! Definitions that a transaction of several statements changes, among other statements.
 //!
-//! They are its own until it commits: tables that it makes are empty and nobody else knows them, so its statements use them at
-//! once. What needs everybody else to stand still, indexes and other layouts of tables that were there before, is done at the
-//! commit; such tables can't be used in the same transaction any more. One record has the definitions and what the transaction
-//! wrote under them. Where another session has changed definitions meanwhile, the transaction has lost a race.
-//! Invariant: all statements come before all writes in replay, so no definition may look at rows that the transaction wrote.
+//! They are its own until it commits: tables that it makes are empty and nobody else knows them, so its
+//! statements use them at once. What needs everybody else to stand still, indexes and other layouts of tables
+//! that were there before, is done at the commit; such tables can't be used in the same transaction any more.
+//! One record has the definitions and what the transaction wrote under them. Where another session has
+//! changed definitions meanwhile, the transaction has lost a race.
+//! Invariant: all statements come before all writes in replay, so no definition may look at rows that the
+//! transaction wrote.
 //! Held by: `crates/reprise/tests/suite/definitions_in_transactions.rs`.
 
 use super::{Session, serialization_failure};
@@ -320,8 +322,8 @@ impl Session {
         Ok(Commit { number, worker: slot, alone: false })
     }
 
-    /// Waits for a checkpoint or the like to end. Not for another definition: it waits for this transaction to end, which has
-    /// lost the race to it.
+    /// Waits for a checkpoint or the like to end. Not for another definition: it waits for this transaction
+    /// to end, which has lost the race to it.
     fn wait_for_maintenance<'a>(&self, inner: &'a Inner) -> Result<MutexGuard<'a, ()>, Error> {
         loop {
             match inner.maintenance.try_lock() {

@@ -1,8 +1,9 @@
-//! Statements of clients: prepared once, run with parameters, each a transaction of its own or several in one.
+//! Statements of clients: prepared once, run with parameters, each a transaction of its own or several in
+//! one.
 //!
-//! A transaction of several statements runs as any other: optimistically, and what it has read is validated when it commits. It
-//! is logged by value. It can't be tried again, as nobody knows what its client made of the answers: a conflict is the
-//! client's to see (SQLSTATE 40001).
+//! A transaction of several statements runs as any other: optimistically, and what it has read is validated
+//! when it commits. It is logged by value. It can't be tried again, as nobody knows what its client made of
+//! the answers: a conflict is the client's to see (SQLSTATE 40001).
 
 use super::Busy;
 use super::Session;
@@ -48,8 +49,8 @@ impl Prepared {
         }
     }
 
-    /// Whether it waits, where it has to, on the thread that runs it: a definition, for transactions to end, and a procedure that
-    /// commits.
+    /// Whether it waits, where it has to, on the thread that runs it: a definition, for transactions to end,
+    /// and a procedure that commits.
     pub fn waits_on_its_thread(&self) -> bool {
         match &self.bound.kind {
             Kind::Definition => true,
@@ -81,8 +82,8 @@ impl Prepared {
 pub enum Attempt {
     /// It is done.
     Done(Completion),
-    /// It was undone, because another transaction holds a row or key that it writes. It is to be run again by the same session
-    /// later, or given up by `Session::stop_waiting`.
+    /// It was undone, because another transaction holds a row or key that it writes. It is to be run again by
+    /// the same session later, or given up by `Session::stop_waiting`.
     Busy(Busy),
 }
 
@@ -113,8 +114,8 @@ fn write_lines(lines: &[String], mut sink: Box<dyn RowSink>) -> Result<(), SqlEr
 }
 
 impl Session {
-    /// Binds a statement; `None` when the text holds none. `types` are those of its parameters that are known. What it says may
-    /// follow from definitions that are not durable yet: see `must_be_durable`.
+    /// Binds a statement; `None` when the text holds none. `types` are those of its parameters that are
+    /// known. What it says may follow from definitions that are not durable yet: see `must_be_durable`.
     ///
     /// # Errors
     /// Anything wrong with it, with line and column.
@@ -146,8 +147,8 @@ impl Session {
         self.version.number
     }
 
-    /// Takes over definitions that have changed: a session that keeps older ones keeps their tables. Does nothing inside a
-    /// transaction, under which they don't change.
+    /// Takes over definitions that have changed: a session that keeps older ones keeps their tables. Does
+    /// nothing inside a transaction, under which they don't change.
     pub fn catch_up(&mut self) {
         if !self.block.begun && !self.inner.definitions.is_current(self.version.number) {
             self.refresh();
@@ -184,11 +185,13 @@ impl Session {
         self.machine.ends_at(deadline);
     }
 
-    /// Runs a query, a statement that writes, a call or a definition, and returns once what it shows is durable. Its rows go
-    /// to what `sink` makes as they are found, so they must not be shown before this returns.
+    /// Runs a query, a statement that writes, a call or a definition, and returns once what it shows is
+    /// durable. Its rows go to what `sink` makes as they are found, so they must not be shown before this
+    /// returns.
     ///
     /// # Errors
-    /// The statement failed: nothing of it happened, and an open transaction can only be rolled back. Or the log failed.
+    /// The statement failed: nothing of it happened, and an open transaction can only be rolled back. Or the
+    /// log failed.
     pub fn run_prepared(
         &mut self,
         prepared: &mut Prepared,
@@ -199,7 +202,8 @@ impl Session {
         self.acknowledge(ran)
     }
 
-    /// As `run_prepared`, without waiting for the disk: what must be durable before an error is shown is `must_be_durable`.
+    /// As `run_prepared`, without waiting for the disk: what must be durable before an error is shown is
+    /// `must_be_durable`.
     ///
     /// # Errors
     /// As `run_prepared`; but the error may follow from a transaction that is not durable yet.
@@ -324,8 +328,8 @@ impl Session {
         }
     }
 
-    /// Runs a statement in the open transaction, or as one of its own. Returns false when the definitions have changed
-    /// before it began.
+    /// Runs a statement in the open transaction, or as one of its own. Returns false when the definitions
+    /// have changed before it began.
     fn run_here(&mut self, procedure: &Procedure, arguments: &[Value]) -> Result<bool, Error> {
         if self.block.state == TransactionState::Open {
             self.run_in_block(procedure, arguments)?;

@@ -1,4 +1,5 @@
-//! Calls of procedures that end transactions themselves: each step is a transaction of its own, logged by value.
+//! Calls of procedures that end transactions themselves: each step is a transaction of its own, logged by
+//! value.
 
 use super::{Session, serialization_failure};
 use crate::Error;

@@ -1,10 +1,12 @@
-//! Statements that lose a race, or come to rows of other transactions: how often they run again, and what they wait for.
+//! Statements that lose a race, or come to rows of other transactions: how often they run again, and what
+//! they wait for.
 //!
-//! A transaction of its own runs again until it commits. After some lost races it holds the rows that it writes, after more those that it reads,
-//! so that it commits in the end. A statement of a longer transaction runs again as long as what the transaction has read
-//! before holds.
-//! Invariants: 1. a wait ends with the blocker, by `lock_timeout`, by the statement's deadline or by its cancellation. 2. `try_prepared`
-//! never waits: its caller does. 3. of transactions that wait for each other one fails (40P01), or lets its rows go.
+//! A transaction of its own runs again until it commits. After some lost races it holds the rows that it
+//! writes, after more those that it reads, so that it commits in the end. A statement of a longer transaction
+//! runs again as long as what the transaction has read before holds.
+//! Invariants: 1. a wait ends with the blocker, by `lock_timeout`, by the statement's deadline or by its
+//! cancellation. 2. `try_prepared` never waits: its caller does. 3. of transactions that wait for each other
+//! one fails (40P01), or lets its rows go.
 //! Held by: `crates/reprise/tests/suite/waiting.rs`.
 
 use super::{Session, TransactionState};
@@ -29,7 +31,8 @@ const HOLDS_WRITTEN: u32 = 8;
 const HOLDS_READ: u32 = 24;
 /// A caller that waits itself is asked to let others run after each round of this many lost races.
 const ROUND: u32 = 16;
-/// The longest wait for a hot row that is only read: readers do not wait for a transaction that its client leaves open.
+/// The longest wait for a hot row that is only read: readers do not wait for a transaction that its client
+/// leaves open.
 const FOR_HOT: Duration = Duration::from_millis(100);
 /// A statement of a longer transaction that has lost this many races fails.
 const MOST_RETRIES: u32 = 256;
@@ -96,13 +99,14 @@ impl Busy {
         self.until
     }
 
-    /// Returns once the statement can be run again. Where the caller stops waiting before, it says so by `Session::stop_waiting`.
+    /// Returns once the statement can be run again. Where the caller stops waiting before, it says so by
+    /// `Session::stop_waiting`.
     ///
     /// # Errors
     /// `Deadlock`: see `Session::break_deadlock`.
     pub async fn released(&self) -> Result<(), Deadlock> {
-        // Where nothing is left to wait for, other tasks run before the statement runs again: its client's deadline and cancellation
-        // are seen then.
+        // Where nothing is left to wait for, other tasks run before the statement runs again: its client's
+        // deadline and cancellation are seen then.
         let mut has_yielded = false;
         std::future::poll_fn(|context| match self.poll(context.waker()) {
             Poll::Ready(Ok(())) if !std::mem::replace(&mut has_yielded, true) => {
@@ -186,7 +190,8 @@ impl Session {
         self.waiting.lock_timeout = timeout;
     }
 
-    /// Gives up a statement that was `Attempt::Busy`. An open transaction can only be rolled back then, or to a savepoint.
+    /// Gives up a statement that was `Attempt::Busy`. An open transaction can only be rolled back then, or to
+    /// a savepoint.
     pub fn stop_waiting(&mut self) {
         self.waiting.is_pending = false;
         if self.block.state == TransactionState::None {
@@ -203,7 +208,8 @@ impl Session {
         self.forget_races();
     }
 
-    /// As `let_go`, unless it is about to run again once the caller has waited, or is a statement of a longer transaction.
+    /// As `let_go`, unless it is about to run again once the caller has waited, or is a statement of a longer
+    /// transaction.
     #[cold]
     pub(super) fn let_go_unless_busy(&mut self) {
         if self.waiting.busy.is_none() && self.block.state == TransactionState::None {
@@ -211,7 +217,8 @@ impl Session {
         }
     }
 
-    /// Ends a deadlock of the statement that was `Attempt::Busy`: a transaction of its own lets its rows go, and can wait again.
+    /// Ends a deadlock of the statement that was `Attempt::Busy`: a transaction of its own lets its rows go,
+    /// and can wait again.
     ///
     /// # Errors
     /// `40P01` in an open transaction, which has failed.
@@ -253,7 +260,8 @@ impl Session {
         }
     }
 
-    /// Takes note of a lost race, and waits until the statement can run again. Where the caller waits, `busy` says what for.
+    /// Takes note of a lost race, and waits until the statement can run again. Where the caller waits, `busy`
+    /// says what for.
     ///
     /// # Errors
     /// It is not to run again: it was cancelled, it has waited or tried for too long. Or the caller waits.

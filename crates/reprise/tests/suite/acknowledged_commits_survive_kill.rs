@@ -1,8 +1,8 @@
-//! A process is killed with SIGKILL at a random moment, again and again; after each kill every acknowledged transaction
-//! is there, whole, and the database goes on.
+//! A process is killed with SIGKILL at a random moment, again and again; after each kill every acknowledged
+//! transaction is there, whole, and the database goes on.
 //!
-//! The killed process is this test program itself, started again with a folder in its environment. `REPRISE_KILL_CYCLES`
-//! sets how many kills there are.
+//! The killed process is this test program itself, started again with a folder in its environment.
+//! `REPRISE_KILL_CYCLES` sets how many kills there are.
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};

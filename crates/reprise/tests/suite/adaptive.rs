@@ -1,5 +1,5 @@
-//! Adaptive logs: what is dear to run again is logged by value, what is not as a command, and checkpoints come before the
-//! bound on recovery is used up.
+//! Adaptive logs: what is dear to run again is logged by value, what is not as a command, and checkpoints
+//! come before the bound on recovery is used up.
 
 use crate::common::{on, recovered_digest_on};
 use reprise::disk::{CrashingDisk, Disk};

@@ -1,10 +1,11 @@
-//! Whatever happens to the files of a folder, what is opened is all that was acknowledged, or nothing: each file and each
-//! device deleted, zeroed, cut, restored to each earlier state, taken for another one, or replaced by another database's.
+//! Whatever happens to the files of a folder, what is opened is all that was acknowledged, or nothing: each
+//! file and each device deleted, zeroed, cut, restored to each earlier state, taken for another one, or
+//! replaced by another database's.
 //!
 //! Every shape of folder is tried with REPRISE_ALTERATIONS set; a choice of them otherwise.
 //!
-//! One alteration cannot be told from what a crash leaves, and is the exception that is asserted here: after a kill, the
-//! newest batches of a logger that nothing else names may be zeroed (docs/recovery.md).
+//! One alteration cannot be told from what a crash leaves, and is the exception that is asserted here: after
+//! a kill, the newest batches of a logger that nothing else names may be zeroed (docs/recovery.md).
 
 mod alterations;
 mod folders;
@@ -50,8 +51,8 @@ fn accept(shape: &Shape, altered: &Altered, digests: &[Digest]) -> Result<(), St
     }
 }
 
-/// Alters the files of a folder in all ways; returns how many alterations there were, and how many of them cannot be told
-/// from a crash.
+/// Alters the files of a folder in all ways; returns how many alterations there were, and how many of them
+/// cannot be told from a crash.
 fn check(shape: Shape) -> (usize, usize) {
     let History { moments, digests } = shape.make(0);
     let other = shape.make(5).moments.pop().unwrap().files;

@@ -1,8 +1,9 @@
-//! Everything that an answer shows is durable before the answer is given: rows, their absence, counts, errors, definitions.
+//! Everything that an answer shows is durable before the answer is given: rows, their absence, counts,
+//! errors, definitions.
 //!
-//! A gate before the disk keeps statements of one session undurable while another session probes them. No probe may be
-//! answered before the gate opens, except those that show durable state only; a crash meanwhile loses every statement that the
-//! probes would have shown.
+//! A gate before the disk keeps statements of one session undurable while another session probes them. No
+//! probe may be answered before the gate opens, except those that show durable state only; a crash meanwhile
+//! loses every statement that the probes would have shown.
 
 mod ways;
 

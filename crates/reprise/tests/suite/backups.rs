@@ -1,5 +1,5 @@
-//! A backup holds one moment of a database that goes on: what was acknowledged before it began, each transaction whole, and
-//! is refused once a byte of it has changed. A restored one is a database of its own.
+//! A backup holds one moment of a database that goes on: what was acknowledged before it began, each
+//! transaction whole, and is refused once a byte of it has changed. A restored one is a database of its own.
 
 use crate::common::{on, open, recovered_digest, small};
 use rand::rngs::SmallRng;

@@ -1,4 +1,5 @@
-//! Checkpoints under load: they hold what they should, nothing is blocked for good, the log behind them is recycled.
+//! Checkpoints under load: they hold what they should, nothing is blocked for good, the log behind them is
+//! recycled.
 
 use crate::common::{on, open, recovered_digest, small};
 use reprise::disk::CrashingDisk;
@@ -100,8 +101,8 @@ fn no_batch_outgrows_its_file() {
     assert!(error.contains("too small"), "{error}");
 }
 
-/// The rows of a part are others than those that its digest is of, and all checksums of files are right: as if memory had failed
-/// while the checkpoint was written.
+/// The rows of a part are others than those that its digest is of, and all checksums of files are right: as
+/// if memory had failed while the checkpoint was written.
 #[test]
 fn digests_are_compared_when_that_is_asked_for() {
     let folder = tempfile::tempdir().unwrap();
@@ -129,8 +130,8 @@ fn digests_are_compared_when_that_is_asked_for() {
     assert!(error.contains("digest") && error.contains(&name), "{error}");
 }
 
-/// A crash comes after a checkpoint is written, and before the files that it makes needless are gone. Recovery reads none of
-/// them, so it does not matter which of them are there, nor that one is damaged.
+/// A crash comes after a checkpoint is written, and before the files that it makes needless are gone.
+/// Recovery reads none of them, so it does not matter which of them are there, nor that one is damaged.
 #[test]
 fn files_that_a_checkpoint_makes_needless_are_not_read() {
     let disk = CrashingDisk::default();

@@ -1,5 +1,5 @@
-//! Acknowledged transactions survive, and no wrong state is ever opened: a crash at every call to the disk, a failure of
-//! every call, every byte of the log changed, the log cut at every byte.
+//! Acknowledged transactions survive, and no wrong state is ever opened: a crash at every call to the disk, a
+//! failure of every call, every byte of the log changed, the log cut at every byte.
 
 use crate::common::on;
 use reprise::disk::{CrashingDisk, Disk, FailingDisk, Fault};
@@ -182,8 +182,8 @@ fn a_crash_at_every_call_loses_nothing() {
     }
 }
 
-/// Recovers, checks, works, crashes and checks again, as what the first recovery cut must not rise again. From then on the
-/// log may be of another content.
+/// Recovers, checks, works, crashes and checks again, as what the first recovery cut must not rise again.
+/// From then on the log may be of another content.
 fn check_and_go_on(
     disk: &CrashingDisk,
     (devices, log, next): (usize, Log, Log),
@@ -202,7 +202,8 @@ fn check_and_go_on(
     check(&again, (devices, log), &ledger, &format!("{context}, second crash"));
 }
 
-/// A folder may be opened with another content each time: what its log holds then is of another kind than before.
+/// A folder may be opened with another content each time: what its log holds then is of another kind than
+/// before.
 #[test]
 fn every_content_follows_every_other() {
     let pairs = logs().flat_map(|log| logs().map(move |next| (log, next)));
@@ -268,8 +269,8 @@ fn fail_at_every_call(log: Log) {
     }
 }
 
-/// A database that was killed with everything durable: the disk, its log file, and where the last batch begins. One that was
-/// closed tells how its log ends, so that nothing of it can be cut (`altered_files`).
+/// A database that was killed with everything durable: the disk, its log file, and where the last batch
+/// begins. One that was closed tells how its log ends, so that nothing of it can be cut (`altered_files`).
 fn killed(log: Log) -> (CrashingDisk, PathBuf, u64, usize, Ledger) {
     let disk = CrashingDisk::default();
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
@@ -380,7 +381,8 @@ fn a_second_process_is_refused() {
     crate::common::open(folder.path());
 }
 
-/// Closing ends the thread that makes log files ahead: the next process that opens the folder makes files of the same names.
+/// Closing ends the thread that makes log files ahead: the next process that opens the folder makes files of
+/// the same names.
 #[test]
 fn a_closed_database_leaves_the_disk_alone() {
     let disk = CrashingDisk::default();

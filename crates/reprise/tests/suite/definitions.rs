@@ -1,4 +1,5 @@
-//! Definitions change while others work, are durable, and bad input is answered with what, where and what to do.
+//! Definitions change while others work, are durable, and bad input is answered with what, where and what to
+//! do.
 
 use crate::common::{open, recovered_digest, small};
 use rand::rngs::SmallRng;
@@ -49,8 +50,9 @@ fn a_call_is_replayed_by_the_version_that_ran() {
     assert_eq!(error.sqlstate(), "42883", "{error}");
 }
 
-/// What is made and dropped, or replaced, again and again leaves nothing in checkpoints. What is defined afterwards has the
-/// numbers that it would have without them: the log after a checkpoint names tables and procedures by numbers.
+/// What is made and dropped, or replaced, again and again leaves nothing in checkpoints. What is defined
+/// afterwards has the numbers that it would have without them: the log after a checkpoint names tables and
+/// procedures by numbers.
 #[test]
 fn checkpoints_are_as_long_as_what_is_defined() {
     let folder = tempfile::tempdir().unwrap();
@@ -126,8 +128,8 @@ fn checkpoints_are_as_long_as_what_is_defined() {
     );
 }
 
-/// Whatever was defined, in whatever order, a checkpoint holds it: making an image asserts that what is read of it compiles to
-/// the same procedures.
+/// Whatever was defined, in whatever order, a checkpoint holds it: making an image asserts that what is read
+/// of it compiles to the same procedures.
 #[test]
 fn images_hold_what_is_defined_in_any_order() {
     const STATEMENTS: [&str; 22] = [

@@ -11,7 +11,8 @@ const FOLDER: &str = "/db";
 /// How long the test waits for a checkpoint that may be waiting for the log.
 const PATIENCE: Duration = Duration::from_millis(60);
 
-/// Takes a checkpoint while a definition is applied and not durable yet, and opens what is there after a kill.
+/// Takes a checkpoint while a definition is applied and not durable yet, and opens what is there after a
+/// kill.
 fn check(content: Content, sequencing: Sequencing, devices: usize, definition: &str) {
     let what = format!("{content}, {sequencing}, {devices} devices: {definition}");
     let disk = CrashingDisk::default();

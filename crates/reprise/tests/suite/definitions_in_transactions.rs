@@ -1,4 +1,5 @@
-//! Definitions that change in transactions of several statements: all or nothing, by every method of recovery.
+//! Definitions that change in transactions of several statements: all or nothing, by every method of
+//! recovery.
 
 use crate::common::{on, recovered_digest_of, recovered_digest_on, small};
 use reprise::disk::{CrashingDisk, Disk};
@@ -149,7 +150,8 @@ fn the_second_has_lost() {
     }
 }
 
-/// A transaction with definitions waits for all that are open when it commits. One that waits for a row of it has lost.
+/// A transaction with definitions waits for all that are open when it commits. One that waits for a row of it
+/// has lost.
 #[test]
 fn an_open_transaction_that_waits_for_definitions_ends() {
     let (_folder, database) = open_with(|_| {});

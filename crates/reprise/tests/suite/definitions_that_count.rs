@@ -1,5 +1,5 @@
-//! Definitions that draw numbers of sequences, alone and in transactions, failing and not: no number is given twice, and every
-//! method of recovery comes to what ran.
+//! Definitions that draw numbers of sequences, alone and in transactions, failing and not: no number is given
+//! twice, and every method of recovery comes to what ran.
 
 use crate::common::{recovered_digest_of, seeds, small};
 use rand::rngs::SmallRng;

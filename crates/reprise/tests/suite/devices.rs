@@ -107,7 +107,8 @@ fn devices_are_not_shared() {
     assert!(error.to_string().contains("was made with the log devices"), "{error}");
     std::fs::rename(path("moved"), &log).unwrap();
     let first = open_with_devices(&path("first"), &[&log]).unwrap();
-    // A backup takes no device that holds the log of another database, not even of the one that it is a backup of.
+    // A backup takes no device that holds the log of another database, not even of the one that it is a
+    // backup of.
     first.session().unwrap().call("put", params![1, 1]).unwrap();
     let live = first.digest().unwrap();
     first.backup(path("backup")).unwrap();

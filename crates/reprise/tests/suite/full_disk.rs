@@ -1,5 +1,5 @@
-//! A full disk, and a process without descriptors, stop nothing for good: commits are refused while the log can't grow, reads go on,
-//! and what was acknowledged, and nothing else, is there afterwards.
+//! A full disk, and a process without descriptors, stop nothing for good: commits are refused while the log
+//! can't grow, reads go on, and what was acknowledged, and nothing else, is there afterwards.
 
 use crate::common::on;
 use rand::rngs::SmallRng;
@@ -261,8 +261,8 @@ fn check(
     }
 }
 
-/// Sessions book at the same time while room and descriptors come and go, and the database is closed or killed with whatever it
-/// lacks then.
+/// Sessions book at the same time while room and descriptors come and go, and the database is closed or
+/// killed with whatever it lacks then.
 #[test]
 fn whatever_is_lacking_when_nothing_acknowledged_is_lost() {
     for seed in crate::common::seeds(40) {

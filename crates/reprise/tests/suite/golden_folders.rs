@@ -1,8 +1,8 @@
 //! Folders of every format so far open, by every method that their log has, and go on.
 //!
-//! `tests/golden` has one text file a folder, made by the release that wrote the format: a line `file <length> <path>` for each
-//! file, then a line `<offset> <hexadecimal bytes>` for each 32 bytes of it that are not zero. Format 4 is made again by
-//! `REPRISE_GOLDEN=1 cargo test -p reprise --test suite golden`.
+//! `tests/golden` has one text file a folder, made by the release that wrote the format: a line
+//! `file <length> <path>` for each file, then a line `<offset> <hexadecimal bytes>` for each 32 bytes of it
+//! that are not zero. Format 4 is made again by `REPRISE_GOLDEN=1 cargo test -p reprise --test suite golden`.
 
 use crate::common::on;
 use reprise::disk::{CrashingDisk, Disk};

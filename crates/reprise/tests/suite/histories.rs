@@ -1,6 +1,6 @@
-//! Short random histories with faults on some of the devices: crash, recover, work, crash again. Whatever the sequencing, no
-//! acknowledged transaction is lost, what is there is there with everything that it had read, the last writer of each row
-//! wins, and what one recovery has left out never comes back.
+//! Short random histories with faults on some of the devices: crash, recover, work, crash again. Whatever the
+//! sequencing, no acknowledged transaction is lost, what is there is there with everything that it had read,
+//! the last writer of each row wins, and what one recovery has left out never comes back.
 
 use crate::common::{on, seeds};
 use rand::rngs::SmallRng;

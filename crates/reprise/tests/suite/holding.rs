@@ -1,4 +1,5 @@
-//! SELECT … FOR UPDATE: a transaction that wants to write the rows, or to hold them too, waits until the transaction has ended.
+//! SELECT … FOR UPDATE: a transaction that wants to write the rows, or to hold them too, waits until the
+//! transaction has ended.
 
 use crate::common::open;
 use reprise::rooms::procedure::Nowhere;
@@ -72,7 +73,8 @@ fn held_rows_are_waited_for() {
     }
 }
 
-/// A statement waits, and is run again. What it had come to before the wait it still holds; what it had only read may have changed.
+/// A statement waits, and is run again. What it had come to before the wait it still holds; what it had only
+/// read may have changed.
 #[test]
 fn a_statement_that_waited_does_not_overwrite_what_was_committed_meanwhile() {
     let changes = [
@@ -117,7 +119,8 @@ fn a_statement_that_waited_does_not_overwrite_what_was_committed_meanwhile() {
     }
 }
 
-/// A statement that waits has split an index leaf that an earlier statement has read: both halves of it count.
+/// A statement that waits has split an index leaf that an earlier statement has read: both halves of it
+/// count.
 #[test]
 fn what_an_earlier_statement_has_read_counts_after_a_wait() {
     let folder = tempfile::tempdir().unwrap();

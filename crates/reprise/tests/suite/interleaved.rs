@@ -1,9 +1,10 @@
 //! Histories of interleaved clients are strictly serializable, before a crash and after it.
 //!
-//! Clients run transactions of several statements with savepoints, calls and single statements over few rows; they wait for each
-//! other, and statements are tried again. A checker that knows nothing of the database's order decides (`check`). A failure
-//! names its seed; `REPRISE_SEED=n cargo test -p reprise --test suite interleaved::epoch` runs it alone, and `REPRISE_HISTORIES`
-//! says how many there are.
+//! Clients run transactions of several statements with savepoints, calls and single statements over few rows;
+//! they wait for each other, and statements are tried again. A checker that knows nothing of the database's
+//! order decides (`check`). A failure names its seed;
+//! `REPRISE_SEED=n cargo test -p reprise --test suite interleaved::epoch` runs it alone, and
+//! `REPRISE_HISTORIES` says how many there are.
 
 mod check;
 mod client;
@@ -159,7 +160,8 @@ impl Run {
         let end = world.now();
         for transaction in history.iter_mut().filter(|own| own.outcome != Outcome::Aborted) {
             if !transaction.is_acknowledged {
-                // A client that only reads and is not told so knows nothing; what it writes may be there or not.
+                // A client that only reads and is not told so knows nothing; what it writes may be there or
+                // not.
                 transaction.outcome = if transaction.writes() { Outcome::Unknown } else { Outcome::Aborted };
             }
             if transaction.outcome == Outcome::Unknown {

@@ -1,5 +1,5 @@
-//! Transactions whose operations are in a physiological log, but not what became of them: `aries` undoes them, logs that it
-//! did before the database opens, and goes on where it was when that is interrupted.
+//! Transactions whose operations are in a physiological log, but not what became of them: `aries` undoes
+//! them, logs that it did before the database opens, and goes on where it was when that is interrupted.
 
 use crate::common::{digest_by, on};
 use reprise::disk::{CrashingDisk, Disk};

@@ -1,4 +1,5 @@
-//! Databases at their limit of memory: what is gone makes room, what was committed comes back under the same limit.
+//! Databases at their limit of memory: what is gone makes room, what was committed comes back under the same
+//! limit.
 
 use reprise::{Config, Content, Database, Error, Session, params};
 use std::path::Path;

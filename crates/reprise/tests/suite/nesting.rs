@@ -1,4 +1,5 @@
-//! Texts of any shape: what nests too deeply is refused, and what is only long is not, on threads with an ordinary stack.
+//! Texts of any shape: what nests too deeply is refused, and what is only long is not, on threads with an
+//! ordinary stack.
 
 use crate::common::{open, with};
 use reprise::Database;
@@ -136,7 +137,8 @@ fn long_statements_are_planned_in_line_with_their_length() {
     }
     for factor in [1, 4] {
         for (name, text, expected) in long_statements(factor * 50_000) {
-            // What is one node of the tree below another for each AND may be refused, but no stack may overflow.
+            // What is one node of the tree below another for each AND may be refused, but no stack may
+            // overflow.
             let begun = Instant::now();
             let answered = answer(&db, &text);
             let took = begun.elapsed();

@@ -1,5 +1,5 @@
-//! Procedures that hold queries, statements of clients and their transactions come back after a crash as they were: they are
-//! logged by value, beside calls that are logged as such.
+//! Procedures that hold queries, statements of clients and their transactions come back after a crash as they
+//! were: they are logged by value, beside calls that are logged as such.
 
 use crate::common::{open, recovered_digest_of, small};
 use reprise::rooms::procedure::Nowhere;

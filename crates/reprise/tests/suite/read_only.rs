@@ -135,7 +135,8 @@ fn it_sees_what_was_acknowledged_before_it_began() {
     }
 }
 
-/// While a definition waits for it, statements of the transaction are sometimes `Busy`, and go on reading the same state.
+/// While a definition waits for it, statements of the transaction are sometimes `Busy`, and go on reading the
+/// same state.
 #[test]
 fn a_definition_that_waits_leaves_the_snapshot_alone() {
     let (_folder, db, mut reader) = with(TABLES);

@@ -1,8 +1,8 @@
-//! A process is killed with SIGKILL at a random moment of its recovery, again and again; the recovery that is left alone in the
-//! end comes to the state that the first one would have come to.
+//! A process is killed with SIGKILL at a random moment of its recovery, again and again; the recovery that is
+//! left alone in the end comes to the state that the first one would have come to.
 //!
-//! The killed process is this test program itself, started again with a folder in its environment. `REPRISE_KILL_CYCLES`
-//! sets how many kills there are.
+//! The killed process is this test program itself, started again with a folder in its environment.
+//! `REPRISE_KILL_CYCLES` sets how many kills there are.
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};

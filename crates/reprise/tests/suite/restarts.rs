@@ -16,7 +16,8 @@ fn log_files(disk: &CrashingDisk) -> usize {
     files.filter(|file| file.extension().is_some_and(|extension| extension == "rlog")).count()
 }
 
-/// Opens and kills; `works` tells in which incarnations something is committed. Returns the most log files that there were.
+/// Opens and kills; `works` tells in which incarnations something is committed. Returns the most log files
+/// that there were.
 fn kill_again_and_again(sequencing: Sequencing, works: impl Fn(i32) -> bool) -> usize {
     let mut disk = CrashingDisk::default();
     let config = |disk: &CrashingDisk| -> Config {

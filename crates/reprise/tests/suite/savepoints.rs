@@ -31,8 +31,8 @@ fn random_statement(rng: &mut SmallRng) -> String {
     }
 }
 
-/// Runs statements in a transaction, each after a savepoint, so that one that fails is as if it had not been; and parts that are
-/// rolled back.
+/// Runs statements in a transaction, each after a savepoint, so that one that fails is as if it had not been;
+/// and parts that are rolled back.
 fn with_savepoints(session: &mut Session, kept: &[String], rng: &mut SmallRng) {
     session.begin_block();
     for (place, statement) in kept.iter().enumerate() {

@@ -33,8 +33,8 @@ fn open(folder: &Path, config: Config) -> Database {
     db
 }
 
-/// A transaction that inserts a deleted row again has a greater number than the one that deleted it, though its own buffer
-/// is far behind, and though the deleted record was long ready to be cleaned up.
+/// A transaction that inserts a deleted row again has a greater number than the one that deleted it, though
+/// its own buffer is far behind, and though the deleted record was long ready to be cleaned up.
 #[test]
 fn a_deleted_row_keeps_its_number_until_it_is_durable() {
     let folder = tempfile::tempdir().unwrap();
@@ -122,7 +122,8 @@ fn every_sequencing_follows_every_other() {
     }
 }
 
-/// Two sessions whose logs are on two devices; the second device can be held up. All rows that there are are durable.
+/// Two sessions whose logs are on two devices; the second device can be held up. All rows that there are are
+/// durable.
 fn two_devices(folder: &Path) -> (Arc<GatedDisk>, Database, [Session; 2]) {
     let mut config = ssn(2);
     let disk = Arc::new(GatedDisk::before("log1", Arc::clone(&config.disk)));
@@ -179,7 +180,8 @@ fn a_read_on_a_snapshot_waits_for_deletes() {
     }
 }
 
-/// Runs a query that goes on on a snapshot, while what it reads is not durable. Then opens the gate, and waits.
+/// Runs a query that goes on on a snapshot, while what it reads is not durable. Then opens the gate, and
+/// waits.
 fn assert_is_not_acknowledged(
     closed: ClosedGate,
     db: &Database,
@@ -222,7 +224,8 @@ impl RowSink for Last {
     }
 }
 
-/// A worker begins its log while a checkpoint is about to say which files are needed: none of that log's files may go.
+/// A worker begins its log while a checkpoint is about to say which files are needed: none of that log's
+/// files may go.
 #[test]
 fn a_log_that_begins_during_a_checkpoint_stays() {
     let crashing = CrashingDisk::default();

@@ -1,5 +1,6 @@
-//! The commit order is a serial order: what several threads did, one thread does again in commit order, with the same
-//! digest. The procedures are made so that a lost update, a write skew, a phantom or a stale index entry changes it.
+//! The commit order is a serial order: what several threads did, one thread does again in commit order, with
+//! the same digest. The procedures are made so that a lost update, a write skew, a phantom or a stale index
+//! entry changes it.
 
 use crate::common::{open, recovered_digest_of, small};
 use rand::rngs::SmallRng;

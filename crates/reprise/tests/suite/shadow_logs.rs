@@ -1,4 +1,5 @@
-//! Shadow logs: whatever a crash leaves of the database's log and of those beside it, all come to one state by all methods.
+//! Shadow logs: whatever a crash leaves of the database's log and of those beside it, all come to one state
+//! by all methods.
 
 use crate::common::{SHADOWS, on, recovered_digest_on};
 use reprise::disk::{CrashingDisk, Disk};

@@ -132,7 +132,8 @@ impl<F: FnMut() + Send> RowSink for Slow<F> {
     }
 }
 
-/// A reader that stops between rows finds what it left, whatever has been changed, deleted and inserted meanwhile.
+/// A reader that stops between rows finds what it left, whatever has been changed, deleted and inserted
+/// meanwhile.
 #[test]
 fn a_slow_reader_finds_its_place_again() {
     for query in [

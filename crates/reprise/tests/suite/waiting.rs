@@ -57,8 +57,9 @@ fn rows(session: &mut Session, text: &str) -> String {
     rows.into_iter().map(row).collect::<Vec<_>>().join(", ")
 }
 
-/// Each pair: what a transaction does and leaves open, and a statement that comes to the same row or key. What the statement comes to, when the
-/// transaction commits and when it is rolled back: an SQLSTATE, or the rows afterwards.
+/// Each pair: what a transaction does and leaves open, and a statement that comes to the same row or key.
+/// What the statement comes to, when the transaction commits and when it is rolled back: an SQLSTATE, or the
+/// rows afterwards.
 const PAIRS: [(&str, &str, &str, &str); 14] = [
     ("INSERT INTO t VALUES (5, 5, 5)", "INSERT INTO t VALUES (5, 6, NULL)", "23505", "5 6"),
     (
@@ -177,7 +178,8 @@ fn a_wait_ends_by_its_limits_and_leaves_nothing_held() {
     }
 }
 
-/// What a statement holds after it was undone goes when it cannot run again, since a definition has changed meanwhile.
+/// What a statement holds after it was undone goes when it cannot run again, since a definition has changed
+/// meanwhile.
 #[test]
 fn a_statement_that_fails_when_it_is_repeated_holds_nothing() {
     for (wanted, change) in [
@@ -266,7 +268,8 @@ fn a_deadlock_over_keys_is_found_and_a_savepoint_gets_out_of_it() {
     assert_eq!(rows(&mut first, "SELECT id, v FROM t WHERE id >= 10 ORDER BY id"), "10 1, 11 2, 12 2");
 }
 
-/// What an earlier statement of the transaction has read, and another one has changed meanwhile, is no wait: it is lost.
+/// What an earlier statement of the transaction has read, and another one has changed meanwhile, is no wait:
+/// it is lost.
 #[test]
 fn a_row_that_has_changed_since_it_was_read_is_no_wait() {
     let reads = ["SELECT v FROM t WHERE id = 1", "SELECT count(v) FROM t", "SELECT v FROM t WHERE u = 1"];
@@ -314,7 +317,8 @@ fn nowait_sees_a_held_row_outside_of_a_transaction() {
     second.query("CALL at_once_in_steps(1)").unwrap();
 }
 
-/// Behind its first commit a procedure can't begin anew: it looks again when the inserter of its key has ended.
+/// Behind its first commit a procedure can't begin anew: it looks again when the inserter of its key has
+/// ended.
 #[test]
 fn a_procedure_that_has_committed_waits_for_a_key() {
     for (commits, key) in [(true, 9), (false, 9), (true, 5), (false, 5)] {
@@ -353,8 +357,8 @@ fn procedures_that_commit_and_lose_races_come_to_an_end() {
     assert_eq!(rows(&mut session, "SELECT v FROM t WHERE id = 1"), "800");
 }
 
-/// Statements that begin while definitions change wait for them as for transactions: they hold up no thread, and can be
-/// cancelled.
+/// Statements that begin while definitions change wait for them as for transactions: they hold up no thread,
+/// and can be cancelled.
 #[test]
 fn a_statement_waits_for_definitions_that_are_made() {
     let (_folder, db, mut first) = with(TABLES);
@@ -402,7 +406,8 @@ fn a_procedure_that_commits_waits_in_the_middle() {
     assert_eq!(rows(&mut first, "SELECT v FROM t ORDER BY id"), "0, 105, 1");
 }
 
-/// Clients that add to a hot row in transactions, with time between the statements, beside those that do it at once: none of them loses.
+/// Clients that add to a hot row in transactions, with time between the statements, beside those that do it
+/// at once: none of them loses.
 #[test]
 fn transactions_that_begin_with_their_write_do_not_fail() {
     let (_folder, db, mut session) = with(TABLES);
@@ -431,7 +436,8 @@ fn transactions_that_begin_with_their_write_do_not_fail() {
     assert_eq!(rows(&mut session, "SELECT v FROM t WHERE id < 3 ORDER BY id"), "400, 400");
 }
 
-/// Transactions that read a hot row and then write it: once one has lost, the next ones hold the row as they read it.
+/// Transactions that read a hot row and then write it: once one has lost, the next ones hold the row as they
+/// read it.
 #[test]
 fn what_is_read_and_then_written_seldom_fails() {
     let (_folder, db, mut session) = with(TABLES);

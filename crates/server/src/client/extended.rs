@@ -23,8 +23,8 @@ const PLANNED: usize = 8;
 /// Parameters of an unnamed portal take this many bytes without asking.
 const SMALL: usize = 64 << 10;
 
-/// Bytes that a parameter takes until its statement has run: as it was sent, as a value, and as the statement has it. An element of
-/// an array may be sent as two bytes of text, or eight in binary.
+/// Bytes that a parameter takes until its statement has run: as it was sent, as a value, and as the statement
+/// has it. An element of an array may be sent as two bytes of text, or eight in binary.
 fn room_for(bytes: Option<&Bytes>, ty: Type, format: Format) -> usize {
     let for_each = match (ty, format) {
         (Type::Array(_), Format::Text) => 120,

@@ -20,7 +20,8 @@ impl Client {
         self.change_modes(modes)
     }
 
-    /// COMMIT and ROLLBACK; with AND CHAIN another transaction of the same modes begins. Returns the command tag.
+    /// COMMIT and ROLLBACK; with AND CHAIN another transaction of the same modes begins. Returns the command
+    /// tag.
     pub(super) fn end(&mut self, commits: bool, chains: bool) -> Result<&'static str, Error> {
         let state = self.transaction_state();
         let is_in_block = state != TransactionState::None && !self.is_implicit;

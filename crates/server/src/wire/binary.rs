@@ -1,5 +1,6 @@
 //! Values in PostgreSQL's binary forms, as clients send them.
-//! Source: PostgreSQL 15, the receive functions of the types (`int4recv`, `numeric_recv`, `array_recv`, …), whose SQLSTATEs these are.
+//! Source: PostgreSQL 15, the receive functions of the types (`int4recv`, `numeric_recv`, `array_recv`, …),
+//! whose SQLSTATEs these are.
 //! Held by: `values` in `workload`, beside PostgreSQL.
 
 use reprise::Value;
@@ -101,8 +102,8 @@ fn array_of(message: &mut Message<'_>, element: ScalarType) -> Result<Value, Sql
         return Err(malformed("invalid array flags"));
     }
     let oid = message.int()? as u32;
-    // All kinds of text are one type here, which a client may call by any of their names. As PostgreSQL, an OID of no built-in type
-    // may be that of another server.
+    // All kinds of text are one type here, which a client may call by any of their names. As PostgreSQL, an
+    // OID of no built-in type may be that of another server.
     let is_same = oid == type_oids(element).0
         || oid >= FIRST_NOT_BUILT_IN
         || element.is_text() && matches!(oid, 19 | 25 | 1042 | 1043);

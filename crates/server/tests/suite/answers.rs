@@ -1,4 +1,5 @@
-//! Nothing goes to a client before everything is durable that it shows. As `answers_are_durable` of the database, over the wire.
+//! Nothing goes to a client before everything is durable that it shows. As `answers_are_durable` of the
+//! database, over the wire.
 
 use crate::wire::Ask::{
     self, Bind, CopyData, CopyDone, DescribePortal, DescribeStatement, Execute, Flush, Parse, Simple, Sync,
@@ -331,7 +332,8 @@ fn early_answers(sequencing: Sequencing, content: Content, ways: &[&'static Way]
     let closed = disk.close();
     leave_undurable(sessions, ways, &closed, sequencing);
     let waits = |way: &Way| !way.undurable.is_empty();
-    // A thread of the server that waits for a log keeps the task that it was to run next: no other client may wait yet.
+    // A thread of the server that waits for a log keeps the task that it was to run next: no other client may
+    // wait yet.
     for (client, way) in clients.iter_mut().zip(ways).filter(|(_, way)| !waits(way)) {
         client.send(way.asks);
         let begun = Instant::now();

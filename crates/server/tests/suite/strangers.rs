@@ -1,4 +1,5 @@
-//! Clients that have not shown who they are can do little, and keep no other client away; a server that stops says so.
+//! Clients that have not shown who they are can do little, and keep no other client away; a server that stops
+//! says so.
 
 use crate::wire::{Ask, Wire};
 use postgres::{Client, NoTls};

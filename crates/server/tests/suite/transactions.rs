@@ -1,4 +1,5 @@
-//! What is one transaction: pipelines that end with SYNC, texts of several statements, cursors, COPY. As on PostgreSQL.
+//! What is one transaction: pipelines that end with SYNC, texts of several statements, cursors, COPY. As on
+//! PostgreSQL.
 
 use crate::clients::Server;
 use crate::wire::{Ask, Wire};

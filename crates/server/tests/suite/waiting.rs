@@ -1,4 +1,5 @@
-//! Clients that wait for each other: no statement of one keeps another one from being served, and each wait has an end.
+//! Clients that wait for each other: no statement of one keeps another one from being served, and each wait
+//! has an end.
 
 use crate::clients::Server;
 use postgres::{Client, NoTls};

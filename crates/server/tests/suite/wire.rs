@@ -66,7 +66,8 @@ impl Wire {
         self.read_until(b'Z', 1)
     }
 
-    /// Reads until a number of messages of a kind have come, or the server has closed the connection; what they say, as text.
+    /// Reads until a number of messages of a kind have come, or the server has closed the connection; what
+    /// they say, as text.
     pub fn read_until(&mut self, kind: u8, mut count: usize) -> String {
         let mut all = String::new();
         while count > 0 {

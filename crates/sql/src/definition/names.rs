@@ -27,7 +27,8 @@ impl TableBuilder<'_> {
         self.binder.error(node, SqlError::new("42710", message))
     }
 
-    /// The name that a key is given, which no CHECK or foreign key has. Another index of this name is found by the catalog.
+    /// The name that a key is given, which no CHECK or foreign key has. Another index of this name is found
+    /// by the catalog.
     pub(super) fn unused(
         &self,
         name: Option<String>,

@@ -125,8 +125,8 @@ impl Binder<'_> {
         Ok((bound, lowest))
     }
 
-    /// A plan that runs named ones first. Those that write do so before anything else is read, which must not be seen: in
-    /// PostgreSQL all parts of a statement see the same rows.
+    /// A plan that runs named ones first. Those that write do so before anything else is read, which must not
+    /// be seen: in PostgreSQL all parts of a statement see the same rows.
     pub(super) fn with(
         &self,
         named: NamedPlans,

@@ -313,8 +313,9 @@ impl Binder<'_> {
         Ok(left)
     }
 
-    /// A row of joins, the first before the others: its first item, and each join with the item that it adds. What follows a
-    /// join without a condition belongs to that row, though the grammar sees it as a join of its own.
+    /// A row of joins, the first before the others: its first item, and each join with the item that it adds.
+    /// What follows a join without a condition belongs to that row, though the grammar sees it as a join of
+    /// its own.
     fn chain(
         &self,
         expression: &ast::JoinExpr,

@@ -1,8 +1,8 @@
 //! Which relation is read when, and how: conditions on relations, paths to tables, joins.
 //!
-//! Relations are joined one after the other. The first is the one that constants lead to best; each next one is the one that an
-//! index finds best by what is known so far, else one that equal values connect (a hash join), else any. Without statistics
-//! that is as much as can be known.
+//! Relations are joined one after the other. The first is the one that constants lead to best; each next one
+//! is the one that an index finds best by what is known so far, else one that equal values connect (a hash
+//! join), else any. Without statistics that is as much as can be known.
 
 use super::from::{OuterJoin, Source};
 use super::{Applied, Binder, References, Relations, Rows, apply_all};
@@ -414,7 +414,8 @@ impl Binder<'_> {
         Ok((self.combine(before, (plan, own, outer), placed, left), false))
     }
 
-    /// Whether a path depends on more than constants. Such rows are not kept from one row of the outer query to the next.
+    /// Whether a path depends on more than constants. Such rows are not kept from one row of the outer query
+    /// to the next.
     fn is_by_outer(&self, way: &Way) -> bool {
         !way.used.is_empty() && self.queries.levels.len() > 1
     }
@@ -464,7 +465,8 @@ impl Binder<'_> {
         Plan::Keep { slot: self.new_slot(), input: Box::new(plan), registers }
     }
 
-    /// A left or full join, and the relations in it. Of `above` it takes what may be asked of its left side alone.
+    /// A left or full join, and the relations in it. Of `above` it takes what may be asked of its left side
+    /// alone.
     fn outer_join(
         &mut self,
         join: OuterJoin,

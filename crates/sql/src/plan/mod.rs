@@ -1,8 +1,9 @@
 //! Queries beyond one table at a time → plans (`procedure::query`).
 //!
-//! A level is one SELECT with the relations of its FROM; a subquery is a level above, whose names may mean columns of the
-//! levels below it. All its clauses are bound first, and so it is known which columns are used; then the plan is made:
-//! conditions go down to the relations that they speak of, and relations are joined one after the other (`join.rs`).
+//! A level is one SELECT with the relations of its FROM; a subquery is a level above, whose names may mean
+//! columns of the levels below it. All its clauses are bound first, and so it is known which columns are
+//! used; then the plan is made: conditions go down to the relations that they speak of, and relations are
+//! joined one after the other (`join.rs`).
 
 mod compound;
 mod from;
@@ -105,7 +106,8 @@ pub(crate) struct Named {
 pub(crate) struct Bound {
     pub(crate) plan: Plan,
     pub(crate) columns: Vec<OutputColumn>,
-    /// Columns that are a literal whose type is not known, by their places: the query around them may give them one.
+    /// Columns that are a literal whose type is not known, by their places: the query around them may give
+    /// them one.
     pub(crate) literals: HashMap<usize, Typed>,
 }
 
@@ -139,7 +141,8 @@ pub(crate) struct Queries {
     lowest: Option<usize>,
     /// Subqueries of the expression in hand, which are evaluated ahead of it; `None` where there may be none.
     pub(crate) applied: Option<Vec<Applied>>,
-    /// What the rows of groups have in common, as it is written, with its level: it means the group's from then on.
+    /// What the rows of groups have in common, as it is written, with its level: it means the group's from
+    /// then on.
     group_keys: Vec<(usize, String, Register, Type)>,
     /// Those of arguments of aggregates.
     before_group: Vec<Applied>,
@@ -509,7 +512,8 @@ impl Binder<'_> {
         Ok((bound?, applied))
     }
 
-    /// A function of rows in a list of targets: its columns in the row at hand. As in PostgreSQL, rows without any are left out.
+    /// A function of rows in a list of targets: its columns in the row at hand. As in PostgreSQL, rows
+    /// without any are left out.
     pub(crate) fn rows_in_list(
         &mut self,
         name: &str,

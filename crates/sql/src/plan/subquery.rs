@@ -64,7 +64,8 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// In a statement of a procedure, a subquery is a query of its own before the statement. `bind` gives its answer.
+    /// In a statement of a procedure, a subquery is a query of its own before the statement. `bind` gives its
+    /// answer.
     fn lifting(
         &mut self,
         node: &SyntaxNode,

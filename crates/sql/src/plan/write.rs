@@ -465,7 +465,8 @@ impl Binder<'_> {
         let answers: Vec<Register> = applied.iter().flat_map(super::Applied::targets).collect();
         let registers = self.row_registers(&table);
         let checks = self.checks_of(&table, registers, node)?;
-        // In RETURNING, the table's columns are those of the row as it is then. What it asks of others is kept.
+        // In RETURNING, the table's columns are those of the row as it is then. What it asks of others is
+        // kept.
         let rows = std::mem::replace(&mut self.level().relations[0].rows, Rows::Row { registers });
         let returned = self.returning(Plan::One, update.returning_clause());
         self.level().relations[0].rows = rows;

@@ -1,5 +1,5 @@
-//! What `pg_catalog` says of everything but relations: types, routines, schemas, whatever there is once, and what there is
-//! nothing of.
+//! What `pg_catalog` says of everything but relations: types, routines, schemas, whatever there is once, and
+//! what there is nothing of.
 
 use super::objects::routine_oid;
 use super::types::{TYPES, type_oid, type_oids};

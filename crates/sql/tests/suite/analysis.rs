@@ -115,7 +115,8 @@ fn tables_share_partitions() {
     }
 }
 
-/// Random numbers and tables without keys keep a procedure whole only where they are drawn for each row, or perhaps not at all.
+/// Random numbers and tables without keys keep a procedure whole only where they are drawn for each row, or
+/// perhaps not at all.
 #[test]
 fn draws_do_not_keep_pieces_together() {
     let insert = "INSERT INTO a VALUES (k, random());";

@@ -1,6 +1,7 @@
 //! How a tree's nodes hold keys: as one to four big-endian words, or as a prefix word and a pointer to bytes.
 //!
-//! Invariant: comparisons agree with the order of the key bytes. Held by: `index::tests::trees_agree_with_a_map`.
+//! Invariant: comparisons agree with the order of the key bytes. Held by:
+//! `index::tests::trees_agree_with_a_map`.
 #![allow(unsafe_code)]
 
 use super::node::{Node, SLOT_WORDS};
@@ -33,7 +34,8 @@ impl<'a> Probe<'a> {
     }
 }
 
-/// A key as a node holds it. Of a shape with pointers, its bytes are there as long as a guard of the stay in which it was read.
+/// A key as a node holds it. Of a shape with pointers, its bytes are there as long as a guard of the stay in
+/// which it was read.
 #[derive(Debug)]
 pub(super) struct Key<K>([u64; MAX_WORDS], PhantomData<K>);
 
@@ -164,11 +166,13 @@ pub(super) struct Variable;
 /// The bytes behind a pointer word.
 ///
 /// # Safety
-/// The word was read from a slot below the node's count, by `Node::pointer` or `Node::key`, after the worker entered.
+/// The word was read from a slot below the node's count, by `Node::pointer` or `Node::key`, after the worker
+/// entered.
 unsafe fn bytes_at<'g>(pointer: u64) -> &'g [u8] {
     let pointer = std::ptr::with_exposed_provenance::<u64>(pointer as usize);
-    // SAFETY: written by `make`: a length and that many bytes, never changed, kept alive by epochs. They are visible: the word
-    // was loaded with Acquire, and stored after the Release fence of the writer's `try_lock`.
+    // SAFETY: written by `make`: a length and that many bytes, never changed, kept alive by epochs. They are
+    // visible: the word was loaded with Acquire, and stored after the Release fence of the writer's
+    // `try_lock`.
     unsafe { std::slice::from_raw_parts(pointer.add(1).cast(), *pointer as usize) }
 }
 

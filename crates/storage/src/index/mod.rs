@@ -1,10 +1,12 @@
 //! Ordered indexes: key bytes to records.
 //!
-//! Which tree holds an index follows from its keys: one to four words where all keys have one length, a prefix and a
-//! pointer otherwise. Every index maps unique keys; a non-unique index has the primary key at the end of its keys.
+//! Which tree holds an index follows from its keys: one to four words where all keys have one length, a
+//! prefix and a pointer otherwise. Every index maps unique keys; a non-unique index has the primary key at
+//! the end of its keys.
 //!
-//! `Index` leads to records and nothing else, and an entry of it holds its record. What is read through it is read under a
-//! guard; what is kept of it (cursors, observations, approaches, fingers) names the stay, and is worth nothing in another one.
+//! `Index` leads to records and nothing else, and an entry of it holds its record. What is read through it is
+//! read under a guard; what is kept of it (cursors, observations, approaches, fingers) names the stay, and is
+//! worth nothing in another one.
 #![allow(unsafe_code)]
 
 mod key;
@@ -29,14 +31,15 @@ pub struct LeafObservation {
 }
 
 impl LeafObservation {
-    /// Whether the leaf's keys are surely still the same. Nothing is known in another stay than the observer's.
+    /// Whether the leaf's keys are surely still the same. Nothing is known in another stay than the
+    /// observer's.
     #[inline]
     pub fn is_valid(&self, guard: &Guard) -> bool {
         tree::is_unchanged(self, guard)
     }
 
-    /// Follows a change that the observer itself made: true when this observation was of the changed leaf as it was
-    /// just before, and now stands for it as it is just after.
+    /// Follows a change that the observer itself made: true when this observation was of the changed leaf as
+    /// it was just before, and now stands for it as it is just after.
     pub fn follow(&mut self, change: &LeafChange) -> bool {
         let own = self.leaf == change.leaf && self.version == change.before && self.stay == change.stay;
         if own {
@@ -61,7 +64,8 @@ impl LeafChange {
         Self { leaf, before, after, sibling: None, stay: guard.stay() }
     }
 
-    /// The new leaf that a split moved keys to: a transaction that had observed the old one has observed this one too.
+    /// The new leaf that a split moved keys to: a transaction that had observed the old one has observed this
+    /// one too.
     pub fn sibling(&self) -> Option<LeafObservation> {
         self.sibling.map(|(leaf, version)| LeafObservation { leaf, version, stay: self.stay })
     }
@@ -136,7 +140,8 @@ impl Default for Cursor {
 }
 
 impl Cursor {
-    /// Begins a scan of the keys from `lower` on and below `upper` (no bound when `None`) that remembers each entry's key.
+    /// Begins a scan of the keys from `lower` on and below `upper` (no bound when `None`) that remembers each
+    /// entry's key.
     pub fn open_with_keys(&mut self, lower: &[u8], upper: Option<&[u8]>, direction: Direction) {
         self.open(lower, upper, direction);
         self.entries.with_keys = true;
@@ -169,7 +174,8 @@ impl Cursor {
         self.done = true;
     }
 
-    /// The next record, without looking further than the leaf that was read last; the one behind it is fetched ahead.
+    /// The next record, without looking further than the leaf that was read last; the one behind it is
+    /// fetched ahead.
     ///
     /// # Panics
     /// The leaf was read in another stay, and the cursor has not looked again.
@@ -180,7 +186,8 @@ impl Cursor {
         if let Some(ahead) = self.entries.values.get(self.position + 1) {
             node::prefetch_record(*ahead);
         }
-        // SAFETY: read from an index of the guard's memory, which leads to records that it holds, in the guard's stay.
+        // SAFETY: read from an index of the guard's memory, which leads to records that it holds, in the
+        // guard's stay.
         Some(unsafe { Record::at(value, guard) })
     }
 
@@ -191,7 +198,8 @@ impl Cursor {
         value
     }
 
-    /// Whether the entry that was returned last stands under a key. Fixed keys are padded with zeros in their nodes.
+    /// Whether the entry that was returned last stands under a key. Fixed keys are padded with zeros in their
+    /// nodes.
     pub fn last_is_under(&self, key: &[u8]) -> bool {
         let Some(last) = self.position.checked_sub(1) else { return false };
         let start = last.checked_sub(1).map_or(0, |before| self.entries.key_ends[before]);
@@ -253,11 +261,13 @@ pub struct Index {
 impl Drop for Index {
     fn drop(&mut self) {
         if *self.goes_with_table.get_mut() {
-            // SAFETY: no worker sees the table any more: those that could had a share in the index, as a part of the tables that
-            // they used, and none that has begun since finds the table. Each entry held its record.
+            // SAFETY: no worker sees the table any more: those that could had a share in the index, as a part
+            // of the tables that they used, and none that has begun since finds the table. Each entry held
+            // its record.
             unsafe { self.trees.take_apart(|value, freed| Record::release_alone(value, freed)) };
         } else if *self.abandoned.get_mut() {
-            // SAFETY: no worker sees the entries any more, as above. Each held its record, which workers may find elsewhere.
+            // SAFETY: no worker sees the entries any more, as above. Each held its record, which workers may
+            // find elsewhere.
             unsafe { self.trees.take_apart(|value, _| Record::forget_holder(value)) };
         }
     }
@@ -293,8 +303,9 @@ impl Index {
         Ok(Self { trees: Trees::new(key_length, guard)?, abandoned, goes_with_table })
     }
 
-    /// Says that the table goes on without this index: when it is dropped, it lets its records go, so that they are freed with
-    /// their other entries. (An index that goes with its database need not: everything goes with the memory.)
+    /// Says that the table goes on without this index: when it is dropped, it lets its records go, so that
+    /// they are freed with their other entries. (An index that goes with its database need not: everything
+    /// goes with the memory.)
     pub(crate) fn abandon(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
     }
@@ -304,8 +315,8 @@ impl Index {
         self.goes_with_table.store(true, Ordering::Relaxed);
     }
 
-    /// Finds the leaf where a key is or would be and begins to load it, without waiting for it. `None` when that came to
-    /// nothing.
+    /// Finds the leaf where a key is or would be and begins to load it, without waiting for it. `None` when
+    /// that came to nothing.
     #[inline]
     pub fn approach(&self, key: &[u8], guard: &Guard) -> Option<Approach> {
         self.trees.approach(key, guard)
@@ -332,8 +343,8 @@ impl Index {
         (value.map(|value| unsafe { Record::at(value, guard) }), observed)
     }
 
-    /// Adds a record, unless its key is there. `finger` speeds up a run of ascending inserts. Every change of a leaf is told to
-    /// `on_change`.
+    /// Adds a record, unless its key is there. `finger` speeds up a run of ascending inserts. Every change of
+    /// a leaf is told to `on_change`.
     ///
     /// # Errors
     /// Out of memory; nothing was added.
@@ -373,8 +384,8 @@ impl Index {
         Ok(existing.map_or(Added::New(record), Added::Exists))
     }
 
-    /// Adds a record that the caller holds. Afterwards the entry holds it, or nothing does. The record that has the key
-    /// already, if one does.
+    /// Adds a record that the caller holds. Afterwards the entry holds it, or nothing does. The record that
+    /// has the key already, if one does.
     ///
     /// # Safety
     /// The caller holds the record.
@@ -399,7 +410,8 @@ impl Index {
         })
     }
 
-    /// Removes a key, and frees its record once no worker can see it, if nothing else holds it. Whether the key was there.
+    /// Removes a key, and frees its record once no worker can see it, if nothing else holds it. Whether the
+    /// key was there.
     pub fn remove(&self, key: &[u8], guard: &Guard) -> bool {
         self.take(key, None, guard, &mut |_| false)
     }
@@ -420,9 +432,9 @@ impl Index {
         })
     }
 
-    /// Removes a key if it has this record. The change of its leaf is told to `on_change`, which says whether the running
-    /// transaction has observed the leaf: then it stays, even when it is empty now. Frees the record once no worker can see it,
-    /// if nothing else holds it. Returns whether the key had the record.
+    /// Removes a key if it has this record. The change of its leaf is told to `on_change`, which says whether
+    /// the running transaction has observed the leaf: then it stays, even when it is empty now. Frees the
+    /// record once no worker can see it, if nothing else holds it. Returns whether the key had the record.
     pub fn remove_entry(
         &self,
         key: &[u8],

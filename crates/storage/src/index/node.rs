@@ -3,9 +3,10 @@
 //! Layout: latch, shape (count in the low half, level in the high half), leftmost child, spare, then slots of
 //! (key words, value). An inner slot's value is the child to the right of its key.
 //!
-//! Invariants: 1. words change only under the latch. 2. `count` never exceeds the capacity, torn reads included,
-//! as it is one word. 3. a pointer word, once written, points to memory that lives as long as any reader that
-//! can have seen it (epochs). With these, an optimistic reader may see nonsense but never touches foreign memory.
+//! Invariants: 1. words change only under the latch. 2. `count` never exceeds the capacity, torn reads
+//! included, as it is one word. 3. a pointer word, once written, points to memory that lives as long as any
+//! reader that can have seen it (epochs). With these, an optimistic reader may see nonsense but never touches
+//! foreign memory.
 #![allow(unsafe_code)]
 
 use super::key::{Key, KeyShape, MAX_WORDS, Probe, Variable};
@@ -38,8 +39,9 @@ const _: () = assert!(size_of::<Node<Variable>>() == NODE_BYTES);
 /// A node's address, as parents hold it.
 pub(super) type NodeAddress = u64;
 
-/// Begins to load a node, all of its lines at once: a search touches five or six of them, one after the other, and which ones
-/// it learns too late. (TPC-C replay: 16 lines 22 % faster than the four that every search touches, 8 lines 3 %.)
+/// Begins to load a node, all of its lines at once: a search touches five or six of them, one after the
+/// other, and which ones it learns too late. (TPC-C replay: 16 lines 22 % faster than the four that every
+/// search touches, 8 lines 3 %.)
 #[inline]
 pub(super) fn prefetch_node(address: NodeAddress) {
     for line in 0..NODE_BYTES as u64 / CACHE_LINE {
@@ -47,8 +49,8 @@ pub(super) fn prefetch_node(address: NodeAddress) {
     }
 }
 
-/// Begins to load a record's first cache lines, all at once: the row's address is in the first of them, so without this the
-/// others would wait for it.
+/// Begins to load a record's first cache lines, all at once: the row's address is in the first of them, so
+/// without this the others would wait for it.
 #[inline]
 pub(crate) fn prefetch_record(address: u64) {
     for line in 0..6 {
@@ -73,7 +75,8 @@ impl<K: KeyShape> Node<K> {
     /// Makes an empty node.
     pub(super) fn create(level: u64, guard: &Guard) -> Result<&Self, OutOfMemory> {
         let block = guard.allocate(NODE_BYTES)?;
-        // SAFETY: the block has the size and (from 64 bytes up) the alignment of a node, and all-zero is a valid one.
+        // SAFETY: the block has the size and (from 64 bytes up) the alignment of a node, and all-zero is a
+        // valid one.
         let node = unsafe {
             block.as_ptr().cast::<u8>().write_bytes(0, NODE_BYTES);
             &*block.as_ptr().cast::<Self>()

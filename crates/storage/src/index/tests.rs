@@ -176,7 +176,8 @@ fn threads_add_runs_between_each_other() {
         for (thread, mut worker) in workers.enumerate() {
             let index = &index;
             scope.spawn(move || {
-                // Every thread adds its runs in a scattered order, so that leaves split in and beside runs of the other.
+                // Every thread adds its runs in a scattered order, so that leaves split in and beside runs of
+                // the other.
                 for step in (0..RUNS).filter(|step| *step as usize % 2 == thread) {
                     let run = step * 1_237 % RUNS;
                     let guard = worker.enter();
@@ -247,7 +248,8 @@ fn an_index_is_of_its_own_database() {
     index.get(&[0; 4], &elsewhere[0].enter());
 }
 
-/// Whatever is taken out of whichever index, twice or by the wrong key: a record is freed with its last entry.
+/// Whatever is taken out of whichever index, twice or by the wrong key: a record is freed with its last
+/// entry.
 #[test]
 fn a_record_outlives_all_but_its_last_entry() {
     let (epochs, mut workers) = world(1);
@@ -314,8 +316,8 @@ fn an_abandoned_index_lets_its_records_go() {
     }
 }
 
-/// Keys of every shape, rows that have outgrown their memory, older versions, rows of more than one block size: all of it is
-/// used again once the table is gone.
+/// Keys of every shape, rows that have outgrown their memory, older versions, rows of more than one block
+/// size: all of it is used again once the table is gone.
 #[test]
 fn what_a_gone_table_had_is_used_again() {
     let (rounds, rows) = if cfg!(miri) { (2, 60) } else { (40, 4_000u64) };

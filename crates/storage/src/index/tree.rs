@@ -1,9 +1,11 @@
 //! A B+tree under optimistic lock coupling; its leaf versions validate scans against phantoms.
-//! Source: Leis et al., "The ART of practical synchronization" (latches); Silo §4.6 (leaf versions as phantom guard).
+//! Source: Leis et al., "The ART of practical synchronization" (latches); Silo §4.6 (leaf versions as phantom
+//! guard).
 //!
-//! Leaves are not linked: a scan descends again with the fence key of the leaf that it left, so a leaf that became
-//! empty can leave the tree with its parent's latch alone.
-//! Invariant: a leaf's version changes whenever its set of keys does. Held by: `a_leaf_observation_sees_inserts`.
+//! Leaves are not linked: a scan descends again with the fence key of the leaf that it left, so a leaf that
+//! became empty can leave the tree with its parent's latch alone.
+//! Invariant: a leaf's version changes whenever its set of keys does. Held by:
+//! `a_leaf_observation_sees_inserts`.
 #![allow(unsafe_code)]
 
 use super::key::{Fixed, Key, KeyShape, MAX_WORDS, Probe};
@@ -150,8 +152,8 @@ impl<K: KeyShape> Tree<K> {
         }
     }
 
-    /// Goes down to the parent of the leaf where a key is or would be, and begins to load that leaf. `None` when others
-    /// are just changing the way, or when it is too short to be worth it.
+    /// Goes down to the parent of the leaf where a key is or would be, and begins to load that leaf. `None`
+    /// when others are just changing the way, or when it is too short to be worth it.
     #[inline]
     pub(super) fn approach(&self, key: &[u8], guard: &Guard) -> Option<Approach> {
         let probe = Probe::new(key);
@@ -183,7 +185,8 @@ impl<K: KeyShape> Tree<K> {
             .then(|| unsafe { (Node::<K>::at(approach.parent, guard), Node::<K>::at(approach.leaf, guard)) })
     }
 
-    /// The value of a key in the leaf that was approached for it; `None` when the tree has changed there since.
+    /// The value of a key in the leaf that was approached for it; `None` when the tree has changed there
+    /// since.
     #[inline]
     pub(super) fn arrive(&self, approach: &Approach, key: &[u8], guard: &Guard) -> Option<Option<u64>> {
         let probe = Probe::new(key);
@@ -321,8 +324,8 @@ impl<K: KeyShape> Tree<K> {
         Ok(Some(Place { leaf: at, parent, fence: fence.map(Key::words) }))
     }
 
-    /// Splits a full node, of which the left one keeps this many slots. Where keys ascend, callers keep all before the next
-    /// one, so that the left node stays full.
+    /// Splits a full node, of which the left one keeps this many slots. Where keys ascend, callers keep all
+    /// before the next one, so that the left node stays full.
     fn split(
         &self,
         parent: Option<Visit<'_, K>>,
@@ -410,8 +413,8 @@ impl<K: KeyShape> Tree<K> {
         true
     }
 
-    /// Removes a key, unless another value than this was expected, and returns its value. The change of its leaf is told to
-    /// `on_change`, which says whether the leaf must stay.
+    /// Removes a key, unless another value than this was expected, and returns its value. The change of its
+    /// leaf is told to `on_change`, which says whether the leaf must stay.
     pub(super) fn remove_own(
         &self,
         key: &[u8],
@@ -427,8 +430,8 @@ impl<K: KeyShape> Tree<K> {
         Some(value)
     }
 
-    /// Removes a key and returns its value, and whether its leaf is empty now. The change of the leaf is told to
-    /// `on_change`.
+    /// Removes a key and returns its value, and whether its leaf is empty now. The change of the leaf is told
+    /// to `on_change`.
     fn take(
         &self,
         key: &[u8],
@@ -464,7 +467,8 @@ impl<K: KeyShape> Tree<K> {
         }
     }
 
-    /// Takes the leaf that a key belongs to out of the tree, if it is empty, with the ancestors that hold nothing else.
+    /// Takes the leaf that a key belongs to out of the tree, if it is empty, with the ancestors that hold
+    /// nothing else.
     fn unlink_empty(&self, probe: &Probe<'_>, guard: &Guard) {
         for _ in 0..8 {
             match self.try_unlink_empty(probe, guard) {
@@ -573,7 +577,8 @@ impl<K: KeyShape> Tree<K> {
                 0 => (0..node.count()).for_each(|slot| visit(node.value(slot), freed)),
                 _ => nodes.extend((0..=node.count()).map(|place| node.child(place))),
             }
-            // SAFETY: no thread looks at them again, by the contract; each key is in one node, as splits copy or move them.
+            // SAFETY: no thread looks at them again, by the contract; each key is in one node, as splits copy
+            // or move them.
             unsafe {
                 (0..node.count()).for_each(|slot| K::free(node.key(slot), freed));
                 freed.add(address, NODE_BYTES);
@@ -581,8 +586,9 @@ impl<K: KeyShape> Tree<K> {
         }
     }
 
-    /// Reads the part of one leaf that lies in a range: the first leaf of it, or the last. Adds the entries in the
-    /// scan's order, moves the range's bound past the leaf, and returns what was observed and whether the range is done.
+    /// Reads the part of one leaf that lies in a range: the first leaf of it, or the last. Adds the entries
+    /// in the scan's order, moves the range's bound past the leaf, and returns what was observed and whether
+    /// the range is done.
     pub(super) fn read_leaf(
         &self,
         range: &mut super::Range,

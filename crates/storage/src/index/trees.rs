@@ -76,8 +76,8 @@ impl Trees {
         with_tree!(self, guard, tree => tree.insert(key, value, guard, &mut finger.0, on_change))
     }
 
-    /// Removes a key and returns its value. The change of its leaf is told to `on_change`, which says whether the leaf must stay;
-    /// one that is empty leaves the tree otherwise.
+    /// Removes a key and returns its value. The change of its leaf is told to `on_change`, which says whether
+    /// the leaf must stay; one that is empty leaves the tree otherwise.
     pub(super) fn remove_own(
         &self,
         key: &[u8],

@@ -13,8 +13,8 @@ const PAGE: usize = 1 << 16;
 /// Pages of a table.
 const PAGES: usize = 1 << 16;
 
-/// The records of a table by slot. Pages are made when they are needed. Records that are still in it when it is dropped stay
-/// until the memory goes.
+/// The records of a table by slot. Pages are made when they are needed. Records that are still in it when it
+/// is dropped stay until the memory goes.
 #[derive(Debug)]
 pub struct SlotArray {
     /// Every cell is the address of a record of the memory, which the cell holds, or 0.
@@ -75,7 +75,8 @@ impl SlotArray {
         (0..PAGES).filter(|page| self.pages[*page].get().is_some())
     }
 
-    /// Takes the slots of a page out one after the other, with their records. Those that `each` puts into no index are freed.
+    /// Takes the slots of a page out one after the other, with their records. Those that `each` puts into no
+    /// index are freed.
     ///
     /// # Errors
     /// What `each` fails with; the slots behind that one stay.

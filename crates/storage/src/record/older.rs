@@ -1,9 +1,10 @@
-//! The older versions of a record: a list, the newest first, which grows while snapshots are open and shrinks afterwards.
+//! The older versions of a record: a list, the newest first, which grows while snapshots are open and shrinks
+//! afterwards.
 //!
-//! Readers go along it at any time. A worker that changes it has the record's lock, and marks the word as well (`LISTING`), so
-//! that two that change it without the lock still free nothing twice.
-//! Invariant: a version that has left the list leads to the rest of it as long as anybody can be at it. Held by:
-//! `every_snapshot_finds_its_version`, `writers_without_the_lock_free_nothing_twice`.
+//! Readers go along it at any time. A worker that changes it has the record's lock, and marks the word as
+//! well (`LISTING`), so that two that change it without the lock still free nothing twice.
+//! Invariant: a version that has left the list leads to the rest of it as long as anybody can be at it. Held
+//! by: `every_snapshot_finds_its_version`, `writers_without_the_lock_free_nothing_twice`.
 #![allow(unsafe_code)]
 
 use super::{LISTING, OLDER, OLDER_HEADER, OlderVersion, Record, RecordState, RowWords};
@@ -22,8 +23,9 @@ impl<'g> Record<'g> {
                 return None;
             }
             let pointer = std::ptr::with_exposed_provenance::<AtomicU64>(address as usize);
-            // SAFETY: written by `keep_older`: a state, a link and a row buffer. It was in the list during the guard's
-            // stay, as a worker that takes one out of it leaves the links of those before it right.
+            // SAFETY: written by `keep_older`: a state, a link and a row buffer. It was in the list during
+            // the guard's stay, as a worker that takes one out of it leaves the links of those before it
+            // right.
             let (state, row) = unsafe {
                 next = (*pointer.add(1)).load(Ordering::Acquire);
                 let state = RecordState((*pointer).load(Ordering::Relaxed));
@@ -33,7 +35,8 @@ impl<'g> Record<'g> {
         })
     }
 
-    /// Keeps other workers from changing the list of older versions. Those that change it hold the record's lock, so none waits.
+    /// Keeps other workers from changing the list of older versions. Those that change it hold the record's
+    /// lock, so none waits.
     fn begin_listing(self) {
         while self.word(1).fetch_or(LISTING, Ordering::AcqRel) & LISTING != 0 {
             std::hint::spin_loop();
@@ -48,8 +51,8 @@ impl<'g> Record<'g> {
         let _ = self.word(1).fetch_update(Ordering::AcqRel, Ordering::Relaxed, change);
     }
 
-    /// Keeps the current version for snapshots that end before `newest`, if it belongs to one of them. The lock is held;
-    /// memory for it is taken beyond the limit, as a commit can't fail any more.
+    /// Keeps the current version for snapshots that end before `newest`, if it belongs to one of them. The
+    /// lock is held; memory for it is taken beyond the limit, as a commit can't fail any more.
     pub fn keep_older(self, newest: CommitOrder) {
         let state = self.locked_state();
         if state.order() >= newest {
@@ -77,8 +80,8 @@ impl<'g> Record<'g> {
         self.word(1).load(Ordering::Relaxed) & OLDER != 0
     }
 
-    /// Forgets the older versions that no snapshot needs, as `is_needed` says of a version's number and that of the one that took
-    /// its place; `dropped` sees those of them that are rows. The lock is held.
+    /// Forgets the older versions that no snapshot needs, as `is_needed` says of a version's number and that
+    /// of the one that took its place; `dropped` sees those of them that are rows. The lock is held.
     pub fn drop_older(
         self,
         is_needed: impl Fn(CommitOrder, CommitOrder) -> bool,

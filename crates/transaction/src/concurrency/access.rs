@@ -69,7 +69,8 @@ impl Occ {
         }
     }
 
-    /// Adds a record of `image` under its primary key; or the record that is there already. Whether it was added.
+    /// Adds a record of `image` under its primary key; or the record that is there already. Whether it was
+    /// added.
     fn add(&mut self, table: TableId, key: &[u8]) -> Result<(Handle, bool), Failure> {
         let Self { tables, worker, leaves, inserted, image, .. } = self;
         let finger = inserted.finger_of(table, 0);
@@ -84,8 +85,9 @@ impl Occ {
         }
     }
 
-    /// Adds a record to a secondary index under the key of a row, unless another row has its columns and the index is
-    /// unique. An entry of another record under that very key is one that is just going. Returns whether the entry is new.
+    /// Adds a record to a secondary index under the key of a row, unless another row has its columns and the
+    /// index is unique. An entry of another record under that very key is one that is just going. Returns
+    /// whether the entry is new.
     fn link_secondary(
         &mut self,
         table: &Table,
@@ -130,7 +132,8 @@ impl Occ {
             let found = self.finds_other(table, range, own);
             self.leave_scan();
             match found {
-                // It has waited for the inserter, which has ended: what is there now? Nothing has followed from what was seen before.
+                // It has waited for the inserter, which has ended: what is there now? Nothing has followed
+                // from what was seen before.
                 Err(Failure::Conflict(Conflict::Insert)) if self.waits_in_place() => {
                     self.reads.truncate(reads);
                     self.leaves.forget_since(leaves);
@@ -163,8 +166,9 @@ impl Occ {
         Ok(false)
     }
 
-    /// Whether the entry of a secondary index that the scan just returned is the one of the record's row, as this
-    /// transaction sees it. While a transaction that changes the key is under way, the record has two entries.
+    /// Whether the entry of a secondary index that the scan just returned is the one of the record's row, as
+    /// this transaction sees it. While a transaction that changes the key is under way, the record has two
+    /// entries.
     fn is_own_entry(&mut self, record: Handle, table: TableId) -> bool {
         let (store, row) = (self.tables.store(table), self.worker.guard().record(record).row());
         let table = store.definition();
@@ -424,7 +428,8 @@ impl DataAccess for Occ {
                 if self.scans.current.index > 0 {
                     self.claim_read(handle)?;
                     let record = self.worker.guard().record(handle);
-                    // Whether the entry counts follows from the row, so the row's version is part of what is read.
+                    // Whether the entry counts follows from the row, so the row's version is part of what is
+                    // read.
                     let state = record.stable_state();
                     let counts = self.is_own_entry(handle, table);
                     if self.writes.find(handle).is_none() {

@@ -12,12 +12,12 @@ use procedure::Conflict;
 use std::sync::atomic::{Ordering, fence};
 use storage::{Guard, Record, RecordState, look_again};
 
-/// How often it looks at a record that another commit has locked, before the attempt gives up. Locks are taken in one order, so
-/// the other commit goes on.
+/// How often it looks at a record that another commit has locked, before the attempt gives up. Locks are
+/// taken in one order, so the other commit goes on.
 const MOST_LOOKS: u32 = 1 << 16;
 
-/// At validation both commits may hold what the other one has read. Each looks for at most this long, the number drawn at
-/// random, so that one gives up before the other and the other commits.
+/// At validation both commits may hold what the other one has read. Each looks for at most this long, the
+/// number drawn at random, so that one gives up before the other and the other commits.
 const LOOKS_AT_VALIDATION: u32 = 1 << 10;
 
 impl Occ {
@@ -32,7 +32,8 @@ impl Occ {
         self.is_committing = is_committing;
     }
 
-    /// Whether a commit has begun and not come to its end, because it has panicked: rows are locked, and some are written.
+    /// Whether a commit has begun and not come to its end, because it has panicked: rows are locked, and some
+    /// are written.
     pub fn is_committing(&self) -> bool {
         self.is_committing
     }
@@ -76,8 +77,8 @@ impl Occ {
         Ok(())
     }
 
-    /// Locks what is to be written, and makes sure that all that was read is as it was. No other transaction runs, and the number is
-    /// still to come (`finish_at`).
+    /// Locks what is to be written, and makes sure that all that was read is as it was. No other transaction
+    /// runs, and the number is still to come (`finish_at`).
     ///
     /// # Errors
     /// A conflict; the transaction still runs.
@@ -106,8 +107,8 @@ impl Occ {
         result.map(|()| last)
     }
 
-    /// Commits a transaction that has written nothing and whose reads have all held at one moment: that is its place in the serial
-    /// order. Returns the greatest number of what it has read.
+    /// Commits a transaction that has written nothing and whose reads have all held at one moment: that is
+    /// its place in the serial order. Returns the greatest number of what it has read.
     pub fn end_reads(&mut self) -> CommitOrder {
         self.end();
         self.last_observed()
@@ -181,7 +182,8 @@ impl Occ {
         false
     }
 
-    /// Makes the rows what they will be, and calls `visit` with each that is written or deleted. They stay locked.
+    /// Makes the rows what they will be, and calls `visit` with each that is written or deleted. They stay
+    /// locked.
     #[inline]
     pub(crate) fn install(&mut self, mut visit: impl FnMut(RowChange, &Table, Record<'_>)) {
         if let Some(newest) = self.tables.snapshots.newest() {
@@ -243,8 +245,8 @@ impl Occ {
         }
     }
 
-    /// Settles the secondary index entries of records whose indexed columns change: those of the old row are to go, those of
-    /// the new one stay. All records are locked.
+    /// Settles the secondary index entries of records whose indexed columns change: those of the old row are
+    /// to go, those of the new one stay. All records are locked.
     fn install_links(&mut self) {
         let mut arena = Arena::default();
         let (mut old, mut last) = (Vec::new(), None);
@@ -300,11 +302,11 @@ impl Footprint for Occ {
         self.last_vacated().for_each(visit);
     }
 
-    /// The clock is read with the rows locked and before the read set is validated, so that it tells which snapshots hold the
-    /// transaction (`storage::Snapshots`).
+    /// The clock is read with the rows locked and before the read set is validated, so that it tells which
+    /// snapshots hold the transaction (`storage::Snapshots`).
     fn settled_floor(&self) -> CommitOrder {
-        // ORDERING: SeqCst fences before and after the clock is read, here and in every other transaction: if this one's
-        // validation misses the lock of another, the other's clock is not older than this one's.
+        // ORDERING: SeqCst fences before and after the clock is read, here and in every other transaction: if
+        // this one's validation misses the lock of another, the other's clock is not older than this one's.
         fence(Ordering::SeqCst);
         let Tables { epochs, snapshots, .. } = &self.tables;
         let clock = epochs.next_order();

@@ -12,7 +12,8 @@ pub struct Described<'a> {
     pub change: RowChange,
     /// Its table.
     pub table: &'a Table,
-    /// A datum for every column as it was; of what is inserted, and where images before were not asked for, nothing.
+    /// A datum for every column as it was; of what is inserted, and where images before were not asked for,
+    /// nothing.
     pub before: &'a [Datum],
     /// A datum for every column as it will be, NULL where it is not known; of what is deleted the key.
     pub after: &'a [Datum],
@@ -38,13 +39,14 @@ impl Occ {
         !self.writes.entries.is_empty()
     }
 
-    /// Tells what the running transaction is about to write, in the order in which it first touched each row: of an insert
-    /// all columns, of an update the key and the changed columns, of a delete the key.
+    /// Tells what the running transaction is about to write, in the order in which it first touched each row:
+    /// of an insert all columns, of an update the key and the changed columns, of a delete the key.
     pub fn describe_writes(&self, description: &mut Description, visit: impl FnMut(Described<'_>)) {
         self.describe(description, false, visit);
     }
 
-    /// As `describe_writes`, with whole rows and what they were before. All rows are locked by this transaction.
+    /// As `describe_writes`, with whole rows and what they were before. All rows are locked by this
+    /// transaction.
     pub(crate) fn describe_locked(&self, description: &mut Description, visit: impl FnMut(Described<'_>)) {
         self.describe(description, true, visit);
     }
@@ -79,8 +81,9 @@ impl Occ {
         }
     }
 
-    /// Tells what the running transaction is about to write, as `describe_writes`, with all columns of rows that are not
-    /// deleted. What is told of a record holds as long as the record has the state that is told beside it.
+    /// Tells what the running transaction is about to write, as `describe_writes`, with all columns of rows
+    /// that are not deleted. What is told of a record holds as long as the record has the state that is told
+    /// beside it.
     pub fn describe_rows(
         &self,
         description: &mut Description,
@@ -112,8 +115,8 @@ impl Occ {
         }
     }
 
-    /// How many rows the transaction is about to write, and most words that they will take together, unless they grow before
-    /// it locks them.
+    /// How many rows the transaction is about to write, and most words that they will take together, unless
+    /// they grow before it locks them.
     pub fn row_words(&self) -> (usize, usize) {
         let words = |place: usize| {
             let entry = &self.writes.entries[place];
@@ -141,8 +144,8 @@ impl Description {
         columns.for_each(|column| self.after[column] = row.column(slots[column], &mut self.arena));
     }
 
-    /// The primary key, which never changes; but text lies where other columns' growth may move it, so what is read while
-    /// another transaction writes is read again.
+    /// The primary key, which never changes; but text lies where other columns' growth may move it, so what
+    /// is read while another transaction writes is read again.
     fn read_key(&mut self, record: Record<'_>, table: &Table) {
         loop {
             let state = record.stable_state();

@@ -1,8 +1,9 @@
-//! Rows that the running transaction said it will look for: found ahead, so that their cache misses overlap, and then
-//! not looked for again.
+//! Rows that the running transaction said it will look for: found ahead, so that their cache misses overlap,
+//! and then not looked for again.
 //!
-//! What is kept is only that a key had a record at some moment of this transaction, which is what `find` says too; the
-//! record's version, read later, is validated as ever. That a key had none is not kept: an own insert may change it.
+//! What is kept is only that a key had a record at some moment of this transaction, which is what `find` says
+//! too; the record's version, read later, is validated as ever. That a key had none is not kept: an own
+//! insert may change it.
 
 use catalog::{Table, TableId};
 use storage::{Approach, Guard, Handle};

@@ -1,8 +1,10 @@
 //! The rows that a transaction holds, and the transaction that it has to wait for.
 //!
-//! A transaction holds nothing at first: it is short, and a lost race is cheap to repeat. One that waits for its client between statements holds the
-//! rows that it writes; so does one that has lost several races. One that goes on losing holds what it reads, too.
-//! Invariant: after the transaction has ended, it holds nothing and stands in no queue. Held by: `waiting.rs` (crates/reprise).
+//! A transaction holds nothing at first: it is short, and a lost race is cheap to repeat. One that waits for
+//! its client between statements holds the rows that it writes; so does one that has lost several races. One
+//! that goes on losing holds what it reads, too.
+//! Invariant: after the transaction has ended, it holds nothing and stands in no queue. Held by: `waiting.rs`
+//! (crates/reprise).
 
 use super::Occ;
 use crate::holds::{Blocker, Holder};
@@ -73,7 +75,8 @@ impl Occ {
         self.held.was_hot
     }
 
-    /// Says whether the next attempt of the statement reads hot rows as it reads others. It waits for none then.
+    /// Says whether the next attempt of the statement reads hot rows as it reads others. It waits for none
+    /// then.
     pub fn ignore_heat(&mut self, ignores: bool) {
         if ignores {
             self.stop_waiting();
@@ -86,16 +89,16 @@ impl Occ {
         self.held.blocker
     }
 
-    /// Gives up the attempt in hand. The rows that it holds stay held, and so does its position in a queue: the transaction is
-    /// going to run again.
+    /// Gives up the attempt in hand. The rows that it holds stay held, and so does its position in a queue:
+    /// the transaction is going to run again.
     pub fn rollback_to_wait(&mut self) {
         let (rows, blocker) = (std::mem::take(&mut self.held.rows), self.held.blocker.take());
         self.rollback();
         (self.held.rows, self.held.blocker) = (rows, blocker);
     }
 
-    /// The statement in hand has been undone since another transaction holds a row. Where an earlier statement has read that row, it is
-    /// hot from now on.
+    /// The statement in hand has been undone since another transaction holds a row. Where an earlier
+    /// statement has read that row, it is hot from now on.
     pub fn heat_blocker(&self) {
         if let Some(Blocker::Row(address)) = self.held.blocker
             && self.reads.iter().any(|(read, _)| read.address() == address)
@@ -157,8 +160,8 @@ impl Occ {
         self.held.has_inserted = true;
     }
 
-    /// Takes a row that is about to be written, as far as the transaction holds such rows; otherwise makes sure that no other one
-    /// holds it.
+    /// Takes a row that is about to be written, as far as the transaction holds such rows; otherwise makes
+    /// sure that no other one holds it.
     #[inline]
     pub(super) fn claim(&mut self, row: Handle) -> Result<(), Failure> {
         match self.held.holding {
@@ -167,8 +170,8 @@ impl Occ {
         }
     }
 
-    /// Takes a row that is about to be read, as far as the transaction holds such rows, or if it is hot. One that can't be run again waits before it
-    /// reads a row that another one is about to change.
+    /// Takes a row that is about to be read, as far as the transaction holds such rows, or if it is hot. One
+    /// that can't be run again waits before it reads a row that another one is about to change.
     #[inline]
     pub(super) fn claim_read(&mut self, row: Handle) -> Result<(), Failure> {
         // Most transactions do neither.
@@ -246,8 +249,8 @@ impl Occ {
         Err(Conflict::Read.into())
     }
 
-    /// Fails an insert that meets a record which another transaction has inserted; where the transaction waits in place, after
-    /// that one has ended.
+    /// Fails an insert that meets a record which another transaction has inserted; where the transaction
+    /// waits in place, after that one has ended.
     pub(super) fn blocked_by_inserter(&mut self, record: Handle, inserter: Slot) -> Failure {
         // In this order: the transaction of this number, or a later one, is the inserter.
         let number = self.tables.holds.number(inserter);

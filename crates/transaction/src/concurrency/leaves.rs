@@ -1,8 +1,9 @@
 //! The index leaves that the running transaction has observed: its guard against phantoms.
 //! Source: Silo §4.6 (leaf versions).
 //!
-//! Invariant: a leaf that only the transaction itself has changed since it observed it stays valid; after a split, both halves
-//! are observed. Held by: `own_changes_of_an_observed_index_are_no_conflict` (crates/reprise), `interleaved.rs` (crates/reprise).
+//! Invariant: a leaf that only the transaction itself has changed since it observed it stays valid; after a
+//! split, both halves are observed. Held by: `own_changes_of_an_observed_index_are_no_conflict`
+//! (crates/reprise), `interleaved.rs` (crates/reprise).
 
 use storage::{Guard, LeafChange, LeafObservation};
 
@@ -59,8 +60,8 @@ impl Leaves {
         LeavesMark { observed: self.observed.len(), splits: self.splits }
     }
 
-    /// Forgets what was observed since a mark. After a split all of it stays: the halves of leaves that were observed before the
-    /// mark are among it.
+    /// Forgets what was observed since a mark. After a split all of it stays: the halves of leaves that were
+    /// observed before the mark are among it.
     pub(super) fn forget_since(&mut self, mark: LeavesMark) {
         if self.splits == mark.splits {
             self.observed.truncate(mark.observed);

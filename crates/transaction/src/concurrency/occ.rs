@@ -1,7 +1,8 @@
 //! Optimistic concurrency control: the state of a transaction, its beginning, and its end without a commit.
 //! Paper: Silo (Tu et al., SOSP 2013) §4.4.
 //!
-//! Not here: how statements read and write (`access`), the commit (`commit`), which rows are held (`holding`).
+//! Not here: how statements read and write (`access`), the commit (`commit`), which rows are held
+//! (`holding`).
 
 use super::access::{LastInsert, out_of_memory};
 use super::expected::Expectations;
@@ -19,7 +20,8 @@ use storage::{Handle, LeafObservation, Record, RecordState, Slot, Worker};
 
 /// A transaction asks whether there is room for what it changes once in this many bytes.
 const ROOM: usize = 1 << 20;
-/// A read-only transaction that has read more rows than this restarts on a snapshot, because validation would probably fail.
+/// A read-only transaction that has read more rows than this restarts on a snapshot, because validation would
+/// probably fail.
 const LONG: usize = 4096;
 
 /// Deleted records are cleaned up once a worker has this many transactions behind it.
@@ -48,7 +50,8 @@ pub struct Occ {
     /// The tables of those leaves.
     pub(super) absences: Vec<TableId>,
     pub(super) writes: WriteSet,
-    /// Bytes of written values up to which there is room for the rows to come and for the transaction's record.
+    /// Bytes of written values up to which there is room for the rows to come and for the transaction's
+    /// record.
     pub(super) room: usize,
     /// Bytes of rows that were inserted.
     pub(super) inserted_bytes: usize,
@@ -198,12 +201,14 @@ impl Occ {
         self.worker.guard().record(handle)
     }
 
-    /// Says that the transaction in hand, which has just begun, may have values that earlier ones have observed.
+    /// Says that the transaction in hand, which has just begun, may have values that earlier ones have
+    /// observed.
     pub fn carry(&mut self, observed: Observed) {
         (self.last_read, self.carried) = (observed.last, observed);
     }
 
-    /// Says that the transaction in hand only reads: when it turns out to take long, it fails with `Failure::Long`.
+    /// Says that the transaction in hand only reads: when it turns out to take long, it fails with
+    /// `Failure::Long`.
     pub fn only_reads(&mut self) {
         self.reads_at_most = LONG;
     }
@@ -227,8 +232,8 @@ impl Occ {
         self.end();
     }
 
-    /// Gives up a transaction that ended in an error. An error that follows from reads that no longer hold is none: the
-    /// transaction saw states of different moments.
+    /// Gives up a transaction that ended in an error. An error that follows from reads that no longer hold is
+    /// none: the transaction saw states of different moments.
     ///
     /// # Errors
     /// The conflict that the error comes from; the transaction should be tried again.
@@ -253,7 +258,8 @@ impl Occ {
         }
     }
 
-    /// Whether an index entry that this transaction added belongs to no version of its record. The record is locked.
+    /// Whether an index entry that this transaction added belongs to no version of its record. The record is
+    /// locked.
     pub(super) fn is_outdated(&self, link: usize) -> bool {
         let link = &self.writes.links[link];
         let (store, record) = (self.tables.store(link.table), self.record(link.record));
@@ -318,8 +324,8 @@ impl Occ {
         self.insert(table, row, arena)
     }
 
-    /// The greatest number of what the transaction has read so far, absent rows included: an answer that shows what it has
-    /// read goes out once everything up to this is durable.
+    /// The greatest number of what the transaction has read so far, absent rows included: an answer that
+    /// shows what it has read goes out once everything up to this is durable.
     pub fn last_observed(&mut self) -> CommitOrder {
         let new = self.reads[self.looked_through..].iter().map(|(_, state)| state.order());
         self.last_read = new.fold(self.last_read, CommitOrder::max);

@@ -1,8 +1,11 @@
-//! Transactions that only read, on a snapshot: they never fail, and nobody waits for them or fails because of them.
-//! Paper: Silo §4.9. Differs: the snapshot is taken when it is asked for, so it holds all that was acknowledged before.
+//! Transactions that only read, on a snapshot: they never fail, and nobody waits for them or fails because of
+//! them.
+//! Paper: Silo §4.9. Differs: the snapshot is taken when it is asked for, so it holds all that was
+//! acknowledged before.
 //!
-//! Invariant: between `rest` and `resume` nothing points into shared memory: scans find their entries again by key, and
-//! handles of before are worth nothing afterwards. Held by: `crates/reprise/tests/suite/snapshots.rs`.
+//! Invariant: between `rest` and `resume` nothing points into shared memory: scans find their entries again
+//! by key, and handles of before are worth nothing afterwards. Held by:
+//! `crates/reprise/tests/suite/snapshots.rs`.
 
 use super::Occ;
 use super::scans::Scans;
@@ -53,8 +56,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Writes the key that a record has in an index; `None` when it has no row. Either is an answer that depends on the row's
-    /// writer.
+    /// Writes the key that a record has in an index; `None` when it has no row. Either is an answer that
+    /// depends on the row's writer.
     fn key_of(
         &self,
         record: Record<'_>,

@@ -1,13 +1,14 @@
 //! Savepoints: a part of a transaction is undone, and the transaction goes on.
 //!
-//! Going back to a savepoint shortens the write set to what it was (`WriteSet::go_back_to`), after the index entries and records
-//! that the part has published are taken back. Nothing is written over: so at commit an undone part writes nothing. What the part
-//! has read stays in the read set, because its client knows it. A statement that is run again after it has waited for a row has
-//! told its client nothing: its reads are forgotten, and with them all that followed from them.
-//! Invariants: 1. after `roll_back_to` the transaction sees what it saw when the savepoint was set. 2. every record in the write
-//! set that other transactions see is in the read set.
-//! Held by: `crates/reprise/tests/suite/savepoints.rs` (random histories against those that never were), `holding.rs` and
-//! `interleaved.rs`.
+//! Going back to a savepoint shortens the write set to what it was (`WriteSet::go_back_to`), after the index
+//! entries and records that the part has published are taken back. Nothing is written over: so at commit an
+//! undone part writes nothing. What the part has read stays in the read set, because its client knows it. A
+//! statement that is run again after it has waited for a row has told its client nothing: its reads are
+//! forgotten, and with them all that followed from them.
+//! Invariants: 1. after `roll_back_to` the transaction sees what it saw when the savepoint was set. 2. every
+//! record in the write set that other transactions see is in the read set.
+//! Held by: `crates/reprise/tests/suite/savepoints.rs` (random histories against those that never were),
+//! `holding.rs` and `interleaved.rs`.
 
 #[cfg(test)]
 mod tests;
@@ -81,9 +82,9 @@ impl Occ {
         self.inserted.forget();
     }
 
-    /// Undoes everything since a savepoint, which stays set, and forgets what was read since. No client may have been told of it.
-    /// Rows that are held since stay held, and transactions that wait for a record that was inserted since go on waiting: the statement is
-    /// run again.
+    /// Undoes everything since a savepoint, which stays set, and forgets what was read since. No client may
+    /// have been told of it. Rows that are held since stay held, and transactions that wait for a record that
+    /// was inserted since go on waiting: the statement is run again.
     pub fn forget_since(&mut self, savepoint: Savepoint) {
         self.undo_since(savepoint);
         self.reads.truncate(savepoint.reads);
@@ -93,7 +94,8 @@ impl Occ {
 
     /// Takes index entries and inserted records back that the write set names from two positions on.
     pub(super) fn take_back(&mut self, entries: usize, links: usize) {
-        // Links first: while they are there, other transactions find the record by them, so it must not be freed.
+        // Links first: while they are there, other transactions find the record by them, so it must not be
+        // freed.
         for position in (links..self.writes.links.len()).rev() {
             let state = lock(self.record(self.writes.links[position].record));
             let is_outdated = self.is_outdated(position);

@@ -1,8 +1,8 @@
-//! Records of rows that no log buffer holds: they are described before the rows are locked, so that they can be written into a
-//! file of their own while others go on.
+//! Records of rows that no log buffer holds: they are described before the rows are locked, so that they can
+//! be written into a file of their own while others go on.
 //!
-//! Invariant: such a record is logged only if each row is then as it was when it was described (`holds`). Held by:
-//! `crates/reprise/tests/suite/large_transactions.rs`.
+//! Invariant: such a record is logged only if each row is then as it was when it was described (`holds`).
+//! Held by: `crates/reprise/tests/suite/large_transactions.rs`.
 
 use super::Execution;
 use crate::{Described, Description};

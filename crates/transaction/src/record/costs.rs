@@ -1,14 +1,15 @@
-//! Which transactions an adaptive log records by value, and when a checkpoint is due, so that recovery stays within a bound.
-//! Beyond the papers; compare Yao et al., Adaptive Logging (SIGMOD 2016), which chooses by distributed dependencies.
+//! Which transactions an adaptive log records by value, and when a checkpoint is due, so that recovery stays
+//! within a bound. Beyond the papers; compare Yao et al., Adaptive Logging (SIGMOD 2016), which chooses by
+//! distributed dependencies.
 //!
-//! Recovery loads the checkpoint and replays the log since. A checkpoint of `S` bytes buys as many seconds of replay as the
-//! bound `T` leaves for it, so a second has a price: `S / T` bytes. A procedure whose replay takes `c` seconds as a command
-//! of `b` bytes, and `v` seconds as a write set of `B` bytes, is recorded by value when `B - b` bytes are cheaper than
-//! `c - v` seconds. A smaller bound makes seconds dearer: more is recorded by value, and checkpoints come more often. The log
-//! grows no more than that.
+//! Recovery loads the checkpoint and replays the log since. A checkpoint of `S` bytes buys as many seconds of
+//! replay as the bound `T` leaves for it, so a second has a price: `S / T` bytes. A procedure whose replay
+//! takes `c` seconds as a command of `b` bytes, and `v` seconds as a write set of `B` bytes, is recorded by
+//! value when `B - b` bytes are cheaper than `c - v` seconds. A smaller bound makes seconds dearer: more is
+//! recorded by value, and checkpoints come more often. The log grows no more than that.
 //!
-//! `c` is what the procedure's own execution took, `v` follows from its writes, both by factors that were measured
-//! (docs/results.md); `S` is what the last checkpoint took.
+//! `c` is what the procedure's own execution took, `v` follows from its writes, both by factors that were
+//! measured (docs/results.md); `S` is what the last checkpoint took.
 //! Held by: `crates/reprise/tests/suite/adaptive.rs`.
 
 use catalog::ProcedureId;
@@ -17,7 +18,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-/// Replay of a command takes this many times as long as its execution did, which was beside commits and loggers.
+/// Replay of a command takes this many times as long as its execution did, which was beside commits and
+/// loggers.
 const REPLAY_OF_EXECUTION: f64 = 0.8;
 /// Seconds to replay one write.
 const WRITE_S: f64 = 0.45e-6;
@@ -28,7 +30,8 @@ const USED: f64 = 0.8;
 /// How much a new observation counts beside those before.
 const NEWEST: f64 = 1.0 / 16.0;
 
-/// What one procedure's transactions cost. Numbers are kept as bits of f64; who comes last wins, as all of them are estimates.
+/// What one procedure's transactions cost. Numbers are kept as bits of f64; who comes last wins, as all of
+/// them are estimates.
 #[derive(Debug, Default)]
 pub(crate) struct Costs {
     command_s: AtomicU64,
@@ -166,7 +169,8 @@ impl Adaptive {
         since as f64 / 1e9 / self.threads
     }
 
-    /// Whether the next checkpoint must begin now to be there in time, where `replay_a_second` is how fast replay gets longer.
+    /// Whether the next checkpoint must begin now to be there in time, where `replay_a_second` is how fast
+    /// replay gets longer.
     pub fn needs_checkpoint(&self, replay_a_second: f64) -> bool {
         let taking = self.checkpoint_ns.load(Ordering::Relaxed) as f64 / 1e9;
         let replay_s = self.replay_s();

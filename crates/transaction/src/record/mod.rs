@@ -1,7 +1,7 @@
 //! The records of transactions, one for each log of the database. One file a content.
 //!
-//! A worker's transaction is recorded in all logs inside its commit (`commit`): before the epoch of its number ends, and with its
-//! rows locked where a record holds rows.
+//! A worker's transaction is recorded in all logs inside its commit (`commit`): before the epoch of its
+//! number ends, and with its rows locked where a record holds rows.
 
 mod adaptive;
 mod ahead;
@@ -31,7 +31,8 @@ use storage::{Guard, Record, Slot};
 
 /// The usual length of records is an average over this many transactions.
 const USUAL_OF: usize = 64;
-/// Operations that no buffer holds together are appended in pieces of this part of a buffer, so that each soon finds room.
+/// Operations that no buffer holds together are appended in pieces of this part of a buffer, so that each
+/// soon finds room.
 const PIECES: usize = 4;
 
 /// A transaction that has run and is about to commit.
@@ -65,8 +66,8 @@ pub(crate) trait Recorder: Send {
         None
     }
 
-    /// Returns whether the record fits rows that are locked now: this many, of at most this many words together. A record that is
-    /// not complete yet must not be longer than `largest`.
+    /// Returns whether the record fits rows that are locked now: this many, of at most this many words
+    /// together. A record that is not complete yet must not be longer than `largest`.
     fn fits(&self, _rows_and_words: (usize, usize), _largest: usize, _guard: &Guard) -> bool {
         true
     }
@@ -82,7 +83,8 @@ pub(crate) trait Recorder: Send {
     /// Takes a row that was written or deleted, its record still locked.
     fn row_written(&mut self, _change: RowChange, _table: &Table, _record: Record<'_>) {}
 
-    /// Returns the bytes of the record, once all rows are written. Asked where a number comes with room for the record.
+    /// Returns the bytes of the record, once all rows are written. Asked where a number comes with room for
+    /// the record.
     fn bytes(&self) -> usize {
         0
     }
@@ -197,8 +199,8 @@ impl Records {
         self.recorders.is_empty()
     }
 
-    /// Begins the record of each log, writes records that no buffer holds into files, and waits until each log has room. A worker
-    /// waits here and not later, because it has locked nothing yet.
+    /// Begins the record of each log, writes records that no buffer holds into files, and waits until each
+    /// log has room. A worker waits here and not later, because it has locked nothing yet.
     #[inline]
     pub(crate) fn describe(
         &mut self,
@@ -234,8 +236,8 @@ impl Records {
             .all(|(index, recorder)| recorder.fits(rows_and_words, logs.at(index).largest_record(), guard))
     }
 
-    /// Appends the records of operations: in pieces where no buffer holds all of them, and after a file of its own is written
-    /// for each that no buffer holds.
+    /// Appends the records of operations: in pieces where no buffer holds all of them, and after a file of
+    /// its own is written for each that no buffer holds.
     pub(crate) fn append_operations(
         &mut self,
         logs: &LogSet,
@@ -308,8 +310,8 @@ impl Records {
         }
     }
 
-    /// Appends the record of the abort of a transaction whose operations were appended: recovery reads these before it knows that
-    /// the transaction has not committed.
+    /// Appends the record of the abort of a transaction whose operations were appended: recovery reads these
+    /// before it knows that the transaction has not committed.
     pub(crate) fn aborted(&mut self, logs: &LogSet, order: CommitOrder) {
         if !self.needs.operations {
             return;
@@ -325,7 +327,8 @@ impl Records {
     }
 }
 
-/// Cuts records that stand one after the other into pieces of at most this many bytes; a longer record is a piece of its own.
+/// Cuts records that stand one after the other into pieces of at most this many bytes; a longer record is a
+/// piece of its own.
 fn cut(mut records: &[u8], most: usize) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let mut end = 0;

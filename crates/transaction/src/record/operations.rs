@@ -1,4 +1,5 @@
-//! Physiological records: each operation with its images as soon as the row is locked, then what became of the transaction.
+//! Physiological records: each operation with its images as soon as the row is locked, then what became of
+//! the transaction.
 //! Paper: command logging §IV-A.
 
 use super::{Execution, Needs, Recorder};

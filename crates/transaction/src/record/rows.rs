@@ -1,5 +1,6 @@
-//! Logical records of rows: each as it is afterwards, by table and primary key. Rows are copied while they are locked, as
-//! others may write the columns that the transaction does not; those of a record that no buffer holds, before.
+//! Logical records of rows: each as it is afterwards, by table and primary key. Rows are copied while they
+//! are locked, as others may write the columns that the transaction does not; those of a record that no
+//! buffer holds, before.
 
 use super::ahead::Ahead;
 use super::{Execution, Needs, Recorder};

@@ -1,5 +1,5 @@
-//! Physical records: rows as they are afterwards, by table and slot. Rows are copied while they are locked; those of a record
-//! that no buffer holds, before.
+//! Physical records: rows as they are afterwards, by table and slot. Rows are copied while they are locked;
+//! those of a record that no buffer holds, before.
 
 use super::ahead::Ahead;
 use super::{Execution, Needs, Recorder};

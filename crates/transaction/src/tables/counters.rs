@@ -1,5 +1,5 @@
-//! Numbers of sequences that no other session uses meanwhile: given by a definition that fills a column, or by the transaction
-//! that has made the sequence.
+//! Numbers of sequences that no other session uses meanwhile: given by a definition that fills a column, or
+//! by the transaction that has made the sequence.
 
 use super::Tables;
 use catalog::{Arena, CommitOrder, Datum, Sequence, SequencePlace, Table, TableId};
@@ -108,7 +108,8 @@ impl Counters {
         self.add(store.definition(), place);
     }
 
-    /// Gives the sequences that have moved new tables, which say where they stand. Those who have the old tables see no change.
+    /// Gives the sequences that have moved new tables, which say where they stand. Those who have the old
+    /// tables see no change.
     pub(super) fn write(&self, tables: &mut Tables, guard: &Guard) -> Result<(), OutOfMemory> {
         let mut image = Vec::new();
         for (sequence, (row, arena)) in self.rows() {

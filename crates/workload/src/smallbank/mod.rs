@@ -1,5 +1,5 @@
-//! Smallbank. Source: Alomari et al., ICDE 2008, and H-Store's benchmark of that name: the mix is theirs, and a
-//! quarter of the requests of 90 % hit 100 hot accounts.
+//! Smallbank. Source: Alomari et al., ICDE 2008, and H-Store's benchmark of that name: the mix is theirs, and
+//! a quarter of the requests of 90 % hit 100 hot accounts.
 
 use crate::{Client, Request, Workload, random, run_jobs};
 use rand::Rng;

@@ -1,5 +1,6 @@
 //! TPC-C. Source: the standard, revision 5.11; clause numbers below are its.
-//! Differs: terminals have no think time and no fixed district; the input of a transaction is what matters here.
+//! Differs: terminals have no think time and no fixed district; the input of a transaction is what matters
+//! here.
 
 mod load;
 mod requests;

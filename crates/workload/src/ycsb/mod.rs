@@ -1,5 +1,5 @@
-//! YCSB. Source: Cooper et al., SoCC 2010 (mixes A to F, Zipfian and latest distributions); Poplar §6.2 (write-only and
-//! hybrid).
+//! YCSB. Source: Cooper et al., SoCC 2010 (mixes A to F, Zipfian and latest distributions); Poplar §6.2
+//! (write-only and hybrid).
 
 use crate::{Client, Request, Workload, random, run_jobs};
 use rand::distr::{Alphanumeric, SampleString};
@@ -46,8 +46,8 @@ enum Keys {
     Zipfian,
 }
 
-/// A mix as text: `a` (or `full`) to `f`, `write`, `hybrid`, then `:LENGTH` of scans and `@uniform` or `@zipfian` where
-/// another is wanted than what is usual.
+/// A mix as text: `a` (or `full`) to `f`, `write`, `hybrid`, then `:LENGTH` of scans and `@uniform` or
+/// `@zipfian` where another is wanted than what is usual.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mix {
     operations: Operations,

@@ -1,6 +1,8 @@
-//! SQL statements and their answers (`sql/*.slt`): what is recorded is what PostgreSQL says, and what Reprise says, too.
+//! SQL statements and their answers (`sql/*.slt`): what is recorded is what PostgreSQL says, and what Reprise
+//! says, too.
 //!
-//! With REPRISE_RECORD_ANSWERS=1 the answers are recorded anew, from PostgreSQL. Where none is installed, only Reprise is asked.
+//! With REPRISE_RECORD_ANSWERS=1 the answers are recorded anew, from PostgreSQL. Where none is installed,
+//! only Reprise is asked.
 
 use crate::server::Server;
 use postgres::{Client as Postgres, SimpleQueryMessage};

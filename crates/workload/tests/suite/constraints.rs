@@ -1,5 +1,6 @@
-//! Foreign keys, cascades, CHECKs and ALTER TABLE, drawn at random: PostgreSQL accepts and refuses the same statements, with the
-//! same number of rows, and has the same rows after each transaction; and a recovery comes back to them.
+//! Foreign keys, cascades, CHECKs and ALTER TABLE, drawn at random: PostgreSQL accepts and refuses the same
+//! statements, with the same number of rows, and has the same rows after each transaction; and a recovery
+//! comes back to them.
 //!
 //! Skipped, with a message, where no PostgreSQL is installed.
 
@@ -248,14 +249,16 @@ impl History {
         if got == Ok(0) && state.starts_with("22") && text.starts_with("UPDATE") {
             return Ran::Undone;
         }
-        // Both look at keys row by row, in an order of their own, so that an UPDATE of several may meet one that is about to change;
-        // and PostgreSQL looks at references again that an earlier statement of the transaction has changed, before this one's cascades.
+        // Both look at keys row by row, in an order of their own, so that an UPDATE of several may meet one
+        // that is about to change; and PostgreSQL looks at references again that an earlier statement of the
+        // transaction has changed, before this one's cascades.
         if got.is_ok() && !is_definition && !text.starts_with("INSERT") && ["23505", "23503"].contains(&state)
         {
             check_references(session, &self.tables);
             return Ran::Undone;
         }
-        // PostgreSQL goes from row to row: whether RESTRICT meets a row that another key's CASCADE takes is a matter of their order.
+        // PostgreSQL goes from row to row: whether RESTRICT meets a row that another key's CASCADE takes is a
+        // matter of their order.
         let restricts = |message: &str| {
             let mut keys = self.tables.iter().flat_map(|table| &table.restricting);
             keys.any(|key| message.contains(&format!("violates foreign key constraint \"{key}\"")))
@@ -326,7 +329,8 @@ impl History {
     }
 }
 
-/// Where the database is, on a disk in memory: a wait for a real one at each of the commits would take most of the time.
+/// Where the database is, on a disk in memory: a wait for a real one at each of the commits would take most
+/// of the time.
 const FOLDER: &str = "/db";
 
 fn digests(disk: &Arc<dyn Disk>) -> Vec<Digest> {

@@ -1,5 +1,6 @@
-//! The workloads, run by two sessions at a time, with none, some and all of the transactions logged by value, and logged as
-//! every other content beside: every recovery of every log comes to the state that the database had.
+//! The workloads, run by two sessions at a time, with none, some and all of the transactions logged by value,
+//! and logged as every other content beside: every recovery of every log comes to the state that the database
+//! had.
 
 use reprise::rooms::recovery::{REPLAY_BATCH, RecoveryConfig, recover};
 use reprise::{Config, Content, Database, Digest, Error, Method, Progress, ReplayMode, Sequencing};

@@ -1,10 +1,12 @@
-//! Every type of value, at and beyond its limits, on every way in: Reprise takes and refuses what PostgreSQL does.
+//! Every type of value, at and beyond its limits, on every way in: Reprise takes and refuses what PostgreSQL
+//! does.
 //!
-//! For each value and way, both servers must give the same rows, in text and in binary form, or the same SQLSTATE; then the table
-//! must still be readable. Reprise may refuse with 0A000, and a NUMERIC of more than 36 digits with 22003, what PostgreSQL takes.
-//! Values made at random may be refused by both for different reasons, and a text of a date that no list has by Reprise alone.
-//! `REPRISE_VALUES` says how many values are made at random for each type and way; `REPRISE_SEED` makes one run again.
-//! Skipped, with a message, where no PostgreSQL is installed.
+//! For each value and way, both servers must give the same rows, in text and in binary form, or the same
+//! SQLSTATE; then the table must still be readable. Reprise may refuse with 0A000, and a NUMERIC of more than
+//! 36 digits with 22003, what PostgreSQL takes. Values made at random may be refused by both for different
+//! reasons, and a text of a date that no list has by Reprise alone. `REPRISE_VALUES` says how many values are
+//! made at random for each type and way; `REPRISE_SEED` makes one run again. Skipped, with a message, where
+//! no PostgreSQL is installed.
 
 mod samples;
 mod ways;

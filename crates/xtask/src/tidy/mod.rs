@@ -1,5 +1,5 @@
-//! Checks of the sources. A rule either holds everywhere, or is a ratchet: `allowed.toml` says how often each crate may break it, and
-//! that number may only shrink.
+//! Checks of the sources. A rule either holds everywhere, or is a ratchet: `allowed.toml` says how often each
+//! crate may break it, and that number may only shrink.
 //! Source: TigerBeetle's `tidy.zig`, rust-analyzer's `xtask tidy`.
 
 mod arrows;
@@ -17,6 +17,8 @@ use std::fmt;
 use std::path::Path;
 
 const ALLOWED: &str = "crates/xtask/allowed.toml";
+/// Breaks of one rule in one crate that are shown; `git diff` tells which of them are new.
+const SHOWN: usize = 20;
 
 /// A ratchet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -126,7 +128,7 @@ fn compare(
         if count > most {
             errors.push(format!("{package}: {count} {name}, {most} are allowed:"));
             let own = breaks.iter().filter(|own| own.rule == rule && own.package == *package);
-            errors.extend(own.map(|own| format!("  {own}")));
+            errors.extend(own.take(SHOWN).map(|own| format!("  {own}")));
         } else if count < most {
             errors.push(format!(
                 "{package}: {count} {name}, {most} are allowed: run `cargo xtask tidy --tighten`"

@@ -36,7 +36,8 @@ pub(super) fn check(sources: &Sources, errors: &mut Vec<String>) {
     }
 }
 
-/// The lines of a document, or of a file's comments, without what marks them; code between them is an empty line.
+/// The lines of a document, or of a file's comments, without what marks them; code between them is an empty
+/// line.
 fn prose(source: &Source) -> impl Iterator<Item = (usize, &str)> {
     source.text.lines().enumerate().map(|(number, line)| {
         let text = match source.rust {

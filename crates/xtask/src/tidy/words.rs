@@ -1,4 +1,5 @@
-//! Words that do not name their actor, or say a vague time, and citations of documents that are not in the repository.
+//! Words that do not name their actor, or say a vague time, and citations of documents that are not in the
+//! repository.
 
 use super::sources::Sources;
 use super::{Break, Rule};

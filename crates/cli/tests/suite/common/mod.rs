@@ -25,8 +25,8 @@ impl Serving {
         Self::start_by(&mut Command::new(env!("CARGO_BIN_EXE_reprise")), data, flags)
     }
 
-    /// Starts a server that can't have more address space than this many kibibytes, so that one without limits fails the test
-    /// and not the machine.
+    /// Starts a server that can't have more address space than this many kibibytes, so that one without
+    /// limits fails the test and not the machine.
     pub fn start_within(kibibytes: u64, data: &Path, flags: &[&str]) -> Self {
         let mut shell = Command::new("sh");
         let script = format!("ulimit -v {kibibytes}; exec \"$0\" \"$@\"");

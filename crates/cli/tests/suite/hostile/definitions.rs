@@ -1,4 +1,5 @@
-//! Random definitions, inside and outside of transactions, with rows, rollbacks, savepoints and kills between them.
+//! Random definitions, inside and outside of transactions, with rows, rollbacks, savepoints and kills between
+//! them.
 
 use super::{KILLS, Target, outcome, seeds};
 use rand::rngs::SmallRng;

@@ -1,5 +1,6 @@
-//! Two to four clients over the same keys: every pair of statements, and random interleavings. A statement that waits ends when the
-//! transaction that it waits for does, and those that wait for each other end by themselves.
+//! Two to four clients over the same keys: every pair of statements, and random interleavings. A statement
+//! that waits ends when the transaction that it waits for does, and those that wait for each other end by
+//! themselves.
 
 use super::{AT_LAST, Target, outcome, seeds};
 use postgres::Client;
@@ -86,8 +87,8 @@ impl Remote {
 
 const RESTORE: &str = "ROLLBACK; DELETE FROM c; DELETE FROM t; INSERT INTO t SELECT n, 0, n FROM generate_series(1, 4) AS g (n)";
 
-/// Makes the rows what they were. A deleted row that leaves the indexes meanwhile is a change of what was read: as a client does, it
-/// tries again.
+/// Makes the rows what they were. A deleted row that leaves the indexes meanwhile is a change of what was
+/// read: as a client does, it tries again.
 fn restore(client: &mut Client) {
     let tries: Vec<String> =
         (0..10).map(|_| outcome(client, RESTORE)).take_while(|said| said != "ok").collect();
@@ -102,7 +103,8 @@ fn every_pair_of_statements() {
     let mut restores = target.connect();
     for (number, (first, second)) in KINDS.iter().flat_map(|a| KINDS.iter().map(move |b| (a, b))).enumerate()
     {
-        // Of a definition the other statement may be part of no transaction, or definitions wait for ten seconds.
+        // Of a definition the other statement may be part of no transaction, or definitions wait for ten
+        // seconds.
         let waits_long = |text: &str| {
             ["TRUNCATE", "CREATE", "DROP", "CALL in_steps"].iter().any(|own| text.starts_with(own))
         };

@@ -61,7 +61,8 @@ fn try_connect(port: u16) -> Result<Client, postgres::Error> {
     Client::connect(&format!("host=127.0.0.1 port={port} user=me connect_timeout=5"), NoTls)
 }
 
-/// A client that does random things, badly behaved ones among them, until the server is gone or the time is up.
+/// A client that does random things, badly behaved ones among them, until the server is gone or the time is
+/// up.
 fn attack(port: u16, ends: &AtomicBool) {
     let mut random = rand::rng();
     while !ends.load(Ordering::Relaxed) {

@@ -1,8 +1,8 @@
 //! How pieces read and write: in place, at once, and without locks.
 //!
-//! The schedule gives every row to one thread at a time, in commit order, and only committed calls are replayed. So
-//! nothing is validated, nothing is kept aside until commit, and nothing is ever undone. Indexes are shared by all threads,
-//! as neighbouring keys may belong to different ones.
+//! The schedule gives every row to one thread at a time, in commit order, and only committed calls are
+//! replayed. So nothing is validated, nothing is kept aside until commit, and nothing is ever undone. Indexes
+//! are shared by all threads, as neighbouring keys may belong to different ones.
 //! Invariant: every record is in each index exactly under the key of its row. Held by: the digests of
 //! `crates/reprise/tests/suite/parallel_replay`, which reads the tables over their indexes afterwards.
 

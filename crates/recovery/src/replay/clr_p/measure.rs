@@ -63,7 +63,8 @@ impl ReplayBreakdown {
         sum
     }
 
-    /// On how many cores the replay could be at work at a time: all operations over those of the hottest partition.
+    /// On how many cores the replay could be at work at a time: all operations over those of the hottest
+    /// partition.
     pub fn predicted_parallelism(&self) -> f64 {
         let all: u64 = self.blocks.iter().map(|block| block.operations).sum();
         let hottest = self.blocks.iter().map(|block| block.hottest_operations).max();

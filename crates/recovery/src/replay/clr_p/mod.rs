@@ -1,10 +1,11 @@
 //! `clr-p`: the command log replayed on all cores.
 //! Paper: PACMAN §§4.2–4.5.
 //!
-//! The log is cut into segments between definitions. For each, the procedures that occur in it are analysed; its
-//! transactions are taken in batches, each batch is planned (`plan`: which part of which transaction belongs to which
-//! partition of which block), and partitions run (`run`) as the schedule says (`schedule`), straight on the tables
-//! (`access`). Once a batch is done, what each of its calls has written is compared with the call's record (`written`).
+//! The log is cut into segments between definitions. For each, the procedures that occur in it are analysed;
+//! its transactions are taken in batches, each batch is planned (`plan`: which part of which transaction
+//! belongs to which partition of which block), and partitions run (`run`) as the schedule says (`schedule`),
+//! straight on the tables (`access`). Once a batch is done, what each of its calls has written is compared
+//! with the call's record (`written`).
 
 mod access;
 mod measure;
@@ -45,7 +46,8 @@ const MOST_PARTITIONS: usize = 64;
 /// How much of the analysis replay uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ReplayMode {
-    /// Pieces are those of transaction chopping; blocks of them run at the same time, batches one after the other.
+    /// Pieces are those of transaction chopping; blocks of them run at the same time, batches one after the
+    /// other.
     Chopping,
     /// Blocks run at the same time, batches one after the other.
     Static,

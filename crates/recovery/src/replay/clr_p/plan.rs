@@ -1,4 +1,5 @@
-//! What a batch comes to before it runs: which part of which transaction belongs to which partition of which block.
+//! What a batch comes to before it runs: which part of which transaction belongs to which partition of which
+//! block.
 //! Paper: PACMAN §4.2 (piece-sets), §4.3.1 (key spaces).
 
 use super::tape::Tape;
@@ -313,8 +314,8 @@ fn begin_key(cut: Cut, table: &Table, key: &mut Vec<u8>) {
 }
 
 impl Planner {
-    /// Connects the keys of a piece whose arguments are in the registers. A key that can't be computed is of something that
-    /// never ran.
+    /// Connects the keys of a piece whose arguments are in the registers. A key that can't be computed is of
+    /// something that never ran.
     fn connect(&mut self, block: usize, unit: Unit, keys: &[Vec<PartitionValue>]) {
         self.hashes.clear();
         for values in keys {
@@ -327,8 +328,8 @@ impl Planner {
         self.connected.entry(block).or_default().add(unit, &self.hashes);
     }
 
-    /// The partition of a piece, or of a round, whose arguments are in the registers. A key that can't be computed is of
-    /// something that never ran, so any partition will do.
+    /// The partition of a piece, or of a round, whose arguments are in the registers. A key that can't be
+    /// computed is of something that never ran, so any partition will do.
     pub(super) fn partition_of(&mut self, values: &[PartitionValue], count: usize) -> usize {
         self.key.clear();
         if self.write_key(values) { partition_of_key(&self.key, count) } else { 0 }

@@ -1,7 +1,7 @@
-//! A look at some of a segment's transactions before it is replayed: where the work is, and which blocks must be cut finer so
-//! that all cores have some.
-//! Paper: PACMAN §4.4 (workload distribution): there, cores are given to blocks in proportion to it; here threads take
-//! whatever is ready, so what matters is that no partition has more work than a thread's share.
+//! A look at some of a segment's transactions before it is replayed: where the work is, and which blocks must
+//! be cut finer so that all cores have some.
+//! Paper: PACMAN §4.4 (workload distribution): there, cores are given to blocks in proportion to it; here
+//! threads take whatever is ready, so what matters is that no partition has more work than a thread's share.
 
 use super::plan::Planner;
 use super::{Cut, How, Partitions, Segment};
@@ -10,12 +10,14 @@ use logging::content::Record;
 
 /// This many transactions are looked at.
 const SAMPLED: usize = 512;
-/// Pieces of more operations on average are not replayed round by round: planning each round would take too much memory.
+/// Pieces of more operations on average are not replayed round by round: planning each round would take too
+/// much memory.
 const MOST_ROUNDS: u64 = 256;
 
 impl Segment<'_, '_> {
-    /// Decides which blocks are replayed round by round: those of which one partition has more than a thread's share of the
-    /// work otherwise. Returns the operations of a whole piece on average, by program and block.
+    /// Decides which blocks are replayed round by round: those of which one partition has more than a
+    /// thread's share of the work otherwise. Returns the operations of a whole piece on average, by program
+    /// and block.
     pub(super) fn sample(&mut self, how: How) -> Result<Vec<Vec<f64>>, RecoveryError> {
         let blocks = self.partitions.len();
         let mut counts = vec![0u64; self.pieces.programs.len()];

@@ -1,10 +1,11 @@
 //! Which piece-set runs when.
-//! Paper: PACMAN §4.2 (execution schedules), §4.3.2 (pipelined execution). Differs: threads are not bound to blocks but take
-//! whatever is ready, oldest batch first, so that cores follow the work; a block's piece-set is cut into partitions
-//! (§4.3.1) that are scheduled like piece-sets.
+//! Paper: PACMAN §4.2 (execution schedules), §4.3.2 (pipelined execution). Differs: threads are not bound to
+//! blocks but take whatever is ready, oldest batch first, so that cores follow the work; a block's piece-set
+//! is cut into partitions (§4.3.1) that are scheduled like piece-sets.
 //!
-//! A task is the plan of a batch, or one partition of one block's pieces of a batch. A partition runs once the blocks before
-//! its own are done with the batch, and the same partition is done with the batch before (of some blocks: all partitions).
+//! A task is the plan of a batch, or one partition of one block's pieces of a batch. A partition runs once
+//! the blocks before its own are done with the batch, and the same partition is done with the batch before
+//! (of some blocks: all partitions).
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -171,7 +172,8 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    /// Takes tasks in every order that the schedule allows, as far as a fixed sequence of choices explores it.
+    /// Takes tasks in every order that the schedule allows, as far as a fixed sequence of choices explores
+    /// it.
     #[test]
     fn tasks_keep_the_order_of_blocks_and_batches() {
         let shape = Shape {

@@ -88,7 +88,8 @@ impl<'t> Received<'t> {
     }
 }
 
-/// The tapes of one unit: what it sends goes to the end of `sent`, what it receives comes from where `received` stands.
+/// The tapes of one unit: what it sends goes to the end of `sent`, what it receives comes from where
+/// `received` stands.
 pub(super) struct PieceTapes<'p, 't> {
     pub(super) unit: Unit,
     pub(super) piece: &'p Piece,

@@ -1,11 +1,12 @@
 //! Whether calls wrote what their records say.
 //!
-//! Every operation that writes is of one piece, and runs there as often as it did in the call; so what all pieces of a call have
-//! written adds up to what the call wrote. Not seen here: right values that two calls wrote into one row in the wrong order, and
-//! a wrong witness as such. Replay is spared the read behind a witness; `clr` makes the read and compares.
+//! Every operation that writes is of one piece, and runs there as often as it did in the call; so what all
+//! pieces of a call have written adds up to what the call wrote. Not seen here: right values that two calls
+//! wrote into one row in the wrong order, and a wrong witness as such. Replay is spared the read behind a
+//! witness; `clr` makes the read and compares.
 //!
-//! Invariant: a batch is done only once its calls have written what their records say. Held by: `divergence_is_refused`,
-//! `values_that_differ_are_refused`.
+//! Invariant: a batch is done only once its calls have written what their records say. Held by:
+//! `divergence_is_refused`, `values_that_differ_are_refused`.
 
 use super::Segment;
 use super::plan::{Batch, Logged};

@@ -1,4 +1,5 @@
-//! Rows written by whichever thread comes, newest transaction first, each under its record's latch: the last writer wins.
+//! Rows written by whichever thread comes, newest transaction first, each under its record's latch: the last
+//! writer wins.
 //! Paper: SiloR §5 (log recovery); PACMAN §6.2 (PLR and LLR, and Figure 15: both without latches).
 
 use super::run_on;
@@ -58,8 +59,8 @@ pub(in crate::replay) fn state_at(order: CommitOrder, gone: bool) -> RecordState
     if gone { RecordState::absent(order) } else { RecordState::present(order) }
 }
 
-/// Gives a record what it is at an order, unless it is of a later one already; `None` when the row is gone. Returns whether
-/// it did.
+/// Gives a record what it is at an order, unless it is of a later one already; `None` when the row is gone.
+/// Returns whether it did.
 pub(in crate::replay) fn rewrite(
     record: Record<'_>,
     order: CommitOrder,

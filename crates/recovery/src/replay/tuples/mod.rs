@@ -1,7 +1,7 @@
 //! What the methods share that replay logs by value, tuple by tuple: they write rows and run no procedure.
 //!
-//! The log is cut at definitions, which run alone. Deleted rows stay as tombstones until replay ends, as an earlier write
-//! may come after; secondary indexes are built from the rows at the end.
+//! The log is cut at definitions, which run alone. Deleted rows stay as tombstones until replay ends, as an
+//! earlier write may come after; secondary indexes are built from the rows at the end.
 
 mod finish;
 mod latched;
@@ -84,7 +84,8 @@ impl<'l> TupleWrite<'l> {
     }
 }
 
-/// Replays the parts of a log between definitions, and the definitions between them; returns what there is afterwards.
+/// Replays the parts of a log between definitions, and the definitions between them; returns what there is
+/// afterwards.
 pub(super) fn each_segment(
     log: &LogContents,
     mut schema: Schema,

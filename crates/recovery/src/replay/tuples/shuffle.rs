@@ -1,10 +1,11 @@
-//! Writes shuffled by table and primary key, so that each partition is one thread's, and rows need no latches.
-//! Paper: PACMAN §4.5, §6.2 (LLR-P). Differs: keys that differ in their last byte alone stay together, as neighbours share
-//! index leaves.
+//! Writes shuffled by table and primary key, so that each partition is one thread's, and rows need no
+//! latches.
+//! Paper: PACMAN §4.5, §6.2 (LLR-P). Differs: keys that differ in their last byte alone stay together, as
+//! neighbours share index leaves.
 //!
-//! The log is taken in rounds, each of about as much log as a cache holds. While a round's chunks are sorted into
-//! partitions, the partitions of the one before are written, each in commit order, chunk after chunk; threads take whatever
-//! of both is left, and wait for each other once a round.
+//! The log is taken in rounds, each of about as much log as a cache holds. While a round's chunks are sorted
+//! into partitions, the partitions of the one before are written, each in commit order, chunk after chunk;
+//! threads take whatever of both is left, and wait for each other once a round.
 
 use super::writer::key_of;
 use super::{Tombstones, TupleWrite, TupleWriter, table_of};
@@ -93,8 +94,8 @@ struct Rounds<'s, 'l, S> {
     chunks: [Vec<RwLock<Chunk<'l>>>; 2],
     tombstones: &'s [Mutex<Tombstones>],
     barrier: Barrier,
-    /// What is taken next in a round: partitions of the round before, then chunks. The one after the next is made ready while
-    /// nobody uses it.
+    /// What is taken next in a round: partitions of the round before, then chunks. The one after the next is
+    /// made ready while nobody uses it.
     next: [AtomicUsize; 3],
     failed: AtomicBool,
     error: Mutex<Option<RecoveryError>>,

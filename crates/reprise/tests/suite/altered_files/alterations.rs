@@ -1,4 +1,5 @@
-//! What can happen to the files of a folder beside a crash: one or several are gone, older, cut, or another one's.
+//! What can happen to the files of a folder beside a crash: one or several are gone, older, cut, or another
+//! one's.
 
 use super::folders::{Files, Moment, Shape, device_folder};
 use std::collections::BTreeSet;
@@ -66,7 +67,8 @@ fn of_file(files: &Files, path: &Path, altered: &mut Vec<Altered>) {
     }
 }
 
-/// A file is replaced by an earlier state of itself, by another one of its kind, or by one of another database.
+/// A file is replaced by an earlier state of itself, by another one of its kind, or by one of another
+/// database.
 fn replacements(history: &[Moment], other: &Files, path: &Path, altered: &mut Vec<Altered>) {
     let files = &history.last().unwrap().files;
     let mut seen = BTreeSet::from([&files[path]]);
@@ -149,8 +151,8 @@ fn of_checkpoints(history: &[Moment], other: &Files, altered: &mut Vec<Altered>)
     }
 }
 
-/// Whether the altered files cannot be told from what a crash leaves: at most the newest log files of the newest incarnation
-/// end earlier, with a whole batch.
+/// Whether the altered files cannot be told from what a crash leaves: at most the newest log files of the
+/// newest incarnation end earlier, with a whole batch.
 pub fn is_like_a_torn_tail(files: &Files, altered: &Files) -> bool {
     let newest = |path: &Path| {
         let key = |path: &Path| {

@@ -1,4 +1,5 @@
-//! Data folders whose history is known: every state that their files ever had, and the digest of the database then.
+//! Data folders whose history is known: every state that their files ever had, and the digest of the database
+//! then.
 
 use crate::common::on;
 use reprise::disk::{CrashingDisk, Disk};
@@ -64,8 +65,8 @@ impl Shape {
         config
     }
 
-    /// Makes a folder; `salt` makes its rows differ from those of another folder of this shape. The last moment is the state
-    /// to recover.
+    /// Makes a folder; `salt` makes its rows differ from those of another folder of this shape. The last
+    /// moment is the state to recover.
     pub fn make(&self, salt: i32) -> History {
         let disk = CrashingDisk::default();
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());

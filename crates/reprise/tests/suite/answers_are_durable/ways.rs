@@ -19,7 +19,8 @@ pub enum Probe {
     Call(&'static str, i64),
     /// A call without arguments.
     CallPlain(&'static str),
-    /// Statements of an open transaction: the answer to the last one counts, and the transaction is rolled back.
+    /// Statements of an open transaction: the answer to the last one counts, and the transaction is rolled
+    /// back.
     Block(&'static [&'static str]),
 }
 

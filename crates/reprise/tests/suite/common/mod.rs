@@ -21,7 +21,8 @@ pub fn small() -> Config {
     config
 }
 
-/// The seeds of random histories: some number of them, another one with REPRISE_HISTORIES, or the one that REPRISE_SEED names.
+/// The seeds of random histories: some number of them, another one with REPRISE_HISTORIES, or the one that
+/// REPRISE_SEED names.
 pub fn seeds(usual: u64) -> Range<u64> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     match number("REPRISE_SEED") {
@@ -67,7 +68,8 @@ pub fn on(disk: Arc<dyn Disk>) -> Config {
     config
 }
 
-/// Recovers a folder without changing it, and the shadow logs in it, by every method; all must come to one digest.
+/// Recovers a folder without changing it, and the shadow logs in it, by every method; all must come to one
+/// digest.
 pub fn recovered_digest(folder: &Path) -> Digest {
     recovered_digest_on(&small().disk, folder)
 }
@@ -93,8 +95,8 @@ pub fn recovered_digest_on(disk: &Arc<dyn Disk>, folder: &Path) -> Digest {
     reference
 }
 
-/// Recovers a folder whose log holds one content by every method that there is for it, and the shadow logs in it; all must
-/// come to one digest.
+/// Recovers a folder whose log holds one content by every method that there is for it, and the shadow logs in
+/// it; all must come to one digest.
 pub fn recovered_digest_of(content: Content, folder: &Path) -> Digest {
     let disk = &small().disk;
     if content == Content::Command {

@@ -1,10 +1,11 @@
 //! Whether a history is strictly serializable, found out from what clients were told alone.
-//! Paper: Elle (Kingsbury, Alvaro, VLDB 2020), list-append. Differs: lists tell the order of versions, so an answer that does not
-//! have a row narrows down when its transaction ran: predicates and absence count, too.
+//! Paper: Elle (Kingsbury, Alvaro, VLDB 2020), list-append. Differs: lists tell the order of versions, so an
+//! answer that does not have a row narrows down when its transaction ran: predicates and absence count, too.
 //!
-//! Edges: version to version, version to its reader, reader to the next version, and real time. What a statement did not find had
-//! then a version that does not match: between the versions that are known to be before and after, those that do not match tell
-//! further edges, until there are no more. What remains open is left open, so no sound history is refused.
+//! Edges: version to version, version to its reader, reader to the next version, and real time. What a
+//! statement did not find had then a version that does not match: between the versions that are known to be
+//! before and after, those that do not match tell further edges, until there are no more. What remains open
+//! is left open, so no sound history is refused.
 
 use super::graph::Order;
 use super::history::{Effect, Outcome, Place, Seen, Statement, Token, Transaction};
@@ -20,7 +21,8 @@ struct Life {
     deleted_by: Option<usize>,
 }
 
-/// What a statement has looked for and not found: its transaction, its number, the life and the versions of it that fit.
+/// What a statement has looked for and not found: its transaction, its number, the life and the versions of
+/// it that fit.
 type Absence = (usize, usize, Token, Vec<Version>);
 
 /// A version of a life: 0 before the insert, 1 after it, and so on; after the last token the deleted one.
@@ -95,8 +97,8 @@ impl Checker<'_> {
         &seen.list[..seen.list.len() - count]
     }
 
-    /// Which transactions have committed: those that say so, those whose tokens they have seen, and those without whom rows that
-    /// the last transaction has not found would be there.
+    /// Which transactions have committed: those that say so, those whose tokens they have seen, and those
+    /// without whom rows that the last transaction has not found would be there.
     fn find_outcomes(&mut self) {
         self.committed = self.transactions.iter().map(|own| own.outcome == Outcome::Committed).collect();
         loop {
@@ -170,7 +172,8 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Every row that a committed statement wrote has its token, and what was deleted was not written any more.
+    /// Every row that a committed statement wrote has its token, and what was deleted was not written any
+    /// more.
     fn check_writes(&mut self) -> Result<(), String> {
         let mut written: HashMap<Token, u64> = HashMap::new();
         self.lives
@@ -285,7 +288,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Relates what was read; returns what was looked for and not found: transaction, life, versions that fit.
+    /// Relates what was read; returns what was looked for and not found: transaction, life, versions that
+    /// fit.
     fn relate_reads(&mut self) -> Result<Vec<Absence>, String> {
         let (mut edges, mut absences) = (Vec::new(), Vec::new());
         for (place, number, statement) in self.statements().filter(|own| self.committed[own.0]) {
@@ -317,7 +321,8 @@ impl Checker<'_> {
                     next.map(|to| (place, to, format!("it read {:?} of {:?}", seen.list, life.chain))),
                 );
             }
-            // Where its own writes hid rows that came back when they were undone, the answer says nothing of others.
+            // Where its own writes hid rows that came back when they were undone, the answer says nothing of
+            // others.
             let is_undone = |token: &Token| {
                 self.writers
                     .get(token)

@@ -1,8 +1,8 @@
 //! What clients did and were told: the only input of the checker.
 //!
-//! Every statement that writes appends its token, which no other statement has, to the list of each row that it writes. So a row
-//! that is read shows all its writers in order. A row's first token names its life: a key that is inserted again after a delete
-//! begins another one.
+//! Every statement that writes appends its token, which no other statement has, to the list of each row that
+//! it writes. So a row that is read shows all its writers in order. A row's first token names its life: a key
+//! that is inserted again after a delete begins another one.
 
 /// Names one statement of one history.
 pub type Token = u32;
@@ -61,7 +61,8 @@ pub struct Statement {
     /// `None` when the answer says nothing of rows that were not found.
     pub predicate: Option<Predicate>,
     pub effect: Effect,
-    /// The rows that it returned, as they were after it; of a delete, before it. `None` when it returned none.
+    /// The rows that it returned, as they were after it; of a delete, before it. `None` when it returned
+    /// none.
     pub seen: Option<Vec<Seen>>,
     /// How many rows it wrote.
     pub affected: u64,

@@ -1,4 +1,5 @@
-//! When each client does something: one after the other on one thread, as a seed says, or all at once on threads.
+//! When each client does something: one after the other on one thread, as a seed says, or all at once on
+//! threads.
 
 use super::client::{Client, Step};
 use rand::Rng;
@@ -21,8 +22,8 @@ impl Wake for Flag {
     }
 }
 
-/// Begins to wait. Returns whether the wait is over already: the blocker has ended, or the statement was part of a deadlock, which the
-/// client has broken.
+/// Begins to wait. Returns whether the wait is over already: the blocker has ended, or the statement was part
+/// of a deadlock, which the client has broken.
 fn begins_to_wait(client: &mut Client, busy: &Busy, waker: &Waker) -> bool {
     loop {
         let released = std::pin::pin!(busy.released());
@@ -104,7 +105,8 @@ impl Schedule {
         *self.clients[chosen].lock().unwrap() = Some((client, waits));
     }
 
-    /// Runs until there are enough transactions and all have ended, or the log has failed; returns the clients.
+    /// Runs until there are enough transactions and all have ended, or the log has failed; returns the
+    /// clients.
     pub fn run(self: Arc<Self>, db: &Database, transactions: usize) -> Vec<Client> {
         loop {
             self.step();

@@ -1,7 +1,9 @@
-//! Random schemas, procedures and histories: `clr-p` recovers what `clr` recovers and what the database held. A case draws
-//! two of the modes and thread counts of `clr-p`, one shadow log that is recovered as well, and whether a checkpoint is taken.
+//! Random schemas, procedures and histories: `clr-p` recovers what `clr` recovers and what the database held.
+//! A case draws two of the modes and thread counts of `clr-p`, one shadow log that is recovered as well, and
+//! whether a checkpoint is taken.
 //!
-//! `PROPTEST_CASES` sets the number of cases (1,000 by default). A failing case shrinks and prints itself as SQL.
+//! `PROPTEST_CASES` sets the number of cases (1,000 by default). A failing case shrinks and prints itself as
+//! SQL.
 
 mod printing;
 mod rules;

@@ -93,7 +93,8 @@ impl Printer<'_> {
             Step::Each(t, rows, name, inside) => {
                 let second = if self.tables[*t].a.is_integer() { "a" } else { "v" };
                 let rows = self.rows(*t, rows);
-                // A loop over all rows of a table without a primary key could double them with each round around it.
+                // A loop over all rows of a table without a primary key could double them with each round
+                // around it.
                 let order = if self.tables[*t].has_primary_key() { "a, b" } else { "a, b, v, w LIMIT 6" };
                 writeln!(
                     f,

@@ -6,7 +6,8 @@ use reprise::{Database, Value};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What the random cases once found: a RETURN from within a loop that does nothing else, and FOUND inside a loop over rows.
+/// What the random cases once found: a RETURN from within a loop that does nothing else, and FOUND inside a
+/// loop over rows.
 #[test]
 fn jumps_and_found_are_replayed_as_they_ran() {
     let disk: Arc<dyn Disk> = Arc::new(CrashingDisk::default());
@@ -31,8 +32,8 @@ fn jumps_and_found_are_replayed_as_they_ran() {
 /// A call.
 type TestCall = (&'static str, Vec<Value>);
 
-/// Runs scripts, after each of them calls, of which those that `by_value` names are logged so; compares all recoveries with the
-/// database.
+/// Runs scripts, after each of them calls, of which those that `by_value` names are logged so; compares all
+/// recoveries with the database.
 fn check_parts(parts: &[(&str, Vec<TestCall>)], by_value: impl Fn(usize) -> bool) {
     let disk: Arc<dyn Disk> = Arc::new(CrashingDisk::default());
     let folder = Path::new("/data");
@@ -54,7 +55,8 @@ fn check_calls(script: &str, calls: impl Iterator<Item = TestCall>, by_value: im
     check_parts(&[(script, calls.collect())], by_value);
 }
 
-/// Runs procedures that carry values between the rows of tables `a` and `b` with one key, whose columns are declared so.
+/// Runs procedures that carry values between the rows of tables `a` and `b` with one key, whose columns are
+/// declared so.
 fn check_shared_keys(a: &str, b: &str, parameter: &str, key: impl Fn(i64) -> Value) {
     let tables = format!(
         "CREATE TABLE a (id {a}, v INT NOT NULL);
@@ -91,8 +93,8 @@ fn check_shared_keys(a: &str, b: &str, parameter: &str, key: impl Fn(i64) -> Val
     }
 }
 
-/// The columns of two tables that stand for one key hold it in several widths, scales and with NULL or without: a row is of one
-/// partition whatever the column that its piece begins with.
+/// The columns of two tables that stand for one key hold it in several widths, scales and with NULL or
+/// without: a row is of one partition whatever the column that its piece begins with.
 #[test]
 fn tables_share_a_key_of_several_types() {
     let int = |n: i64| Value::Int(n - 3);
@@ -106,8 +108,8 @@ fn tables_share_a_key_of_several_types() {
     check_shared_keys("TEXT PRIMARY KEY", "VARCHAR(9) UNIQUE", "TEXT", text);
 }
 
-/// Rows that move between tables that share a key: how many rows a call writes follows from the calls before it, so replay in
-/// another order is refused before states are compared.
+/// Rows that move between tables that share a key: how many rows a call writes follows from the calls before
+/// it, so replay in another order is refused before states are compared.
 #[test]
 fn rows_move_between_tables_that_share_a_key() {
     let script = "
@@ -141,7 +143,8 @@ fn rows_move_between_tables_that_share_a_key() {
     check_calls(&script, calls(), |number| number % 3 == 2);
 }
 
-/// A column that rounds or cuts what it is given holds another value than the parameter: the partition is that of the row.
+/// A column that rounds or cuts what it is given holds another value than the parameter: the partition is
+/// that of the row.
 #[test]
 fn rows_are_where_their_columns_say() {
     let cents = |n: i64| Value::Numeric(format!("{n}.004").parse().unwrap());
@@ -152,8 +155,8 @@ fn rows_are_where_their_columns_say() {
     check_shared_keys("CHAR(8) PRIMARY KEY", "TEXT UNIQUE", "TEXT", |n| Value::Text(format!("k{n}  ")));
 }
 
-/// Rounds take as many witness values as they received when they ran, so a round may run on its own only where every one
-/// takes equally many.
+/// Rounds take as many witness values as they received when they ran, so a round may run on its own only
+/// where every one takes equally many.
 #[test]
 fn rounds_that_pass_over_a_witness_stay_together() {
     let script = "
@@ -192,8 +195,8 @@ fn rounds_that_hand_values_on_stay_together() {
     check_calls(&script, calls, |_| false);
 }
 
-/// Rows that hand a unique key from one to the other are of one partition, though the procedure that does so is only logged
-/// by value, and those that are logged as calls leave unique keys alone.
+/// Rows that hand a unique key from one to the other are of one partition, though the procedure that does so
+/// is only logged by value, and those that are logged as calls leave unique keys alone.
 #[test]
 fn rows_hand_unique_keys_on() {
     let script = "
@@ -221,8 +224,8 @@ fn rows_hand_unique_keys_on() {
     check_calls(&script, calls, |number| number % 2 == 0);
 }
 
-/// A row that is looked up ahead, and deleted and inserted again before its turn, is another one then. The table is so large
-/// that looking up ahead is worth it.
+/// A row that is looked up ahead, and deleted and inserted again before its turn, is another one then. The
+/// table is so large that looking up ahead is worth it.
 #[test]
 fn rows_that_come_back_are_found() {
     let script = "
@@ -237,8 +240,8 @@ fn rows_that_come_back_are_found() {
     check_calls(script, others.chain(calls).chain(last), |_| false);
 }
 
-/// A piece that touches the rows of two keys runs after everything that touched either before it. What is done to a row is
-/// not the same in another order.
+/// A piece that touches the rows of two keys runs after everything that touched either before it. What is
+/// done to a row is not the same in another order.
 #[test]
 fn pieces_of_several_keys_stay_with_all_of_them() {
     let script = "
@@ -261,7 +264,8 @@ fn pieces_of_several_keys_stay_with_all_of_them() {
     check_calls(&script, calls, |number| number % 5 == 0);
 }
 
-/// A table that calls only read is read at their place in the order, where transactions logged by value write it.
+/// A table that calls only read is read at their place in the order, where transactions logged by value write
+/// it.
 #[test]
 fn tables_that_are_written_by_value_are_read_in_order() {
     let script = "
@@ -330,7 +334,8 @@ fn found_inside_a_loop_over_rows_is_of_the_round_before() {
     check_rounds(script);
 }
 
-/// A call draws the same numbers whatever its pieces are: before, inside and behind loops and branches, and once for each row.
+/// A call draws the same numbers whatever its pieces are: before, inside and behind loops and branches, and
+/// once for each row.
 #[test]
 fn draws_are_the_same_in_pieces() {
     let script = "
@@ -386,8 +391,8 @@ fn draws_are_the_same_in_pieces() {
     check_parts(&parts, |number| number % 3 == 1);
 }
 
-/// Two procedures only read a table, in parts of their own, and the log writes it by value alone: what they read is as old as it
-/// was.
+/// Two procedures only read a table, in parts of their own, and the log writes it by value alone: what they
+/// read is as old as it was.
 #[test]
 fn all_reads_of_a_table_that_is_written_by_value_stay_in_order() {
     let script = "

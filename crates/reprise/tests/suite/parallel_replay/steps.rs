@@ -80,10 +80,11 @@ pub enum Step {
 pub enum Relation {
     /// Not at all.
     Free,
-    /// Each step has its table, and reaches one row a round by a key that is known before it runs, so that each is a slice of
-    /// its own. What is written may follow from anything.
+    /// Each step has its table, and reaches one row a round by a key that is known before it runs, so that
+    /// each is a slice of its own. What is written may follow from anything.
     Apart,
-    /// All steps of a procedure reach the rows of one key, in any table: columns of several tables tell one partition.
+    /// All steps of a procedure reach the rows of one key, in any table: columns of several tables tell one
+    /// partition.
     Together(Int),
 }
 

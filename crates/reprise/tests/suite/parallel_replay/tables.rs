@@ -1,5 +1,6 @@
 //! The tables of a random case: types and nullability of columns, and the shapes of keys.
-//! Invariant: seventy rows that differ in one integer fit every table. Held by: `definitions`, which every case runs.
+//! Invariant: seventy rows that differ in one integer fit every table. Held by: `definitions`, which every
+//! case runs.
 
 use proptest::prelude::*;
 use reprise::Value;
@@ -239,8 +240,8 @@ impl Shape {
     }
 }
 
-/// The statements that make tables, and fill them with the rows of the first keys and with fillers. What follows is of another
-/// segment of the log, as definitions follow.
+/// The statements that make tables, and fill them with the rows of the first keys and with fillers. What
+/// follows is of another segment of the log, as definitions follow.
 pub fn definitions(tables: &[Shape], keys: i32) -> String {
     let tables: Vec<_> = tables.iter().enumerate().collect();
     let made: Vec<String> = tables.iter().map(|(number, own)| own.definition(*number)).collect();

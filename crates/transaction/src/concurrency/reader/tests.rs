@@ -1,5 +1,5 @@
-//! Snapshots where numbers come from the logs: each test holds a transaction up between its validation and its number, lets
-//! another one overwrite what it has read, and has a snapshot opened at that moment.
+//! Snapshots where numbers come from the logs: each test holds a transaction up between its validation and
+//! its number, lets another one overwrite what it has read, and has a snapshot opened at that moment.
 
 use crate::{Applying, CommitPipeline, Committed, LoggedBy, Occ, Tables, testing};
 use catalog::{Arena, CommitOrder, Datum, Epoch, Table};
@@ -121,8 +121,9 @@ fn clients<const N: usize>() -> (Tables, [Client; N]) {
     (tables, clients)
 }
 
-/// What a snapshot that is opened meanwhile holds of the rows. The first client reads row 1 and writes row 2; between its
-/// validation and its number the second one overwrites row 1, the snapshot's bound is passed, and `then` runs.
+/// What a snapshot that is opened meanwhile holds of the rows. The first client reads row 1 and writes row 2;
+/// between its validation and its number the second one overwrites row 1, the snapshot's bound is passed, and
+/// `then` runs.
 fn rows_of_a_snapshot(then: impl FnOnce(Client) + Send + 'static) -> [Datum; 4] {
     let (tables, [mut first, mut second, mut held, fourth]) = clients::<4>();
     let mut reader = Occ::new(
@@ -139,7 +140,8 @@ fn rows_of_a_snapshot(then: impl FnOnce(Client) + Send + 'static) -> [Datum; 4] 
             held.change(&[], 3, Some(Box::new(wait)));
         });
         is_held.recv().unwrap();
-        // The thread that opens a snapshot announces its bound, and waits for the transaction that is held up.
+        // The thread that opens a snapshot announces its bound, and waits for the transaction that is held
+        // up.
         let epoch = tables.epochs.current();
         let opener = {
             let tables = &tables;
@@ -189,7 +191,8 @@ fn a_snapshot_has_all_that_was_validated_before_its_bound() {
     holds_a_serial_state(rows_of_a_snapshot(|_| {}));
 }
 
-/// A transaction above the bound does not take the numbers of one log past it while others are still to be numbered below.
+/// A transaction above the bound does not take the numbers of one log past it while others are still to be
+/// numbered below.
 #[test]
 fn numbers_stay_below_a_bound_until_all_are_numbered_that_the_snapshot_holds() {
     let rows = rows_of_a_snapshot(|mut fourth| {

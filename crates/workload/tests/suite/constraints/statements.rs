@@ -1,4 +1,5 @@
-//! The statements of a history, drawn at random: definitions, writes and calls over the tables that PostgreSQL has at the time.
+//! The statements of a history, drawn at random: definitions, writes and calls over the tables that
+//! PostgreSQL has at the time.
 
 use super::{Kind, Table};
 use rand::rngs::SmallRng;
@@ -60,8 +61,8 @@ impl Generator {
         }
     }
 
-    /// A value within the bounds of its type. PostgreSQL refuses another one as a default when that is taken, in an UPDATE even if
-    /// no row is found; Reprise refuses the default, and runs the UPDATE.
+    /// A value within the bounds of its type. PostgreSQL refuses another one as a default when that is taken,
+    /// in an UPDATE even if no row is found; Reprise refuses the default, and runs the UPDATE.
     fn fitting(&mut self, ty: &str) -> String {
         match &*self.value(ty) {
             "'abc'" => "'b'".into(),
@@ -297,7 +298,8 @@ impl Generator {
                 format!("ALTER COLUMN {column} TYPE {new}")
             }
             9 => format!("ADD UNIQUE ({column})"),
-            // Of two keys over the same columns, PostgreSQL needs the older one for a foreign key, and Reprise the primary one.
+            // Of two keys over the same columns, PostgreSQL needs the older one for a foreign key, and
+            // Reprise the primary one.
             10 if table.keys.iter().all(|key| *key != [place]) => format!("ADD PRIMARY KEY ({column})"),
             11 => format!("ADD CHECK ({})", self.check(&column, &ty)),
             12 => {
