@@ -50,7 +50,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                 let mut reader = Reader::new(&batch.records);
                 while reader.remaining() > 0 {
                     let Ok((stamp, _, record)) = content::read(&mut reader) else {
-                        bail!("{} holds a record that makes no sense", batch.file.display());
+                        bail!("{} holds a malformed record", batch.file.display());
                     };
                     records += 1;
                     let order = stamp.order;

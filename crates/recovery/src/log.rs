@@ -272,7 +272,7 @@ impl LogContents {
                 while reader.remaining() > 0 {
                     let offset = batch.records.len() - reader.remaining();
                     let (stamp, kind, record) = content::read(&mut reader).map_err(|_| {
-                        let kind = CorruptionKind::Malformed("a record of this batch makes no sense");
+                        let kind = CorruptionKind::Malformed("a record of this batch is malformed");
                         LogError::corrupt(&batch.file, batch.offset, kind)
                     })?;
                     let order = stamp.order;
@@ -312,7 +312,7 @@ impl LogContents {
             lasts.push(last);
         }
         for (own, mut place) in large {
-            // The checkpoint holds the operations of transactions that began before it; their files may be gone.
+            // The checkpoint holds the operations of transactions that began before it.
             if place.order < from && !committed.contains(&place.order) {
                 continue;
             }

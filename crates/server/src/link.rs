@@ -432,9 +432,9 @@ impl Decoder {
             }
         };
         if !has_shape {
-            return Err(malformed("a message that makes no sense"));
+            return Err(malformed("invalid message format"));
         }
         let message = PgWireFrontendMessage::decode(&mut own, &self.context).map_err(malformed)?;
-        message.map(Some).ok_or_else(|| malformed("a message that makes no sense"))
+        message.map(Some).ok_or_else(|| malformed("invalid message format"))
     }
 }

@@ -345,7 +345,7 @@ pub(crate) fn compile_block(
     let source = Source::parse(&text)?;
     let routine = source.file.stmts().find_map(|statement| Routine::of(&statement));
     let Some(routine) = routine else {
-        let error = SqlError::new("42601", "this block makes no sense");
+        let error = SqlError::new("42601", "DO needs a PL/pgSQL block");
         return Err(outer.error_at(node.text_range().start().into(), error));
     };
     let compiled = routine.compile(ProcedureId(u32::MAX), 0, schema, &source)?;
