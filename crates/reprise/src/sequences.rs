@@ -156,7 +156,7 @@ impl Writer {
         let (epochs, memory) = (tables.epochs.clone(), tables.memory.clone());
         let worker = Worker::new(epochs, memory).ok_or(Error::TooManySessions(inner.config.workers))?;
         inner.logs.add_worker(worker.slot())?;
-        let pipeline = CommitPipeline::new(Arc::clone(&inner.logs), &inner.adaptive, worker.slot());
+        let pipeline = CommitPipeline::new(Arc::clone(&inner.logs), &inner.adaptive, tables, worker.slot());
         Ok(Self { occ: Occ::new(tables.clone(), worker), pipeline })
     }
 

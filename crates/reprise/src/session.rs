@@ -118,7 +118,8 @@ impl Session {
         let worker = Worker::new(epochs, memory).ok_or(Error::TooManySessions(inner.config.workers))?;
         let seeds = RandomState::new().hash_one(worker.slot().0);
         inner.logs.add_worker(worker.slot())?;
-        let pipeline = CommitPipeline::new(Arc::clone(&inner.logs), &inner.adaptive, worker.slot());
+        let pipeline =
+            CommitPipeline::new(Arc::clone(&inner.logs), &inner.adaptive, &version.tables, worker.slot());
         let answer = Commit { worker: worker.slot(), ..Commit::of_all(CommitOrder(0)) };
         let occ = Occ::new(version.tables.clone(), worker);
         let mut machine = Machine::default();
@@ -162,6 +163,12 @@ impl Session {
         self.machine.limit_statements(bytes.unwrap_or(self.inner.config.statement_bytes()));
     }
 
+    /// Returns another pipeline for the session's worker.
+    fn new_pipeline(&self) -> CommitPipeline {
+        let Inner { logs, adaptive, .. } = &*self.inner;
+        CommitPipeline::new(Arc::clone(logs), adaptive, self.occ.tables(), self.occ.slot())
+    }
+
     /// Gives back the buffers of a statement that has taken much, which are kept for the next one otherwise.
     /// The answer of the last one is forgotten then. Returns whether there was much.
     pub fn give_memory_back(&mut self) -> bool {
@@ -171,9 +178,8 @@ impl Session {
             self.arguments = Vec::new();
             self.last = None;
             self.occ.give_memory_back();
-            let (logs, slot) = (Arc::clone(&self.inner.logs), self.occ.worker().slot());
             let by_value = self.pipeline.by_value;
-            self.pipeline = CommitPipeline::new(logs, &self.inner.adaptive, slot);
+            self.pipeline = self.new_pipeline();
             self.pipeline.by_value = by_value;
             memory::give_back();
         }

@@ -133,7 +133,7 @@ mod tests {
             let slot = worker.slot();
             logs.add_worker(slot).unwrap();
             logs.at(0).buffer(slot).latch().raise(CommitOrder(first.0 + ahead));
-            let pipeline = CommitPipeline::new(Arc::clone(&logs), &adaptive, slot);
+            let pipeline = CommitPipeline::new(Arc::clone(&logs), &adaptive, &tables, slot);
             Client { occ: Occ::new(tables.clone(), worker), pipeline }
         };
         (Arc::clone(table), [client(1_000), client(0)])

@@ -23,15 +23,15 @@
 //! Not here: how scheme-specific steps work (`concurrency/commit.rs`), what a record holds (`record`), where
 //! numbers come from (`logging::Numbering`).
 
-use crate::Occ;
 use crate::record::{Adaptive, Execution, Records};
+use crate::{Occ, Tables};
 use catalog::{CommitOrder, Written};
 use logging::content::{Stamp, put_written};
 use logging::{Commit, Drawn, LogError, LogSet, LoggerTag, Numbered, Numbering};
 use procedure::{Conflict, Procedure, WitnessRecorder};
 use std::sync::Arc;
 use std::time::Instant;
-use storage::Slot;
+use storage::{Epochs, Slot};
 
 /// One in this many transactions is timed.
 const TIMED_EVERY: u8 = 8;
@@ -94,6 +94,8 @@ impl From<LogError> for CommitError {
 /// Commits the transactions of one worker.
 pub struct CommitPipeline {
     logs: Arc<LogSet>,
+    /// The clock. Its own reference, so that commits count no shared one.
+    epochs: Arc<Epochs>,
     numbering: &'static dyn Numbering,
     worker: Slot,
     tag: Option<LoggerTag>,
@@ -118,13 +120,20 @@ impl std::fmt::Debug for CommitPipeline {
 
 impl CommitPipeline {
     /// Returns the pipeline of a worker, which is known to the logs (`LogSet::add_worker`).
-    pub fn new(logs: Arc<LogSet>, adaptive: &Arc<Adaptive>, worker: Slot) -> Self {
+    pub fn new(logs: Arc<LogSet>, adaptive: &Arc<Adaptive>, tables: &Tables, worker: Slot) -> Self {
         let records = Records::new(&logs, adaptive, worker);
-        Self::of(Arc::clone(&logs), logs.numbering(), records, worker)
+        Self::of(Arc::clone(&logs), logs.numbering(), records, tables, worker)
     }
 
-    fn of(logs: Arc<LogSet>, numbering: &'static dyn Numbering, records: Records, worker: Slot) -> Self {
+    fn of(
+        logs: Arc<LogSet>,
+        numbering: &'static dyn Numbering,
+        records: Records,
+        tables: &Tables,
+        worker: Slot,
+    ) -> Self {
         Self {
+            epochs: Arc::clone(&tables.epochs),
             tag: numbering.tag(&logs, worker),
             numbering,
             logs,
@@ -140,9 +149,14 @@ impl CommitPipeline {
 
     /// Returns a pipeline that logs nothing and takes its numbers elsewhere.
     #[cfg(test)]
-    pub(crate) fn numbered_by(numbering: &'static dyn Numbering, logs: Arc<LogSet>, worker: Slot) -> Self {
+    pub(crate) fn numbered_by(
+        numbering: &'static dyn Numbering,
+        logs: Arc<LogSet>,
+        tables: &Tables,
+        worker: Slot,
+    ) -> Self {
         let records = Records::of(&logs, Vec::new(), worker);
-        Self::of(logs, numbering, records, worker)
+        Self::of(logs, numbering, records, tables, worker)
     }
 
     /// Returns whether a log records calls, so that `call` has to hold them.
@@ -217,14 +231,13 @@ impl CommitPipeline {
 
     #[inline]
     fn commit_writes(&mut self, occ: &mut Occ) -> Result<Stamp, CommitError> {
-        let Self { logs, numbering, worker, tag, records, call, .. } = self;
+        let Self { logs, epochs, numbering, worker, tag, records, call, .. } = self;
         occ.lock_or_rollback()?;
         if records.needs.rows && !records.fit(logs, occ) {
             occ.unlock_and_rollback();
             return Err(Conflict::Write.into());
         }
-        let epochs = Arc::clone(&occ.tables().epochs);
-        let by = Numbered { logs, epochs: &epochs, worker: *worker, tag: *tag };
+        let by = Numbered { logs, epochs, worker: *worker, tag: *tag };
         epochs.begin_commit(*worker);
         if records.needs.operations
             && let Err(error) = records.append_operations(logs, epochs.draw(), occ)

@@ -57,8 +57,7 @@ impl Session {
                 return Ok(None);
             }
             self.occ.hold_rows(self.holding());
-            let slot = self.occ.worker().slot();
-            let mut pipeline = CommitPipeline::new(Arc::clone(&self.inner.logs), &self.inner.adaptive, slot);
+            let mut pipeline = self.new_pipeline();
             pipeline.begin();
             let steps = Steps { pipeline, committed: 0, shown: None };
             let steps = Arc::new(Mutex::new(steps));

@@ -109,7 +109,7 @@ fn clients<const N: usize>() -> (Tables, [Client; N]) {
     *numbering.last.lock().unwrap() = epochs.next_order();
     let mut clients = [(); N].map(|()| {
         let occ = Occ::new(tables.clone(), worker());
-        let pipeline = CommitPipeline::numbered_by(numbering, Arc::clone(&logs), occ.slot());
+        let pipeline = CommitPipeline::numbered_by(numbering, Arc::clone(&logs), &tables, occ.slot());
         Client { occ, numbering, pipeline, table: Arc::clone(&table) }
     });
     let Client { occ, pipeline, .. } = &mut clients[0];
