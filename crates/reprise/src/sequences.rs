@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use storage::Worker;
-use transaction::{CommitError, CommitPipeline, LoggedBy, Occ, Tables, check_bounds, exhausted};
+use transaction::{CommitError, CommitPipeline, LoggedBy, Tables, Workspace, check_bounds, exhausted};
 
 /// Numbers that are taken at a time: as many at first, and at most.
 const LEAST: u64 = 32;
@@ -35,7 +35,7 @@ struct Range {
 
 /// Writes the rows of sequences.
 struct Writer {
-    occ: Occ,
+    workspace: Workspace,
     pipeline: CommitPipeline,
 }
 
@@ -122,7 +122,7 @@ impl Taking<'_> {
                 Writer::new(self.inner, self.tables).map_err(refused)?
             }
         };
-        writer.occ.set_tables(self.tables.clone());
+        writer.workspace.set_tables(self.tables.clone());
         let before = self.write_by(&mut writer, table, own, change);
         state.writer = Some(writer);
         before
@@ -144,8 +144,8 @@ impl Taking<'_> {
             };
             self.inner.logs.wait(commit).map_err(failed)?;
             // Definitions don't change while a number is taken.
-            let durable = self.inner.durable(writer.occ.worker());
-            writer.occ.collect_garbage(durable, || true);
+            let durable = self.inner.durable(writer.workspace.worker());
+            writer.workspace.collect_garbage(durable, || true);
             return Ok(before);
         }
     }
@@ -157,7 +157,7 @@ impl Writer {
         let worker = Worker::new(epochs, memory).ok_or(Error::TooManySessions(inner.config.workers))?;
         inner.logs.add_worker(worker.slot())?;
         let pipeline = CommitPipeline::new(Arc::clone(&inner.logs), &inner.adaptive, tables, worker.slot());
-        Ok(Self { occ: Occ::new(tables.clone(), worker), pipeline })
+        Ok(Self { workspace: Workspace::new(tables.clone(), worker), pipeline })
     }
 
     /// Tries once to change a row. Returns what it said before, and what must be durable before that is told.
@@ -167,18 +167,18 @@ impl Writer {
         own: &Sequence,
         change: impl Fn(SequencePlace) -> Result<SequencePlace, SqlError>,
     ) -> Result<(SequencePlace, Commit), Failure> {
-        self.occ.begin();
+        self.workspace.begin();
         self.pipeline.begin();
         self.pipeline.witnesses.begin(&[]);
         let ran = self.change(table, own, change);
         let before = match ran {
             Ok(before) => before,
             Err(failure) => {
-                self.occ.rollback();
+                self.workspace.rollback();
                 return Err(failure);
             }
         };
-        match self.pipeline.commit(&mut self.occ, LoggedBy::Value) {
+        match self.pipeline.commit(&mut self.workspace, LoggedBy::Value) {
             Ok(outcome) => Ok((before, outcome.commit)),
             Err(CommitError::Log(error)) => Err(SqlError::new(error.sqlstate(), error.to_string()).into()),
             Err(CommitError::Conflict(conflict)) => Err(conflict.into()),
@@ -196,15 +196,17 @@ impl Writer {
         let fresh = own.beginning().row(&mut arena);
         table.encode_key_column(2, fresh[2], &arena, &mut key);
         let mut row = fresh;
-        let found = match self.occ.find(table, &key)? {
-            Some(found) if self.occ.read(found, table.layout.slots(), &mut arena, &mut row)? => Some(found),
+        let found = match self.workspace.find(table, &key)? {
+            Some(found) if self.workspace.read(found, table.layout.slots(), &mut arena, &mut row)? => {
+                Some(found)
+            }
             _ => None,
         };
         let before = SequencePlace::of_row(row).unwrap_or(own.beginning());
         let row = change(before)?.row(&mut arena);
         match found {
-            Some(found) => self.occ.update(table, found, &[(0, row[0]), (1, row[1])], &arena)?,
-            None => self.occ.insert(table, &row, &arena)?,
+            Some(found) => self.workspace.update(table, found, &[(0, row[0]), (1, row[1])], &arena)?,
+            None => self.workspace.insert(table, &row, &arena)?,
         }
         Ok(before)
     }

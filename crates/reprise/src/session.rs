@@ -36,7 +36,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use storage::Worker;
-use transaction::{CommitPipeline, Occ, Tables};
+use transaction::{CommitPipeline, Tables, Workspace};
 
 /// The procedures as one session knows them. Sessions share procedures but not this, so that a call touches
 /// no counter that another session touches too.
@@ -59,7 +59,7 @@ impl Known {
 pub struct Session {
     inner: Arc<Inner>,
     version: Arc<Version>,
-    occ: Occ,
+    workspace: Workspace,
     machine: Machine,
     arguments: Vec<Datum>,
     pipeline: CommitPipeline,
@@ -85,7 +85,7 @@ pub struct Session {
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Session").field("occ", &self.occ).finish_non_exhaustive()
+        f.debug_struct("Session").field("workspace", &self.workspace).finish_non_exhaustive()
     }
 }
 
@@ -121,7 +121,7 @@ impl Session {
         let pipeline =
             CommitPipeline::new(Arc::clone(&inner.logs), &inner.adaptive, &version.tables, worker.slot());
         let answer = Commit { worker: worker.slot(), ..Commit::of_all(CommitOrder(0)) };
-        let occ = Occ::new(version.tables.clone(), worker);
+        let workspace = Workspace::new(version.tables.clone(), worker);
         let mut machine = Machine::default();
         machine.count_by(Arc::new(Source::new(Arc::clone(&inner), version.tables.clone())));
         machine.compile_by(Some(Arc::new(texts::Texts::new(&version))));
@@ -131,7 +131,7 @@ impl Session {
             known: Known::new(&version),
             inner,
             version,
-            occ,
+            workspace,
             machine,
             arguments: Vec::new(),
             pipeline,
@@ -166,7 +166,7 @@ impl Session {
     /// Returns another pipeline for the session's worker.
     fn new_pipeline(&self) -> CommitPipeline {
         let Inner { logs, adaptive, .. } = &*self.inner;
-        CommitPipeline::new(Arc::clone(logs), adaptive, self.occ.tables(), self.occ.slot())
+        CommitPipeline::new(Arc::clone(logs), adaptive, self.workspace.tables(), self.workspace.slot())
     }
 
     /// Gives back the buffers of a statement that has taken much, which are kept for the next one otherwise.
@@ -177,7 +177,7 @@ impl Session {
         if is_much {
             self.arguments = Vec::new();
             self.last = None;
-            self.occ.give_memory_back();
+            self.workspace.give_memory_back();
             let by_value = self.pipeline.by_value;
             self.pipeline = self.new_pipeline();
             self.pipeline.by_value = by_value;
@@ -188,18 +188,18 @@ impl Session {
 
     /// Whether there is memory to give back that deleted and changed rows have had.
     pub fn has_garbage(&self) -> bool {
-        self.occ.has_garbage()
+        self.workspace.has_garbage()
     }
 
     /// Cleans up behind the session's transactions, as it does from time to time when it runs some. For
     /// sessions that are idle.
     pub fn collect_garbage(&mut self) {
-        if self.occ.worker().is_active() {
+        if self.workspace.worker().is_active() {
             return;
         }
-        let durable = self.inner.durable(self.occ.worker());
+        let durable = self.inner.durable(self.workspace.worker());
         let (definitions, version) = (&self.inner.definitions, self.version.number);
-        self.occ.collect_garbage_now(durable, || definitions.is_current(version));
+        self.workspace.collect_garbage_now(durable, || definitions.is_current(version));
     }
 
     /// Calls a procedure and returns its outputs once the call is durable.
@@ -380,7 +380,7 @@ impl Session {
                     |effect: &Effect, tables: &Tables| Taking { inner: &inner, tables }.give_back_for(effect);
                 let patience = self.patience();
                 let changed =
-                    inner.definitions.change(&asked, self.occ.worker(), &patience, prepare, |slot| {
+                    inner.definitions.change(&asked, self.workspace.worker(), &patience, prepare, |slot| {
                         let records = inner.logs.prepare_definition(&record)?;
                         let (order, logged) = inner.logs.define(slot, &epochs, records, |_| {});
                         drawn = order;
@@ -427,7 +427,7 @@ impl Session {
         self.machine.compile_by(Some(Arc::new(texts::Texts::new(&version))));
         self.version = version;
         self.known = Known::new(&self.version);
-        self.occ.set_tables(self.version.tables.clone());
+        self.workspace.set_tables(self.version.tables.clone());
     }
 
     fn run_call(&mut self, name: &str, arguments: &[Value]) -> Result<Commit, Error> {
@@ -523,7 +523,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if self.occ.is_committing() {
+        if self.workspace.is_committing() {
             // A panic in the middle of a commit: what is in memory is no state of the database. What is in
             // the log is.
             tracing::error!(
@@ -532,8 +532,8 @@ impl Drop for Session {
             std::process::abort();
         }
         self.rollback_block();
-        self.occ.rollback_if_running();
-        self.occ.release_holds();
+        self.workspace.rollback_if_running();
+        self.workspace.release_holds();
         self.publish();
     }
 }

@@ -22,7 +22,7 @@
 //! Invariants: 1. a transaction whose order is at or above a bound sees the bound before it writes. Held by:
 //! `a_bound_lies_ahead_of_every_drawn_order`, and by checkpoints taken under load (crates/reprise/tests). 2.
 //! bounds ascend: a version that no open snapshot needs is needed by none that is opened later. 3. (b). Held
-//! by: `concurrency/reader/tests.rs` (crates/transaction).
+//! by: `concurrency/snapshot/tests.rs` (crates/transaction).
 
 use crate::record::{OlderVersion, RecordState, RowWords};
 use crate::{Epochs, Record};

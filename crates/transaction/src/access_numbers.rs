@@ -84,7 +84,7 @@ impl AccessNumbers {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Adaptive, CommitPipeline, Committed, LoggedBy, Occ, Recovered, Tables, testing};
+    use crate::{Adaptive, CommitPipeline, Committed, LoggedBy, Recovered, Tables, Workspace, testing};
     use catalog::{Arena, CommitOrder, Datum, Epoch, Table};
     use logging::{Content, RecordFormat, Sequencing};
     use procedure::{DataAccess, ScanRange};
@@ -94,15 +94,15 @@ mod tests {
     use storage::{Epochs, Handle, Memory, Worker};
 
     struct Client {
-        occ: Occ,
+        workspace: Workspace,
         pipeline: CommitPipeline,
     }
 
     impl Client {
-        fn run(&mut self, transaction: impl FnOnce(&mut Occ)) -> CommitOrder {
-            self.occ.begin();
-            transaction(&mut self.occ);
-            match self.pipeline.commit(&mut self.occ, LoggedBy::Value).unwrap().committed {
+        fn run(&mut self, transaction: impl FnOnce(&mut Workspace)) -> CommitOrder {
+            self.workspace.begin();
+            transaction(&mut self.workspace);
+            match self.pipeline.commit(&mut self.workspace, LoggedBy::Value).unwrap().committed {
                 Committed::Wrote(order) => order,
                 Committed::Read(_) => panic!("it writes"),
             }
@@ -134,7 +134,7 @@ mod tests {
             logs.add_worker(slot).unwrap();
             logs.at(0).buffer(slot).latch().raise(CommitOrder(first.0 + ahead));
             let pipeline = CommitPipeline::new(Arc::clone(&logs), &adaptive, &tables, slot);
-            Client { occ: Occ::new(tables.clone(), worker), pipeline }
+            Client { workspace: Workspace::new(tables.clone(), worker), pipeline }
         };
         (Arc::clone(table), [client(1_000), client(0)])
     }
@@ -146,30 +146,30 @@ mod tests {
     }
 
     /// Finds and reads a row.
-    fn read(occ: &mut Occ, table: &Table, id: i64) -> Handle {
-        let row = occ.find(table, &key(table, id)).unwrap().unwrap();
+    fn read(workspace: &mut Workspace, table: &Table, id: i64) -> Handle {
+        let row = workspace.find(table, &key(table, id)).unwrap().unwrap();
         let column = &table.layout.slots()[1..];
-        assert!(occ.read(row, column, &mut Arena::default(), &mut [Datum::Null]).unwrap());
+        assert!(workspace.read(row, column, &mut Arena::default(), &mut [Datum::Null]).unwrap());
         row
     }
 
-    fn update(table: &Table, id: i64) -> impl FnOnce(&mut Occ) {
-        move |occ| {
-            let row = read(occ, table, id);
-            occ.update(table, row, &[(1, Datum::Int(1))], &Arena::default()).unwrap();
+    fn update(table: &Table, id: i64) -> impl FnOnce(&mut Workspace) {
+        move |workspace| {
+            let row = read(workspace, table, id);
+            workspace.update(table, row, &[(1, Datum::Int(1))], &Arena::default()).unwrap();
         }
     }
 
-    fn insert(table: &Table, id: i64) -> impl FnOnce(&mut Occ) {
-        move |occ| occ.insert(table, &[Datum::Int(id), Datum::Int(0)], &Arena::default()).unwrap()
+    fn insert(table: &Table, id: i64) -> impl FnOnce(&mut Workspace) {
+        move |workspace| workspace.insert(table, &[Datum::Int(id), Datum::Int(0)], &Arena::default()).unwrap()
     }
 
     #[test]
     fn who_inserts_a_row_comes_after_who_found_none() {
         let (table, [mut ahead, mut behind]) = two_clients();
-        let looked = ahead.run(|occ| {
-            assert!(occ.find(&table, &key(&table, 1)).unwrap().is_none());
-            insert(&table, 2)(occ);
+        let looked = ahead.run(|workspace| {
+            assert!(workspace.find(&table, &key(&table, 1)).unwrap().is_none());
+            insert(&table, 2)(workspace);
         });
         assert!(behind.run(insert(&table, 1)) > looked);
     }
@@ -178,9 +178,9 @@ mod tests {
     fn who_overwrites_a_row_comes_after_who_read_it() {
         let (table, [mut ahead, mut behind]) = two_clients();
         behind.run(insert(&table, 1));
-        let looked = ahead.run(|occ| {
-            read(occ, &table, 1);
-            insert(&table, 2)(occ);
+        let looked = ahead.run(|workspace| {
+            read(workspace, &table, 1);
+            insert(&table, 2)(workspace);
         });
         assert!(behind.run(update(&table, 1)) > looked);
     }
@@ -192,16 +192,16 @@ mod tests {
             behind.run(insert(&table, id));
         }
         let moved = ahead.run(update(&table, 1));
-        let looked = behind.run(|occ| {
+        let looked = behind.run(|workspace| {
             let mut lower = Vec::new();
             table.encode_key_column(1, Datum::Int(0), &Arena::default(), &mut lower);
             let mut upper = lower.clone();
             catalog::successor(&mut upper);
             let range = ScanRange { index: 1, lower: &lower, upper: Some(&upper), backward: false };
-            occ.open_scan(&table, range).unwrap();
-            let found = std::iter::from_fn(|| occ.next_row().unwrap()).count();
+            workspace.open_scan(&table, range).unwrap();
+            let found = std::iter::from_fn(|| workspace.next_row().unwrap()).count();
             assert_eq!(found, 1, "row 2 is still there, the entry of row 1 is gone");
-            update(&table, 2)(occ);
+            update(&table, 2)(workspace);
         });
         assert!(looked > moved);
     }

@@ -20,11 +20,11 @@
 //! transaction, a record is in each index exactly under the key of its row.
 //! Held by: `crates/reprise/tests/suite/serializability.rs` and `sequencings.rs`, which re-execute in commit
 //! order and compare digests.
-//! Not here: how scheme-specific steps work (`concurrency/commit.rs`), what a record holds (`record`), where
-//! numbers come from (`logging::Numbering`).
+//! Not here: the steps on the workspace (`workspace/install.rs`), validation (`concurrency`), what a record
+//! holds (`record`), where numbers come from (`logging::Numbering`).
 
 use crate::record::{Adaptive, Execution, Records};
-use crate::{Occ, Tables};
+use crate::{Tables, Workspace};
 use catalog::{CommitOrder, Written};
 use logging::content::{Stamp, put_written};
 use logging::{Commit, Drawn, LogError, LogSet, LoggerTag, Numbered, Numbering};
@@ -182,18 +182,22 @@ impl CommitPipeline {
     /// The transaction is rolled back, unless a log has failed after the rows were written: no transaction is
     /// acknowledged any more then.
     #[inline]
-    pub fn commit(&mut self, occ: &mut Occ, logged_by: LoggedBy<'_>) -> Result<Outcome, CommitError> {
-        if !occ.writes_anything() {
-            let number = occ.commit_reads()?;
+    pub fn commit(
+        &mut self,
+        workspace: &mut Workspace,
+        logged_by: LoggedBy<'_>,
+    ) -> Result<Outcome, CommitError> {
+        if !workspace.writes_anything() {
+            let number = workspace.commit_reads()?;
             return Ok(self.outcome_of_reads(number));
         }
-        if let Err(error) = self.describe(occ, logged_by) {
-            occ.rollback();
+        if let Err(error) = self.describe(workspace, logged_by) {
+            workspace.rollback();
             return Err(error.into());
         }
-        occ.set_committing(true);
-        let stamp = self.commit_writes(occ);
-        occ.set_committing(false);
+        workspace.set_committing(true);
+        let stamp = self.commit_writes(workspace);
+        workspace.set_committing(false);
         let Stamp { order, alone } = stamp?;
         self.logs.ended(self.worker)?;
         let commit = Commit { number: order, worker: self.worker, alone };
@@ -208,7 +212,7 @@ impl CommitPipeline {
 
     /// Makes the records as far as they are known before the rows are locked, and waits for room in each log.
     #[inline]
-    fn describe(&mut self, occ: &Occ, logged_by: LoggedBy<'_>) -> Result<(), LogError> {
+    fn describe(&mut self, workspace: &Workspace, logged_by: LoggedBy<'_>) -> Result<(), LogError> {
         if self.records.is_empty() {
             return Ok(());
         }
@@ -225,50 +229,50 @@ impl CommitPipeline {
             }
         };
         let time = self.begun.map(|begun| begun.elapsed());
-        let execution = Execution { procedure, time, call: &[], by_value, largest: 0, occ };
+        let execution = Execution { procedure, time, call: &[], by_value, largest: 0, workspace };
         self.records.describe(&self.logs, &mut self.call, execution)
     }
 
     #[inline]
-    fn commit_writes(&mut self, occ: &mut Occ) -> Result<Stamp, CommitError> {
+    fn commit_writes(&mut self, workspace: &mut Workspace) -> Result<Stamp, CommitError> {
         let Self { logs, epochs, numbering, worker, tag, records, call, .. } = self;
-        occ.lock_or_rollback()?;
-        if records.needs.rows && !records.fit(logs, occ) {
-            occ.unlock_and_rollback();
+        workspace.lock_or_rollback()?;
+        if records.needs.rows && !records.fit(logs, workspace) {
+            workspace.unlock_and_rollback();
             return Err(Conflict::Write.into());
         }
         let by = Numbered { logs, epochs, worker: *worker, tag: *tag };
         epochs.begin_commit(*worker);
         if records.needs.operations
-            && let Err(error) = records.append_operations(logs, epochs.draw(), occ)
+            && let Err(error) = records.append_operations(logs, epochs.draw(), workspace)
         {
-            occ.abandon_commit();
+            workspace.abandon_commit();
             return Err(error.into());
         }
-        let drawn = numbering.before_validation(by, occ);
-        if let Err(conflict) = occ.validate() {
+        let drawn = numbering.before_validation(by, workspace);
+        if let Err(conflict) = workspace.validate() {
             if let Drawn::Number(number) = drawn {
                 numbering.aborted(by);
                 records.aborted(logs, number);
             }
-            occ.abandon_commit();
+            workspace.abandon_commit();
             return Err(conflict.into());
         }
         if records.needs.rows {
-            occ.install(|change, table, record| records.row_written(change, table, record));
+            workspace.install(|change, table, record| records.row_written(change, table, record));
         } else {
-            occ.install(|_, _, _| {});
+            workspace.install(|_, _, _| {});
         }
         let (stamp, result) = match drawn {
             Drawn::Number(number) => (number.into(), Ok(())),
-            Drawn::Above(floor) => records.number(*numbering, by, occ, floor),
+            Drawn::Above(floor) => records.number(*numbering, by, workspace, floor),
         };
         let Stamp { order, .. } = stamp;
         if order.sequence() >= CommitOrder::SEQUENCE_LIMIT {
             // The clock's epoch never falls behind that of numbers.
             epochs.advance_from(order.epoch());
         }
-        occ.publish(order);
+        workspace.publish(order);
         let appended = match (result, drawn) {
             (Err(error), _) => Err(error),
             (Ok(()), Drawn::Number(_)) => records.append(logs, stamp, call),
@@ -278,7 +282,7 @@ impl CommitPipeline {
             }
         };
         epochs.end_commit(*worker);
-        occ.end_commit();
+        workspace.end_commit();
         appended?;
         Ok(stamp)
     }

@@ -4,7 +4,6 @@
 //! Not here: what makes a commit durable (`logging`), how commits come back (`recovery`).
 
 mod access_numbers;
-mod changes;
 mod commit;
 mod concurrency;
 mod digest;
@@ -15,9 +14,11 @@ mod record;
 mod tables;
 #[cfg(test)]
 mod testing;
+mod workspace;
 
 pub use commit::{CommitError, CommitPipeline, Committed, LoggedBy, Outcome};
-pub use concurrency::{Described, Description, Expectations, Holding, Occ, Reader, Savepoint, WaitInPlace};
+pub use concurrency::{Concurrency, Optimistic, Reader};
 pub use holds::{AwaitsAll, Blocker, Deadlock, Holds};
 pub use record::{Adaptive, Recovered};
 pub use tables::{Applying, Counters, Tables, check_bounds, exhausted};
+pub use workspace::{Described, Description, Expectations, Holding, Savepoint, WaitInPlace, Workspace};

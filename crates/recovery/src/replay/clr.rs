@@ -17,7 +17,7 @@ use sql::Schema;
 use std::collections::HashMap;
 use std::sync::Arc;
 use storage::Worker;
-use transaction::{Occ, Tables};
+use transaction::{Tables, Workspace};
 
 /// Progress is published after this many transactions.
 const REPORT_EVERY: u64 = 1024;
@@ -26,7 +26,7 @@ struct Replay {
     schema: Schema,
     tables: Tables,
     procedures: HashMap<ProcedureId, Arc<Procedure>>,
-    occ: Occ,
+    workspace: Workspace,
     machine: Machine,
     arguments: Vec<Datum>,
     checks: Checks,
@@ -69,13 +69,13 @@ pub(crate) fn replay(
     progress: &Progress,
 ) -> Result<(Schema, Tables), RecoveryError> {
     let worker = Worker::new(tables.epochs.clone(), tables.memory.clone()).ok_or(RecoveryError::NoWorker)?;
-    let occ = Occ::new(tables.clone(), worker);
+    let workspace = Workspace::new(tables.clone(), worker);
     let machine = Machine::default();
     let procedures = HashMap::new();
     let arguments = Vec::new();
     let writer = ValueWriter::default();
     let checks = Checks::default();
-    let mut replay = Replay { schema, tables, procedures, occ, machine, arguments, checks, writer };
+    let mut replay = Replay { schema, tables, procedures, workspace, machine, arguments, checks, writer };
     replay.index_procedures();
     progress.begin(Stage::Replay, log.len() as u64);
     for (done, (order, record)) in (1..).zip(log.records()) {
@@ -88,7 +88,7 @@ pub(crate) fn replay(
             Record::Writes(writes) => replay.writes(order, writes)?,
             _ => return Err(unknown_record(order)),
         }
-        replay.occ.collect_garbage(CommitOrder::last_of(Epoch(order.epoch().0 - 1)), || true);
+        replay.workspace.collect_garbage(CommitOrder::last_of(Epoch(order.epoch().0 - 1)), || true);
         if done % REPORT_EVERY == 0 {
             progress.set_done(done);
         }
@@ -122,19 +122,21 @@ impl Replay {
         self.checks.witnesses.begin(if record.witnessed { &procedure.witnesses } else { &[] });
         self.checks.rows.clear();
         self.checks.rows.resize(procedure.operations.len(), 0);
-        self.occ.begin();
+        self.workspace.begin();
         let again = Call { procedure: &procedure, timestamp_us: record.timestamp_us, seed: record.seed };
         let arguments = self.arguments.iter().copied();
-        if let Err(failure) = execute(again, arguments, &mut self.machine, &mut self.occ, &mut self.checks) {
-            self.occ.rollback();
+        if let Err(failure) =
+            execute(again, arguments, &mut self.machine, &mut self.workspace, &mut self.checks)
+        {
+            self.workspace.rollback();
             return Err(call.failed(&procedure.operations, self.machine.failed_at(), &failure));
         }
         let recorded = reader.take(reader.remaining()).unwrap_or_default();
         if let Err(error) = self.check(call, recorded) {
-            self.occ.rollback();
+            self.workspace.rollback();
             return Err(error);
         }
-        self.occ.commit_at(order).map_err(|conflict| call.diverged(&conflict))
+        self.workspace.commit_at(order).map_err(|conflict| call.diverged(&conflict))
     }
 
     /// Compares what a call did with its record; `recorded` are the witness values there.
@@ -159,10 +161,10 @@ impl Replay {
     }
 
     fn writes(&mut self, order: CommitOrder, record: WritesRecord<'_>) -> Result<(), RecoveryError> {
-        self.occ.begin();
+        self.workspace.begin();
         let writes: Vec<_> = record.writes().map(|(_, write)| write).collect();
-        self.writer.write(order, &writes, &self.tables, &mut self.occ)?;
-        self.occ.commit_at(order).map_err(|conflict| writes_diverged(order, &conflict))
+        self.writer.write(order, &writes, &self.tables, &mut self.workspace)?;
+        self.workspace.commit_at(order).map_err(|conflict| writes_diverged(order, &conflict))
     }
 
     fn statement(&mut self, order: CommitOrder, record: &StatementRecord<'_>) -> Result<(), RecoveryError> {
@@ -181,16 +183,16 @@ impl Replay {
     ) -> Result<(), RecoveryError> {
         let StatementRecord { timestamp_us, seed, text, written } = *record;
         self.machine.reset(timestamp_us, seed);
-        self.occ.begin();
+        self.workspace.begin();
         let call = Call { procedure, timestamp_us, seed };
-        let ran = execute(call, std::iter::empty(), &mut self.machine, &mut self.occ, &mut Whole);
+        let ran = execute(call, std::iter::empty(), &mut self.machine, &mut self.workspace, &mut Whole);
         let ran = ran.map_err(|failure| statement_diverged(order, text, &failure));
         let checked = ran.and_then(|()| check_statement(order, text, written, self.machine.written()));
         if checked.is_err() {
-            self.occ.rollback();
+            self.workspace.rollback();
             return checked;
         }
-        self.occ.commit_at(order).map_err(|conflict| statement_diverged(order, text, &conflict))
+        self.workspace.commit_at(order).map_err(|conflict| statement_diverged(order, text, &conflict))
     }
 
     fn one_statement(
@@ -202,9 +204,9 @@ impl Replay {
         if let Effect::Run(procedure) = effect {
             return self.run(order, &procedure, record);
         }
-        define(order, record, &effect, &mut self.tables, self.occ.worker())?;
+        define(order, record, &effect, &mut self.tables, self.workspace.worker())?;
         self.schema = schema;
-        self.occ.set_tables(self.tables.clone());
+        self.workspace.set_tables(self.tables.clone());
         self.index_procedures();
         Ok(())
     }

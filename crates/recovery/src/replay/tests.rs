@@ -8,7 +8,7 @@ use procedure::{Call, Effect, Machine, Procedure, Whole, execute};
 use sql::Schema;
 use std::sync::Arc;
 use storage::{Digest, Epochs, Memory, Worker};
-use transaction::{Occ, Tables};
+use transaction::{Tables, Workspace};
 
 const DEFINITIONS: [&str; 4] = [
     "CREATE TABLE account (id INT PRIMARY KEY, holder INT NOT NULL, v INT NOT NULL)",
@@ -30,7 +30,7 @@ const DEFINITIONS: [&str; 4] = [
 struct Log {
     schema: Schema,
     records: Vec<(CommitOrder, RecordKind, Vec<u8>)>,
-    occ: Occ,
+    workspace: Workspace,
     machine: Machine,
 }
 
@@ -49,7 +49,8 @@ impl Log {
             define(CommitOrder(0), &record, &effect, &mut tables, &mut worker).unwrap();
             schema = changed;
         }
-        let mut log = Self { schema, records, occ: Occ::new(tables, worker), machine: Machine::default() };
+        let mut log =
+            Self { schema, records, workspace: Workspace::new(tables, worker), machine: Machine::default() };
         log.statement("INSERT INTO account VALUES (1, 1, 10)", |_| ());
         log.statement("INSERT INTO account VALUES (2, 2, 10)", |_| ());
         log.statement("INSERT INTO account VALUES (3, 3, 10)", |_| ());
@@ -59,12 +60,12 @@ impl Log {
 
     /// Runs a procedure; returns what it has written.
     fn run(&mut self, procedure: &Procedure, arguments: impl ExactSizeIterator<Item = Datum>) -> Written {
-        let Self { records, occ, machine, .. } = self;
+        let Self { records, workspace, machine, .. } = self;
         machine.reset(0, 0);
-        occ.begin();
+        workspace.begin();
         let call = Call { procedure, timestamp_us: 0, seed: 0 };
-        execute(call, arguments, machine, occ, &mut Whole).unwrap();
-        occ.commit_at(order(records.len())).unwrap();
+        execute(call, arguments, machine, workspace, &mut Whole).unwrap();
+        workspace.commit_at(order(records.len())).unwrap();
         machine.written()
     }
 

@@ -51,7 +51,7 @@ impl Session {
 
     /// The answer shows what the transaction in hand has read so far.
     pub(super) fn shows_what_was_read(&mut self) {
-        let number = self.occ.last_observed();
+        let number = self.workspace.last_observed();
         self.shows(number);
     }
 

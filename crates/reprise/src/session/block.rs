@@ -101,8 +101,8 @@ impl Session {
         if let Some(staged) = block.staged {
             return self.commit_staged(&staged).map(Some);
         }
-        if !self.occ.writes_anything() && self.occ.observations() == block.checked {
-            let number = self.occ.end_reads();
+        if !self.workspace.writes_anything() && self.workspace.observations() == block.checked {
+            let number = self.workspace.end_reads();
             self.read += 1;
             self.after_call();
             return Ok(Some(self.answers(self.pipeline.outcome_of_reads(number).commit)));
@@ -121,7 +121,7 @@ impl Session {
     pub fn rollback_block(&mut self) {
         let block = std::mem::take(&mut self.block);
         if block.begun {
-            self.occ.rollback_if_running();
+            self.workspace.rollback_if_running();
             self.after_call();
         }
         if block.staged.is_some() {
@@ -153,7 +153,7 @@ impl Session {
         }
         self.begin_in_block()?;
         let name = name.to_owned();
-        let savepoint = self.block.snapshot.is_none().then(|| self.occ.set_savepoint());
+        let savepoint = self.block.snapshot.is_none().then(|| self.workspace.set_savepoint());
         let definitions = self.block.staged.as_ref().map_or(0, |own| own.len());
         self.block.savepoints.push(NamedSavepoint {
             name,
@@ -176,7 +176,7 @@ impl Session {
     pub fn release_savepoint(&mut self, name: &str) -> Result<(), Error> {
         let place = self.find_savepoint(name)?;
         if let Some(savepoint) = self.block.savepoints[place].savepoint {
-            self.occ.release_savepoint(savepoint);
+            self.workspace.release_savepoint(savepoint);
         }
         self.block.savepoints.truncate(place);
         Ok(())
@@ -195,7 +195,7 @@ impl Session {
         }
         self.block.savepoints.truncate(place + 1);
         if let Some(savepoint) = savepoint {
-            self.occ.roll_back_to(savepoint);
+            self.workspace.roll_back_to(savepoint);
         }
         self.block.state = TransactionState::Open;
         self.block.access = access;
@@ -213,7 +213,7 @@ impl Session {
             self.inner.logs.check_failed()?;
             while !self.begin()? {}
             self.pipeline.begin();
-            self.occ.hold_rows(Holding::Written);
+            self.workspace.hold_rows(Holding::Written);
         }
         self.block.begun = true;
         self.block.timestamp_us = now_us();
@@ -248,15 +248,15 @@ impl Session {
             self.machine.reset(timestamp_us, seed);
             self.bring_in(procedure, arguments)?;
             self.pipeline.witnesses.begin(&[]);
-            let savepoint = self.occ.set_savepoint();
+            let savepoint = self.workspace.set_savepoint();
             let arguments = self.arguments.iter().copied();
             let tapes = &mut self.pipeline.witnesses;
-            let ran = execute(call, arguments, &mut self.machine, &mut self.occ, tapes);
+            let ran = execute(call, arguments, &mut self.machine, &mut self.workspace, tapes);
             self.shows_what_was_read();
             // What failed, or is about to be shown, may have seen states of different moments.
             let ran = match ran {
                 Ok(()) => self.check_reads().map_err(Failure::Conflict),
-                Err(Failure::Error(error)) => match self.occ.reads_hold() {
+                Err(Failure::Error(error)) => match self.workspace.reads_hold() {
                     Ok(()) => Err(Failure::Error(error)),
                     Err(conflict) => Err(Failure::Conflict(conflict)),
                 },
@@ -264,12 +264,12 @@ impl Session {
             };
             let conflict = match ran {
                 Ok(()) => {
-                    self.occ.release_savepoint(savepoint);
+                    self.workspace.release_savepoint(savepoint);
                     self.forget_races();
                     return Ok(());
                 }
                 Err(Failure::Error(error)) => {
-                    self.occ.release_savepoint(savepoint);
+                    self.workspace.release_savepoint(savepoint);
                     self.statement_failed();
                     return Err(Error::Sql(*error));
                 }
@@ -279,12 +279,12 @@ impl Session {
             if self.machine.has_sent_rows() {
                 return Err(self.lost(conflict));
             }
-            self.occ.forget_since(savepoint);
-            self.occ.release_savepoint(savepoint);
-            self.occ.heat_blocker();
+            self.workspace.forget_since(savepoint);
+            self.workspace.release_savepoint(savepoint);
+            self.workspace.heat_blocker();
             // What earlier statements have read has changed: to run this one again would fail in the same
             // way.
-            if let Err(conflict) = self.occ.reads_hold() {
+            if let Err(conflict) = self.workspace.reads_hold() {
                 return Err(self.lost(conflict));
             }
             if let Err(error) = self.before_retry(conflict) {
@@ -300,11 +300,11 @@ impl Session {
     /// Makes sure that all that the transaction has read holds at one moment, so that its answers show one
     /// state. A transaction that has read much is looked through when it has read an eighth more.
     fn check_reads(&mut self) -> Result<(), Conflict> {
-        let observed = self.occ.observations();
+        let observed = self.workspace.observations();
         if observed > ALWAYS_CHECKED && observed - self.block.checked.min(observed) < observed / 8 {
             return Ok(());
         }
-        self.occ.reads_hold()?;
+        self.workspace.reads_hold()?;
         self.block.checked = observed;
         Ok(())
     }
@@ -314,9 +314,9 @@ impl Session {
     pub(super) fn statement_failed(&mut self) {
         self.failed += 1;
         self.forget_races();
-        self.occ.stop_waiting();
+        self.workspace.stop_waiting();
         match self.block.savepoints.last() {
-            Some(NamedSavepoint { savepoint: Some(last), .. }) => self.occ.roll_back_to(*last),
+            Some(NamedSavepoint { savepoint: Some(last), .. }) => self.workspace.roll_back_to(*last),
             Some(_) => {}
             None => self.give_up(),
         }
@@ -331,7 +331,7 @@ impl Session {
     }
 
     fn give_up(&mut self) {
-        self.occ.rollback_if_running();
+        self.workspace.rollback_if_running();
         self.block.savepoints.clear();
         self.block.snapshot = None;
         self.block.begun = false;

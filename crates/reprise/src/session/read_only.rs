@@ -84,10 +84,10 @@ impl Session {
         snapshot: &Snapshot,
     ) -> (Result<(), Failure>, CommitOrder) {
         let arguments = self.arguments.iter().copied();
-        let mut reader = self.occ.reader(snapshot);
+        let mut reader = self.workspace.reader(snapshot);
         let ran = execute(call, arguments, &mut self.machine, &mut reader, &mut self.pipeline.witnesses);
         let last = reader.last();
-        self.occ.rollback_if_running();
+        self.workspace.rollback_if_running();
         (ran, last)
     }
 
@@ -95,10 +95,10 @@ impl Session {
     pub(super) fn open_snapshot(&mut self) -> Result<Snapshot, Error> {
         while !self.begin()? {}
         let snapshot = {
-            let tables = self.occ.tables();
+            let tables = self.workspace.tables();
             tables.snapshots.open(&tables.epochs)
         };
-        self.occ.rollback();
+        self.workspace.rollback();
         Ok(snapshot)
     }
 

@@ -26,11 +26,11 @@ impl Session {
     /// made.
     #[inline]
     pub(super) fn begin(&mut self) -> Result<bool, Error> {
-        self.occ.begin();
+        self.workspace.begin();
         if self.inner.definitions.is_current(self.version.number) {
             return Ok(true);
         }
-        self.occ.rollback();
+        self.workspace.rollback();
         if self.inner.definitions.is_changing() {
             self.await_others(Awaited::Definitions(Arc::clone(&self.inner)), None)?;
         }
@@ -75,14 +75,14 @@ impl Session {
             if !self.begin()? {
                 return Ok(None);
             }
-            self.occ.hold_rows(self.holding());
+            self.workspace.hold_rows(self.holding());
             let arguments = self.arguments.iter().copied();
             if procedure.read_only {
-                self.occ.only_reads();
+                self.workspace.only_reads();
             }
             self.pipeline.begin();
             let tapes = &mut self.pipeline.witnesses;
-            let failure = match execute(call, arguments, &mut self.machine, &mut self.occ, tapes) {
+            let failure = match execute(call, arguments, &mut self.machine, &mut self.workspace, tapes) {
                 Ok(()) => {
                     let written = self.machine.written();
                     let depends = self.machine.has_caught_shortage();
@@ -94,13 +94,13 @@ impl Session {
                 }
                 Err(Failure::Error(error)) => {
                     self.shows_what_was_read();
-                    match self.occ.rollback_after_error() {
+                    match self.workspace.rollback_after_error() {
                         Ok(()) => Failure::Error(error),
                         Err(conflict) => Failure::Conflict(conflict),
                     }
                 }
                 Err(failure) => {
-                    self.occ.rollback_to_wait();
+                    self.workspace.rollback_to_wait();
                     failure
                 }
             };
@@ -111,7 +111,7 @@ impl Session {
                     return Err(Error::Sql(*error));
                 }
                 Failure::Long => {
-                    self.occ.release_holds();
+                    self.workspace.release_holds();
                     return self.run_on_snapshot(call, bind);
                 }
                 _ if self.machine.has_sent_rows() => {
@@ -139,7 +139,7 @@ impl Session {
             return Ok(None);
         }
         let snapshot = {
-            let tables = self.occ.tables();
+            let tables = self.workspace.tables();
             tables.snapshots.open(&tables.epochs)
         };
         let (ran, last) = self.read_on(call, &snapshot);
@@ -160,7 +160,7 @@ impl Session {
     /// Commits the transaction in hand, and counts it.
     #[inline]
     pub(super) fn commit(&mut self, logged_by: LoggedBy<'_>) -> Result<Commit, CommitError> {
-        let Outcome { committed, commit } = match self.pipeline.commit(&mut self.occ, logged_by) {
+        let Outcome { committed, commit } = match self.pipeline.commit(&mut self.workspace, logged_by) {
             Ok(outcome) => outcome,
             Err(error) => {
                 // A refusal is an answer, and shows what the transaction has read.
@@ -180,9 +180,9 @@ impl Session {
 
     #[inline]
     pub(super) fn after_call(&mut self) {
-        let durable = self.inner.durable(self.occ.worker());
+        let durable = self.inner.durable(self.workspace.worker());
         let (definitions, version) = (&self.inner.definitions, self.version.number);
-        self.occ.collect_garbage(durable, || definitions.is_current(version));
+        self.workspace.collect_garbage(durable, || definitions.is_current(version));
         self.since_publish += 1;
         if self.since_publish >= PUBLISH_EVERY {
             self.publish();
@@ -200,7 +200,7 @@ impl Session {
         add(&self.inner.conflicts, &mut self.conflicts);
         if self.inner.logs.durable().is_none() {
             // Without a logger nothing else ends epochs, and memory is reclaimed by epochs.
-            let epochs = self.occ.worker().epochs();
+            let epochs = self.workspace.worker().epochs();
             epochs.advance_from(epochs.current());
         }
     }

@@ -179,7 +179,8 @@ impl Session {
         staged: &mut Staged,
         tables: &mut Tables,
     ) -> Result<(), Error> {
-        let written = |session: &Self, table: TableId, name: &str| match session.occ.has_written(table) {
+        let written = |session: &Self, table: TableId, name: &str| match session.workspace.has_written(table)
+        {
             true => {
                 let what = "changing a table that the same transaction has written";
                 Err(refused(format!("{what} is not supported: \"{name}\"")))
@@ -188,7 +189,7 @@ impl Session {
         };
         match effect {
             Effect::CreateTable(table) => {
-                tables.apply(effect, staged.how(), self.occ.worker().guard())?;
+                tables.apply(effect, staged.how(), self.workspace.worker().guard())?;
                 staged.touched.own.insert(table.id);
             }
             Effect::DropTable(table) => {
@@ -211,7 +212,7 @@ impl Session {
                 if deferred.contains_key(&table.id) || adds && !own.contains(&table.id) {
                     deferred.insert(table.id, table.name.clone());
                 } else {
-                    tables.apply(effect, staged.how(), self.occ.worker().guard())?;
+                    tables.apply(effect, staged.how(), self.workspace.worker().guard())?;
                 }
             }
             Effect::Rebuild(rebuild) => {
@@ -220,7 +221,7 @@ impl Session {
                     written(self, reference.parent.id, &reference.parent.name)?;
                 }
                 if staged.touched.own.contains(&rebuild.old.id) {
-                    tables.apply(effect, staged.how(), self.occ.worker().guard())?;
+                    tables.apply(effect, staged.how(), self.workspace.worker().guard())?;
                     staged.touched.own.insert(rebuild.new.id);
                     return Ok(());
                 }
@@ -267,7 +268,7 @@ impl Session {
         match committed {
             Ok(commit) => _ = self.answers(commit),
             Err(_) => {
-                self.occ.rollback_if_running();
+                self.workspace.rollback_if_running();
                 // Definitions look at rows without taking note of them.
                 self.shows_everything();
             }
@@ -289,12 +290,12 @@ impl Session {
         };
         let inner = Arc::clone(&self.inner);
         let _alone = self.wait_for_maintenance(&inner)?;
-        let slot = self.occ.worker().slot();
+        let slot = self.workspace.worker().slot();
         let private = Arc::clone(&self.version);
         let epochs = Arc::clone(&private.tables.epochs);
         let mut number = epochs.next_order();
         let patience = self.patience();
-        let holds = Arc::clone(&self.occ.tables().holds);
+        let holds = Arc::clone(&self.workspace.tables().holds);
         let _awaits_all = holds.await_all(slot);
         inner.definitions.exclusively(slot, &epochs, &patience, |current| {
             if current.number != staged.base.number {
@@ -309,12 +310,12 @@ impl Session {
             }
             let record = self.definitions_record(definitions, &inner)?;
             let records = inner.logs.prepare_definition(&record)?;
-            if let Err(conflict) = self.occ.lock_and_validate() {
+            if let Err(conflict) = self.workspace.lock_and_validate() {
                 inner.logs.forget_definition(records);
                 return Err(serialization_failure(conflict));
             }
             let (order, logged) =
-                inner.logs.define(slot, &epochs, records, |order| self.occ.finish_at(order));
+                inner.logs.define(slot, &epochs, records, |order| self.workspace.finish_at(order));
             number = order;
             logged?;
             Ok(Some((private.schema.clone(), tables)))
@@ -348,7 +349,7 @@ impl Session {
             Effect::None | Effect::All(_) | Effect::Run(_) => true,
         };
         if !is_done {
-            tables.apply(effect, staged.how(), self.occ.worker().guard())?;
+            tables.apply(effect, staged.how(), self.workspace.worker().guard())?;
         }
         Ok(())
     }
@@ -357,7 +358,7 @@ impl Session {
     fn store_numbers(&mut self, staged: &Staged) -> Result<(), Error> {
         for (sequence, (row, arena)) in staged.counters.rows() {
             let table = Arc::clone(self.version.tables.store(sequence).definition());
-            self.occ.insert_row(&table, &row, &arena).map_err(|failure| match failure {
+            self.workspace.insert_row(&table, &row, &arena).map_err(|failure| match failure {
                 procedure::Failure::Error(error) => Error::Sql(*error),
                 _ => serialization_failure(Conflict::Write),
             })?;
@@ -372,13 +373,13 @@ impl Session {
         inner: &Inner,
     ) -> Result<Vec<u8>, Error> {
         let mut record = Vec::new();
-        if !self.occ.writes_anything() {
+        if !self.workspace.writes_anything() {
             definitions.write_definition(&mut record);
             return Ok(record);
         }
         DefinitionsRecord::begin(definitions, &mut record);
         let (mut writes, mut has_updates) = (WritesBuilder::default(), false);
-        self.occ.describe_writes(&mut Description::default(), |row| {
+        self.workspace.describe_writes(&mut Description::default(), |row| {
             has_updates |= row.change == catalog::RowChange::Update;
             writes.push(&mut record, row.change, row.table, (row.after, row.arena), row.changed);
         });

@@ -7,7 +7,7 @@ use catalog::CommitOrder;
 use logging::{Commit, Observed};
 use procedure::{Call, Conflict, Failure, Procedure, SqlError, Whole, execute};
 use std::sync::{Arc, Mutex, PoisonError};
-use transaction::{CommitError, CommitPipeline, LoggedBy, Occ};
+use transaction::{CommitError, CommitPipeline, LoggedBy, Workspace};
 
 /// What the steps of a call share.
 struct Steps {
@@ -19,8 +19,8 @@ struct Steps {
 }
 
 impl Steps {
-    fn commit(&mut self, occ: &mut Occ) -> Result<(), Failure> {
-        match self.pipeline.commit(occ, LoggedBy::Value) {
+    fn commit(&mut self, workspace: &mut Workspace) -> Result<(), Failure> {
+        match self.pipeline.commit(workspace, LoggedBy::Value) {
             Ok(outcome) => {
                 self.committed += 1;
                 self.show(outcome.commit);
@@ -56,46 +56,50 @@ impl Session {
             if !self.begin()? {
                 return Ok(None);
             }
-            self.occ.hold_rows(self.holding());
+            self.workspace.hold_rows(self.holding());
             let mut pipeline = self.new_pipeline();
             pipeline.begin();
             let steps = Steps { pipeline, committed: 0, shown: None };
             let steps = Arc::new(Mutex::new(steps));
             let (own, inner, number) = (Arc::clone(&steps), Arc::clone(&self.inner), self.version.number);
-            self.occ.end_transactions_by(Some(Box::new(move |occ: &mut Occ, commit: bool| {
-                let mut steps = own.lock().unwrap_or_else(PoisonError::into_inner);
-                match commit {
-                    true => steps.commit(occ)?,
-                    false => {
-                        steps.show(Commit::of_all(occ.last_observed()));
-                        occ.rollback();
+            self.workspace.end_transactions_by(Some(Box::new(
+                move |workspace: &mut Workspace, commit: bool| {
+                    let mut steps = own.lock().unwrap_or_else(PoisonError::into_inner);
+                    match commit {
+                        true => steps.commit(workspace)?,
+                        false => {
+                            steps.show(Commit::of_all(workspace.last_observed()));
+                            workspace.rollback();
+                        }
                     }
-                }
-                occ.begin();
-                occ.carry(steps.observed());
-                if !inner.definitions.is_current(number) {
-                    let message = "definitions have changed between two transactions of a procedure";
-                    return Err(SqlError::new("40001", message).into());
-                }
-                steps.pipeline.begin();
-                Ok(())
-            })));
-            self.occ.wait_in_place_by(Some(self.waits_in_place()));
+                    workspace.begin();
+                    workspace.carry(steps.observed());
+                    if !inner.definitions.is_current(number) {
+                        let message = "definitions have changed between two transactions of a procedure";
+                        return Err(SqlError::new("40001", message).into());
+                    }
+                    steps.pipeline.begin();
+                    Ok(())
+                },
+            )));
+            self.workspace.wait_in_place_by(Some(self.waits_in_place()));
             let arguments = self.arguments.iter().copied();
-            let ran = execute(call, arguments, &mut self.machine, &mut self.occ, &mut Whole);
-            self.occ.end_transactions_by(None);
-            self.occ.wait_in_place_by(None);
+            let ran = execute(call, arguments, &mut self.machine, &mut self.workspace, &mut Whole);
+            self.workspace.end_transactions_by(None);
+            self.workspace.wait_in_place_by(None);
             let mut steps = steps.lock().unwrap_or_else(PoisonError::into_inner);
             self.shows_what_was_read();
             let ran = match ran {
-                Ok(()) => steps.commit(&mut self.occ),
+                Ok(()) => steps.commit(&mut self.workspace),
                 // What failed may have seen states of different moments.
-                Err(Failure::Error(error)) if self.occ.worker().is_active() => {
-                    Err(self.occ.rollback_after_error().err().map_or(Failure::Error(error), Failure::from))
-                }
+                Err(Failure::Error(error)) if self.workspace.worker().is_active() => Err(self
+                    .workspace
+                    .rollback_after_error()
+                    .err()
+                    .map_or(Failure::Error(error), Failure::from)),
                 Err(failure) => Err(failure),
             };
-            self.occ.rollback_if_running();
+            self.workspace.rollback_if_running();
             self.committed += steps.committed;
             self.after_call();
             match ran {

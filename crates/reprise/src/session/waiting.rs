@@ -204,7 +204,7 @@ impl Session {
 
     /// A transaction of its own has ended, or does not run again.
     fn let_go(&mut self) {
-        self.occ.release_holds();
+        self.workspace.release_holds();
         self.forget_races();
     }
 
@@ -230,7 +230,7 @@ impl Session {
         if self.block.state != TransactionState::None {
             return Err(deadlock().into());
         }
-        self.occ.release_all_but_awaited();
+        self.workspace.release_all_but_awaited();
         Ok(())
     }
 
@@ -256,7 +256,7 @@ impl Session {
     pub(super) fn forget_races(&mut self) {
         (self.waiting.lost, self.waiting.was_held) = (0, false);
         if self.waiting.hot_until.take().is_some() {
-            self.occ.ignore_heat(false);
+            self.workspace.ignore_heat(false);
         }
     }
 
@@ -270,7 +270,7 @@ impl Session {
         self.conflicts += 1;
         self.machine.interrupts().check()?;
         let is_held = conflict == Conflict::Held;
-        let blocker = self.occ.blocker().filter(|_| is_held);
+        let blocker = self.workspace.blocker().filter(|_| is_held);
         if is_held {
             self.waiting.was_held = true;
         } else {
@@ -280,16 +280,16 @@ impl Session {
             }
         }
         if let Some(blocker) = blocker {
-            let holds = Arc::clone(&self.occ.tables().holds);
+            let holds = Arc::clone(&self.workspace.tables().holds);
             // It does not wait long for a row that is hot.
-            let is_open = self.block.state != TransactionState::None && !self.occ.was_hot();
-            let awaited = Awaited::Blocker { blocker, worker: self.occ.slot(), is_open, holds };
-            if !self.occ.was_hot() {
+            let is_open = self.block.state != TransactionState::None && !self.workspace.was_hot();
+            let awaited = Awaited::Blocker { blocker, worker: self.workspace.slot(), is_open, holds };
+            if !self.workspace.was_hot() {
                 return self.await_others(awaited, None);
             }
             let until = *self.waiting.hot_until.get_or_insert_with(|| Instant::now() + FOR_HOT);
             if Instant::now() >= until {
-                self.occ.ignore_heat(true);
+                self.workspace.ignore_heat(true);
                 return Ok(());
             }
             return self.await_others(awaited, Some(until));
@@ -327,7 +327,7 @@ impl Session {
     /// What waits for other transactions in the middle of a call that can't be run again.
     pub(super) fn waits_in_place(&self) -> Box<WaitInPlace> {
         let (interrupts, limit) = (self.machine.interrupts().clone(), self.waiting.lock_timeout);
-        let (worker, holds) = (self.occ.slot(), Arc::clone(&self.occ.tables().holds));
+        let (worker, holds) = (self.workspace.slot(), Arc::clone(&self.workspace.tables().holds));
         Box::new(move |blocker| {
             let awaited = Awaited::Blocker { blocker, worker, is_open: true, holds: Arc::clone(&holds) };
             let busy = Busy { awaited, until: None };

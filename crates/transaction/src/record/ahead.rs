@@ -34,7 +34,7 @@ impl Ahead {
         mut visit: impl FnMut(Described<'_>, Record<'_>, &[u64]),
     ) {
         let Self { described, description, image } = self;
-        execution.occ.describe_rows(description, |row, record, state| {
+        execution.workspace.describe_rows(description, |row, record, state| {
             described.push((record.handle(), state));
             image.clear();
             if row.change != catalog::RowChange::Delete {

@@ -24,7 +24,7 @@ impl Recorder for ColumnsRecorder {
         let Self { record, writes, description, count } = self;
         WritesBuilder::begin(record);
         *count = 0;
-        execution.occ.describe_writes(description, |row| {
+        execution.workspace.describe_writes(description, |row| {
             *count += 1;
             writes.push(record, row.change, row.table, (row.after, row.arena), row.changed);
         });

@@ -14,7 +14,7 @@ mod slots;
 
 pub use costs::{Adaptive, Recovered};
 
-use crate::Occ;
+use crate::Workspace;
 use adaptive::AdaptiveRecorder;
 use catalog::{CommitOrder, ProcedureId, RowChange, Table};
 use columns::ColumnsRecorder;
@@ -48,7 +48,7 @@ pub(crate) struct Execution<'a> {
     pub(crate) by_value: bool,
     /// Bytes of the largest record that the log's buffers hold.
     pub(crate) largest: usize,
-    pub(crate) occ: &'a Occ,
+    pub(crate) workspace: &'a Workspace,
 }
 
 /// Makes the records of one log. `call` is the record of the call, complete but for its number.
@@ -73,7 +73,7 @@ pub(crate) trait Recorder: Send {
     }
 
     /// Takes the operations of a transaction whose rows are locked, with a number that is not above its own.
-    fn take_operations(&mut self, _order: CommitOrder, _occ: &Occ) {}
+    fn take_operations(&mut self, _order: CommitOrder, _occ: &Workspace) {}
 
     /// Returns the records of these operations, one after the other.
     fn operations(&self) -> &[u8] {
@@ -229,8 +229,8 @@ impl Records {
     }
 
     /// Returns whether the records fit the rows, which are locked now.
-    pub(crate) fn fit(&self, logs: &LogSet, occ: &Occ) -> bool {
-        let (rows_and_words, guard) = (occ.row_words(), occ.guard());
+    pub(crate) fn fit(&self, logs: &LogSet, workspace: &Workspace) -> bool {
+        let (rows_and_words, guard) = (workspace.row_words(), workspace.guard());
         let mut recorders = self.recorders.iter().enumerate();
         recorders
             .all(|(index, recorder)| recorder.fits(rows_and_words, logs.at(index).largest_record(), guard))
@@ -242,10 +242,10 @@ impl Records {
         &mut self,
         logs: &LogSet,
         order: CommitOrder,
-        occ: &Occ,
+        workspace: &Workspace,
     ) -> Result<(), LogError> {
         let Self { recorders, worker, large, .. } = self;
-        recorders.iter_mut().for_each(|recorder| recorder.take_operations(order, occ));
+        recorders.iter_mut().for_each(|recorder| recorder.take_operations(order, workspace));
         let mut pieces = Vec::new();
         for (index, recorder) in recorders.iter().enumerate() {
             let (records, largest) = (recorder.operations(), logs.at(index).largest_record());
@@ -277,11 +277,11 @@ impl Records {
         &mut self,
         numbering: &dyn Numbering,
         by: Numbered<'_>,
-        occ: &Occ,
+        workspace: &Workspace,
         floor: CommitOrder,
     ) -> (Stamp, Result<(), LogError>) {
         let Self { recorders, rooms, .. } = self;
-        numbering.after_validation(by, occ, floor, &|index| recorders[index].bytes(), rooms)
+        numbering.after_validation(by, workspace, floor, &|index| recorders[index].bytes(), rooms)
     }
 
     /// Appends the record of a transaction that has committed to each log.

@@ -3,7 +3,7 @@
 //! Paper: command logging §IV-A.
 
 use super::{Execution, Needs, Recorder};
-use crate::{Description, Occ};
+use crate::{Description, Workspace};
 use catalog::CommitOrder;
 use logging::content::{Images, OperationsBuilder, Outcome, Stamp, seal};
 
@@ -40,11 +40,11 @@ impl Recorder for OperationsRecorder {
         0
     }
 
-    fn take_operations(&mut self, order: CommitOrder, occ: &Occ) {
+    fn take_operations(&mut self, order: CommitOrder, workspace: &Workspace) {
         let Self { images, transaction, records, description } = self;
         *transaction = order;
         records.clear();
-        occ.describe_locked(description, |row| {
+        workspace.describe_locked(description, |row| {
             let (before, after) = ((row.before, row.arena), (row.after, row.arena));
             OperationsBuilder::push(
                 records,

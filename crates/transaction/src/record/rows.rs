@@ -32,7 +32,7 @@ impl Recorder for RowsRecorder {
         let Self { record, writes, ahead, .. } = self;
         WritesBuilder::begin(record);
         ahead.begin();
-        let (rows, words) = execution.occ.row_words();
+        let (rows, words) = execution.workspace.row_words();
         if most_bytes(rows, words) > execution.largest {
             ahead.describe(execution, |row, _, image| match row.change {
                 RowChange::Delete => writes.push(record, row.change, row.table, (row.after, row.arena), &[]),

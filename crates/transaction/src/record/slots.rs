@@ -41,7 +41,7 @@ impl Recorder for SlotsRecorder {
         let Self { record: out, ahead } = self;
         SlotsBuilder::begin(out);
         ahead.begin();
-        let (rows, words) = execution.occ.row_words();
+        let (rows, words) = execution.workspace.row_words();
         if most_bytes(rows, words) > execution.largest {
             ahead.describe(execution, |row, record, image| {
                 push(out, row.change, row.table, record, image.iter().copied());

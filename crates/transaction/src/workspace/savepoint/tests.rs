@@ -1,6 +1,6 @@
 //! Index entries of transactions that give up one after the other.
 
-use crate::{Applying, Occ, Tables};
+use crate::{Applying, Tables, Workspace};
 use catalog::{Arena, CommitOrder, Datum, Epoch, Table};
 use procedure::{DataAccess, ScanRange};
 use sql::Schema;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use storage::{Epochs, Handle, Memory, Worker};
 
 /// A table of two columns, the second of which has an index, and clients.
-fn clients<const N: usize>() -> (Arc<Table>, [Occ; N]) {
+fn clients<const N: usize>() -> (Arc<Table>, [Workspace; N]) {
     let epochs = Arc::new(Epochs::new(Epoch(1), N + 1));
     let memory = Arc::new(Memory::new(1 << 30));
     let worker = || Worker::new(Arc::clone(&epochs), Arc::clone(&memory)).unwrap();
@@ -21,45 +21,46 @@ fn clients<const N: usize>() -> (Arc<Table>, [Occ; N]) {
         schema = changed;
     }
     let table = Arc::clone(tables.iter().next().unwrap().definition());
-    (table, [(); N].map(|()| Occ::new(tables.clone(), worker())))
+    (table, [(); N].map(|()| Workspace::new(tables.clone(), worker())))
 }
 
 /// Finds row 1 and reads it.
-fn row(occ: &mut Occ, table: &Table) -> Handle {
+fn row(workspace: &mut Workspace, table: &Table) -> Handle {
     let mut key = Vec::new();
     table.encode_key_column(0, Datum::Int(1), &Arena::default(), &mut key);
-    let row = occ.find(table, &key).unwrap().unwrap();
+    let row = workspace.find(table, &key).unwrap().unwrap();
     let column = &table.layout.slots()[1..];
-    assert!(occ.read(row, column, &mut Arena::default(), &mut [Datum::Null]).unwrap());
+    assert!(workspace.read(row, column, &mut Arena::default(), &mut [Datum::Null]).unwrap());
     row
 }
 
 /// How many rows the index has under 5.
-fn count(occ: &mut Occ, table: &Table) -> usize {
+fn count(workspace: &mut Workspace, table: &Table) -> usize {
     let mut lower = Vec::new();
     table.encode_key_column(1, Datum::Int(5), &Arena::default(), &mut lower);
     let mut upper = lower.clone();
     catalog::successor(&mut upper);
-    occ.begin();
-    occ.open_scan(table, ScanRange { index: 1, lower: &lower, upper: Some(&upper), backward: false })
+    workspace.begin();
+    workspace
+        .open_scan(table, ScanRange { index: 1, lower: &lower, upper: Some(&upper), backward: false })
         .unwrap();
-    let found = std::iter::from_fn(|| occ.next_row().unwrap()).count();
-    occ.rollback();
+    let found = std::iter::from_fn(|| workspace.next_row().unwrap()).count();
+    workspace.rollback();
     found
 }
 
 #[test]
 fn the_entry_of_a_newer_row_is_not_taken_back() {
     let (table, [mut first, mut second, mut third]) = clients::<3>();
-    let insert = |occ: &mut Occ, v, order| {
-        occ.begin();
-        occ.insert(&table, &[Datum::Int(1), Datum::Int(v)], &Arena::default()).unwrap();
-        occ.commit_at(CommitOrder(order)).unwrap();
+    let insert = |workspace: &mut Workspace, v, order| {
+        workspace.begin();
+        workspace.insert(&table, &[Datum::Int(1), Datum::Int(v)], &Arena::default()).unwrap();
+        workspace.commit_at(CommitOrder(order)).unwrap();
     };
-    let begin_update = |occ: &mut Occ| {
-        occ.begin();
-        let row = row(occ, &table);
-        occ.update(&table, row, &[(1, Datum::Int(5))], &Arena::default()).unwrap();
+    let begin_update = |workspace: &mut Workspace| {
+        workspace.begin();
+        let row = row(workspace, &table);
+        workspace.update(&table, row, &[(1, Datum::Int(5))], &Arena::default()).unwrap();
     };
     insert(&mut third, 0, 1);
     begin_update(&mut first);

@@ -1,10 +1,10 @@
-//! The steps of a commit that are OCC's own: locks, validation, installation, publication.
+//! The steps of a commit on the workspace: locks, installation, publication.
 //! Paper: Silo §§4.4–4.6. The order of the steps, and what comes between them, is `crate::commit`.
 
-use super::Occ;
+use super::Workspace;
+use super::write_set::{Action, Link};
 use crate::Tables;
 use crate::access_numbers::Readable;
-use crate::changes::{Action, Link};
 use crate::garbage::Garbage;
 use catalog::{Arena, CommitOrder, RowChange, Table};
 use logging::{Footprint, Observed};
@@ -16,11 +16,7 @@ use storage::{Guard, Record, RecordState, look_again};
 /// taken in one order, so the other commit goes on.
 const MOST_LOOKS: u32 = 1 << 16;
 
-/// At validation both commits may hold what the other one has read. Each looks for at most this long, the
-/// number drawn at random, so that one gives up before the other and the other commits.
-const LOOKS_AT_VALIDATION: u32 = 1 << 10;
-
-impl Occ {
+impl Workspace {
     /// The guard of the running transaction.
     pub(crate) fn guard(&self) -> &Guard {
         self.worker.guard()
@@ -140,46 +136,13 @@ impl Occ {
         }
     }
 
-    /// Makes sure that the read set is as it was read.
+    /// Makes sure that what the transaction has read still holds.
     ///
     /// # Errors
-    /// A row or a range has changed.
+    /// The conflict.
+    #[inline]
     pub(crate) fn validate(&self) -> Result<(), Conflict> {
-        let guard = self.worker.guard();
-        for (handle, state) in &self.reads {
-            let record = guard.record(*handle);
-            if record.is_state(*state) {
-                continue;
-            }
-            let is_valid = record.is_state_under_lock(*state)
-                && (self.writes.find(*handle).is_some() || self.is_unlocked_as(record, *state));
-            if !is_valid {
-                return Err(Conflict::Read);
-            }
-        }
-        if !self.leaves.are_valid(guard) {
-            return Err(Conflict::Phantom);
-        }
-        // Another transaction may have added the same entry and taken it away again as it gave up.
-        let is_linked = |link: &Link| {
-            let index = self.tables.store(link.table).index_at(link.index);
-            index.get(&link.key, guard).0 == Some(guard.record(link.record))
-        };
-        if self.writes.links.iter().all(is_linked) { Ok(()) } else { Err(Conflict::Write) }
-    }
-
-    /// Whether a record that another commit has locked is unlocked, soon, in the state in which it was read.
-    #[cold]
-    fn is_unlocked_as(&self, record: Record<'_>, state: RecordState) -> bool {
-        let most = rand::random_range(1..LOOKS_AT_VALIDATION);
-        let mut looks = 0;
-        while looks < most && record.is_state_under_lock(state) {
-            if record.is_state(state) {
-                return true;
-            }
-            look_again(&mut looks);
-        }
-        false
+        self.discipline.validate(self)
     }
 
     /// Makes the rows what they will be, and calls `visit` with each that is written or deleted. They stay
@@ -286,7 +249,7 @@ impl Occ {
     }
 }
 
-impl Footprint for Occ {
+impl Footprint for Workspace {
     fn carried(&self) -> Observed {
         self.carried
     }

@@ -6,13 +6,10 @@
 //! Invariant: after the transaction has ended, it holds nothing and stands in no queue. Held by: `waiting.rs`
 //! (crates/reprise).
 
-use super::Occ;
+use super::Workspace;
 use crate::holds::{Blocker, Holder};
 use procedure::{Conflict, Failure};
-use storage::{Handle, RecordState, Slot};
-
-/// A row that is written was read among the last of this many reads.
-const RECENT: usize = 16;
+use storage::{Handle, Slot};
 
 /// The rows that a transaction holds from the moment on at which it comes to them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
@@ -31,8 +28,8 @@ pub type WaitInPlace = dyn FnMut(Blocker) -> Result<(), Failure> + Send;
 
 /// What a transaction holds.
 #[derive(Default)]
-pub(super) struct Held {
-    holding: Holding,
+pub(crate) struct Held {
+    pub(crate) holding: Holding,
     /// Addresses of rows that it holds, or in whose queue it stands.
     rows: Vec<u64>,
     /// The transaction that the last `Conflict::Held` is about.
@@ -44,12 +41,12 @@ pub(super) struct Held {
     /// Whether the statement in hand fails instead of waiting.
     never_waits: bool,
     /// Whether the last conflict is about a hot row that the statement would only have read.
-    was_hot: bool,
+    pub(crate) was_hot: bool,
     /// Whether the statement in hand reads hot rows as it reads others.
     ignores_heat: bool,
 }
 
-impl Occ {
+impl Workspace {
     /// Says which rows the transaction in hand holds from now on. At its end it holds none.
     pub fn hold_rows(&mut self, holding: Holding) {
         self.held.holding = holding;
@@ -66,7 +63,7 @@ impl Occ {
     }
 
     /// Whether the transaction waits in the middle of an attempt.
-    pub(super) fn waits_in_place(&self) -> bool {
+    pub(crate) fn waits_in_place(&self) -> bool {
         self.held.waits_in_place.is_some() && !self.held.never_waits
     }
 
@@ -160,39 +157,19 @@ impl Occ {
         self.held.has_inserted = true;
     }
 
-    /// Takes a row that is about to be written, as far as the transaction holds such rows; otherwise makes
-    /// sure that no other one holds it.
-    #[inline]
-    pub(super) fn claim(&mut self, row: Handle) -> Result<(), Failure> {
-        match self.held.holding {
-            Holding::Nothing => self.check_foreign(row),
-            Holding::Written | Holding::Read => self.take_hold(row),
-        }
+    /// Returns whether a row is hot, and the statement in hand does not read hot rows as it reads others.
+    pub(crate) fn heeds_heat_of(&self, row: Handle) -> bool {
+        !self.held.ignores_heat && self.tables.holds.heat.is_hot(row.address())
     }
 
-    /// Takes a row that is about to be read, as far as the transaction holds such rows, or if it is hot. One
-    /// that can't be run again waits before it reads a row that another one is about to change.
+    /// Asks the discipline before the transaction reads a row that it has not written.
     #[inline]
-    pub(super) fn claim_read(&mut self, row: Handle) -> Result<(), Failure> {
-        // Most transactions do neither.
+    pub(super) fn before_read(&mut self, row: Handle) -> Result<(), Failure> {
+        // Most transactions neither hold rows nor wait in place.
         if self.held.holding == Holding::Nothing && self.held.waits_in_place.is_none() {
             return Ok(());
         }
-        self.claim_read_held(row)
-    }
-
-    #[inline(never)]
-    fn claim_read_held(&mut self, row: Handle) -> Result<(), Failure> {
-        match self.held.holding {
-            Holding::Read => self.take_hold(row),
-            Holding::Written if !self.held.ignores_heat && self.tables.holds.heat.is_hot(row.address()) => {
-                let taken = self.take_hold(row);
-                self.held.was_hot = taken.is_err();
-                taken
-            }
-            _ if self.waits_in_place() => self.check_foreign(row),
-            _ => Ok(()),
-        }
+        self.discipline.read(self, row)
     }
 
     /// Records that the transaction has inserted are gone: transactions that wait for them look again.
@@ -202,7 +179,7 @@ impl Occ {
 
     /// Makes sure that no other transaction holds a row.
     #[inline]
-    pub(super) fn check_foreign(&mut self, row: Handle) -> Result<(), Failure> {
+    pub(crate) fn check_foreign(&mut self, row: Handle) -> Result<(), Failure> {
         while self.tables.holds.is_foreign(row.address(), self.worker.slot()) {
             self.blocked_by_row(row)?;
         }
@@ -227,7 +204,8 @@ impl Occ {
         }
     }
 
-    fn take_hold(&mut self, row: Handle) -> Result<(), Failure> {
+    /// Holds a row for the transaction.
+    pub(crate) fn take_hold(&mut self, row: Handle) -> Result<(), Failure> {
         loop {
             match self.tables.holds.hold(row.address(), self.worker.slot()) {
                 Holder::Newly => self.held.rows.push(row.address()),
@@ -237,16 +215,8 @@ impl Occ {
                     continue;
                 }
             }
-            break;
-        }
-        // The holder before may have written what was read a moment ago.
-        let now = self.record(row);
-        let is_fresh = |(read, state): &(Handle, RecordState)| *read != row || now.is_state(*state);
-        if self.reads.iter().rev().take(RECENT).all(is_fresh) {
             return Ok(());
         }
-        self.tables.holds.heat.raise(row.address());
-        Err(Conflict::Read.into())
     }
 
     /// Fails an insert that meets a record which another transaction has inserted; where the transaction

@@ -16,7 +16,7 @@ pub(super) struct LeavesMark {
 
 /// The observed leaves, in the order of their observation.
 #[derive(Default, Debug)]
-pub(super) struct Leaves {
+pub(crate) struct Leaves {
     observed: Vec<LeafObservation>,
     /// How many halves of observed leaves were added behind their order.
     splits: usize,
@@ -35,7 +35,7 @@ impl Leaves {
     }
 
     /// Whether no other transaction has changed the keys of an observed leaf.
-    pub(super) fn are_valid(&self, guard: &Guard) -> bool {
+    pub(crate) fn are_valid(&self, guard: &Guard) -> bool {
         self.observed.iter().all(|leaf| leaf.is_valid(guard))
     }
 

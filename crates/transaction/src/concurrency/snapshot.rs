@@ -7,9 +7,9 @@
 //! by key, and handles of before are worth nothing afterwards. Held by:
 //! `crates/reprise/tests/suite/snapshots.rs`.
 
-use super::Occ;
-use super::scans::Scans;
 use crate::Tables;
+use crate::Workspace;
+use crate::workspace::Scans;
 use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table, TableId};
 use procedure::{DataAccess, Failure, KeptRows, ScanRange, SqlError};
 use storage::{Handle, Record, Snapshot, Worker};
@@ -34,7 +34,7 @@ impl std::fmt::Debug for Reader<'_> {
     }
 }
 
-impl Occ {
+impl Workspace {
     /// A reader for the transaction in hand, which has read nothing.
     pub fn reader<'a>(&'a mut self, snapshot: &'a Snapshot) -> Reader<'a> {
         let Self { tables, worker, scans, kept, .. } = self;

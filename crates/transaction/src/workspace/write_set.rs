@@ -9,7 +9,7 @@
 //! Invariants: 1. after `go_back_to` the write set equals the one that `set_mark` found. 2. a record that
 //! other transactions see is in the write set only if its version is in the read set. Held by:
 //! `going_back_restores_the_write_set` (here), and `crates/reprise/tests/suite/interleaved.rs`.
-//! Not here: index entries and records that an undone part has published (`concurrency/savepoint.rs`).
+//! Not here: index entries and records that an undone part has published (`savepoint.rs`).
 
 use catalog::{Arena, ColumnSlot, Datum, Mark as ArenaMark, RowChange, TableId};
 use storage::{Change, Handle};
@@ -308,7 +308,7 @@ impl Iterator for Changes<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Applying, Occ, Tables};
+    use crate::{Applying, Tables, Workspace};
     use catalog::Epoch;
     use procedure::DataAccess;
     use rand::rngs::SmallRng;
@@ -331,13 +331,13 @@ mod tests {
         let how = Applying { timestamp_us: 0, seed: 0, is_new: true };
         tables.apply(&effect, how, &worker.enter()).unwrap();
         let table = Arc::clone(tables.iter().next().unwrap().definition());
-        let mut occ = Occ::new(tables, worker);
-        occ.begin();
+        let mut workspace = Workspace::new(tables, worker);
+        workspace.begin();
         let insert = |id| {
             let (id, arena, mut key) = (Datum::Int(id as i64), Arena::default(), Vec::new());
-            occ.insert(&table, &[id], &arena).unwrap();
+            workspace.insert(&table, &[id], &arena).unwrap();
             table.encode_key_column(0, id, &arena, &mut key);
-            occ.find(&table, &key).unwrap().unwrap()
+            workspace.find(&table, &key).unwrap().unwrap()
         };
         (0..RECORDS).map(insert).collect()
     }

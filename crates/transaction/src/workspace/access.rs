@@ -1,7 +1,7 @@
-//! How statements read and write under OCC: every read is remembered, every write is kept aside until commit.
+//! How statements read and write: the workspace remembers every read and keeps every write aside until commit.
 
-use super::Occ;
-use crate::changes::{Action, Link};
+use super::Workspace;
+use super::write_set::{Action, Link};
 use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table, TableId};
 use procedure::{Conflict, DataAccess, Failure, ScanRange, SqlError};
 use storage::{Added, Change, Finger, Handle, Linked, NewState, OutOfMemory, look_again};
@@ -45,7 +45,7 @@ fn duplicate(table: &Table, index: usize) -> Failure {
         .into()
 }
 
-impl Occ {
+impl Workspace {
     /// Adds a record to an index; the record that is there already, if one is.
     pub(super) fn link(
         &mut self,
@@ -154,7 +154,7 @@ impl Occ {
             }
             if self.read(found, &[], &mut scratch, &mut [])? {
                 // Unless the transaction that holds it deletes it, or gives it another key.
-                self.check_foreign(found)?;
+                self.discipline.collide(self, found)?;
                 return Ok(true);
             }
             if self.writes.find(found).is_none()
@@ -271,10 +271,10 @@ impl Occ {
                 self.reads.push((record, state));
                 if !state.is_absent() {
                     // Unless the transaction that holds it deletes it.
-                    self.check_foreign(record)?;
+                    self.discipline.collide(self, record)?;
                     return Err(duplicate(table, 0));
                 }
-                self.claim(record)?;
+                self.discipline.write(self, record)?;
                 self.writes.add(record, table.id, Action::Revive)
             }
         };
@@ -336,7 +336,7 @@ impl Occ {
     }
 }
 
-impl DataAccess for Occ {
+impl DataAccess for Workspace {
     type Row = Handle;
 
     fn keep(&mut self, row: Handle) -> i64 {
@@ -408,7 +408,7 @@ impl DataAccess for Occ {
     fn hold(&mut self, row: Handle) -> Result<(), Failure> {
         match self.writes.find(row) {
             Some(_) => Ok(()),
-            None => self.claim(row),
+            None => self.discipline.write(self, row),
         }
     }
 
@@ -426,7 +426,7 @@ impl DataAccess for Occ {
             if let Some(record) = self.scans.current.cursor.next_buffered(guard) {
                 let handle = record.handle();
                 if self.scans.current.index > 0 {
-                    self.claim_read(handle)?;
+                    self.before_read(handle)?;
                     let record = self.worker.guard().record(handle);
                     // Whether the entry counts follows from the row, so the row's version is part of what is
                     // read.
@@ -438,7 +438,7 @@ impl DataAccess for Occ {
                     if !counts {
                         if self.scans.current.rival_of.is_some_and(|own| own != handle) {
                             // A transaction that holds the row may be giving it this key.
-                            self.check_foreign(handle)?;
+                            self.discipline.collide(self, handle)?;
                         }
                         continue;
                     }
@@ -477,7 +477,7 @@ impl DataAccess for Occ {
         }
         let own = matches!(action, Some(Action::Insert | Action::Revive));
         if written.is_none() {
-            self.claim_read(record)?;
+            self.before_read(record)?;
         }
         let handle = record;
         let record = self.worker.guard().record(handle);
@@ -561,7 +561,7 @@ impl DataAccess for Occ {
         let entry = match self.writes.find(record) {
             Some(entry) => entry,
             None => {
-                self.claim(record)?;
+                self.discipline.write(self, record)?;
                 self.writes.add(record, table.id, Action::Update)
             }
         };
@@ -614,7 +614,7 @@ impl DataAccess for Occ {
                 self.writes.set_action(entry, after);
             }
             None => {
-                self.claim(record)?;
+                self.discipline.write(self, record)?;
                 self.writes.add(record, table.id, Action::Delete);
             }
         }

@@ -1,7 +1,7 @@
 //! The write set of the running transaction as values, for logs by value.
 
-use super::Occ;
-use crate::changes::Action;
+use super::Workspace;
+use super::write_set::Action;
 use catalog::{Arena, Datum, RowChange, Table};
 use storage::{Record, RecordState};
 
@@ -32,7 +32,7 @@ pub struct Description {
     arena: Arena,
 }
 
-impl Occ {
+impl Workspace {
     /// Whether the running transaction is about to write anything.
     #[inline]
     pub fn writes_anything(&self) -> bool {
@@ -157,8 +157,8 @@ impl Description {
     }
 
     /// The last value of every column that the entry changes.
-    fn collect_changes(&mut self, occ: &Occ, entry: usize, table: &Table) {
-        for change in occ.writes.changes(entry) {
+    fn collect_changes(&mut self, workspace: &Workspace, entry: usize, table: &Table) {
+        for change in workspace.writes.changes(entry) {
             let slots = table.layout.slots();
             let column = slots.iter().position(|slot| *slot == change.slot).expect("a change is of a column");
             if !self.changed.contains(&column) {
@@ -166,7 +166,7 @@ impl Description {
             }
         }
         for column in &self.changed {
-            let latest = occ.writes.latest(entry, table.layout.slots()[*column], &mut self.arena);
+            let latest = workspace.writes.latest(entry, table.layout.slots()[*column], &mut self.arena);
             self.after[*column] = latest.expect("the column changes");
         }
     }

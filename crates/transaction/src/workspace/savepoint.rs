@@ -13,7 +13,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::Occ;
+use super::Workspace;
 use super::leaves::LeavesMark;
 use storage::{Record, RecordState};
 
@@ -42,7 +42,7 @@ fn lock(record: Record<'_>) -> RecordState {
     }
 }
 
-impl Occ {
+impl Workspace {
     /// Sets a savepoint. It is released, or all of the transaction ends.
     pub fn set_savepoint(&mut self) -> Savepoint {
         Savepoint {

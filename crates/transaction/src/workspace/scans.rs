@@ -6,16 +6,16 @@ use storage::{Cursor, Direction, Handle};
 
 /// The scan in progress.
 #[derive(Default)]
-pub(super) struct Scan {
-    pub(super) cursor: Cursor,
-    pub(super) table: Option<TableId>,
-    pub(super) index: usize,
+pub(crate) struct Scan {
+    pub(crate) cursor: Cursor,
+    pub(crate) table: Option<TableId>,
+    pub(crate) index: usize,
     /// The row for which the scan looks for another one with its key.
-    pub(super) rival_of: Option<Handle>,
+    pub(crate) rival_of: Option<Handle>,
 }
 
 impl Scan {
-    pub(super) fn open(&mut self, table: &Table, range: ScanRange<'_>, with_keys: bool) {
+    pub(crate) fn open(&mut self, table: &Table, range: ScanRange<'_>, with_keys: bool) {
         let direction = if range.backward { Direction::Backward } else { Direction::Forward };
         if with_keys {
             self.cursor.open_with_keys(range.lower, range.upper, direction);
@@ -36,45 +36,45 @@ impl Scan {
 
 /// The scans of a transaction: one in progress, and those that it interrupts.
 #[derive(Default)]
-pub(super) struct Scans {
-    pub(super) current: Scan,
+pub(crate) struct Scans {
+    pub(crate) current: Scan,
     outer: Vec<Scan>,
     /// Scans whose buffers are used again.
     spare: Vec<Scan>,
 }
 
 impl Scans {
-    pub(super) fn enter(&mut self) {
+    pub(crate) fn enter(&mut self) {
         let mut inner = self.spare.pop().unwrap_or_default();
         inner.close();
         self.outer.push(std::mem::replace(&mut self.current, inner));
     }
 
-    pub(super) fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         if let Some(outer) = self.outer.pop() {
             self.spare.push(std::mem::replace(&mut self.current, outer));
         }
     }
 
-    pub(super) fn depth(&self) -> usize {
+    pub(crate) fn depth(&self) -> usize {
         self.outer.len()
     }
 
     /// Leaves those that were entered since there were this many.
-    pub(super) fn come_back_to(&mut self, depth: usize) {
+    pub(crate) fn come_back_to(&mut self, depth: usize) {
         while self.outer.len() > depth {
             self.leave();
         }
     }
 
     /// Forgets what scans have read ahead.
-    pub(super) fn look_again(&mut self) {
+    pub(crate) fn look_again(&mut self) {
         self.current.cursor.look_again();
         self.outer.iter_mut().for_each(|scan| scan.cursor.look_again());
     }
 
     /// Ends all of them, the one in progress too.
-    pub(super) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         while !self.outer.is_empty() {
             self.leave();
         }

@@ -1,7 +1,7 @@
 //! Snapshots where numbers come from the logs: each test holds a transaction up between its validation and
 //! its number, lets another one overwrite what it has read, and has a snapshot opened at that moment.
 
-use crate::{Applying, CommitPipeline, Committed, LoggedBy, Occ, Tables, testing};
+use crate::{Applying, CommitPipeline, Committed, LoggedBy, Tables, Workspace, testing};
 use catalog::{Arena, CommitOrder, Datum, Epoch, Table};
 use logging::content::Stamp;
 use logging::{Drawn, Footprint, LogError, LogSet, Numbered, Numbering, Room, Sequencing};
@@ -63,7 +63,7 @@ impl Numbering for HeldUp {
 }
 
 struct Client {
-    occ: Occ,
+    workspace: Workspace,
     numbering: &'static HeldUp,
     pipeline: CommitPipeline,
     table: Arc<Table>,
@@ -73,23 +73,23 @@ impl Client {
     fn row(&mut self, id: i64) -> Handle {
         let mut key = Vec::new();
         self.table.encode_key_column(0, Datum::Int(id), &Arena::default(), &mut key);
-        let row = self.occ.find(&self.table, &key).unwrap().unwrap();
+        let row = self.workspace.find(&self.table, &key).unwrap().unwrap();
         let column = &self.table.layout.slots()[1..];
-        assert!(self.occ.read(row, column, &mut Arena::default(), &mut [Datum::Null]).unwrap());
+        assert!(self.workspace.read(row, column, &mut Arena::default(), &mut [Datum::Null]).unwrap());
         row
     }
 
     /// Reads rows, sets one of them to 1 and commits; `before_number` runs in the middle of that.
     fn change(&mut self, reads: &[i64], writes: i64, before_number: Option<Box<dyn FnOnce() + Send>>) {
-        self.occ.begin();
+        self.workspace.begin();
         for id in reads {
             self.row(*id);
         }
         let (row, table) = (self.row(writes), Arc::clone(&self.table));
-        self.occ.update(&table, row, &[(1, Datum::Int(1))], &Arena::default()).unwrap();
-        let slot = self.occ.slot();
+        self.workspace.update(&table, row, &[(1, Datum::Int(1))], &Arena::default()).unwrap();
+        let slot = self.workspace.slot();
         before_number.map(|run| self.numbering.before_number.lock().unwrap().insert(slot.0, run));
-        let outcome = self.pipeline.commit(&mut self.occ, LoggedBy::Value).unwrap();
+        let outcome = self.pipeline.commit(&mut self.workspace, LoggedBy::Value).unwrap();
         assert!(matches!(outcome.committed, Committed::Wrote(_)));
     }
 }
@@ -108,16 +108,16 @@ fn clients<const N: usize>() -> (Tables, [Client; N]) {
     let table = Arc::clone(tables.iter().next().unwrap().definition());
     *numbering.last.lock().unwrap() = epochs.next_order();
     let mut clients = [(); N].map(|()| {
-        let occ = Occ::new(tables.clone(), worker());
-        let pipeline = CommitPipeline::numbered_by(numbering, Arc::clone(&logs), &tables, occ.slot());
-        Client { occ, numbering, pipeline, table: Arc::clone(&table) }
+        let workspace = Workspace::new(tables.clone(), worker());
+        let pipeline = CommitPipeline::numbered_by(numbering, Arc::clone(&logs), &tables, workspace.slot());
+        Client { workspace, numbering, pipeline, table: Arc::clone(&table) }
     });
-    let Client { occ, pipeline, .. } = &mut clients[0];
-    occ.begin();
+    let Client { workspace, pipeline, .. } = &mut clients[0];
+    workspace.begin();
     for id in 1..=4 {
-        occ.insert(&table, &[Datum::Int(id), Datum::Int(0)], &Arena::default()).unwrap();
+        workspace.insert(&table, &[Datum::Int(id), Datum::Int(0)], &Arena::default()).unwrap();
     }
-    pipeline.commit(occ, LoggedBy::Value).unwrap();
+    pipeline.commit(workspace, LoggedBy::Value).unwrap();
     (tables, clients)
 }
 
@@ -126,7 +126,7 @@ fn clients<const N: usize>() -> (Tables, [Client; N]) {
 /// `then` runs.
 fn rows_of_a_snapshot(then: impl FnOnce(Client) + Send + 'static) -> [Datum; 4] {
     let (tables, [mut first, mut second, mut held, fourth]) = clients::<4>();
-    let mut reader = Occ::new(
+    let mut reader = Workspace::new(
         tables.clone(),
         Worker::new(Arc::clone(&tables.epochs), Arc::clone(&tables.memory)).unwrap(),
     );

@@ -1,22 +1,38 @@
-//! Optimistic concurrency control: the state of a transaction, its beginning, and its end without a commit.
+//! The workspace of a worker's transactions: read set, write set, undo, index maintenance and scans, which all
+//! schemes of concurrency control share.
 //! Paper: Silo (Tu et al., SOSP 2013) §4.4.
 //!
-//! Not here: how statements read and write (`access`), the commit (`commit`), which rows are held
-//! (`holding`).
+//! Not here: what a read, a write and the commit mean (`crate::concurrency`), the order of the steps of a
+//! commit (`crate::commit`).
 
-use super::access::{LastInsert, out_of_memory};
-use super::expected::Expectations;
-use super::holding::Held;
-use super::leaves::Leaves;
-use super::savepoint::Savepoint;
-use super::scans::Scans;
+mod access;
+mod describe;
+mod expected;
+mod holding;
+mod install;
+mod leaves;
+mod savepoint;
+mod scans;
+mod write_set;
+
+pub use describe::{Described, Description};
+pub use expected::Expectations;
+pub use holding::{Holding, WaitInPlace};
+pub use savepoint::Savepoint;
+pub(crate) use scans::Scans;
+pub(crate) use write_set::Link;
+
 use crate::Tables;
-use crate::changes::{Link, WriteSet};
+use crate::concurrency::{Concurrency, Optimistic};
 use crate::garbage::Bin;
+use access::{LastInsert, out_of_memory};
 use catalog::{Arena, CommitOrder, Datum, Table, TableId};
+use holding::Held;
+use leaves::Leaves;
 use logging::Observed;
 use procedure::{Conflict, DataAccess, Failure, KeptRows};
 use storage::{Handle, LeafObservation, Record, RecordState, Slot, Worker};
+use write_set::WriteSet;
 
 /// A transaction asks whether there is room for what it changes once in this many bytes.
 const ROOM: usize = 1 << 20;
@@ -31,64 +47,67 @@ const COLLECT_EVERY: u32 = 32;
 const MUCH_RETIRED: usize = 4 << 20;
 
 /// Ends the transaction in hand, so that it stays or not, and begins another one.
-pub type EndTransaction = dyn FnMut(&mut Occ, bool) -> Result<(), Failure> + Send;
+pub type EndTransaction = dyn FnMut(&mut Workspace, bool) -> Result<(), Failure> + Send;
 
-/// The state of one worker's transactions under OCC.
-pub struct Occ {
-    pub(super) tables: Tables,
-    pub(super) worker: Worker,
-    pub(super) reads: Vec<(Handle, RecordState)>,
+/// The state of one worker's transactions.
+pub struct Workspace {
+    /// The scheme of concurrency control.
+    pub(crate) discipline: &'static dyn Concurrency,
+    pub(crate) tables: Tables,
+    pub(crate) worker: Worker,
+    pub(crate) reads: Vec<(Handle, RecordState)>,
     /// How many of `reads` have been looked through for `last_read`.
-    pub(super) looked_through: usize,
+    looked_through: usize,
     /// The greatest number among those, and of what earlier transactions of the same call have observed.
-    pub(super) last_read: CommitOrder,
+    last_read: CommitOrder,
     /// What earlier transactions of the same call have observed, whose values this one may have.
-    pub(super) carried: Observed,
+    carried: Observed,
     /// A transaction that has read this many rows is to run on a snapshot.
-    pub(super) reads_at_most: usize,
-    pub(super) leaves: Leaves,
+    reads_at_most: usize,
+    pub(crate) leaves: Leaves,
     /// The tables of those leaves.
-    pub(super) absences: Vec<TableId>,
-    pub(super) writes: WriteSet,
+    absences: Vec<TableId>,
+    pub(crate) writes: WriteSet,
     /// Bytes of written values up to which there is room for the rows to come and for the transaction's
     /// record.
-    pub(super) room: usize,
+    room: usize,
     /// Bytes of rows that were inserted.
-    pub(super) inserted_bytes: usize,
+    inserted_bytes: usize,
     /// Rows that stand in registers.
-    pub(super) kept: KeptRows<Handle>,
-    pub(super) scans: Scans,
-    pub(super) expected: Expectations,
-    pub(super) inserted: LastInsert,
-    pub(super) image: Vec<u64>,
-    pub(super) key: Vec<u8>,
-    pub(super) scratch: Arena,
-    pub(super) order: Vec<u32>,
+    pub(crate) kept: KeptRows<Handle>,
+    pub(crate) scans: Scans,
+    expected: Expectations,
+    inserted: LastInsert,
+    image: Vec<u64>,
+    key: Vec<u8>,
+    scratch: Arena,
+    order: Vec<u32>,
     /// Index entries of rows that are written, by keys that they do not have any more.
-    pub(super) outdated: Vec<Link>,
-    pub(super) bin: Bin,
+    outdated: Vec<Link>,
+    bin: Bin,
     since_collect: u32,
     /// Retired bytes from which on it is tried sooner to free them.
     retired_at_most: usize,
     /// Parts of procedures that may be undone.
-    pub(super) parts: Vec<Savepoint>,
-    pub(super) held: Held,
+    parts: Vec<Savepoint>,
+    pub(crate) held: Held,
     /// Whether a commit has begun and not come to its end.
-    pub(super) is_committing: bool,
+    is_committing: bool,
     /// What ends transactions within a procedure, where that is possible.
-    pub(super) end_transaction: Option<Box<EndTransaction>>,
+    end_transaction: Option<Box<EndTransaction>>,
 }
 
-impl std::fmt::Debug for Occ {
+impl std::fmt::Debug for Workspace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Occ").field("worker", &self.worker).finish_non_exhaustive()
+        f.debug_struct("Workspace").field("worker", &self.worker).finish_non_exhaustive()
     }
 }
 
-impl Occ {
+impl Workspace {
     /// Transactions of one worker over tables.
     pub fn new(tables: Tables, worker: Worker) -> Self {
         Self {
+            discipline: &Optimistic,
             tables,
             worker,
             reads: Vec::new(),
@@ -140,7 +159,7 @@ impl Occ {
 
     /// Asks for the memory that the commit will need for written values, before there are more of them.
     #[inline]
-    pub(super) fn ask_room(&mut self) -> Result<(), Failure> {
+    fn ask_room(&mut self) -> Result<(), Failure> {
         let changed = self.writes.arena.bytes_used();
         let bytes = changed + self.inserted_bytes;
         if bytes <= self.room {
@@ -197,7 +216,7 @@ impl Occ {
 
     /// A record that the transaction in hand has found.
     #[inline]
-    pub(super) fn record(&self, handle: Handle) -> Record<'_> {
+    pub(crate) fn record(&self, handle: Handle) -> Record<'_> {
         self.worker.guard().record(handle)
     }
 
@@ -220,7 +239,7 @@ impl Occ {
 
     /// Ends the transaction in hand: it holds nothing any more, neither rows nor memory.
     #[inline]
-    pub(super) fn end(&mut self) {
+    fn end(&mut self) {
         self.end_holding();
         self.worker.leave();
     }
@@ -243,24 +262,17 @@ impl Occ {
         conflict
     }
 
-    /// Whether all that was read, records and leaves, is as it was.
+    /// Returns whether everything that the transaction has read still holds.
     ///
     /// # Errors
-    /// What is not.
+    /// The conflict.
     pub fn reads_hold(&self) -> Result<(), Conflict> {
-        let guard = self.worker.guard();
-        if !self.reads.iter().all(|(record, state)| guard.record(*record).is_state(*state)) {
-            Err(Conflict::Read)
-        } else if !self.leaves.are_valid(guard) {
-            Err(Conflict::Phantom)
-        } else {
-            Ok(())
-        }
+        self.discipline.reads_hold(self)
     }
 
     /// Whether an index entry that this transaction added belongs to no version of its record. The record is
     /// locked.
-    pub(super) fn is_outdated(&self, link: usize) -> bool {
+    fn is_outdated(&self, link: usize) -> bool {
         let link = &self.writes.links[link];
         let (store, record) = (self.tables.store(link.table), self.record(link.record));
         let mut current = Vec::new();
@@ -334,12 +346,12 @@ impl Occ {
     }
 
     /// The numbers of the transactions that took index entries away where the transaction has found none.
-    pub(super) fn last_vacated(&self) -> impl Iterator<Item = CommitOrder> {
+    fn last_vacated(&self) -> impl Iterator<Item = CommitOrder> {
         let numbers = self.tables.access_numbers.iter();
         numbers.flat_map(|own| self.absences.iter().map(|table| own.vacated_by(*table)))
     }
 
-    pub(super) fn observe(&mut self, table: TableId, leaf: LeafObservation) {
+    fn observe(&mut self, table: TableId, leaf: LeafObservation) {
         self.leaves.observe(leaf);
         if self.tables.access_numbers.is_some() && !self.absences.contains(&table) {
             self.absences.push(table);
@@ -347,7 +359,7 @@ impl Occ {
     }
 }
 
-impl Drop for Occ {
+impl Drop for Workspace {
     fn drop(&mut self) {
         if let Ok(mut orphans) = self.tables.orphans.lock() {
             orphans.extend(self.bin.take());
