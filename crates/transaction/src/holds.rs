@@ -1,9 +1,9 @@
-//! Rows and keys that running transactions hold, and the transactions that wait for them.
+//! Locks that running transactions hold, and the transactions that wait for them.
 //!
-//! A transaction of several statements holds each row from the statement on that writes it or selects it FOR
-//! UPDATE. A record that a transaction has inserted names the transaction's worker until the transaction
-//! ends. A transaction that comes to such a row or key undoes its statement and waits until the holder has
-//! ended. Validation alone decides what commits; holds only make lost races rare.
+//! A lock has a name of 64 bits: under OCC the address of a record, under 2PL a hash of a granule's key. Two
+//! granules of one name share the lock. A record that a transaction has inserted names the transaction's
+//! worker until the transaction ends. A transaction that comes to a lock or record of another one undoes its
+//! statement and waits until the holder has ended.
 //!
 //! Example:
 //! 1. A (worker 1) updates row r: `hold` gives r to A.
@@ -12,7 +12,8 @@
 //! 3. C waits behind B.
 //! 4. A ends: `release` gives r to B and wakes it. B runs its statement again; C goes on waiting, now for B.
 //!
-//! Invariants: 1. a row has one holder, and a released row goes to the transaction that has waited longest.
+//! Invariants: 1. no two holders of a lock have modes that conflict, and a released lock goes to the
+//! transactions that have waited longest.
 //! 2. transactions that wait form no cycle: the wait that would close one is refused. 3. a transaction that
 //! waits is woken when its blocker ends.
 //! Held by: this file's tests, and `crates/reprise/tests/suite/waiting.rs`.
@@ -24,7 +25,7 @@ mod tests;
 use crate::heat::Heat;
 use crossbeam_utils::CachePadded;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -33,11 +34,56 @@ use storage::Slot;
 const SHARD_BITS: u32 = 6;
 const FILTER_BITS: u32 = 10;
 
+/// The modes in which a transaction holds a lock: a set of them.
+/// Source: Gray et al., Granularity of Locks, 1976 (a holder of S and IX has SIX).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mode(u8);
+
+impl Mode {
+    /// The transaction holds shared locks on granules below this one.
+    pub const INTENT_SHARED: Self = Self(1);
+    /// The transaction holds exclusive locks on granules below this one.
+    pub const INTENT_EXCLUSIVE: Self = Self(2);
+    /// The transaction reads the granule.
+    pub const SHARED: Self = Self(4);
+    /// The transaction writes the granule.
+    pub const EXCLUSIVE: Self = Self(8);
+
+    /// Returns whether two transactions cannot hold these modes at one time.
+    fn conflicts(self, other: Self) -> bool {
+        let among = |mode: Self, all: u8| self.0 & mode.0 != 0 && other.0 & all != 0;
+        among(Self::INTENT_SHARED, 8)
+            || among(Self::INTENT_EXCLUSIVE, 4 | 8)
+            || among(Self::SHARED, 2 | 8)
+            || among(Self::EXCLUSIVE, 1 | 2 | 4 | 8)
+    }
+
+    /// Returns whether a transaction with these modes needs no other one for `mode`.
+    pub(crate) fn covers(self, mode: Self) -> bool {
+        let implied = match self.0 {
+            held if held & 8 != 0 => 1 | 2 | 4 | 8,
+            held if held & 4 != 0 => held | 1,
+            held if held & 2 != 0 => held | 1,
+            held => held,
+        };
+        implied & mode.0 == mode.0
+    }
+
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
 /// The transaction that another one has to wait for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Blocker {
-    /// The one that holds the row at an address.
-    Row(u64),
+    /// The one that holds a lock.
+    Lock {
+        /// The lock's name.
+        name: u64,
+        /// The mode that the waiting transaction asks for.
+        mode: Mode,
+    },
     /// The one that its worker has numbered so.
     Transaction {
         /// The worker.
@@ -51,7 +97,7 @@ pub enum Blocker {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Deadlock;
 
-/// Whose a row is.
+/// Whose a lock is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Holder {
     /// The asking transaction's from now on.
@@ -61,11 +107,95 @@ pub(crate) enum Holder {
     Foreign,
 }
 
+/// A transaction in the queue of a lock.
 #[derive(Debug)]
-struct HeldRow {
-    holder: Slot,
-    /// The transactions that wait for the row, in the order in which they came.
-    queue: VecDeque<(Slot, Waker)>,
+struct Waiter {
+    worker: Slot,
+    mode: Mode,
+    waker: Waker,
+}
+
+#[derive(Debug, Default)]
+struct Lock {
+    holders: Vec<(Slot, Mode)>,
+    /// The transactions that wait for the lock, in the order in which they came; before them those that hold
+    /// it in another mode.
+    queue: VecDeque<Waiter>,
+}
+
+impl Lock {
+    fn held_by(&self, worker: Slot) -> Option<Mode> {
+        self.holders.iter().find(|(holder, _)| *holder == worker).map(|(_, mode)| *mode)
+    }
+
+    fn covers(&self, worker: Slot, mode: Mode) -> bool {
+        self.held_by(worker).is_some_and(|held| held.covers(mode))
+    }
+
+    /// Returns the transactions that a worker's transaction has to wait for: holders in a conflicting mode;
+    /// for one that does not hold the lock, conflicting ones before it in the queue, too.
+    fn blockers(&self, worker: Slot, mode: Mode) -> impl Iterator<Item = Slot> {
+        let is_covered = self.covers(worker, mode);
+        let ahead = match self.held_by(worker) {
+            Some(_) => 0,
+            None => self.queue.iter().position(|waiter| waiter.worker == worker).unwrap_or(self.queue.len()),
+        };
+        let waiters = self.queue.iter().take(ahead).map(|waiter| (waiter.worker, waiter.mode));
+        let all = self.holders.iter().copied().chain(waiters);
+        all.filter(move |(other, held)| !is_covered && *other != worker && held.conflicts(mode))
+            .map(|(other, _)| other)
+    }
+
+    fn is_free(&self, worker: Slot, mode: Mode) -> bool {
+        self.blockers(worker, mode).next().is_none()
+    }
+
+    fn add(&mut self, worker: Slot, mode: Mode) -> Holder {
+        self.leave_queue(worker);
+        match self.holders.iter_mut().find(|(holder, _)| *holder == worker) {
+            Some((_, held)) => {
+                *held = held.and(mode);
+                Holder::Already
+            }
+            None => {
+                self.holders.push((worker, mode));
+                Holder::Newly
+            }
+        }
+    }
+
+    fn enqueue(&mut self, worker: Slot, mode: Mode, waker: &Waker) {
+        match self.queue.iter_mut().find(|waiter| waiter.worker == worker) {
+            Some(waiter) => {
+                waiter.mode = waiter.mode.and(mode);
+                waiter.waker.clone_from(waker);
+            }
+            None => {
+                let waiter = Waiter { worker, mode, waker: waker.clone() };
+                match self.held_by(worker) {
+                    Some(_) => self.queue.push_front(waiter),
+                    None => self.queue.push_back(waiter),
+                }
+            }
+        }
+    }
+
+    fn leave_queue(&mut self, worker: Slot) {
+        self.queue.retain(|waiter| waiter.worker != worker);
+    }
+
+    /// Gives the lock to those at the head of the queue that can have it; returns their wakers.
+    fn grant(&mut self) -> Vec<Waker> {
+        let mut woken = Vec::new();
+        while let Some(next) = self.queue.front()
+            && self.is_free(next.worker, next.mode)
+            && let Some(Waiter { worker, mode, waker }) = self.queue.pop_front()
+        {
+            self.add(worker, mode);
+            woken.push(waker);
+        }
+        woken
+    }
 }
 
 /// The end of a worker's transaction, as others wait for it.
@@ -104,12 +234,12 @@ impl Drop for AwaitsAll<'_> {
     }
 }
 
-/// Held rows, and transactions that wait.
+/// Held locks, and transactions that wait.
 #[derive(Debug)]
 pub struct Holds {
-    /// Held rows by a hash of their address. Most transactions find 0 there, and go on.
+    /// Held locks by a hash of their name. Most transactions find 0 there, and go on.
     filter: Box<[AtomicU32]>,
-    rows: Box<[Mutex<HashMap<u64, HeldRow>>]>,
+    locks: Box<[Mutex<HashMap<u64, Lock>>]>,
     ends: Box<[CachePadded<End>]>,
     waits: Mutex<Waits>,
     pub(crate) heat: Heat,
@@ -129,66 +259,68 @@ impl Holds {
     pub fn new(workers: usize) -> Self {
         Self {
             filter: (0..1 << FILTER_BITS).map(|_| AtomicU32::default()).collect(),
-            rows: (0..1 << SHARD_BITS).map(|_| Mutex::default()).collect(),
+            locks: (0..1 << SHARD_BITS).map(|_| Mutex::default()).collect(),
             ends: (0..workers).map(|_| CachePadded::default()).collect(),
             waits: Mutex::default(),
             heat: Heat::new(),
         }
     }
 
-    fn shard(&self, address: u64) -> MutexGuard<'_, HashMap<u64, HeldRow>> {
-        lock(&self.rows[hash(address, SHARD_BITS)])
+    fn shard(&self, name: u64) -> MutexGuard<'_, HashMap<u64, Lock>> {
+        lock(&self.locks[hash(name, SHARD_BITS)])
     }
 
-    fn count(&self, address: u64) -> &AtomicU32 {
-        &self.filter[hash(address, FILTER_BITS)]
+    fn count(&self, name: u64) -> &AtomicU32 {
+        &self.filter[hash(name, FILTER_BITS)]
     }
 
-    /// Whether another transaction than the worker's holds a row.
+    /// Returns whether another transaction than the worker's holds a lock.
     #[inline]
-    pub(crate) fn is_foreign(&self, address: u64, worker: Slot) -> bool {
-        self.count(address).load(Ordering::Relaxed) > 0
-            && self.holder_of(address).is_some_and(|own| own != worker)
+    pub(crate) fn is_foreign(&self, name: u64, worker: Slot) -> bool {
+        self.count(name).load(Ordering::Relaxed) > 0 && self.has_other_holder(name, worker)
     }
 
-    fn holder_of(&self, address: u64) -> Option<Slot> {
-        self.shard(address).get(&address).map(|row| row.holder)
+    fn has_other_holder(&self, name: u64, worker: Slot) -> bool {
+        let shard = self.shard(name);
+        shard.get(&name).is_some_and(|lock| lock.holders.iter().any(|(holder, _)| *holder != worker))
     }
 
-    /// Gives a row to the worker's transaction, unless another one holds it.
-    pub(crate) fn hold(&self, address: u64, worker: Slot) -> Holder {
-        match self.shard(address).entry(address) {
+    /// Gives a lock to the worker's transaction, unless another one is in the way.
+    pub(crate) fn hold(&self, name: u64, mode: Mode, worker: Slot) -> Holder {
+        match self.shard(name).entry(name) {
             Entry::Vacant(entry) => {
-                entry.insert(HeldRow { holder: worker, queue: VecDeque::new() });
-                self.count(address).fetch_add(1, Ordering::SeqCst);
+                entry.insert(Lock { holders: vec![(worker, mode)], queue: VecDeque::new() });
+                self.count(name).fetch_add(1, Ordering::SeqCst);
                 Holder::Newly
             }
-            Entry::Occupied(entry) => match entry.get().holder == worker {
-                true => Holder::Already,
-                false => Holder::Foreign,
+            Entry::Occupied(mut entry) => match entry.get() {
+                lock if lock.covers(worker, mode) => Holder::Already,
+                lock if lock.is_free(worker, mode) => entry.get_mut().add(worker, mode),
+                _ => Holder::Foreign,
             },
         }
     }
 
-    /// Takes a row from the worker's transaction, or the transaction from the row's queue.
-    pub(crate) fn release(&self, address: u64, worker: Slot) {
-        let mut shard = self.shard(address);
-        let Some(row) = shard.get_mut(&address) else { return };
-        if row.holder != worker {
-            row.queue.retain(|(own, _)| *own != worker);
-            return;
+    /// Takes a lock from the worker's transaction, and the transaction from the lock's queue.
+    pub(crate) fn release(&self, name: u64, worker: Slot) {
+        self.change(name, |lock| {
+            lock.holders.retain(|(holder, _)| *holder != worker);
+            lock.leave_queue(worker);
+        });
+    }
+
+    /// Changes a lock, and gives it to those that can have it then.
+    fn change(&self, name: u64, change: impl FnOnce(&mut Lock)) {
+        let mut shard = self.shard(name);
+        let Some(lock) = shard.get_mut(&name) else { return };
+        change(lock);
+        let woken = lock.grant();
+        if lock.holders.is_empty() {
+            shard.remove(&name);
+            self.count(name).fetch_sub(1, Ordering::SeqCst);
         }
-        match row.queue.pop_front() {
-            Some((next, waker)) => {
-                row.holder = next;
-                drop(shard);
-                waker.wake();
-            }
-            None => {
-                shard.remove(&address);
-                self.count(address).fetch_sub(1, Ordering::SeqCst);
-            }
-        }
+        drop(shard);
+        woken.into_iter().for_each(Waker::wake);
     }
 
     /// How many transactions with inserts a worker has ended.
@@ -213,7 +345,7 @@ impl Holds {
     }
 
     /// Has a waker called once the blocker of a worker's transaction has ended. Returns false when it has
-    /// ended already, or the row is the transaction's own by now. `is_open` says whether the transaction
+    /// ended already, or the lock is the transaction's own by now. `is_open` says whether the transaction
     /// stays open while it waits.
     ///
     /// # Errors
@@ -232,12 +364,9 @@ impl Holds {
             return Err(Deadlock);
         }
         let is_waiting = match blocker {
-            Blocker::Row(address) => match self.shard(address).get_mut(&address) {
-                Some(row) if row.holder != worker => {
-                    match row.queue.iter_mut().find(|(own, _)| *own == worker) {
-                        Some((_, own)) => own.clone_from(waker),
-                        None => row.queue.push_back((worker, waker.clone())),
-                    }
+            Blocker::Lock { name, mode } => match self.shard(name).get_mut(&name) {
+                Some(lock) if !lock.covers(worker, mode) && !lock.is_free(worker, mode) => {
+                    lock.enqueue(worker, mode, waker);
                     true
                 }
                 _ => false,
@@ -267,8 +396,10 @@ impl Holds {
     fn waker_of(&self, waiting: Slot, blocker: Blocker) -> Option<Waker> {
         let is_own = |(own, _): &&(Slot, Waker)| *own == waiting;
         match blocker {
-            Blocker::Row(address) => {
-                self.shard(address).get(&address)?.queue.iter().find(is_own).map(|(_, own)| own.clone())
+            Blocker::Lock { name, .. } => {
+                let shard = self.shard(name);
+                let mut queue = shard.get(&name)?.queue.iter();
+                queue.find(|waiter| waiter.worker == waiting).map(|waiter| waiter.waker.clone())
             }
             Blocker::Transaction { worker, .. } => {
                 lock(&self.ends[worker.0].queue).iter().find(is_own).map(|(_, own)| own.clone())
@@ -290,50 +421,51 @@ impl Holds {
         is_running
     }
 
-    /// The worker's transaction waits no longer. A row that it was given meanwhile stays its own until
+    /// The worker's transaction waits no longer. A lock that it was given meanwhile stays its own until
     /// `release`.
     pub fn stop_waiting(&self, worker: Slot) {
         let Some(wait) = lock(&self.waits).by_worker.remove(&worker.0) else { return };
         match wait.blocker {
-            Blocker::Row(address) => {
-                if let Some(row) = self.shard(address).get_mut(&address) {
-                    row.queue.retain(|(own, _)| *own != worker);
-                }
-            }
+            Blocker::Lock { name, .. } => self.change(name, |lock| lock.leave_queue(worker)),
             Blocker::Transaction { worker: holder, .. } => {
                 lock(&self.ends[holder.0].queue).retain(|(own, _)| *own != worker);
             }
         }
     }
 
-    /// The worker whose transaction a blocker is, while it runs.
-    fn worker_of(&self, blocker: Blocker) -> Option<Slot> {
+    /// Returns the workers whose running transactions a worker's transaction would wait for.
+    fn workers_of(&self, blocker: Blocker, waiting: Slot) -> Vec<Slot> {
         match blocker {
-            Blocker::Row(address) => self.holder_of(address),
-            Blocker::Transaction { worker, number } => (self.number(worker) == number).then_some(worker),
+            Blocker::Lock { name, mode } => {
+                let shard = self.shard(name);
+                shard.get(&name).map_or_else(Vec::new, |lock| lock.blockers(waiting, mode).collect())
+            }
+            Blocker::Transaction { worker, number } => match self.number(worker) == number {
+                true if worker != waiting => vec![worker],
+                _ => Vec::new(),
+            },
         }
     }
 
-    /// Whether a worker's transaction would wait for itself. While `waits` is locked, no transaction on the
-    /// way ends: those that wait would have to stop waiting first, and the last one is the asking
+    /// Returns whether a worker's transaction would wait for itself. While `waits` is locked, no transaction
+    /// on the way ends: those that wait would have to stop waiting first, and the last one is the asking
     /// transaction.
     fn closes_cycle(&self, waits: &Waits, wait: Wait, worker: Slot) -> bool {
-        let mut next = self.worker_of(wait.blocker).filter(|holder| *holder != worker);
-        let mut is_awaited = wait.is_open;
-        for _ in 0..self.ends.len() {
-            let Some(holder) = next else { return false };
-            if is_awaited && waits.for_all == Some(holder) {
+        let awaited = |wait: Wait, of: Slot, is_awaited: bool| {
+            self.workers_of(wait.blocker, of).into_iter().map(move |holder| (holder, is_awaited))
+        };
+        let mut next: Vec<(Slot, bool)> = awaited(wait, worker, wait.is_open).collect();
+        let mut seen = HashSet::new();
+        while let Some((holder, is_awaited)) = next.pop() {
+            if holder == worker || is_awaited && waits.for_all == Some(holder) {
                 return true;
             }
-            let Some(wait) = waits.by_worker.get(&holder.0) else { return false };
-            // Where an open transaction is on the way, that one is refused.
-            is_awaited &= !wait.is_open;
-            next = self.worker_of(wait.blocker);
-            match next {
-                Some(own) if own == worker => return true,
-                // It was woken, and has not looked yet.
-                Some(own) if own == holder => return false,
-                _ => {}
+            if !seen.insert((holder.0, is_awaited)) {
+                continue;
+            }
+            if let Some(wait) = waits.by_worker.get(&holder.0) {
+                // Where an open transaction is on the way, that one is refused.
+                next.extend(awaited(*wait, holder, is_awaited && !wait.is_open));
             }
         }
         false

@@ -18,7 +18,7 @@ mod workspace;
 
 pub use commit::{CommitError, CommitPipeline, Committed, LoggedBy, Outcome};
 pub use concurrency::{Concurrency, Optimistic, Reader};
-pub use holds::{AwaitsAll, Blocker, Deadlock, Holds};
+pub use holds::{AwaitsAll, Blocker, Deadlock, Holds, Mode};
 pub use record::{Adaptive, Recovered};
 pub use tables::{Applying, Counters, Tables, check_bounds, exhausted};
 pub use workspace::{Described, Description, Expectations, Holding, Savepoint, WaitInPlace, Workspace};

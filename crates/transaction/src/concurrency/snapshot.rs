@@ -1,5 +1,5 @@
-//! Transactions that only read, on a snapshot: they never fail, and nobody waits for them or fails because of
-//! them.
+//! Transactions that only read, on a snapshot: they never fail, and no transaction waits for them or fails
+//! because of them.
 //! Paper: Silo §4.9. Differs: the snapshot is taken when it is asked for, so it holds all that was
 //! acknowledged before.
 //!

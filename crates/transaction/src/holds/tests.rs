@@ -28,6 +28,10 @@ fn waker() -> (Arc<Woken>, Waker) {
 /// Addresses of rows.
 const ROWS: [u64; 3] = [64, 128, 192];
 
+fn exclusive(name: u64) -> Blocker {
+    Blocker::Lock { name, mode: Mode::EXCLUSIVE }
+}
+
 const A: Slot = Slot(0);
 const B: Slot = Slot(1);
 const C: Slot = Slot(2);
@@ -35,29 +39,29 @@ const C: Slot = Slot(2);
 #[test]
 fn a_row_goes_to_the_transaction_that_has_waited_longest() {
     let (holds, [row, other, _]) = (Holds::new(3), ROWS);
-    assert_eq!(holds.hold(row, A), Holder::Newly);
-    assert_eq!(holds.hold(row, A), Holder::Already);
-    assert_eq!(holds.hold(row, B), Holder::Foreign);
+    assert_eq!(holds.hold(row, Mode::EXCLUSIVE, A), Holder::Newly);
+    assert_eq!(holds.hold(row, Mode::EXCLUSIVE, A), Holder::Already);
+    assert_eq!(holds.hold(row, Mode::EXCLUSIVE, B), Holder::Foreign);
     assert!(holds.is_foreign(row, B) && !holds.is_foreign(row, A) && !holds.is_foreign(other, B));
     let ((b, waker_b), (c, waker_c)) = (waker(), waker());
-    let blocker = Blocker::Row(row);
+    let blocker = exclusive(row);
     assert_eq!(holds.wait(blocker, B, true, &waker_b), Ok(true));
     assert_eq!(holds.wait(blocker, C, true, &waker_c), Ok(true));
     holds.release(row, A);
     assert_eq!((b.count(), c.count()), (1, 0));
     assert_eq!(holds.wait(blocker, B, true, &waker_b), Ok(false), "it is its own");
-    assert_eq!(holds.hold(row, B), Holder::Already);
+    assert_eq!(holds.hold(row, Mode::EXCLUSIVE, B), Holder::Already);
     holds.release(row, B);
     assert_eq!((b.count(), c.count()), (1, 1));
     holds.release(row, C);
-    assert_eq!(holds.hold(row, A), Holder::Newly, "it is free");
+    assert_eq!(holds.hold(row, Mode::EXCLUSIVE, A), Holder::Newly, "it is free");
 }
 
 #[test]
 fn a_transaction_that_stops_waiting_is_passed_over() {
     let (holds, [row, ..]) = (Holds::new(3), ROWS);
-    holds.hold(row, A);
-    let blocker = Blocker::Row(row);
+    holds.hold(row, Mode::EXCLUSIVE, A);
+    let blocker = exclusive(row);
     let ((b, waker_b), (c, waker_c)) = (waker(), waker());
     holds.wait(blocker, B, true, &waker_b).unwrap();
     holds.wait(blocker, C, true, &waker_c).unwrap();
@@ -65,7 +69,7 @@ fn a_transaction_that_stops_waiting_is_passed_over() {
     holds.release(row, A);
     assert_eq!((b.count(), c.count()), (0, 1));
     // One that was given the row before it stops lets it go by `release`.
-    holds.hold(row, C);
+    holds.hold(row, Mode::EXCLUSIVE, C);
     holds.stop_waiting(C);
     holds.release(row, C);
     assert!(!holds.is_foreign(row, A));
@@ -75,10 +79,10 @@ fn a_transaction_that_stops_waiting_is_passed_over() {
 fn the_wait_that_closes_a_cycle_is_refused() {
     let (holds, [first, second, third]) = (Holds::new(3), ROWS);
     for (row, worker) in [(first, A), (second, B), (third, C)] {
-        holds.hold(row, worker);
+        holds.hold(row, Mode::EXCLUSIVE, worker);
     }
     let (_, waker) = waker();
-    let row = Blocker::Row;
+    let row = exclusive;
     assert_eq!(holds.wait(row(second), A, true, &waker), Ok(true));
     assert_eq!(holds.wait(row(third), B, true, &waker), Ok(true));
     assert_eq!(holds.wait(row(first), C, true, &waker), Err(Deadlock));
@@ -128,4 +132,65 @@ fn no_end_is_missed() {
             assert!(!waits || woken.count() == 1);
         }
     });
+}
+
+/// The compatibility matrix of Gray et al., and SIX as S together with IX.
+#[test]
+fn modes_conflict_as_published() {
+    let (is, ix, s, x) = (Mode::INTENT_SHARED, Mode::INTENT_EXCLUSIVE, Mode::SHARED, Mode::EXCLUSIVE);
+    let six = s.and(ix);
+    let compatible = [(is, is), (is, ix), (is, s), (is, six), (ix, ix), (s, s)];
+    let all = [is, ix, s, six, x];
+    for one in all {
+        for other in all {
+            let expected = compatible.contains(&(one, other)) || compatible.contains(&(other, one));
+            assert_eq!(one.conflicts(other), !expected, "{one:?} {other:?}");
+        }
+    }
+    assert!(x.covers(s) && x.covers(ix) && six.covers(is) && s.covers(is) && ix.covers(is));
+    assert!(!s.covers(ix) && !ix.covers(s) && !six.covers(x) && !is.covers(s));
+}
+
+#[test]
+fn readers_share_and_a_writer_waits_for_all_of_them() {
+    let (holds, [lock, ..]) = (Holds::new(3), ROWS);
+    assert_eq!(holds.hold(lock, Mode::SHARED, A), Holder::Newly);
+    assert_eq!(holds.hold(lock, Mode::SHARED, B), Holder::Newly);
+    let (c, waker_c) = waker();
+    assert_eq!(holds.hold(lock, Mode::EXCLUSIVE, C), Holder::Foreign);
+    assert_eq!(holds.wait(exclusive(lock), C, true, &waker_c), Ok(true));
+    // A reader that comes later does not overtake the writer.
+    let late = Slot(3);
+    assert_eq!(holds.hold(lock, Mode::SHARED, late), Holder::Foreign);
+    holds.release(lock, A);
+    assert_eq!(c.count(), 0);
+    holds.release(lock, B);
+    assert_eq!(c.count(), 1);
+    assert_eq!(holds.hold(lock, Mode::EXCLUSIVE, C), Holder::Already);
+}
+
+#[test]
+fn an_upgrade_waits_for_the_other_readers_and_two_upgrades_are_a_deadlock() {
+    let (holds, [lock, ..]) = (Holds::new(3), ROWS);
+    holds.hold(lock, Mode::SHARED, A);
+    holds.hold(lock, Mode::SHARED, B);
+    let ((a, waker_a), (_, waker_b)) = (waker(), waker());
+    assert_eq!(holds.wait(exclusive(lock), A, true, &waker_a), Ok(true));
+    assert_eq!(holds.wait(exclusive(lock), B, true, &waker_b), Err(Deadlock));
+    holds.release(lock, B);
+    assert_eq!(a.count(), 1);
+    assert_eq!(holds.hold(lock, Mode::EXCLUSIVE, A), Holder::Already);
+}
+
+/// B waits behind C in the queue, and C for A: what A waits for must not be B's.
+#[test]
+fn a_cycle_through_a_queue_is_found() {
+    let (holds, [lock, other, _]) = (Holds::new(3), ROWS);
+    holds.hold(lock, Mode::SHARED, A);
+    holds.hold(other, Mode::EXCLUSIVE, B);
+    let (_, waker) = waker();
+    assert_eq!(holds.wait(exclusive(lock), C, true, &waker), Ok(true));
+    let shared = Blocker::Lock { name: lock, mode: Mode::SHARED };
+    assert_eq!(holds.wait(shared, B, true, &waker), Ok(true));
+    assert_eq!(holds.wait(exclusive(other), A, true, &waker), Err(Deadlock));
 }

@@ -1,4 +1,5 @@
-//! How statements read and write: the workspace remembers every read and keeps every write aside until commit.
+//! How statements read and write: the workspace remembers every read, and keeps every write aside until
+//! commit.
 
 use super::Workspace;
 use super::write_set::{Action, Link};

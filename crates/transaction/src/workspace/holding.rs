@@ -7,7 +7,7 @@
 //! (crates/reprise).
 
 use super::Workspace;
-use crate::holds::{Blocker, Holder};
+use crate::holds::{Blocker, Holder, Mode};
 use procedure::{Conflict, Failure};
 use storage::{Handle, Slot};
 
@@ -97,7 +97,7 @@ impl Workspace {
     /// The statement in hand has been undone since another transaction holds a row. Where an earlier
     /// statement has read that row, it is hot from now on.
     pub fn heat_blocker(&self) {
-        if let Some(Blocker::Row(address)) = self.held.blocker
+        if let Some(Blocker::Lock { name: address, .. }) = self.held.blocker
             && self.reads.iter().any(|(read, _)| read.address() == address)
         {
             self.tables.holds.heat.raise(address);
@@ -123,7 +123,7 @@ impl Workspace {
         let blocker = self.held.blocker;
         self.release_holds();
         self.held.blocker = blocker;
-        if let Some(Blocker::Row(address)) = blocker {
+        if let Some(Blocker::Lock { name: address, .. }) = blocker {
             self.held.rows.push(address);
         }
     }
@@ -190,7 +190,7 @@ impl Workspace {
     fn blocked_by_row(&mut self, row: Handle) -> Result<(), Failure> {
         // From its queue it may be given the row.
         self.held.rows.push(row.address());
-        self.blocked_by(Blocker::Row(row.address()))
+        self.blocked_by(Blocker::Lock { name: row.address(), mode: Mode::EXCLUSIVE })
     }
 
     /// # Errors
@@ -207,7 +207,7 @@ impl Workspace {
     /// Holds a row for the transaction.
     pub(crate) fn take_hold(&mut self, row: Handle) -> Result<(), Failure> {
         loop {
-            match self.tables.holds.hold(row.address(), self.worker.slot()) {
+            match self.tables.holds.hold(row.address(), Mode::EXCLUSIVE, self.worker.slot()) {
                 Holder::Newly => self.held.rows.push(row.address()),
                 Holder::Already => {}
                 Holder::Foreign => {

@@ -1,5 +1,5 @@
-//! The workspace of a worker's transactions: read set, write set, undo, index maintenance and scans, which all
-//! schemes of concurrency control share.
+//! The workspace of a worker's transactions: read set, write set, undo, index maintenance and scans, which
+//! all schemes of concurrency control share.
 //! Paper: Silo (Tu et al., SOSP 2013) §4.4.
 //!
 //! Not here: what a read, a write and the commit mean (`crate::concurrency`), the order of the steps of a
