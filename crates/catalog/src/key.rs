@@ -54,6 +54,34 @@ pub fn encode_datum(datum: Datum, ty: ScalarType, nullable: bool, arena: &Arena,
     }
 }
 
+/// Returns how many bytes the first column of a key takes; `None` when the key ends within it.
+pub fn datum_length(ty: ScalarType, nullable: bool, key: &[u8]) -> Option<usize> {
+    let flag = usize::from(nullable);
+    if nullable && *key.first()? == 1 {
+        return Some(flag);
+    }
+    let bytes = key.get(flag..)?;
+    let length = match ty {
+        ScalarType::Boolean => 1,
+        ScalarType::SmallInt => 2,
+        ScalarType::Integer | ScalarType::Date => 4,
+        ScalarType::Uuid => 16,
+        ScalarType::Bytea => {
+            let mut at = 0;
+            loop {
+                at += bytes.get(at..)?.iter().position(|byte| *byte == 0)?;
+                if *bytes.get(at + 1)? == 0 {
+                    break at + 2;
+                }
+                at += 2;
+            }
+        }
+        ty if ty.is_bytes() => bytes.iter().position(|byte| *byte == 0)? + 1,
+        _ => 8,
+    };
+    (bytes.len() >= length).then_some(flag + length)
+}
+
 /// The least key above every key that begins with `key`, in place; empty when there is none.
 pub fn successor(key: &mut Vec<u8>) {
     while let Some(last) = key.last_mut() {
@@ -94,6 +122,43 @@ mod tests {
                 assert!(key(pair[0], ty, &arena) < key(pair[1], ty, &arena), "{pair:?}");
             }
             assert!(key(*column.last().unwrap(), ty, &arena) < key(Datum::Null, ty, &arena));
+        }
+    }
+
+    #[test]
+    fn a_column_ends_where_its_encoding_does() {
+        let mut arena = Arena::default();
+        let texts = ["", "a", "ab"].map(|text| arena.push_bytes(text.as_bytes()));
+        let bytes: [&[u8]; 6] = [b"", b"\0", b"\0\0", b"a\0b", b"\0\xff", b"\xff\0"];
+        let bytes = bytes.map(|value| arena.push_bytes(value));
+        let uuid = [arena.push_bytes(&[7; 16])];
+        let columns: [(&[Datum], ScalarType); 8] = [
+            (&[Datum::Int(1), Datum::Int(0)], ScalarType::Boolean),
+            (&[Datum::Int(-3)], ScalarType::SmallInt),
+            (&[Datum::Int(256)], ScalarType::Integer),
+            (&[Datum::Int(1 << 40)], ScalarType::BigInt),
+            (&[Datum::Double(0.5)], ScalarType::Double),
+            (&texts, ScalarType::Text),
+            (&bytes, ScalarType::Bytea),
+            (&uuid, ScalarType::Uuid),
+        ];
+        for (values, ty) in columns {
+            for value in values.iter().copied().chain([Datum::Null]) {
+                for nullable in [true, false] {
+                    if value.is_null() && !nullable {
+                        continue;
+                    }
+                    let mut key = Vec::new();
+                    encode_datum(value, ty, nullable, &arena, &mut key);
+                    let length = key.len();
+                    assert_eq!(datum_length(ty, nullable, &key[..length - 1]), None, "{ty:?} {value:?}");
+                    for next in [Datum::Int(0), Datum::Int(-1)] {
+                        key.truncate(length);
+                        encode_datum(next, ScalarType::BigInt, false, &arena, &mut key);
+                        assert_eq!(datum_length(ty, nullable, &key), Some(length), "{ty:?} {value:?}");
+                    }
+                }
+            }
         }
     }
 

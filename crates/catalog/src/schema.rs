@@ -282,6 +282,13 @@ impl Table {
         encode_datum(datum, definition.ty, definition.nullable, arena, key);
     }
 
+    /// Returns how many bytes a column takes at the beginning of a key's bytes; `None` when they end within
+    /// it.
+    pub fn key_column_length(&self, column: usize, key: &[u8]) -> Option<usize> {
+        let definition = &self.columns[column];
+        crate::key::datum_length(definition.ty, definition.nullable, key)
+    }
+
     /// Appends the canonical form of a column's value, where its type has a family.
     #[inline]
     pub fn write_canonical_column(&self, column: usize, datum: Datum, arena: &Arena, out: &mut Vec<u8>) {

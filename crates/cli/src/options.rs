@@ -2,7 +2,7 @@
 
 use crate::numbers;
 use clap::Args;
-use reprise::{Config, Content, DeviceOptions, Images, LogIo, Sequencing};
+use reprise::{Config, Content, DeviceOptions, Images, LogIo, Scheme, Sequencing};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -29,9 +29,9 @@ pub struct DatabaseOptions {
     /// In which order the log is durable: serial, epoch, ssn, gsn.
     #[arg(long, default_value = "epoch")]
     pub sequencing: Sequencing,
-    /// How transactions are kept apart: occ.
-    #[arg(long, default_value = "occ", value_parser = ["occ"])]
-    pub concurrency: String,
+    /// How transactions are kept apart: occ (validation at commit), 2pl (locks).
+    #[arg(long, default_value = "occ")]
+    pub concurrency: Scheme,
     /// A folder for a log of its own; repeatable. [default: log, in the data folder]
     #[arg(long = "log-device")]
     pub log_devices: Vec<PathBuf>,
@@ -86,6 +86,7 @@ impl DatabaseOptions {
         config.shadow_logs = self.shadow_logs.clone();
         config.record_witnesses = self.witness;
         config.sequencing = self.sequencing;
+        config.concurrency = self.concurrency;
         if !self.log_devices.is_empty() {
             let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
             config.log_devices = Some(self.log_devices.iter().map(absolute).collect());

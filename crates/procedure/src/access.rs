@@ -2,7 +2,7 @@
 //! `recovery`.
 
 use crate::{Failure, SqlError};
-use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table};
+use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table, TableId};
 use std::hash::Hash;
 
 /// Keys from `lower` on and below `upper` of one of a table's indexes.
@@ -98,8 +98,8 @@ pub trait DataAccess {
     ///
     /// # Errors
     /// Another one has it; a conflict.
-    fn hold(&mut self, row: Self::Row) -> Result<(), Failure> {
-        let _ = row;
+    fn hold(&mut self, table: TableId, row: Self::Row) -> Result<(), Failure> {
+        let _ = (table, row);
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use recovery::{Method, RecoveryConfig, ReplayMode};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use transaction::Scheme;
 
 /// A statement may take this many bytes, however little memory the database has.
 const LEAST_STATEMENT: usize = 4 << 20;
@@ -29,6 +30,8 @@ pub struct Config {
     pub record_witnesses: bool,
     /// In which order the log is durable.
     pub sequencing: Sequencing,
+    /// How transactions are kept apart.
+    pub concurrency: Scheme,
     /// Folders of the log devices, one logger each; relative ones lie in the data folder. `None` takes those
     /// that the folder was made with, `log` for a new one.
     pub log_devices: Option<Vec<PathBuf>>,
@@ -126,6 +129,7 @@ impl Default for Config {
             shadow_logs: Vec::new(),
             record_witnesses: true,
             sequencing: Sequencing::default(),
+            concurrency: Scheme::default(),
             log_devices: None,
             log_file_bytes: 64 << 20,
             flush_floor: Duration::ZERO,

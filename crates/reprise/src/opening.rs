@@ -82,6 +82,7 @@ pub(crate) fn suit(
     }
     let changes_content = recovered.kinds.iter().any(|kind| !format.content.mixes_with(*kind));
     recovered.tables = recovered.tables.numbered_by(config.sequencing.numbering());
+    recovered.tables = recovered.tables.controlled_by(config.concurrency);
     let is_fuzzy = recovered.consistency == Consistency::Fuzzy;
     let needs_snapshot = is_fuzzy && config.sequencing.numbering().is_serial();
     // A folder of an older format is one of this format from here on.

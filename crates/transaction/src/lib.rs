@@ -17,7 +17,7 @@ mod testing;
 mod workspace;
 
 pub use commit::{CommitError, CommitPipeline, Committed, LoggedBy, Outcome};
-pub use concurrency::{Concurrency, Optimistic, Reader};
+pub use concurrency::{Concurrency, Optimistic, Reader, Scheme, TwoPhase};
 pub use holds::{AwaitsAll, Blocker, Deadlock, Holds, Mode};
 pub use record::{Adaptive, Recovered};
 pub use tables::{Applying, Counters, Tables, check_bounds, exhausted};

@@ -6,6 +6,7 @@ mod rebuild;
 pub use counters::{Counters, check_bounds, exhausted};
 
 use crate::access_numbers::{AccessNumbers, Readable};
+use crate::concurrency::{Concurrency, Optimistic, Scheme};
 use crate::garbage::Garbage;
 use crate::holds::Holds;
 use catalog::{Arena, CommitOrder, Table, TableId};
@@ -44,6 +45,8 @@ pub struct Tables {
     pub snapshots: Arc<Snapshots>,
     /// Whether records of new tables have slots.
     slotted: bool,
+    /// The scheme of concurrency control; optimistic in replay.
+    pub(crate) discipline: &'static dyn Concurrency,
     /// The last readers of rows and the last transactions that took index entries away; `None` in replay.
     pub(crate) access_numbers: Option<Arc<AccessNumbers>>,
     /// The rows that running transactions hold.
@@ -62,6 +65,7 @@ impl Tables {
             memory,
             snapshots: Arc::default(),
             slotted: false,
+            discipline: &Optimistic,
             access_numbers: None,
             holds,
             orphans: Arc::default(),
@@ -72,6 +76,12 @@ impl Tables {
     #[must_use]
     pub fn numbered_by(self, numbering: &dyn Numbering) -> Self {
         Self { access_numbers: Some(Arc::new(AccessNumbers::new(numbering))), ..self }
+    }
+
+    /// Says which concurrency control transactions use from now on.
+    #[must_use]
+    pub fn controlled_by(self, scheme: Scheme) -> Self {
+        Self { discipline: scheme.discipline(), ..self }
     }
 
     /// Says that records of tables made from now on have slots.

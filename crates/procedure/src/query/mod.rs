@@ -28,7 +28,7 @@ use crate::ForeignKeys;
 use crate::{
     Access, Aggregate, Check, CompareClass, CompareOperator, Expression, Path, Procedure, Register, SortKey,
 };
-use catalog::{Table, Type};
+use catalog::{Table, TableId, Type};
 use std::sync::Arc;
 
 /// What a query keeps while it runs: rows that are found once.
@@ -262,8 +262,8 @@ pub enum Plan {
     Hold {
         /// The rows.
         input: Box<Self>,
-        /// The registers that say which rows of tables they are of; NULL where an outer join has none.
-        handles: Vec<Register>,
+        /// The tables, each with the register of its row; NULL where an outer join has none.
+        handles: Vec<(TableId, Register)>,
         /// Whether it is an error that another transaction has one.
         nowait: bool,
     },

@@ -11,7 +11,7 @@ use crate::rows::{Flow, counts_of, for_each_row};
 use crate::{
     Access, Aggregate, Cast, Conflict, DataAccess, Expression, Failure, Machine, Register, SortKey, SqlError,
 };
-use catalog::Datum;
+use catalog::{Datum, TableId};
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -57,7 +57,7 @@ pub(crate) fn run<D: DataAccess>(
 /// them nor holding them waits; what is done with them does.
 fn hold_rows<D: DataAccess>(
     input: &Plan,
-    handles: &[Register],
+    handles: &[(TableId, Register)],
     nowait: bool,
     machine: &mut Machine,
     data: &mut D,
@@ -66,10 +66,10 @@ fn hold_rows<D: DataAccess>(
     let mut is_found = false;
     data.never_wait(nowait);
     let ran = run(input, machine, data, &mut |machine, data| {
-        for handle in handles {
+        for (table, handle) in handles {
             let number = machine.get(*handle);
             if !number.is_null() {
-                data.hold(row_of(number, data)?)?;
+                data.hold(*table, row_of(number, data)?)?;
             }
         }
         is_found = true;

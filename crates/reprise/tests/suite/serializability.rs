@@ -5,7 +5,7 @@
 use crate::common::{open, recovered_digest_of, small};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use reprise::{Content, Database, Error, Sequencing, Value, params};
+use reprise::{Content, Database, Error, Scheme, Sequencing, Value, params};
 
 const SCHEMA: &str = "
 CREATE TABLE items (id INT PRIMARY KEY, owner INT NOT NULL, rank INT NOT NULL, note TEXT);
@@ -110,15 +110,16 @@ const LOGGED: [Logged; 9] = [
 fn concurrent_transactions_equal_their_serial_re_execution() {
     for (place, logged) in LOGGED.into_iter().enumerate() {
         for seed in 0..3 {
-            run_and_recover(logged, place as u64 * 10 + seed);
+            run_and_recover(logged, Scheme::Optimistic, place as u64 * 10 + seed);
         }
+        run_and_recover(logged, Scheme::TwoPhase, place as u64 * 10);
     }
 }
 
-fn run_and_recover((sequencing, content, shadows): Logged, seed: u64) {
+fn run_and_recover((sequencing, content, shadows): Logged, concurrency: Scheme, seed: u64) {
     let folder = tempfile::tempdir().unwrap();
     let mut config = small();
-    (config.sequencing, config.content) = (sequencing, content);
+    (config.sequencing, config.content, config.concurrency) = (sequencing, content, concurrency);
     config.shadow_logs = shadows.to_vec();
     let devices = if sequencing == Sequencing::Serial { 1 } else { 1 + seed as usize % 2 };
     config.log_devices = Some((0..devices).map(|device| format!("log{device}").into()).collect());
@@ -158,7 +159,7 @@ fn run_and_recover((sequencing, content, shadows): Logged, seed: u64) {
     drop(session);
     drop(db);
     let recovered = recovered_digest_of(content, folder.path());
-    assert_eq!(recovered, live, "{sequencing} {content} beside {shadows:?}, seed {seed}");
+    assert_eq!(recovered, live, "{concurrency} {sequencing} {content} beside {shadows:?}, seed {seed}");
 }
 
 #[test]

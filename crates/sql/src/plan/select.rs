@@ -7,7 +7,7 @@ use crate::binder::Typed;
 use crate::error::StatementError;
 use crate::operators::compare_class;
 use crate::path::WantedOrder;
-use catalog::{ScalarType, Type};
+use catalog::{ScalarType, TableId, Type};
 use procedure::query::{OutputColumn, Plan};
 use procedure::{Aggregate, Expression, Register, SortKey, SqlError};
 use squawk_syntax::SyntaxNode;
@@ -48,8 +48,8 @@ struct Clauses {
 /// The rows that FOR UPDATE holds.
 #[derive(Default)]
 struct Held {
-    /// The registers that say which they are.
-    handles: Vec<Register>,
+    /// The tables, each with the register that says which row it is.
+    handles: Vec<(TableId, Register)>,
     nowait: bool,
 }
 
@@ -208,8 +208,8 @@ impl Binder<'_> {
                 if names.as_ref().is_some_and(|names| !names.contains(&relation.alias)) {
                     continue;
                 }
-                if let Rows::Table { handle, .. } = &mut relation.rows {
-                    held.handles.push(*handle.get_or_insert(fresh));
+                if let Rows::Table { table, handle, .. } = &mut relation.rows {
+                    held.handles.push((table.id, *handle.get_or_insert(fresh)));
                 }
             }
         }
@@ -568,7 +568,7 @@ impl Binder<'_> {
         };
         plan = compute(plan, values);
         let Tail { offset, limit, .. } = tail;
-        registers.extend(&held.handles);
+        registers.extend(held.handles.iter().map(|(_, handle)| *handle));
         if !order.is_empty() && !is_sorted {
             let wanted = if on.is_empty() { [offset.clone(), limit.clone()] } else { [None, None] };
             plan = Plan::Sort { input: Box::new(plan), keys: order, registers, wanted };

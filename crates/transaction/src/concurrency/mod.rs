@@ -6,19 +6,105 @@
 
 mod optimistic;
 mod snapshot;
+mod two_phase;
 
 pub use optimistic::Optimistic;
 pub use snapshot::Reader;
+pub use two_phase::TwoPhase;
 
 use crate::Workspace;
-use procedure::{Conflict, Failure};
+use catalog::{Table, TableId};
+use procedure::{Conflict, Failure, ScanRange};
+use std::fmt;
+use std::str::FromStr;
 use storage::Handle;
+
+/// Which concurrency control a database uses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Scheme {
+    /// Optimistic: transactions validate what they have read when they commit.
+    #[default]
+    Optimistic,
+    /// Strict two-phase locking with deadlock detection.
+    TwoPhase,
+}
+
+impl Scheme {
+    /// All of them, as the command line names them.
+    pub const NAMES: [(&str, Self); 2] = [("occ", Self::Optimistic), ("2pl", Self::TwoPhase)];
+
+    /// Returns the scheme's discipline.
+    pub fn discipline(self) -> &'static dyn Concurrency {
+        match self {
+            Self::Optimistic => &Optimistic,
+            Self::TwoPhase => &TwoPhase,
+        }
+    }
+}
+
+impl FromStr for Scheme {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::NAMES.map(|(name, _)| name).join(", ");
+        let found = Self::NAMES.iter().find(|(name, _)| *name == text);
+        found
+            .map(|(_, scheme)| *scheme)
+            .ok_or_else(|| format!("unknown concurrency control \"{text}\"; known are: {known}"))
+    }
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Self::NAMES.iter().find(|(_, scheme)| scheme == self).map_or("", |(name, _)| name))
+    }
+}
 
 /// What a scheme decides about the transaction of a workspace.
 ///
 /// A scheme has no state of its own: what it holds for a transaction lies in the workspace, what transactions
 /// share lies in `Tables`.
-pub trait Concurrency: Sync + std::fmt::Debug {
+pub trait Concurrency: Sync + fmt::Debug {
+    /// Returns whether a transaction locks everything that it reads and writes. Only then the workspace asks
+    /// `look`, `find_in` and `add_key`, and keeps the locks of what a savepoint undoes.
+    fn is_locking(&self) -> bool {
+        false
+    }
+
+    /// The transaction is about to look for keys of an index, whether or not there are any.
+    ///
+    /// # Errors
+    /// `Conflict::Held` when another transaction is in the way.
+    fn look(&self, workspace: &mut Workspace, table: &Table, range: ScanRange<'_>) -> Result<(), Failure> {
+        let _ = (workspace, table, range);
+        Ok(())
+    }
+
+    /// The transaction has found an entry of a secondary index, and is about to read its row.
+    ///
+    /// # Errors
+    /// As `look`.
+    fn find_in(&self, workspace: &mut Workspace, table: TableId, row: Handle) -> Result<(), Failure> {
+        let _ = (workspace, table, row);
+        Ok(())
+    }
+
+    /// The transaction is about to add a key to an index.
+    ///
+    /// # Errors
+    /// As `look`.
+    fn add_key(
+        &self,
+        workspace: &mut Workspace,
+        table: &Table,
+        index: usize,
+        key: &[u8],
+    ) -> Result<(), Failure> {
+        let _ = (workspace, table, index, key);
+        Ok(())
+    }
+
     /// The transaction is about to read a row that it has not written.
     ///
     /// # Errors
@@ -30,7 +116,7 @@ pub trait Concurrency: Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// As `read`.
-    fn write(&self, workspace: &mut Workspace, row: Handle) -> Result<(), Failure>;
+    fn write(&self, workspace: &mut Workspace, table: TableId, row: Handle) -> Result<(), Failure>;
 
     /// Another row has a key that the transaction asks for: the answer follows from that row, which another
     /// transaction may be about to change.

@@ -9,6 +9,7 @@
 use super::Concurrency;
 use crate::Workspace;
 use crate::workspace::{Holding, Link};
+use catalog::TableId;
 use procedure::{Conflict, Failure};
 use storage::{Handle, Record, RecordState, look_again};
 
@@ -42,7 +43,7 @@ impl Concurrency for Optimistic {
     /// Takes the row as far as the transaction holds rows that it writes; otherwise makes sure that no other
     /// transaction holds it.
     #[inline]
-    fn write(&self, workspace: &mut Workspace, row: Handle) -> Result<(), Failure> {
+    fn write(&self, workspace: &mut Workspace, _: TableId, row: Handle) -> Result<(), Failure> {
         match workspace.held.holding {
             Holding::Nothing => workspace.check_foreign(row),
             Holding::Written | Holding::Read => take(workspace, row),

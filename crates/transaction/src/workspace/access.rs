@@ -97,6 +97,9 @@ impl Workspace {
         key: &[u8],
         record: Handle,
     ) -> Result<bool, Failure> {
+        if self.is_locking {
+            self.discipline.add_key(self, table, index, key)?;
+        }
         if table.indexes[index].unique && self.violates_unique(table, index, row, arena, record)? {
             return Err(duplicate(table, index));
         }
@@ -275,7 +278,7 @@ impl Workspace {
                     self.discipline.collide(self, record)?;
                     return Err(duplicate(table, 0));
                 }
-                self.discipline.write(self, record)?;
+                self.discipline.write(self, table.id, record)?;
                 self.writes.add(record, table.id, Action::Revive)
             }
         };
@@ -390,6 +393,10 @@ impl DataAccess for Workspace {
 
     #[inline]
     fn find(&mut self, table: &Table, key: &[u8]) -> Result<Option<Handle>, Failure> {
+        if self.is_locking {
+            let range = ScanRange { index: 0, lower: key, upper: Some(key), backward: false };
+            self.discipline.look(self, table, range)?;
+        }
         if let Some(record) = self.expected.take(table.id, key) {
             return Ok(Some(record));
         }
@@ -406,14 +413,17 @@ impl DataAccess for Workspace {
         self.set_never_waits(never_waits);
     }
 
-    fn hold(&mut self, row: Handle) -> Result<(), Failure> {
+    fn hold(&mut self, table: TableId, row: Handle) -> Result<(), Failure> {
         match self.writes.find(row) {
             Some(_) => Ok(()),
-            None => self.discipline.write(self, row),
+            None => self.discipline.write(self, table, row),
         }
     }
 
     fn open_scan(&mut self, table: &Table, range: ScanRange<'_>) -> Result<(), Failure> {
+        if self.is_locking {
+            self.discipline.look(self, table, range)?;
+        }
         // Whose entry an entry is follows from its key.
         self.scans.current.open(table, range, range.index > 0);
         Ok(())
@@ -427,6 +437,9 @@ impl DataAccess for Workspace {
             if let Some(record) = self.scans.current.cursor.next_buffered(guard) {
                 let handle = record.handle();
                 if self.scans.current.index > 0 {
+                    if self.is_locking {
+                        self.discipline.find_in(self, table, handle)?;
+                    }
                     self.before_read(handle)?;
                     let record = self.worker.guard().record(handle);
                     // Whether the entry counts follows from the row, so the row's version is part of what is
@@ -515,6 +528,12 @@ impl DataAccess for Workspace {
     fn insert(&mut self, table: &Table, row: &[Datum], arena: &Arena) -> Result<(), Failure> {
         let mut key = std::mem::take(&mut self.key);
         self.tables.store(table.id).key_of(0, row, arena, &mut key);
+        if self.is_locking
+            && let Err(failure) = self.discipline.add_key(self, table, 0, &key)
+        {
+            self.key = key;
+            return Err(failure);
+        }
         let mut looks = 0;
         let record = loop {
             table.layout.encode(row, arena, &mut self.image);
@@ -562,7 +581,7 @@ impl DataAccess for Workspace {
         let entry = match self.writes.find(record) {
             Some(entry) => entry,
             None => {
-                self.discipline.write(self, record)?;
+                self.discipline.write(self, table.id, record)?;
                 self.writes.add(record, table.id, Action::Update)
             }
         };
@@ -615,7 +634,7 @@ impl DataAccess for Workspace {
                 self.writes.set_action(entry, after);
             }
             None => {
-                self.discipline.write(self, record)?;
+                self.discipline.write(self, table.id, record)?;
                 self.writes.add(record, table.id, Action::Delete);
             }
         }

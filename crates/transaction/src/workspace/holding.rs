@@ -9,6 +9,7 @@
 use super::Workspace;
 use crate::holds::{Blocker, Holder, Mode};
 use procedure::{Conflict, Failure};
+use std::collections::HashMap;
 use storage::{Handle, Slot};
 
 /// The rows that a transaction holds from the moment on at which it comes to them.
@@ -30,8 +31,10 @@ pub type WaitInPlace = dyn FnMut(Blocker) -> Result<(), Failure> + Send;
 #[derive(Default)]
 pub(crate) struct Held {
     pub(crate) holding: Holding,
-    /// Addresses of rows that it holds, or in whose queue it stands.
+    /// Names of locks that it holds, or in whose queue it stands.
     rows: Vec<u64>,
+    /// The modes of locks that it holds, where it locks everything.
+    modes: HashMap<u64, Mode>,
     /// The transaction that the last `Conflict::Held` is about.
     blocker: Option<Blocker>,
     /// Whether records name it as their inserter.
@@ -90,8 +93,9 @@ impl Workspace {
     /// the transaction is going to run again.
     pub fn rollback_to_wait(&mut self) {
         let (rows, blocker) = (std::mem::take(&mut self.held.rows), self.held.blocker.take());
+        let modes = std::mem::take(&mut self.held.modes);
         self.rollback();
-        (self.held.rows, self.held.blocker) = (rows, blocker);
+        (self.held.rows, self.held.blocker, self.held.modes) = (rows, blocker, modes);
     }
 
     /// The statement in hand has been undone since another transaction holds a row. Where an earlier
@@ -116,6 +120,7 @@ impl Workspace {
     pub fn release_holds(&mut self) {
         self.stop_waiting();
         self.release_holds_from(0);
+        self.held.modes.clear();
     }
 
     /// Holds nothing any longer but the row that it waits for, once that is its own.
@@ -181,16 +186,16 @@ impl Workspace {
     #[inline]
     pub(crate) fn check_foreign(&mut self, row: Handle) -> Result<(), Failure> {
         while self.tables.holds.is_foreign(row.address(), self.worker.slot()) {
-            self.blocked_by_row(row)?;
+            self.blocked_by_lock(row.address(), Mode::EXCLUSIVE)?;
         }
         Ok(())
     }
 
     #[cold]
-    fn blocked_by_row(&mut self, row: Handle) -> Result<(), Failure> {
-        // From its queue it may be given the row.
-        self.held.rows.push(row.address());
-        self.blocked_by(Blocker::Lock { name: row.address(), mode: Mode::EXCLUSIVE })
+    fn blocked_by_lock(&mut self, name: u64, mode: Mode) -> Result<(), Failure> {
+        // From its queue it may be given the lock.
+        self.held.rows.push(name);
+        self.blocked_by(Blocker::Lock { name, mode })
     }
 
     /// # Errors
@@ -206,12 +211,27 @@ impl Workspace {
 
     /// Holds a row for the transaction.
     pub(crate) fn take_hold(&mut self, row: Handle) -> Result<(), Failure> {
+        self.take_lock(row.address(), Mode::EXCLUSIVE)
+    }
+
+    /// Locks a granule for the transaction, unless it has done so.
+    pub(crate) fn acquire(&mut self, name: u64, mode: Mode) -> Result<(), Failure> {
+        let held = self.held.modes.get(&name).copied();
+        if held.is_some_and(|held| held.covers(mode)) {
+            return Ok(());
+        }
+        self.take_lock(name, mode)?;
+        self.held.modes.insert(name, held.map_or(mode, |held| held.and(mode)));
+        Ok(())
+    }
+
+    fn take_lock(&mut self, name: u64, mode: Mode) -> Result<(), Failure> {
         loop {
-            match self.tables.holds.hold(row.address(), Mode::EXCLUSIVE, self.worker.slot()) {
-                Holder::Newly => self.held.rows.push(row.address()),
+            match self.tables.holds.hold(name, mode, self.worker.slot()) {
+                Holder::Newly => self.held.rows.push(name),
                 Holder::Already => {}
                 Holder::Foreign => {
-                    self.blocked_by_row(row)?;
+                    self.blocked_by_lock(name, mode)?;
                     continue;
                 }
             }

@@ -23,7 +23,7 @@ pub(crate) use scans::Scans;
 pub(crate) use write_set::Link;
 
 use crate::Tables;
-use crate::concurrency::{Concurrency, Optimistic};
+use crate::concurrency::Concurrency;
 use crate::garbage::Bin;
 use access::{LastInsert, out_of_memory};
 use catalog::{Arena, CommitOrder, Datum, Table, TableId};
@@ -53,6 +53,7 @@ pub type EndTransaction = dyn FnMut(&mut Workspace, bool) -> Result<(), Failure>
 pub struct Workspace {
     /// The scheme of concurrency control.
     pub(crate) discipline: &'static dyn Concurrency,
+    is_locking: bool,
     pub(crate) tables: Tables,
     pub(crate) worker: Worker,
     pub(crate) reads: Vec<(Handle, RecordState)>,
@@ -80,6 +81,8 @@ pub struct Workspace {
     inserted: LastInsert,
     image: Vec<u64>,
     key: Vec<u8>,
+    /// The key of a row that the discipline locks.
+    pub(crate) lock_key: Vec<u8>,
     scratch: Arena,
     order: Vec<u32>,
     /// Index entries of rows that are written, by keys that they do not have any more.
@@ -107,7 +110,8 @@ impl Workspace {
     /// Transactions of one worker over tables.
     pub fn new(tables: Tables, worker: Worker) -> Self {
         Self {
-            discipline: &Optimistic,
+            discipline: tables.discipline,
+            is_locking: tables.discipline.is_locking(),
             tables,
             worker,
             reads: Vec::new(),
@@ -126,6 +130,7 @@ impl Workspace {
             inserted: LastInsert::default(),
             image: Vec::new(),
             key: Vec::new(),
+            lock_key: Vec::new(),
             scratch: Arena::default(),
             order: Vec::new(),
             outdated: Vec::new(),

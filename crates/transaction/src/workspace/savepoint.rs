@@ -65,7 +65,9 @@ impl Workspace {
         let undone = &self.writes.entries[self.writes.mark(savepoint.mark).entries..];
         let has_inserted = undone.iter().any(|entry| entry.action.is_own());
         self.undo_since(savepoint);
-        self.release_holds_from(savepoint.holds);
+        if !self.is_locking {
+            self.release_holds_from(savepoint.holds);
+        }
         if has_inserted {
             self.inserts_ended();
         }

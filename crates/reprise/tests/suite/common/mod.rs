@@ -18,6 +18,9 @@ pub fn small() -> Config {
     config.memory_bytes = 1 << 30;
     config.memory_ahead_bytes = 0;
     config.checkpoint_threads = 2;
+    if let Ok(scheme) = std::env::var("REPRISE_CONCURRENCY") {
+        config.concurrency = scheme.parse().expect("REPRISE_CONCURRENCY is occ or 2pl");
+    }
     config
 }
 

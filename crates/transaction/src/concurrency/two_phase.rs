@@ -1,0 +1,144 @@
+//! Strict two-phase locking: a transaction locks what it reads and writes before it does, and releases all
+//! locks at its end, after its commit number is drawn.
+//! Source: Gray et al., Granularity of Locks in a Shared Data Base, 1976; Eswaran et al., 1976.
+//!
+//! A granule is an index of a table, a prefix of whole columns of its keys, or a key. Its lock is named by a
+//! hash of table, index and key bytes, so a granule without a row has one, too. A transaction that locks a
+//! granule holds intent locks on the index and on each shorter prefix. So a reader of a range conflicts with
+//! each writer of a key in it: there are no phantoms.
+//!
+//! Example, an index (a, b) and a range a = 1:
+//! 1. The reader holds IS on the index and S on the prefix (1).
+//! 2. A writer of the key (1, 7) asks for IX on the index and gets it; for IX on (1) it waits.
+//! 3. A writer of the key (2, 7) holds IX on the index and on (2), and X on (2, 7): it does not wait.
+//!
+//! Invariants: 1. a transaction holds S or X on the primary key of each row that it reads, or S on a prefix
+//! of it. 2. it holds X on the primary key of each row that it writes, and on each index key that it adds.
+//! 3. it releases no lock before its end.
+//! Held by: `crates/reprise/tests/suite/serializability.rs`.
+//! Not here: the table of locks, queues and deadlocks (`crate::holds`); long reads, which run on snapshots.
+
+use super::Concurrency;
+use crate::Workspace;
+use crate::holds::Mode;
+use catalog::{Arena, Table, TableId, successor};
+use procedure::{Conflict, Failure, ScanRange};
+use storage::Handle;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// Strict two-phase locking.
+#[derive(Debug)]
+pub struct TwoPhase;
+
+impl Concurrency for TwoPhase {
+    fn is_locking(&self) -> bool {
+        true
+    }
+
+    fn look(&self, workspace: &mut Workspace, table: &Table, range: ScanRange<'_>) -> Result<(), Failure> {
+        let granule = granule_of(table, range);
+        lock(workspace, table, range.index, granule, Mode::SHARED)
+    }
+
+    fn read(&self, _: &mut Workspace, _: Handle) -> Result<(), Failure> {
+        // The transaction has locked the key or range that it found the row by, and `find_in` its key.
+        Ok(())
+    }
+
+    fn find_in(&self, workspace: &mut Workspace, table: TableId, row: Handle) -> Result<(), Failure> {
+        lock_row(workspace, table, row, Mode::SHARED)
+    }
+
+    fn write(&self, workspace: &mut Workspace, table: TableId, row: Handle) -> Result<(), Failure> {
+        lock_row(workspace, table, row, Mode::EXCLUSIVE)
+    }
+
+    fn add_key(
+        &self,
+        workspace: &mut Workspace,
+        table: &Table,
+        index: usize,
+        key: &[u8],
+    ) -> Result<(), Failure> {
+        // No other transaction adds a key with the same columns of a unique index.
+        let granule = match index > 0 && table.indexes[index].unique {
+            true => prefix(table, index, table.indexes[index].columns.len(), key),
+            false => key,
+        };
+        lock(workspace, table, index, granule, Mode::EXCLUSIVE)
+    }
+
+    fn collide(&self, _: &mut Workspace, _: Handle) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn validate(&self, _: &Workspace) -> Result<(), Conflict> {
+        Ok(())
+    }
+
+    fn reads_hold(&self, _: &Workspace) -> Result<(), Conflict> {
+        Ok(())
+    }
+}
+
+/// Locks the primary key of a row. It never changes, but a writer may move the row's memory meanwhile.
+fn lock_row(workspace: &mut Workspace, table: TableId, row: Handle, mode: Mode) -> Result<(), Failure> {
+    let mut key = std::mem::take(&mut workspace.lock_key);
+    let store = workspace.tables.by_id(table).expect("the row's table is there").clone();
+    let record = workspace.record(row);
+    loop {
+        let state = record.stable_state();
+        store.key_of_row(0, record.row(), &mut Arena::default(), &mut key);
+        if record.is_state(state) {
+            break;
+        }
+    }
+    let locked = lock(workspace, store.definition(), 0, &key, mode);
+    workspace.lock_key = key;
+    locked
+}
+
+/// Locks a granule of an index, after the granules above it.
+fn lock(
+    workspace: &mut Workspace,
+    table: &Table,
+    index: usize,
+    granule: &[u8],
+    mode: Mode,
+) -> Result<(), Failure> {
+    let intent = if mode == Mode::SHARED { Mode::INTENT_SHARED } else { Mode::INTENT_EXCLUSIVE };
+    let name = |prefix: &[u8]| xxh3_64_with_seed(prefix, u64::from(table.id.0) << 16 | index as u64);
+    for end in prefix_ends(table, index, granule).take_while(|end| *end < granule.len()) {
+        workspace.acquire(name(&granule[..end]), intent)?;
+    }
+    workspace.acquire(name(granule), mode)
+}
+
+/// Returns where prefixes of whole columns end in bytes of an index's key: 0 for the whole index first.
+fn prefix_ends<'a>(table: &'a Table, index: usize, key: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
+    let mut columns = table.key_columns(&table.indexes[index]).into_iter();
+    let next = move |end: &usize| Some(*end + table.key_column_length(columns.next()?, key.get(*end..)?)?);
+    std::iter::successors(Some(0), next)
+}
+
+/// Returns the first columns of a key.
+fn prefix<'a>(table: &Table, index: usize, columns: usize, key: &'a [u8]) -> &'a [u8] {
+    let end = prefix_ends(table, index, key).nth(columns).unwrap_or(key.len());
+    &key[..end]
+}
+
+/// Returns the longest prefix of whole columns that all keys of a range have.
+fn granule_of<'a>(table: &Table, range: ScanRange<'a>) -> &'a [u8] {
+    let ScanRange { index, lower, upper, .. } = range;
+    let Some(upper) = upper else { return &[] };
+    let has_all = |end: &usize| {
+        let prefix = &lower[..*end];
+        upper.starts_with(prefix) || {
+            let mut above = prefix.to_vec();
+            successor(&mut above);
+            upper == above
+        }
+    };
+    let end = prefix_ends(table, index, lower).take_while(has_all).last().unwrap_or(0);
+    &lower[..end]
+}
