@@ -1,13 +1,13 @@
-//! Values in a form that no column shapes: what tells whether operations on different columns may meet in one
-//! key.
+//! Canonical forms of values: equal values of two columns have one form, whatever the columns' types.
 //!
-//! A key is encoded as its column is: by width, scale and nullability. Two columns that hold one value
-//! therefore encode it in two ways, and parts of one key's work that are told apart by encoded keys run at
-//! the same time. The canonical form depends on the value alone: an integer, `NUMERIC(6,0)` and
-//! `NUMERIC(8,2)` that compare as equal have the same form, and NULL has one.
+//! The analysis of procedures uses them to tell whether operations on different columns may meet in one key.
+//! A key is encoded by its column's width, scale and nullability, so two columns encode one value in two
+//! ways. If encoded keys told pieces of work apart, pieces that touch the same key would run in parallel. The
+//! canonical form depends on the value alone. An integer, a `NUMERIC(6,0)` and a `NUMERIC(8,2)` that compare
+//! as equal have the same form; NULL has one form.
 //!
-//! Invariant: values of one family have the same form exactly when they are equal; no form is the beginning
-//! of another.
+//! Invariant: values of one family have the same form exactly when they are equal; no form is a prefix of
+//! another.
 //! Held by: `equal_values_have_one_form`.
 
 use crate::{Arena, Datum, ScalarType};
@@ -37,8 +37,8 @@ const INTEGER: u8 = 1;
 const BYTES: u8 = u8::MAX;
 
 impl ScalarType {
-    /// The family of the type; `None` where equal values may be held in several ways, or not in a machine
-    /// word: doubles, and decimals of more than 18 digits or without a scale.
+    /// Returns the type's family; `None` for doubles and for decimals of more than 18 digits or without a
+    /// scale. Their equal values have several representations, or do not fit a machine word.
     pub fn family(self) -> Option<Family> {
         Some(match self {
             Self::SmallInt | Self::Integer | Self::BigInt => Family::Exact,
@@ -54,7 +54,7 @@ impl ScalarType {
     }
 }
 
-/// A scaled integer without trailing zeros after the point.
+/// Returns a scaled integer without trailing zeros after the point.
 pub fn normalized(mut mantissa: i64, mut scale: u8) -> (i64, u8) {
     while scale > 0 && mantissa % 10 == 0 {
         (mantissa, scale) = (mantissa / 10, scale - 1);
@@ -62,8 +62,8 @@ pub fn normalized(mut mantissa: i64, mut scale: u8) -> (i64, u8) {
     (mantissa, scale)
 }
 
-/// Appends the canonical form of a value whose type has a family. `scale` is the scale of its type, 0 where
-/// that has none.
+/// Appends the canonical form of a value whose type has a family. `scale` is the scale of its type, or 0 when
+/// the type has none.
 ///
 /// # Panics
 /// On values of types without a family.
@@ -104,7 +104,7 @@ mod tests {
         let whole = ScalarType::Numeric { precision: 6, scale: 0 };
         let (short, long) = (arena.push_bytes(b"ab"), arena.push_bytes(b"ab\0"));
         let (again, empty) = (arena.push_bytes(b"ab"), arena.push_bytes(b""));
-        // Values of one line are equal, those of different lines are not.
+        // Values on one line are equal; values on different lines are not.
         let exact: [&[(Datum, ScalarType)]; 5] = [
             &[
                 (Datum::Int(1), ScalarType::SmallInt),

@@ -1,12 +1,12 @@
-//! What a transaction did to a row, as logs by value name it.
+//! How a transaction changed a row, as records of value logs name it.
 
-/// What happened to a row.
+/// The kind of a row's change, and the columns that its log record carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RowChange {
-    /// There was none with its key; all columns are given.
+    /// The row is new; the record carries all columns.
     Insert,
-    /// Some columns changed; they and the primary key are given.
+    /// Some columns changed; the record carries them and the primary key.
     Update,
-    /// It is gone; the primary key is given.
+    /// The row was deleted; the record carries the primary key.
     Delete,
 }

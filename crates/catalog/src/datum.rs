@@ -1,19 +1,20 @@
-//! The executor's values: 16 bytes, copied freely; bytes and arrays live in an arena beside them.
+//! The executor's values: 16 bytes, copied freely. Bytes, arrays and wide decimals live in an arena.
 //!
-//! Invariant: a span is only read against the arena that it was made in; the arena only grows during a call.
+//! Invariant: a span is read only against the arena that made it, and only until that arena is cleared or
+//! released to an earlier mark.
 
 use crate::Decimal;
 
 /// A range of an arena.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
-    /// Where it begins.
+    /// Index of its first byte or element.
     pub start: u32,
-    /// How many bytes or elements.
+    /// Number of bytes or elements.
     pub length: u32,
 }
 
-/// One value in a register. Its SQL type is known statically, so the tag only tells how it is held.
+/// One value in a register. The statement knows its SQL type, so the tag only names the representation.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Datum {
     /// SQL NULL.
@@ -25,30 +26,31 @@ pub enum Datum {
     Double(f64),
     /// Text, bytea, uuid.
     Bytes(Span),
-    /// A decimal that carries its scale, by its place in the arena.
+    /// A decimal that carries its scale; the number is its index in the arena.
     Wide(u32),
     /// An array's elements.
     Array(Span),
 }
 
 impl Datum {
-    /// A boolean.
+    /// Returns a boolean.
     pub fn boolean(value: bool) -> Self {
         Self::Int(value.into())
     }
 
-    /// Whether this is SQL NULL.
+    /// Returns whether this is SQL NULL.
     pub fn is_null(self) -> bool {
         self == Self::Null
     }
 
-    /// Whether this is true; NULL is not.
+    /// Returns whether this is true; NULL is not.
     pub fn is_true(self) -> bool {
         self == Self::Int(1)
     }
 }
 
-/// What datums point into: one per call, emptied, never shrunk, so that a warm call allocates nothing.
+/// The memory that datums point into. A call clears it and keeps its buffers (up to 4 MiB), so that a warm
+/// call allocates nothing.
 #[derive(Default, Debug)]
 pub struct Arena {
     bytes: Vec<u8>,
@@ -56,7 +58,7 @@ pub struct Arena {
     decimals: Vec<Decimal>,
 }
 
-/// How full an arena is.
+/// The fill level of an arena at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mark {
     bytes: usize,
@@ -69,7 +71,7 @@ fn position(length: usize) -> u32 {
 }
 
 impl Arena {
-    /// Forgets all contents and keeps the memory, unless it is much.
+    /// Drops all contents. Keeps the memory, unless it exceeds 4 MiB.
     pub fn clear(&mut self) {
         const MUCH: usize = 4 << 20;
         if self.bytes_allocated() > MUCH {
@@ -80,13 +82,13 @@ impl Arena {
         self.decimals.clear();
     }
 
-    /// How full it is now.
+    /// Returns the current fill level.
     #[inline]
     pub fn mark(&self) -> Mark {
         Mark { bytes: self.bytes.len(), elements: self.elements.len(), decimals: self.decimals.len() }
     }
 
-    /// Forgets what has come since a mark. No datum that was made since may be read any more.
+    /// Drops the contents that were added since a mark. Datums made since then must not be read any more.
     #[inline]
     pub fn release(&mut self, mark: Mark) {
         self.bytes.truncate(mark.bytes);
@@ -94,21 +96,21 @@ impl Arena {
         self.decimals.truncate(mark.decimals);
     }
 
-    /// Bytes that its contents take.
+    /// Returns the bytes that its contents take.
     pub fn bytes_used(&self) -> usize {
         self.bytes.len()
             + self.elements.len() * size_of::<Datum>()
             + self.decimals.len() * size_of::<Decimal>()
     }
 
-    /// Bytes that it has allocated.
+    /// Returns the bytes that it has allocated.
     pub fn bytes_allocated(&self) -> usize {
         self.bytes.capacity()
             + self.elements.capacity() * size_of::<Datum>()
             + self.decimals.capacity() * size_of::<Decimal>()
     }
 
-    /// Bytes that it allocates when each kind of contents gets this many bytes more: a list that is full is
+    /// Returns the bytes that it would allocate if each kind of contents grew by `more` bytes. A full list is
     /// copied to one of at least twice the size.
     pub fn growth(&self, more: usize) -> usize {
         fn of<T>(list: &Vec<T>, more: usize) -> usize {
@@ -138,20 +140,20 @@ impl Arena {
         Datum::Bytes(Span { start: position(start), length: position(length) })
     }
 
-    /// Appends to bytes being built: runs `write` on the buffer and returns what it added.
+    /// Appends the bytes that `write` adds to the buffer and returns them as a datum.
     pub fn build_bytes(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Datum {
         let start = self.bytes.len();
         write(&mut self.bytes);
         Datum::Bytes(Span { start: position(start), length: position(self.bytes.len() - start) })
     }
 
-    /// The bytes of a span.
+    /// Returns the bytes of a span.
     #[inline]
     pub fn bytes(&self, span: Span) -> &[u8] {
         &self.bytes[span.start as usize..][..span.length as usize]
     }
 
-    /// The bytes of a datum that holds some; empty for any other.
+    /// Returns the bytes of a text, bytea or uuid; empty for any other datum.
     #[inline]
     pub fn datum_bytes(&self, datum: Datum) -> &[u8] {
         match datum {
@@ -160,14 +162,14 @@ impl Arena {
         }
     }
 
-    /// Copies a part of the bytes that are already here.
+    /// Returns a part of a span without copying its bytes.
     pub fn subspan(&self, span: Span, start: usize, length: usize) -> Datum {
         debug_assert!(start + length <= span.length as usize);
         Datum::Bytes(Span { start: span.start + position(start), length: position(length) })
     }
 
-    /// Concatenates two spans. Where the first one is the last of the arena, the second is put behind it, so
-    /// that a text that grows piece by piece is not copied each time.
+    /// Concatenates two spans. When the first one ends the arena, the second is appended to it, so that a
+    /// text built piece by piece is not copied each time.
     pub fn concat(&mut self, a: Span, b: Span) -> Datum {
         let mut start = self.bytes.len();
         if (a.start + a.length) as usize == start {
@@ -196,19 +198,19 @@ impl Arena {
         self.elements.push(element);
     }
 
-    /// Ends the array that was begun at a place.
+    /// Ends the array that began at an index.
     pub(crate) fn end_array(&self, start: usize) -> Datum {
         Datum::Array(Span { start: position(start), length: position(self.elements.len() - start) })
     }
 
-    /// The elements of an array.
+    /// Returns the elements of an array.
     #[inline]
     pub fn elements(&self, span: Span) -> &[Datum] {
         &self.elements[span.start as usize..][..span.length as usize]
     }
 
-    /// An array with one element set, grown with NULLs where needed: a copy, unless it only grows and is the
-    /// last of the arena.
+    /// Returns an array with one element set, grown with NULLs where needed. The array is copied, unless it
+    /// ends the arena and the element lies behind it.
     pub fn with_element(&mut self, array: Option<Span>, index: usize, value: Datum) -> Datum {
         let mut start = self.elements.len();
         if let Some(span) = array {
@@ -232,7 +234,7 @@ impl Arena {
         Datum::Wide(index)
     }
 
-    /// Brings a value over from another arena.
+    /// Copies a value from another arena.
     #[inline]
     pub fn adopt(&mut self, datum: Datum, from: &Self) -> Datum {
         match datum {
@@ -247,12 +249,12 @@ impl Arena {
         }
     }
 
-    /// The words that a column's value takes in a row's variable part.
+    /// Returns the words that a column's value takes in a row's variable part.
     pub fn words_of(&self, datum: Datum) -> usize {
         self.datum_bytes(datum).len().div_ceil(8)
     }
 
-    /// The decimal that a datum holds; `scale` is the static one of scaled integers.
+    /// Returns the decimal that a datum holds; `scale` is the static scale of scaled integers.
     pub fn decimal(&self, datum: Datum, scale: u8) -> Option<Decimal> {
         match datum {
             Datum::Int(mantissa) => Some(Decimal { mantissa: mantissa.into(), scale }),

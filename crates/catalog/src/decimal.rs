@@ -1,17 +1,17 @@
 //! Exact decimals of up to 36 digits: a 128-bit integer and the number of digits after the point.
 //!
-//! Rounding is half away from zero, and the scale of a quotient is chosen as PostgreSQL chooses it, so that
-//! the same expression gives the same digits there and here.
+//! Rounding is half away from zero, and the scale of a quotient follows PostgreSQL's rule, so that one
+//! expression gives the same digits in both systems.
 //! Invariant: |mantissa| < 10^36, scale ≤ 36. Held by: `checked`, through which every result passes.
 
 use std::{cmp::Ordering, fmt, str::FromStr};
 use thiserror::Error;
 
-/// Most digits that a decimal may have.
+/// Maximum number of digits of a decimal.
 const MAX_DIGITS: u32 = 36;
 const LIMIT: i128 = 10i128.pow(MAX_DIGITS);
 
-/// Why a decimal could not be made.
+/// Why a number is not a decimal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum DecimalError {
@@ -64,7 +64,7 @@ impl Decimal {
         Self { mantissa, scale }.checked()
     }
 
-    /// An integer as a decimal.
+    /// Returns an integer as a decimal.
     pub fn from_int(value: i64) -> Self {
         Self { mantissa: value.into(), scale: 0 }
     }
@@ -77,7 +77,7 @@ impl Decimal {
         }
     }
 
-    /// The same number with another number of digits after the point, rounded half away from zero.
+    /// Returns the number with another scale, rounded half away from zero.
     ///
     /// # Errors
     /// `Overflow` when the digits do not fit.
@@ -96,7 +96,7 @@ impl Decimal {
         Self { mantissa, scale }.checked()
     }
 
-    /// The number as `NUMERIC(precision, scale)` holds it.
+    /// Returns the number rounded and checked for `NUMERIC(precision, scale)`.
     ///
     /// # Errors
     /// `Overflow` when it has too many digits before the point.
@@ -114,7 +114,7 @@ impl Decimal {
         Ok((self.rescale(scale)?.mantissa, other.rescale(scale)?.mantissa, scale))
     }
 
-    /// Sum, with the larger scale.
+    /// Returns the sum, with the larger scale.
     ///
     /// # Errors
     /// `Overflow` above 36 digits.
@@ -123,7 +123,7 @@ impl Decimal {
         Self { mantissa: a + b, scale }.checked()
     }
 
-    /// Difference, with the larger scale.
+    /// Returns the difference, with the larger scale.
     ///
     /// # Errors
     /// `Overflow` above 36 digits.
@@ -131,7 +131,7 @@ impl Decimal {
         self.plus(Self { mantissa: -other.mantissa, scale: other.scale })
     }
 
-    /// Product, with the sum of the scales.
+    /// Returns the product, with the sum of the scales.
     ///
     /// # Errors
     /// `Overflow` above 36 digits.
@@ -140,8 +140,8 @@ impl Decimal {
         Self { mantissa, scale: self.scale + other.scale }.checked()
     }
 
-    /// Quotient, with the scale that PostgreSQL selects: at least 16 significant digits, and no fewer than
-    /// either operand's scale.
+    /// Returns the quotient, with the scale that PostgreSQL selects: at least 16 significant digits, and no
+    /// less than either operand's scale.
     ///
     /// # Errors
     /// `DivisionByZero`; `Overflow` above 36 digits.
@@ -170,7 +170,7 @@ impl Decimal {
         Self { mantissa: divide_rounding(numerator, divisor), scale }.checked()
     }
 
-    /// Digit by digit, for numerators that do not fit 128 bits once shifted.
+    /// Divides digit by digit, for numerators that do not fit 128 bits after the shift.
     fn long_division(numerator: i128, divisor: i128, digits: u32, scale: u8) -> Result<Self, DecimalError> {
         let negative = (numerator < 0) != (divisor < 0);
         let (numerator, divisor) = (numerator.unsigned_abs(), divisor.unsigned_abs());
@@ -188,7 +188,8 @@ impl Decimal {
         Self { mantissa: if negative { -quotient } else { quotient }, scale }.checked()
     }
 
-    /// Weight and value of the first digit in base 10000, which is how PostgreSQL measures numbers.
+    /// Returns the weight and the value of the first digit in base 10000, the unit of PostgreSQL's scale
+    /// rule.
     fn base_10000(self) -> (i32, i128) {
         if self.mantissa == 0 {
             return (0, 0);
@@ -205,7 +206,7 @@ impl Decimal {
         (weight, first)
     }
 
-    /// Remainder of truncating division, with the sign of the dividend.
+    /// Returns the remainder of truncating division, with the sign of the dividend.
     ///
     /// # Errors
     /// `DivisionByZero`; `Overflow` above 36 digits.
@@ -217,7 +218,7 @@ impl Decimal {
         Self { mantissa: a % b, scale }.checked()
     }
 
-    /// The nearest integer, half away from zero.
+    /// Returns the nearest integer, half away from zero.
     ///
     /// # Errors
     /// `Overflow` beyond 64 bits.
@@ -225,12 +226,12 @@ impl Decimal {
         i64::try_from(self.rescale(0)?.mantissa).map_err(|_| DecimalError::Overflow)
     }
 
-    /// The nearest double.
+    /// Returns the nearest double.
     pub fn to_double(self) -> f64 {
         self.to_string().parse().unwrap_or(f64::NAN)
     }
 
-    /// Order by value, whatever the scales.
+    /// Compares by value, whatever the scales.
     pub fn compare(self, other: Self) -> Ordering {
         match self.aligned(other) {
             Ok((a, b, _)) => a.cmp(&b),
@@ -305,13 +306,13 @@ impl FromStr for Decimal {
     }
 }
 
-/// What follows the `e` of a number.
+/// Reads the exponent behind the `e` of a number.
 fn exponent_of(text: &str) -> Result<i32, DecimalError> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(DecimalError::Syntax);
     }
-    // Far more than a decimal can have, and little enough to add to.
+    // The bound exceeds every decimal's exponent and is small enough for the additions below.
     let exponent: i32 = digits.parse().unwrap_or(i32::MAX).min(1_000_000);
     Ok(if text.starts_with('-') { -exponent } else { exponent })
 }

@@ -1,15 +1,15 @@
 //! Values as bytes in log records: a compact, type-directed, self-checking encoding.
 //!
-//! One byte of NULL flag is avoided by a tag in the first varint: integers are zigzag varints shifted by one,
-//! with the value 1 for NULL; texts and arrays are a length plus one, with 0 for NULL. The type is known from
-//! the procedure, so none is written.
-//! Invariant: bytes are checked before they are believed: a length is compared with what is left before
-//! anything is allocated. Held by: `damaged_bytes_are_errors`.
+//! The first varint also encodes NULL, which saves a flag byte. For integers it is the zigzag value shifted
+//! left by one, 1 for NULL, or 3 before eight plain bytes. For texts and arrays it is the length plus one, or
+//! 0 for NULL. The reader knows the type from the procedure, so no type is written.
+//! Invariant: the reader checks a length against the remaining bytes before it allocates. Held by:
+//! `damaged_bytes_are_errors`.
 
 use crate::{Arena, Datum, Decimal, ScalarType, Type};
 use thiserror::Error;
 
-/// Bytes that are not what they should be.
+/// The bytes are malformed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("the bytes end early or hold an impossible value")]
 pub struct DecodeError;
@@ -21,12 +21,12 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Starts at the first byte.
+    /// Returns a reader at the first byte.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes }
     }
 
-    /// Bytes that are left.
+    /// Returns the number of bytes that were not read yet.
     pub fn remaining(&self) -> usize {
         self.bytes.len()
     }
@@ -34,7 +34,7 @@ impl<'a> Reader<'a> {
     /// Takes a number of bytes.
     ///
     /// # Errors
-    /// Fewer are left.
+    /// Fewer bytes remain.
     pub fn take(&mut self, length: usize) -> Result<&'a [u8], DecodeError> {
         let (taken, rest) = self.bytes.split_at_checked(length).ok_or(DecodeError)?;
         self.bytes = rest;
@@ -44,7 +44,7 @@ impl<'a> Reader<'a> {
     /// Takes an array of bytes.
     ///
     /// # Errors
-    /// Fewer are left.
+    /// Fewer bytes remain.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         self.take(N)?.try_into().map_err(|_| DecodeError)
     }
@@ -86,7 +86,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Appends a varint: seven bits a byte, least first.
+/// Appends a varint: seven bits per byte, least significant first.
 #[inline]
 pub fn put_varint(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
@@ -111,7 +111,8 @@ pub fn encode_value(datum: Datum, ty: Type, arena: &Arena, out: &mut Vec<u8>) {
         Datum::Null => put_varint(0, out),
         Datum::Int(value) => {
             let encoded = zigzag(value);
-            // The lowest bit tells NULL (1) from a value; a value whose top bit is used is escaped by 3.
+            // An odd head is no value: 1 is NULL, and 3 announces eight plain bytes, for values that use the
+            // top bit.
             if encoded >> 63 == 0 {
                 put_varint(encoded << 1, out);
             } else {
@@ -147,7 +148,7 @@ fn is_integral(ty: Type) -> bool {
         && (scalar.is_machine_numeric() || !matches!(scalar, ScalarType::Numeric { .. } | ScalarType::AnyNumeric)))
 }
 
-/// What follows the head of an integer, or of what is held as one.
+/// Reads the value behind the head of an integer, or of a type that is stored as one.
 #[inline]
 fn decode_integral(head: u64, reader: &mut Reader<'_>) -> Result<Datum, DecodeError> {
     match head {
@@ -161,7 +162,7 @@ fn decode_integral(head: u64, reader: &mut Reader<'_>) -> Result<Datum, DecodeEr
 /// Reads a datum of a type.
 ///
 /// # Errors
-/// Bytes that no value of the type is written as.
+/// `DecodeError` when no value of the type has such an encoding.
 pub fn decode_value(ty: Type, reader: &mut Reader<'_>, arena: &mut Arena) -> Result<Datum, DecodeError> {
     let head = reader.varint()?;
     if is_integral(ty) {
@@ -169,11 +170,11 @@ pub fn decode_value(ty: Type, reader: &mut Reader<'_>, arena: &mut Arena) -> Res
     }
     let Some(length) = head.checked_sub(1) else { return Ok(Datum::Null) };
     let Type::Scalar(scalar) = ty else {
-        // An element takes at least one byte, so a length beyond what is left is damage.
+        // An element takes at least one byte, so a length above the remaining bytes is malformed.
         if length > reader.remaining() as u64 {
             return Err(DecodeError);
         }
-        // Elements are scalars, so nothing else is added to the arena's elements in between.
+        // Elements are scalars, so decoding one adds no other element to the arena.
         let start = arena.begin_array();
         if is_integral(ty.element().into()) {
             for _ in 0..length {
@@ -203,10 +204,10 @@ pub fn decode_value(ty: Type, reader: &mut Reader<'_>, arena: &mut Arena) -> Res
     Ok(arena.push_decimal(Decimal::new(mantissa, scale).map_err(|_| DecodeError)?))
 }
 
-/// Passes over a datum of a type.
+/// Skips a datum of a type.
 ///
 /// # Errors
-/// Bytes that no value of the type is written as, as far as its length tells.
+/// `DecodeError` when the bytes end early. Contents are not checked.
 pub fn skip_value(ty: Type, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
     let head = reader.varint()?;
     if is_integral(ty) {

@@ -1,4 +1,4 @@
-//! Texts as values of the plain types and as elements of arrays.
+//! Reads texts as values of the plain types and as elements of arrays.
 //! Source: PostgreSQL 15, the input functions of the types (`int4in`, `boolin`, `float8in`, `byteain`,
 //! `uuid_in`, `array_in`).
 //! Held by: `values` in `workload`, beside PostgreSQL.
@@ -6,17 +6,17 @@
 
 use crate::ValueError;
 
-/// Bytes as the text that they are.
+/// Returns bytes as a text.
 ///
 /// # Errors
-/// `22021`: they are not UTF-8, or there is a byte of zero.
+/// `22021`: the bytes are not UTF-8, or contain a zero byte.
 pub fn utf8_of(bytes: &[u8]) -> Result<&str, ValueError> {
     let wrong = match std::str::from_utf8(bytes) {
         Ok(text) if !bytes.contains(&0) => return Ok(text),
         Ok(_) => &[0],
         Err(error) => &bytes[error.valid_up_to()..],
     };
-    // As many bytes as the first one announces.
+    // Shows the number of bytes that the first one announces.
     let announced = match wrong.first() {
         Some(0xf0..) => 4,
         Some(0xe0..) => 3,
@@ -28,7 +28,7 @@ pub fn utf8_of(bytes: &[u8]) -> Result<&str, ValueError> {
     Err(ValueError::new("22021", message))
 }
 
-/// Why a text is no integer.
+/// Why a text is not an integer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NoInteger {
     Syntax,
@@ -39,7 +39,7 @@ fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r' | '\x0b' | '\x0c')
 }
 
-/// Digits with a sign, between bounds of which the least is below zero.
+/// Reads digits with a sign, between two bounds; `least` is negative.
 pub(crate) fn integer_of(text: &str, least: i64, most: i64) -> Result<i64, NoInteger> {
     let text = text.trim_matches(is_space);
     let (is_negative, digits) = match text.as_bytes() {
@@ -47,7 +47,7 @@ pub(crate) fn integer_of(text: &str, least: i64, most: i64) -> Result<i64, NoInt
         [b'+', digits @ ..] => (false, digits),
         digits => (false, digits),
     };
-    // As PostgreSQL, a number that is too long is out of range whatever follows it.
+    // As in PostgreSQL, a number with too many digits is out of range, whatever follows it.
     let mut negated = 0i64;
     for byte in digits.iter() {
         if !byte.is_ascii_digit() {
@@ -63,7 +63,7 @@ pub(crate) fn integer_of(text: &str, least: i64, most: i64) -> Result<i64, NoInt
     }
 }
 
-/// The beginning of a word for true or false that no other word shares.
+/// Reads a boolean: "1", "0", "on", or an unambiguous prefix of true, false, yes, no or off.
 pub(crate) fn boolean_of(text: &str) -> Option<bool> {
     let text = text.trim_matches(is_space).to_ascii_lowercase();
     let begins = |word: &str, least: usize| text.len() >= least && word.starts_with(&text);
@@ -76,7 +76,7 @@ pub(crate) fn boolean_of(text: &str) -> Option<bool> {
     }
 }
 
-/// A double, or `None`; one too large or too close to zero is an error.
+/// Reads a double; `None` when the syntax is wrong, an error when the number is out of range.
 pub(crate) fn double_of(text: &str) -> Result<Option<f64>, ValueError> {
     let text = text.trim_matches(is_space);
     let Ok(value) = text.parse::<f64>() else { return Ok(None) };
@@ -90,7 +90,7 @@ pub(crate) fn double_of(text: &str) -> Result<Option<f64>, ValueError> {
     Ok(Some(value))
 }
 
-/// Bytes as `\x` and digits, or with `\\` and `\ooo` among plain characters.
+/// Reads bytes: `\x` and hexadecimal digits, or plain characters with `\\` and `\ooo`.
 pub(crate) fn bytea_of(text: &str) -> Result<Vec<u8>, ValueError> {
     if let Some(digits) = text.strip_prefix("\\x") {
         return hexadecimal_of(digits);
@@ -134,7 +134,7 @@ fn hexadecimal_of(text: &str) -> Result<Vec<u8>, ValueError> {
     Ok(out)
 }
 
-/// 16 bytes in hexadecimal digits; hyphens may follow each group of four digits, braces may enclose all.
+/// Reads 32 hexadecimal digits. A hyphen may follow each group of four digits; braces may enclose all.
 pub(crate) fn uuid_of(text: &str) -> Option<[u8; 16]> {
     let text = match text.strip_prefix('{') {
         Some(inner) => inner.strip_suffix('}')?,
@@ -154,10 +154,10 @@ pub(crate) fn uuid_of(text: &str) -> Option<[u8; 16]> {
     rest.is_empty().then_some(uuid)
 }
 
-/// The texts of the elements of `{…}`; `None` is NULL.
+/// Returns the texts of the elements of `{…}`; `None` is NULL.
 ///
 /// # Errors
-/// `22P02`: the text is malformed. `0A000`: it has bounds, or elements that are arrays.
+/// `22P02`: the text is malformed. `0A000`: the array has bounds or several dimensions.
 pub fn array_elements(text: &str) -> Result<Vec<Option<String>>, ValueError> {
     let malformed = || ValueError::new("22P02", format!("malformed array literal: \"{text}\""));
     let unsupported =
@@ -190,7 +190,7 @@ pub fn array_elements(text: &str) -> Result<Vec<Option<String>>, ValueError> {
     }
 }
 
-/// An element behind its first quote, and what follows its last one.
+/// Returns an element after its opening quote, and the text behind its closing quote.
 fn quoted_element(text: &str) -> Option<(Option<String>, &str)> {
     let (mut element, mut chars) = (String::new(), text.chars());
     loop {
@@ -202,8 +202,8 @@ fn quoted_element(text: &str) -> Option<(Option<String>, &str)> {
     }
 }
 
-/// An element without quotes, and what follows it. Blanks around it do not count, unless a backslash is
-/// before them.
+/// Returns an element without quotes, and the text behind it. Blanks around it are dropped, unless a
+/// backslash escapes them.
 fn plain_element(text: &str) -> Option<(Option<String>, &str)> {
     let (mut element, mut chars) = (String::new(), text.chars());
     let (mut kept, mut is_escaped) = (0, false);

@@ -1,7 +1,7 @@
 //! Order-preserving keys: the bytes of a composite key compare as its columns do.
 //!
-//! Integers are big-endian with the sign bit flipped; text ends with a zero byte (PostgreSQL's text holds
-//! none), bytea escapes its zeros; a nullable column begins with a byte that puts NULL last.
+//! Integers are big-endian with the sign bit flipped. Text ends with a zero byte, which PostgreSQL's text
+//! never contains; bytea escapes its zero bytes. A nullable column begins with a byte that sorts NULL last.
 //! Invariant: encodings are prefix-free column by column, so a prefix of columns is a prefix of bytes.
 //! Held by: `bytes_compare_as_columns_do`.
 
@@ -10,7 +10,7 @@ use crate::{Arena, Datum, ScalarType};
 /// Appends one column of a key.
 ///
 /// # Panics
-/// On types that an index refuses (NUMERIC of more than 18 digits or without a scale).
+/// If the type cannot be indexed (NUMERIC of more than 18 digits or without a scale).
 #[inline]
 pub fn encode_datum(datum: Datum, ty: ScalarType, nullable: bool, arena: &Arena, key: &mut Vec<u8>) {
     if nullable {
@@ -82,7 +82,7 @@ pub fn datum_length(ty: ScalarType, nullable: bool, key: &[u8]) -> Option<usize>
     (bytes.len() >= length).then_some(flag + length)
 }
 
-/// The least key above every key that begins with `key`, in place; empty when there is none.
+/// Replaces a key by the least key above all keys that begin with it; by the empty key when there is none.
 pub fn successor(key: &mut Vec<u8>) {
     while let Some(last) = key.last_mut() {
         if *last < 0xff {

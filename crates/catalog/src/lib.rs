@@ -1,7 +1,6 @@
-//! Types, values, row and key layouts, tables and indexes: what every other room agrees on.
+//! Types, values, row and key layouts, tables and indexes: the definitions that all other crates share.
 //!
-//! Not here: how definitions are read from SQL (`sql`), where rows live (`storage`), and procedures
-//! themselves (`procedure`).
+//! Not here: reading definitions from SQL (`sql`), the rows (`storage`), procedures (`procedure`).
 
 mod canonical;
 mod change;

@@ -1,9 +1,9 @@
 //! The compact row layout: fixed columns at fixed offsets, variable ones behind them.
 //!
 //! A row is a sequence of 64-bit little-endian words. Fixed columns come first, widest first, so that each is
-//! naturally aligned and none straddles a word; then one bit for each nullable column (1 = NULL); then the
-//! bytes of variable columns, each beginning on a word. A variable column's fixed part is one word: the byte
-//! offset of its data in the low half, its length in the high half.
+//! naturally aligned and none straddles a word. One bit for each nullable column follows (1 = NULL). The
+//! bytes of variable columns come last, each beginning on a word. The fixed part of a variable column is one
+//! word: the byte offset of its data in the low half, its length in the high half.
 //!
 //! Invariant: no column crosses a word, so a row can be read and written word by word with atomics.
 //! Held by: `columns_stay_inside_words`.
@@ -13,7 +13,7 @@ use crate::{Arena, Datum, Decimal, ScalarType};
 /// Variable data begins at multiples of this many bytes.
 pub const VARIABLE_ALIGNMENT: usize = 8;
 
-/// How a column is held in a row.
+/// The representation of a column in a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ColumnKind {
     /// One byte: BOOLEAN.
@@ -28,7 +28,7 @@ pub enum ColumnKind {
     Double,
     /// Three words: 128-bit mantissa, scale. NUMERIC of more than 18 digits or without a scale.
     Wide,
-    /// One word in the fixed part, bytes behind it.
+    /// One word in the fixed part; the bytes are in the variable part.
     Variable,
 }
 
@@ -60,31 +60,31 @@ impl ColumnKind {
     }
 }
 
-/// Where one column lies.
+/// The location of one column in a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ColumnSlot {
-    /// How it is held.
+    /// Its representation.
     pub kind: ColumnKind,
     /// Byte offset of its fixed part.
     pub offset: u16,
-    /// Bit number (from the row's start) of its NULL flag, when it is nullable.
+    /// Number of its NULL flag, in bits from the row's start; `None` for a column that is NOT NULL.
     pub null_bit: Option<u32>,
 }
 
 impl ColumnSlot {
-    /// The word that the fixed part lies in (the first one, for wide columns).
+    /// Returns the word of the fixed part; the first one, for wide columns.
     #[inline]
     pub fn word(self) -> usize {
         usize::from(self.offset) / 8
     }
 
-    /// How far the fixed part is shifted inside its word, in bits.
+    /// Returns the shift of the fixed part inside its word, in bits.
     #[inline]
     pub fn shift(self) -> u32 {
         u32::from(self.offset) % 8 * 8
     }
 
-    /// Takes an integer column out of its word.
+    /// Extracts an integer column from its word.
     #[inline]
     pub fn extract(self, word: u64) -> i64 {
         let shifted = word >> self.shift();
@@ -96,7 +96,7 @@ impl ColumnSlot {
         }
     }
 
-    /// Puts an integer column into its word.
+    /// Returns the word with an integer column replaced.
     #[inline]
     pub fn deposit(self, word: u64, value: i64) -> u64 {
         let mask = match self.kind {
@@ -139,17 +139,17 @@ impl RowLayout {
         Self { slots, fixed_words: bit.div_ceil(64) }
     }
 
-    /// Where each column lies, in table order.
+    /// Returns the location of each column, in table order.
     pub fn slots(&self) -> &[ColumnSlot] {
         &self.slots
     }
 
-    /// Words before the variable data.
+    /// Returns the number of words before the variable data.
     pub fn fixed_words(&self) -> usize {
         self.fixed_words
     }
 
-    /// The words that a row takes whose words `load` returns.
+    /// Returns the number of words that a row takes; `load` returns its words.
     pub fn used_words(&self, load: impl Fn(usize) -> u64) -> usize {
         let end = |slot: &ColumnSlot| {
             let variable = load(slot.word());
@@ -159,7 +159,7 @@ impl RowLayout {
         variable.map(end).max().unwrap_or(0).max(self.fixed_words)
     }
 
-    /// Writes a row image of one datum a column into `words` (emptied first).
+    /// Encodes a row, one datum per column, into `words` (emptied first).
     pub fn encode(&self, row: &[Datum], arena: &Arena, words: &mut Vec<u64>) {
         debug_assert_eq!(row.len(), self.slots.len());
         words.clear();
@@ -175,8 +175,7 @@ impl RowLayout {
         }
     }
 
-    /// Writes an image of a row of which only some columns are known; the others hold nothing that means
-    /// anything.
+    /// Encodes a row of which only `columns` are known; the remaining columns are undefined.
     pub fn encode_columns(&self, columns: &[usize], row: &[Datum], arena: &Arena, words: &mut Vec<u64>) {
         words.clear();
         words.resize(self.fixed_words, 0);
@@ -210,15 +209,16 @@ impl RowLayout {
                 words[word] = (words.len() * 8) as u64 | (bytes.len() as u64) << 32;
                 words.extend(words_of(bytes));
             }
-            // Other integers are written by `encode`.
+            // `encode` has written the integers.
             (Datum::Int(_) | Datum::Wide(_) | Datum::Array(_), _) => {
                 unreachable!("not a column's value: {datum:?}")
             }
         }
     }
 
-    /// Reads a column of a row whose words `load` returns. Callers that race with writers validate
-    /// afterwards; lengths are therefore bounded by `words`, the size of the row's memory.
+    /// Reads a column of a row; `load` returns its words. A reader that races with a writer may see a torn
+    /// length and validates afterwards. The length is therefore bounded by `words`, the size of the row's
+    /// memory.
     #[inline]
     pub fn decode(slot: ColumnSlot, words: usize, load: impl Fn(usize) -> u64, arena: &mut Arena) -> Datum {
         if let Some(bit) = slot.null_bit
@@ -245,7 +245,7 @@ impl RowLayout {
     }
 }
 
-/// Bytes as little-endian words, the last one filled up with zeros.
+/// Returns bytes as little-endian words, the last one padded with zeros.
 #[inline]
 pub fn words_of(bytes: &[u8]) -> impl Iterator<Item = u64> {
     let (whole, rest) = bytes.as_chunks::<8>();

@@ -1,8 +1,8 @@
 //! Tables, columns, indexes and constraints by number and by name.
 //!
-//! Expressions (DEFAULT, CHECK) are kept as their SQL text: `sql` binds them into the operations that need
-//! them. Every change of a definition is logged as its statement; a checkpoint holds an image of the catalog,
-//! whose field names are therefore a format: a field that is added needs a default, and none is renamed.
+//! Expressions (DEFAULT, CHECK) are kept as SQL text; `sql` binds them into the operations that need them.
+//! Every change of a definition is logged as its statement. A checkpoint holds an image of the catalog, so
+//! the field names below are a file format: a new field needs a default, and no field is renamed.
 
 use crate::{Arena, Datum};
 use crate::{IndexId, RowLayout, ScalarType, Sequence, TableId, encode_datum, write_canonical};
@@ -15,33 +15,33 @@ use thiserror::Error;
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum CatalogError {
-    /// The name is taken.
+    /// The name is in use.
     #[error("{kind} \"{name}\" already exists")]
     Duplicate {
-        /// What it is.
+        /// The kind of object.
         kind: &'static str,
         /// Its name.
         name: String,
     },
-    /// No such thing.
+    /// No object has the name.
     #[error("{kind} \"{name}\" does not exist")]
     Missing {
-        /// What it is.
+        /// The kind of object.
         kind: &'static str,
         /// Its name.
         name: String,
     },
-    /// Something that Reprise does not support.
+    /// The definition uses a feature that Reprise does not support.
     #[error("{0}")]
     Unsupported(String),
 }
 
-/// How a column's IDENTITY takes values that are given.
+/// How an IDENTITY column treats a value that a statement gives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Identity {
-    /// Only where the statement overrides it.
+    /// The value is refused, unless the statement overrides the sequence.
     Always,
-    /// Instead of the next number.
+    /// The value replaces the sequence's next number.
     ByDefault,
 }
 
@@ -61,38 +61,38 @@ pub struct Column {
 }
 
 impl Default for Column {
-    /// A column of texts that has no name yet, and never is NULL.
+    /// Returns a TEXT NOT NULL column without a name.
     fn default() -> Self {
         Self { name: String::new(), ty: ScalarType::Text, nullable: false, default: None, identity: None }
     }
 }
 
-/// An index. Entries of every index but the primary one end with the primary key, so that all are unique.
+/// An index. Keys of every index but the primary one end with the primary key, so that all are unique.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Index {
     /// Its number.
     pub id: IndexId,
     /// Its name.
     pub name: String,
-    /// Its columns, by place in the table.
+    /// Its columns, by index in the table.
     pub columns: Vec<usize>,
-    /// Whether two rows with the same (non-NULL) columns are refused.
+    /// Whether two rows with the same columns, none of them NULL, are refused.
     pub unique: bool,
-    /// Whether a constraint of the table asks for it, PRIMARY KEY or UNIQUE.
+    /// Whether a PRIMARY KEY or UNIQUE constraint of the table created it.
     pub is_constraint: bool,
 }
 
-/// What becomes of a row when the one that it references is deleted, or gets another key.
+/// What happens to a referencing row when the referenced row is deleted or its key changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum ReferenceAction {
-    /// That is refused: NO ACTION, RESTRICT.
+    /// The statement is refused: NO ACTION, RESTRICT.
     #[default]
     Refuse,
-    /// It is deleted as well, or follows.
+    /// The referencing row is deleted, or its columns take the new key.
     Cascade,
-    /// Its columns become NULL.
+    /// The referencing columns become NULL.
     SetNull,
-    /// Its columns become their defaults.
+    /// The referencing columns take their defaults.
     SetDefault,
 }
 
@@ -101,15 +101,15 @@ pub enum ReferenceAction {
 pub struct ForeignKey {
     /// Its name.
     pub name: String,
-    /// The columns that reference, by place in the table.
+    /// The referencing columns, by index in the table.
     pub columns: Vec<usize>,
     /// The referenced table, by name.
     pub parent: String,
-    /// The referenced columns, by place in that table.
+    /// The referenced columns, by index in that table.
     pub parent_columns: Vec<usize>,
-    /// When a referenced row is deleted.
+    /// The action when a referenced row is deleted.
     pub on_delete: ReferenceAction,
-    /// When a referenced row gets another key.
+    /// The action when a referenced row's key changes.
     pub on_update: ReferenceAction,
 }
 
@@ -119,7 +119,7 @@ pub struct ForeignKey {
 pub struct Table {
     /// Its number.
     pub id: TableId,
-    /// Its name; with its schema before a dot where that is not `public`.
+    /// Its name, preceded by its schema and a dot unless the schema is `public`.
     pub name: String,
     /// Its columns.
     pub columns: Vec<Column>,
@@ -129,16 +129,17 @@ pub struct Table {
     pub checks: Vec<(String, String)>,
     /// FOREIGN KEY constraints.
     pub foreign_keys: Vec<ForeignKey>,
-    /// Whether no key was declared: the last column, which has no name, is one that every row is given.
+    /// Whether no key was declared. The last column, which has no name, is then the key; every row gets a
+    /// value for it.
     pub hidden_key: bool,
-    /// What it counts, where it is a sequence.
+    /// The sequence's definition; `None` for a plain table.
     pub sequence: Option<Sequence>,
-    /// How its rows are laid out.
+    /// The layout of its rows.
     #[serde(skip)]
     pub layout: RowLayout,
 }
 
-/// A table as checkpoints keep it: its layout follows from its columns.
+/// A table as checkpoints store it, without the layout, which follows from the columns.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TableImage {
@@ -160,35 +161,35 @@ impl From<TableImage> for Table {
     }
 }
 
-/// A table to be made.
+/// The definition of a table to create.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NewTable {
     /// Its name.
     pub name: String,
     /// Its columns.
     pub columns: Vec<Column>,
-    /// Its indexes, the primary key first; numbers are given when it is made.
+    /// Its indexes, the primary key first. `create_table` gives them their numbers.
     pub indexes: Vec<NewIndex>,
     /// CHECK constraints: name and SQL text.
     pub checks: Vec<(String, String)>,
     /// FOREIGN KEY constraints.
     pub foreign_keys: Vec<ForeignKey>,
-    /// Whether its key is a last column without a name.
+    /// Whether its key is a hidden last column without a name.
     pub hidden_key: bool,
-    /// What it counts, where it is a sequence.
+    /// The sequence's definition; `None` for a plain table.
     pub sequence: Option<Sequence>,
 }
 
-/// An index to be made.
+/// The definition of an index to create.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewIndex {
     /// Its name.
     pub name: String,
-    /// Its columns, by place in the table.
+    /// Its columns, by index in the table.
     pub columns: Vec<usize>,
-    /// Whether two rows with the same (non-NULL) columns are refused.
+    /// Whether two rows with the same columns, none of them NULL, are refused.
     pub unique: bool,
-    /// Whether a constraint asks for it.
+    /// Whether a constraint creates it.
     pub is_constraint: bool,
 }
 
@@ -214,22 +215,22 @@ impl From<&Table> for NewTable {
 }
 
 impl Table {
-    /// The place of a column.
+    /// Returns the index of a column.
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)
     }
 
-    /// The name without its schema.
+    /// Returns the name without its schema.
     pub fn short_name(&self) -> &str {
         self.name.rsplit('.').next().unwrap_or_default()
     }
 
-    /// The columns that statements see.
+    /// Returns the columns that statements see.
     pub fn visible(&self) -> &[Column] {
         &self.columns[..self.columns.len() - usize::from(self.hidden_key)]
     }
 
-    /// The unique index over a set of columns, in whatever order.
+    /// Returns the unique index over a set of columns, in any order, by its index in the table.
     pub fn unique_index_of(&self, columns: &[usize]) -> Option<usize> {
         let is_meant = |index: &Index| {
             index.unique
@@ -239,18 +240,18 @@ impl Table {
         self.indexes.iter().position(is_meant)
     }
 
-    /// The primary key.
+    /// Returns the primary key.
     pub fn primary(&self) -> &Index {
         &self.indexes[0]
     }
 
-    /// Whether one of its indexes has a name.
+    /// Returns whether an index of the table has this name.
     fn has_index(&self, name: &str) -> bool {
         self.indexes.iter().any(|index| index.name == name)
     }
 
-    /// The columns that an index's keys are made of: its own, then those of the primary key that are not
-    /// among them.
+    /// Returns the columns of an index's keys: the index's columns, then the primary key's columns that are
+    /// not among them.
     pub fn key_columns(&self, index: &Index) -> Vec<usize> {
         let mut columns = index.columns.clone();
         if index.id != self.primary().id {
@@ -259,7 +260,7 @@ impl Table {
         columns
     }
 
-    /// Bytes of an index's keys, when all have the same number of them.
+    /// Returns the length of an index's keys in bytes; `None` when they differ in length.
     pub fn fixed_key_length(&self, index: &Index) -> Option<usize> {
         self.key_columns(index)
             .into_iter()
@@ -289,20 +290,20 @@ impl Table {
         crate::key::datum_length(definition.ty, definition.nullable, key)
     }
 
-    /// Appends the canonical form of a column's value, where its type has a family.
+    /// Appends the canonical form of a column's value, if its type has a family.
     #[inline]
     pub fn write_canonical_column(&self, column: usize, datum: Datum, arena: &Arena, out: &mut Vec<u8>) {
         write_canonical(datum, self.columns[column].ty.fixed_scale().unwrap_or(0), arena, out);
     }
 
-    /// The layout for a set of columns.
+    /// Returns the row layout for a set of columns.
     pub fn layout_of(columns: &[Column]) -> RowLayout {
         let shapes: Vec<_> = columns.iter().map(|column| (column.ty, column.nullable)).collect();
         RowLayout::new(&shapes)
     }
 }
 
-/// All definitions of a database but its procedures.
+/// All definitions of a database except its procedures.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Catalog {
     tables: BTreeMap<String, Arc<Table>>,
@@ -311,7 +312,7 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// A table by name.
+    /// Returns a table by name.
     ///
     /// # Errors
     /// `Missing`.
@@ -319,15 +320,15 @@ impl Catalog {
         self.tables.get(name).ok_or_else(|| CatalogError::Missing { kind: "relation", name: name.into() })
     }
 
-    /// All tables, by name.
+    /// Returns all tables, by name.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.tables.values()
     }
 
-    /// Adds a table; its first index is its primary key. Numbers are given here.
+    /// Adds a table, whose first index is its primary key, and assigns its numbers.
     ///
     /// # Errors
-    /// `Duplicate`; `Unsupported` key types.
+    /// `Duplicate` name; `Unsupported` key type.
     pub fn create_table(&mut self, new: NewTable) -> Result<Arc<Table>, CatalogError> {
         if self.tables.contains_key(&new.name) {
             return Err(CatalogError::Duplicate { kind: "relation", name: new.name });
@@ -353,8 +354,7 @@ impl Catalog {
         Ok(table)
     }
 
-    /// Puts another table, with a number of its own, in the place of one. Its rows are those of the other, or
-    /// none: that is the caller's to see to.
+    /// Replaces a table by another one with a new number. The caller moves the rows.
     ///
     /// # Errors
     /// As `create_table`, and `Missing`.
@@ -363,8 +363,8 @@ impl Catalog {
         self.create_table(new)
     }
 
-    /// Changes what is said of a table, but nothing that its rows and indexes are made by. Others that
-    /// reference it go on to do so under its new name.
+    /// Changes a definition without touching rows or indexes: names, defaults, constraints. Foreign keys that
+    /// reference the table follow its new name.
     ///
     /// # Errors
     /// `Duplicate` name; `Missing`.
@@ -413,10 +413,10 @@ impl Catalog {
         Ok(Index { id, name, columns, unique, is_constraint })
     }
 
-    /// Adds an index to a table and returns the table as it is now.
+    /// Adds an index to a table and returns the changed table.
     ///
     /// # Errors
-    /// `Missing` table, `Duplicate` name, `Unsupported` key types.
+    /// `Missing` table; `Duplicate` name; `Unsupported` key type.
     pub fn create_index(&mut self, table: &str, new: NewIndex) -> Result<Arc<Table>, CatalogError> {
         let mut changed = Table::clone(self.table(table)?);
         let index = self.new_index(&changed, new)?;
@@ -434,7 +434,7 @@ impl Catalog {
         self.tables.remove(name).ok_or_else(|| CatalogError::Missing { kind: "table", name: name.into() })
     }
 
-    /// The table that has an index, and its place there.
+    /// Returns the table that has an index, and the index's position in it.
     ///
     /// # Errors
     /// `Missing`.
@@ -444,7 +444,7 @@ impl Catalog {
         found.ok_or_else(|| CatalogError::Missing { kind: "index", name: name.into() })
     }
 
-    /// Removes an index that is no primary key.
+    /// Removes an index other than a primary key and returns the changed table.
     ///
     /// # Errors
     /// `Missing`; `Unsupported` for a primary key.
@@ -463,7 +463,7 @@ impl Catalog {
         Ok(changed)
     }
 
-    /// The foreign keys that reference a table, each with the table that has it.
+    /// Returns the foreign keys that reference a table, each with its table.
     pub fn references_to(&self, parent: &str) -> impl Iterator<Item = (&Arc<Table>, &ForeignKey)> {
         self.tables.values().flat_map(move |table| {
             let keys = table.foreign_keys.iter().filter(move |key| key.parent == parent);

@@ -1,51 +1,51 @@
-//! Sequences: their definitions, and the numbers that come after a place.
+//! Sequences: their definitions, and the numbers that follow a position.
 
 use crate::{Arena, Datum, ScalarType};
 use serde::{Deserialize, Serialize};
 
-/// What the numbers of a sequence are. Its table holds up to where they are taken.
+/// A sequence's definition. A row of its table holds its position.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Sequence {
     /// The type of its numbers.
     pub ty: ScalarType,
     /// The first number.
     pub start: i64,
-    /// From one number to the next.
+    /// The difference of two successive numbers.
     pub increment: i64,
-    /// The least.
+    /// The minimum.
     pub least: i64,
-    /// The greatest.
+    /// The maximum.
     pub greatest: i64,
-    /// Whether it begins again after the last.
+    /// Whether it restarts after its last number.
     pub cycles: bool,
-    /// The table and column that it goes with.
+    /// The table and column that own it, as OWNED BY says.
     pub owner: Option<(String, String)>,
 }
 
-/// Where a sequence stands: a number, and whether that number was given (`is_called` in PostgreSQL). One that
-/// was not is the next.
+/// A sequence's position: a number, and whether `nextval` has returned it (`is_called` in PostgreSQL). A
+/// number that was not returned yet is the next one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SequencePlace {
     /// The number.
     pub number: i64,
-    /// Whether it was given.
+    /// Whether the number was returned.
     pub is_given: bool,
 }
 
 impl Sequence {
-    /// Where it stands before its first number.
+    /// Returns the position before the first number.
     pub fn beginning(&self) -> SequencePlace {
         SequencePlace { number: self.start, is_given: false }
     }
 
-    /// The number that stands `steps` steps after another one; it is within the bounds.
+    /// Returns the number `steps` steps after another one. The result must be within the bounds.
     pub fn number_after(&self, number: i64, steps: u64) -> i64 {
-        // What comes between may be beyond the numbers of this type, but the last one is not.
+        // Intermediate results may overflow; the final one does not.
         number.wrapping_add(self.increment.wrapping_mul(steps as i64))
     }
 
-    /// The first of the numbers after a place, and how many there are, up to a wanted number of them; `None`
-    /// when there is none.
+    /// Returns the first number after a position and how many follow, at most `wanted`; `None` when the
+    /// sequence is exhausted.
     pub fn numbers_after(&self, place: SequencePlace, wanted: u64) -> Option<(i64, u64)> {
         let is_inside = |number: &i64| (self.least..=self.greatest).contains(number);
         let (first, last) = match self.increment > 0 {
@@ -63,12 +63,12 @@ impl Sequence {
 }
 
 impl SequencePlace {
-    /// The row of the sequence's table.
+    /// Returns the position as the row of the sequence's table.
     pub fn row(self, arena: &mut Arena) -> [Datum; 3] {
         [Datum::Int(self.number), Datum::boolean(self.is_given), arena.push_bytes(&[0; 16])]
     }
 
-    /// What a row of the sequence's table says.
+    /// Returns the position that a row of the sequence's table holds.
     pub fn of_row(row: [Datum; 3]) -> Option<Self> {
         match row {
             [Datum::Int(number), is_given, _] => Some(Self { number, is_given: is_given.is_true() }),

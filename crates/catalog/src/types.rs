@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A type of one value.
+/// The type of one value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum ScalarType {
     /// Two-byte integer.
@@ -14,20 +14,20 @@ pub enum ScalarType {
     BigInt,
     /// Exact decimal with a fixed number of digits; `precision` ≤ 36.
     Numeric {
-        /// Digits in all.
+        /// Total number of digits.
         precision: u8,
         /// Digits after the point.
         scale: u8,
     },
-    /// Exact decimal whose scale each value carries; at most 36 digits.
+    /// Exact decimal of at most 36 digits; each value carries its scale.
     AnyNumeric,
     /// IEEE 754 double.
     Double,
     /// True or false.
     Boolean,
-    /// Blank-padded text of a number of characters; of any number, and not padded, where it is `u32::MAX`.
+    /// Text of exactly this many characters, padded with blanks; unlimited and not padded at `u32::MAX`.
     Char(u32),
-    /// Text of at most a number of characters.
+    /// Text of at most this many characters.
     Varchar(u32),
     /// Text.
     Text,
@@ -41,16 +41,16 @@ pub enum ScalarType {
     Bytea,
     /// 16 bytes.
     Uuid,
-    /// A timestamp that is rounded to `precision` digits after the second, 0 to 6.
+    /// A timestamp rounded to `precision` digits after the second, 0 to 6.
     ShortTimestamp {
         /// Digits after the second.
         precision: u8,
-        /// Whether it is a TIMESTAMPTZ.
+        /// Whether the type is TIMESTAMPTZ.
         zoned: bool,
     },
 }
 
-/// A type of a variable, parameter or column.
+/// The type of a variable, parameter or column.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Type {
     /// One value.
@@ -60,35 +60,35 @@ pub enum Type {
 }
 
 impl ScalarType {
-    /// Digits that fit a machine integer whatever their values.
+    /// Number of digits that fit a machine integer, whatever their values.
     pub const MACHINE_DIGITS: u8 = 18;
 
-    /// Integers of any width.
+    /// Returns whether the type is an integer of any width.
     pub fn is_integer(self) -> bool {
         matches!(self, Self::SmallInt | Self::Integer | Self::BigInt)
     }
 
-    /// Integers and decimals: exact numbers.
+    /// Returns whether the type is exact: an integer or a decimal.
     pub fn is_exact(self) -> bool {
         self.is_integer() || matches!(self, Self::Numeric { .. } | Self::AnyNumeric)
     }
 
-    /// Anything that arithmetic takes.
+    /// Returns whether arithmetic takes the type.
     pub fn is_number(self) -> bool {
         self.is_exact() || self == Self::Double
     }
 
-    /// Character types.
+    /// Returns whether the type is a character type.
     pub fn is_text(self) -> bool {
         matches!(self, Self::Char(_) | Self::Varchar(_) | Self::Text)
     }
 
-    /// Timestamps, with a zone or without.
+    /// Returns whether the type is a timestamp, with or without a zone.
     pub fn is_timestamp(self) -> bool {
         matches!(self, Self::Timestamp | Self::Timestamptz | Self::ShortTimestamp { .. })
     }
 
-    /// Digits after the second that a timestamp is rounded to; `None` for other types.
+    /// Returns the digits after the second to which a timestamp is rounded; `None` for other types.
     pub fn timestamp_precision(self) -> Option<u8> {
         match self {
             Self::ShortTimestamp { precision, .. } => Some(precision),
@@ -97,12 +97,12 @@ impl ScalarType {
         }
     }
 
-    /// Whether values are held as bytes (text, bytea, uuid).
+    /// Returns whether values are held as bytes (text, bytea, uuid).
     pub fn is_bytes(self) -> bool {
         self.is_text() || matches!(self, Self::Bytea | Self::Uuid)
     }
 
-    /// Digits after the point that every value of this type is held with, where there is one number.
+    /// Returns the scale that all values of the type share; `None` when they have none in common.
     pub fn fixed_scale(self) -> Option<u8> {
         match self {
             Self::SmallInt | Self::Integer | Self::BigInt => Some(0),
@@ -111,7 +111,7 @@ impl ScalarType {
         }
     }
 
-    /// The type without a limit of its length or precision.
+    /// Returns the type without its limit of length or precision.
     #[must_use]
     pub fn unlimited(self) -> Self {
         match self {
@@ -123,12 +123,12 @@ impl ScalarType {
         }
     }
 
-    /// Whether a decimal of this type always fits a machine integer (scaled).
+    /// Returns whether every scaled decimal of this type fits a machine integer.
     pub fn is_machine_numeric(self) -> bool {
         matches!(self, Self::Numeric { precision, .. } if precision <= Self::MACHINE_DIGITS)
     }
 
-    /// Whether both belong to the same family, so that assignment only adjusts length or scale.
+    /// Returns whether both types are of one family, so that assignment only adjusts length or scale.
     pub fn same_family(self, other: Self) -> bool {
         self == other
             || self.is_integer() && other.is_integer()
@@ -165,14 +165,14 @@ impl fmt::Display for ScalarType {
 }
 
 impl Type {
-    /// The type of one value or of one element.
+    /// Returns the type of the value, or of one element.
     pub fn element(self) -> ScalarType {
         match self {
             Self::Scalar(scalar) | Self::Array(scalar) => scalar,
         }
     }
 
-    /// The scalar type, unless this is an array.
+    /// Returns the scalar type; `None` for an array.
     pub fn scalar(self) -> Option<ScalarType> {
         match self {
             Self::Scalar(scalar) => Some(scalar),

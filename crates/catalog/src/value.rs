@@ -1,4 +1,4 @@
-//! Owned values: what a program passes to a procedure and gets back.
+//! Owned values: a procedure's arguments and results.
 
 use crate::input::{NoInteger, boolean_of, bytea_of, double_of, integer_of, uuid_of};
 use crate::{
@@ -23,7 +23,7 @@ pub enum Value {
     Numeric(Decimal),
     /// DOUBLE PRECISION.
     Double(f64),
-    /// CHAR, VARCHAR, TEXT. A text is also accepted for every other type and read as PostgreSQL reads it.
+    /// CHAR, VARCHAR, TEXT. Every other type accepts a text too and reads it as PostgreSQL does.
     Text(String),
     /// BYTEA.
     Bytes(Vec<u8>),
@@ -37,7 +37,7 @@ pub enum Value {
     Array(Vec<Value>),
 }
 
-/// A value that its target type does not take. Carries PostgreSQL's SQLSTATE.
+/// A value does not fit its target type. Carries PostgreSQL's SQLSTATE.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{message}")]
 pub struct ValueError {
@@ -53,12 +53,12 @@ impl ValueError {
         Self { sqlstate, message: message.into() }
     }
 
-    /// `22003`: the number has no place in the type.
+    /// Returns `22003`: the number is outside the type's range.
     pub fn out_of_range(ty: impl fmt::Display) -> Self {
         Self::new("22003", format!("{ty} out of range"))
     }
 
-    /// `22001`: the text is longer than the type.
+    /// Returns `22001`: the text exceeds the type's length.
     pub fn too_long(ty: impl fmt::Display) -> Self {
         Self::new("22001", format!("value too long for type {ty}"))
     }
@@ -133,7 +133,7 @@ fn write_hex(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
     bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
 }
 
-/// An element of an array, in quotes where PostgreSQL writes some.
+/// Writes an element of an array, with the quotes that PostgreSQL would write.
 fn write_element(value: &Value, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let text = value.to_string();
     let is_special =
@@ -183,7 +183,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// A double as PostgreSQL prints it: the shortest digits that mean it.
+/// Formats a double as PostgreSQL does: the shortest digits that identify it.
 pub fn format_double(value: f64) -> String {
     if value.is_nan() {
         return "NaN".into();
@@ -201,7 +201,7 @@ pub fn format_double(value: f64) -> String {
     format!("{value}")
 }
 
-/// The least and the greatest value of an integer type.
+/// Returns the least and the greatest value of an integer type.
 fn integer_bounds(ty: ScalarType) -> (i64, i64) {
     match ty {
         ScalarType::SmallInt => (i16::MIN.into(), i16::MAX.into()),
@@ -233,7 +233,7 @@ fn exact_datum(decimal: Decimal, ty: ScalarType, arena: &mut Arena) -> Result<Da
     }
 }
 
-/// A text of at most `limit` characters; blanks beyond them are cut.
+/// Returns a text of at most `limit` characters; cuts surplus blanks.
 fn limited(text: &str, limit: u32, ty: ScalarType) -> Result<&str, ValueError> {
     if text.len() <= limit as usize {
         return Ok(text);
@@ -283,10 +283,10 @@ fn text_datum(text: &str, ty: ScalarType, arena: &mut Arena) -> Result<Datum, Va
     }
 }
 
-/// Brings a value into an arena as a datum of a type, checked and rounded as an assignment is.
+/// Copies a value into an arena as a datum of a type, checked and rounded as an assignment.
 ///
 /// # Errors
-/// A value of another kind, or one that does not fit the type.
+/// The value is of another kind, or does not fit the type.
 pub fn datum_from_value(value: &Value, ty: Type, arena: &mut Arena) -> Result<Datum, ValueError> {
     let scalar = ty.element();
     let mismatch = || ValueError::new("42804", format!("{value:?} is not a value of type {ty}"));
@@ -322,7 +322,7 @@ pub fn datum_from_value(value: &Value, ty: Type, arena: &mut Arena) -> Result<Da
     }
 }
 
-/// Takes a datum of a type out of an arena as an owned value; CHAR(n) is blank-padded here.
+/// Returns a datum of a type as an owned value; pads CHAR(n) with blanks.
 pub fn value_from_datum(datum: Datum, ty: Type, arena: &Arena) -> Value {
     let scalar = ty.element();
     match datum {

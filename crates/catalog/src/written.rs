@@ -1,8 +1,8 @@
-//! What a transaction has written, in a few bytes: its record keeps them, so that a replay can tell whether
-//! it writes the same.
+//! The row count and checksum of a transaction's writes. Its log record holds them, so that a replay can tell
+//! whether it writes the same rows.
 //!
-//! The checksum is a sum over the rows, because the parts of a call that are replayed in parallel write them
-//! in another order. Two transactions that write different values have the same checksum once in 1,024 times.
+//! The checksum is a sum over the rows, because a parallel replay writes them in another order. Two
+//! transactions that write different values have the same checksum with a probability of 1 in 1,024.
 //!
 //! Invariant: log files hold checksums, so one value has one hash in every release and on every machine. Held
 //! by: `hashes_stay_as_they_are`, and the golden folders.
@@ -11,21 +11,21 @@ use crate::{Arena, Datum, TableId};
 use std::fmt;
 use std::ops::{AddAssign, Sub};
 
-/// How many bits a checksum has: with the number of rows it takes two bytes of most records.
+/// Width of a checksum in bits. Together with the row count it takes two bytes of most records.
 pub const CHECKSUM_BITS: u32 = 10;
 
-/// The bits of a sum that are kept.
+/// Returns the low bits of a sum that a checksum keeps.
 #[inline]
 fn cut(sum: u16) -> u16 {
     sum & ((1 << CHECKSUM_BITS) - 1)
 }
 
-/// The rows that were inserted, updated and deleted.
+/// Count and checksum of the rows that a transaction inserted, updated and deleted.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Written {
-    /// How many, modulo 2³².
+    /// Number of rows, modulo 2³².
     pub rows: u32,
-    /// The sum of their hashes: `CHECKSUM_BITS`.
+    /// Sum of the rows' hashes, modulo 2^`CHECKSUM_BITS`.
     pub checksum: u16,
 }
 
@@ -51,21 +51,21 @@ impl Sub for Written {
     }
 }
 
-/// The factor of the first word. It spreads the sum of the products, too.
+/// The factor of the first word. It also spreads the sum of the products.
 const FIRST: u64 = 0x9e37_79b9_7f4a_7c15;
-/// What is between the factors of two words: even, so that all of them are odd.
+/// The difference between the factors of two words. It is even, so that all factors are odd.
 const STEP: u64 = 0x6a09_e667_f3bc_c908;
 
-/// The hash of one row that is written: a sum of products, so that no word waits for the one before.
+/// The hash of one written row: a sum of products, so that no word depends on the word before.
 #[derive(Clone, Copy, Debug)]
 pub struct RowHash {
     sum: u64,
-    /// Of the next word.
+    /// The factor of the next word.
     factor: u64,
 }
 
 impl RowHash {
-    /// Of a row of a table, of which nothing is known yet.
+    /// Returns the hash of a row of a table before its first column.
     #[inline]
     pub fn of(table: TableId) -> Self {
         let mut hash = Self { sum: 0, factor: FIRST };
@@ -88,7 +88,7 @@ impl RowHash {
         words.iter().for_each(|word| self.add(u64::from_le_bytes(*word)));
         match bytes.last_chunk() {
             _ if rest.is_empty() => {}
-            // Some of the last word's bytes were part of the word before.
+            // The last word overlaps the word before it.
             Some(last) => self.add(u64::from_le_bytes(*last)),
             None => self.add(rest.iter().fold(0, |word, byte| word << 8 | u64::from(*byte))),
         }
@@ -99,19 +99,19 @@ impl RowHash {
     pub fn add_datum(&mut self, datum: Datum, arena: &Arena) {
         match datum {
             Datum::Int(value) => self.add(value as u64),
-            // By value, so that the hash stays in registers.
+            // Passed by value, so that the hash stays in registers.
             _ => *self = self.with_other(datum, arena),
         }
     }
 
-    /// The hash with a value that is no integer.
+    /// Returns the hash extended by a value other than an integer.
     #[inline(never)]
     fn with_other(mut self, datum: Datum, arena: &Arena) -> Self {
         match datum {
             Datum::Int(value) => self.add(value as u64),
             Datum::Bytes(span) => self.add_bytes(arena.bytes(span)),
             Datum::Null => self.add(u64::MAX),
-            // One processor's NaN has other bits than another's.
+            // The bits of a NaN differ between processors.
             Datum::Double(value) if value.is_nan() => self.add(f64::NAN.to_bits()),
             Datum::Double(value) => self.add(value.to_bits()),
             Datum::Array(span) => {
@@ -128,7 +128,7 @@ impl RowHash {
         self
     }
 
-    /// The row, with its hash for a checksum.
+    /// Returns the row as a count of one and its checksum.
     #[inline]
     pub fn written(self) -> Written {
         let spread = (self.sum ^ self.sum >> 32).wrapping_mul(FIRST);
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(all - sum(&mut rows[..40].iter()), sum(&mut rows[40..].iter()));
     }
 
-    /// A bit that differs anywhere changes about half of the checksum's bits.
+    /// A change of one bit changes about half of the checksum's bits.
     #[test]
     fn every_bit_counts() {
         let bytes: Vec<u8> = (0..27).map(|byte| byte * 9).collect();

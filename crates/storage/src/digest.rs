@@ -1,7 +1,7 @@
-//! Digests: an order-independent hash per table, equal for equal contents.
+//! Digests: one order-independent hash per table, equal for equal contents.
 //!
-//! A row is hashed by its column values, so two tables with the same rows have one digest whatever the layout
-//! of their rows in memory, the order of their inserts or their indexes.
+//! A row's hash depends on its column values alone. The digest does not depend on the rows' layout in memory,
+//! the order of inserts or the indexes.
 
 use crate::RowWords;
 use catalog::{Arena, ColumnSlot, Datum, RowLayout, Table};
@@ -11,16 +11,16 @@ use xxhash_rust::xxh3::xxh3_128_with_seed;
 /// The digest of one table, built row by row.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TableDigest {
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Sum of the rows' hashes.
+    /// Wrapping sum of the rows' hashes.
     pub hash: u128,
 }
 
 /// The digests of all tables, by name.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Digest {
-    /// Table name and digest, by name.
+    /// Tables and their digests, in the order of the names.
     pub tables: Vec<(String, TableDigest)>,
 }
 
@@ -73,7 +73,7 @@ impl TableDigest {
         xxh3_128_with_seed(scratch, table.columns.len() as u64)
     }
 
-    /// Joins the digests of two parts of a table.
+    /// Adds the digest of another part of the table.
     pub fn merge(&mut self, other: &Self) {
         self.rows += other.rows;
         self.hash = self.hash.wrapping_add(other.hash);
@@ -81,7 +81,7 @@ impl TableDigest {
 }
 
 impl fmt::Display for Digest {
-    /// One hash over all tables: 32 hexadecimal digits.
+    /// Formats one hash over all tables: 32 hexadecimal digits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut bytes = Vec::new();
         for (name, table) in &self.tables {

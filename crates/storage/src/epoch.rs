@@ -1,10 +1,10 @@
-//! The clock of commit orders and epochs, and what every worker publishes of where it stands.
+//! The clock of commit orders and epochs, and each worker's published position.
 //! Paper: Silo §4.1 (epochs). Differs: order and epoch are drawn from one word.
 //!
 //! Invariants:
 //! 1. Once `open_from` has returned an order for a set of workers, none of them draws or still logs an
 //!    earlier one; so `completed` epochs are complete. Held by: `a_completed_epoch_is_never_joined` (loom).
-//! 2. Memory retired in an epoch before `oldest_active` is seen by no worker. Held by:
+//! 2. No worker sees memory that was retired in an epoch before `oldest_active`. Held by:
 //!    `an_active_reader_keeps_what_it_sees` (loom).
 
 use crate::sync::{AtomicBool, AtomicU64, Ordering, fence, spin_loop};
@@ -13,16 +13,16 @@ use crossbeam_utils::CachePadded;
 
 const IDLE: u64 = u64::MAX;
 
-/// A worker's place among the workers.
+/// A worker's index in the array of workers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot(pub usize);
 
 #[derive(Debug)]
 struct WorkerState {
     taken: AtomicBool,
-    /// Epoch in which the worker began to look at shared memory.
+    /// Epoch in which the worker entered shared memory; `IDLE` while it is outside.
     active: AtomicU64,
-    /// Lower bound of the orders that the worker may draw or still logs.
+    /// Lower bound of the orders that the worker may draw or still logs; `IDLE` outside a commit.
     committing: AtomicU64,
 }
 
@@ -33,14 +33,15 @@ pub struct Epochs {
     workers: Box<[CachePadded<WorkerState>]>,
 }
 
-/// The first order of an epoch. A clock that wrapped would free what active workers see.
+/// Returns the first order of an epoch. Panics before the clock wraps, as a wrapped clock would free memory
+/// that active workers see.
 fn first_of(epoch: Epoch) -> u64 {
     assert!(epoch.0 < CommitOrder::EPOCH_LIMIT, "epoch {} is above all that orders can hold", epoch.0);
     CommitOrder::first_of(epoch).0
 }
 
 impl Epochs {
-    /// A clock that stands at an epoch, with room for a number of workers.
+    /// Returns a clock at the epoch `first`, with slots for this many workers.
     pub fn new(first: Epoch, workers: usize) -> Self {
         let worker = || {
             CachePadded::new(WorkerState {
@@ -55,7 +56,7 @@ impl Epochs {
         }
     }
 
-    /// Room for workers.
+    /// Returns the number of slots.
     pub fn capacity(&self) -> usize {
         self.workers.len()
     }
@@ -68,7 +69,7 @@ impl Epochs {
     /// Gives a slot back.
     ///
     /// # Safety
-    /// The caller has registered the slot, and uses it no more.
+    /// The caller has registered the slot and no longer uses it.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn unregister(&self, slot: Slot) {
         let worker = &self.workers[slot.0];
@@ -76,18 +77,18 @@ impl Epochs {
         worker.taken.store(false, Ordering::Release);
     }
 
-    /// The epoch of the clock.
+    /// Returns the current epoch.
     #[inline]
     pub fn current(&self) -> Epoch {
         CommitOrder(self.clock.load(Ordering::SeqCst)).epoch()
     }
 
-    /// The order that will be drawn next.
+    /// Returns the order that will be drawn next.
     pub fn next_order(&self) -> CommitOrder {
         CommitOrder(self.clock.load(Ordering::SeqCst))
     }
 
-    /// Ends an epoch, if the clock still stands in it, and returns the one that the clock is in now.
+    /// Ends `epoch` unless the clock has left it already. Returns the current epoch.
     pub fn advance_from(&self, epoch: Epoch) -> Epoch {
         let mut word = self.clock.load(Ordering::SeqCst);
         while CommitOrder(word).epoch() <= epoch {
@@ -100,12 +101,12 @@ impl Epochs {
         CommitOrder(word).epoch()
     }
 
-    /// Moves the clock to an epoch that recovery found, or leaves it where it is when that is past.
+    /// Advances the clock to the epoch that recovery found, unless it is past that epoch.
     pub fn advance_to(&self, epoch: Epoch) {
         self.clock.fetch_max(first_of(epoch), Ordering::SeqCst);
     }
 
-    /// Begins to look at shared memory.
+    /// Marks the slot's worker as active: it may read shared memory from here on.
     ///
     /// # Safety
     /// The caller has registered the slot, and holds no pointer into shared memory.
@@ -118,17 +119,17 @@ impl Epochs {
         fence(Ordering::SeqCst);
     }
 
-    /// Stops looking at shared memory.
+    /// Marks the slot's worker as inactive.
     ///
     /// # Safety
-    /// The caller has registered the slot, and holds no pointer into shared memory any more.
+    /// The caller has registered the slot and no longer holds a pointer into shared memory.
     #[allow(unsafe_code)]
     #[inline]
     pub(crate) unsafe fn exit(&self, slot: Slot) {
         self.workers[slot.0].active.store(IDLE, Ordering::Release);
     }
 
-    /// Announces that an order will be drawn.
+    /// Announces that the worker will draw an order.
     #[inline]
     pub fn begin_commit(&self, slot: Slot) {
         let order = self.next_order().0;
@@ -137,7 +138,7 @@ impl Epochs {
         self.workers[slot.0].committing.store(order, Ordering::SeqCst);
     }
 
-    /// Draws the next place in the serial order. Between `begin_commit` and `end_commit` only.
+    /// Draws the next commit order. The worker calls it between `begin_commit` and `end_commit` only.
     #[inline]
     pub fn draw(&self) -> CommitOrder {
         loop {
@@ -145,19 +146,19 @@ impl Epochs {
             if order.sequence() < CommitOrder::SEQUENCE_LIMIT {
                 return order;
             }
-            // Millions of commits in one epoch: the transaction that finds it so ends it.
+            // The epoch has used up its orders, so this transaction ends it and draws again.
             self.advance_from(order.epoch());
             spin_loop();
         }
     }
 
-    /// The drawn order's record is where it belongs.
+    /// Declares that the worker has drawn and logged its order.
     #[inline]
     pub fn end_commit(&self, slot: Slot) {
         self.workers[slot.0].committing.store(IDLE, Ordering::SeqCst);
     }
 
-    /// The least order that one of the workers that `serves` names may still draw or log.
+    /// Returns the least order that a worker may still draw or log, of the workers that `serves` selects.
     pub fn open_from(&self, serves: impl Fn(Slot) -> bool) -> CommitOrder {
         let mut open = self.next_order().0;
         for (index, worker) in self.workers.iter().enumerate() {
@@ -168,14 +169,14 @@ impl Epochs {
         CommitOrder(open)
     }
 
-    /// The last epoch that is complete for the workers that `serves` names: all their orders of it are drawn
-    /// and logged.
+    /// Returns the last complete epoch of the workers that `serves` selects: they have drawn and logged all
+    /// their orders of it.
     pub fn completed(&self, serves: impl Fn(Slot) -> bool) -> Epoch {
         Epoch(self.open_from(serves).epoch().0 - 1)
     }
 
-    /// Whether no worker but one looks at shared memory. Who enters after this call sees what its caller
-    /// wrote before.
+    /// Returns whether all workers except `but` are inactive. A worker that enters later sees the caller's
+    /// earlier writes.
     pub fn is_quiet(&self, but: Slot) -> bool {
         fence(Ordering::SeqCst);
         self.workers
@@ -184,9 +185,10 @@ impl Epochs {
             .all(|(index, worker)| index == but.0 || worker.active.load(Ordering::SeqCst) == IDLE)
     }
 
-    /// The earliest epoch in which an active worker began; the current one when none is active.
+    /// Returns the earliest epoch in which an active worker entered; the current one when none is active.
     pub fn oldest_active(&self) -> Epoch {
-        // ORDERING: what was unlinked before this call is seen by every worker that enters after it.
+        // ORDERING: every worker that enters after this fence sees the unlinks before it; pairs with the
+        // fence in `enter`.
         fence(Ordering::SeqCst);
         let now = self.current().0;
         let oldest = self.workers.iter().map(|worker| worker.active.load(Ordering::SeqCst)).min();
@@ -257,7 +259,7 @@ mod tests {
         loom::model(|| {
             let epochs = Arc::new(Epochs::new(Epoch(1), 1));
             let slot = epochs.register().expect("a slot");
-            // `link` points to memory while it is 1; `freed` says that the memory is gone.
+            // `link` points to memory while it is 1; `freed` is 1 once that memory is freed.
             let state = Arc::new((AtomicU64::new(1), AtomicU64::new(0)));
             let reader = {
                 let (epochs, state) = (Arc::clone(&epochs), Arc::clone(&state));
@@ -267,7 +269,7 @@ mod tests {
                     if state.0.load(Ordering::Acquire) == 1 {
                         assert_eq!(state.1.load(Ordering::Acquire), 0, "read after free");
                     }
-                    // SAFETY: nothing is read any more.
+                    // SAFETY: the thread reads no shared memory from here on.
                     unsafe { epochs.exit(slot) };
                 })
             };

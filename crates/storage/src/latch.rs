@@ -11,7 +11,7 @@ const LOCKED: u64 = 1;
 const OBSOLETE: u64 = 2;
 const STEP: u64 = 4;
 
-/// What a reader saw of a latch: unlocked, at this count.
+/// The state that a reader saw: unlocked, with this count of changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Version(u64);
 
@@ -20,12 +20,12 @@ pub struct Version(u64);
 pub struct Latch(AtomicU64);
 
 impl Latch {
-    /// An unlocked latch.
+    /// Returns an unlocked latch.
     pub fn new() -> Self {
         Self(AtomicU64::new(0))
     }
 
-    /// Waits until nobody holds the latch and returns its version; `None` when the node has left its tree.
+    /// Waits until the latch is unlocked and returns its version; `None` when the node has left its tree.
     #[inline]
     pub fn read(&self) -> Option<Version> {
         loop {
@@ -41,7 +41,7 @@ impl Latch {
         }
     }
 
-    /// Whether nothing changed since `version` was read.
+    /// Returns whether the node is unchanged since `version` was read.
     #[inline]
     pub fn validate(&self, version: Version) -> bool {
         // ORDERING: the fence keeps the reads before it from moving below the load; it pairs with the one in
@@ -50,7 +50,7 @@ impl Latch {
         self.0.load(Ordering::Relaxed) == version.0
     }
 
-    /// Locks, if nothing changed since `version` was read.
+    /// Locks the latch if the node is unchanged since `version` was read.
     #[inline]
     pub fn try_lock(&self, version: Version) -> bool {
         let locked = self
@@ -62,14 +62,14 @@ impl Latch {
         locked
     }
 
-    /// Unlocks after a change and returns the version that the change made.
+    /// Unlocks after a change and returns the new version.
     pub fn unlock(&self) -> Version {
         let word = (self.0.load(Ordering::Relaxed) & !LOCKED) + STEP;
         self.0.store(word, Ordering::Release);
         Version(word)
     }
 
-    /// Unlocks without having changed anything.
+    /// Unlocks without a change.
     pub fn unlock_unchanged(&self) {
         self.0.store(self.0.load(Ordering::Relaxed) & !LOCKED, Ordering::Release);
     }

@@ -1,11 +1,11 @@
 //! Records, indexes, epochs and memory reclamation, snapshots, digests: the state in main memory.
 //!
-//! This room holds the unsafe code of the engine, in named modules: `memory` (arenas), `record` (row words),
+//! This crate holds the unsafe code of the engine, in named modules: `memory` (arenas), `record` (row words),
 //! `index` (tree nodes, keys) and `worker` (reclamation). All shared words are atomics, so optimistic readers
-//! race with writers without undefined behaviour and validate afterwards. All pointers stay valid for a
-//! reader, because it has a `Guard` (`worker`), and memory is reclaimed by epochs (`epoch`).
+//! race with writers without undefined behaviour and validate afterwards. A reader has a `Guard` (`worker`),
+//! which keeps its pointers valid; memory is reclaimed by epochs (`epoch`).
 //!
-//! Not here: which versions a transaction may read or write (`transaction`).
+//! Not here: the choice of the versions that a transaction reads or writes (`transaction`).
 
 mod epoch;
 mod latch;

@@ -1,11 +1,11 @@
 //! Arenas: memory for records, keys and tree nodes, in size classes, on huge pages.
 //!
-//! A worker takes chunks of 2 MiB from the shared `Memory` and cuts them into blocks; freed blocks go to the
-//! worker's own lists, some of a mebibyte and more to lists that all workers take from, as do the blocks of
-//! tables that are gone. All of it is charged to the database's account (`memory::Account`), which statements
-//! share. A chunk is faulted in ahead of its use, at the latest when it is taken, as one huge page where the
-//! system has them, so the hot path meets neither page faults nor most TLB misses. Nothing goes back to the
-//! system before the database is closed.
+//! A worker takes chunks of 2 MiB from the shared `Memory` and cuts them into blocks. Freed blocks go to the
+//! worker's free lists. A worker that has freed a mebibyte moves some blocks to lists that all workers take
+//! from; so do dropped tables. The database's account (`memory::Account`), which statements share, is charged
+//! for all of it. A chunk is faulted in before its use as one huge page, where the system has them, so the
+//! hot path meets neither page faults nor most TLB misses. Memory returns to the system when the database is
+//! closed.
 //!
 //! Invariants: 1. a block is aligned to 32 bytes (64 from 64 bytes up). 2. a block of one class never becomes
 //! part of another.
@@ -25,23 +25,24 @@ use thiserror::Error;
 const CHUNK: usize = 2 << 20;
 /// Chunks are taken from the system in regions of this many bytes.
 const REGION: usize = 32 << 20;
-/// How often it is looked whether enough memory is ready.
+/// Interval at which the background thread checks whether enough memory is ready.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const FINE_LIMIT: usize = 1024;
 const FINE_STEP: usize = 32;
-/// A worker tells of this many bytes of freed blocks at a time, and leaves some of them to others.
+/// Bytes of freed blocks after which a worker updates the shared count and leaves a free list to other
+/// workers.
 const TOLD_AT_ONCE: isize = 1 << 20;
 /// Fine classes, then four to each doubling up to 64 KiB.
 const CLASSES: usize = FINE_LIMIT / FINE_STEP + 24;
 const LARGEST: usize = 64 << 10;
-/// The number of the next memory.
+/// The number of the next `Memory` in the process.
 static NEXT_MEMORY: AtomicU64 = AtomicU64::new(0);
 
-/// The configured memory is used up. An error of the statement that needed more, not the end of the database.
+/// The configured memory is used up. The statement that needed more fails; the database stays open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("out of memory: the limit of {limit_bytes} bytes for rows, indexes and statements is reached")]
 pub struct OutOfMemory {
-    /// The configured limit.
+    /// The configured limit, in bytes.
     pub limit_bytes: usize,
 }
 
@@ -49,19 +50,19 @@ pub struct OutOfMemory {
 #[derive(Debug)]
 pub struct Memory {
     limit_bytes: usize,
-    /// What rows and indexes share with statements.
+    /// The account that rows and indexes share with statements.
     account: Arc<Account>,
-    /// What may be taken beyond the limit for now.
+    /// Bytes that recovery may take beyond the limit; 0 outside of recovery.
     allowance_bytes: AtomicUsize,
-    /// What commits that can't fail any more have taken beyond the limit.
+    /// Bytes that commits took beyond the limit when they could no longer fail.
     excess_bytes: AtomicUsize,
     used_bytes: AtomicUsize,
-    /// Bytes of free blocks, as far as workers have told: each tells of `TOLD_AT_ONCE` bytes at a time.
+    /// Bytes of free blocks, exact to `TOLD_AT_ONCE` per worker.
     free_bytes: AtomicIsize,
     shared: Mutex<Shared>,
-    /// Among all memories of the process.
+    /// The memory's number, unique in the process.
     number: u64,
-    /// What says when a block may be used again.
+    /// The epochs that decide when a block may be used again.
     epochs: OnceLock<Arc<Epochs>>,
 }
 
@@ -69,33 +70,32 @@ pub struct Memory {
 struct Shared {
     regions: HashMap<usize, Layout>,
     free_chunks: Vec<usize>,
-    /// Chunks that are faulted in already.
+    /// Chunks that are faulted in and not used yet.
     ready_chunks: Vec<usize>,
-    /// What dropped workers left: blocks by class.
+    /// Free blocks of dropped workers, by class.
     free_blocks: Vec<(usize, usize)>,
-    /// And what they had not cut yet of their last chunks: from, to.
+    /// Unused ranges of dropped workers' last chunks: start, end.
     remainders: Vec<(usize, usize)>,
-    /// And what others could still see when they were dropped.
+    /// Blocks that other workers could still see when their worker was dropped.
     retired: Retired,
 }
 
-/// A pointer-sized free list per class, the block's first word being the next block.
+/// One free list per class; a free block's first word is the address of the next one.
 #[derive(Debug)]
 pub(crate) struct Allocator {
     memory: Arc<Memory>,
     free: [usize; CLASSES],
     bump: usize,
     end: usize,
-    /// Bytes of blocks that were freed, less those that were used again, since this was told the last time.
+    /// Bytes of freed blocks minus reused ones since the worker last updated the shared count.
     untold: isize,
 }
 
-/// Blocks that were freed by no worker, as a table that is gone leaves them: chains by class, for workers to
-/// come.
+/// Blocks of a dropped table, in chains by class, for all workers.
 pub(crate) struct Freed {
-    /// For each class the first block of its chain, and how many there are.
+    /// The first block of each class's open chain, and the chain's length.
     open: [(usize, usize); CLASSES],
-    /// Chains that are long enough.
+    /// Complete chains.
     chains: Vec<(usize, usize)>,
     large: Vec<(NonNull<u64>, usize)>,
     bytes: usize,
@@ -109,8 +109,8 @@ impl Freed {
     /// Adds a block.
     ///
     /// # Safety
-    /// A block of this many bytes was allocated at this address, of the memory that takes these blocks back,
-    /// and no thread will ever look at it again.
+    /// The caller owns the block: it was allocated with this many bytes from the memory that takes it back,
+    /// and no thread will read it again.
     pub(crate) unsafe fn add(&mut self, address: u64, bytes: usize) {
         let block = std::ptr::with_exposed_provenance_mut::<u64>(address as usize);
         if bytes > LARGEST {
@@ -133,7 +133,7 @@ impl Freed {
 /// Touches every page of a chunk.
 ///
 /// # Safety
-/// It is a chunk, and no other thread has it.
+/// The address is a chunk's, and no other thread has it.
 unsafe fn fault_in(chunk: usize) {
     for page in (0..CHUNK).step_by(4096) {
         // SAFETY: inside the chunk, by the contract; touching a page faults it in.
@@ -160,7 +160,7 @@ fn class_size(class: usize) -> usize {
 }
 
 impl Memory {
-    /// Memory bounded by a number of bytes.
+    /// Returns memory with a limit in bytes.
     pub fn new(limit_bytes: usize) -> Self {
         Self {
             limit_bytes,
@@ -175,12 +175,12 @@ impl Memory {
         }
     }
 
-    /// The account of everything that the database takes; this is a part of it.
+    /// Returns the account of the database's memory; this memory is a part of it.
     pub fn account(&self) -> &Arc<Account> {
         &self.account
     }
 
-    /// Statements run from now on: what they take counts, too.
+    /// Starts to count the memory of statements too.
     pub fn count_all(&self) {
         self.account.open(self.used_bytes());
     }
@@ -189,12 +189,12 @@ impl Memory {
         self.number
     }
 
-    /// Whether these epochs say when blocks may be used again. The first that ask decide it.
+    /// Returns whether these epochs govern the reuse of blocks. The first call decides.
     pub(crate) fn is_of(&self, epochs: &Arc<Epochs>) -> bool {
         Arc::ptr_eq(self.epochs.get_or_init(|| Arc::clone(epochs)), epochs)
     }
 
-    /// Bytes taken from the system.
+    /// Returns the bytes taken from the system.
     pub fn used_bytes(&self) -> usize {
         self.used_bytes.load(Ordering::Relaxed)
     }
@@ -219,14 +219,14 @@ impl Memory {
         self.excess_bytes.fetch_add(bytes.next_multiple_of(REGION), Ordering::Relaxed);
     }
 
-    /// Lets this many workers take a chunk each beyond the limit, until it is called with 0: recovery may cut
-    /// the same rows out of more chunks than those who wrote them, and must succeed under the same limit.
+    /// Lets this many workers take one chunk each beyond the limit, until a call with 0. Recovery may cut the
+    /// same rows out of more chunks than the workers that wrote them, and must succeed under the same limit.
     pub fn allow_beyond_limit(&self, workers: usize) {
         let bytes = (workers * CHUNK).next_multiple_of(REGION);
         self.allowance_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Whether commits have exceeded the limit, and what was freed since has not made up for it.
+    /// Fails if commits have exceeded the limit and too little was freed since.
     pub(crate) fn check_limit(&self) -> Result<(), OutOfMemory> {
         let exceeded = self.excess_bytes.load(Ordering::Relaxed) > 0;
         if exceeded && self.live_bytes() > self.limit_bytes {
@@ -235,10 +235,10 @@ impl Memory {
         Ok(())
     }
 
-    /// Whether there is room for this many bytes of rows to come, and for some more beside them.
+    /// Fails unless there is room for `bytes` of new rows and for `beside` bytes of other memory.
     pub(crate) fn check_room(&self, bytes: usize, beside: usize) -> Result<(), OutOfMemory> {
         if self.allowance_bytes.load(Ordering::Relaxed) > 0 {
-            // Recovery writes what once had room.
+            // Recovery writes rows that had room before.
             return Ok(());
         }
         let free = usize::try_from(self.free_bytes.load(Ordering::Relaxed)).unwrap_or(0);
@@ -247,7 +247,7 @@ impl Memory {
         if has_room { Ok(()) } else { Err(OutOfMemory { limit_bytes: self.limit_bytes }) }
     }
 
-    /// Bytes that rows and indexes use.
+    /// Returns the bytes that rows and indexes use.
     fn live_bytes(&self) -> usize {
         let shared = self.shared();
         let chunks = (shared.free_chunks.len() + shared.ready_chunks.len()) * CHUNK;
@@ -267,8 +267,7 @@ impl Memory {
         Ok(chunk)
     }
 
-    /// Faults chunks in until a number of bytes is ready, ahead of the threads that will need them; gives way
-    /// to other threads. Stops short of the limit. Returns whether there was anything to do.
+    /// Faults one chunk in, unless `bytes` are ready or the limit is near. Returns whether it did.
     fn fault_ahead(&self, bytes: usize) -> bool {
         if self.ready_bytes() >= bytes || self.is_exhausted() {
             return false;
@@ -280,18 +279,18 @@ impl Memory {
         true
     }
 
-    /// Bytes that are faulted in and not used yet.
+    /// Returns the bytes that are faulted in and not used yet.
     pub fn ready_bytes(&self) -> usize {
         self.shared().ready_chunks.len() * CHUNK
     }
 
-    /// Whether nothing more can be taken from the system without exceeding the limit.
+    /// Returns whether taking more from the system would exceed the limit.
     pub fn is_exhausted(&self) -> bool {
         self.used_bytes() + REGION > self.limit_bytes && self.shared().free_chunks.is_empty()
     }
 
-    /// Keeps memory ready, in a thread of its own, until nobody holds it any more: the first touch of a page
-    /// costs more than a transaction's own work.
+    /// Keeps `bytes` faulted in, by a background thread that ends when the memory is dropped. The first touch
+    /// of a page costs more than a transaction's own work.
     pub fn keep_ready(self: &Arc<Self>, bytes: usize) {
         let memory = Arc::downgrade(self);
         let run = move || {
@@ -303,11 +302,11 @@ impl Memory {
                 }
             }
         };
-        // Without the thread the same happens, only later.
+        // Without the thread, workers fault chunks in themselves.
         let _ = std::thread::Builder::new().name("memory-ahead".into()).spawn(run);
     }
 
-    /// Lets the calling thread run only when no other one wants its core.
+    /// Gives the calling thread the lowest priority, so that it runs only on an idle core.
     fn give_way() {
         #[cfg(target_os = "linux")]
         // SAFETY: a system call on the calling thread's own priority; a refusal only costs speed.
@@ -340,7 +339,7 @@ impl Memory {
         Ok(shared.free_chunks.pop().expect("a region was just cut"))
     }
 
-    /// Takes blocks back that no worker has freed.
+    /// Takes back blocks that no worker freed.
     pub(crate) fn take_back(&self, freed: Freed) {
         let Freed { open, chains, large, bytes } = freed;
         self.free_bytes.fetch_add(bytes as isize, Ordering::Relaxed);
@@ -354,7 +353,7 @@ impl Memory {
         }
     }
 
-    /// Free blocks of a class that other workers have left.
+    /// Returns a chain of free blocks of a class that other workers left.
     fn take_free_blocks(&self, class: usize) -> Option<usize> {
         let mut shared = self.shared();
         let place = shared.free_blocks.iter().position(|(own, _)| *own == class)?;
@@ -404,7 +403,7 @@ impl Allocator {
         Self { memory, free: [0; CLASSES], bump: 0, end: 0, untold: 0 }
     }
 
-    /// A block of at least a number of bytes, with undefined contents.
+    /// Returns a block of at least this many bytes, with undefined contents.
     pub(crate) fn allocate(&mut self, bytes: usize) -> Result<NonNull<u64>, OutOfMemory> {
         if bytes > LARGEST {
             return self.memory.allocate_large(bytes);
@@ -444,18 +443,19 @@ impl Allocator {
     /// no thread uses it.
     pub(crate) unsafe fn free(&mut self, block: NonNull<u64>, bytes: usize) {
         if bytes > LARGEST {
-            // SAFETY: blocks of this many bytes come from there; the rest is passed on.
+            // SAFETY: `allocate_large` makes blocks of this size; the contract covers the remaining
+            // conditions.
             unsafe { self.memory.free_large(block, bytes) };
             return;
         }
         let class = class_of(bytes);
-        // SAFETY: every block has room for a word, and by the contract it is ours now.
+        // SAFETY: every block has room for a word, and by the contract this worker owns it.
         unsafe { *block.as_ptr() = self.free[class] as u64 };
         self.free[class] = block.as_ptr().expose_provenance();
         self.untold += class_size(class) as isize;
         if self.untold > TOLD_AT_ONCE {
             self.tell();
-            // Another worker may need them.
+            // Leaves the list to other workers.
             let list = std::mem::take(&mut self.free[class]);
             self.memory.shared().free_blocks.push((class, list));
         }
@@ -465,7 +465,7 @@ impl Allocator {
         self.memory.free_bytes.fetch_add(std::mem::take(&mut self.untold), Ordering::Relaxed);
     }
 
-    /// Leaves all free blocks to the next worker, and those that it is to free.
+    /// Leaves all free blocks, and the retired ones, to the next worker.
     pub(crate) fn hand_over(&mut self, retired: &mut Retired) {
         self.tell();
         let mut shared = self.memory.shared();
@@ -481,7 +481,7 @@ impl Allocator {
         }
     }
 
-    /// Takes what an earlier worker left; returns the blocks that are still to be freed.
+    /// Takes over the blocks of dropped workers. Returns the retired ones, which are still to be freed.
     pub(crate) fn inherit(&mut self) -> Retired {
         let mut shared = self.memory.shared();
         if let Some((bump, end)) = shared.remainders.pop() {

@@ -1,27 +1,27 @@
 //! A record: one row's state word, its words, and the older versions that open snapshots may need.
 //! Paper: Silo §4.4 (version word with lock and absence flags, validated reads, in-place writes).
+//! Layout in words: state, newest older version, address of the row buffer, then the record's first row
+//! buffer. A row buffer is its capacity (in the low half of a word) followed by that many words. A row that
+//! outgrows its buffer moves to a new one. In the first buffer, the high half of the capacity word is the
+//! record's slot plus one, or 0 without a slot. An older version is its state, the address of the next older
+//! one, and a row buffer. The word of the newest older version also counts the record's holders in its upper
+//! 16 bits; its lowest bit is set while a worker changes the list.
 //!
-//! Layout in words: state, newest older version, address of the row buffer, then the record's own row buffer.
-//! A row buffer is its capacity (in the low half of a word) followed by that many words; a row that outgrows
-//! its buffer moves to a new one. The high half of the own buffer's first word is the record's slot plus one,
-//! 0 where it has none. An older version is its state, the address of the one before it, and a row buffer.
-//! The word of the newest one also has, in its upper 16 bits, how many hold the record, and in its lowest bit
-//! whether a worker changes the list.
-//!
-//! Three things name a record. `Record<'g>` is a record under the guard that found it. `Handle` is what a
-//! transaction remembers of it, worth something in the same stay alone. `Held` keeps a record from being
-//! freed, and so outlives stays.
+//! Three types name a record. `Record<'g>` is a record under the guard that found it. `Handle` is a
+//! transaction's note of a record, valid in the same stay only. `Held` keeps a record from being freed, and
+//! so outlives stays.
 //!
 //! Invariants: 1. row words, row address and older versions change only under the lock, and the state changes
-//! before the lock is released, so a read between two equal unlocked states saw one version. Held by:
+//! before the lock is released. A read between two equal unlocked states therefore saw one version. Held by:
 //! `readers_see_whole_versions`. 2. a buffer's capacity never changes, so a racing reader stays inside it. 3.
 //! the numbers of older versions descend, and an open snapshot finds its version among them or in the record.
 //! Held by: `every_snapshot_finds_its_version`. 4. each index entry, each `Held` and each slot of a
-//! `SlotArray` that names a record holds it, and the worker that takes the last of them away frees it: so
-//! nothing that can be reached is ever freed. Held by: `a_record_is_freed_with_its_last_holder`.
+//! `SlotArray` that names a record holds it. The worker that removes the last holder frees the record, so no
+//! reachable record is ever freed. Held by: `a_record_is_freed_with_its_last_holder`.
 //!
-//! Safety rests on 2, 4 and the guard alone. A writer without the lock makes a wrong row, not a wild pointer:
-//! each buffer and each older version is retired by the thread that has exchanged the word that named it.
+//! Memory safety rests on 2, 4 and the guard alone. A writer without the lock corrupts a row but never a
+//! pointer: the thread that exchanges the word that names a buffer or an older version is the one that
+//! retires it.
 #![allow(unsafe_code)]
 
 mod array;
@@ -44,7 +44,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 const LOCKED: u64 = 1 << 63;
 const ABSENT: u64 = 1 << 62;
 const DEAD: u64 = 1 << 61;
-/// The record is in some worker's list of what to clean up.
+/// The record is in a worker's cleanup list.
 const QUEUED: u64 = 1 << 60;
 const _: () = assert!(CommitOrder::BITS == 60);
 
@@ -53,60 +53,60 @@ const HEADER_WORDS: usize = 3;
 const OLDER_HEADER: u64 = 2;
 const CAPACITY: u64 = u32::MAX as u64;
 const SLOT_SHIFT: u32 = 32;
-/// Of the word of the newest older version: how many hold the record.
+/// Position of the holder count in the word of the newest older version.
 const HOLDERS_SHIFT: u32 = 48;
 const HOLDER: u64 = 1 << HOLDERS_SHIFT;
-/// This many holders, or more: they are not counted any longer, and the record is never freed.
+/// At this many holders the count saturates, and the record is never freed.
 const COUNTLESS: u64 = u64::MAX >> HOLDERS_SHIFT;
 /// A worker changes the list of older versions.
 const LISTING: u64 = 1;
 const OLDER: u64 = (HOLDER - 1) & !LISTING;
 
-/// A record's version: the order of the transaction that wrote it, and whether there is a row.
+/// A record's version: the order of the transaction that wrote it, and whether the row exists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecordState(u64);
 
 impl RecordState {
-    /// The state after a transaction wrote a row.
+    /// Returns the state after a transaction wrote a row.
     pub fn present(order: CommitOrder) -> Self {
         Self(order.0)
     }
 
-    /// The state after a transaction deleted the row.
+    /// Returns the state after a transaction deleted the row.
     pub fn absent(order: CommitOrder) -> Self {
         Self(order.0 | ABSENT)
     }
 
-    /// The order of the transaction that wrote this version.
+    /// Returns the order of the transaction that wrote this version.
     #[inline]
     pub fn order(self) -> CommitOrder {
         CommitOrder(self.0 & (QUEUED - 1))
     }
 
-    /// Whether there is no row.
+    /// Returns whether the row is absent.
     #[inline]
     pub fn is_absent(self) -> bool {
         self.0 & ABSENT != 0
     }
 
-    /// This state, queued for cleaning or not.
+    /// Returns this state with the cleanup flag set or cleared.
     #[must_use]
     pub fn with_queued(self, queued: bool) -> Self {
         Self(if queued { self.0 | QUEUED } else { self.0 & !QUEUED })
     }
 
-    /// Whether some worker will look at the record again to clean it up.
+    /// Returns whether a worker will visit the record again to clean it up.
     pub fn is_queued(self) -> bool {
         self.0 & QUEUED != 0
     }
 
-    /// Whether the record has held a committed row, ever.
+    /// Returns whether the record has ever held a committed row.
     #[inline]
     pub fn was_present(self) -> bool {
         self.order().0 > 0 && self.inserter().is_none()
     }
 
-    /// The worker whose transaction has inserted the record, while that transaction runs.
+    /// Returns the worker whose running transaction inserted the record.
     #[inline]
     pub fn inserter(self) -> Option<Slot> {
         let is_uncommitted = self.is_absent() && !self.is_dead() && self.order().epoch().0 == 0;
@@ -115,29 +115,29 @@ impl RecordState {
             .flatten()
     }
 
-    /// Whether the record is leaving its indexes, never to come back.
+    /// Returns whether the record is leaving its indexes for good.
     #[inline]
     pub fn is_dead(self) -> bool {
         self.0 & DEAD != 0
     }
 }
 
-/// What a record is to others from the moment on at which they find it.
+/// The state of a new record when other workers first find it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NewState(u64);
 
 impl NewState {
-    /// Absent and locked by its maker.
+    /// Absent, and locked by its creator.
     pub const LOCKED: Self = Self(ABSENT | LOCKED);
 
-    /// Absent until the transaction of a worker commits. The worker's slot stands where the order will: the
-    /// orders of commits begin with epoch 1.
+    /// Returns the state of a row that is absent until a worker's transaction commits. The worker's slot
+    /// stands in the place of the order, which it cannot equal, because commit orders begin with epoch 1.
     #[inline]
     pub fn uncommitted(worker: Slot) -> Self {
         Self(ABSENT | (worker.0 as u64 + 1))
     }
 
-    /// Committed.
+    /// Returns the state of a committed row.
     pub fn committed(state: RecordState) -> Self {
         Self(state.0)
     }
@@ -146,45 +146,45 @@ impl NewState {
 /// One new column value of an update.
 #[derive(Clone, Copy, Debug)]
 pub struct Change {
-    /// Which column.
+    /// The column's location.
     pub slot: ColumnSlot,
     /// Its new value.
     pub datum: Datum,
 }
 
-/// Looks at a locked record before it lets the thread that holds the lock run.
+/// Number of times a reader looks at a locked record before it yields the core.
 const LOOKS: u32 = 256;
 
-/// Waits a moment for the lock of a record, which no transaction holds for longer than its commit.
+/// Waits before the next look at a locked record. A transaction locks a record only for its commit.
 #[inline]
 pub fn look_again(looks: &mut u32) {
     *looks += 1;
     if looks.is_multiple_of(LOOKS) { std::thread::yield_now() } else { std::hint::spin_loop() }
 }
 
-/// The words of a row; they may change under a reader that does not hold the record's lock.
+/// The words of a row. They may change under a reader that does not hold the record's lock.
 #[derive(Clone, Copy, Debug)]
 pub struct RowWords<'a>(&'a [AtomicU64]);
 
 impl<'a> RowWords<'a> {
-    /// The words of the row's memory (the row itself may be shorter).
+    /// Returns the number of words of the row's memory; the row may be shorter.
     pub fn capacity(self) -> usize {
         self.0.len()
     }
 
-    /// The words that the row takes, without room to grow. To be asked while nobody writes.
+    /// Returns the words that the row takes, without spare room. The caller must exclude writers.
     pub fn used(self, layout: &RowLayout) -> impl ExactSizeIterator<Item = u64> + use<'a> {
         let words = layout.used_words(|word| self.load(word)).min(self.0.len());
         self.0[..words].iter().map(|word| word.load(Ordering::Relaxed))
     }
 
-    /// One word.
+    /// Returns one word.
     #[inline]
     pub fn load(self, word: usize) -> u64 {
         self.0[word].load(Ordering::Relaxed)
     }
 
-    /// One column.
+    /// Returns one column.
     #[inline]
     pub fn column(self, slot: ColumnSlot, arena: &mut Arena) -> Datum {
         RowLayout::decode(slot, self.0.len(), |word| self.load(word), arena)
@@ -201,21 +201,21 @@ impl<'a> RowWords<'a> {
     }
 }
 
-/// A version of a record that was overwritten.
+/// An overwritten version of a record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OlderVersion<'a> {
     pub(crate) state: RecordState,
     pub(crate) row: RowWords<'a>,
 }
 
-/// A record of a table, under the guard that it was found under.
+/// A record of a table, under the guard that found it.
 #[derive(Clone, Copy)]
 pub struct Record<'g> {
     address: u64,
     guard: &'g Guard,
 }
 
-/// What a transaction remembers of a record: of use to the guard of the same stay alone (`Guard::record`).
+/// A transaction's note of a record, valid in the same stay only (`Guard::record`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Handle {
     pub(crate) address: u64,
@@ -223,39 +223,39 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Where the record is, as a name that no other record has meanwhile.
+    /// Returns the record's address, which names it uniquely while the record exists.
     #[inline]
     pub fn address(self) -> u64 {
         self.address
     }
 }
 
-/// Keeps a record from being freed, through all stays, until it is let go (`Held::release`). One that is
-/// merely dropped keeps it for ever.
+/// Keeps a record from being freed, across stays, until `Held::release`. A `Held` that is merely dropped
+/// keeps its record forever.
 #[derive(Debug)]
 pub struct Held {
     address: u64,
-    /// The number of its memory.
+    /// The number of the record's memory.
     memory: u64,
 }
 
 impl Held {
-    /// The record.
+    /// Returns the record.
     ///
     /// # Panics
-    /// It is of another memory than the guard.
+    /// The guard is of another memory.
     #[inline]
     pub fn record<'g>(&self, guard: &'g Guard) -> Record<'g> {
         assert!(guard.memory().number() == self.memory, "a record is of its own database");
-        // SAFETY: made of a record which is held since, so it is not freed; and were that to happen during
-        // this stay, the guard would keep it.
+        // SAFETY: the record has been held since this was made, so it was not freed. If it were released
+        // during this stay, the guard would still keep it.
         unsafe { Record::at(self.address, guard) }
     }
 
-    /// Lets the record go. It is freed if nothing else holds it.
+    /// Releases the record, which is freed if nothing else holds it.
     pub fn release(self, guard: &Guard) {
         let record = self.record(guard);
-        // SAFETY: this held it, and is gone.
+        // SAFETY: this value held it and is consumed.
         unsafe { record.release() };
     }
 }
@@ -293,7 +293,7 @@ impl std::fmt::Debug for Record<'_> {
 }
 
 impl<'g> Record<'g> {
-    /// The record at an address.
+    /// Returns the record at an address.
     ///
     /// # Safety
     /// It is the address of a record of the guard's memory, which was held at some moment of the guard's
@@ -303,31 +303,31 @@ impl<'g> Record<'g> {
         Self { address, guard }
     }
 
-    /// The guard that it was found under.
+    /// Returns the guard that found the record.
     #[inline]
     pub fn guard(self) -> &'g Guard {
         self.guard
     }
 
-    /// The record as a transaction remembers it.
+    /// Returns the record as a transaction notes it.
     #[inline]
     pub fn handle(self) -> Handle {
         Handle { address: self.address, stay: self.guard.stay() }
     }
 
-    /// Where the record is, as a name that no other record has meanwhile.
+    /// Returns the record's address, which names it uniquely while the record exists.
     #[inline]
     pub fn address(self) -> u64 {
         self.address
     }
 
-    /// Makes a record that holds a row image, in a state, and has one holder: its maker.
+    /// Creates a record with a row image and a state. Its creator is its only holder.
     ///
     /// # Errors
     /// Out of memory.
     pub(crate) fn create(image: &[u64], state: NewState, guard: &'g Guard) -> Result<Self, OutOfMemory> {
         let block = guard.allocate((HEADER_WORDS + 1 + image.len()) * 8)?.as_ptr();
-        // SAFETY: the block has room for header, capacity and image, and nobody else has it.
+        // SAFETY: the block has room for header, capacity and image, and no other thread has seen it.
         unsafe {
             block.write(state.0);
             block.add(1).write(HOLDER);
@@ -338,7 +338,7 @@ impl<'g> Record<'g> {
         Ok(Self { address: block.expose_provenance() as u64, guard })
     }
 
-    /// Holds the record once more, unless nothing holds it any longer, so that it is about to be freed.
+    /// Adds a holder. Returns false if the record has none left, because it is about to be freed.
     #[must_use]
     pub(crate) fn hold(self) -> bool {
         let more = |word: u64| match word >> HOLDERS_SHIFT {
@@ -349,15 +349,15 @@ impl<'g> Record<'g> {
         self.word(1).fetch_update(Ordering::AcqRel, Ordering::Relaxed, more).is_ok()
     }
 
-    /// Holds the record through all stays; `None` when it is about to be freed.
+    /// Holds the record across stays; `None` when it is about to be freed.
     pub fn held(self) -> Option<Held> {
         self.hold().then(|| Held { address: self.address, memory: self.guard.memory().number() })
     }
 
-    /// Lets the record go, and frees it once no worker can see it, if nothing else holds it.
+    /// Removes a holder. The last one frees the record once no worker can see it.
     ///
     /// # Safety
-    /// The caller holds it, and does so no more.
+    /// The caller holds the record and no longer uses it.
     pub(crate) unsafe fn release(self) {
         let less = |word: u64| match word >> HOLDERS_SHIFT {
             0 | COUNTLESS => None,
@@ -365,36 +365,37 @@ impl<'g> Record<'g> {
         };
         let before = self.word(1).fetch_update(Ordering::AcqRel, Ordering::Relaxed, less);
         if before.is_ok_and(|word| word >> HOLDERS_SHIFT == 1) {
-            // SAFETY: nothing holds it, so nothing ever will again, and only one thread sees the count become
-            // 0.
+            // SAFETY: the record has no holder, so it never gets one again, and only one thread sees the
+            // count become 0.
             unsafe { self.retire() };
         }
     }
 
-    /// Lets a record go that others hold, too. One that nothing else holds stays until the memory goes.
+    /// Removes a holder of a record that has other holders. A record that loses its last one here is freed
+    /// with the memory.
     ///
     /// # Safety
-    /// It is the address of a record that the caller holds, and does so no more.
+    /// The address is of a record that the caller holds and no longer uses.
     pub(crate) unsafe fn forget_holder(address: u64) {
         let pointer = std::ptr::with_exposed_provenance::<AtomicU64>(address as usize);
         let less = |word: u64| match word >> HOLDERS_SHIFT {
             0 | 1 | COUNTLESS => None,
             _ => Some(word - HOLDER),
         };
-        // SAFETY: the record is there, as the caller holds it.
+        // SAFETY: the record exists, because the caller holds it.
         let _ = unsafe { (*pointer.add(1)).fetch_update(Ordering::AcqRel, Ordering::Relaxed, less) };
     }
 
-    /// Lets the record at an address go, and frees it at once if nothing else holds it.
+    /// Removes a holder of the record at an address, and frees the record at once if that was the last.
     ///
     /// # Safety
-    /// It is the address of a record that the caller holds, and does so no more; and no thread looks at a
-    /// record of its table, now or later.
+    /// The address is of a record that the caller holds and no longer uses, and no thread reads a record of
+    /// its table, now or later.
     pub(crate) unsafe fn release_alone(address: u64, freed: &mut Freed) {
         let word = |block: u64, index: usize| {
             let pointer = std::ptr::with_exposed_provenance::<AtomicU64>(block as usize);
-            // SAFETY: the record is there, as the caller holds it; the older versions and the buffer that it
-            // names are, too.
+            // SAFETY: the record exists, because the caller holds it; so do the older versions and the buffer
+            // that it names.
             unsafe { &*pointer.add(index) }
         };
         let capacity = |buffer: u64| (word(buffer, 0).load(Ordering::Relaxed) & CAPACITY) as usize;
@@ -426,8 +427,8 @@ impl<'g> Record<'g> {
     #[inline]
     fn word(self, index: usize) -> &'g AtomicU64 {
         let pointer = std::ptr::with_exposed_provenance::<AtomicU64>(self.address as usize);
-        // SAFETY: a record is only made of one that is held, and the guard keeps what was held during its
-        // stay. All its words are atomics, and `index` is one of the header's.
+        // SAFETY: a record was held during its guard's stay, and the guard keeps it until the stay ends. All
+        // its words are atomics, and `index` is one of the header's.
         unsafe { &*pointer.add(index) }
     }
 
@@ -436,20 +437,20 @@ impl<'g> Record<'g> {
     /// words.
     unsafe fn buffer_at(self, address: u64) -> RowWords<'g> {
         let pointer = std::ptr::with_exposed_provenance::<AtomicU64>(address as usize);
-        // SAFETY: by the contract it is there, and the guard keeps it.
+        // SAFETY: by the contract the buffer exists, and the guard keeps it.
         unsafe {
             let capacity = ((*pointer).load(Ordering::Relaxed) & CAPACITY) as usize;
             RowWords(std::slice::from_raw_parts(pointer.add(1), capacity))
         }
     }
 
-    /// The place that the record has among its table's, where places are given.
+    /// Returns the record's slot, if its table has slots.
     #[inline]
     pub fn slot(self) -> Option<u32> {
         (self.word(HEADER_WORDS).load(Ordering::Relaxed) >> SLOT_SHIFT).checked_sub(1).map(|slot| slot as u32)
     }
 
-    /// Gives the record its place among its table's. It is not shared yet, or nobody else is at work.
+    /// Sets the record's slot. The record is not shared yet, or no other thread uses the table.
     pub(crate) fn set_slot(self, slot: u32) {
         let word = self.word(HEADER_WORDS);
         let capacity = word.load(Ordering::Relaxed) & CAPACITY;
@@ -460,21 +461,21 @@ impl<'g> Record<'g> {
         self.address + HEADER_WORDS as u64 * 8
     }
 
-    /// The row's words.
+    /// Returns the row's words.
     #[inline]
     pub fn row(self) -> RowWords<'g> {
-        // SAFETY: the word only ever names a buffer that is retired after another one is named in its place.
+        // SAFETY: the word names a buffer until another one replaces it, and only then the buffer is retired.
         // ORDERING: Acquire pairs with the Release in `write_image`: the buffer's capacity is visible.
         unsafe { self.buffer_at(self.word(2).load(Ordering::Acquire)) }
     }
 
-    /// Begins to load the record and the beginning of its row.
+    /// Prefetches the record and the beginning of its row.
     #[inline]
     pub fn prefetch(self) {
         crate::index::node::prefetch_record(self.address);
     }
 
-    /// The state, once nobody holds the lock.
+    /// Returns the state once the lock is free.
     #[inline]
     pub fn stable_state(self) -> RecordState {
         let mut looks = 0;
@@ -487,8 +488,8 @@ impl<'g> Record<'g> {
         }
     }
 
-    /// Whether the state, lock included, is still as it was read: what was read in between was one version.
-    /// That a worker has cleared older ones says nothing of it.
+    /// Returns whether the state, lock included, equals `state`. If so, the words read since then were of one
+    /// version. The cleanup flag does not count.
     #[inline]
     pub fn is_state(self, state: RecordState) -> bool {
         // ORDERING: the row reads before stay above; pairs with the fence in `try_lock`.
@@ -496,13 +497,13 @@ impl<'g> Record<'g> {
         (self.word(0).load(Ordering::Relaxed) ^ state.0) & !QUEUED == 0
     }
 
-    /// Whether the state is as it was read, disregarding a lock that the caller itself holds.
+    /// Returns whether the state equals `state`, apart from a lock that the caller itself holds.
     #[inline]
     pub fn is_state_under_lock(self, state: RecordState) -> bool {
         (self.word(0).load(Ordering::Acquire) ^ state.0) & !(LOCKED | QUEUED) == 0
     }
 
-    /// Takes the lock, unless another thread has it.
+    /// Locks the record, unless another thread has locked it.
     #[inline]
     pub fn try_lock(self) -> Option<RecordState> {
         let word = self.word(0).load(Ordering::Relaxed);
@@ -516,12 +517,12 @@ impl<'g> Record<'g> {
         locked.then_some(RecordState(word))
     }
 
-    /// The state of a record that the caller has locked.
+    /// Returns the state of a record that the caller has locked.
     pub fn locked_state(self) -> RecordState {
         RecordState(self.word(0).load(Ordering::Relaxed) & !LOCKED)
     }
 
-    /// Gives the record a state and releases the lock.
+    /// Sets the state and releases the lock.
     #[inline]
     pub fn unlock(self, state: RecordState) {
         self.word(0).store(state.0, Ordering::Release);
@@ -533,7 +534,7 @@ impl<'g> Record<'g> {
         self.word(0).store(word & !LOCKED | ABSENT | DEAD, Ordering::Release);
     }
 
-    /// Replaces the row by an image. The lock is held, or the record is not shared yet.
+    /// Replaces the row by an image. The caller holds the lock, or the record is not shared yet.
     pub fn write_image(self, image: &[u64]) {
         let row = self.row();
         if image.len() <= row.capacity() {
@@ -542,7 +543,7 @@ impl<'g> Record<'g> {
         }
         let capacity = image.len() + image.len() / 4;
         let block = self.guard.allocate_beyond_limit((1 + capacity) * 8).as_ptr();
-        // SAFETY: the block has room for the capacity and its words, and nobody else has it.
+        // SAFETY: the block has room for the capacity and its words, and no other thread has seen it.
         unsafe {
             block.write(capacity as u64);
             block.add(1).copy_from_nonoverlapping(image.as_ptr(), image.len());
@@ -554,14 +555,14 @@ impl<'g> Record<'g> {
         unsafe { self.retire_buffer(old) };
     }
 
-    /// Frees a row buffer, unless it is the record's own.
+    /// Frees a row buffer, unless it is the record's first.
     ///
     /// # Safety
     /// The record named the buffer until the caller exchanged it.
     unsafe fn retire_buffer(self, address: u64) {
         if address != self.own_buffer() {
             let block = std::ptr::with_exposed_provenance_mut(address as usize);
-            // SAFETY: allocated by `write_image` with this size, named by nothing any more, by the contract.
+            // SAFETY: allocated by `write_image` with this size; no word names it any more, by the contract.
             unsafe {
                 let capacity = self.buffer_at(address).capacity();
                 self.guard.retire(NonNull::new_unchecked(block), (1 + capacity) * 8);
@@ -569,22 +570,22 @@ impl<'g> Record<'g> {
         }
     }
 
-    /// Frees the record with all that belongs to it, once no worker can see it.
+    /// Frees the record and its blocks once no worker can see it.
     ///
     /// # Safety
-    /// Nothing holds it any more, and this is called once.
+    /// The record has no holder, and this is called once.
     unsafe fn retire(self) {
         self.drop_older(|_, _| false, |_| {});
-        // A worker that still sees it and makes its row grow finds the own buffer here, and frees nothing
-        // twice.
+        // A worker that still sees the record and makes its row grow finds the first buffer here, so no
+        // buffer is freed twice.
         let buffer = self.word(2).swap(self.own_buffer(), Ordering::AcqRel);
-        // SAFETY: exchanged above, by this caller alone. The own buffer is there as long as the record.
+        // SAFETY: exchanged above, by this caller alone. The first buffer exists as long as the record.
         let own = unsafe {
             self.retire_buffer(buffer);
             self.buffer_at(self.own_buffer()).capacity()
         };
         let block = std::ptr::with_exposed_provenance_mut(self.address as usize);
-        // SAFETY: allocated by `create` with this size; nothing leads to it any more, by the contract.
+        // SAFETY: allocated by `create` with this size; no holder names it any more, by the contract.
         unsafe { self.guard.retire(NonNull::new_unchecked(block), (HEADER_WORDS + 1 + own) * 8) };
     }
 }

@@ -1,6 +1,6 @@
-//! Blocks that are unlinked, but that other workers may still see: in the order in which they can be freed.
+//! Unlinked blocks that other workers may still see, in the order in which they can be freed.
 //!
-//! An epoch is read once for many blocks, as a fence must come first.
+//! The worker reads the epoch once for many blocks, because each read needs a fence.
 //!
 //! Invariant: a block's epoch is not older than the one in which it was unlinked. Held by: `stamp`, and
 //! `worker::tests::retired_blocks_wait_for_readers`.
@@ -11,18 +11,18 @@ use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::atomic::{Ordering, fence};
 
-/// The address of an unlinked block, and how many bytes it has.
+/// The address of an unlinked block, and its size in bytes.
 type Block = (usize, usize);
 
-/// The queue of one worker, or of a memory whose workers are gone.
+/// The queue of one worker, or of a memory whose workers were dropped.
 #[derive(Default, Debug)]
 pub(crate) struct Retired {
     blocks: VecDeque<Block>,
-    /// How many blocks have an epoch: oldest first.
+    /// Epochs and the number of blocks that each one covers, oldest first.
     stamps: VecDeque<(Epoch, usize)>,
-    /// How many blocks, the newest, have none yet.
+    /// Number of the newest blocks, which have no epoch yet.
     fresh: usize,
-    /// Of all blocks.
+    /// Total size of the blocks, in bytes.
     bytes: usize,
 }
 
@@ -35,23 +35,23 @@ impl Retired {
         self.bytes += bytes;
     }
 
-    /// How many bytes the blocks have.
+    /// Returns the total size of the blocks, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// How many blocks there are.
+    /// Returns the number of blocks.
     pub(crate) fn len(&self) -> usize {
         self.blocks.len()
     }
 
-    /// Gives the newest blocks their epoch.
+    /// Assigns the current epoch to the newest blocks.
     pub(crate) fn stamp(&mut self, epochs: &Epochs) {
         if self.fresh == 0 {
             return;
         }
-        // ORDERING: the blocks are unlinked before the clock is read, so that a worker that begins in a later
-        // epoch sees it.
+        // ORDERING: the fence puts the unlinking of the blocks before the read of the clock, so that a worker
+        // that enters in a later epoch sees it.
         fence(Ordering::SeqCst);
         let fresh = std::mem::take(&mut self.fresh);
         self.add_stamp((epochs.current(), fresh));
@@ -59,13 +59,13 @@ impl Retired {
 
     fn add_stamp(&mut self, (epoch, count): (Epoch, usize)) {
         match self.stamps.back_mut() {
-            // A later epoch than its own keeps a block longer, never shorter.
+            // A later epoch keeps a block longer, never shorter.
             Some((newest, blocks)) if *newest >= epoch => *blocks += count,
             _ => self.stamps.push_back((epoch, count)),
         }
     }
 
-    /// Takes the oldest block, if it was unlinked before an epoch.
+    /// Takes the oldest block, if it was unlinked before the epoch `oldest`.
     pub(crate) fn pop_before(&mut self, oldest: Epoch) -> Option<(NonNull<u64>, usize)> {
         let (epoch, count) = self.stamps.front_mut()?;
         if *epoch >= oldest {
@@ -81,7 +81,7 @@ impl Retired {
         Some((block, bytes))
     }
 
-    /// Takes over the blocks of another worker, all of which have their epochs.
+    /// Takes over the blocks of another worker, which all have epochs.
     pub(crate) fn append(&mut self, other: &mut Self) {
         debug_assert_eq!((self.fresh, other.fresh), (0, 0));
         self.blocks.append(&mut other.blocks);

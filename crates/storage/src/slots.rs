@@ -1,8 +1,8 @@
-//! Slots: a number for each record of a table, kept as long as the record is there and used again afterwards.
-//! Physical logs name rows by them.
+//! Slots: a number for each record of a table, fixed while the record exists and reused afterwards. Physical
+//! logs name rows by slots.
 //!
-//! Invariant: no two records of a table have one slot at a time. A slot is given back when its record leaves
-//! the indexes, so after the deletion is durable, and the next record that has it commits later.
+//! Invariant: no two records of a table have one slot at a time. A deletion returns its record's slot when
+//! the record leaves the indexes, after the deletion is durable; the slot's next record commits later.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -15,19 +15,19 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// Goes on after what a checkpoint and a log hold: `next` is above every slot in use, `free` are those
-    /// below that are not. Nobody else is at work.
+    /// Continues after a checkpoint and a log: `next` is above every slot in use, and `free` lists the unused
+    /// slots below it. No other thread uses the table.
     pub fn resume(&self, next: u32, free: Vec<u32>) {
         self.next.store(next, Ordering::Relaxed);
         *self.free.lock().unwrap_or_else(PoisonError::into_inner) = free;
     }
 
-    /// A slot that no record has.
+    /// Returns a slot that no record has.
     ///
     /// # Panics
-    /// After four billion.
+    /// All `u32::MAX` slots are taken.
     pub fn take(&self) -> u32 {
-        // Whoever finds the list in use takes a new one instead of waiting.
+        // A worker that finds the list locked, or empty, takes a new slot instead of waiting.
         if let Ok(mut free) = self.free.try_lock()
             && let Some(slot) = free.pop()
         {
@@ -38,7 +38,7 @@ impl Slots {
         slot
     }
 
-    /// Takes a slot back.
+    /// Returns a slot to the free list.
     pub fn give_back(&self, slot: u32) {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
     }

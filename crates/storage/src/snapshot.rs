@@ -1,28 +1,32 @@
-//! Open snapshots: everything below a commit order each, kept readable while writers go on.
-//! Paper: Silo §4.9 for queries that only read. Differs: checkpoints are snapshots, too.
+//! Open snapshots: each is the state below a commit order, kept readable while writers continue.
+//! Paper: Silo §4.9 (read-only transactions). Differs: checkpoints are snapshots too.
 //!
-//! A writer that overwrites a row while snapshots are open keeps the old version when one of them may need
-//! it. It asks once its commit has begun, and may know its own order only later. So a bound is announced, the
-//! transactions that began to commit before are waited for, and only then the clock passes the bound.
+//! A writer that overwrites a row keeps the old version if an open snapshot may need it. The writer asks for
+//! the bounds once its commit has begun, and may learn its own order only later. `open` therefore announces a
+//! bound, waits for the transactions that had begun to commit, and only then lets the clock pass the bound.
 //!
-//! A snapshot is a serial state if it is closed: it holds each transaction that one of its transactions must
-//! follow. Where numbers are a serial order, this follows from the numbers. Numbers of `ssn` follow
-//! reads-from and overwrites, not who overwrote what another transaction has read. There the moment of
-//! validation decides: c(T) is the clock, read with all rows locked and before the reads are validated. (a)
-//! If T must precede U, then c(T) ≤ c(U). U read or overwrote a version of T: T published it after c(T), and
-//! U locks or
-//!     validates after that. U overwrote what T read: T's validation found the row unlocked, so U locked it later, and U read the
-//!     clock after that.
-//! (b) number(T) < bound exactly if c(T) < bound. A number is above c(T) - 1. From below: c(T) < bound, and
-//! the number comes from
-//!     the greatest of what T observed and what its buffer has given. Neither reaches the bound before the last such T has its
-//!     number, because a transaction with c ≥ bound waits for all of them before it is validated and numbered (`unsettled`).
+//! A snapshot is a serial state if it is closed: it contains each transaction that one of its transactions
+//! must follow. Where numbers are a serial order, this follows from the numbers. The numbers of `ssn` follow
+//! reads-from and overwrites, but not anti-dependencies: a transaction that overwrites a read version may
+//! have the lower number. There the moment of validation decides. Let c(T) be the clock, read with all rows
+//! locked and before the reads are validated.
+//!
+//! (a) If T must precede U, then c(T) ≤ c(U). Case 1: U read or overwrote a version of T. T published it
+//! after c(T), and U locks or validates after that. Case 2: U overwrote a version that T read. T's validation
+//! found the row unlocked, so U locked it later, and read the clock after that.
+//!
+//! (b) number(T) < bound exactly if c(T) < bound. If c(T) ≥ bound, the number is at or above the bound,
+//! because a number is above c(T) - 1. If c(T) < bound, the number comes from the greatest number that T
+//! observed or that its buffer has given. Neither reaches the bound before the last such T has its number,
+//! because a transaction with c ≥ bound waits for all of them before it is validated and numbered
+//! (`unsettled`).
+//!
 //! By (a) and (b) the transactions below a bound are closed.
 //!
 //! Invariants: 1. a transaction whose order is at or above a bound sees the bound before it writes. Held by:
 //! `a_bound_lies_ahead_of_every_drawn_order`, and by checkpoints taken under load (crates/reprise/tests). 2.
-//! bounds ascend: a version that no open snapshot needs is needed by none that is opened later. 3. (b). Held
-//! by: `concurrency/snapshot/tests.rs` (crates/transaction).
+//! bounds ascend: a version that no open snapshot needs is not needed by a later one. 3. (b). Held by:
+//! `concurrency/snapshot/tests.rs` (crates/transaction).
 
 use crate::record::{OlderVersion, RecordState, RowWords};
 use crate::{Epochs, Record};
@@ -30,20 +34,20 @@ use catalog::{CommitOrder, Epoch};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The snapshots that are open.
+/// All open snapshots.
 #[derive(Debug, Default)]
 pub struct Snapshots {
-    /// Where each of them ends, in ascending order.
+    /// Bounds of the open snapshots, in ascending order.
     bounds: Mutex<Vec<CommitOrder>>,
-    /// Where the last of them ends; 0 when none is open.
+    /// Bound of the newest open snapshot; 0 when none is open.
     newest: AtomicU64,
-    /// The greatest bound below which no transaction commits any more.
+    /// The greatest bound below which no transaction is still committing.
     settled: AtomicU64,
-    /// How many have been closed.
+    /// Number of snapshots closed so far.
     closed: AtomicU64,
 }
 
-/// A snapshot, until it is dropped.
+/// An open snapshot; dropping it closes it.
 #[derive(Debug)]
 pub struct Snapshot {
     bound: CommitOrder,
@@ -51,7 +55,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The snapshot holds exactly the transactions ordered before this.
+    /// Returns the bound: the snapshot contains exactly the transactions ordered before it.
     pub fn bound(&self) -> CommitOrder {
         self.bound
     }
@@ -77,7 +81,7 @@ impl Snapshots {
         self.newest.store(bounds.last().map_or(0, |bound| bound.0), Ordering::SeqCst);
     }
 
-    /// Announces a snapshot and waits until no transaction below its bound is under way.
+    /// Announces a snapshot and waits until no transaction below its bound is still committing.
     pub fn open(self: &Arc<Self>, epochs: &Epochs) -> Snapshot {
         let pass = |bound: CommitOrder| {
             while epochs.current() < bound.epoch() {
@@ -92,10 +96,10 @@ impl Snapshots {
             let bound = CommitOrder::first_of(Epoch(epochs.current().0 + 3));
             bounds.push(bound);
             self.announce(&bounds);
-            // ORDERING: SeqCst: a transaction that begins to commit once the clock is past what it shows now
-            // loads the bound from here.
+            // ORDERING: SeqCst: a transaction that begins to commit after the clock leaves its current epoch
+            // loads the bound announced above.
             pass(CommitOrder::first_of(Epoch(epochs.current().0 + 1)));
-            // Others advance the clock too, and may have passed the bound before everybody saw it.
+            // Other threads advance the clock too, and may have passed the bound before every worker saw it.
             if epochs.next_order() < bound {
                 pass(bound);
                 self.settle(bound);
@@ -105,36 +109,37 @@ impl Snapshots {
         }
     }
 
-    /// Whether a snapshot is open.
+    /// Returns whether a snapshot is open.
     pub fn is_open(&self) -> bool {
         self.newest.load(Ordering::SeqCst) != 0
     }
 
-    /// The bound for which a transaction must keep what it overwrites. Asked once its commit has begun.
+    /// Returns the bound up to which a transaction must keep the versions that it overwrites. The transaction
+    /// asks once its commit has begun.
     #[inline]
     pub fn newest(&self) -> Option<CommitOrder> {
         let bound = self.newest.load(Ordering::SeqCst);
         (bound != 0).then_some(CommitOrder(bound))
     }
 
-    /// The bound of the newest snapshot, while transactions that it holds may still be without a number.
+    /// Returns the bound of the newest snapshot while some of its transactions may still lack a number.
     #[inline]
     pub fn unsettled(&self) -> Option<CommitOrder> {
         let newest = self.newest.load(Ordering::SeqCst);
         (newest > self.settled.load(Ordering::SeqCst)).then_some(CommitOrder(newest))
     }
 
-    /// No transaction below a bound commits any more.
+    /// Records that no transaction below a bound is still committing.
     pub fn settle(&self, bound: CommitOrder) {
         self.settled.fetch_max(bound.0, Ordering::SeqCst);
     }
 
-    /// How many have been closed so far: as long as it is the same, what was needed is.
+    /// Returns the number of snapshots closed so far. While it is unchanged, needed versions stay needed.
     pub fn closed(&self) -> u64 {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// Where the open ones end, in ascending order.
+    /// Copies the bounds of the open snapshots into `out`, in ascending order.
     pub fn copy_bounds(&self, out: &mut Vec<CommitOrder>) {
         out.clear();
         if self.is_open() {
@@ -143,17 +148,16 @@ impl Snapshots {
     }
 }
 
-/// Whether one of the snapshots with these bounds, in ascending order, needs a version of an order that
-/// another one replaced.
+/// Returns whether one of the snapshots with these ascending bounds needs a version that `replaced_by`
+/// replaced.
 pub fn is_needed(bounds: &[CommitOrder], version: CommitOrder, replaced_by: CommitOrder) -> bool {
     let later = bounds.partition_point(|bound| *bound <= version);
     bounds.get(later).is_some_and(|bound| *bound <= replaced_by)
 }
 
 impl Record<'_> {
-    /// Runs `read` on the row that this record has, once nobody holds its lock; returns its state, and what
-    /// `read` made of the row, if there is one. `read` may run more than once: it is repeated when a writer
-    /// came between.
+    /// Runs `read` on the record's current row once its lock is free. Returns the state, and the result of
+    /// `read` if the row exists. `read` runs again when a writer interferes.
     pub fn read_now<R>(self, mut read: impl FnMut(RowWords<'_>) -> R) -> (RecordState, Option<R>) {
         loop {
             let state = self.stable_state();
@@ -164,9 +168,8 @@ impl Record<'_> {
         }
     }
 
-    /// Runs `read` on the row that this record had just below the bound of an open snapshot; what it made of
-    /// it, if there was one, and the order of that version. `read` may run more than once: it is repeated
-    /// when a writer came between.
+    /// Runs `read` on the row as of the bound of an open snapshot. Returns the result of `read`, if the row
+    /// existed, and the order of that version. `read` runs again when a writer interferes.
     pub fn read_at<R>(
         self,
         bound: CommitOrder,
@@ -188,7 +191,7 @@ impl Record<'_> {
         }
     }
 
-    /// Runs `visit` on the rows of the older versions that are kept. The lock is held.
+    /// Runs `visit` on the rows of the older versions. The caller holds the lock.
     pub fn for_each_older(self, mut visit: impl FnMut(RowWords<'_>)) {
         self.older().filter(|version| !version.state.is_absent()).for_each(|version| visit(version.row));
     }

@@ -1,4 +1,4 @@
-//! One door to atomics, so that loom can stand in for them in the models.
+//! Selects the atomics: those of std, or those of loom in the models.
 
 #[cfg(loom)]
 pub(crate) use loom::{

@@ -1,8 +1,8 @@
-//! A table in memory: its records and the indexes that lead to them.
+//! A table in memory: its records and indexes.
 //!
-//! Invariant: every record is in the primary index under its key, and in every other index at least under the
-//! key that its current row has; entries of earlier rows stay until they are cleared, and are told apart by
-//! the row itself.
+//! Invariant: every record is in the primary index under its key, and in every other index at least under its
+//! current row's key. Entries of earlier rows stay until they are cleaned up; a reader compares the row to
+//! tell them apart.
 
 use crate::{
     Added, Cursor, Direction, Finger, Guard, Index, LeafChange, LeafObservation, Linked, Memory, NewState,
@@ -13,19 +13,19 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A table's data.
+/// The data of a table.
 #[derive(Debug)]
 pub struct TableStore {
     definition: Arc<Table>,
-    /// In the order of the definition's.
+    /// In the order of the definition.
     indexes: Vec<Arc<Index>>,
-    /// The columns of each index's keys.
+    /// The key columns of each index.
     key_columns: Vec<Vec<usize>>,
-    /// Where records have them.
+    /// The slots of its records; `None` where the log does not name rows by slot.
     slots: Option<Arc<Slots>>,
-    /// Keeps what the indexes point to alive.
+    /// Keeps the records alive that the indexes point to.
     memory: Arc<Memory>,
-    /// Whether the database goes on without it.
+    /// Whether the database has dropped the table.
     abandoned: AtomicBool,
 }
 
@@ -37,7 +37,7 @@ impl Drop for TableStore {
     }
 }
 
-/// Adds many records of one table to its indexes, one after the other.
+/// Adds a run of records to the indexes of one table.
 #[derive(Default, Debug)]
 pub struct Linker {
     fingers: Vec<Finger>,
@@ -46,8 +46,8 @@ pub struct Linker {
 }
 
 impl Linker {
-    /// Adds a record to some of a table's indexes, by the key of its row. Returns the place of an index, if
-    /// there is one, that has another record under that key already.
+    /// Adds a record to some of a table's indexes, by the key of its row. Returns the position of an index
+    /// that has another record under that key.
     ///
     /// # Errors
     /// Out of memory.
@@ -72,7 +72,7 @@ impl Linker {
 }
 
 impl TableStore {
-    /// An empty table, whose records have slots or not.
+    /// Makes an empty table, with or without slots.
     ///
     /// # Errors
     /// Out of memory.
@@ -92,7 +92,7 @@ impl TableStore {
         Ok(Self { definition, indexes, key_columns, slots, memory, abandoned })
     }
 
-    /// A table of the same definition whose indexes are empty from a place on.
+    /// Returns a table of the same definition whose indexes from position `from` on are empty.
     ///
     /// # Errors
     /// Out of memory.
@@ -104,23 +104,23 @@ impl TableStore {
         Ok(empty)
     }
 
-    /// Says that the database goes on without this table: its rows are freed with its last user. No worker
-    /// that is active from now on finds the table in the database's definitions.
+    /// Declares that the database has dropped the table, so that its last user frees its rows. No worker that
+    /// enters from now on finds the table in the database's definitions.
     pub fn abandon(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
     }
 
-    /// The slots, where records have them.
+    /// Returns the slots, if records have them.
     pub fn slots(&self) -> Option<&Slots> {
         self.slots.as_deref()
     }
 
-    /// Whether records have slots.
+    /// Returns whether records have slots.
     pub fn has_slots(&self) -> bool {
         self.slots.is_some()
     }
 
-    /// Gives every record a slot. Nobody else may be using the table; the worker is active.
+    /// Gives every record a slot. No other thread uses the table; the caller's worker is active.
     pub fn with_slots(&self, guard: &Guard) -> Self {
         let slots = Slots::default();
         let mut cursor = Cursor::default();
@@ -136,7 +136,7 @@ impl TableStore {
         Self { definition, indexes, key_columns, slots, memory, abandoned }
     }
 
-    /// Adds a row with a new record under its primary key, unless that is taken.
+    /// Adds a row with a new record under its primary key, unless the key is taken.
     ///
     /// # Errors
     /// Out of memory; nothing was added.
@@ -163,8 +163,8 @@ impl TableStore {
         }
     }
 
-    /// The same data under a changed set of indexes: those that stay are kept, a new one is filled. Nobody
-    /// else may be using the table.
+    /// Returns the same data under a changed set of indexes: keeps the common ones and fills a new one. No
+    /// other thread uses the table.
     ///
     /// # Errors
     /// Out of memory; two rows with one key of a new unique index.
@@ -180,7 +180,7 @@ impl TableStore {
                 Some(place) => Arc::clone(&self.indexes[place]),
                 None => {
                     let made = Index::new(definition.fixed_key_length(index), guard)?;
-                    // If it never comes into use, the records go on without it.
+                    // If the new table is never used, its records live on without the new index.
                     made.abandon();
                     Arc::new(made)
                 }
@@ -202,7 +202,7 @@ impl TableStore {
         Ok(Ok(table))
     }
 
-    /// The records go on without those indexes of this table that are not among some.
+    /// Declares that the records live on without this table's indexes, except those in `kept`.
     fn abandon_but(&self, kept: &[Arc<Index>]) {
         let goes = |index: &&Arc<Index>| !kept.iter().any(|own| Arc::ptr_eq(own, index));
         self.indexes.iter().filter(goes).for_each(|index| index.abandon());
@@ -231,7 +231,7 @@ impl TableStore {
         Ok(())
     }
 
-    /// Adds all rows to an index that is empty.
+    /// Adds all rows to an empty index.
     ///
     /// # Errors
     /// Out of memory; two rows with one key, where it is unique.
@@ -261,10 +261,10 @@ impl TableStore {
         Ok(Ok(()))
     }
 
-    /// Does something with every row, in the order of the primary key.
+    /// Calls `visit` for every row, in the order of the primary key.
     ///
     /// # Errors
-    /// What the other one fails with.
+    /// The error of `visit`.
     pub fn for_each_row<'g, E>(
         &self,
         guard: &'g Guard,
@@ -282,7 +282,7 @@ impl TableStore {
         Ok(())
     }
 
-    /// Whether there is a row whose key in an index begins so.
+    /// Returns whether a row's key in an index begins with `prefix`.
     pub fn holds(&self, place: usize, prefix: &[u8], guard: &Guard) -> bool {
         let mut upper = prefix.to_vec();
         successor(&mut upper);
@@ -302,31 +302,31 @@ impl TableStore {
         definition.indexes.iter().map(|index| definition.key_columns(index)).collect()
     }
 
-    /// The columns of an index's keys.
+    /// Returns the columns of an index's keys.
     #[inline]
     pub fn key_columns(&self, place: usize) -> &[usize] {
         &self.key_columns[place]
     }
 
-    /// The definition.
+    /// Returns the definition.
     #[inline]
     pub fn definition(&self) -> &Arc<Table> {
         &self.definition
     }
 
-    /// An index by its place in the definition.
+    /// Returns an index by its position in the definition.
     #[inline]
     pub fn index_at(&self, place: usize) -> &Index {
         &self.indexes[place]
     }
 
-    /// The record with a primary key, and what was observed of the leaf where it is or would be.
+    /// Returns the record of a primary key, and an observation of the leaf where the key is or would be.
     #[inline]
     pub fn find<'g>(&self, key: &[u8], guard: &'g Guard) -> (Option<Record<'g>>, LeafObservation) {
         self.indexes[0].get(key, guard)
     }
 
-    /// Writes the key that a row of datums has in an index.
+    /// Writes the key of a row of datums in an index.
     pub fn key_of(&self, place: usize, row: &[Datum], arena: &Arena, key: &mut Vec<u8>) {
         key.clear();
         for column in &self.key_columns[place] {
@@ -334,12 +334,12 @@ impl TableStore {
         }
     }
 
-    /// Writes the key that a row in memory has in an index.
+    /// Writes the key of a row in memory in an index.
     pub fn key_of_row(&self, place: usize, row: RowWords<'_>, arena: &mut Arena, key: &mut Vec<u8>) {
         self.key_prefix_of_row(place, self.key_columns[place].len(), row, arena, key);
     }
 
-    /// Writes the first columns of that key; true when one of them is NULL.
+    /// Writes the first columns of that key; returns true when one of them is NULL.
     fn key_prefix_of_row(
         &self,
         place: usize,
@@ -358,8 +358,8 @@ impl TableStore {
         has_null
     }
 
-    /// Adds a row image that is committed already, as loading does, to some of the indexes, the primary one
-    /// among them. False when its primary key is taken.
+    /// Loads a committed row image into some of the indexes, among them the primary one. Returns false when
+    /// its primary key is taken.
     ///
     /// # Errors
     /// Out of memory.
@@ -402,7 +402,8 @@ impl TableStore {
         }
     }
 
-    /// Keys that cut the table into at most `parts` ranges of about the same number of rows, in order.
+    /// Returns at most `parts - 1` keys that divide the table into ranges of about the same number of rows,
+    /// in order.
     pub fn split_keys(&self, parts: usize, guard: &Guard) -> Vec<Vec<u8>> {
         self.indexes[0].split_keys(parts, guard)
     }
@@ -423,8 +424,8 @@ impl TableStore {
         self.indexes[place].insert(key, record, finger, on_change)
     }
 
-    /// Takes a record out of all indexes, so that it is freed once no worker can see it. The record is dead.
-    /// `on_change` as for `Index::remove_entry`.
+    /// Removes a dead record from all indexes, so that it is freed once no worker can see it. `on_change` as
+    /// for `Index::remove_entry`.
     pub fn unlink(
         &self,
         record: Record<'_>,
@@ -434,7 +435,7 @@ impl TableStore {
         self.unlink_from(0..self.indexes.len(), record, arena, on_change);
     }
 
-    /// Takes a record out of some indexes, the primary one among them. `on_change` as for
+    /// Removes a record from some indexes, among them the primary one. `on_change` as for
     /// `Index::remove_entry`.
     pub fn unlink_from(
         &self,
@@ -453,9 +454,9 @@ impl TableStore {
     }
 }
 
-/// Two rows have one key of a unique index.
+/// Two rows have the same key of a unique index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DuplicateKey(
-    /// The index, by its place.
+    /// The index's position in the definition.
     pub usize,
 );

@@ -1,5 +1,5 @@
-//! A worker: one thread's place among the epochs, its allocator, and what it has unlinked but may not free
-//! yet; and the guard, without which no thread looks at shared memory.
+//! A worker: one thread's slot among the epochs, its allocator and its retired blocks; and the guard that
+//! every access to shared memory needs.
 //! Source: crossbeam-epoch (`Guard`). Differs: a guard may belong to a transaction that lasts longer than any
 //! borrow.
 //!
@@ -28,24 +28,25 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How often a commit that needs memory asks for more than the limit, before it concludes that there is none.
+/// Number of attempts of a commit to take memory beyond the limit before it concludes that the system has
+/// none.
 const ATTEMPTS_BEYOND_LIMIT: usize = 64;
-/// A worker takes this many numbers of stays at a time.
+/// Number of stay numbers that a worker reserves at once.
 const STAYS_AT_ONCE: u64 = 1 << 20;
-/// The first numbers that no worker has taken. The least number is 1.
+/// The next block of stay numbers to reserve. The least number is 1.
 static NEXT_STAYS: AtomicU64 = AtomicU64::new(0);
 
-/// One time that a worker is active, from beginning to end, among all of the process. 0 is none.
+/// The number of one stay: a period of a worker's activity, unique in the process. 0 is no stay.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub(crate) struct Stay(u64);
 
-/// What a worker allocates and frees with.
+/// The allocator and the retired blocks of a worker.
 struct Blocks {
     allocator: Allocator,
     retired: Retired,
 }
 
-/// Proof that a worker is active: what is read from shared memory stays valid as long as this is borrowed.
+/// Proof that a worker is active: references into shared memory stay valid while it is borrowed.
 ///
 /// A record does not outlive the guard that it was found under:
 ///
@@ -67,7 +68,7 @@ struct Blocks {
 /// }
 /// ```
 ///
-/// A worker does not leave while something that it has found is in use:
+/// A worker does not leave while a reference that it found is in use:
 ///
 /// ```compile_fail,E0502
 /// fn leave(store: &storage::TableStore, worker: &mut storage::Worker) {
@@ -101,7 +102,7 @@ pub struct Guard {
 pub struct Worker {
     /// Lent out only while the worker is active.
     guard: Guard,
-    /// Numbers of stays that are still to be used: below the second.
+    /// Stay numbers still unused: from the first up to, and without, the second.
     stays: (u64, u64),
 }
 
@@ -109,7 +110,7 @@ pub struct Worker {
 // thread-bound.
 unsafe impl Send for Worker {}
 
-/// A guard that leaves when it is dropped.
+/// A guard whose worker leaves when it is dropped.
 #[derive(Debug)]
 pub struct ActiveGuard<'w>(&'w mut Worker);
 
@@ -153,24 +154,24 @@ impl Worker {
         Some(Self { guard: Guard { epochs, memory, slot, blocks, stay: Stay::default() }, stays: (0, 0) })
     }
 
-    /// The worker's place.
+    /// Returns the worker's slot.
     pub fn slot(&self) -> Slot {
         self.guard.slot
     }
 
-    /// The clock.
+    /// Returns the clock.
     pub fn epochs(&self) -> &Epochs {
         &self.guard.epochs
     }
 
-    /// Looks at shared memory until the guard is dropped.
+    /// Makes the worker active until the guard is dropped.
     #[inline]
     pub fn enter(&mut self) -> ActiveGuard<'_> {
         self.stay();
         ActiveGuard(self)
     }
 
-    /// Looks at shared memory until `leave`, or until the worker is dropped.
+    /// Makes the worker active until `leave`, or until the worker is dropped.
     #[inline]
     pub fn stay(&mut self) {
         debug_assert!(!self.is_active());
@@ -180,27 +181,27 @@ impl Worker {
             end = next + STAYS_AT_ONCE;
         }
         self.stays = (next + 1, end);
-        // SAFETY: the slot is this worker's, and nothing that an earlier stay has found is borrowed any more.
+        // SAFETY: the slot is this worker's, and no reference of an earlier stay is borrowed any more.
         unsafe { self.guard.epochs.enter(self.guard.slot) };
         self.guard.stay = Stay(next + 1);
     }
 
-    /// Ends the stay. Handles of it are worth nothing from now on.
+    /// Ends the stay and makes its handles void.
     #[inline]
     pub fn leave(&mut self) {
         self.guard.stay = Stay::default();
-        // SAFETY: the slot is this worker's. Whatever was found under the guard borrows the worker, which is
+        // SAFETY: the slot is this worker's. References found under the guard borrow the worker, which is
         // borrowed exclusively here.
         unsafe { self.guard.epochs.exit(self.guard.slot) };
     }
 
-    /// Whether the worker is active.
+    /// Returns whether the worker is active.
     #[inline]
     pub fn is_active(&self) -> bool {
         self.guard.stay != Stay::default()
     }
 
-    /// The guard of the stay.
+    /// Returns the guard of the stay.
     ///
     /// # Panics
     /// The worker is not active.
@@ -210,19 +211,20 @@ impl Worker {
         &self.guard
     }
 
-    /// Whether the limit is reached: asked by what will need memory that its commit can't do without.
+    /// Checks that the limit is not exceeded. A transaction calls it before operations whose commit cannot do
+    /// without memory.
     ///
     /// # Errors
-    /// It is.
+    /// The limit is exceeded.
     pub fn check_limit(&self) -> Result<(), OutOfMemory> {
         self.guard.memory.check_limit()
     }
 
-    /// Whether there is room for this many bytes of rows, asked before a commit is about to write them, and
-    /// for some more beside them.
+    /// Checks that there is room for `bytes` of rows and `beside` bytes of other memory. A transaction calls
+    /// it before its commit writes rows.
     ///
     /// # Errors
-    /// The limit does not leave as many.
+    /// The limit leaves too little room.
     pub fn check_room(&self, bytes: usize, beside: usize) -> Result<(), OutOfMemory> {
         let check = || self.guard.memory.check_room(bytes, beside);
         check().or_else(|_| {
@@ -231,23 +233,22 @@ impl Worker {
         })
     }
 
-    /// Blocks that wait for readers to leave.
+    /// Returns the number of blocks that wait for readers to leave.
     pub fn retired(&self) -> usize {
         self.guard.blocks.borrow().retired.len()
     }
 
-    /// Bytes of those blocks.
+    /// Returns the size of those blocks, in bytes.
     pub fn retired_bytes(&self) -> usize {
         self.guard.blocks.borrow().retired.bytes()
     }
 
-    /// Frees what no worker can see any more. Cheap when nothing is due.
+    /// Frees blocks that no worker can see any more. Cheap when there are none.
     pub fn reclaim(&mut self) {
         self.guard.reclaim();
     }
 
-    /// As `reclaim`, in a new epoch: what was unlinked until now can be freed unless another worker is
-    /// active.
+    /// Like `reclaim`, in a new epoch: frees all blocks unlinked until now, unless another worker is active.
     pub fn reclaim_all(&mut self) {
         let epochs = &self.guard.epochs;
         self.guard.blocks.borrow_mut().retired.stamp(epochs);
@@ -257,12 +258,12 @@ impl Worker {
 }
 
 impl Guard {
-    /// The worker's place.
+    /// Returns the worker's slot.
     pub fn slot(&self) -> Slot {
         self.slot
     }
 
-    /// The clock.
+    /// Returns the clock.
     pub fn epochs(&self) -> &Epochs {
         &self.epochs
     }
@@ -272,7 +273,7 @@ impl Guard {
         self.stay
     }
 
-    /// Whether what lies in a memory is protected by this guard.
+    /// Returns whether this guard protects the blocks of a memory.
     #[inline]
     pub(crate) fn protects(&self, memory: &Arc<Memory>) -> bool {
         Arc::ptr_eq(&self.memory, memory)
@@ -282,7 +283,7 @@ impl Guard {
         &self.memory
     }
 
-    /// The record of a handle that was made in this stay.
+    /// Returns the record of a handle of this stay.
     ///
     /// # Panics
     /// The handle is of another stay, or of another worker.
@@ -291,15 +292,15 @@ impl Guard {
         self.reach(handle).unwrap_or_else(|| foreign())
     }
 
-    /// The record of a handle, if that was made in this stay.
+    /// Returns the record of a handle; `None` if the handle is of another stay.
     #[inline]
     pub fn reach(&self, handle: Handle) -> Option<Record<'_>> {
-        // SAFETY: a handle is made of a record that was found in the stay that it names, and that is this
-        // one, which has not ended, as this is borrowed.
+        // SAFETY: the handle's record was found in the stay that the handle names. That is this stay, which
+        // cannot end while this guard is borrowed.
         (handle.stay == self.stay()).then(|| unsafe { Record::at(handle.address, self) })
     }
 
-    /// Frees what no worker can see any more.
+    /// Frees blocks that no worker can see any more.
     fn reclaim(&self) {
         let Blocks { allocator, retired } = &mut *self.blocks.borrow_mut();
         if retired.len() == 0 {
@@ -321,14 +322,14 @@ impl Guard {
         })
     }
 
-    /// A block whether or not the limit allows it, for commits that can't fail any more.
+    /// Allocates a block even beyond the limit, for commits that can no longer fail.
     pub(crate) fn allocate_beyond_limit(&self, bytes: usize) -> NonNull<u64> {
         let allocator = &mut self.blocks.borrow_mut().allocator;
         for _ in 0..ATTEMPTS_BEYOND_LIMIT {
             if let Ok(block) = allocator.allocate(bytes) {
                 return block;
             }
-            // Another worker may take what this adds.
+            // Another worker may use up the raised limit first.
             self.memory.raise_limit(bytes);
         }
         allocator.allocate(bytes).expect("the system has no memory left")
@@ -365,7 +366,7 @@ impl Drop for Worker {
         self.reclaim_all();
         let Blocks { allocator, retired } = &mut *self.guard.blocks.borrow_mut();
         allocator.hand_over(retired);
-        // SAFETY: the slot is this worker's, which uses it no more.
+        // SAFETY: the slot is this worker's, which no longer uses it.
         unsafe { self.guard.epochs.unregister(self.guard.slot) };
     }
 }
@@ -470,7 +471,7 @@ mod tests {
         assert!(other.enter().reach(handle).is_none(), "another worker's");
         worker.leave();
         assert!(worker.enter().reach(handle).is_none(), "the next stay's");
-        // A session's worker goes from thread to thread, within a transaction too.
+        // A session's worker moves between threads, also within a transaction.
         worker.stay();
         let handle = Record::create(&[8], NewState::uncommitted(Slot(0)), worker.guard());
         let handle = handle.unwrap().handle();

@@ -1,8 +1,8 @@
 //! The Gregorian calendar over PostgreSQL's range: days since 2000-01-01 as years, months and days, and back.
 //! Source: PostgreSQL 15, `date2j` and `j2date` in `datetime.c` (Fliegel and Van Flandern).
 //!
-//! Not a crate's: those that were looked at (jiff, chrono, time) end before the year 294276, or 5874897 for
-//! dates.
+//! The crates jiff, chrono and time do not serve: their calendars end before PostgreSQL's last years, 294276
+//! for timestamps and 5874897 for dates.
 
 use super::{MICROSECONDS_PER_DAY, TemporalError, checked_date, checked_timestamp};
 
@@ -35,9 +35,10 @@ pub struct Moment {
     pub microsecond: i64,
 }
 
-/// Returns the day of a number of days since 2000-01-01. Any `i32` is taken, also one that is no date.
+/// Returns the calendar day of a number of days since 2000-01-01. Accepts any `i32`, also outside the range
+/// of dates.
 pub fn day_of(days: i64) -> Day {
-    // A multiple of 400 years is taken off first, so that what the algorithm divides is not negative.
+    // Removes a multiple of 400 years first, so that the algorithm divides no negative numbers.
     const CYCLE_DAYS: i64 = 146_097;
     let julian = days + EPOCH_JULIAN;
     let cycles = julian.div_euclid(CYCLE_DAYS);
@@ -54,7 +55,7 @@ pub fn day_of(days: i64) -> Day {
     Day { year, month: (quad + 10) % 12 + 1, day: julian - 7834 * quad / 256 }
 }
 
-/// Returns the moment of a finite timestamp. Any `i64` is taken, also one that is no timestamp.
+/// Returns the moment of a finite timestamp. Accepts any `i64`, also outside the range of timestamps.
 pub fn moment_of(us: i64) -> Moment {
     let day = day_of(us.div_euclid(MICROSECONDS_PER_DAY));
     let in_day = us.rem_euclid(MICROSECONDS_PER_DAY);
@@ -69,7 +70,7 @@ pub fn moment_of(us: i64) -> Moment {
 }
 
 impl Day {
-    /// The days of a month of a year.
+    /// Returns the number of days of a month.
     pub fn in_month(year: i64, month: i64) -> i64 {
         let is_leap = year.rem_euclid(4) == 0 && (year.rem_euclid(100) != 0 || year.rem_euclid(400) == 0);
         match month {
@@ -79,8 +80,8 @@ impl Day {
         }
     }
 
-    /// Days since 2000-01-01; the year is at most a few million from 0, and the day may lie outside of its
-    /// month.
+    /// Returns the days since 2000-01-01. The year is at most a few million from 0; the day may lie outside
+    /// its month.
     pub fn days(self) -> i64 {
         let (year, month) =
             if self.month > 2 { (self.year, self.month + 1) } else { (self.year - 1, self.month + 13) };
@@ -90,10 +91,10 @@ impl Day {
         year * 365 - 32_167 + leaps + 7834 * month / 256 + self.day - EPOCH_JULIAN
     }
 
-    /// The date.
+    /// Returns the date.
     ///
     /// # Errors
-    /// `Range`.
+    /// `Range`: the day is outside PostgreSQL's range.
     pub fn date(self) -> Result<i32, TemporalError> {
         match checked_date(self.days()) {
             Ok(days) if super::is_finite_date(days) => Ok(days),
@@ -101,23 +102,23 @@ impl Day {
         }
     }
 
-    /// The year as it is written, counted from 1, and whether it is one before Christ.
+    /// Returns the year counted from 1, and whether it is before Christ.
     pub fn written_year(self) -> (i64, bool) {
         if self.year > 0 { (self.year, false) } else { (1 - self.year, true) }
     }
 
-    /// The day of the week; Sunday is 0.
+    /// Returns the day of the week; Sunday is 0.
     pub fn weekday(self) -> i64 {
         // 2000-01-01 was a Saturday.
         (self.days() + 6).rem_euclid(7)
     }
 
-    /// The day of the year, counted from 1.
+    /// Returns the day of the year, counted from 1.
     pub fn of_year(self) -> i64 {
         self.days() - Self { month: 1, day: 1, ..self }.days() + 1
     }
 
-    /// The year and number of the ISO week: a week belongs to the year that its Thursday is in.
+    /// Returns the year and number of the ISO week. A week belongs to the year of its Thursday.
     pub fn iso_week(self) -> (i64, i64) {
         let monday_based = (self.weekday() + 6) % 7;
         let thursday = day_of(self.days() - monday_based + 3);
@@ -126,10 +127,10 @@ impl Day {
 }
 
 impl Moment {
-    /// The timestamp.
+    /// Returns the timestamp.
     ///
     /// # Errors
-    /// `Range`.
+    /// `Range`: the moment is outside PostgreSQL's range.
     pub fn timestamp(self) -> Result<i64, TemporalError> {
         let range = || TemporalError::Range("timestamp");
         let of_day = ((self.hour * 60 + self.minute) * 60 + self.second) * 1_000_000 + self.microsecond;

@@ -1,5 +1,4 @@
-//! The form in which clients send nearly all dates and timestamps, read without allocations:
-//! `YYYY-MM-DD[ HH:MM:SS[.ffffff]]`.
+//! Reads the usual form of dates and timestamps without allocations: `YYYY-MM-DD[ HH:MM:SS[.ffffff]]`.
 
 use super::{Day, Moment};
 
@@ -7,7 +6,7 @@ fn number(bytes: &[u8]) -> Option<i64> {
     bytes.iter().try_fold(0, |sum, byte| byte.is_ascii_digit().then(|| sum * 10 + i64::from(byte - b'0')))
 }
 
-/// Returns the moment of a text in this form; `None` where it has another one or a field is out of range.
+/// Returns the moment of a text in this form; `None` when the form differs or a field is out of range.
 pub(super) fn read(text: &str) -> Option<Moment> {
     let bytes = text.as_bytes();
     let (date, time) = bytes.split_at_checked(10)?;

@@ -1,13 +1,13 @@
-//! Texts as dates and timestamps.
-//! Source: PostgreSQL 15, `ParseDateTime`, `DecodeDateTime` and what they call, under `DateStyle` ISO, MDY.
-//! Differs: what depends on the clock (`now`, `today`), zones by name and Julian days are not supported.
+//! Reads texts as dates and timestamps.
+//! Source: PostgreSQL 15, `ParseDateTime`, `DecodeDateTime` and their callees, under `DateStyle` ISO, MDY.
+//! Differs: values that depend on the clock (`now`, `today`), named zones and Julian days are not supported.
 
 use super::{
     DATE_AFTER_ALL, DATE_BEFORE_ALL, Day, Moment, POSTGRES_EPOCH_S, TIMESTAMP_AFTER_ALL,
     TIMESTAMP_BEFORE_ALL, TemporalError, timestamp_plus,
 };
 
-/// A text longer than this is no date.
+/// Maximum length of a date's text, in bytes.
 const LONGEST: usize = 128;
 
 const MONTHS: [&str; 12] =
@@ -26,7 +26,7 @@ const FULL_MONTHS: [&str; 12] = [
     "november",
     "december",
 ];
-/// Names of days, which say nothing.
+/// Names of weekdays, which are ignored.
 const WEEKDAYS: [&str; 19] = [
     "sun",
     "sunday",
@@ -48,7 +48,7 @@ const WEEKDAYS: [&str; 19] = [
     "saturday",
     "on",
 ];
-/// Abbreviations of zones, with their hours east of UTC.
+/// Abbreviations of zones, with their offsets in hours east of UTC.
 const ZONES: [(&str, i64); 20] = [
     ("z", 0),
     ("zulu", 0),
@@ -72,7 +72,7 @@ const ZONES: [(&str, i64); 20] = [
     ("pst", -8),
 ];
 
-/// Why a text is none; the text itself is added at the end.
+/// Why a text is not a date or timestamp; the caller adds the text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Refusal {
     Syntax,
@@ -83,7 +83,7 @@ enum Refusal {
 
 type Read<T> = Result<T, Refusal>;
 
-/// What a text says.
+/// The meaning of a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Meaning {
     BeforeAll,
@@ -105,10 +105,10 @@ enum Token {
     Signed(String),
 }
 
-/// Returns days since 2000-01-01; a time and a zone in the text say nothing.
+/// Returns days since 2000-01-01. Ignores a time and a zone in the text.
 ///
 /// # Errors
-/// A text that PostgreSQL refuses, or one that depends on the clock.
+/// The error of PostgreSQL for the text; `Unsupported` for a value that depends on the clock.
 pub fn parse_date(text: &str) -> Result<i32, TemporalError> {
     let refused = |refusal| error("date", text, refusal);
     match meaning(text).map_err(refused)? {
@@ -119,11 +119,11 @@ pub fn parse_date(text: &str) -> Result<i32, TemporalError> {
     }
 }
 
-/// Returns microseconds since 2000-01-01. A zone in the text counts where the type has one (`zoned`), and
-/// says nothing where it has none; without one, the time is UTC.
+/// Returns microseconds since 2000-01-01. A zone in the text counts for a `zoned` type and is ignored
+/// otherwise; a text without a zone is in UTC.
 ///
 /// # Errors
-/// A text that PostgreSQL refuses, or one that depends on the clock.
+/// The error of PostgreSQL for the text; `Unsupported` for a value that depends on the clock.
 pub fn parse_timestamp(text: &str, zoned: bool) -> Result<i64, TemporalError> {
     let kind = if zoned { "timestamp with time zone" } else { "timestamp" };
     let refused = |refusal| error(kind, text, refusal);
@@ -134,7 +134,7 @@ pub fn parse_timestamp(text: &str, zoned: bool) -> Result<i64, TemporalError> {
         Meaning::At(moment, _) if !zoned => moment.timestamp(),
         Meaning::At(moment, east) => match moment.timestamp() {
             Ok(us) => timestamp_plus(us, -east * 1_000_000),
-            // The zone may bring a moment at the end of the range back into it.
+            // The zone may move a moment beyond the end of the range back into it.
             Err(error) => {
                 let inner = Moment { hour: moment.hour - east.div_euclid(3600), ..moment };
                 let inner = Moment { minute: inner.minute - east.rem_euclid(3600) / 60, ..inner };
@@ -183,7 +183,7 @@ fn meaning(text: &str) -> Read<Meaning> {
     }
 }
 
-/// Cuts a text into words: `ParseDateTime`.
+/// Splits a text into words: `ParseDateTime`.
 fn tokens(text: &str) -> Read<Vec<Token>> {
     if text.len() > LONGEST || !text.is_ascii() {
         return Err(Refusal::Syntax);
@@ -192,7 +192,7 @@ fn tokens(text: &str) -> Read<Vec<Token>> {
     let bytes = text.as_bytes();
     let mut tokens = Vec::new();
     let mut at = 0;
-    // The end of the run of bytes from a position that `is_in` takes.
+    // Returns the end of the run of bytes that satisfy `is_in`.
     let run = |from: usize, is_in: &dyn Fn(u8) -> bool| {
         from + bytes[from..].iter().take_while(|byte| is_in(**byte)).count()
     };
@@ -258,7 +258,7 @@ fn tokens(text: &str) -> Read<Vec<Token>> {
                 at = end;
                 continue;
             }
-            // Other punctuation says nothing.
+            // Other punctuation is ignored.
             _ if first.is_ascii_punctuation() => {
                 at += 1;
                 continue;
@@ -296,7 +296,7 @@ fn number_of(text: &str) -> Read<i64> {
     text.parse::<i32>().map(i64::from).map_err(|_| Refusal::Field)
 }
 
-/// Microseconds of `.f`, rounded; PostgreSQL reads them as a double.
+/// Returns the microseconds of `.f`, rounded. PostgreSQL reads the fraction as a double.
 fn fraction_of(text: &str) -> Read<i64> {
     if text == "." {
         return Ok(0);
@@ -315,7 +315,7 @@ enum Half {
     Second,
 }
 
-/// The fields that the words of a text have given so far.
+/// The fields that the words read so far have set.
 #[derive(Default, Debug)]
 struct Fields {
     year: Option<i64>,
@@ -332,11 +332,11 @@ struct Fields {
     /// Whether the year was written with one or two digits.
     is_short: bool,
     has_month_name: bool,
-    /// `T` was read: a time follows.
+    /// `T` was read, so a time must follow.
     expects_time: bool,
 }
 
-/// Sets a field that must not be set yet.
+/// Sets a field that is not set yet.
 fn set<T>(field: &mut Option<T>, value: T) -> Read<()> {
     match field.replace(value) {
         None => Ok(()),
@@ -358,7 +358,7 @@ impl Fields {
     }
 
     fn set_month_name(&mut self, month: i64) -> Read<()> {
-        // What was taken for a month is a day, if a name follows.
+        // A number read as the month was the day if the month's name follows.
         if let (Some(own), false, None) = (self.month, self.has_month_name, self.day)
             && (1..=31).contains(&own)
         {
@@ -397,12 +397,12 @@ impl Fields {
         }
     }
 
-    /// A date with delimiters: `DecodeDate`.
+    /// Reads a date with delimiters: `DecodeDate`.
     fn date(&mut self, text: &str) -> Read<()> {
         if text.starts_with(|c: char| c.is_ascii_alphabetic()) {
             let head: &str = text.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
             if month_of(head).is_none() {
-                // A zone by its name, if it is anything.
+                // The word can only be the name of a zone.
                 return Err(if self.has_date() { Refusal::Unsupported } else { Refusal::Syntax });
             }
         }
@@ -415,7 +415,7 @@ impl Fields {
         let is_word = |part: &&str| part.starts_with(|c: char| c.is_ascii_alphabetic());
         let parts: Vec<&str> =
             text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty()).collect();
-        // PostgreSQL loses a digit where letters and digits touch each other.
+        // PostgreSQL drops a digit where letters and digits touch. This reader refuses such a text.
         if parts.iter().any(|part| part.bytes().any(|byte| byte.is_ascii_digit() == is_word(part))) {
             return Err(Refusal::Syntax);
         }
@@ -437,7 +437,7 @@ impl Fields {
         set(&mut self.year, year)
     }
 
-    /// A number that is a year, a month or a day, as its width and what came before say: `DecodeNumber`.
+    /// Reads a number as year, month or day, by its width and the fields already set: `DecodeNumber`.
     fn date_number(&mut self, digits: &str) -> Read<()> {
         let value = number_of(digits)?;
         let wide = digits.len() >= 3;
@@ -459,7 +459,7 @@ impl Fields {
         }
     }
 
-    /// A number alone.
+    /// Reads a number without delimiters.
     fn number(&mut self, text: &str) -> Read<()> {
         if std::mem::take(&mut self.expects_time) {
             return self.run_of_digits(text);
@@ -477,7 +477,7 @@ impl Fields {
         self.date_number(text)
     }
 
-    /// `YYYY.DDD`, or a run of digits with a fraction.
+    /// Reads `YYYY.DDD`.
     fn year_and_day(&mut self, text: &str) -> Read<()> {
         let (year, day) = text.split_once('.').unwrap_or((text, ""));
         if day.len() == 3 && year.len() >= 3 {
@@ -490,7 +490,7 @@ impl Fields {
         Err(Refusal::Syntax)
     }
 
-    /// `YYYYMMDD`, `YYMMDD`, `HHMMSS[.f]`, `HHMM`: `DecodeNumberField`.
+    /// Reads `YYYYMMDD`, `YYMMDD`, `HHMMSS[.f]` or `HHMM`: `DecodeNumberField`.
     fn run_of_digits(&mut self, text: &str) -> Read<()> {
         let point = text.find('.').unwrap_or(text.len());
         let (digits, fraction) = text.split_at(point);
@@ -511,13 +511,13 @@ impl Fields {
         self.set_clock([part(0)?, part(2)?, second, microsecond])
     }
 
-    /// `HH:MM[:SS[.f]]`: `DecodeTime`.
+    /// Reads `HH:MM[:SS[.f]]`: `DecodeTime`.
     fn time(&mut self, text: &str) -> Read<()> {
         self.expects_time = false;
         let point = text.find('.').unwrap_or(text.len());
         let (clock, fraction) = text.split_at(point);
         let parts: Vec<&str> = clock.split(':').collect();
-        // Nothing between colons is 0.
+        // An empty field between colons is 0.
         let number = |place: usize| match parts.get(place) {
             None | Some(&"") => Ok(0),
             Some(part) => number_of(part),
@@ -542,7 +542,7 @@ impl Fields {
         set(&mut self.clock, clock)
     }
 
-    /// `+HH[:MM[:SS]]`, `+HHMM`: `DecodeTimezone`.
+    /// Reads `+HH[:MM[:SS]]` or `+HHMM`: `DecodeTimezone`.
     fn zone(&mut self, text: &str) -> Read<()> {
         let (sign, body) = (if text.starts_with('-') { -1 } else { 1 }, &text[1..]);
         let parts: Vec<&str> = match body.split(':').collect::<Vec<_>>()[..] {
@@ -563,7 +563,7 @@ impl Fields {
         set(&mut self.east, sign * ((hour * 60 + minute) * 60 + second))
     }
 
-    /// What all words together say: `ValidateDate`, and the half of the day.
+    /// Combines the fields into a moment, with the half of the day: `ValidateDate`.
     fn moment(self) -> Read<Meaning> {
         let (Some(year), Some(month), Some(day)) = (self.year, self.month, self.day) else {
             return Err(Refusal::Syntax);

@@ -1,9 +1,9 @@
 //! Dates and timestamps: integers since 2000-01-01 in memory, PostgreSQL's text outside.
 //! Source: PostgreSQL 15, `datetime.c`, `timestamp.h`, `date.h`: the same ranges, the same infinities.
 //!
-//! Invariant: a date or timestamp in a row or register is infinite or within PostgreSQL's range. Held by
-//! `checked_date` and `checked_timestamp`, through which every value from outside and every result of
-//! arithmetic passes; tests `values_out_of_range_are_refused` here, `values` in `workload`.
+//! Invariant: a date or timestamp in a row or register is infinite or within PostgreSQL's range. Held by:
+//! `checked_date` and `checked_timestamp`, which check every input and every result of arithmetic; tests
+//! `values_out_of_range_are_refused` here, `values` in `workload`.
 
 mod calendar;
 mod canonical;
@@ -18,13 +18,13 @@ use thiserror::Error;
 /// Microseconds of a day.
 pub const MICROSECONDS_PER_DAY: i64 = 86_400_000_000;
 
-/// The date before all others.
+/// The date `-infinity`.
 pub const DATE_BEFORE_ALL: i32 = i32::MIN;
-/// The date after all others.
+/// The date `infinity`.
 pub const DATE_AFTER_ALL: i32 = i32::MAX;
-/// The timestamp before all others.
+/// The timestamp `-infinity`.
 pub const TIMESTAMP_BEFORE_ALL: i64 = i64::MIN;
-/// The timestamp after all others.
+/// The timestamp `infinity`.
 pub const TIMESTAMP_AFTER_ALL: i64 = i64::MAX;
 
 /// 4714-11-24 BC, in days since 2000-01-01.
@@ -43,7 +43,7 @@ const POSTGRES_EPOCH_S: i64 = 946_684_800;
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum TemporalError {
-    /// The text has another form.
+    /// The text does not have the form of the type.
     #[error("invalid input syntax for type {kind}: \"{text}\"")]
     Syntax {
         /// `date` or `timestamp`.
@@ -51,25 +51,25 @@ pub enum TemporalError {
         /// The text.
         text: String,
     },
-    /// A field of the text, such as the month, has a number that it cannot have.
+    /// A field of the text is out of range, such as the month.
     #[error("date/time field value out of range: \"{0}\"")]
     Field(String),
-    /// The zone of the text is further from UTC than any zone is.
+    /// The zone is further from UTC than any zone.
     #[error("time zone displacement out of range: \"{0}\"")]
     Displacement(String),
     /// The value lies outside of the type's range.
     #[error("{0} out of range")]
     Range(&'static str),
-    /// The date is no timestamp: dates reach further.
+    /// The date is outside the range of timestamps, which is narrower.
     #[error("date out of range for timestamp")]
     DateForTimestamp,
-    /// The text means something that is not supported.
+    /// The text uses a form that is not supported.
     #[error("{0} is not supported in a date or timestamp")]
     Unsupported(String),
 }
 
 impl TemporalError {
-    /// PostgreSQL's five-character code.
+    /// Returns PostgreSQL's five-character code.
     pub fn sqlstate(&self) -> &'static str {
         match self {
             Self::Syntax { .. } => "22007",
@@ -80,7 +80,7 @@ impl TemporalError {
     }
 }
 
-/// Microseconds since 2000-01-01 UTC, from the system's clock.
+/// Returns the microseconds from 2000-01-01 UTC to the system clock's time.
 pub fn now_us() -> i64 {
     let since_unix = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
@@ -89,12 +89,12 @@ pub fn now_us() -> i64 {
         - POSTGRES_EPOCH_S * 1_000_000
 }
 
-/// Whether a date is neither before nor after all others.
+/// Returns whether a date is not infinite.
 pub fn is_finite_date(days: i32) -> bool {
     !matches!(days, DATE_BEFORE_ALL | DATE_AFTER_ALL)
 }
 
-/// Whether a timestamp is neither before nor after all others.
+/// Returns whether a timestamp is not infinite.
 pub fn is_finite_timestamp(us: i64) -> bool {
     !matches!(us, TIMESTAMP_BEFORE_ALL | TIMESTAMP_AFTER_ALL)
 }
@@ -102,7 +102,7 @@ pub fn is_finite_timestamp(us: i64) -> bool {
 /// Returns days since 2000-01-01 as a date.
 ///
 /// # Errors
-/// `Range`.
+/// `Range`: the days are outside PostgreSQL's range.
 pub fn checked_date(days: i64) -> Result<i32, TemporalError> {
     match i32::try_from(days) {
         Ok(days) if !is_finite_date(days) || (FIRST_DATE..=LAST_DATE).contains(&days.into()) => Ok(days),
@@ -113,7 +113,7 @@ pub fn checked_date(days: i64) -> Result<i32, TemporalError> {
 /// Returns microseconds since 2000-01-01 as a timestamp.
 ///
 /// # Errors
-/// `Range`.
+/// `Range`: the microseconds are outside PostgreSQL's range.
 pub fn checked_timestamp(us: i64) -> Result<i64, TemporalError> {
     if !is_finite_timestamp(us) || (FIRST_TIMESTAMP..END_OF_TIMESTAMPS).contains(&us) {
         Ok(us)
@@ -125,7 +125,7 @@ pub fn checked_timestamp(us: i64) -> Result<i64, TemporalError> {
 /// Returns a timestamp rounded to a number of digits after the second, halves away from 2000-01-01.
 ///
 /// # Errors
-/// `Range`.
+/// `Range`: the result is outside PostgreSQL's range.
 pub fn rounded_timestamp(us: i64, precision: u8) -> Result<i64, TemporalError> {
     if !is_finite_timestamp(us) {
         return Ok(us);
@@ -138,7 +138,7 @@ pub fn rounded_timestamp(us: i64, precision: u8) -> Result<i64, TemporalError> {
 /// Returns the sum of a finite date and a number of days.
 ///
 /// # Errors
-/// `Range`.
+/// `Range`: the result is outside PostgreSQL's range.
 pub fn date_plus(days: i64, more: i64) -> Result<i32, TemporalError> {
     let sum = days.checked_add(more).ok_or(TemporalError::Range("date"))?;
     if (FIRST_DATE..=LAST_DATE).contains(&sum) {
@@ -151,7 +151,7 @@ pub fn date_plus(days: i64, more: i64) -> Result<i32, TemporalError> {
 /// Returns the sum of a finite timestamp and a number of microseconds.
 ///
 /// # Errors
-/// `Range`.
+/// `Range`: the result is outside PostgreSQL's range.
 pub fn timestamp_plus(us: i64, more: i64) -> Result<i64, TemporalError> {
     let range = TemporalError::Range("timestamp");
     let sum = us.checked_add(more).filter(|sum| is_finite_timestamp(*sum)).ok_or(range)?;
@@ -161,7 +161,7 @@ pub fn timestamp_plus(us: i64, more: i64) -> Result<i64, TemporalError> {
 /// Returns midnight of a date.
 ///
 /// # Errors
-/// `DateForTimestamp`.
+/// `DateForTimestamp`: the date is outside the range of timestamps.
 pub fn midnight_of(days: i64) -> Result<i64, TemporalError> {
     match i32::try_from(days) {
         Ok(DATE_BEFORE_ALL) => Ok(TIMESTAMP_BEFORE_ALL),
@@ -183,8 +183,8 @@ pub fn date_of(us: i64) -> i32 {
     }
 }
 
-/// Writes the year, month and day of a date; whether the year is before Christ, which is written behind all
-/// else.
+/// Writes the year, month and day of a date. Returns whether the year is before Christ; the caller then ends
+/// the text with "BC".
 fn write_day(day: Day, out: &mut String) -> bool {
     let (year, is_before_christ) = day.written_year();
     // Writing to a string does not fail.
@@ -192,7 +192,7 @@ fn write_day(day: Day, out: &mut String) -> bool {
     is_before_christ
 }
 
-/// `YYYY-MM-DD`, as PostgreSQL prints a date.
+/// Formats a date as PostgreSQL does: `YYYY-MM-DD`.
 pub fn format_date(days: i32) -> String {
     match days {
         DATE_BEFORE_ALL => return "-infinity".into(),
@@ -226,12 +226,12 @@ fn format_moment(us: i64, zone: &str) -> String {
     text
 }
 
-/// `YYYY-MM-DD HH:MM:SS[.ffffff]`, as PostgreSQL prints a timestamp.
+/// Formats a timestamp as PostgreSQL does: `YYYY-MM-DD HH:MM:SS[.ffffff]`.
 pub fn format_timestamp(us: i64) -> String {
     format_moment(us, "")
 }
 
-/// `YYYY-MM-DD HH:MM:SS[.ffffff]+00`, as PostgreSQL prints a timestamp with time zone under UTC.
+/// Formats a timestamp with time zone as PostgreSQL does under UTC: `YYYY-MM-DD HH:MM:SS[.ffffff]+00`.
 pub fn format_timestamptz(us: i64) -> String {
     format_moment(us, "+00")
 }

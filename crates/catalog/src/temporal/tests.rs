@@ -39,7 +39,7 @@ fn the_short_way_reads_what_the_long_one_does() {
         "2020-02-29 00:00:00.123456",
     ] {
         let moment = canonical::read(text).unwrap();
-        // A blank in front is nothing to the long way, and another form to the short one.
+        // The general reader skips a leading blank; the short form does not allow it.
         let blank = format!(" {text}");
         assert_eq!(canonical::read(&blank), None);
         assert_eq!(moment.timestamp(), parse_timestamp(&blank, true), "{text}");
@@ -115,7 +115,7 @@ fn values_out_of_range_are_refused() {
     assert!(date_plus(0, i64::MAX).is_err() && date_plus(0, i32::MAX.into()).is_err());
     assert!(timestamp_plus(1, i64::MAX - 1).is_err());
     assert!(midnight_of(LAST_DATE).is_err());
-    // What a damaged row may hold is printed somehow.
+    // A damaged row's date outside the range is still formatted.
     assert!([i32::MIN + 1, i32::MAX - 1].map(format_date).iter().all(|text| !text.is_empty()));
     assert!([i64::MIN + 1, i64::MAX - 1].map(format_timestamp).iter().all(|text| !text.is_empty()));
 }

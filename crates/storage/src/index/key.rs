@@ -1,4 +1,5 @@
-//! How a tree's nodes hold keys: as one to four big-endian words, or as a prefix word and a pointer to bytes.
+//! Representations of keys in tree nodes: one to four big-endian words, or a prefix word and a pointer to
+//! bytes.
 //!
 //! Invariant: comparisons agree with the order of the key bytes. Held by:
 //! `index::tests::trees_agree_with_a_map`.
@@ -11,10 +12,10 @@ use std::cmp::Ordering;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-/// Most words of a key in a slot.
+/// Maximum number of words of a key in a slot.
 pub(super) const MAX_WORDS: usize = 4;
 
-/// A key to look for.
+/// A search key.
 pub(super) struct Probe<'a> {
     words: [u64; MAX_WORDS],
     bytes: &'a [u8],
@@ -34,8 +35,8 @@ impl<'a> Probe<'a> {
     }
 }
 
-/// A key as a node holds it. Of a shape with pointers, its bytes are there as long as a guard of the stay in
-/// which it was read.
+/// A key as a node holds it. If its shape has pointers, its bytes live as long as the stay in which it was
+/// read.
 #[derive(Debug)]
 pub(super) struct Key<K>([u64; MAX_WORDS], PhantomData<K>);
 
@@ -48,73 +49,73 @@ impl<K> Clone for Key<K> {
 impl<K> Copy for Key<K> {}
 
 impl<K> Key<K> {
-    /// A key of words.
+    /// Returns a key of these words.
     ///
     /// # Safety
-    /// They are the words of a key of this shape.
+    /// The words represent a key of this shape.
     #[inline]
     pub(super) unsafe fn of(words: [u64; MAX_WORDS]) -> Self {
         Self(words, PhantomData)
     }
 
-    /// Its words.
+    /// Returns its words.
     #[inline]
     pub(super) fn words(self) -> [u64; MAX_WORDS] {
         self.0
     }
 }
 
-/// One way of holding keys.
+/// One representation of keys.
 pub(super) trait KeyShape: Sized {
-    /// Words of a key in a slot.
+    /// Number of words of a key in a slot.
     const WORDS: usize;
     /// Whether the words are the whole key.
     const WHOLE: bool;
-    /// Slots of a node.
+    /// Number of slots of a node.
     const CAPACITY: usize = SLOT_WORDS / (Self::WORDS + 1);
 
-    /// Whether a slot's key is less than a probe.
+    /// Returns whether a slot's key is less than a probe.
     fn is_below(node: &Node<Self>, slot: usize, probe: &Probe<'_>) -> bool;
 
-    /// Whether a slot's key is greater than a probe.
+    /// Returns whether a slot's key is greater than a probe.
     fn is_above(node: &Node<Self>, slot: usize, probe: &Probe<'_>) -> bool;
 
-    /// Whether a slot's key equals a probe.
+    /// Returns whether a slot's key equals a probe.
     fn is_equal(node: &Node<Self>, slot: usize, probe: &Probe<'_>) -> bool;
 
-    /// Whether a probe lies above one key and below another. Of whole keys only.
+    /// Returns whether a probe lies above `lower` and below `upper`. For whole keys only.
     #[inline]
     fn lies_between(lower: &[u64; MAX_WORDS], probe: &Probe<'_>, upper: Option<&[u64; MAX_WORDS]>) -> bool {
         debug_assert!(Self::WHOLE);
         *lower < probe.words && upper.is_none_or(|upper| probe.words < *upper)
     }
 
-    /// The words of a new key.
+    /// Returns the words of a new key.
     fn make(probe: &Probe<'_>, guard: &Guard) -> Result<Key<Self>, OutOfMemory>;
 
-    /// Frees what a key that was taken out of its node holds, once no reader can see it.
+    /// Frees the block of a removed key once no reader can see it.
     ///
     /// # Safety
-    /// The key has left its node and is retired once.
+    /// The key has left its node, and is retired once.
     unsafe fn retire(key: Key<Self>, guard: &Guard);
 
-    /// Frees what a key holds, of a tree that no thread uses any more.
+    /// Frees the block of a key whose tree is no longer in use.
     ///
     /// # Safety
-    /// The key is in one node, which goes with it, and no thread will look at it again.
+    /// The key is in one node, which is freed too, and no thread reads it again.
     unsafe fn free(key: Key<Self>, freed: &mut Freed);
 
-    /// Compares two keys given as bytes, as keys in nodes compare.
+    /// Compares two keys given as bytes, in the order of keys in nodes.
     fn compare_bytes(a: &[u8], b: &[u8]) -> Ordering;
 
-    /// Appends the bytes of a key (padded with zeros to whole words, where keys are words).
+    /// Appends the bytes of a key. Keys of whole words are padded with zeros.
     ///
     /// # Safety
     /// The key was read from a node of this shape during the stay of a guard that the caller has.
     unsafe fn append_bytes(key: Key<Self>, out: &mut Vec<u8>);
 }
 
-/// Keys of up to `8 * W` bytes, all of one length.
+/// Keys of one length, up to `8 * W` bytes.
 #[derive(Debug)]
 pub(super) struct Fixed<const W: usize>;
 
@@ -159,11 +160,11 @@ impl<const W: usize> KeyShape for Fixed<W> {
     }
 }
 
-/// Keys of any length: the first eight bytes in the slot, then a pointer to (length, bytes).
+/// Keys of any length: the slot holds the first eight bytes and a pointer to (length, bytes).
 #[derive(Debug)]
 pub(super) struct Variable;
 
-/// The bytes behind a pointer word.
+/// Returns the bytes behind a pointer word.
 ///
 /// # Safety
 /// The word was read from a slot below the node's count, by `Node::pointer` or `Node::key`, after the worker
@@ -206,7 +207,7 @@ impl KeyShape for Variable {
 
     fn make(probe: &Probe<'_>, guard: &Guard) -> Result<Key<Self>, OutOfMemory> {
         let block = guard.allocate(8 + probe.bytes.len())?.as_ptr();
-        // SAFETY: the block has room for the length and the bytes, and nobody else has it.
+        // SAFETY: the block has room for the length and the bytes, and no other thread has seen it.
         unsafe {
             block.write(probe.bytes.len() as u64);
             let bytes = block.add(1).cast::<u8>();

@@ -1,12 +1,11 @@
 //! Ordered indexes: key bytes to records.
 //!
-//! Which tree holds an index follows from its keys: one to four words where all keys have one length, a
-//! prefix and a pointer otherwise. Every index maps unique keys; a non-unique index has the primary key at
-//! the end of its keys.
+//! The keys of an index decide its tree: one to four words if all keys have one length, else a prefix and a
+//! pointer. Keys are unique; a non-unique index has the primary key at the end of its keys.
 //!
-//! `Index` leads to records and nothing else, and an entry of it holds its record. What is read through it is
-//! read under a guard; what is kept of it (cursors, observations, approaches, fingers) names the stay, and is
-//! worth nothing in another one.
+//! An `Index` leads to records only, and each entry holds its record. A reader reads it under a guard.
+//! Cursors, observations, approaches and fingers carry the number of their stay and are not valid in another
+//! one.
 #![allow(unsafe_code)]
 
 mod key;
@@ -22,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub use tree::Approach;
 use trees::Trees;
 
-/// What a reader saw of a leaf: that it held what it held at a version.
+/// A reader's observation of a leaf: the version at which it read the leaf.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LeafObservation {
     leaf: u64,
@@ -31,15 +30,14 @@ pub struct LeafObservation {
 }
 
 impl LeafObservation {
-    /// Whether the leaf's keys are surely still the same. Nothing is known in another stay than the
-    /// observer's.
+    /// Returns whether the leaf's keys are unchanged since the observation; false in any other stay.
     #[inline]
     pub fn is_valid(&self, guard: &Guard) -> bool {
         tree::is_unchanged(self, guard)
     }
 
-    /// Follows a change that the observer itself made: true when this observation was of the changed leaf as
-    /// it was just before, and now stands for it as it is just after.
+    /// Follows a change by the observer itself. Returns true if this observation was of the leaf just before
+    /// the change; it then stands for the leaf just after it.
     pub fn follow(&mut self, change: &LeafChange) -> bool {
         let own = self.leaf == change.leaf && self.version == change.before && self.stay == change.stay;
         if own {
@@ -49,7 +47,7 @@ impl LeafObservation {
     }
 }
 
-/// A change of a leaf by its own transaction.
+/// A change that a transaction makes to a leaf.
 #[derive(Clone, Copy, Debug)]
 pub struct LeafChange {
     leaf: u64,
@@ -64,23 +62,23 @@ impl LeafChange {
         Self { leaf, before, after, sibling: None, stay: guard.stay() }
     }
 
-    /// The new leaf that a split moved keys to: a transaction that had observed the old one has observed this
-    /// one too.
+    /// Returns the new leaf that a split moved keys to. A transaction that had observed the old leaf has
+    /// observed this one too.
     pub fn sibling(&self) -> Option<LeafObservation> {
         self.sibling.map(|(leaf, version)| LeafObservation { leaf, version, stay: self.stay })
     }
 }
 
-/// What became of an insert.
+/// The outcome of an insert.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum InsertOutcome {
     /// The key is new.
     Inserted,
-    /// The key was there, with this value.
+    /// The key is in the tree already, with this value.
     Exists(u64),
 }
 
-/// The order of a scan.
+/// The direction of a scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// Ascending keys.
@@ -89,18 +87,18 @@ pub enum Direction {
     Backward,
 }
 
-/// Keys from `lower` on, below `upper`.
+/// Keys at or above `lower` and below `upper`.
 #[derive(Clone, Default, Debug)]
 struct Range {
     lower: Vec<u8>,
     upper: Option<Vec<u8>>,
 }
 
-/// The entries of a leaf that lie in a range, in the scan's order.
+/// The entries of a leaf inside a range, in the scan's order.
 #[derive(Default, Debug)]
 struct Entries {
     values: Vec<u64>,
-    /// The entries' keys one after the other, and where each ends; where they are wanted.
+    /// The entries' keys, concatenated, and the end of each. Filled only by a scan that wants keys.
     keys: Vec<u8>,
     key_ends: Vec<usize>,
     with_keys: bool,
@@ -114,7 +112,7 @@ impl Entries {
     }
 }
 
-/// A scan in progress; its buffers are kept from one scan to the next.
+/// A scan in progress. Its buffers are reused by the next scan.
 #[derive(Debug)]
 pub struct Cursor {
     range: Range,
@@ -122,7 +120,7 @@ pub struct Cursor {
     entries: Entries,
     position: usize,
     done: bool,
-    /// In which the entries were read.
+    /// The stay in which the entries were read.
     stay: Stay,
 }
 
@@ -140,14 +138,14 @@ impl Default for Cursor {
 }
 
 impl Cursor {
-    /// Begins a scan of the keys from `lower` on and below `upper` (no bound when `None`) that remembers each
-    /// entry's key.
+    /// Begins a scan from `lower` up to, and without, `upper` (no bound when `None`) that keeps each entry's
+    /// key.
     pub fn open_with_keys(&mut self, lower: &[u8], upper: Option<&[u8]>, direction: Direction) {
         self.open(lower, upper, direction);
         self.entries.with_keys = true;
     }
 
-    /// Begins a scan of the keys from `lower` on and below `upper` (no bound when `None`).
+    /// Begins a scan from `lower` up to, and without, `upper` (no bound when `None`).
     pub fn open(&mut self, lower: &[u8], upper: Option<&[u8]>, direction: Direction) {
         self.entries.with_keys = false;
         self.range.lower.clear();
@@ -174,11 +172,10 @@ impl Cursor {
         self.done = true;
     }
 
-    /// The next record, without looking further than the leaf that was read last; the one behind it is
-    /// fetched ahead.
+    /// Returns the next record of the leaf that was read last, and prefetches the record behind it.
     ///
     /// # Panics
-    /// The leaf was read in another stay, and the cursor has not looked again.
+    /// The leaf was read in another stay, and `look_again` was not called.
     #[inline]
     pub fn next_buffered<'g>(&mut self, guard: &'g Guard) -> Option<Record<'g>> {
         let value = self.next_value()?;
@@ -198,8 +195,7 @@ impl Cursor {
         value
     }
 
-    /// Whether the entry that was returned last stands under a key. Fixed keys are padded with zeros in their
-    /// nodes.
+    /// Returns whether the entry returned last has this key. Nodes pad fixed keys with zeros.
     pub fn last_is_under(&self, key: &[u8]) -> bool {
         let Some(last) = self.position.checked_sub(1) else { return false };
         let start = last.checked_sub(1).map_or(0, |before| self.entries.key_ends[before]);
@@ -207,7 +203,8 @@ impl Cursor {
         entry.strip_prefix(key).is_some_and(|padding| padding.iter().all(|byte| *byte == 0))
     }
 
-    /// Forgets what is read but not yet returned: it is read again, by a scan that remembers keys.
+    /// Drops the entries read but not yet returned, so that the cursor reads them again. The scan must keep
+    /// keys.
     pub fn look_again(&mut self) {
         if self.position < self.entries.values.len() {
             debug_assert!(self.entries.with_keys && self.position > 0);
@@ -243,58 +240,59 @@ impl Cursor {
     }
 }
 
-/// Where the last insert into an index was. Of use with that index, in that stay.
+/// The position of the last insert into an index. Valid for that index and stay only.
 #[derive(Default, Debug)]
 pub struct Finger(Option<tree::Finger>);
 
 /// An ordered index of records.
 #[derive(Debug)]
 pub struct Index {
-    /// Every value is the address of a record of the same memory, which the entry holds.
+    /// Each value is the address of a record of the same memory; the entry holds the record.
     trees: Trees,
-    /// Whether its table goes on without it.
+    /// Whether the table no longer uses this index.
     abandoned: AtomicBool,
-    /// Whether the database goes on without its table.
+    /// Whether the database has dropped the table.
     goes_with_table: AtomicBool,
 }
 
 impl Drop for Index {
     fn drop(&mut self) {
         if *self.goes_with_table.get_mut() {
-            // SAFETY: no worker sees the table any more: those that could had a share in the index, as a part
-            // of the tables that they used, and none that has begun since finds the table. Each entry held
-            // its record.
+            // SAFETY: no worker sees the table any more. Workers that could see it shared the index, as a
+            // part of the tables that they used; workers that entered later do not find the table. Each entry
+            // held its record.
             unsafe { self.trees.take_apart(|value, freed| Record::release_alone(value, freed)) };
         } else if *self.abandoned.get_mut() {
             // SAFETY: no worker sees the entries any more, as above. Each held its record, which workers may
-            // find elsewhere.
+            // still reach through another index.
             unsafe { self.trees.take_apart(|value, _| Record::forget_holder(value)) };
         }
     }
 }
 
-/// What became of a record that was to come into an index.
+/// The outcome of adding a record to an index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Linked<'g> {
-    /// It is there.
+    /// The index has the record.
     Added,
-    /// Its key was there, with this record, which may be the same one.
+    /// The key leads to this record already; it may be the same one.
     Exists(Record<'g>),
-    /// It has left its last index, and comes into no other one.
+    /// The record has left its last index, so no index takes it any more.
     Gone,
 }
 
-/// What became of a row that was to be added.
+/// The outcome of adding a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Added<'g> {
-    /// It has this new record.
+    /// The row has this new record.
     New(Record<'g>),
-    /// This record is where it should go.
+    /// The key or slot has this record already.
     Exists(Record<'g>),
 }
 
 impl Index {
-    /// An empty index; `key_length` is the bytes of its keys when all have the same number of them.
+    /// Makes an empty index. `key_length` is the length of its keys in bytes; `None` when they differ in
+    /// length.
     ///
     /// # Errors
     /// Out of memory.
@@ -303,26 +301,26 @@ impl Index {
         Ok(Self { trees: Trees::new(key_length, guard)?, abandoned, goes_with_table })
     }
 
-    /// Says that the table goes on without this index: when it is dropped, it lets its records go, so that
-    /// they are freed with their other entries. (An index that goes with its database need not: everything
-    /// goes with the memory.)
+    /// Declares that the table no longer uses this index. When dropped, the index releases its records, so
+    /// that each is freed with its last entry. An index that is dropped with its database skips this, because
+    /// the memory is freed as a whole.
     pub(crate) fn abandon(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
     }
 
-    /// Says that the database goes on without the table: when the index is dropped, its records are freed.
+    /// Declares that the database has dropped the table. When dropped, the index frees its records.
     pub(crate) fn go_with_table(&self) {
         self.goes_with_table.store(true, Ordering::Relaxed);
     }
 
-    /// Finds the leaf where a key is or would be and begins to load it, without waiting for it. `None` when
-    /// that came to nothing.
+    /// Finds the leaf of a key and prefetches it without waiting. `None` when the tree is too small or is
+    /// being changed.
     #[inline]
     pub fn approach(&self, key: &[u8], guard: &Guard) -> Option<Approach> {
         self.trees.approach(key, guard)
     }
 
-    /// The record of the key that was approached, in this stay; `None` when `get` has to tell.
+    /// Returns the record of the approached key in this stay; `None` when the caller must use `get`.
     #[inline]
     pub fn arrive<'g>(
         &self,
@@ -335,7 +333,7 @@ impl Index {
         Some(value.map(|value| unsafe { Record::at(value, guard) }))
     }
 
-    /// The record of a key, and what was observed of the leaf where it is or would be.
+    /// Returns the record of a key, and an observation of the leaf where the key is or would be.
     #[inline]
     pub fn get<'g>(&self, key: &[u8], guard: &'g Guard) -> (Option<Record<'g>>, LeafObservation) {
         let (value, observed) = self.trees.get(key, guard);
@@ -343,8 +341,8 @@ impl Index {
         (value.map(|value| unsafe { Record::at(value, guard) }), observed)
     }
 
-    /// Adds a record, unless its key is there. `finger` speeds up a run of ascending inserts. Every change of
-    /// a leaf is told to `on_change`.
+    /// Adds a record, unless its key is present. `finger` speeds up a run of ascending inserts. Calls
+    /// `on_change` for every change of a leaf.
     ///
     /// # Errors
     /// Out of memory; nothing was added.
@@ -364,7 +362,7 @@ impl Index {
         Ok(existing.map_or(Linked::Added, Linked::Exists))
     }
 
-    /// Adds a row with a new record, which has a slot or not, unless the key is there.
+    /// Adds a row with a new record, with or without a slot, unless the key is present.
     ///
     /// # Errors
     /// Out of memory; nothing was added.
@@ -384,8 +382,8 @@ impl Index {
         Ok(existing.map_or(Added::New(record), Added::Exists))
     }
 
-    /// Adds a record that the caller holds. Afterwards the entry holds it, or nothing does. The record that
-    /// has the key already, if one does.
+    /// Adds a record that the caller holds. The caller's hold passes to the new entry, or is released if the
+    /// key is present. Returns the record that has the key already.
     ///
     /// # Safety
     /// The caller holds the record.
@@ -400,7 +398,7 @@ impl Index {
         let guard = record.guard();
         let inserted = self.trees.insert(key, record.address(), guard, finger, on_change);
         if !matches!(inserted, Ok(InsertOutcome::Inserted)) {
-            // SAFETY: held by the caller, by the contract, and no entry does instead.
+            // SAFETY: the caller held it, by the contract, and no entry took over the hold.
             unsafe { record.release() };
         }
         Ok(match inserted? {
@@ -410,13 +408,13 @@ impl Index {
         })
     }
 
-    /// Removes a key, and frees its record once no worker can see it, if nothing else holds it. Whether the
-    /// key was there.
+    /// Removes a key. Frees its record once no worker can see it, if nothing else holds it. Returns whether
+    /// the key was present.
     pub fn remove(&self, key: &[u8], guard: &Guard) -> bool {
         self.take(key, None, guard, &mut |_| false)
     }
 
-    /// Removes a key, unless it has another record than an expected one.
+    /// Removes a key, unless it leads to another record than `expected`.
     fn take(
         &self,
         key: &[u8],
@@ -426,15 +424,15 @@ impl Index {
     ) -> bool {
         let removed = self.trees.remove_own(key, expected.map(Record::address), guard, on_change);
         removed.is_some_and(|value| {
-            // SAFETY: the entry held the record, and is gone.
+            // SAFETY: the entry held the record and was removed.
             unsafe { Record::at(value, guard).release() };
             true
         })
     }
 
-    /// Removes a key if it has this record. The change of its leaf is told to `on_change`, which says whether
-    /// the running transaction has observed the leaf: then it stays, even when it is empty now. Frees the
-    /// record once no worker can see it, if nothing else holds it. Returns whether the key had the record.
+    /// Removes a key if it leads to this record. Calls `on_change`, which returns whether the running
+    /// transaction has observed the leaf; such a leaf stays even when it is empty. Frees the record once no
+    /// worker can see it, if nothing else holds it. Returns whether the key led to the record.
     pub fn remove_entry(
         &self,
         key: &[u8],
@@ -444,7 +442,7 @@ impl Index {
         self.take(key, Some(record), record.guard(), on_change)
     }
 
-    /// Keys that cut the index into at most `parts` ranges of about the same size, in order.
+    /// Returns at most `parts - 1` keys that divide the index into ranges of about the same size, in order.
     pub fn split_keys(&self, parts: usize, guard: &Guard) -> Vec<Vec<u8>> {
         self.trees.split_keys(parts, guard)
     }

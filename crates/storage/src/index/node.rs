@@ -4,9 +4,9 @@
 //! (key words, value). An inner slot's value is the child to the right of its key.
 //!
 //! Invariants: 1. words change only under the latch. 2. `count` never exceeds the capacity, torn reads
-//! included, as it is one word. 3. a pointer word, once written, points to memory that lives as long as any
-//! reader that can have seen it (epochs). With these, an optimistic reader may see nonsense but never touches
-//! foreign memory.
+//! included, as it is one word. 3. a pointer word points to memory that outlives every reader that may have
+//! read it (epochs). An optimistic reader may therefore see inconsistent words, but never leaves valid
+//! memory.
 #![allow(unsafe_code)]
 
 use super::key::{Key, KeyShape, MAX_WORDS, Probe, Variable};
@@ -30,17 +30,17 @@ pub(super) struct Node<K> {
     leftmost: AtomicU64,
     spare: AtomicU64,
     slots: [AtomicU64; SLOT_WORDS],
-    /// How its slots hold keys.
+    /// The representation of its keys.
     keys: PhantomData<K>,
 }
 
 const _: () = assert!(size_of::<Node<Variable>>() == NODE_BYTES);
 
-/// A node's address, as parents hold it.
+/// A node's address, as its parent stores it.
 pub(super) type NodeAddress = u64;
 
-/// Begins to load a node, all of its lines at once: a search touches five or six of them, one after the
-/// other, and which ones it learns too late. (TPC-C replay: 16 lines 22 % faster than the four that every
+/// Prefetches all cache lines of a node at once. A search touches five or six of them one after the other,
+/// and each read decides which line is next. (TPC-C replay: 16 lines are 22 % faster than the four that every
 /// search touches, 8 lines 3 %.)
 #[inline]
 pub(super) fn prefetch_node(address: NodeAddress) {
@@ -49,8 +49,8 @@ pub(super) fn prefetch_node(address: NodeAddress) {
     }
 }
 
-/// Begins to load a record's first cache lines, all at once: the row's address is in the first of them, so
-/// without this the others would wait for it.
+/// Prefetches a record's first cache lines at once. The first of them holds the row's address; without the
+/// prefetch, the reader would wait for it before it could load the row.
 #[inline]
 pub(crate) fn prefetch_record(address: u64) {
     for line in 0..6 {
@@ -58,7 +58,7 @@ pub(crate) fn prefetch_record(address: u64) {
     }
 }
 
-/// Begins to load a cache line.
+/// Prefetches a cache line.
 #[inline]
 fn prefetch(address: u64) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -72,7 +72,7 @@ fn prefetch(address: u64) {
 }
 
 impl<K: KeyShape> Node<K> {
-    /// Makes an empty node.
+    /// Creates an empty node.
     pub(super) fn create(level: u64, guard: &Guard) -> Result<&Self, OutOfMemory> {
         let block = guard.allocate(NODE_BYTES)?;
         // SAFETY: the block has the size and (from 64 bytes up) the alignment of a node, and all-zero is a
@@ -85,7 +85,7 @@ impl<K: KeyShape> Node<K> {
         Ok(node)
     }
 
-    /// The node at an address.
+    /// Returns the node at an address.
     ///
     /// # Safety
     /// The address was read from a tree of the guard's memory during the guard's stay.
@@ -95,7 +95,7 @@ impl<K: KeyShape> Node<K> {
         unsafe { &*std::ptr::with_exposed_provenance::<Self>(address as usize) }
     }
 
-    /// The node at an address, of a tree that no other thread uses.
+    /// Returns the node at an address, of a tree that no other thread uses.
     ///
     /// # Safety
     /// The tree names it, and no thread changes the tree as long as the node is borrowed.
@@ -121,7 +121,7 @@ impl<K: KeyShape> Node<K> {
     /// Frees a node that was never linked.
     ///
     /// # Safety
-    /// Nobody else has seen the node.
+    /// No other thread has seen the node.
     pub(super) unsafe fn free(&self, guard: &Guard) {
         let pointer = std::ptr::with_exposed_provenance_mut(self.address() as usize);
         // SAFETY: created with this size; never shared by the contract.
@@ -152,13 +152,13 @@ impl<K: KeyShape> Node<K> {
         self.slots[index].load(Relaxed)
     }
 
-    /// A word that leads to a block, whose contents are visible from here on.
+    /// Returns a word that points to a block. The block's contents are visible from here on.
     #[inline]
     pub(super) fn pointer(&self, index: usize) -> u64 {
         self.slots[index].load(Acquire)
     }
 
-    /// The key of a slot.
+    /// Returns the key of a slot.
     #[inline]
     pub(super) fn key(&self, slot: usize) -> Key<K> {
         let mut words = [0; MAX_WORDS];
@@ -166,17 +166,17 @@ impl<K: KeyShape> Node<K> {
             let place = slot * (K::WORDS + 1) + index;
             *word = if K::WHOLE { self.word(place) } else { self.pointer(place) };
         }
-        // SAFETY: slots hold keys of this shape and nothing else, as `store` is given no other ones.
+        // SAFETY: slots hold keys of this shape only, because `store` takes no other keys.
         unsafe { Key::of(words) }
     }
 
-    /// The value of a slot: a record in a leaf, the child on the right in an inner node.
+    /// Returns the value of a slot: a record in a leaf, the child on the right in an inner node.
     #[inline]
     pub(super) fn value(&self, slot: usize) -> u64 {
         self.word(slot * (K::WORDS + 1) + K::WORDS)
     }
 
-    /// The child at a place among `count + 1`.
+    /// Returns the child at an index below `count + 1`.
     #[inline]
     pub(super) fn child(&self, place: usize) -> NodeAddress {
         if place == 0 { self.leftmost.load(Relaxed) } else { self.value(place - 1) }
@@ -190,7 +190,7 @@ impl<K: KeyShape> Node<K> {
         self.slots[start + K::WORDS].store(value, Relaxed);
     }
 
-    /// Makes room at a slot and fills it. The latch is held and the node is not full.
+    /// Inserts a slot. The caller holds the latch, and the node is not full.
     pub(super) fn insert_slot(&self, slot: usize, key: Key<K>, value: u64) {
         let count = self.count();
         let stride = K::WORDS + 1;
@@ -201,7 +201,7 @@ impl<K: KeyShape> Node<K> {
         self.set_count(count + 1);
     }
 
-    /// Closes a slot. The latch is held.
+    /// Removes a slot. The caller holds the latch.
     pub(super) fn remove_slot(&self, slot: usize) {
         let count = self.count();
         let stride = K::WORDS + 1;
@@ -211,7 +211,7 @@ impl<K: KeyShape> Node<K> {
         self.set_count(count - 1);
     }
 
-    /// Moves the slots from `from` on to an empty node. Both latches are held.
+    /// Moves the slots from `from` on to an empty node. The caller holds both latches.
     pub(super) fn move_tail(&self, from: usize, right: &Self) {
         let count = self.count();
         for slot in from..count {
@@ -221,13 +221,13 @@ impl<K: KeyShape> Node<K> {
         self.set_count(from);
     }
 
-    /// The first slot whose key is not below the probe.
+    /// Returns the first slot whose key is not below the probe.
     #[inline]
     pub(super) fn lower_bound(&self, count: usize, probe: &Probe<'_>) -> usize {
         self.partition_point(count, |slot| K::is_below(self, slot, probe))
     }
 
-    /// The first slot whose key is above the probe.
+    /// Returns the first slot whose key is above the probe.
     #[inline]
     pub(super) fn upper_bound(&self, count: usize, probe: &Probe<'_>) -> usize {
         self.partition_point(count, |slot| !K::is_above(self, slot, probe))

@@ -7,7 +7,7 @@ use rand::{Rng, SeedableRng, rngs::SmallRng};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How often trees are changed, and by how many keys: Miri is some thousand times slower.
+/// Number of changes and of keys. Miri is about a thousand times slower.
 const ROUNDS: u64 = if cfg!(miri) { 1_600 } else { 40_000 };
 const RANGE: u32 = if cfg!(miri) { 400 } else { 3_000 };
 
@@ -54,7 +54,7 @@ fn trees_agree_with_a_map() {
         };
         let (mut finger, mut n) = (Finger::default(), 0);
         for round in 0..ROUNDS {
-            // Runs of ascending keys among the others.
+            // Some keys ascend in runs, the rest are random.
             n = if random.random_bool(0.5) { (n + 1) % RANGE } else { random.random_range(0..RANGE) };
             let key = make(n);
             // Phases of growth and of shrinking, so that leaves fill, split, empty and leave the tree.
@@ -198,7 +198,7 @@ fn threads_add_runs_between_each_other() {
     }
 }
 
-/// What a worker remembers of a tree is worth nothing in another stay, or in another tree.
+/// Approaches, fingers and observations are void in another stay and in another tree.
 #[test]
 fn what_is_remembered_is_of_one_stay_and_one_tree() {
     let (_, mut workers) = world(1);
@@ -248,8 +248,8 @@ fn an_index_is_of_its_own_database() {
     index.get(&[0; 4], &elsewhere[0].enter());
 }
 
-/// Whatever is taken out of whichever index, twice or by the wrong key: a record is freed with its last
-/// entry.
+/// Records are removed from both indexes in any order, twice, or by the wrong key. Each is freed with its
+/// last entry.
 #[test]
 fn a_record_outlives_all_but_its_last_entry() {
     let (epochs, mut workers) = world(1);
@@ -288,7 +288,7 @@ fn a_record_outlives_all_but_its_last_entry() {
     assert_eq!(worker.retired(), before + 1);
 }
 
-/// A table goes on without an index, and its records are freed as if there had been none.
+/// A table gives up an index; its records are freed as if the index had never been there.
 #[test]
 fn an_abandoned_index_lets_its_records_go() {
     const RECORDS: u64 = if cfg!(miri) { 300 } else { 5_000 };
@@ -316,8 +316,8 @@ fn an_abandoned_index_lets_its_records_go() {
     }
 }
 
-/// Keys of every shape, rows that have outgrown their memory, older versions, rows of more than one block
-/// size: all of it is used again once the table is gone.
+/// A dropped table leaves keys of every shape, rows that outgrew their memory, older versions and blocks of
+/// several sizes. All of it is used again.
 #[test]
 fn what_a_gone_table_had_is_used_again() {
     let (rounds, rows) = if cfg!(miri) { (2, 60) } else { (40, 4_000u64) };

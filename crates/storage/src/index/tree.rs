@@ -2,8 +2,8 @@
 //! Source: Leis et al., "The ART of practical synchronization" (latches); Silo §4.6 (leaf versions as phantom
 //! guard).
 //!
-//! Leaves are not linked: a scan descends again with the fence key of the leaf that it left, so a leaf that
-//! became empty can leave the tree with its parent's latch alone.
+//! Leaves are not linked. A scan descends again with the fence key of the leaf that it left, so unlinking an
+//! empty leaf takes no latch of a neighbour.
 //! Invariant: a leaf's version changes whenever its set of keys does. Held by:
 //! `a_leaf_observation_sees_inserts`.
 #![allow(unsafe_code)]
@@ -18,13 +18,13 @@ use crate::{Guard, OutOfMemory};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering as MemoryOrdering};
 
-/// Deeper than any tree of 1,024-byte nodes that fits a machine.
+/// Upper bound of the depth: no tree of 1,024-byte nodes that fits a machine is deeper.
 const MAX_DEPTH: usize = 24;
 
 #[derive(Debug)]
 pub(super) struct Tree<K> {
     root: AtomicU64,
-    /// Among all trees of the process.
+    /// The tree's number, unique in the process.
     number: u64,
     shape: PhantomData<K>,
 }
@@ -32,12 +32,12 @@ pub(super) struct Tree<K> {
 /// The number of the next tree.
 static NEXT_TREE: AtomicU64 = AtomicU64::new(0);
 
-/// Which leaf a descent looks for.
+/// The leaf that a descent looks for.
 #[derive(Clone, Copy)]
 enum Target<'a> {
-    /// The one whose range holds the key.
+    /// The leaf whose range contains the key.
     At(&'a Probe<'a>),
-    /// The one that holds the greatest key below; the last leaf without a key.
+    /// The leaf of the greatest key below this one; the last leaf when `None`.
     Before(Option<&'a Probe<'a>>),
 }
 
@@ -54,7 +54,7 @@ impl<K> Clone for Visit<'_, K> {
 
 impl<K> Copy for Visit<'_, K> {}
 
-/// Which leaf of a tree a key belongs to, while its parent does not change. Of use in the same stay alone.
+/// The parent and the leaf of a key, valid while the parent does not change, in the same stay only.
 #[derive(Clone, Copy, Debug)]
 pub struct Approach {
     parent: NodeAddress,
@@ -64,7 +64,7 @@ pub struct Approach {
     stay: Stay,
 }
 
-/// Where the last insert of this worker was.
+/// The position of this worker's last insert.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Finger {
     approach: Approach,
@@ -72,17 +72,17 @@ pub(super) struct Finger {
     fence: Option<[u64; MAX_WORDS]>,
 }
 
-/// Where a key is or would be, in a parent that has room for one more child.
+/// The leaf where a key is or would be, under a parent that has room for one more child.
 struct Place<'g, K> {
     leaf: Visit<'g, K>,
     parent: Option<Visit<'g, K>>,
-    /// The key that bounds the leaf's range above.
+    /// The upper bound of the leaf's range.
     fence: Option<[u64; MAX_WORDS]>,
 }
 
 struct Descent<'g, K> {
     leaf: Visit<'g, K>,
-    /// The key that bounds the leaf's range: above for `At`, below for `Before`.
+    /// The bound of the leaf's range: the upper one for `At`, the lower one for `Before`.
     fence: Option<Key<K>>,
 }
 
@@ -92,7 +92,7 @@ impl<K: KeyShape> Tree<K> {
         Ok(Self { root, number: NEXT_TREE.fetch_add(1, MemoryOrdering::Relaxed), shape: PhantomData })
     }
 
-    /// Reads the root; `None` when it is just being replaced.
+    /// Reads the root; `None` while another thread replaces it.
     #[inline]
     fn root<'g>(&self, guard: &'g Guard) -> Option<Visit<'g, K>> {
         let address = self.root.load(MemoryOrdering::Acquire);
@@ -102,7 +102,7 @@ impl<K: KeyShape> Tree<K> {
         (self.root.load(MemoryOrdering::Acquire) == address).then_some(Visit { node, version })
     }
 
-    /// One step down; `None` when what was read did not belong together.
+    /// Descends one level; `None` when the node changed during the read.
     #[inline(always)]
     fn step<'g>(
         from: Visit<'g, K>,
@@ -152,8 +152,8 @@ impl<K: KeyShape> Tree<K> {
         }
     }
 
-    /// Goes down to the parent of the leaf where a key is or would be, and begins to load that leaf. `None`
-    /// when others are just changing the way, or when it is too short to be worth it.
+    /// Descends to the parent of a key's leaf and prefetches that leaf. `None` when another thread changes
+    /// the path, or when the tree is too shallow for a prefetch to pay.
     #[inline]
     pub(super) fn approach(&self, key: &[u8], guard: &Guard) -> Option<Approach> {
         let probe = Probe::new(key);
@@ -176,17 +176,17 @@ impl<K: KeyShape> Tree<K> {
         })
     }
 
-    /// The parent and the leaf that were approached, if that was in this tree and this stay.
+    /// Returns the parent and the leaf of an approach, if it is of this tree and this stay.
     #[inline]
     fn approached<'g>(&self, approach: &Approach, guard: &'g Guard) -> Option<(&'g Node<K>, &'g Node<K>)> {
         let is_near = approach.tree == self.number && approach.stay == guard.stay();
-        // SAFETY: both were read from this tree and validated, and the guard has been there since.
+        // SAFETY: both were read from this tree and validated, in the stay that the guard still is in.
         is_near
             .then(|| unsafe { (Node::<K>::at(approach.parent, guard), Node::<K>::at(approach.leaf, guard)) })
     }
 
-    /// The value of a key in the leaf that was approached for it; `None` when the tree has changed there
-    /// since.
+    /// Returns the value of a key in the leaf that was approached for it; `None` when the parent or the leaf
+    /// has changed.
     #[inline]
     pub(super) fn arrive(&self, approach: &Approach, key: &[u8], guard: &Guard) -> Option<Option<u64>> {
         let probe = Probe::new(key);
@@ -199,7 +199,7 @@ impl<K: KeyShape> Tree<K> {
         (leaf.latch.validate(version) && parent.latch.validate(approach.version)).then_some(value)
     }
 
-    /// The value of a key, and the leaf that says so.
+    /// Returns the value of a key, and an observation of its leaf.
     #[inline]
     pub(super) fn get(&self, key: &[u8], guard: &Guard) -> (Option<u64>, LeafObservation) {
         let probe = Probe::new(key);
@@ -215,7 +215,7 @@ impl<K: KeyShape> Tree<K> {
         }
     }
 
-    /// The leaf where the last insert was, when the next key follows it there.
+    /// Returns the leaf of the last insert, if the key belongs to it and lies behind the last one.
     #[inline]
     fn follow<'g>(&self, finger: &Finger, probe: &Probe<'_>, guard: &'g Guard) -> Option<Place<'g, K>> {
         let Finger { approach, last, fence } = finger;
@@ -232,7 +232,7 @@ impl<K: KeyShape> Tree<K> {
         })
     }
 
-    /// Adds a key, unless it is there. Every change of a leaf is told to `on_change`.
+    /// Adds a key unless it is present. Calls `on_change` for every change of a leaf.
     pub(super) fn insert(
         &self,
         key: &[u8],
@@ -302,7 +302,7 @@ impl<K: KeyShape> Tree<K> {
         }
     }
 
-    /// Goes down to a leaf and splits full inner nodes on the way, so that the leaf's parent has room.
+    /// Descends to a leaf and splits full inner nodes on the way, so that the leaf's parent has room.
     fn descend_splitting<'g>(
         &self,
         probe: &Probe<'_>,
@@ -324,8 +324,8 @@ impl<K: KeyShape> Tree<K> {
         Ok(Some(Place { leaf: at, parent, fence: fence.map(Key::words) }))
     }
 
-    /// Splits a full node, of which the left one keeps this many slots. Where keys ascend, callers keep all
-    /// before the next one, so that the left node stays full.
+    /// Splits a full node; the left one keeps `keep` slots. For ascending keys the caller chooses `keep` so
+    /// that the left node stays full.
     fn split(
         &self,
         parent: Option<Visit<'_, K>>,
@@ -413,8 +413,8 @@ impl<K: KeyShape> Tree<K> {
         true
     }
 
-    /// Removes a key, unless another value than this was expected, and returns its value. The change of its
-    /// leaf is told to `on_change`, which says whether the leaf must stay.
+    /// Removes a key and returns its value, unless the value differs from `expected`. Calls `on_change`,
+    /// which returns whether the leaf must stay.
     pub(super) fn remove_own(
         &self,
         key: &[u8],
@@ -430,8 +430,8 @@ impl<K: KeyShape> Tree<K> {
         Some(value)
     }
 
-    /// Removes a key and returns its value, and whether its leaf is empty now. The change of the leaf is told
-    /// to `on_change`.
+    /// Removes a key; returns its value, and whether its leaf is empty now. Calls `on_change` for the change
+    /// of the leaf.
     fn take(
         &self,
         key: &[u8],
@@ -460,15 +460,14 @@ impl<K: KeyShape> Tree<K> {
             }
             node.remove_slot(slot);
             let after = node.latch.unlock();
-            // SAFETY: the key has just left its node.
+            // SAFETY: the key was just removed from its node.
             unsafe { K::retire(words, guard) };
             on_change(LeafChange::of(node.address(), version, after, guard));
             return Some((value, count == 1));
         }
     }
 
-    /// Takes the leaf that a key belongs to out of the tree, if it is empty, with the ancestors that hold
-    /// nothing else.
+    /// Unlinks the leaf of a key if it is empty, together with the ancestors that have no other child.
     fn unlink_empty(&self, probe: &Probe<'_>, guard: &Guard) {
         for _ in 0..8 {
             match self.try_unlink_empty(probe, guard) {
@@ -488,7 +487,7 @@ impl<K: KeyShape> Tree<K> {
         if path[depth].node.count() > 0 {
             return Some(());
         }
-        // The nearest ancestor with another child; without one the tree is empty and stays as it is.
+        // Finds the nearest ancestor with another child. Without one, the tree is empty and stays as it is.
         let Some(holder) = (0..depth).rev().find(|level| path[*level].node.count() > 0) else {
             return Some(());
         };
@@ -516,12 +515,12 @@ impl<K: KeyShape> Tree<K> {
             unsafe { gone.node.retire(guard) };
         }
         parent.latch.unlock();
-        // SAFETY: the separator has just left its node.
+        // SAFETY: the separator was just removed from its node.
         unsafe { K::retire(separator, guard) };
         Some(())
     }
 
-    /// Separators of the upper levels, in order: at least `wanted` of them where there are this many.
+    /// Returns separators of the upper levels, in order: at least `wanted`, unless the tree has fewer.
     pub(super) fn separators(&self, wanted: usize, guard: &Guard) -> Vec<Vec<u8>> {
         let mut bytes = Vec::new();
         loop {
@@ -571,14 +570,15 @@ impl<K: KeyShape> Tree<K> {
     pub(super) unsafe fn take_apart(&mut self, freed: &mut Freed, mut visit: impl FnMut(u64, &mut Freed)) {
         let mut nodes = vec![*self.root.get_mut()];
         while let Some(address) = nodes.pop() {
-            // SAFETY: the tree, of whose memory its owner is one, names it, and no other thread changes that.
+            // SAFETY: the tree names the node, its owner holds the memory, and no other thread changes the
+            // tree.
             let node = unsafe { Node::<K>::alone(address) };
             match node.level() {
                 0 => (0..node.count()).for_each(|slot| visit(node.value(slot), freed)),
                 _ => nodes.extend((0..=node.count()).map(|place| node.child(place))),
             }
-            // SAFETY: no thread looks at them again, by the contract; each key is in one node, as splits copy
-            // or move them.
+            // SAFETY: no thread reads them again, by the contract. Each key is in one node, because splits
+            // copy or move keys.
             unsafe {
                 (0..node.count()).for_each(|slot| K::free(node.key(slot), freed));
                 freed.add(address, NODE_BYTES);
@@ -586,9 +586,9 @@ impl<K: KeyShape> Tree<K> {
         }
     }
 
-    /// Reads the part of one leaf that lies in a range: the first leaf of it, or the last. Adds the entries
-    /// in the scan's order, moves the range's bound past the leaf, and returns what was observed and whether
-    /// the range is done.
+    /// Reads the entries of one leaf inside a range: the range's first leaf, or its last when the scan
+    /// descends. Appends them in the scan's order and moves the range's bound past the leaf. Returns an
+    /// observation of the leaf and whether the range is exhausted.
     pub(super) fn read_leaf(
         &self,
         range: &mut super::Range,
@@ -649,11 +649,11 @@ unsafe fn write_key<K: KeyShape>(key: Key<K>, out: &mut Vec<u8>) {
     unsafe { K::append_bytes(key, out) };
 }
 
-/// Whether a leaf still is as it was observed, in this stay.
+/// Returns whether a leaf is unchanged since its observation in this stay.
 #[inline]
 pub(super) fn is_unchanged(observed: &LeafObservation, guard: &Guard) -> bool {
     let LeafObservation { leaf, version, stay } = *observed;
-    // Of whatever shape its keys are: only the latch is looked at.
+    // The shape of the keys does not matter, because only the latch is read.
     // SAFETY: the leaf was read from its tree in the guard's stay, so the guard keeps it.
     stay == guard.stay() && unsafe { Node::<Fixed<1>>::at(leaf, guard) }.latch.validate(version)
 }

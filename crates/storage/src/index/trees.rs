@@ -1,4 +1,4 @@
-//! One tree of the shape that fits an index's keys, whatever its values mean.
+//! Selects the tree shape that fits an index's keys. Values are plain integers here.
 
 use super::key::{Fixed, Variable};
 use super::tree::{Approach, Tree};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Trees {
     shape: Shape,
-    /// Where its nodes are.
+    /// The memory of its nodes.
     memory: Arc<Memory>,
 }
 
@@ -76,8 +76,8 @@ impl Trees {
         with_tree!(self, guard, tree => tree.insert(key, value, guard, &mut finger.0, on_change))
     }
 
-    /// Removes a key and returns its value. The change of its leaf is told to `on_change`, which says whether
-    /// the leaf must stay; one that is empty leaves the tree otherwise.
+    /// Removes a key and returns its value. Calls `on_change`, which returns whether the leaf must stay; any
+    /// other empty leaf leaves the tree.
     pub(super) fn remove_own(
         &self,
         key: &[u8],
@@ -88,7 +88,7 @@ impl Trees {
         with_tree!(self, guard, tree => tree.remove_own(key, expected, guard, on_change))
     }
 
-    /// Frees all nodes and keys, and what `visit` adds at each value.
+    /// Frees all nodes and keys, and the blocks that `visit` adds for each value.
     ///
     /// # Safety
     /// No thread uses the tree, now or later.

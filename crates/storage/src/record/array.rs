@@ -1,4 +1,4 @@
-//! Records by slot: where a physical log is replayed, before there are indexes.
+//! Records by slot, for the replay of a physical log before the indexes exist.
 //!
 //! A slot that names a record holds it, as an index entry does.
 #![allow(unsafe_code)]
@@ -8,13 +8,13 @@ use crate::{Added, Guard, Memory, OutOfMemory};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Slots of a page.
+/// Number of slots of a page.
 const PAGE: usize = 1 << 16;
-/// Pages of a table.
+/// Number of pages of a table.
 const PAGES: usize = 1 << 16;
 
-/// The records of a table by slot. Pages are made when they are needed. Records that are still in it when it
-/// is dropped stay until the memory goes.
+/// The records of a table by slot, in pages that are allocated on demand. Records that it still has when
+/// dropped are freed with the memory.
 #[derive(Debug)]
 pub struct SlotArray {
     /// Every cell is the address of a record of the memory, which the cell holds, or 0.
@@ -23,7 +23,7 @@ pub struct SlotArray {
 }
 
 impl SlotArray {
-    /// No records yet, of the guard's memory.
+    /// Returns an empty array, of the guard's memory.
     pub fn new(guard: &Guard) -> Self {
         let pages = (0..PAGES).map(|_| OnceLock::new()).collect();
         Self { pages, memory: Arc::clone(guard.memory()) }
@@ -40,13 +40,13 @@ impl SlotArray {
         (address != 0).then(|| unsafe { Record::at(address, guard) })
     }
 
-    /// The record of a slot.
+    /// Returns the record of a slot.
     pub fn get<'g>(&self, slot: u32, guard: &'g Guard) -> Option<Record<'g>> {
         // ORDERING: Acquire pairs with the exchange in `add`: the record is whole.
         self.record(self.cell(slot).load(Ordering::Acquire), guard)
     }
 
-    /// Adds a row with a new record in a slot, unless there is one.
+    /// Adds a row with a new record in a slot, unless the slot has one.
     ///
     /// # Errors
     /// Out of memory; nothing was added.
@@ -65,21 +65,21 @@ impl SlotArray {
         else {
             return Ok(Added::New(record));
         };
-        // SAFETY: its maker holds it, and no other thread has seen it.
+        // SAFETY: its creator holds it, and no other thread has seen it.
         unsafe { record.release() };
         Ok(self.record(other, guard).map_or(Added::New(record), Added::Exists))
     }
 
-    /// The pages that have been used.
+    /// Returns the pages in use.
     pub fn pages(&self) -> impl Iterator<Item = usize> {
         (0..PAGES).filter(|page| self.pages[*page].get().is_some())
     }
 
-    /// Takes the slots of a page out one after the other, with their records. Those that `each` puts into no
-    /// index are freed.
+    /// Removes the records of a page, slot by slot, and passes each to `each`. Frees the records that `each`
+    /// adds to no index.
     ///
     /// # Errors
-    /// What `each` fails with; the slots behind that one stay.
+    /// The error of `each`; later slots keep their records.
     pub fn drain<'g, E>(
         &self,
         page: usize,

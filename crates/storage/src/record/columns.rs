@@ -1,10 +1,10 @@
-//! Columns written where they are, and rows packed anew when they no longer fit.
+//! Updates columns in place, and rebuilds rows that no longer fit.
 
 use super::{Change, Record, RowWords};
 use catalog::{Arena, ColumnKind, ColumnSlot, Datum, RowLayout};
 
 impl Record<'_> {
-    /// Applies an update's changes, in order. The lock is held, or the record is not shared yet.
+    /// Applies an update's changes, in order. The caller holds the lock, or the record is not shared yet.
     pub fn apply(self, layout: &RowLayout, changes: impl Iterator<Item = Change> + Clone, arena: &Arena) {
         let row = self.row();
         let mut outgrown = false;
@@ -26,7 +26,7 @@ fn set_null(row: RowWords<'_>, slot: ColumnSlot, null: bool) {
     }
 }
 
-/// Writes one column where it is; false when its bytes need more room than they had.
+/// Writes one column in place; returns false when its bytes need more room than the old ones.
 fn write_in_place(row: RowWords<'_>, slot: ColumnSlot, datum: Datum, arena: &Arena) -> bool {
     let word = slot.word();
     match datum {
@@ -57,7 +57,7 @@ fn write_in_place(row: RowWords<'_>, slot: ColumnSlot, datum: Datum, arena: &Are
     true
 }
 
-/// The row with all changes, packed anew.
+/// Returns an image of the row with all changes.
 fn rebuilt_image(
     row: RowWords<'_>,
     layout: &RowLayout,

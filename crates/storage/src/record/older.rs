@@ -1,10 +1,10 @@
-//! The older versions of a record: a list, the newest first, which grows while snapshots are open and shrinks
+//! The older versions of a record: a list, newest first, that grows while snapshots are open and shrinks
 //! afterwards.
 //!
-//! Readers go along it at any time. A worker that changes it has the record's lock, and marks the word as
-//! well (`LISTING`), so that two that change it without the lock still free nothing twice.
-//! Invariant: a version that has left the list leads to the rest of it as long as anybody can be at it. Held
-//! by: `every_snapshot_finds_its_version`, `writers_without_the_lock_free_nothing_twice`.
+//! Readers follow the list at any time. A worker that changes it holds the record's lock and also sets
+//! `LISTING`. Two workers that changed it without the lock would therefore still free no version twice.
+//! Invariant: a version that has left the list keeps its link to the next one until no reader can be at it.
+//! Held by: `every_snapshot_finds_its_version`, `writers_without_the_lock_free_nothing_twice`.
 #![allow(unsafe_code)]
 
 use super::{LISTING, OLDER, OLDER_HEADER, OlderVersion, Record, RecordState, RowWords};
@@ -13,9 +13,9 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 impl<'g> Record<'g> {
-    /// The older versions that are kept, the newest first.
+    /// Returns the older versions that are kept, newest first.
     pub(crate) fn older(self) -> impl Iterator<Item = OlderVersion<'g>> {
-        // ORDERING: Acquire pairs with the Release in `keep_older`: what stands in the block is visible.
+        // ORDERING: Acquire pairs with the Release in `keep_older`: the block's contents are visible.
         let mut next = self.word(1).load(Ordering::Acquire) & OLDER;
         std::iter::from_fn(move || {
             let address = std::mem::take(&mut next);
@@ -23,9 +23,8 @@ impl<'g> Record<'g> {
                 return None;
             }
             let pointer = std::ptr::with_exposed_provenance::<AtomicU64>(address as usize);
-            // SAFETY: written by `keep_older`: a state, a link and a row buffer. It was in the list during
-            // the guard's stay, as a worker that takes one out of it leaves the links of those before it
-            // right.
+            // SAFETY: written by `keep_older`: a state, a link and a row buffer. The version was in the list
+            // during the guard's stay, because a worker that removes a version relinks the one before it.
             let (state, row) = unsafe {
                 next = (*pointer.add(1)).load(Ordering::Acquire);
                 let state = RecordState((*pointer).load(Ordering::Relaxed));
@@ -35,24 +34,24 @@ impl<'g> Record<'g> {
         })
     }
 
-    /// Keeps other workers from changing the list of older versions. Those that change it hold the record's
-    /// lock, so none waits.
+    /// Excludes other workers from changing the list of older versions. They hold the record's lock, so none
+    /// waits.
     fn begin_listing(self) {
         while self.word(1).fetch_or(LISTING, Ordering::AcqRel) & LISTING != 0 {
             std::hint::spin_loop();
         }
     }
 
-    /// Ends the change, with this as the newest older version.
+    /// Ends the change; `newest` is the newest older version from now on.
     fn end_listing(self, newest: u64) {
         assert!(newest & !OLDER == 0, "addresses have 48 bits");
         let change = |word: u64| Some(word & !(OLDER | LISTING) | newest);
-        // ORDERING: Release: what stands in the block is visible to a reader that finds it.
+        // ORDERING: Release: the block's contents are visible to a reader that finds it.
         let _ = self.word(1).fetch_update(Ordering::AcqRel, Ordering::Relaxed, change);
     }
 
-    /// Keeps the current version for snapshots that end before `newest`, if it belongs to one of them. The
-    /// lock is held; memory for it is taken beyond the limit, as a commit can't fail any more.
+    /// Keeps the current version for snapshots up to `newest`, if one of them needs it. The caller holds the
+    /// lock. The memory is taken beyond the limit, because a commit can no longer fail here.
     pub fn keep_older(self, newest: CommitOrder) {
         let state = self.locked_state();
         if state.order() >= newest {
@@ -74,14 +73,14 @@ impl<'g> Record<'g> {
         self.end_listing(block.expose_provenance() as u64);
     }
 
-    /// Whether an older version is kept.
+    /// Returns whether the record has an older version.
     #[inline]
     pub fn has_older(self) -> bool {
         self.word(1).load(Ordering::Relaxed) & OLDER != 0
     }
 
-    /// Forgets the older versions that no snapshot needs, as `is_needed` says of a version's number and that
-    /// of the one that took its place; `dropped` sees those of them that are rows. The lock is held.
+    /// Drops the older versions that no snapshot needs. `is_needed` gets a version's number and its
+    /// successor's; `dropped` gets the dropped rows. The caller holds the lock.
     pub fn drop_older(
         self,
         is_needed: impl Fn(CommitOrder, CommitOrder) -> bool,
@@ -91,7 +90,7 @@ impl<'g> Record<'g> {
         self.begin_listing();
         let mut newest = self.word(1).load(Ordering::Acquire) & OLDER;
         let (mut address, mut successor) = (newest, self.locked_state().order());
-        // The link of the last one that stays; none while none does.
+        // The link of the last version kept so far; `None` while there is none.
         let mut last: Option<&AtomicU64> = None;
         while address != 0 {
             let pointer = std::ptr::with_exposed_provenance::<AtomicU64>(address as usize);
@@ -103,7 +102,7 @@ impl<'g> Record<'g> {
                 last = Some(link);
             } else {
                 match last {
-                    // ORDERING: Release: a reader that comes along finds what `next` leads to.
+                    // ORDERING: Release: a reader that follows the link sees the contents of `next`.
                     Some(link) => link.store(next, Ordering::Release),
                     None => newest = next,
                 }
@@ -113,7 +112,7 @@ impl<'g> Record<'g> {
         }
         self.end_listing(newest);
         for (address, state) in gone {
-            // SAFETY: as in `older`; taken out of the list above, by this caller alone.
+            // SAFETY: as in `older`; this caller alone removed it from the list above.
             let row = unsafe { self.buffer_at(address + OLDER_HEADER * 8) };
             if !state.is_absent() {
                 dropped(row);

@@ -5,7 +5,7 @@ use crate::{Epochs, Memory, Slot, Worker};
 use catalog::{Epoch, ScalarType};
 use std::sync::Arc;
 
-/// How often: Miri is some thousand times slower.
+/// Number of repetitions. Miri is about a thousand times slower.
 const ROUNDS: u64 = if cfg!(miri) { 120 } else { 20_000 };
 
 #[test]
@@ -89,7 +89,7 @@ fn a_record_is_freed_with_its_last_holder() {
     let guard = worker.enter();
     let record = Record::create(&[1], NewState::uncommitted(Slot(0)), &guard).unwrap();
     let held = record.held().unwrap();
-    // SAFETY: its maker holds it.
+    // SAFETY: its creator holds it.
     unsafe { record.release() };
     drop(guard);
     assert_eq!(worker.retired(), 0, "it is held");
@@ -117,7 +117,7 @@ fn so_many_holders_that_they_are_not_counted() {
     assert_eq!(worker.retired(), 0);
 }
 
-/// Two workers that write one record at the same time without its lock make a mixed row at worst.
+/// Two workers write one record at the same time without its lock. At worst the row mixes both.
 #[test]
 fn writers_without_the_lock_free_nothing_twice() {
     let (epochs, mut workers) = workers();
