@@ -3,9 +3,9 @@
 //! Source: Gray et al., Granularity of Locks in a Shared Data Base, 1976; Eswaran et al., 1976.
 //!
 //! A granule is an index of a table, a prefix of whole columns of its keys, or a key. Its lock is named by a
-//! hash of table, index and key bytes, so a granule without a row has one, too. A transaction that locks a
-//! granule holds intent locks on the index and on each shorter prefix. So a reader of a range conflicts with
-//! each writer of a key in it: there are no phantoms.
+//! hash of the index' address and the key bytes, so a granule without a row has one, too. A transaction that
+//! locks a granule holds intent locks on the index and on each shorter prefix. So a reader of a range
+//! conflicts with each writer of a key in it: there are no phantoms.
 //!
 //! Example, an index (a, b) and a range a = 1:
 //! 1. The reader holds IS on the index and S on the prefix (1).
@@ -107,7 +107,10 @@ fn lock(
     mode: Mode,
 ) -> Result<(), Failure> {
     let intent = if mode == Mode::SHARED { Mode::INTENT_SHARED } else { Mode::INTENT_EXCLUSIVE };
-    let name = |prefix: &[u8]| xxh3_64_with_seed(prefix, u64::from(table.id.0) << 16 | index as u64);
+    // Two tables that open transactions have made may share a number, so a lock is not named by it. An index
+    // stays where it is while a transaction runs.
+    let address = std::ptr::from_ref(workspace.tables.store(table.id).index_at(index)).addr() as u64;
+    let name = |prefix: &[u8]| xxh3_64_with_seed(prefix, address);
     for end in prefix_ends(table, index, granule).take_while(|end| *end < granule.len()) {
         workspace.acquire(name(&granule[..end]), intent)?;
     }
