@@ -1,13 +1,14 @@
-//! A logger's buffer: workers take numbers and room under its latch and copy their records in outside of it;
-//! the logger closes a segment and writes it once all its bytes are there.
+//! A logger's buffer. Workers take numbers and room under its latch and copy their records in outside of it.
+//! The logger closes a segment and writes it once all its bytes are there.
 //! Paper: Poplar §4.2, Algorithm 1 (number and room under one latch); §4.3, Algorithm 2 (segments; allocated
-//! and buffered bytes decide what may be flushed). Differs: there are two segments, and the logger closes the
-//! open one when the other is durable; the number of a segment is read under the latch that closes it.
+//! and buffered bytes decide which bytes may be flushed). Differs: there are two segments, and the logger
+//! closes the open one when the other is durable; the number of a segment is read under the latch that closes
+//! it.
 //!
-//! Invariants: 1. number, open segment and allocated bytes change under the latch only. So where numbers are
-//! taken here, every record of a closed segment has at most the number at which it was closed, and every
-//! later one has more. 2. bytes below `allocated` belong to the workers that took them until `filled` has
-//! caught up, and to the logger from then until it empties the segment.
+//! Invariants: 1. number, open segment and allocated bytes change under the latch only. If numbers are taken
+//! here, every record of a closed segment therefore has at most the segment's number, and every later one has
+//! more. 2. bytes below `allocated` belong to the workers that took them until `filled` equals `allocated`,
+//! and to the logger from then until it empties the segment.
 //! Held by: `concurrent_records_all_arrive_whole`, and the models of `sequencing/model.rs` (loom, shuttle).
 #![allow(unsafe_code)]
 
@@ -16,15 +17,15 @@ use catalog::CommitOrder;
 use crossbeam_utils::CachePadded;
 use std::cell::UnsafeCell;
 
-/// Most bytes of a segment.
+/// Maximum size of a segment, in bytes.
 pub(crate) const SEGMENT: usize = 4 << 20;
-/// Looks at a segment before others are let run.
+/// Number of looks at a segment before the waiting thread yields its core.
 const PATIENCE: u32 = 64;
 
 struct Segment {
     /// Bytes that workers have taken.
     allocated: AtomicU64,
-    /// Bytes that they have filled.
+    /// Bytes that workers have filled.
     filled: AtomicU64,
     bytes: Box<[UnsafeCell<u8>]>,
 }
@@ -39,25 +40,24 @@ impl Segment {
 /// The identity of the next buffer.
 static NEXT_BUFFER: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
-/// Two segments, one of them open.
+/// Two segments, of which one is open.
 pub struct LogBuffer {
     latch: CachePadded<Latch>,
-    /// The greatest number here so far.
+    /// The greatest number given here so far.
     number: AtomicU64,
-    /// A number that is drawn and whose record has no room yet; 0 when there is none.
+    /// A number that was drawn here before its record took room; 0 when there is none.
     drawn: AtomicU64,
     current: AtomicUsize,
     /// 1 while a segment is being written.
     taking: AtomicUsize,
-    /// One more than the number at which the closed segment was closed, if writing that has failed; 0
-    /// otherwise.
+    /// The number at which the closed segment was closed, plus one, if writing it has failed; 0 otherwise.
     left: AtomicU64,
     segments: [Segment; 2],
-    /// Among all buffers of the process.
+    /// The buffer's number, unique in the process.
     identity: u64,
 }
 
-// SAFETY: bytes are only touched by their owner of the moment (invariant 2).
+// SAFETY: only the current owner of bytes accesses them (invariant 2).
 unsafe impl Sync for LogBuffer {}
 
 impl std::fmt::Debug for LogBuffer {
@@ -66,7 +66,7 @@ impl std::fmt::Debug for LogBuffer {
     }
 }
 
-/// Room for a record of a buffer, to be filled once.
+/// Room for a record in a buffer, to be filled once.
 ///
 /// ```compile_fail,E0382
 /// fn fill_twice(buffer: &logging::LogBuffer, room: logging::Room) {
@@ -85,13 +85,13 @@ pub struct Room {
 }
 
 impl Room {
-    /// How long the record is.
+    /// Returns the length of the record, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 }
 
-/// The buffer's latch, held.
+/// The buffer with its latch held.
 #[derive(Debug)]
 pub struct Latched<'a> {
     buffer: &'a LogBuffer,
@@ -99,7 +99,7 @@ pub struct Latched<'a> {
 }
 
 impl LogBuffer {
-    /// A buffer whose segments, and so batches, are at most a number of bytes.
+    /// Makes a buffer whose segments, and so batches, have at most this many bytes.
     pub(crate) fn new(largest_batch: usize, number: CommitOrder) -> Self {
         let capacity = SEGMENT.min(largest_batch);
         Self {
@@ -114,12 +114,12 @@ impl LogBuffer {
         }
     }
 
-    /// Bytes of the largest record.
+    /// Returns the size of the largest record, in bytes.
     pub(crate) fn capacity(&self) -> usize {
         self.segments[0].bytes.len()
     }
 
-    /// The greatest number here so far.
+    /// Returns the greatest number given here so far.
     pub fn number(&self) -> CommitOrder {
         CommitOrder(self.number.load(Ordering::SeqCst))
     }
@@ -140,14 +140,14 @@ impl LogBuffer {
         );
         let segment = &self.segments[room.segment];
         let target = segment.bytes[room.start..room.start + room.bytes].as_ptr();
-        // SAFETY: the latch gave this range of this buffer to the taker of the room alone, which is used up
-        // with this, and it lies inside the segment. The logger does not look at it before it is filled.
+        // SAFETY: the latch gave this range of this buffer to the room's owner alone, and `fill` consumes the
+        // room. The range lies inside the segment, and the logger does not read it before it is filled.
         unsafe { std::ptr::copy_nonoverlapping(record.as_ptr(), UnsafeCell::raw_get(target), room.bytes) };
         // ORDERING: Release pairs with the Acquire in `take`: the logger sees the bytes.
         segment.filled.fetch_add(room.bytes as u64, Ordering::Release);
     }
 
-    /// Copies a record in whose number was drawn elsewhere; false while there is no room.
+    /// Appends a record whose number was drawn elsewhere; returns false when there is no room.
     #[inline]
     pub(crate) fn try_append(&self, record: &[u8], number: CommitOrder) -> bool {
         let latched = self.latch();
@@ -159,25 +159,26 @@ impl LogBuffer {
         true
     }
 
-    /// Whether a record would find room now.
+    /// Returns whether a record would find room now.
     #[inline]
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         let segment = &self.segments[self.current.load(Ordering::Relaxed)];
         bytes <= segment.bytes.len() - segment.allocated.load(Ordering::Relaxed) as usize
     }
 
-    /// Whether there is anything to write.
+    /// Returns whether the buffer has no bytes to write.
     pub(crate) fn is_empty(&self) -> bool {
         self.segments[self.current.load(Ordering::Relaxed)].allocated.load(Ordering::Relaxed) == 0
             && self.left.load(Ordering::Relaxed) == 0
     }
 
-    /// Closes the open segment, waits until its records are in, and runs `write` on them and the number at
-    /// which it was closed: at least `raise`, unless a number is drawn whose record is still to come. By one
-    /// thread at a time. Where `write` fails, the next call runs it on the same records.
+    /// Closes the open segment, waits until its records are filled, and runs `write` on them and the number
+    /// at which the segment was closed. That number is at least `raise`, unless a drawn number still waits
+    /// for its record. One thread at a time calls this. After `write` fails, the next call runs it on the
+    /// same records.
     ///
     /// # Panics
-    /// Another thread does so now.
+    /// Another thread is in this function.
     pub(crate) fn take<E>(
         &self,
         raise: CommitOrder,
@@ -206,15 +207,15 @@ impl LogBuffer {
             spin_loop();
         }
         let bytes = full.bytes[..allocated as usize].as_ptr();
-        // SAFETY: the segment is closed and all its allocated bytes are filled: they are the logger's now,
-        // and no worker opens the segment again before the other one is closed, which is not before this one
-        // is empty (`left`).
+        // SAFETY: the segment is closed and all its allocated bytes are filled, so they belong to the logger.
+        // No worker opens the segment again before the other one is closed, and that waits until this one is
+        // empty (`left`).
         let bytes = unsafe { std::slice::from_raw_parts(UnsafeCell::raw_get(bytes), allocated as usize) };
         let written = write(bytes, number);
         if written.is_ok() {
             self.left.store(0, Ordering::Relaxed);
             full.filled.store(0, Ordering::Relaxed);
-            // ORDERING: Release pairs with the Acquire in `is_settled`: what was written before is durable.
+            // ORDERING: Release pairs with the Acquire in `is_settled`: the bytes written before are durable.
             full.allocated.store(0, Ordering::Release);
         } else {
             self.left.store(number.0 + 1, Ordering::Relaxed);
@@ -225,13 +226,13 @@ impl LogBuffer {
 }
 
 impl Latched<'_> {
-    /// The greatest number here so far.
+    /// Returns the greatest number given here so far.
     #[inline]
     pub fn number(&self) -> CommitOrder {
         self.buffer.number()
     }
 
-    /// Makes all later numbers greater than one. Returns the greatest number here so far.
+    /// Makes all later numbers greater than `number`. Returns the greatest number so far.
     #[inline]
     pub fn raise(&self, number: CommitOrder) -> CommitOrder {
         let raised = self.number().max(number);
@@ -239,7 +240,7 @@ impl Latched<'_> {
         raised
     }
 
-    /// Whether there is room for a record.
+    /// Returns whether there is room for a record.
     pub fn has_room(&self, bytes: usize) -> bool {
         self.buffer.has_room(bytes)
     }
@@ -257,19 +258,19 @@ impl Latched<'_> {
         Some(Room { segment: place, start, bytes, buffer: self.buffer.identity })
     }
 
-    /// Says that a number is drawn here whose record takes its room later. One at a time: a worker has its
-    /// buffer alone.
+    /// Declares that a number was drawn here and that its record takes room later. At most one such number
+    /// exists, because its worker owns the buffer.
     pub fn begin_draw(&self, number: CommitOrder) {
         debug_assert_eq!(self.buffer.drawn.load(Ordering::Relaxed), 0);
         self.buffer.drawn.store(number.0, Ordering::Relaxed);
     }
 
-    /// Says that the record of the number that was drawn has its room, or will never come.
+    /// Declares that the drawn number's record has its room, or will never come.
     pub fn end_draw(&self) {
         self.buffer.drawn.store(0, Ordering::Relaxed);
     }
 
-    /// Whether all that was numbered here is durable.
+    /// Returns whether all records numbered here are durable.
     pub(crate) fn is_settled(&self) -> bool {
         let allocated = |segment: &Segment| segment.allocated.load(Ordering::Acquire);
         self.buffer.drawn.load(Ordering::Relaxed) == 0

@@ -1,4 +1,4 @@
-//! What can go wrong with log, checkpoint and pepoch files.
+//! The errors of log, checkpoint and pepoch files.
 
 use crate::identity::DatabaseId;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// How bytes on a disk are wrong.
+/// The kind of a corruption.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum CorruptionKind {
@@ -21,7 +21,7 @@ pub enum CorruptionKind {
         /// Length expected.
         expected: u64,
     },
-    /// Something is missing in the middle.
+    /// A number in a sequence is missing.
     #[error("batch {expected} is missing: the next one is {actual}")]
     Hole {
         /// Number expected.
@@ -29,38 +29,38 @@ pub enum CorruptionKind {
         /// Number found.
         actual: u64,
     },
-    /// The contents make no sense.
+    /// The contents are malformed.
     #[error("{0}")]
     Malformed(&'static str),
-    /// The file was written by a version that this program does not know.
+    /// The file has a format version that this program does not know.
     #[error("the file has format version {0}, which this program does not know")]
     UnknownVersion(u32),
 }
 
-/// Why it cannot be proved that a file is whole and belongs to the database.
+/// Why the files do not prove that a file is complete and belongs to the database.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum UnprovenKind {
-    /// The file is not there, or holds nothing.
+    /// The file does not exist, or is empty.
     #[error("is missing or empty, but {} shows that it was written", by.display())]
     Missing {
-        /// The file that shows it.
+        /// The file that names it.
         by: PathBuf,
     },
     /// The log ends before a batch that was durable.
     #[error("ends with batch {found}, but {} shows that batch {named} was durable", by.display())]
     EndsEarly {
-        /// The last batch.
+        /// The last batch found.
         found: u64,
-        /// The last batch that another file knows.
+        /// The last batch that another file names.
         named: u64,
-        /// The file that knows it.
+        /// The file that names it.
         by: PathBuf,
     },
-    /// The file is an earlier state of itself.
+    /// The file is an earlier version of itself.
     #[error("is older than {}", than.display())]
     Outdated {
-        /// The file that was written after it.
+        /// A file that was written later.
         than: PathBuf,
     },
     /// The file belongs to another database.
@@ -79,7 +79,7 @@ pub enum UnprovenKind {
         /// The logger of the device.
         expected: u32,
     },
-    /// A log stands on a device of a database that has never written one.
+    /// A device of a database that has never written a log has a log.
     #[error("is a log of another database: this one has never been open")]
     Unexpected,
     /// The file belongs to another checkpoint, or is another part of it.
@@ -88,48 +88,48 @@ pub enum UnprovenKind {
         /// The manifest.
         by: PathBuf,
     },
-    /// The log must be replayed, but the executor would not do what it did then.
+    /// The log must be replayed, but this release's executor has other semantics.
     #[error("must be replayed under semantics {written}, but this release has semantics {known}")]
     OtherSemantics {
-        /// The number in the log.
+        /// The semantics number in the log.
         written: u32,
         /// The number of this release.
         known: u32,
     },
 }
 
-/// An error of the log. Cheap to clone: all who wait for a commit get it.
+/// An error of the log. Cheap to clone: all commits that wait for the log get it.
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum LogError {
     /// The operating system refused an operation.
     #[error("cannot {action} {}: {error}", path.display())]
     Io {
-        /// What was tried.
+        /// The attempted operation.
         action: &'static str,
-        /// On what.
+        /// The file or folder.
         path: PathBuf,
-        /// Why it failed.
+        /// The cause.
         error: Arc<io::Error>,
     },
-    /// Bytes on a disk are wrong.
+    /// A file is corrupt.
     #[error("{} is damaged at byte {offset}: {kind}", file.display())]
     Corrupt {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// Where in it.
+        /// Offset of the corruption, in bytes.
         offset: u64,
-        /// How.
+        /// The kind of the corruption.
         kind: CorruptionKind,
     },
-    /// It cannot be proved that the database's files are complete and belong together.
+    /// The files do not prove that the database is complete and that they belong together.
     #[error("{} {kind}", file.display())]
     Unproven {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// Where in it the proof fails; 0 for the whole file.
+        /// Offset at which the proof fails, in bytes; 0 for the whole file.
         offset: u64,
-        /// Why.
+        /// The cause.
         kind: UnprovenKind,
     },
     /// The database stopped accepting commits after a failed write.
@@ -143,7 +143,7 @@ pub enum LogError {
         "commits are refused for now, because the log can't grow ({0}); nothing of this one has happened"
     )]
     NoRoom(Arc<LogError>),
-    /// A logger has waited for room for too long. The transaction may be durable later.
+    /// A logger has waited for room longer than its patience. The transaction may become durable later.
     #[error(
         "the log can't be written for now ({0}); what this answer would show is not durable, and is lost if the database ends before it is"
     )]
@@ -151,27 +151,27 @@ pub enum LogError {
     /// A record is larger than a log buffer or a log file.
     #[error("the arguments take {bytes} bytes in the log, more than the {limit} that fit")]
     RecordTooLarge {
-        /// Its size.
+        /// Its size, in bytes.
         bytes: usize,
-        /// The limit.
+        /// The limit, in bytes.
         limit: usize,
     },
-    /// Log files of this size hold next to nothing.
+    /// The configured log files are too small.
     #[error("log files of {bytes} bytes are too small: {least} is the least")]
     FilesTooSmall {
-        /// The size asked for.
+        /// The configured size, in bytes.
         bytes: u64,
-        /// The least size.
+        /// The minimum size, in bytes.
         least: u64,
     },
 }
 
-/// Whether the file system, or a quota, has no room.
+/// Returns whether the file system, or a quota, has no room.
 fn disk_is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// Whether the process, or the system, has no descriptor left.
+/// Returns whether the process, or the system, has no descriptor left.
 fn lacks_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
@@ -182,7 +182,7 @@ impl LogError {
         Self::Io { action, path: path.into(), error: Arc::new(error) }
     }
 
-    /// Whether the disk is full, or no descriptor is left: the operation may succeed later.
+    /// Returns whether the cause is a full disk or a lack of descriptors. The operation may succeed later.
     pub fn is_shortage(&self) -> bool {
         match self {
             Self::Io { error, .. } => disk_is_full(error) || lacks_descriptors(error),
@@ -191,7 +191,7 @@ impl LogError {
         }
     }
 
-    /// PostgreSQL's code for it.
+    /// Returns PostgreSQL's code.
     pub fn sqlstate(&self) -> &'static str {
         match self {
             Self::Io { error, .. } if disk_is_full(error) => "53100",
@@ -201,18 +201,18 @@ impl LogError {
         }
     }
 
-    /// Bytes at an offset are wrong.
+    /// Makes a corruption error at an offset of a file.
     pub fn corrupt(file: &Path, offset: u64, kind: CorruptionKind) -> Self {
         Self::Corrupt { file: file.into(), offset, kind }
     }
 
-    /// A file does not prove what it should.
+    /// Makes an error of a file that fails its proof.
     pub fn unproven(file: &Path, offset: u64, kind: UnprovenKind) -> Self {
         Self::Unproven { file: file.into(), offset, kind }
     }
 
-    /// Whether the database can go on with what came before the fault, if its operator accepts the loss of
-    /// the rest.
+    /// Returns whether the database can continue with the state before the fault, if its operator accepts the
+    /// loss of the later records.
     pub fn can_be_accepted(&self) -> bool {
         matches!(
             self,
@@ -221,7 +221,7 @@ impl LogError {
         )
     }
 
-    /// What an operator can do about it.
+    /// Returns the remedy for an operator.
     pub fn hint(&self) -> Option<&'static str> {
         match self.sqlstate() {
             "53100" => return Some("Free disk space, or take a checkpoint, which frees the log behind it."),
@@ -230,7 +230,7 @@ impl LogError {
         }
         let Self::Unproven { kind, .. } = self else {
             return matches!(self, Self::Corrupt { .. })
-                .then_some("Restore the file from a copy of the same moment as the others.");
+                .then_some("Restore the file from a copy taken at the same moment as the other files.");
         };
         Some(match kind {
             UnprovenKind::Missing { .. } | UnprovenKind::EndsEarly { .. } => {

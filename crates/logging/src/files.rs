@@ -49,14 +49,14 @@ const MAGIC: &[u8; 8] = b"RPRSLOG\n";
 const VERSION: u32 = 4;
 const OLDEST_VERSION: u32 = 1;
 
-/// Which file of a logger.
+/// The identity of a logger's file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct FileId {
-    /// Counts the openings of the database.
+    /// The incarnation: the number of the opening of the database.
     pub incarnation: u64,
-    /// Which logger, where several write into one folder.
+    /// The logger, if several write into one folder.
     pub worker: Option<u32>,
-    /// Counts the logger's files in one incarnation.
+    /// The file's number among the logger's files of the incarnation.
     pub sequence: u64,
 }
 
@@ -75,18 +75,18 @@ pub(crate) struct Header {
 }
 
 impl FileId {
-    /// The path of the file on a device.
+    /// Returns the path of the file on a device.
     pub fn path(self, folder: &Path) -> PathBuf {
         let worker = self.worker.map(|worker| format!("-w{worker:03}")).unwrap_or_default();
         folder.join(format!("log-{:08}-{:08}{worker}.rlog", self.incarnation, self.sequence))
     }
 
-    /// The logger of a file on a device.
+    /// Returns the logger of a file on a device.
     pub fn logger(self, device: u32) -> u32 {
         self.worker.unwrap_or(device)
     }
 
-    /// The file that a path names; `None` for other files.
+    /// Returns the file that a path names; `None` for other files.
     pub fn of(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?.strip_prefix("log-")?.strip_suffix(".rlog")?;
         let (incarnation, rest) = name.split_once('-')?;
@@ -125,7 +125,7 @@ impl Header {
         }
         let sector = &bytes[..SECTOR];
         if sectors::judge(sector, 0, 0) != SectorState::Valid {
-            // Batches come after the header, so one that was written in part is of a file without any.
+            // Batches follow the header, so a file whose header was written in part has none.
             let has_batches = bytes[SECTOR..].iter().any(|byte| *byte != 0);
             return if has_batches { Err(corrupt(CorruptionKind::Checksum)) } else { Ok(None) };
         }
@@ -156,7 +156,7 @@ impl Header {
                 DatabaseId::from_bytes(reader.array().map_err(malformed)?),
                 u32::from_le_bytes(reader.array().map_err(malformed)?),
             ),
-            // No release has had these versions: what ran wrong under them is replayed as it is right now.
+            // No release wrote these versions, so their records are replayed with today's semantics.
             _ => (DatabaseId::default(), procedure::SEMANTICS),
         };
         let header =
@@ -178,23 +178,23 @@ pub(crate) struct ReadyFile {
     pub(crate) alignment: usize,
 }
 
-/// How the making of a file goes on after each part of it.
+/// How the making of a file continues after each part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pace {
     /// With the next part.
     Steady,
-    /// At once to the end: a logger waits for it.
+    /// Without pauses, because a logger waits for the file.
     Hurry,
     /// Not at all.
     Stop,
 }
 
-/// Zeroes a file, durably. `rest` runs between parts, so that others who write to the device get their turn.
-/// The parts are not made durable one by one: every such commit of the file system's journal would hold up
-/// the writers of logs.
+/// Fills a file with zeros, durably. `rest` runs between parts, so that other writers of the device are not
+/// held up. The parts are not synced one by one, because each journal commit of the file system would delay
+/// the loggers.
 ///
-/// What is in a hurry is only allocated. Batches take longer into such room; but a logger that fills files
-/// faster than they are written twice has large batches, to which that means little.
+/// A file in a hurry is only allocated. Batches into such room take longer. A logger that fills files faster
+/// than they are zeroed has large batches, though, for which the cost is small.
 fn zero(file: &dyn DiskFile, length: u64, rest: impl Fn() -> Pace) -> std::io::Result<()> {
     let mut offset = 0;
     let mut pace = if file.prefers_allocation() { Pace::Hurry } else { Pace::Steady };
@@ -217,7 +217,7 @@ fn zero(file: &dyn DiskFile, length: u64, rest: impl Fn() -> Pace) -> std::io::R
     if pace == Pace::Stop { Err(std::io::ErrorKind::Interrupted.into()) } else { file.sync() }
 }
 
-/// What one logger needs to make its files.
+/// The state that a logger needs to make files.
 #[derive(Clone, Debug)]
 pub(crate) struct FileMaker {
     pub(crate) disk: SharedDisk,
@@ -226,19 +226,19 @@ pub(crate) struct FileMaker {
     pub(crate) loggers: u32,
     /// Whether other loggers write into the folder too.
     pub(crate) shares_folder: bool,
-    /// Most loggers that there will be.
+    /// The maximum number of loggers.
     pub(crate) most_loggers: usize,
     pub(crate) length: u64,
     pub(crate) database: DatabaseId,
     pub(crate) pepoch: Arc<PepochKeeper>,
-    /// Of the whole log: what loggers lack is in it.
+    /// The durability of the whole log; it records which loggers lack room.
     pub(crate) durability: Arc<Durability>,
-    /// How long a batch is tried again while there is no room for it; `None` until the log is closed.
+    /// How long a batch is retried while there is no room for it; `None` until the log is closed.
     pub(crate) gives_up_after: Option<Duration>,
 }
 
 impl FileMaker {
-    /// The number of this logger in names of files.
+    /// Returns the number of this logger in names of files.
     pub(crate) fn worker(&self) -> Option<u32> {
         self.shares_folder.then_some(self.logger)
     }
@@ -248,36 +248,36 @@ impl FileMaker {
         self.folder.join(format!("{name}{worker}.tmp"))
     }
 
-    /// A file that is not needed any more. Checkpoints put it there, making a file takes it; by renaming
-    /// only, so neither has to know of the other.
+    /// Returns the path of the spare file. Checkpoints rename released files to it, and the maker renames it
+    /// to a new file, so neither needs to know the other.
     fn spare(&self) -> PathBuf {
         self.temporary("spare")
     }
 
-    /// The file that is being made.
+    /// Returns the path of the file in preparation.
     fn next(&self) -> PathBuf {
         self.temporary("next")
     }
 
-    /// Bytes of records in the largest batch that a file holds.
+    /// Returns the record bytes of the largest batch that a file holds.
     pub(crate) fn largest_batch(&self) -> usize {
         let room = (self.length as usize).saturating_sub(PAGE) / PAGE * PAGE;
         let list = if self.most_loggers > 1 { self.most_loggers * VARINT } else { 0 };
         (room / SECTOR * sectors::CONTENTS).saturating_sub(BATCH_HEADER + list)
     }
 
-    /// Makes zeroed room for the next file: out of a spare one, or one that an earlier incarnation prepared,
-    /// where there is one. What takes time is done here: slowly, when the file is for later. Gives room back
-    /// when there is not enough of it.
+    /// Makes zeroed room for the next file. Reuses the spare file, or a file that an earlier incarnation
+    /// prepared. All slow work happens here, with pauses when the file is for later. Frees the room again
+    /// when the disk is full.
     pub(crate) fn prepare(&self, rest: impl Fn() -> Pace) -> Result<Box<dyn DiskFile>, LogError> {
         let file = self.make(rest)?;
-        // The file is of use only once the pepoch file names it.
+        // A file can be used only once the pepoch file names it.
         self.pepoch.reserve().inspect_err(|_| self.give_back())?;
         Ok(file)
     }
 
-    /// Gives the room of the file back that is being made. Where this fails, the next attempt or opening
-    /// empties the file.
+    /// Frees the room of the file in preparation. If this fails, the next attempt or opening empties the
+    /// file.
     fn give_back(&self) {
         let _ = self.disk.remove(&self.next());
     }
@@ -296,12 +296,12 @@ impl FileMaker {
     }
 
     fn open_next(&self, path: &Path) -> Result<Box<dyn DiskFile>, LogError> {
-        // There may be no spare file.
+        // The spare file may not exist.
         let _ = self.disk.rename(&self.spare(), path);
         match self.disk.open(path) {
             Ok(file) if file.length().is_ok_and(|length| length == self.length) => {
-                // The name that it had as a log goes for good before its contents do: a crash must not bring
-                // it back half empty.
+                // The file's name as a log must be gone, durably, before its contents are overwritten.
+                // Otherwise a crash could bring the file back half empty.
                 let folder = &self.folder;
                 self.disk.sync_folder(folder).map_err(|error| LogError::io("sync", folder, error))?;
                 Ok(file)
@@ -310,13 +310,14 @@ impl FileMaker {
         }
     }
 
-    /// Makes the first file of an incarnation. Without room for a whole one it is as small as possible:
-    /// enough for the marks of a checkpoint, which makes room. Transactions that write are refused meanwhile.
+    /// Makes the first file of an incarnation. If there is no room for a whole one, makes the smallest one,
+    /// which suffices for the marks of a checkpoint; the checkpoint frees room. Transactions that write are
+    /// refused until then.
     ///
     /// # Errors
     /// There is not even room for that; the disk fails.
     pub(crate) fn first(&self, id: FileId) -> Result<ReadyFile, LogError> {
-        // Nothing is logged yet, so there is nothing to wait for.
+        // No record is logged yet, so there is no reason to wait.
         let at_once = Self { gives_up_after: Some(Duration::ZERO), ..self.clone() };
         let lack = match at_once.prepare(|| Pace::Steady) {
             Err(error) if error.is_shortage() => error,
@@ -332,8 +333,8 @@ impl FileMaker {
         Ok(file)
     }
 
-    /// Does something again and again until it no longer fails for want of room. The log counts as stalled
-    /// meanwhile.
+    /// Retries an operation until it no longer fails for lack of room. The log counts as stalled during the
+    /// retries.
     ///
     /// # Errors
     /// It fails for another reason; the log is closed, or `gives_up_after` has passed.
@@ -364,7 +365,7 @@ impl FileMaker {
         }
     }
 
-    /// Gives prepared room its name and header.
+    /// Gives a prepared file its name and header.
     pub(crate) fn finish(
         &self,
         file: Box<dyn DiskFile>,
@@ -399,14 +400,14 @@ impl FileMaker {
         Ok(ReadyFile { file, path, salt, length: self.length, alignment })
     }
 
-    /// Takes a file that is not needed any more as the spare one, in place of the one before.
+    /// Makes a released file the spare one, replacing the previous one.
     pub(crate) fn recycle(&self, path: &Path) -> Result<(), LogError> {
         self.disk.rename(path, &self.spare()).map_err(|error| LogError::io("recycle", path, error))
     }
 }
 
-/// A file that is full, or of an earlier incarnation: it may go once a checkpoint holds all that is numbered
-/// up to `last`.
+/// A full file, or one of an earlier incarnation. It may go once a checkpoint holds all records numbered up
+/// to `last`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct RetiredFile {
     pub(crate) path: PathBuf,
@@ -416,7 +417,7 @@ pub(crate) struct RetiredFile {
 }
 
 impl RetiredFile {
-    /// The files of earlier incarnations on a device, with the greatest number in each.
+    /// Returns the files of earlier incarnations on a device, with the greatest number in each.
     pub(crate) fn of_device(device: usize, files: &[(PathBuf, CommitOrder)]) -> impl Iterator<Item = Self> {
         files.iter().filter_map(move |(path, last)| {
             let id = FileId::of(path)?;
@@ -425,24 +426,24 @@ impl RetiredFile {
     }
 }
 
-/// What a checkpoint needs of the log of one logger in one incarnation, and what was in it at least when the
-/// checkpoint was published.
+/// The part of a logger's log in one incarnation that a checkpoint needs, and a lower bound of its extent
+/// when the checkpoint was published.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct LogRange {
-    /// Which incarnation.
+    /// The incarnation.
     pub incarnation: u64,
-    /// Which logger.
+    /// The logger.
     pub logger: u32,
-    /// The sequence of the first file that is needed.
+    /// The sequence of the first file needed.
     pub first_file: u64,
     /// The sequence of the newest file.
     pub last_file: u64,
-    /// The newest durable batch; 0 where nothing is known.
+    /// The newest durable batch; 0 when it is not known.
     pub last_batch: u64,
 }
 
 impl LogRange {
-    /// Extends ranges by a file that is needed.
+    /// Extends the ranges by a file.
     pub(crate) fn add(ranges: &mut Vec<Self>, file: &RetiredFile) {
         let (incarnation, logger, sequence) = (file.id.incarnation, file.logger, file.id.sequence);
         match ranges.iter_mut().find(|range| range.is_of(incarnation, logger)) {
@@ -460,12 +461,12 @@ impl LogRange {
         }
     }
 
-    /// Whether it is of a logger of an incarnation.
+    /// Returns whether the range is of a logger of an incarnation.
     pub fn is_of(&self, incarnation: u64, logger: u32) -> bool {
         (self.incarnation, self.logger) == (incarnation, logger)
     }
 
-    /// Whether ranges, of all that a checkpoint needs, include a file.
+    /// Returns whether the ranges of a checkpoint include a file.
     pub(crate) fn include(ranges: &[Self], file: &RetiredFile) -> bool {
         let mut own = ranges.iter().filter(|range| range.is_of(file.id.incarnation, file.logger));
         own.any(|range| range.first_file <= file.id.sequence)

@@ -1,11 +1,11 @@
-//! Which database a file or a device belongs to: a random number, drawn when a data folder is made.
+//! Identifies the database of a file or device: a random number, drawn when a data folder is made.
 //!
 //! A device carries a marker, the text file `reprise-device`: a version line, the database, the logger's
 //! number and the number of devices, a checksum line. This is the only description of that layout.
 //! Invariants: 1. a device whose marker is of another database or logger is never written to. 2. two open
 //! databases never use one device, as each holds the lock of the device's folder.
 //! Held by: `altered_files` and `devices_are_not_shared` (crates/reprise).
-//! After a crash: the pepoch file tells whether all markers are there.
+//! After a crash: the pepoch file tells whether all devices have their markers.
 
 use crate::disk::{SharedDisk, read_whole, replace};
 use crate::error::{LogError, UnprovenKind};
@@ -19,7 +19,7 @@ use std::str::FromStr;
 const MARKER: &str = "reprise-device";
 const FIRST_LINE: &str = "reprise device 1";
 
-/// The number of a database; 0 in files of formats that have none.
+/// The number of a database; 0 in files of formats without one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DatabaseId(u128);
 
@@ -32,17 +32,17 @@ impl DatabaseId {
         Self(rand::random::<u128>().max(1))
     }
 
-    /// Whether the file that it was read from has one.
+    /// Returns whether the file had a number.
     pub fn is_known(self) -> bool {
         self.0 != 0
     }
 
-    /// The number as bytes.
+    /// Returns the number as bytes.
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         self.0.to_le_bytes()
     }
 
-    /// The number that bytes are.
+    /// Returns the number that bytes encode.
     pub fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
         Self(u128::from_le_bytes(bytes))
     }
@@ -77,19 +77,19 @@ impl FromStr for DatabaseId {
     }
 }
 
-/// What a device says that it is.
+/// The identity that a device's marker states.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeviceMarker {
     /// The database.
     pub database: DatabaseId,
-    /// The device's index among the configured ones.
+    /// The index of the device among the configured ones.
     pub logger: u32,
-    /// Devices of the database.
+    /// The number of devices of the database.
     pub loggers: u32,
 }
 
 impl DeviceMarker {
-    /// The marker's file on a device.
+    /// Returns the path of a device's marker.
     pub fn path(device: &Path) -> PathBuf {
         device.join(MARKER)
     }
@@ -116,7 +116,7 @@ impl DeviceMarker {
         Ok(Some(Self { database, logger, loggers }))
     }
 
-    /// Refuses a device that is another one's than this.
+    /// Refuses a device that belongs to another database or logger.
     ///
     /// # Errors
     /// `Foreign`, `OtherLogger`.
@@ -143,8 +143,8 @@ impl DeviceMarker {
     }
 }
 
-/// Keeps a device from other databases for as long as the guard lives; `None` when another one, or this one
-/// under another name of the device, has it.
+/// Locks a device for as long as the guard lives. Returns `None` when another database has locked it, or this
+/// one under another name of the device.
 ///
 /// # Errors
 /// The disk fails.

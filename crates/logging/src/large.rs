@@ -1,11 +1,10 @@
-//! Records that no buffer holds: each in a file of its own, which the log refers to.
+//! Large records, which no buffer holds: each is in a file of its own, and a record in the log refers to it.
 //!
 //! A file `large-<incarnation>-<number>` in the folder of the first device: magic and version (8 bytes),
-//! CRC-32C of what stands behind a record's number (u32, little-endian), database (16 bytes), then what
-//! stands behind a record's number (`content`). In version 1 there is no database. This is the only
-//! description of that layout.
-//! Invariants: 1. a file is durable, and its name is, before the record that refers to it is in a buffer. 2.
-//! it goes once a checkpoint holds what it says, or when its transaction did not commit.
+//! CRC-32C of the record's bytes behind its number (u32, little-endian), database (16 bytes), then those
+//! bytes (`content`). Version 1 has no database. This is the only description of that layout.
+//! Invariants: 1. the file and its name are durable before the record that refers to it is in a buffer. 2.
+//! the file is removed once a checkpoint holds its changes, or when its transaction did not commit.
 //! After a crash: files of transactions that did not commit; the next opening removes them.
 //! Held by: `large_transactions` (crates/reprise).
 
@@ -33,11 +32,11 @@ pub struct LargeRecords {
     database: DatabaseId,
     incarnation: u64,
     next: AtomicU64,
-    /// Files whose transactions have committed, and their numbers.
+    /// Files of committed transactions, and their numbers.
     kept: Mutex<Vec<(PathBuf, CommitOrder)>>,
 }
 
-/// A file that was written for a transaction whose fate is not known yet.
+/// The file of a transaction that has neither committed nor aborted yet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[must_use = "it is kept or forgotten"]
 pub struct LargeFile(PathBuf);
@@ -47,8 +46,8 @@ fn path_of(folder: &Path, incarnation: u64, number: u64) -> PathBuf {
 }
 
 impl LargeRecords {
-    /// Those of an incarnation. `kept` are files of earlier ones that recovery needs, with the numbers of
-    /// their transactions; others are removed.
+    /// Returns the large records of an incarnation. `kept` are files of earlier ones that recovery needs,
+    /// with the numbers of their transactions; all other files are removed.
     ///
     /// # Errors
     /// The disk fails.
@@ -69,10 +68,10 @@ impl LargeRecords {
         Ok(Self { disk, folder, database, incarnation, next: AtomicU64::new(1), kept: Mutex::new(kept) })
     }
 
-    /// Puts what a record says into a file; the record refers to that from then on.
+    /// Moves a record's contents into a file and replaces them by a reference.
     ///
     /// # Errors
-    /// The disk is full, or fails; there is no file then.
+    /// The disk is full, or fails; the file is then removed.
     pub fn put(&self, record: &mut Vec<u8>) -> Result<LargeFile, LogError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let path = path_of(&self.folder, self.incarnation, number);
@@ -91,7 +90,7 @@ impl LargeRecords {
             self.disk.sync_folder(&self.folder)
         };
         if let Err(error) = write() {
-            // What can't be removed now is removed when the database is opened.
+            // If the removal fails, the next opening of the database removes the file.
             let _ = self.disk.remove(&path);
             return Err(LogError::io("write", &path, error));
         }
@@ -99,18 +98,18 @@ impl LargeRecords {
         Ok(LargeFile(path))
     }
 
-    /// The transaction has committed.
+    /// Keeps the file of a transaction that has committed.
     pub fn keep(&self, file: LargeFile, order: CommitOrder) {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).push((file.0, order));
     }
 
-    /// The transaction has not committed.
+    /// Removes the file of a transaction that has not committed.
     pub fn forget(&self, file: LargeFile) {
-        // What can't be removed now is removed when the database is opened.
+        // If the removal fails, the next opening of the database removes the file.
         let _ = self.disk.remove(&file.0);
     }
 
-    /// Removes the files whose transactions a checkpoint holds, as all are numbered before its bound.
+    /// Removes the files of transactions that a checkpoint holds, because they are numbered before its bound.
     ///
     /// # Errors
     /// The disk fails.
@@ -125,10 +124,10 @@ impl LargeRecords {
     }
 }
 
-/// Reads what a record refers to: the file, and what stands behind a record's number.
+/// Reads the file of a reference: the record's bytes behind its number.
 ///
 /// # Errors
-/// The file is not there, or is damaged; the disk fails.
+/// The file does not exist, or is damaged; the disk fails.
 pub fn read_large(
     disk: &SharedDisk,
     folder: &Path,

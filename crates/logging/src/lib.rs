@@ -1,8 +1,8 @@
-//! The log: what is recorded (`content`), in which order and when a commit may be acknowledged
-//! (`sequencing`), how it gets onto devices (`buffer`, `logger`, `files`) and off them again (`reader`).
+//! The log: contents of records (`content`), their durability order and the acknowledgement of commits
+//! (`sequencing`), writing to devices (`buffer`, `logger`, `files`) and reading from them (`reader`).
 //!
 //! All file I/O of the engine goes through `disk`, which has a real back end, one that fails, and one that
-//! rebuilds what a crash can leave.
+//! builds the state after a crash.
 
 mod buffer;
 pub mod content;

@@ -1,8 +1,9 @@
-//! A logger: one buffer, one device, one thread that makes batches durable as soon as the last one is.
+//! A logger: one buffer, one device, and one thread that makes a batch durable as soon as the previous one
+//! is.
 //! Paper: SiloR §4.1 (loggers). Differs: group commit is continuous, without a timer.
 //!
-//! After a failed write or fdatasync the logger stops for good: what was not durable then is never retried,
-//! and all who wait get the error. Lack of room is no such failure (`shortage`).
+//! After a failed write or fdatasync the logger stops for good. It never retries the bytes that were not
+//! durable, and all commits that wait get the error. A lack of room is not such a failure (`shortage`).
 
 use crate::buffer::LogBuffer;
 use crate::disk::DiskFile;
@@ -22,23 +23,23 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What the maker of files is asked for.
+/// Pace that the file maker is asked for.
 const STEADY: u8 = 0;
 const HURRY: u8 = 1;
 const STOP: u8 = 2;
-/// How long making a file for later rests after every part of it.
+/// Pause after every part of a file that is made ahead of its use.
 const PREPARE_REST: Duration = Duration::from_millis(2);
-/// How often a logger that waits for a file looks whether it should still do so.
+/// Interval at which a logger that waits for a file checks whether to continue waiting.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// How the log is written.
+/// The configuration of the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogConfig {
-    /// One folder a logger.
+    /// One folder per logger.
     pub devices: Vec<PathBuf>,
-    /// Bytes of a log file.
+    /// Size of a log file, in bytes.
     pub file_bytes: u64,
-    /// Least time between the beginnings of two batches.
+    /// Minimum time between the starts of two batches.
     pub flush_floor: Duration,
     /// How long a commit waits while a device is full.
     pub full_disk_patience: Duration,
@@ -56,7 +57,7 @@ impl Default for LogConfig {
 }
 
 impl LogConfig {
-    /// Refuses files that hold next to nothing.
+    /// Refuses log files below the minimum size.
     pub(crate) fn check(&self) -> Result<(), LogError> {
         if self.file_bytes < LEAST_FILE {
             return Err(LogError::FilesTooSmall { bytes: self.file_bytes, least: LEAST_FILE });
@@ -65,7 +66,7 @@ impl LogConfig {
     }
 }
 
-/// What was written since the database was opened.
+/// The amounts written since the database was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LogStatistics {
     /// Bytes of records.
@@ -78,17 +79,17 @@ pub struct LogStatistics {
     pub flush_us: u64,
 }
 
-/// What workers and the logger's thread share.
+/// The state that workers and the logger's thread share.
 pub(crate) struct Shared {
     pub(crate) lane: DurableBuffer,
     pub(crate) thread: OnceLock<std::thread::Thread>,
-    /// Files that are full, or of earlier incarnations.
+    /// Full files, and files of earlier incarnations.
     pub(crate) retired: Mutex<Vec<RetiredFile>>,
-    /// The sequence of the file that is written; changes under the lock of `retired`.
+    /// The sequence of the current file; it changes under the lock of `retired`.
     sequence: AtomicU64,
     pub(crate) record_bytes: AtomicU64,
     pub(crate) file_bytes: AtomicU64,
-    /// Durable batches: the number of the last one.
+    /// The number of the last durable batch.
     pub(crate) batches: AtomicU64,
     pub(crate) flush_us: AtomicU64,
 }
@@ -107,8 +108,8 @@ impl Shared {
         }
     }
 
-    /// What a checkpoint before whose bound all is durable needs of this log, and of those of earlier
-    /// incarnations on the device.
+    /// Returns the ranges of this log, and of earlier incarnations' logs on the device, that a checkpoint
+    /// with this bound needs. All records below the bound are durable.
     pub(crate) fn ranges_from(&self, bound: CommitOrder, incarnation: u64, logger: u32) -> Vec<LogRange> {
         let retired = self.retired();
         let sequence = self.sequence.load(Ordering::Relaxed);
@@ -130,7 +131,7 @@ impl Shared {
         gone.iter().try_for_each(|file| maker.recycle(&file.path))
     }
 
-    /// How the log ends, once nothing is written any more.
+    /// Returns the end of the log, once the logger has stopped writing.
     pub(crate) fn end(&self, logger: u32) -> LogEnd {
         let file = self.sequence.load(Ordering::Relaxed);
         LogEnd { logger, file, batch: self.batches.load(Ordering::Acquire) }
@@ -156,8 +157,8 @@ impl Shared {
 
 type Prepared = Result<Box<dyn DiskFile>, LogError>;
 
-/// Makes a file, as soon as there is room for it. `rest` is the pace while the file is made, `now` while
-/// there is no room.
+/// Makes a file as soon as there is room for it. `rest` is the pace while the file is made, `now` the pace
+/// while there is no room.
 fn prepare_patiently(maker: &FileMaker, rest: impl Fn() -> Pace, now: impl Fn() -> Pace) -> Prepared {
     let shortage = &maker.durability.shortage;
     let mut rests = Rests::default();
@@ -221,8 +222,8 @@ impl Preparer {
         Ok(Self { request, ahead, pace, thread })
     }
 
-    /// The file that is asked for, as soon as possible. Without room for it the log counts as stalled
-    /// meanwhile.
+    /// Returns the requested file as soon as possible. Without room for it, the log counts as stalled until
+    /// then.
     fn take(&self, maker: &FileMaker) -> Option<Prepared> {
         if let Ok(ready) = self.ahead.try_recv() {
             self.pace.store(STEADY, Ordering::Relaxed);
@@ -250,14 +251,14 @@ impl Preparer {
         prepared
     }
 
-    /// Asks for the file sooner.
+    /// Asks for the file without pauses.
     fn hurry(&self) {
         self.pace.store(HURRY, Ordering::Relaxed);
         self.thread.thread().unpark();
     }
 
-    /// Ends the thread and waits for it: the next process that opens the folder makes a file of the same
-    /// name.
+    /// Ends the thread and waits for it, because the next process that opens the folder makes a file of the
+    /// same name.
     fn stop(self) {
         let Self { request, ahead, pace, thread } = self;
         pace.store(STOP, Ordering::Relaxed);
@@ -267,14 +268,14 @@ impl Preparer {
     }
 }
 
-/// What a batch completes.
+/// The numbers up to which a batch completes the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BatchEnds {
-    /// Up to this number all that the logger has is in this batch or before.
+    /// All records of this logger up to this number are in this batch or earlier ones.
     pub(crate) completed: CommitOrder,
-    /// Up to this number all that any logger has is durable with this batch.
+    /// All records of any logger up to this number are durable with this batch.
     pub(crate) vouched: CommitOrder,
-    /// None of its records is past this.
+    /// No record of the batch has a greater number.
     pub(crate) last: CommitOrder,
 }
 
@@ -289,9 +290,9 @@ pub(crate) struct BatchWriter {
     preparer: Option<Preparer>,
     header: Vec<u8>,
     packed: Vec<u8>,
-    /// No record of the file is past this.
+    /// No record of the file has a greater number.
     last: CommitOrder,
-    /// Whether the file may not have room for all that the buffer can hold.
+    /// Whether the file may lack room for the full buffer.
     is_low: bool,
 }
 
@@ -321,17 +322,17 @@ impl BatchWriter {
 
     fn prepare_next(&mut self) {
         if let Some(preparer) = &self.preparer {
-            // Files that are smaller than buffers have no room to wait for the next one.
+            // Files smaller than four segments have no room to wait for the next file.
             if self.file.length >= 4 * self.segment() {
                 self.maker.durability.shortage.set_awaited(self.maker.logger, true);
             }
-            // A full channel means that one is being made already.
+            // A full channel means that a file is already being made.
             let _ = preparer.request.try_send(());
         }
     }
 
-    /// Makes records durable, and with them what they complete. A file must have room for them. `known` are
-    /// the durable batches of all loggers.
+    /// Makes records durable, and the numbers that they complete. The file must have room for the batch.
+    /// `known` are the durable batches of all loggers.
     pub(crate) fn write(
         &mut self,
         records: &[u8],
@@ -369,13 +370,12 @@ impl BatchWriter {
         Ok(())
     }
 
-    /// Bytes of the batch that a segment of the buffer becomes, at most.
+    /// Returns the maximum size of the batch for one segment of the buffer, in bytes.
     fn segment(&self) -> u64 {
         (sectors::count(self.shared.lane.buffer.capacity() + PAGE) * SECTOR + PAGE) as u64
     }
 
-    /// Takes note of whether the file has room for all that the buffer can hold, whose segments are one batch
-    /// each.
+    /// Notes whether the file has room for the full buffer, whose segments become one batch each.
     fn note_room(&mut self) {
         let is_low = self.file.length - self.offset < 2 * self.segment();
         if std::mem::replace(&mut self.is_low, is_low) != is_low {
@@ -402,7 +402,7 @@ impl BatchWriter {
         header[BATCH_HEADER - 2..BATCH_HEADER].copy_from_slice(&list.to_le_bytes());
     }
 
-    /// Goes on in the next file.
+    /// Continues in the next file.
     fn next_file(&mut self) -> Result<(), LogError> {
         let prepared = match self.preparer.as_ref().and_then(|own| own.take(&self.maker)) {
             Some(prepared) => prepared?,
@@ -431,7 +431,7 @@ impl Drop for BatchWriter {
     }
 }
 
-/// Set when a logger has failed, with why.
+/// Set when a logger has failed, with the error.
 #[derive(Default)]
 pub(crate) struct Poison {
     failed: AtomicBool,

@@ -1,7 +1,7 @@
-//! The pepoch file: how often the database was opened, and up to which commit order each earlier log counts.
-//! Paper: PACMAN §2.1, SiloR (the persistent epoch). Differs: the durable epoch of a running log stands in
-//! its batches, so that one fdatasync makes a commit durable; this file holds the cuts that recoveries made,
-//! and what proves that the other files are complete.
+//! The pepoch file: the incarnations of the database, and the commit order at which each earlier log was cut.
+//! Paper: PACMAN §2.1, SiloR (the persistent epoch). Differs: a running log stores its durable epoch in its
+//! batches, so that one fdatasync makes a commit durable. This file holds the cuts of past recoveries, and
+//! the facts that prove the other files complete.
 //!
 //! Text, so that an operator can read it. Lines: the version; `database` and its number; `checkpoint` and the
 //! number of the newest one, where there is one; `unmarked` while devices may lack their markers; for each
@@ -15,13 +15,14 @@
 //! | 1 | cuts are epochs |
 //! | 2 | no `database`, `checkpoint`, `unmarked`, `ends`; `loggers` and how many there are where workers have logs |
 //!
-//! Beside it lies the file `reserve`, which holds nothing but room: on a full disk it is removed for the next
-//! version of the pepoch file, so that a log whose next file has been made in time can begin it, and for the
-//! first log files of an incarnation.
+//! Beside it lies the file `reserve`, which only reserves room. On a full disk it is removed for the next
+//! version of the pepoch file, so that a log can begin a next file that was made in time. It also makes room
+//! for the first log files of an incarnation.
 //!
-//! Invariants: 1. it is replaced in one step. 2. it lists an incarnation before that makes a file, and a file
-//! before that has a batch; it names a checkpoint before anything is removed that only earlier ones need.
-//! After a crash: the file before or after a step; both are right.
+//! Invariants: 1. the file is replaced in one step. 2. it lists an incarnation before that incarnation makes
+//! a file, and a file before the file has a batch. It names a checkpoint before any file is removed that only
+//! earlier checkpoints need.
+//! After a crash: the file before or after a step; both are valid.
 //! Held by: `altered_files`, `a_crash_at_every_call_loses_nothing` (crates/reprise).
 
 use crate::disk::{SharedDisk, ZEROS, read_whole, replace};
@@ -35,16 +36,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 const NAME: &str = "pepoch";
 const RESERVE: &str = "reserve";
-/// Bytes of the reserve: enough for a pepoch file and the smallest log files of some devices.
+/// Size of the reserve, in bytes: enough for a pepoch file and the smallest log files of some devices.
 const RESERVE_BYTES: usize = 128 << 10;
 const FIRST_LINE: &str = "reprise pepoch 3";
 const FIRST_LINE_WITHOUT_DATABASE: &str = "reprise pepoch 2";
 const FIRST_LINE_OF_EPOCHS: &str = "reprise pepoch 1";
 
-/// How far the log of a logger goes.
+/// The known end of a logger's log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogEnd {
-    /// Which logger.
+    /// The logger.
     pub logger: u32,
     /// The sequence of its newest file.
     pub file: u64,
@@ -57,21 +58,21 @@ pub struct LogEnd {
 pub struct Incarnation {
     /// Counts from 1.
     pub number: u64,
-    /// What its log holds past this does not count, unless it counts alone; not known while it runs.
+    /// Records past this order do not count, unless they count alone; `None` while the incarnation runs.
     pub cut: Option<CommitOrder>,
-    /// How many loggers it has at least, where version 2 tells; 0 elsewhere.
+    /// Minimum number of loggers, known from version 2 only; 0 otherwise.
     pub loggers: u32,
-    /// How far the logs of its loggers go at least; empty before version 3.
+    /// Lower bounds of the loggers' ends; empty before version 3.
     pub ends: Vec<LogEnd>,
 }
 
 impl Incarnation {
-    /// Whether its log is known to end where `ends` tells.
+    /// Returns whether the log is known to end where `ends` says.
     pub fn is_over(&self) -> bool {
         self.ends.iter().any(|end| end.batch > 0)
     }
 
-    /// Enters that a logger has begun a file.
+    /// Notes that a logger has begun a file.
     pub(crate) fn begin_file(&mut self, logger: u32, file: u64) {
         match self.ends.iter_mut().find(|end| end.logger == logger) {
             Some(end) => end.file = file,
@@ -79,7 +80,7 @@ impl Incarnation {
         }
     }
 
-    /// How far the log of a logger goes at least, when that is known.
+    /// Returns the known end of a logger's log.
     pub fn end_of(&self, logger: u32) -> Option<&LogEnd> {
         self.ends.iter().find(|end| end.logger == logger)
     }
@@ -152,18 +153,18 @@ impl fmt::Display for Incarnation {
 /// The file's contents.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PepochFile {
-    /// The number of the database; unknown where older releases made the folder.
+    /// The number of the database; unknown in folders that older releases made.
     pub database: DatabaseId,
-    /// The number of the newest checkpoint, or of one before it; 0 when there may be none.
+    /// The number of the newest checkpoint or an earlier one; 0 when there may be none.
     pub checkpoint: u64,
     /// Whether devices may lack their markers.
     pub is_unmarked: bool,
-    /// Incarnations whose logs may still be there, oldest first.
+    /// Incarnations whose logs may still exist, oldest first.
     pub incarnations: Vec<Incarnation>,
     /// Folders of the log devices, as they were configured.
     pub devices: Vec<PathBuf>,
-    /// Data folders, seen from this one, whose logs record the same transactions in the last incarnation:
-    /// what one of them lacks does not count in any.
+    /// Data folders, relative to this one, whose logs record the same transactions in the last incarnation. A
+    /// record that is missing in one of them counts in none.
     pub companions: Vec<PathBuf>,
 }
 
@@ -215,7 +216,7 @@ impl PepochFile {
     /// Replaces the file of a data folder.
     ///
     /// # Errors
-    /// The disk is full, or fails; the old file is then still there.
+    /// The disk is full, or fails; the old file is then unchanged.
     pub fn write(&self, disk: &SharedDisk, folder: &Path) -> Result<(), LogError> {
         let mut text = format!("{FIRST_LINE}\n");
         // Writing to a string does not fail.
@@ -247,44 +248,44 @@ impl PepochFile {
         })
     }
 
-    /// The folders of the log devices, seen from where the data folder is seen.
+    /// Returns the folders of the log devices, relative to the base of `folder`.
     pub fn device_folders(&self, folder: &Path) -> Vec<PathBuf> {
         self.devices.iter().map(|device| folder.join(device)).collect()
     }
 
-    /// The cut of an incarnation, when it is known.
+    /// Returns the cut of an incarnation; `None` when it is not known.
     pub fn cut_of(&self, incarnation: u64) -> Option<CommitOrder> {
         self.of(incarnation)?.cut
     }
 
-    /// What is known of an incarnation.
+    /// Returns an incarnation, if the file lists it.
     pub fn of(&self, incarnation: u64) -> Option<&Incarnation> {
         self.incarnations.iter().find(|known| known.number == incarnation)
     }
 
-    /// The number of the next incarnation.
+    /// Returns the number of the next incarnation.
     pub fn next(&self) -> u64 {
         self.incarnations.last().map_or(1, |last| last.number + 1)
     }
 }
 
-/// The pepoch file of an open database, which changes while it runs.
+/// The pepoch file of an open database, with the changes made while it runs.
 #[derive(Debug)]
 pub struct PepochKeeper {
     disk: SharedDisk,
     folder: PathBuf,
-    /// The file, and whether it is in the folder yet.
+    /// The contents, and whether the file is in its folder yet.
     kept: Mutex<(PepochFile, bool)>,
 }
 
 impl PepochKeeper {
-    /// Keeps a file that was written into its folder, or will be by `publish`.
+    /// Takes over a file that is in its folder, or that `publish` will write.
     pub fn new(disk: &SharedDisk, folder: &Path, file: PepochFile, is_published: bool) -> Arc<Self> {
         let (disk, folder) = (Arc::clone(disk), folder.to_path_buf());
         Arc::new(Self { disk, folder, kept: Mutex::new((file, is_published)) })
     }
 
-    /// Makes sure that the next change finds room. Nothing is kept for a file that is not in its folder yet.
+    /// Reserves room for the next change. Does nothing for a file that is not in its folder yet.
     ///
     /// # Errors
     /// The disk is full, or fails.
@@ -303,13 +304,13 @@ impl PepochKeeper {
             file.sync()
         };
         make().map_err(|error| {
-            // What is left of it is replaced by the next attempt.
+            // The next attempt replaces a partial file.
             let _ = self.disk.remove(&path);
             LogError::io("write", &path, error)
         })
     }
 
-    /// Gives the room back that was kept for changes; whether there was any.
+    /// Frees the reserved room; returns whether there was any.
     pub(crate) fn spend_reserve(&self) -> bool {
         self.disk.remove(&self.folder.join(RESERVE)).is_ok()
     }
@@ -317,7 +318,7 @@ impl PepochKeeper {
     /// Changes the file, durably.
     ///
     /// # Errors
-    /// The disk is full, or fails; the file before is then still there.
+    /// The disk is full, or fails; the old file is then unchanged.
     pub fn update(&self, change: impl FnOnce(&mut PepochFile)) -> Result<(), LogError> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changed = kept.0.clone();

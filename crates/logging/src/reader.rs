@@ -4,14 +4,14 @@
 //! |---|---|
 //! | all sectors whole | a batch |
 //! | header all zero, nothing after it | the end of the log |
-//! | some sectors zero, the others whole, nothing after it | a torn tail: the crash came while it was written; it is cut |
+//! | some sectors zero, the rest whole, nothing after it | a torn tail: the crash came while it was written; it is cut |
 //! | any sector neither whole nor zero | damage: the log ends here, with an error that names file and offset |
 //! | not whole, but a later batch or file follows | damage likewise: a batch is only written once the one before is durable |
 //! | the file is shorter than its header says | damage likewise |
 //! | a batch or file is left out | damage likewise |
 //! | the file belongs to another database or logger | damage likewise |
 //!
-//! Not here: whether a log is complete, which other files tell (`recovery::completeness`).
+//! Not here: whether a log is complete, which other files prove (`recovery::completeness`).
 
 use crate::disk::{SharedDisk, read_whole};
 use crate::error::{CorruptionKind, LogError, UnprovenKind};
@@ -26,19 +26,19 @@ use std::sync::Arc;
 /// One batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Batch {
-    /// Up to this number all that the logger has is in this batch or before.
+    /// All records of this logger up to this number are in this batch or earlier ones.
     pub completed: CommitOrder,
-    /// Up to this number all that any logger has was durable with this batch.
+    /// All records of any logger up to this number were durable with this batch.
     pub vouched: CommitOrder,
     /// Its records.
     pub records: Records,
-    /// Which file it is in.
+    /// The file that has it.
     pub file: PathBuf,
-    /// Where it begins.
+    /// Offset of the batch in the file, in bytes.
     pub offset: u64,
 }
 
-/// The records of a batch, inside what was read of its file.
+/// The records of a batch, inside the bytes read from its file.
 #[derive(Clone)]
 pub struct Records {
     file: Arc<Vec<u8>>,
@@ -70,43 +70,43 @@ impl std::fmt::Debug for Records {
 /// How a log ends.
 #[derive(Clone, Debug)]
 pub enum LogTail {
-    /// With a whole batch.
+    /// With a complete batch.
     Clean,
-    /// A batch at this place was torn by a crash.
+    /// With a batch that a crash has torn.
     Torn {
-        /// Which file.
+        /// The file of the torn batch.
         file: PathBuf,
-        /// Where the torn batch begins.
+        /// Offset of the torn batch, in bytes.
         offset: u64,
     },
-    /// What follows is damaged, missing, or of another log.
+    /// With a damaged or missing file or batch, or one of another log.
     Damaged(LogError),
 }
 
-/// What one logger wrote in one incarnation.
+/// The log of one logger in one incarnation.
 #[derive(Clone, Debug)]
 pub struct LoggerLog {
-    /// Which incarnation.
+    /// The incarnation.
     pub incarnation: u64,
-    /// Which logger of how many.
+    /// The logger's index, and the number of loggers.
     pub logger: (u32, u32),
     /// The database that wrote it; unknown before format version 4.
     pub database: DatabaseId,
-    /// The meaning of the executor that wrote it.
+    /// The semantics number of the executor that wrote it.
     pub semantics: u32,
     /// Its batches.
     pub batches: Vec<Batch>,
     /// The number of its last batch; 0 when it has none.
     pub last_batch: u64,
-    /// The newest batch of each logger that was durable when a batch was written.
+    /// For each logger, the newest batch that a batch of this log names as durable.
     pub known: Vec<u64>,
     /// How it ends.
     pub tail: LogTail,
     /// Its files, oldest first.
     pub files: Vec<PathBuf>,
-    /// The sequence of its first and last file.
+    /// The sequences of its first and last file.
     pub sequences: (u64, u64),
-    /// Where the last file ends.
+    /// End of the last file's batches, in bytes.
     pub end: u64,
     /// Bytes that were read.
     pub bytes_read: u64,
@@ -130,7 +130,7 @@ impl LoggerLog {
         }
     }
 
-    /// Takes over a file's header, unless the file is not the next one of this log.
+    /// Starts a file with its header, unless the file is not the next one of this log.
     fn begin_file(&mut self, id: FileId, header: &Header, path: &Path) -> Result<(), LogError> {
         if header.logger != self.logger.0 {
             let kind = UnprovenKind::OtherLogger { found: header.logger, expected: self.logger.0 };
@@ -157,7 +157,7 @@ impl LoggerLog {
             return Err(LogError::corrupt(path, 0, kind));
         }
         if let LogTail::Torn { file, offset } = &self.tail {
-            // A later file was begun, so the batch had been made durable.
+            // A later file exists, so this batch had been made durable.
             return Err(LogError::corrupt(file, *offset, CorruptionKind::Checksum));
         }
         self.logger.1 = self.logger.1.max(header.loggers);
@@ -166,7 +166,7 @@ impl LoggerLog {
         Ok(())
     }
 
-    /// What is wrong after its last batch.
+    /// Returns the damage after its last batch.
     pub fn damage(&self) -> Option<&LogError> {
         match &self.tail {
             LogTail::Damaged(error) => Some(error),
@@ -174,7 +174,7 @@ impl LoggerLog {
         }
     }
 
-    /// Up to which number it is complete.
+    /// Returns the number up to which the log is complete.
     pub fn completed(&self) -> CommitOrder {
         self.batches.last().map_or(CommitOrder(0), |batch| batch.completed)
     }
@@ -184,8 +184,8 @@ impl LoggerLog {
     }
 }
 
-/// Up to which number everything is durable, as the logs of all loggers of an incarnation say: each is
-/// complete that far, or one of them vouches for the others. Paper: Poplar §5 (RSNe). Differs: vouching.
+/// Returns the number up to which an incarnation's logs are durable. Each log is complete to that number, or
+/// one log vouches for the rest. Paper: Poplar §5 (RSNe). Differs: vouching.
 pub fn durable_up_to<'l>(logs: impl IntoIterator<Item = &'l LoggerLog>) -> CommitOrder {
     let (mut least, mut vouched) = (None, CommitOrder(0));
     for log in logs {
@@ -201,7 +201,7 @@ enum Found {
     Torn,
 }
 
-/// A batch as it is in its file.
+/// A batch inside its file.
 struct RawBatch {
     number: u64,
     completed: CommitOrder,
@@ -211,7 +211,7 @@ struct RawBatch {
     records: Range<usize>,
 }
 
-/// The log files of a folder, oldest first.
+/// Returns the log files of a folder, oldest first.
 fn log_files(disk: &SharedDisk, folder: &Path) -> Result<Vec<(FileId, PathBuf)>, LogError> {
     let listed = disk.list(folder).map_err(|error| LogError::io("list", folder, error))?;
     let mut files: Vec<_> = listed.into_iter().filter_map(|path| Some((FileId::of(&path)?, path))).collect();
@@ -219,16 +219,16 @@ fn log_files(disk: &SharedDisk, folder: &Path) -> Result<Vec<(FileId, PathBuf)>,
     Ok(files)
 }
 
-/// Reads all log files of a device, one result an incarnation and logger, oldest first. `device` is its index
-/// among the devices.
+/// Reads all log files of a device, one result per incarnation and logger, oldest first. `device` is its
+/// index among the devices.
 ///
 /// # Errors
-/// The disk fails. Damage ends the log in which it is.
+/// The disk fails. Damage is no error; it ends its log.
 pub fn read_device(disk: &SharedDisk, folder: &Path, device: u32) -> Result<Vec<LoggerLog>, LogError> {
     read_device_where(disk, folder, device, |_| true)
 }
 
-/// As `read_device`, but only those files that `is_needed` asks for.
+/// Reads only the files that `is_needed` selects; otherwise as `read_device`.
 ///
 /// # Errors
 /// As `read_device`.
@@ -264,7 +264,7 @@ pub fn read_device_where(
     Ok(logs)
 }
 
-/// How the logs of a folder end in an incarnation: each logger's last file that has batches.
+/// Reads how the logs of a folder end in an incarnation: each logger's last file that has batches.
 ///
 /// # Errors
 /// The disk fails; a file is damaged.
@@ -297,7 +297,7 @@ pub fn read_ends(
     Ok(ends)
 }
 
-/// Reads the batches of a file, where they are.
+/// Reads the batches of a file in place.
 fn read_file(path: &Path, mut bytes: Vec<u8>, header: &Header, log: &mut LoggerLog) {
     let mut offset = PAGE;
     let mut found = Vec::new();
@@ -328,8 +328,7 @@ fn read_file(path: &Path, mut bytes: Vec<u8>, header: &Header, log: &mut LoggerL
     }));
 }
 
-/// Reads what stands where a batch should, and refuses one that is not the next, or that should have been the
-/// last.
+/// Reads the next batch. Refuses one that is not the successor of the last one, or that follows the last one.
 fn read_next(
     path: &Path,
     bytes: &mut [u8],
@@ -351,7 +350,7 @@ fn read_next(
     }
 }
 
-/// Reads a batch, whose contents are then without gaps where they were.
+/// Reads a batch and removes the checksums between its sectors in place.
 fn read_batch(path: &Path, bytes: &mut [u8], offset: usize, header: &Header) -> Result<Found, LogError> {
     let salt = header.salt;
     let damaged = |at: usize| LogError::corrupt(path, at as u64, CorruptionKind::Checksum);
@@ -359,7 +358,7 @@ fn read_batch(path: &Path, bytes: &mut [u8], offset: usize, header: &Header) -> 
     match sectors::judge(first, salt, (offset / SECTOR) as u64) {
         SectorState::Damaged => return Err(damaged(offset)),
         SectorState::Zero => {
-            // Sectors of a batch whose first one was lost?
+            // Searches for sectors of a batch whose first sector was lost.
             let mut at = offset + SECTOR;
             let mut torn = false;
             while let Some(sector) = bytes.get(at..at + SECTOR) {
@@ -398,7 +397,7 @@ fn read_batch(path: &Path, bytes: &mut [u8], offset: usize, header: &Header) -> 
     };
     let end = offset + sectors::count(header_bytes + length) * SECTOR;
     if magic != BATCH_MAGIC {
-        // A sector of a batch that began earlier and whose beginning was lost.
+        // The sector is of an earlier batch whose beginning was lost.
         return Ok(Found::Torn);
     }
     if end > bytes.len() {
@@ -429,7 +428,7 @@ fn read_batch(path: &Path, bytes: &mut [u8], offset: usize, header: &Header) -> 
     Ok(Found::Batch { batch, end: end.next_multiple_of(header.alignment) })
 }
 
-/// After the end of the log nothing may follow: a batch with a later number shows that this one had been
+/// Refuses any batch after the end of the log. A later number would show that the torn batch had been
 /// durable.
 fn refuse_later_batch(
     path: &Path,

@@ -1,12 +1,11 @@
-//! Text files whose last line is the CRC-32C of what stands before it: `checksum` and eight hexadecimal
-//! digits.
+//! Text files whose last line is the CRC-32C of the preceding text: `checksum` and eight hexadecimal digits.
 
 use crate::CorruptionKind;
 
-/// What can be wrong with such a file: at which byte, and what.
+/// Offset and kind of a corruption of such a file.
 pub(crate) type Malformed = (u64, CorruptionKind);
 
-/// Such a file has not the form that its reader knows.
+/// Returns the error of a file that does not have the form that its reader expects.
 pub(crate) fn malformed(what: &'static str) -> Malformed {
     (0, CorruptionKind::Malformed(what))
 }
@@ -17,10 +16,10 @@ pub(crate) fn seal(text: &mut String) {
     text.push_str(&format!("checksum {checksum:08x}\n"));
 }
 
-/// What stands before the last line.
+/// Returns the text before the last line.
 ///
 /// # Errors
-/// There is no such line; what stands before it is not what was written.
+/// The line is missing, or the checksum does not match.
 pub(crate) fn unseal(bytes: &[u8]) -> Result<&str, Malformed> {
     let text = std::str::from_utf8(bytes).map_err(|_| malformed("this is no text"))?;
     let (contents, checksum) =

@@ -1,17 +1,17 @@
-//! Sectors: 508 bytes of contents and a checksum, so that what a crash tore can be told from what a medium
-//! changed.
+//! Sectors: 508 bytes of contents and a checksum, so that a reader can tell a torn write from a corruption of
+//! the medium.
 //!
 //! Log files are written in batches; a batch is a sequence of sectors of 512 bytes, each ending with the
 //! CRC-32C of its contents, seeded with the file's salt and the sector's number. Files are zeroed before use.
 //! After a crash a sector of the last batch is therefore whole or all zero; anything else was changed on the
 //! medium. This is the only description of that layout.
 
-/// Bytes of a sector.
+/// Size of a sector, in bytes.
 pub(crate) const SECTOR: usize = 512;
-/// Bytes of contents in a sector.
+/// Size of a sector's contents, in bytes.
 pub(crate) const CONTENTS: usize = SECTOR - 4;
 
-/// What a sector turned out to be.
+/// The state of a sector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SectorState {
     Valid,
@@ -25,7 +25,7 @@ fn checksum(contents: &[u8], salt: u64, number: u64) -> u32 {
     crc32c::crc32c_append(seed, contents)
 }
 
-/// Appends contents as sectors from a number on, padded with zeros to whole sectors.
+/// Appends contents as sectors numbered from `first`, padded with zeros to whole sectors.
 pub(crate) fn pack(parts: &[&[u8]], salt: u64, first: u64, out: &mut Vec<u8>) {
     let mut number = first;
     let mut start = out.len();
@@ -53,7 +53,7 @@ fn seal(out: &mut Vec<u8>, start: usize, salt: u64, number: u64) {
     out.extend_from_slice(&sum.to_le_bytes());
 }
 
-/// Judges a sector; short ones are damaged.
+/// Classifies a sector; a short one is damaged.
 pub(crate) fn judge(sector: &[u8], salt: u64, number: u64) -> SectorState {
     let Some((contents, sum)) = sector.split_at_checked(CONTENTS) else { return SectorState::Damaged };
     if sum == checksum(contents, salt, number).to_le_bytes() {
@@ -65,7 +65,7 @@ pub(crate) fn judge(sector: &[u8], salt: u64, number: u64) -> SectorState {
     }
 }
 
-/// Sectors that hold a number of bytes.
+/// Returns the number of sectors for this many bytes.
 pub(crate) fn count(bytes: usize) -> usize {
     bytes.div_ceil(CONTENTS)
 }

@@ -1,7 +1,8 @@
-//! What happens while the disk is full, or no descriptor is left: the log can't make its next file for now.
+//! The shortage of a log: the disk is full, or no descriptor is left, so that the log can't make its next
+//! file for now.
 //!
-//! The logger tries again until it can: the bytes that it could not write are still in its buffer, and the
-//! order of the log does not change. Commits are treated by where they are:
+//! The logger retries until it can. The unwritten bytes stay in its buffer, and the order of the log does not
+//! change. The position of a commit decides its treatment:
 //!
 //! | the transaction | what its client is told |
 //! |---|---|
@@ -9,18 +10,18 @@
 //! | has appended it, and the current file has room for it | nothing special: the file was made in full before |
 //! | has appended it, but the file has no room | waits for room; after `patience`, that the outcome is not known |
 //!
-//! The third case is rare: new transactions are refused while the file still has room for all that buffers
-//! can hold, and wait when it is not known by then whether there will be a next file, unless files are
-//! smaller than that. Such a transaction is visible to others, so it can't be taken back; an answer that
-//! shows it waits, too. It is durable once there is room. If the process ends before, it is lost, and it was
-//! never acknowledged.
+//! The third case is rare. New transactions are refused while the file still has room for the full buffers;
+//! they wait while it is unknown whether the next file can be made. Only files smaller than the buffers
+//! escape this rule. Such a transaction is visible to other transactions, so it can't be undone; an answer
+//! that shows it waits too. It becomes durable once there is room. If the process ends before, it is lost,
+//! and it was never acknowledged.
 //!
-//! To write the same bytes again is safe after ENOSPC, EDQUOT, EMFILE and ENFILE, and after no other error:
-//! all that a file may lack then was written since its last `sync`, and that is one batch, which is written
-//! again as a whole.
+//! Writing the same bytes again is safe after ENOSPC, EDQUOT, EMFILE and ENFILE, and after no other error. A
+//! file may then lack only bytes written since its last `sync`. They are one batch, which is written again as
+//! a whole.
 //!
-//! Invariants: 1. a record that was appended is written before any later one, or never. 2. no logger is
-//! waited for by a checkpoint while it waits for room, as a checkpoint is what makes room.
+//! Invariants: 1. an appended record is written before any later one, or never. 2. no checkpoint waits for a
+//! logger that waits for room, because a checkpoint is what frees room.
 //! Held by: `full_disk` (crates/reprise).
 
 use crate::error::LogError;
@@ -30,30 +31,30 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// How long the first rest between two attempts is, and how long the longest.
+/// First and longest pause between two attempts.
 const RESTS: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(500)];
 
-/// What one logger lacks.
+/// The shortage of one logger.
 #[derive(Debug, Default)]
 struct Lack {
     /// Why its next file can't be made ahead of its use.
     ahead: Option<LogError>,
     /// Why it can't write a batch, or begin its next file.
     now: Option<LogError>,
-    /// Whether its file may not have room for all that its buffer can hold.
+    /// Whether its file may lack room for its full buffer.
     is_low: bool,
-    /// Whether it is not known yet whether there will be a next file, which its file had room to wait for.
+    /// Whether its file has room to wait for the next file, whose outcome is not known yet.
     is_awaited: bool,
     /// Since when it has records that it can't write.
     stalled: Option<Instant>,
 }
 
-/// Which of a logger's threads lacks something.
+/// The thread of a logger that lacks room or a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
-    /// The one that makes files ahead of their use.
+    /// The thread that makes files ahead of their use.
     Ahead,
-    /// The one that writes.
+    /// The thread that writes.
     Now,
 }
 
@@ -66,7 +67,7 @@ impl Lack {
         self.error().is_some() && (self.is_low || self.stalled.is_some())
     }
 
-    /// Whether it may refuse soon.
+    /// Returns whether it may refuse transactions soon.
     fn is_in_doubt(&self) -> bool {
         self.is_low && self.is_awaited
     }
@@ -76,26 +77,26 @@ impl Lack {
 struct State {
     lacks: BTreeMap<u32, Lack>,
     is_stopped: bool,
-    /// Told when it becomes known whether there will be a next file.
+    /// Woken when it becomes known whether the next file can be made.
     waiters: Vec<Waker>,
 }
 
 impl State {
-    /// Whether it is not known yet whether transactions have to be refused.
+    /// Returns whether it is still unknown if transactions must be refused.
     fn is_in_doubt(&self) -> bool {
         self.lacks.values().any(Lack::is_in_doubt) && !self.lacks.values().any(Lack::refuses)
     }
 }
 
-/// What the loggers of a log lack for now.
+/// The shortages of a log's loggers.
 #[derive(Debug, Default)]
 pub(crate) struct Shortage {
     /// Whether new transactions that write are refused, or may be soon.
     refuses: AtomicBool,
     state: Mutex<State>,
-    /// Held while files are made that could not be made before, and while a checkpoint is written.
+    /// Locked while a file is made after a failed attempt, and while a checkpoint is written.
     attempts: Mutex<()>,
-    /// How long a commit waits for a logger that has no room.
+    /// How long a commit waits for a logger that lacks room.
     patience: Duration,
 }
 
@@ -108,7 +109,7 @@ impl Shortage {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes what a logger lacks.
+    /// Changes the shortage of a logger.
     fn update(&self, logger: u32, change: impl FnOnce(&mut Lack)) {
         let mut state = self.lock();
         change(state.lacks.entry(logger).or_default());
@@ -119,13 +120,13 @@ impl Shortage {
         waiters.into_iter().for_each(Waker::wake);
     }
 
-    /// Whether it is not known yet if transactions that write are refused.
+    /// Returns whether it is still unknown if transactions that write are refused.
     #[inline]
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.refuses.load(Ordering::Acquire) && self.lock().is_in_doubt()
     }
 
-    /// Whether it is known if a transaction has to be refused; otherwise `waker` is woken once it is.
+    /// Returns whether it is known if transactions must be refused; otherwise wakes `waker` once it is.
     pub(crate) fn poll_known(&self, waker: &Waker) -> Poll<()> {
         if !self.refuses.load(Ordering::Acquire) {
             return Poll::Ready(());
@@ -140,8 +141,8 @@ impl Shortage {
         Poll::Pending
     }
 
-    /// Refuses a transaction that would write. One that is not in a hurry has waited before until this is
-    /// known (`poll_known`).
+    /// Refuses a transaction that would write, if there is a shortage. A session that can wait calls
+    /// `poll_known` first.
     ///
     /// # Errors
     /// `NoRoom`.
@@ -155,11 +156,10 @@ impl Shortage {
         error.map_or(Ok(()), |error| Err(LogError::NoRoom(Arc::new(error))))
     }
 
-    /// Whether a commit should still be waited for.
+    /// Checks whether a commit should continue to wait.
     ///
     /// # Errors
-    /// `Stalled`: a logger has waited for room for longer than `patience`, or at all where there is no
-    /// patience.
+    /// `Stalled`: a logger has waited for room longer than `patience`, or at all if `is_patient` is false.
     pub(crate) fn check_stall(&self, is_patient: bool) -> Result<(), LogError> {
         if !self.refuses.load(Ordering::Acquire) {
             return Ok(());
@@ -171,24 +171,22 @@ impl Shortage {
         error.map_or(Ok(()), |error| Err(LogError::Stalled(Arc::new(error))))
     }
 
-    /// Takes note of whether a logger's file may not have room for all that its buffer can hold.
+    /// Notes whether a logger's file may lack room for its full buffer.
     pub(crate) fn set_low(&self, logger: u32, is_low: bool) {
         self.update(logger, |lack| lack.is_low = is_low);
     }
 
-    /// Takes note of whether it is not known yet whether there will be a next file, which the file has room
-    /// to wait for.
+    /// Notes whether the next file's outcome is unknown while the file still has room to wait.
     pub(crate) fn set_awaited(&self, logger: u32, is_awaited: bool) {
         self.update(logger, |lack| lack.is_awaited = is_awaited);
     }
 
-    /// Takes note of whether a logger waits for room, with records to write.
+    /// Notes whether a logger with records to write waits for room.
     pub(crate) fn set_stalled(&self, logger: u32, is_stalled: bool) {
         self.update(logger, |lack| lack.stalled = is_stalled.then(Instant::now));
     }
 
-    /// Takes note of what a thread's last attempt came to. A logger that begins or ceases to lack something
-    /// says so.
+    /// Notes the result of a thread's last attempt. Logs a message when a shortage begins or ends.
     pub(crate) fn set_error(&self, logger: u32, stage: Stage, error: Option<&LogError>) {
         let mut lacked = false;
         let mut lacks = false;
@@ -212,7 +210,7 @@ impl Shortage {
         }
     }
 
-    /// Ends all attempts: a logger that has no room fails with what it lacks.
+    /// Ends all attempts: a logger without room fails with its shortage.
     pub(crate) fn stop(&self) {
         self.lock().is_stopped = true;
     }
@@ -221,13 +219,13 @@ impl Shortage {
         self.lock().is_stopped
     }
 
-    /// Keeps attempts from taking room from a checkpoint, for as long as the guard lives.
+    /// Pauses all attempts for as long as the guard lives, so that a checkpoint gets the room.
     pub(crate) fn rest(&self) -> MutexGuard<'_, ()> {
         self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The rests between attempts: each twice as long as the one before.
+/// The pauses between attempts, each twice as long as the previous one.
 pub(crate) struct Rests(Duration);
 
 impl Default for Rests {
@@ -237,7 +235,7 @@ impl Default for Rests {
 }
 
 impl Rests {
-    /// How long the next one is.
+    /// Returns the next pause.
     pub(crate) fn next(&mut self) -> Duration {
         let rest = self.0;
         self.0 = (rest * 2).min(RESTS[1]);

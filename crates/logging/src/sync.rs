@@ -1,4 +1,4 @@
-//! One door to atomics, so that loom and shuttle can stand in for them in the models.
+//! Selects the atomics: those of std, or those of loom and shuttle in the models.
 
 pub(crate) use latch::{Latch, LatchGuard};
 #[cfg(loom)]
@@ -20,12 +20,12 @@ pub(crate) use std::{
     thread::yield_now,
 };
 
-/// A latch for a few instructions.
+/// A latch that is held for a few instructions.
 #[cfg(not(any(loom, shuttle)))]
 mod latch {
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// Looks at the latch before others are let run.
+    /// Number of looks at the latch before the waiting thread yields its core.
     const PATIENCE: u32 = 64;
 
     #[derive(Default)]
@@ -38,7 +38,7 @@ mod latch {
         #[inline]
         pub(crate) fn hold(&self) -> LatchGuard<'_> {
             let mut looks = 0u32;
-            // ORDERING: Acquire pairs with the Release in `drop`: what was changed under the latch is seen.
+            // ORDERING: Acquire pairs with the Release in `drop`: changes made under the latch are visible.
             while self.0.swap(true, Ordering::Acquire) {
                 looks += 1;
                 if looks.is_multiple_of(PATIENCE) {
@@ -58,7 +58,7 @@ mod latch {
     }
 }
 
-/// Loom gives up on threads that spin in turns, so a mutex stands for the latch.
+/// Loom gives up on threads that spin, so a mutex replaces the latch.
 #[cfg(any(loom, shuttle))]
 mod latch {
     #[cfg(loom)]
@@ -83,7 +83,7 @@ mod latch {
     }
 }
 
-/// What models are made of.
+/// The tools of the models.
 #[cfg(all(test, any(loom, shuttle)))]
 pub(crate) mod model {
     #[cfg(loom)]
@@ -105,7 +105,7 @@ pub(crate) mod model {
         builder.check(run);
     }
 
-    /// Runs a model in many random interleavings, each with few preemptions: most of them far apart.
+    /// Runs a model in random interleavings, each with few preemptions, most of them far apart.
     #[cfg(shuttle)]
     pub(crate) fn check(run: impl Fn() + Sync + Send + 'static) {
         shuttle::check_pct(run, 20_000, 3);

@@ -1,21 +1,20 @@
-//! Command records: what was asked, not what it changed.
-//! Paper: command logging (Malviya et al., ICDE 2014) Figure 1. Differs: the version of the procedure, and
-//! the call's time and seed where the procedure asks for them, so that replay is deterministic across
-//! replacements.
+//! Command records: a transaction's call or statement, instead of its changes.
+//! Paper: command logging (Malviya et al., ICDE 2014) Figure 1. Differs: a record also holds the procedure's
+//! version, and the call's time and seed if the procedure uses them, so that replay is deterministic after
+//! the procedure was replaced.
 //!
 //! A call's payload: procedure (varint), version (varint), flags (u8: 1 = a time follows, 2 = a seed follows,
-//! 4 = witness values stand behind the arguments, 8 = what it has written stands at the end), time (i64,
-//! microseconds since 2000), seed (u64), then the arguments as `catalog::encode_value` writes them, then the
-//! witness values: for each witness of the procedure the number of its values (varint) and they; last what it
-//! has written.
-//! A statement's payload: time (i64), seed (u64), its text, the byte 255, which no text holds, what it has
-//! written. A definition's: time, seed, text.
+//! 4 = witness values follow the arguments, 8 = a write summary ends the record), time (i64, microseconds
+//! since 2000), seed (u64), then the arguments as `catalog::encode_value` writes them, then for each witness
+//! of the procedure the number of its values (varint) and the values; last the write summary.
+//! A statement's payload: time (i64), seed (u64), its text, the byte 255, which no UTF-8 text contains, the
+//! write summary. A definition's: time, seed, text.
 //!
-//! What a transaction has written is the number of rows that its operations inserted, updated and deleted,
-//! and a checksum of them (`catalog::Written`). Replay must write the same. It is read from the end: a word
-//! (u16) of which the lower six bits are the number of rows, or 63 where four bytes (u32) with the number
-//! stand before the word; the upper ten are the checksum. Calls and statements of format versions 1 to 3 have
-//! neither.
+//! The write summary is the number of rows that the transaction's operations inserted, updated and deleted,
+//! and a checksum of them (`catalog::Written`). Replay must write the same. It is decoded from the end. Its
+//! last two bytes are a word (u16): the lower six bits are the number of rows, the upper ten the checksum. If
+//! the six bits are 63, the number is in four bytes (u32) before the word. Calls and statements of format
+//! versions 1 to 3 have no summary.
 
 use super::{CHECKED_FROM, RecordKind, begin};
 use catalog::{CHECKSUM_BITS, DecodeError, ProcedureId, Reader, Written, put_varint};
@@ -25,13 +24,13 @@ const HAS_SEED: u8 = 2;
 const HAS_WITNESSES: u8 = 4;
 const HAS_WRITTEN: u8 = 8;
 
-/// Stands between the text of a statement and what it has written: no UTF-8 text holds it.
+/// Separates the text of a statement from its write summary; no UTF-8 text contains this byte.
 const END_OF_TEXT: u8 = u8::MAX;
-/// Stands for a number of rows that takes four bytes of its own.
+/// Value of the six bits when the number of rows takes four bytes of its own.
 const MANY_ROWS: u32 = 63;
 const ROWS_BITS: u32 = u16::BITS - CHECKSUM_BITS;
 
-/// Completes the record of a call or of a statement once it has run, behind its witness values.
+/// Completes the record of an executed call or statement with its write summary.
 #[inline]
 pub fn put_written(written: Written, record: &mut Vec<u8>) {
     if record[CHECKED_FROM] == RecordKind::Statement as u8 {
@@ -44,7 +43,7 @@ pub fn put_written(written: Written, record: &mut Vec<u8>) {
     record.extend_from_slice(&word.to_le_bytes());
 }
 
-/// Splits what was written from the end of what stands before it.
+/// Splits the write summary from the bytes before it.
 fn split_written(bytes: &[u8]) -> Result<(&[u8], Written), DecodeError> {
     let (mut before, word) = bytes.split_last_chunk().ok_or(DecodeError)?;
     let word = u16::from_le_bytes(*word);
@@ -60,25 +59,25 @@ fn split_written(bytes: &[u8]) -> Result<(&[u8], Written), DecodeError> {
 /// A call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CallRecord<'a> {
-    /// What was called.
+    /// The called procedure.
     pub procedure: ProcedureId,
-    /// Which version of it.
+    /// The version of the procedure.
     pub version: u32,
-    /// `now()`, in microseconds since 2000-01-01 UTC; 0 when the procedure does not ask.
+    /// `now()`, in microseconds since 2000-01-01 UTC; 0 when the procedure does not use it.
     pub timestamp_us: i64,
-    /// What `random()` follows from; 0 when the procedure does not ask.
+    /// The seed of `random()`; 0 when the procedure does not use it.
     pub seed: u64,
-    /// Whether witness values stand behind the arguments.
+    /// Whether witness values follow the arguments.
     pub witnessed: bool,
     /// The encoded arguments, and the witness values.
     pub arguments: &'a [u8],
-    /// What it has written; `None` in logs of format version 3 and before.
+    /// The write summary; `None` in logs of format version 3 and before.
     pub written: Option<Written>,
 }
 
 impl<'a> CallRecord<'a> {
-    /// Writes the record but for what the call has written: arguments and witness values may be appended,
-    /// then `put_written` completes it.
+    /// Writes the record without its write summary. The caller may append arguments and witness values, and
+    /// completes it with `put_written`.
     pub fn write(&self, buffer: &mut Vec<u8>) {
         begin(RecordKind::Call, buffer);
         put_varint(self.procedure.0.into(), buffer);
@@ -119,17 +118,17 @@ impl<'a> CallRecord<'a> {
 pub struct StatementRecord<'a> {
     /// `now()`, in microseconds since 2000-01-01 UTC.
     pub timestamp_us: i64,
-    /// What `random()` follows from.
+    /// The seed of `random()`.
     pub seed: u64,
     /// The statement.
     pub text: &'a str,
-    /// What it has written; `None` of definitions, and in logs of format version 3 and before.
+    /// The write summary; `None` for definitions, and in logs of format version 3 and before.
     pub written: Option<Written>,
 }
 
 impl<'a> StatementRecord<'a> {
-    /// Writes the record of a transaction of one statement but for what it has written: `put_written`
-    /// completes it.
+    /// Writes the record of a single-statement transaction without its write summary; `put_written` completes
+    /// it.
     pub fn write(&self, buffer: &mut Vec<u8>) {
         self.write_as(RecordKind::Statement, buffer);
     }
@@ -207,7 +206,7 @@ mod tests {
         }
     }
 
-    /// Records of format versions 1 to 3 do not say what was written.
+    /// Records of format versions 1 to 3 have no write summary.
     #[test]
     fn older_records_do_not_say_what_was_written() {
         let mut bytes = Vec::new();

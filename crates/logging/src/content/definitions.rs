@@ -1,26 +1,26 @@
-//! Records of transactions that change definitions and write rows, too; and records that lie in files of
+//! Records of transactions that change definitions and also write rows; and references to records in files of
 //! their own.
 //!
-//! Definitions and writes: time (i64), seed (u64), length of the statements (u32), the statements' text, then
-//! writes as a write-set record has them. All statements come before all writes.
-//! A large record: incarnation (u64), number (u64), the kind that it is (u8), its length (u64), its CRC-32C
-//! (u32); `large` has the rest.
+//! Payload of the first kind: time (i64), seed (u64), length of the statements (u32), the statements' text,
+//! then writes as in a write-set record. All statements come before all writes.
+//! Payload of the second kind: incarnation (u64), number (u64), kind (u8), length (u64) and CRC-32C (u32) of
+//! the record in the file. `large` describes the file.
 
 use super::writes::WritesRecord;
 use super::{BODY_FROM, RecordKind, StatementRecord, begin};
 use catalog::{DecodeError, Reader};
 
-/// Definitions, and what the same transaction wrote.
+/// The definitions and the writes of one transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DefinitionsRecord<'a> {
-    /// Its statements, one after the other, each ended by a semicolon.
+    /// Its statements, concatenated, each ended by a semicolon.
     pub definitions: StatementRecord<'a>,
-    /// What it wrote.
+    /// Its writes.
     pub writes: WritesRecord<'a>,
 }
 
 impl<'a> DefinitionsRecord<'a> {
-    /// Begins the record: writes are appended behind, as to a write-set record.
+    /// Begins the record; the caller appends writes, as to a write-set record.
     pub fn begin(definitions: StatementRecord<'_>, buffer: &mut Vec<u8>) {
         begin(RecordKind::Definitions, buffer);
         buffer.extend_from_slice(&definitions.timestamp_us.to_le_bytes());
@@ -39,18 +39,18 @@ impl<'a> DefinitionsRecord<'a> {
     }
 }
 
-/// A record that lies in a file of its own.
+/// A reference to a record in a file of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LargeRecord {
-    /// Who wrote it.
+    /// The incarnation that wrote it.
     pub incarnation: u64,
     /// The file's number.
     pub number: u64,
-    /// What it is.
+    /// The kind of the record.
     pub kind: RecordKind,
-    /// Its bytes, from behind the number on.
+    /// Length of the bytes behind its number.
     pub length: u64,
-    /// Their CRC-32C.
+    /// CRC-32C of those bytes.
     pub checksum: u32,
 }
 
@@ -78,7 +78,7 @@ impl LargeRecord {
     }
 }
 
-/// What an unsealed record is, and what stands behind its number.
+/// Returns the kind of an unsealed record, and the bytes behind its number.
 pub(crate) fn take_body(record: &[u8]) -> (RecordKind, &[u8]) {
     let kind = RecordKind::of(record[BODY_FROM - 9]).expect("a record that was begun here");
     (kind, &record[BODY_FROM..])

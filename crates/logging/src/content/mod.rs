@@ -1,8 +1,8 @@
-//! What is recorded of a transaction. One file a kind of content.
+//! The contents of a transaction's records. One file per kind of content.
 //!
-//! A record, little-endian: length of what follows (u32), CRC-32C of the rest (u32), kind (u8), commit order
-//! (u64), which is the transaction's id too and whose highest bit says that it counts alone (`Stamp`), then
-//! the payload of the kind. This is the only description of that layout.
+//! A record, little-endian: length of the bytes behind it (u32), CRC-32C of the bytes behind that (u32), kind
+//! (u8), commit order (u64), then the payload of the kind. The commit order is also the transaction's id; its
+//! highest bit says that the transaction counts alone (`Stamp`). This is the only description of that layout.
 
 mod command;
 mod definitions;
@@ -21,52 +21,52 @@ use catalog::{CommitOrder, DecodeError, Reader};
 use std::fmt;
 use std::str::FromStr;
 
-/// Which content a database logs.
+/// The content that a database logs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Content {
-    /// Nothing: commits are acknowledged at once and lost in a crash.
+    /// No records: commits are acknowledged at once and lost in a crash.
     Off,
-    /// What was asked: procedure and arguments.
+    /// Procedure and arguments of each call.
     #[default]
     Command,
-    /// What was asked or what it changed, of each transaction what a bound on recovery asks for.
+    /// A command or a write set for each transaction, as a bound on recovery time requires.
     Adaptive,
     /// After images by table and primary key.
     Logical,
     /// After images by table and slot.
     Physical,
-    /// Each operation with what was before and after it, and what became of its transaction.
+    /// Each operation with its before and after images, and the outcome of its transaction.
     Physiological,
 }
 
-/// What a log by value holds of a row that was updated.
+/// The image of an updated row in a log by value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Images {
-    /// All of it.
+    /// The whole row.
     Rows,
-    /// The columns that changed.
+    /// The changed columns.
     Columns,
 }
 
-/// What a log can't hold.
+/// The log does not support the content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum InvalidContent {
-    /// Physical records are found by slot, in any order, so the last one must be the whole row.
+    /// Replay takes the newest record of a slot, in any order, so that record must hold the whole row.
     #[error(
         "physical records hold whole rows, because replay takes the newest of a slot alone: changed columns are not supported"
     )]
     PhysicalColumns,
-    /// There is nothing to leave out.
+    /// The content has no before images to omit.
     #[error("only physiological logs can be written without what undo needs, not {0} ones")]
     NothingToUndo(Content),
-    /// A log beside another is for comparison.
+    /// A shadow log is for comparison, so it needs contents.
     #[error("a shadow log is there to be compared: neither it ({0}) nor the log beside it can be off")]
     EmptyShadow(Content),
 }
 
 impl Content {
-    /// All of them, as the command line names them.
+    /// All contents, as the command line names them.
     pub const NAMES: [(&str, Self); 6] = [
         ("off", Self::Off),
         ("command", Self::Command),
@@ -76,7 +76,7 @@ impl Content {
         ("physiological", Self::Physiological),
     ];
 
-    /// What it holds of updated rows where nothing else is asked for.
+    /// Returns the default images of updated rows.
     pub fn images(self) -> Images {
         match self {
             Self::Logical | Self::Physical => Images::Rows,
@@ -84,15 +84,15 @@ impl Content {
         }
     }
 
-    /// Whether rows must have slots.
+    /// Returns whether rows must have slots.
     pub fn needs_slots(self) -> bool {
         self == Self::Physical
     }
 
-    /// Whether one replay can go over records of both.
+    /// Returns whether one replay handles records of both kinds.
     pub fn mixes_with(self, kind: RecordKind) -> bool {
         match kind {
-            // What logs nothing adds nothing that would not fit.
+            // A database that logs nothing adds no records.
             _ if self == Self::Off => true,
             RecordKind::Definition | RecordKind::Large => true,
             RecordKind::Call | RecordKind::Statement => matches!(self, Self::Command | Self::Adaptive),
@@ -126,30 +126,30 @@ impl fmt::Display for Content {
 const LENGTH_BYTES: usize = 4;
 const CHECKED_FROM: usize = 8;
 const ORDER_AT: usize = 9;
-/// Where the payload of a record begins.
+/// Offset of the payload in a record, in bytes.
 pub const BODY_FROM: usize = 17;
 
-/// What a record is, by the byte that says so.
+/// The kind of a record, with its code.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum RecordKind {
     /// A call of a procedure.
     Call = 1,
-    /// A transaction of one statement.
+    /// A transaction of a single statement.
     Statement = 2,
-    /// A transaction by what it wrote, by table and primary key.
+    /// The writes of a transaction, by table and primary key.
     Writes = 3,
     /// A definition.
     Definition = 4,
-    /// A transaction by what it wrote, by table and slot.
+    /// The writes of a transaction, by table and slot.
     Slots = 5,
-    /// An operation of a transaction whose fate another record tells.
+    /// An operation of a transaction; another record holds the outcome.
     Operation = 6,
-    /// The fate of a transaction whose operations are logged.
+    /// The outcome of a transaction whose operations are logged.
     Outcome = 7,
-    /// Definitions, and what the same transaction wrote.
+    /// The definitions and the writes of one transaction.
     Definitions = 8,
-    /// A record that lies in a file of its own.
+    /// A reference to a record in a file of its own.
     Large = 9,
 }
 
@@ -171,42 +171,42 @@ impl RecordKind {
     }
 }
 
-/// A record as it was read.
+/// A decoded record.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum Record<'a> {
     /// A call of a procedure.
     Call(CallRecord<'a>),
-    /// A transaction of one statement. Logs of format version 1 have definitions here too.
+    /// A transaction of a single statement. Logs of format version 1 also have definitions here.
     Statement(StatementRecord<'a>),
-    /// A transaction by what it wrote, by table and primary key.
+    /// The writes of a transaction, by table and primary key.
     Writes(WritesRecord<'a>),
     /// A definition.
     Definition(StatementRecord<'a>),
-    /// A transaction by what it wrote, by table and slot.
+    /// The writes of a transaction, by table and slot.
     Slots(SlotsRecord<'a>),
-    /// An operation of a transaction whose fate another record tells. The record's order names the
+    /// An operation of a transaction; another record holds the outcome. The record's order names the
     /// transaction.
     Operation(Operation<'a>),
-    /// The fate of a transaction whose operations are logged.
+    /// The outcome of a transaction whose operations are logged.
     Outcome(Outcome),
-    /// Definitions, and what the same transaction wrote.
+    /// The definitions and the writes of one transaction.
     Definitions(DefinitionsRecord<'a>),
-    /// A record that lies in a file of its own.
+    /// A reference to a record in a file of its own.
     Large(LargeRecord),
 }
 
-/// A record that counts alone has this bit in its order.
+/// Bit in a record's order that says that the record counts alone.
 const ALONE: u64 = 1 << 63;
 
-/// What a record is numbered with.
+/// The number of a record, and whether it counts alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stamp {
     /// The transaction's number.
     pub order: CommitOrder,
-    /// Whether it counts as soon as its own log is durable up to it: everything that it had read was durable
-    /// when it committed. Poplar §5 (write-only transactions), and more: what has read nothing is of this
-    /// kind.
+    /// Whether the transaction counts as soon as its own log is durable up to it: each version that it had
+    /// read was durable when it committed. Poplar §5 (write-only transactions) is the case of an empty read
+    /// set.
     pub alone: bool,
 }
 
@@ -226,7 +226,7 @@ impl Stamp {
     }
 }
 
-/// Begins a record at the end of a buffer, and returns where; the order is filled in by `seal`.
+/// Begins a record at the end of a buffer and returns its start; `seal` fills in the order.
 fn append(kind: RecordKind, buffer: &mut Vec<u8>) -> usize {
     let start = buffer.len();
     buffer.extend_from_slice(&[0; CHECKED_FROM]);

@@ -1,14 +1,14 @@
-//! Physiological records: each operation of a transaction with what was before and after it, and the
-//! transaction's fate.
+//! Physiological records: each operation of a transaction with its before and after images, and the
+//! transaction's outcome.
 //! Paper: command logging §IV (Figure 2, differential logging). Differs: tuples have no pages, so there is no
-//! dirty page table; operations are logged while their rows are locked and before the transaction knows
-//! whether it commits, the first moment at which an optimistic transaction has a before image.
+//! dirty page table. Operations are logged while their rows are locked and before the transaction knows its
+//! outcome, because only then has an optimistic transaction a before image.
 //!
-//! An operation's payload (its order names the transaction): kind (u8: 1 = insert, 2 = update of columns, 3 =
-//! delete, 4 = update of the row), table (varint), then of an insert and a delete all columns in order; of an
-//! update of columns the primary key's columns, then for each changed column its place (varint), its value
-//! before and its value after; of an update of the row all columns before and all columns after. An outcome's
-//! payload: the transaction (u64), whether it committed (u8).
+//! An operation's payload: kind (u8: 1 = insert, 2 = update of columns, 3 = delete, 4 = update of the row),
+//! table (varint), then the columns; its order names the transaction. An insert and a delete have all columns
+//! in order. An update of columns has the primary key's columns, then for each changed column its index
+//! (varint), before image and after image. An update of the row has all columns before and all columns after.
+//! An outcome's payload: the transaction (u64), whether it committed (u8).
 
 use super::writes::read_key;
 use super::{Images, RecordKind, append, begin, seal};
@@ -22,40 +22,40 @@ const UPDATE: u8 = 2;
 const DELETE: u8 = 3;
 const UPDATE_ROW: u8 = 4;
 
-/// Which of an operation's images.
+/// The image of an operation to use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// What the operation did.
+    /// The after image.
     Redo,
-    /// What takes it back.
+    /// The before image.
     Undo,
 }
 
 /// An operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Operation<'a> {
-    /// On a row of which table.
+    /// The table of the row.
     pub table: TableId,
     change: RowChange,
     images: Images,
     body: &'a [u8],
 }
 
-/// The fate of a transaction.
+/// The outcome of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outcome {
-    /// Which one.
+    /// The transaction.
     pub transaction: CommitOrder,
-    /// Whether it committed. Nothing remains of it otherwise, whether it was given up or recovery has undone
-    /// it.
+    /// Whether it committed. A transaction that did not commit, or that recovery has undone, leaves no
+    /// changes.
     pub committed: bool,
 }
 
-/// Writes the operations of a transaction, one record each, one after the other.
+/// Writes the operations of a transaction, one record each.
 #[derive(Debug)]
 pub struct OperationsBuilder;
 
-/// A row as it was, or is.
+/// The before or after image of a row.
 pub type Image<'a> = (&'a [Datum], &'a Arena);
 
 fn put_columns(columns: impl Iterator<Item = usize>, table: &Table, image: Image<'_>, out: &mut Vec<u8>) {
@@ -64,8 +64,8 @@ fn put_columns(columns: impl Iterator<Item = usize>, table: &Table, image: Image
 }
 
 impl OperationsBuilder {
-    /// Appends the record of an operation. Images have a datum for every column; of an update of columns
-    /// those in `changed` count, and the key's.
+    /// Appends the record of an operation. Images have a datum for every column. Of an update of columns,
+    /// only the key's columns and those in `changed` are used.
     pub fn push(
         buffer: &mut Vec<u8>,
         transaction: CommitOrder,
@@ -117,7 +117,7 @@ impl<'a> Operation<'a> {
         Ok(Self { table, change, images, body: reader.take(reader.remaining())? })
     }
 
-    /// What it did, or what takes it back.
+    /// Returns the change that redo or undo makes.
     pub fn change(&self, side: Side) -> RowChange {
         match (self.change, side) {
             (change, Side::Redo) => change,
@@ -127,10 +127,10 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// Appends the primary key of its row to `key`; `scratch` is worked with.
+    /// Appends the primary key of its row to `key`; overwrites `scratch`.
     ///
     /// # Errors
-    /// Bytes that no operation on the table is written as.
+    /// The bytes are not an operation on the table.
     pub fn key(
         &self,
         table: &Table,
@@ -141,11 +141,11 @@ impl<'a> Operation<'a> {
         read_key(&mut Reader::new(self.body), key_first, table, scratch, key)
     }
 
-    /// Reads the values of one side: `row` gets a datum for every column, NULL where none is given; `changed`
-    /// the columns that an update sets.
+    /// Reads the image of one side. `row` gets a datum for every column, NULL where none is given; `changed`
+    /// gets the columns that an update sets.
     ///
     /// # Errors
-    /// Bytes that no operation on the table is written as.
+    /// The bytes are not an operation on the table.
     pub fn decode(
         &self,
         side: Side,

@@ -1,11 +1,10 @@
-//! Physical records: what a transaction changed, by table and slot, the place that a row keeps as long as it
-//! is there.
+//! Physical records: the writes of a transaction, by table and slot. A row keeps its slot while it exists.
 //! Paper: PACMAN §§2.2, 6.1 (physical logging). Differs: rows have one version, so a record names one place,
-//! not the old version's and the new one's.
+//! not those of the old and the new version.
 //!
-//! Payload: one write after the other. A write: kind (u8: 1 = the row is this, 2 = there is none), table
-//! (varint), slot (varint), and for a row the number of its words (varint) and they, as `catalog::RowLayout`
-//! lays them out.
+//! Payload: a sequence of writes. A write: kind (u8: 1 = the slot has this row, 2 = the slot is empty), table
+//! (varint), slot (varint), and for a row the number of its words (varint) and the words, as
+//! `catalog::RowLayout` lays them out.
 
 use super::writes::{check_image, put_words, words_of};
 use super::{RecordKind, begin};
@@ -13,10 +12,10 @@ use catalog::{DecodeError, Reader, Table, TableId, put_varint};
 
 const ROW: u8 = 1;
 const GONE: u8 = 2;
-/// Bytes of kind, table, slot and number of words.
+/// Maximum size of kind, table, slot and number of words, in bytes.
 const WRITE_HEADER: usize = 16;
 
-/// What a transaction wrote.
+/// The writes of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlotsRecord<'a> {
     writes: &'a [u8],
@@ -25,11 +24,11 @@ pub struct SlotsRecord<'a> {
 /// One write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlotWrite<'a> {
-    /// To which table.
+    /// The table.
     pub table: TableId,
-    /// To which of its slots.
+    /// The slot.
     pub slot: u32,
-    /// `None` when the row is gone.
+    /// The row's words; `None` when the row was deleted.
     image: Option<&'a [u8]>,
 }
 
@@ -43,12 +42,12 @@ impl SlotsBuilder {
         begin(RecordKind::Slots, buffer);
     }
 
-    /// Most bytes of a row of this many words with what stands before it.
+    /// Returns the maximum size of the write of a row of this many words, in bytes.
     pub fn row_bytes(words: usize) -> usize {
         WRITE_HEADER + words * 8
     }
 
-    /// Appends that a slot holds a row of these words.
+    /// Appends the write of a row of these words to a slot.
     pub fn push_row(
         buffer: &mut Vec<u8>,
         table: TableId,
@@ -62,7 +61,7 @@ impl SlotsBuilder {
         put_words(words, buffer);
     }
 
-    /// Appends that a slot holds no row any more.
+    /// Appends the deletion of a slot's row.
     pub fn push_gone(buffer: &mut Vec<u8>, table: TableId, slot: u32) {
         buffer.push(GONE);
         put_varint(table.0.into(), buffer);
@@ -80,10 +79,10 @@ impl<'a> SlotsRecord<'a> {
         Ok(record)
     }
 
-    /// The writes, in the order in which the transaction first touched each row.
+    /// Returns the writes, in the order in which the transaction first touched each row.
     pub fn writes(self) -> impl Iterator<Item = SlotWrite<'a>> {
         let mut reader = Reader::new(self.writes);
-        // All of them were read once with the record.
+        // All writes were checked when the record was read.
         std::iter::from_fn(move || SlotWrite::read(&mut reader).ok())
     }
 }
@@ -105,10 +104,10 @@ impl<'a> SlotWrite<'a> {
         Ok(Self { table, slot, image })
     }
 
-    /// The words of the row; `None` when it is gone.
+    /// Returns the words of the row; `None` when it was deleted.
     ///
     /// # Errors
-    /// They are too few for a row of the table.
+    /// The row is too short for the table.
     pub fn image(
         &self,
         table: &Table,

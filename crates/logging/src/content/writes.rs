@@ -1,13 +1,13 @@
-//! Write-set records: what a transaction changed, by table and primary key. A logical log consists of them;
-//! in other logs they stand for transactions that are not logged as calls.
+//! Write-set records: the writes of a transaction, by table and primary key. A logical log consists of them;
+//! in other logs they represent transactions that are not logged as calls.
 //! Paper: PACMAN §§2.2, 4.5 (logical logging, ad-hoc transactions); command logging §IV-A (differential
 //! logging).
 //!
-//! Payload: one write after the other. A write: kind (u8: 1 = insert, 2 = update, 3 = delete, 4 = insert of
-//! an image, 5 = update to an image), table (varint), length of the rest (varint). An insert has all columns
-//! in order; an update and a delete have the primary key's columns in its order, and an update the changed
-//! columns then, each its place (varint) and value; an image is the row's words as `catalog::RowLayout` lays
-//! them out, little-endian.
+//! Payload: a sequence of writes. A write: kind (u8: 1 = insert, 2 = update, 3 = delete, 4 = insert of an
+//! image, 5 = update to an image), table (varint), length of the remaining bytes (varint), then the columns
+//! or the image. An insert has all columns in order. An update and a delete have the primary key's columns in
+//! its order; an update then has the changed columns, each as index (varint) and value. An image is the row's
+//! words as `catalog::RowLayout` lays them out, little-endian.
 
 use super::{Images, RecordKind, begin};
 use catalog::{
@@ -20,7 +20,7 @@ const UPDATE: u8 = 2;
 const DELETE: u8 = 3;
 const INSERT_IMAGE: u8 = 4;
 const UPDATE_IMAGE: u8 = 5;
-/// Bytes of kind, table and length.
+/// Maximum size of kind, table and length, in bytes.
 const WRITE_HEADER: usize = 11;
 
 /// A write set.
@@ -32,9 +32,9 @@ pub struct WritesRecord<'a> {
 /// One write of a write set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Write<'a> {
-    /// What happened.
+    /// The kind of the change.
     pub change: RowChange,
-    /// To a row of which table.
+    /// The table of the row.
     pub table: TableId,
     images: Images,
     body: &'a [u8],
@@ -46,24 +46,24 @@ pub struct WritesBuilder {
     body: Vec<u8>,
 }
 
-/// The bytes of a row's words.
+/// Appends a row's words as bytes.
 pub(super) fn put_words(words: impl Iterator<Item = u64>, out: &mut Vec<u8>) {
     words.for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
 }
 
-/// The words of an image.
+/// Returns the words of an image.
 pub(super) fn words_of(image: &[u8]) -> impl ExactSizeIterator<Item = u64> {
     image.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")))
 }
 
-/// Checks that bytes are an image of a row of a table, as far as can be told.
+/// Checks that bytes can be an image of a row of a table.
 pub(super) fn check_image(image: &[u8], table: &Table) -> Result<(), DecodeError> {
     let whole = image.len().is_multiple_of(8) && image.len() / 8 >= table.layout.fixed_words();
     if whole { Ok(()) } else { Err(DecodeError) }
 }
 
-/// Encodes the primary key of a row whose columns are read one after the other: all of them in order, or the
-/// key's first.
+/// Encodes the primary key of a row whose columns are read in sequence: either all of them in order, or the
+/// key's columns first.
 pub(super) fn read_key(
     reader: &mut Reader<'_>,
     key_first: bool,
@@ -131,7 +131,7 @@ impl WritesBuilder {
         begin(RecordKind::Writes, buffer);
     }
 
-    /// Most bytes of an image of this many words with what stands before it.
+    /// Returns the maximum size of the write of an image of this many words, in bytes.
     pub fn image_bytes(words: usize) -> usize {
         WRITE_HEADER + words * 8
     }
@@ -142,8 +142,8 @@ impl WritesBuilder {
         put_varint(length as u64, buffer);
     }
 
-    /// Appends a write. `row` has a datum for every column; of an update those in `changed` count, and the
-    /// key's.
+    /// Appends a write. `row` has a datum for every column. Of an update, only the key's columns and those in
+    /// `changed` are used.
     pub fn push(
         &mut self,
         buffer: &mut Vec<u8>,
@@ -176,7 +176,7 @@ impl WritesBuilder {
         buffer.extend_from_slice(&self.body);
     }
 
-    /// Appends an insert of, or an update to, a row of these words.
+    /// Appends an insert of a row of these words, or an update to it.
     pub fn push_image(
         buffer: &mut Vec<u8>,
         change: RowChange,
@@ -199,17 +199,17 @@ impl<'a> WritesRecord<'a> {
         Ok(record)
     }
 
-    /// The writes, each with the byte where it begins.
+    /// Returns the writes, each with its offset in bytes.
     pub fn writes(self) -> impl Iterator<Item = (usize, Write<'a>)> {
         let mut reader = Reader::new(self.writes);
         std::iter::from_fn(move || {
             let at = self.writes.len() - reader.remaining();
-            // All of them were read once with the record.
+            // All writes were checked when the record was read.
             Some((at, Write::read(&mut reader).ok()?))
         })
     }
 
-    /// The write that begins at a byte.
+    /// Returns the write at an offset.
     pub fn write_at(self, at: usize) -> Option<Write<'a>> {
         Write::read(&mut Reader::new(self.writes.get(at..)?)).ok()
     }
@@ -231,10 +231,10 @@ impl<'a> Write<'a> {
         Ok(Self { change, table, images, body: reader.take(length)? })
     }
 
-    /// The words of the row as it is afterwards, where the write has them.
+    /// Returns the words of the row after the write, if the write has an image.
     ///
     /// # Errors
-    /// They are too few for a row of the table.
+    /// The row is too short for the table.
     pub fn image(
         &self,
         table: &Table,
@@ -246,10 +246,10 @@ impl<'a> Write<'a> {
         Ok(Some(words_of(self.body)))
     }
 
-    /// Appends the primary key of its row to `key`; `scratch` is worked with.
+    /// Appends the primary key of its row to `key`; overwrites `scratch`.
     ///
     /// # Errors
-    /// Bytes that no write to the table is written as.
+    /// The bytes are not a write to the table.
     pub fn key(
         &self,
         table: &Table,
@@ -262,11 +262,11 @@ impl<'a> Write<'a> {
         read_key(&mut Reader::new(self.body), self.change != RowChange::Insert, table, scratch, key)
     }
 
-    /// Reads its values: `row` gets a datum for every column, NULL where none is given; `changed` the columns
-    /// that an update sets.
+    /// Reads the values. `row` gets a datum for every column, NULL where none is given; `changed` gets the
+    /// columns that an update sets.
     ///
     /// # Errors
-    /// Bytes that no write to the table is written as.
+    /// The bytes are not a write to the table.
     pub fn decode(
         &self,
         table: &Table,

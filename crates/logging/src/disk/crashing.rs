@@ -1,8 +1,8 @@
-//! A disk in memory that knows what is durable, and rebuilds what a crash could leave of the rest.
+//! A disk in memory that tracks which bytes are durable and builds a possible state after a crash.
 //!
-//! Of writes that were not synced, any subset survives, each cut at any multiple of 512 bytes; of names that
-//! were not synced (creations, renames, removals), any prefix survives, as a journalling file system keeps
-//! their order. A folder whose parent was not synced since may be gone, with all that is in it.
+//! Of unsynced writes, any subset survives, each cut at any multiple of 512 bytes. Of unsynced names
+//! (creations, renames, removals), any prefix survives, because a journalling file system keeps their order.
+//! A folder whose parent was not synced since may be gone, with its contents.
 
 use super::{Disk, DiskFile};
 use rand::rngs::SmallRng;
@@ -73,18 +73,18 @@ struct State {
     durable_names: BTreeMap<PathBuf, u64>,
     pending_names: Vec<NameChange>,
     next_file: u64,
-    /// Folders that were made.
+    /// Folders that were created.
     folders: BTreeSet<PathBuf>,
-    /// Those of them whose parent was not synced since.
+    /// Created folders whose parent was not synced since.
     pending_folders: BTreeSet<PathBuf>,
     locked: BTreeSet<PathBuf>,
-    /// Calls that change something, and at which of them the power goes.
+    /// Calls so far that change the disk, and the call at which the power fails.
     calls: u64,
     crash_at: Option<u64>,
 }
 
 impl State {
-    /// Counts a call; after the crash nothing reaches the disk any more.
+    /// Counts a call; after the crash no call reaches the disk.
     fn step(&mut self) -> io::Result<()> {
         self.calls += 1;
         if self.crash_at.is_some_and(|crash| self.calls > crash) {
@@ -113,17 +113,17 @@ impl CrashingDisk {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Cuts the power after a number of calls that change something.
+    /// Cuts the power after this many calls that change the disk.
     pub fn crash_after(&self, calls: u64) {
         self.state().crash_at = Some(calls);
     }
 
-    /// Calls so far that change something.
+    /// Returns the number of calls so far that change the disk.
     pub fn calls(&self) -> u64 {
         self.state().calls
     }
 
-    /// A disk as a crash at this moment could leave it.
+    /// Returns a disk as a crash at this moment could leave it.
     pub fn after_crash(&self, seed: u64) -> Self {
         let mut random = SmallRng::seed_from_u64(seed);
         let state = self.state();
@@ -164,7 +164,7 @@ impl CrashingDisk {
         Self(Arc::new(Mutex::new(crashed)))
     }
 
-    /// A disk with these files, all of them durable.
+    /// Returns a disk with these files, all durable.
     pub fn holding(files: BTreeMap<PathBuf, Vec<u8>>) -> Self {
         let mut state = State::default();
         for (path, durable) in files {
@@ -179,7 +179,7 @@ impl CrashingDisk {
         Self(Arc::new(Mutex::new(state)))
     }
 
-    /// The contents of all files, as the end of the process leaves them while the power stays on.
+    /// Returns the contents of all files, as after the end of the process without a loss of power.
     pub fn contents(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let state = self.state();
         let current = |file: &u64| state.files.get(file).map(Contents::current).unwrap_or_default();
@@ -196,7 +196,7 @@ impl CrashingDisk {
         }
     }
 
-    /// All files with their lengths.
+    /// Returns all files with their lengths.
     pub fn files(&self) -> Vec<(PathBuf, usize)> {
         let state = self.state();
         let length = |file: &u64| state.files.get(file).map_or(0, |contents| contents.current().len());
@@ -208,7 +208,7 @@ impl DiskFile for CrashingFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.disk.state();
         let result = state.step();
-        // The write during which the power goes may have reached the disk in part.
+        // The write at which the power fails may have reached the disk in part.
         let last = state.crash_at.is_some_and(|crash| state.calls == crash + 1);
         if (result.is_ok() || last)
             && let Some(contents) = state.files.get_mut(&self.file)

@@ -1,10 +1,10 @@
 //! Log devices other than plain files: written past the page cache, in emulated non-volatile memory, or at a
 //! limited rate.
-//! Paper: Poplar §6.1 (NVRAM emulation), §6.3 (several devices). What is not in a device's folder is left
-//! alone.
+//! Paper: Poplar §6.1 (NVRAM emulation), §6.3 (several devices). Files outside a device's folder are
+//! unaffected.
 //!
-//! A rate holds for everything that is written to and read from a device's folder, checkpoints too, but not
-//! for making room in files: so that on one disk the effect of several can be shown.
+//! A rate holds for all reads and writes in a device's folder, checkpoints included, but not for the
+//! preallocation of files. One disk can thus show the effect of several devices.
 
 use super::direct::DirectFile;
 use super::memory::MemoryFile;
@@ -16,22 +16,22 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Nanoseconds that a write into emulated memory takes at most to persist.
+/// Maximum persist delay of a write into emulated memory, in nanoseconds.
 const LONGEST_PERSIST: u64 = 1_000_000_000;
 
-/// How log files are written.
+/// The way in which log files are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum LogIo {
     /// Through the page cache: pwrite, fdatasync.
     #[default]
     Buffered,
-    /// Past it: `O_DIRECT`, `O_DSYNC`.
+    /// Past the page cache: `O_DIRECT`, `O_DSYNC`.
     Direct,
-    /// Into a mapped file that stands for non-volatile memory: each write takes a time to persist. It
-    /// survives the end of the process, but no loss of power.
+    /// Into a mapped file that emulates non-volatile memory; each write takes a fixed time to persist. The
+    /// file survives the end of the process, but not a loss of power.
     Memory {
-        /// Nanoseconds for each write.
+        /// Persist delay of each write, in nanoseconds.
         persist_ns: u64,
     },
 }
@@ -54,17 +54,17 @@ impl FromStr for LogIo {
     }
 }
 
-/// What devices are like.
+/// The properties of log devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeviceOptions {
-    /// How their log files are written.
+    /// How log files are written.
     pub io: LogIo,
-    /// Bytes a second that each can write and read.
+    /// Bytes per second that each device reads and writes; `None` for no limit.
     pub rate: Option<u64>,
 }
 
 impl DeviceOptions {
-    /// The disk with devices of this kind in some of its folders.
+    /// Returns the disk with devices of this kind in the given folders.
     pub fn on(self, disk: &SharedDisk, folders: &[PathBuf]) -> SharedDisk {
         if self == Self::default() {
             return Arc::clone(disk);
@@ -81,7 +81,7 @@ impl DeviceOptions {
     }
 }
 
-/// What a device can still do: it is busy until a time.
+/// The remaining budget of a device: it is busy until a time.
 #[derive(Debug)]
 struct Budget {
     rate: u64,
@@ -89,7 +89,7 @@ struct Budget {
 }
 
 impl Budget {
-    /// Waits until the device has done this much more.
+    /// Charges the device for these bytes and waits until it has processed them.
     fn spend(&self, bytes: usize) {
         let takes = Duration::from_nanos((bytes as u128 * 1_000_000_000 / u128::from(self.rate)) as u64);
         let done_at = {
@@ -169,7 +169,7 @@ impl Devices {
 
     fn wrap(&self, path: &Path, file: Box<dyn DiskFile>) -> io::Result<Box<dyn DiskFile>> {
         let Some(device) = self.of(path) else { return Ok(file) };
-        // Logs lie right in the folder, parts of checkpoints below it.
+        // Log files lie in the device's folder itself, parts of checkpoints in folders below it.
         let is_log = path.parent() == Some(&device.folder);
         let file: Box<dyn DiskFile> = match self.io {
             LogIo::Direct if is_log => Box::new(DirectFile::open(path, file)?),

@@ -1,5 +1,5 @@
-//! Files whose batches go past the page cache: `O_DIRECT` and `O_DSYNC`, in one call. Everything else goes
-//! through it.
+//! Files whose batches bypass the page cache: `O_DIRECT` and `O_DSYNC`, in one call. All other accesses use
+//! the page cache.
 
 use super::DiskFile;
 use std::fs::{File, OpenOptions};
@@ -8,15 +8,15 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// What the device asks of addresses, offsets and lengths.
+/// Alignment that the device requires of addresses, offsets and lengths.
 const BLOCK: usize = 4096;
 
-/// Memory that begins at a block.
+/// Memory aligned to a block.
 #[derive(Default)]
 struct AlignedBytes(Vec<u8>);
 
 impl AlignedBytes {
-    /// A copy of some bytes.
+    /// Copies bytes into the aligned memory.
     fn copy_of(&mut self, bytes: &[u8]) -> &[u8] {
         if self.0.len() < bytes.len() + BLOCK {
             self.0.resize(bytes.len() + BLOCK, 0);
@@ -35,7 +35,7 @@ pub(super) struct DirectFile {
 }
 
 impl DirectFile {
-    /// Opens a file once more, past the page cache.
+    /// Opens a file a second time, past the page cache.
     pub(super) fn open(path: &Path, buffered: Box<dyn DiskFile>) -> io::Result<Self> {
         let flags = libc::O_DIRECT | libc::O_DSYNC;
         let direct = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?;

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What goes wrong.
+/// The kind of a failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
     /// The call fails with EIO.
     Error,
     /// The call fails with ENOSPC.
     Full,
-    /// Half of a write is done, then it fails.
+    /// Half of the bytes are written, then the call fails.
     ShortWrite,
 }
 
@@ -23,13 +23,13 @@ struct Plan {
     fault: Fault,
     at_call: u64,
     for_good: bool,
-    /// Where calls count; everywhere when `None`.
+    /// The folder whose calls count; `None` for all folders.
     under: Option<PathBuf>,
     calls: AtomicU64,
 }
 
 impl Plan {
-    /// Counts a call; the fault, if this is its turn.
+    /// Counts a call; returns the fault if this call is to fail.
     fn next(&self) -> Option<Fault> {
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
         let due = if self.for_good { call >= self.at_call } else { call == self.at_call };
@@ -57,7 +57,7 @@ impl Fault {
     }
 }
 
-/// Another disk, of which the calls that change something fail as planned.
+/// A wrapper around a disk whose changing calls fail as planned.
 #[derive(Debug)]
 pub struct FailingDisk {
     inner: SharedDisk,
@@ -71,25 +71,25 @@ struct FailingFile {
 }
 
 impl FailingDisk {
-    /// A disk whose call number `at_call` (from 0; reads are not counted) fails, and all after it when
-    /// `for_good`.
+    /// Makes a disk whose call number `at_call` fails, and all later ones if `for_good`. Calls count from 0;
+    /// reads do not count.
     pub fn new(inner: SharedDisk, fault: Fault, at_call: u64, for_good: bool) -> Self {
         let plan = Plan { fault, at_call, for_good, under: None, calls: AtomicU64::new(0) };
         Self { inner, plan: Arc::new(plan) }
     }
 
-    /// The same, but only calls count and fail that concern a folder: one of several devices.
+    /// Restricts counting and failures to the calls on one folder, such as one of several devices.
     ///
     /// # Panics
-    /// When it is in use.
+    /// The disk is already shared.
     #[must_use]
     pub fn under(self, folder: PathBuf) -> Self {
-        let mut plan = Arc::into_inner(self.plan).expect("nobody uses it yet");
+        let mut plan = Arc::into_inner(self.plan).expect("the disk is not shared yet");
         plan.under = Some(folder);
         Self { inner: self.inner, plan: Arc::new(plan) }
     }
 
-    /// Calls so far that change something.
+    /// Returns the number of calls so far that change the disk.
     pub fn calls(&self) -> u64 {
         self.plan.calls.load(Ordering::Relaxed)
     }

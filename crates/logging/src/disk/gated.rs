@@ -1,5 +1,5 @@
-//! A disk whose changes wait while its gate is closed: tests keep a transaction undurable for as long as they
-//! need.
+//! A disk whose changes wait while its gate is closed, so that a test can keep a transaction from becoming
+//! durable.
 //!
 //! Invariant: between `close` and the drop of its guard, no call that changes the disk returns.
 //! Held by: `nothing_changes_while_the_gate_is_closed`.
@@ -49,12 +49,12 @@ impl Gate {
     }
 }
 
-/// Another disk behind a gate, which is open at first. Reads pass a closed gate.
+/// A wrapper around a disk with a gate, which is open at first. Reads pass a closed gate.
 #[derive(Debug)]
 pub struct GatedDisk {
     inner: SharedDisk,
     gate: Arc<Gate>,
-    /// The name of the folder that lies behind the gate; `None` when the whole disk does.
+    /// The name of the folder behind the gate; `None` when the whole disk is behind it.
     folder: Option<&'static str>,
 }
 
@@ -74,7 +74,7 @@ impl GatedDisk {
         Self { inner, gate: Arc::default(), folder: None }
     }
 
-    /// Puts a gate before the folders of one name.
+    /// Puts a gate before all folders of one name.
     pub fn before(folder: &'static str, inner: SharedDisk) -> Self {
         Self { folder: Some(folder), ..Self::new(inner) }
     }

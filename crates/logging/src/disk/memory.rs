@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Memory has no blocks; batches are made of sectors all the same.
+/// Memory has no blocks, but batches consist of sectors here too.
 const ALIGNMENT: usize = 512;
 
 pub(super) struct MemoryFile {
     path: PathBuf,
     file: Box<dyn DiskFile>,
-    /// Mapped at the first batch, when the file has its length. By descriptor, as the file may be renamed
-    /// before.
+    /// Mapped at the first batch, when the file has its final length. Mapped by descriptor, because the file
+    /// may be renamed before.
     mapped: OnceLock<MmapRaw>,
     opened: Option<std::fs::File>,
     persist: Duration,
@@ -54,7 +54,7 @@ impl DiskFile for MemoryFile {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let copying = self.copying.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: the range lies inside the mapping, of which no reference is ever made, and one thread at a
+        // SAFETY: the range lies inside the mapping, which no reference ever borrows, and one thread at a
         // time copies.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), mapped.as_mut_ptr().add(offset), bytes.len())

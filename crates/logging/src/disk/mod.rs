@@ -1,5 +1,5 @@
-//! All file I/O of the engine: one small trait; a real back end, one that fails, one that waits, one that has
-//! little room, one that rebuilds what a crash can leave, and devices of other kinds upon them.
+//! All file I/O of the engine: one small trait and its back ends. One is real, one fails, one waits, one has
+//! limited room, one builds the state after a crash; devices of other kinds wrap them.
 
 mod crashing;
 mod devices;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// Zeros to write.
 pub(crate) static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
 
-/// A file that is open.
+/// An open file.
 pub trait DiskFile: Send + Sync {
     /// Writes all bytes at an offset; the file grows where needed.
     ///
@@ -33,35 +33,35 @@ pub trait DiskFile: Send + Sync {
     /// The disk is full, or fails.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Fills the buffer from an offset on, as far as the file goes; returns how many bytes there were.
+    /// Reads into the buffer from an offset up to the end of the file; returns the number of bytes read.
     ///
     /// # Errors
     /// The disk fails.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// Returns once everything written is durable (fdatasync).
+    /// Returns once all written bytes are durable (fdatasync).
     ///
     /// # Errors
-    /// The disk fails; nothing is known then of what was written since the last success.
+    /// The disk fails. Bytes written since the last success may or may not be durable.
     fn sync(&self) -> io::Result<()>;
 
-    /// Writes all bytes at an offset and returns once they are durable, and everything written before.
+    /// Writes all bytes at an offset and returns once they, and all bytes written before, are durable.
     ///
     /// # Errors
-    /// The disk is full, or fails; nothing is known then of what was written since the last success.
+    /// The disk is full, or fails. Bytes written since the last success may or may not be durable.
     fn write_durably(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.write_at(offset, bytes)?;
         self.sync()
     }
 
-    /// Begins to write a range to the disk, so that a later `sync` has less to do. A hint: it promises
-    /// nothing.
+    /// Starts to write a range to the disk, so that a later `sync` has less to do. A hint without a
+    /// guarantee.
     fn begin_writing(&self, offset: u64, length: u64) {
         let _ = (offset, length);
     }
 
-    /// Makes room for a range, which reads as zeros from then on; without writing them where the file system
-    /// can.
+    /// Allocates a range, which reads as zeros from then on. Does not write the zeros if the file system can
+    /// avoid it.
     ///
     /// # Errors
     /// The disk is full, or fails.
@@ -69,17 +69,17 @@ pub trait DiskFile: Send + Sync {
         write_zeros(self, offset, length)
     }
 
-    /// Whether room is better made by `allocate_zeros` than by writing zeros.
+    /// Returns whether `allocate_zeros` is better than writing zeros.
     fn prefers_allocation(&self) -> bool {
         false
     }
 
-    /// What batches of a log are aligned to: a multiple of 512 bytes.
+    /// Returns the alignment of log batches: a multiple of 512 bytes.
     fn alignment(&self) -> usize {
         4096
     }
 
-    /// Bytes.
+    /// Returns the file's length, in bytes.
     ///
     /// # Errors
     /// The disk fails.
@@ -98,7 +98,7 @@ fn write_zeros(file: &(impl DiskFile + ?Sized), offset: u64, length: u64) -> io:
 
 /// A disk: files by path.
 pub trait Disk: Send + Sync + std::fmt::Debug {
-    /// Makes an empty file, or empties one, readable by its owner only.
+    /// Creates an empty file, or truncates one, readable by its owner only.
     ///
     /// # Errors
     /// The disk is full, or fails.
@@ -107,28 +107,28 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     /// Opens a file for reading and writing.
     ///
     /// # Errors
-    /// It is not there, or the disk fails.
+    /// The file does not exist, or the disk fails.
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
 
-    /// The files of a folder, sorted; none when there is no folder.
+    /// Returns the files of a folder, sorted; none when the folder does not exist.
     ///
     /// # Errors
     /// The disk fails.
     fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>>;
 
-    /// Gives a file another name, in place of one that has it.
+    /// Renames a file, replacing a file that has the new name.
     ///
     /// # Errors
     /// The disk fails.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Removes a file or a folder with all that is in it.
+    /// Removes a file, or a folder with its contents.
     ///
     /// # Errors
-    /// It is not there, or the disk fails.
+    /// It does not exist, or the disk fails.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes a folder and those above it; returns those that were not there, outermost first. See
+    /// Creates a folder and its missing parents; returns the created ones, outermost first. See
     /// `make_folder`.
     ///
     /// # Errors
@@ -141,15 +141,15 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     /// The disk fails.
     fn sync_folder(&self, folder: &Path) -> io::Result<()>;
 
-    /// Locks a folder for as long as the guard lives. The lock is the folder's own: no file in it stands for
-    /// it, which could be removed.
+    /// Locks a folder for as long as the guard lives. The lock is on the folder itself, because a lock file
+    /// could be removed.
     ///
     /// # Errors
-    /// `WouldBlock` when it is locked, by this process or another one; it is not there.
+    /// `WouldBlock` when this process or another one has locked it; the folder does not exist.
     fn lock(&self, folder: &Path) -> io::Result<Box<dyn Any + Send + Sync>>;
 }
 
-/// Makes a folder and those above it, durably.
+/// Creates a folder and its missing parents, durably.
 ///
 /// # Errors
 /// The disk is full, or fails.
@@ -162,8 +162,8 @@ pub fn make_folder(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
     let made = disk.create_folder(folder)?;
     made.iter().try_for_each(|folder| sync_parent(folder))?;
     if made.is_empty() {
-        // A process that made it may have ended before it was durable. A parent that can't be read was made
-        // by another one.
+        // The process that created the folder may have ended before it was durable. If the parent cannot be
+        // read, another process created it.
         return sync_parent(folder).or_else(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => Ok(()),
             _ => Err(error),
@@ -172,8 +172,8 @@ pub fn make_folder(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A path seen from a folder; one that begins with `..` is seen from the folder above. By name alone, as not
-/// every disk here knows `..`.
+/// Returns a path relative to a folder; one that begins with `..` is relative to the folder above. Works on
+/// names alone, because not every disk here supports `..`.
 pub fn seen_from(folder: &Path, path: &Path) -> PathBuf {
     match (path.strip_prefix(".."), folder.parent()) {
         (Ok(rest), Some(parent)) => parent.join(rest),
@@ -184,7 +184,7 @@ pub fn seen_from(folder: &Path, path: &Path) -> PathBuf {
 /// Reads a whole file.
 ///
 /// # Errors
-/// It is not there, or the disk fails.
+/// It does not exist, or the disk fails.
 pub fn read_whole(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
     let file = disk.open(path)?;
     let mut bytes = vec![0; usize::try_from(file.length()?).map_err(io::Error::other)?];
@@ -196,7 +196,7 @@ pub fn read_whole(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
 /// Replaces a file in one step: a reader finds the old contents or the new ones, also after a crash.
 ///
 /// # Errors
-/// The disk is full, or fails; the old file is then still there.
+/// The disk is full, or fails; the old file is then unchanged.
 pub fn replace(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = path.with_extension("tmp");
     let file = disk.create(&temporary)?;
@@ -207,5 +207,5 @@ pub fn replace(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<()> {
     disk.sync_folder(path.parent().unwrap_or(Path::new(".")))
 }
 
-/// A disk that is shared by the rooms of a database.
+/// A disk that the crates of a database share.
 pub type SharedDisk = Arc<dyn Disk>;

@@ -40,13 +40,13 @@ impl DiskFile for File {
     #[cfg(target_os = "linux")]
     fn begin_writing(&self, offset: u64, length: u64) {
         let flags = libc::SYNC_FILE_RANGE_WRITE;
-        // SAFETY: the descriptor is open as long as `self` is. A failure shows up again in `sync`.
+        // SAFETY: the descriptor is open as long as `self` exists. A failure shows again in `sync`.
         unsafe { libc::sync_file_range(self.as_raw_fd(), offset as i64, length as i64, flags) };
     }
 
     #[cfg(target_os = "linux")]
     fn allocate_zeros(&self, offset: u64, length: u64) -> io::Result<()> {
-        // SAFETY: the descriptor is open as long as `self` is.
+        // SAFETY: the descriptor is open as long as `self` exists.
         let result = unsafe {
             libc::fallocate(self.as_raw_fd(), libc::FALLOC_FL_ZERO_RANGE, offset as i64, length as i64)
         };
@@ -66,7 +66,7 @@ impl DiskFile for File {
 
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
-    // Records hold the arguments of calls: for the owner's eyes only.
+    // Records hold the arguments of calls, so only the owner may read them.
     options.read(true).write(true).mode(0o600);
     options
 }
@@ -78,7 +78,7 @@ impl Disk for RealDisk {
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         match options().open(path) {
-            // A folder that may only be read is enough for `recover` and `log`.
+            // Read access to the folder suffices for `recover` and `log`.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(Box::new(File::open(path)?)),
             opened => Ok(Box::new(opened?)),
         }
@@ -107,7 +107,7 @@ impl Disk for RealDisk {
         let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
         let mut made: Vec<_> = folder.ancestors().take_while(is_missing).map(Path::to_path_buf).collect();
         made.reverse();
-        // Logs and checkpoints hold rows and the arguments of calls: for the owner's eyes only.
+        // Logs and checkpoints hold rows and the arguments of calls, so only the owner may read them.
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         Ok(made)
     }

@@ -1,7 +1,7 @@
-//! A disk with little room, and few descriptors: both can be changed while it is used.
+//! A disk with limited room and descriptors; tests change both limits while it is in use.
 //!
-//! A file takes as many bytes as it is long; a folder takes none. A descriptor is taken by a file that is
-//! open, and for a moment by a folder that is listed or synced.
+//! A file takes as many bytes as its length; a folder takes none. An open file takes a descriptor, and
+//! listing or syncing a folder takes one during the call.
 //! Held by: `room_and_descriptors_are_given_back`.
 
 use super::{Disk, DiskFile, SharedDisk};
@@ -13,17 +13,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[derive(Debug)]
 struct State {
-    /// Bytes of all files together.
+    /// Limit of the bytes of all files together.
     room: u64,
     descriptors: usize,
-    /// Descriptors that are taken.
+    /// Descriptors in use.
     taken: usize,
     /// The number and length of each file that has a name.
     files: BTreeMap<PathBuf, (u64, u64)>,
     next: u64,
 }
 
-/// What a disk and its files share.
+/// The limits that a disk and its files share.
 #[derive(Debug)]
 struct Limits(Mutex<State>);
 
@@ -38,10 +38,10 @@ impl State {
         self.files.values().map(|(_, length)| length).sum()
     }
 
-    /// Lets a file grow to a length.
+    /// Checks that a file may grow to a length, and notes the length.
     fn grow(&mut self, number: u64, length: u64) -> io::Result<()> {
         let (used, room) = (self.used(), self.room);
-        // What has no name any more takes no room.
+        // A file without a name takes no room.
         let Some((_, own)) = self.files.values_mut().find(|(own, _)| *own == number) else { return Ok(()) };
         let more = length.saturating_sub(*own);
         if more > 0 && used + more > room {
@@ -52,7 +52,7 @@ impl State {
     }
 }
 
-/// Another disk with limits. What it holds at first takes no room.
+/// A wrapper around a disk with limits. The files that it has at first take no room.
 #[derive(Clone, Debug)]
 pub struct ScarceDisk {
     inner: SharedDisk,
@@ -65,7 +65,7 @@ struct ScarceFile {
     descriptor: Descriptor,
 }
 
-/// A descriptor, until it is dropped.
+/// A descriptor in use, until it is dropped.
 struct Descriptor(Arc<Limits>);
 
 impl Drop for Descriptor {
@@ -75,7 +75,7 @@ impl Drop for Descriptor {
 }
 
 impl ScarceDisk {
-    /// A disk without limits, until they are set.
+    /// Makes a disk without limits.
     pub fn new(inner: SharedDisk) -> Self {
         let (files, next) = (BTreeMap::new(), 0);
         let state = State { room: u64::MAX, descriptors: usize::MAX, taken: 0, files, next };
@@ -87,19 +87,19 @@ impl ScarceDisk {
         self.limits.lock().room = bytes;
     }
 
-    /// Leaves room for some more bytes.
+    /// Sets the limit to the bytes in use plus `bytes`.
     pub fn leave_room(&self, bytes: u64) {
         let mut state = self.limits.lock();
         state.room = state.used() + bytes;
     }
 
-    /// Leaves some more descriptors.
+    /// Sets the limit to the descriptors in use plus `more`.
     pub fn leave_descriptors(&self, more: usize) {
         let mut state = self.limits.lock();
         state.descriptors = state.taken.saturating_add(more);
     }
 
-    /// Bytes of all files together.
+    /// Returns the bytes of all files together.
     pub fn used(&self) -> u64 {
         self.limits.lock().used()
     }

@@ -1,9 +1,9 @@
-//! The logs of an open database: its own, and shadow logs beside it that record the same transactions as
-//! something else.
+//! The logs of an open database: its main log, and shadow logs that record the same transactions with other
+//! contents.
 //!
 //! Invariants: 1. a commit is acknowledged once it is durable in all logs. 2. the cut of the incarnation is
-//! the least of all logs, as each names the others as companions (`PepochFile`), so that all come to one
-//! state.
+//! the least of all logs, because each log names the remaining ones as companions (`PepochFile`). All logs
+//! therefore recover to one state.
 //! Held by: `a_crash_at_every_call_leaves_one_state` (crates/reprise/tests/suite/shadow_logs.rs).
 
 mod shadows;
@@ -28,14 +28,14 @@ use storage::{Epochs, Slot};
 
 pub use shadows::{companions, remove_shadows};
 
-/// What the records of a log hold.
+/// The format of a log's records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecordFormat {
-    /// What is recorded of a transaction.
+    /// The content of a transaction's record.
     pub content: Content,
-    /// What records by value hold of an updated row.
+    /// The image of an updated row in records by value.
     pub images: Images,
-    /// Whether physiological records hold what undo needs.
+    /// Whether physiological records hold the images that undo needs.
     pub undo: bool,
 }
 
@@ -49,19 +49,19 @@ impl RecordFormat {
 /// One log, and the format of its records.
 #[derive(Debug)]
 pub struct FormattedLog {
-    /// What its records hold.
+    /// The format of its records.
     pub format: RecordFormat,
     /// The log.
     pub log: Box<dyn Log>,
-    /// The records that no buffer of it holds.
+    /// The records that its buffers cannot hold.
     pub large: LargeRecords,
 }
 
-/// The record of a definition for each log, and the file that holds it where it is too large for the log.
+/// The record of a definition for each log, with its file if it is too large for the log.
 #[derive(Debug)]
 pub struct DefinitionRecords(Vec<(Vec<u8>, Option<LargeFile>)>);
 
-/// All logs of an open database, its own first; none when nothing is logged.
+/// All logs of an open database, the main log first; empty when logging is off.
 #[derive(Debug)]
 pub struct LogSet {
     pub(crate) logs: Vec<FormattedLog>,
@@ -69,28 +69,28 @@ pub struct LogSet {
     pepoch: Arc<PepochKeeper>,
     /// In the order of their logs.
     shadows: Vec<Shadow>,
-    /// The number of the last definition: every transaction that runs under it has observed it.
+    /// The number of the last definition. Every transaction that runs under it has observed it.
     defined: AtomicU64,
-    /// Locks on the folder and its devices, held until everything is written.
+    /// Locks on the folder and its devices, held until the logs are closed.
     _locks: Vec<Box<dyn Any + Send + Sync>>,
 }
 
-/// Where the logs of an incarnation begin.
+/// The start state of the logs of an incarnation.
 #[derive(Debug)]
 pub struct LogSetStart<'a> {
     /// The data folder.
     pub folder: &'a Path,
-    /// The order in which all logs are durable.
+    /// The order in which records become durable in all logs.
     pub sequencing: Sequencing,
-    /// The format of the database's own log; `None` when nothing is logged.
+    /// The format of the main log; `None` when logging is off.
     pub format: Option<RecordFormat>,
     /// The contents of the shadow logs.
     pub shadows: &'a [Content],
-    /// Where the database's own log begins.
+    /// The start state of the main log.
     pub own: LogStart<'a>,
     /// Files of large records of earlier incarnations, with the number of each.
     pub large_files: Vec<(PathBuf, CommitOrder)>,
-    /// Locks on the folder and its devices, held until everything is written.
+    /// Locks on the folder and its devices, held until the logs are closed.
     pub locks: Vec<Box<dyn Any + Send + Sync>>,
 }
 
@@ -123,7 +123,7 @@ impl LogSet {
         Ok(set)
     }
 
-    /// Makes the shadow logs' folders data folders, once what they begin with is durable.
+    /// Makes the shadow logs' folders data folders, once their first contents are durable.
     ///
     /// # Errors
     /// The disk is full, or fails.
@@ -150,18 +150,18 @@ impl LogSet {
         &*self.logs[index].log
     }
 
-    /// The records of a log that no buffer holds.
+    /// Returns the large records of a log.
     pub fn large(&self, place: usize) -> &LargeRecords {
         &self.logs[place].large
     }
 
-    /// Up to which number everything is durable in all logs; `None` when nothing is logged.
+    /// Returns the number up to which all logs are durable; `None` when logging is off.
     #[inline]
     pub fn durable(&self) -> Option<CommitOrder> {
         self.logs.iter().map(|own| own.log.durable()).min()
     }
 
-    /// Whether a commit may be acknowledged.
+    /// Returns whether a commit may be acknowledged.
     #[inline]
     pub fn is_durable(&self, commit: Commit) -> bool {
         self.logs.iter().all(|own| own.log.is_durable(commit))
@@ -175,7 +175,7 @@ impl LogSet {
         self.logs.iter().try_for_each(|own| own.log.wait(commit))
     }
 
-    /// Whether a commit may be acknowledged; where not, the task is woken when that may have changed.
+    /// Returns whether a commit may be acknowledged. If not, wakes the task when that may have changed.
     ///
     /// # Errors
     /// A log has failed before that.
@@ -207,7 +207,7 @@ impl LogSet {
         CommitOrder(self.defined.load(Ordering::Relaxed))
     }
 
-    /// Returns once everything up to a number is durable, whether or not anything has it.
+    /// Returns once all logs are durable up to a number, whether or not a transaction has it.
     ///
     /// # Errors
     /// A log has failed before that.
@@ -215,7 +215,7 @@ impl LogSet {
         self.logs.iter().try_for_each(|own| own.log.complete(number))
     }
 
-    /// Whether the logs work, though one may lack room for now.
+    /// Fails if a log has failed. A lack of room is not a failure.
     ///
     /// # Errors
     /// A log has failed.
@@ -223,24 +223,24 @@ impl LogSet {
         self.logs.iter().try_for_each(|own| own.log.check_failed())
     }
 
-    /// Whether it is known if the logs can grow; otherwise `waker` is woken once more is known.
+    /// Returns whether it is known if the logs can grow; otherwise wakes `waker` once more is known.
     pub fn poll_known(&self, waker: &Waker) -> Poll<()> {
         let is_known = |own: &FormattedLog| own.log.poll_known(waker).is_ready();
         if self.logs.iter().all(is_known) { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Whether it is not known yet if transactions that write are refused for now.
+    /// Returns whether it is still unknown if transactions that write must be refused.
     #[inline]
     pub fn is_in_doubt(&self) -> bool {
         self.logs.iter().any(|own| own.log.is_in_doubt())
     }
 
-    /// Keeps logs that lack room from taking it from a checkpoint, for as long as the guards live.
+    /// Keeps logs that lack room from taking a checkpoint's room, for as long as the guards live.
     pub fn leave_room(&self) -> Vec<impl Sized + '_> {
         self.logs.iter().map(|own| own.log.leave_room()).collect()
     }
 
-    /// Whether commits are accepted.
+    /// Fails unless commits are accepted.
     ///
     /// # Errors
     /// A log has failed, or can't grow for now.
@@ -258,12 +258,12 @@ impl LogSet {
         self.logs.iter().try_for_each(|own| own.log.check_size(bytes))
     }
 
-    /// Copies a record into the room that was taken for it.
+    /// Copies a record into its room.
     pub fn fill(&self, place: usize, worker: Slot, room: Room, record: &[u8]) {
         self.logs[place].log.buffer(worker).fill(room, record);
     }
 
-    /// A worker's transaction has ended, its rows are unlocked.
+    /// Notes that a worker's transaction has ended and unlocked its rows.
     ///
     /// # Errors
     /// A log has failed.
@@ -272,8 +272,7 @@ impl LogSet {
         self.logs.iter().try_for_each(|own| own.log.ended(worker))
     }
 
-    /// Makes the record of a definition ready for each log: one that is too large for a log goes to a file of
-    /// its own.
+    /// Prepares the record of a definition for each log. A record that is too large for a log goes to a file.
     ///
     /// # Errors
     /// The disk is full, or fails; there is no file then.
@@ -296,7 +295,7 @@ impl LogSet {
         Ok(prepared)
     }
 
-    /// The definition is not made after all.
+    /// Discards the records of a definition that was abandoned.
     pub fn forget_definition(&self, records: DefinitionRecords) {
         for (own, (_, file)) in self.logs.iter().zip(records.0) {
             file.into_iter().for_each(|file| own.large.forget(file));
@@ -304,7 +303,7 @@ impl LogSet {
     }
 
     /// Appends the records of a definition to all logs, with a number above all earlier ones and below all
-    /// later ones; `with` does with that number what else the records stand for. No other transaction runs.
+    /// later ones. Calls `with` with that number to apply the definition. No other transaction runs.
     ///
     /// # Errors
     /// A log has failed.
@@ -332,13 +331,13 @@ impl LogSet {
         (order, appended.and_then(|()| self.ended(worker)))
     }
 
-    /// Tells that some session submits as fast as it can.
+    /// Notes that a session submits as fast as it can.
     pub fn note_saturation(&self) {
         self.logs.iter().for_each(|own| own.log.note_saturation());
     }
 
-    /// Recycles the files that the newest checkpoint does not need, as `needed` says of the database's own
-    /// log. What is numbered before `bound` is in the checkpoint.
+    /// Recycles the files that the newest checkpoint does not need. `needed` are the ranges of the main log;
+    /// the checkpoint holds all records numbered before `bound`.
     ///
     /// # Errors
     /// A device fails.
@@ -352,21 +351,20 @@ impl LogSet {
         self.logs.iter().try_for_each(|own| own.large.release_before(bound))
     }
 
-    /// What was written since the database was opened, by log.
+    /// Returns the amounts written since the database was opened, by log.
     pub fn statistics(&self) -> impl Iterator<Item = (Content, LogStatistics)> {
         self.logs.iter().map(|own| (own.format.content, own.log.statistics()))
     }
 }
 
 impl LogSet {
-    /// Returns the ranges of the database's own log that recovery needs beside a checkpoint that holds
-    /// everything numbered before a bound.
+    /// Returns the ranges of the main log that recovery needs beside a checkpoint with this bound.
     pub fn ranges_from(&self, bound: CommitOrder) -> Vec<LogRange> {
         self.logs.first().map_or(Vec::new(), |own| own.log.ranges_from(bound))
     }
 
     /// Calls `publish` with the folder, the database and the needed ranges of each shadow log, for a
-    /// checkpoint that holds everything numbered before a bound.
+    /// checkpoint with this bound.
     ///
     /// # Errors
     /// That of `publish`.
@@ -394,8 +392,8 @@ impl LogSet {
 }
 
 impl Drop for LogSet {
-    /// Writes how the logs end, so that a closed database proves that nothing of it is missing. Without it,
-    /// after an error, the next opening takes the logs as a crash leaves them.
+    /// Records the ends of the logs, so that a closed database proves that its logs are complete. If this
+    /// fails, the next opening treats the logs as after a crash.
     fn drop(&mut self) {
         let shadows = self.shadows.iter().map(|shadow| &shadow.pepoch);
         let files = std::iter::once(&self.pepoch).chain(shadows);

@@ -1,6 +1,6 @@
-//! Shadow logs: each lies in a folder `shadow-<content>` of the data folder, which is a data folder of its
-//! own and can be recovered like any other. It lasts for one incarnation: the next one removes it, or begins
-//! it anew.
+//! Shadow logs. Each lies in a folder `shadow-<content>` of the data folder; that folder is itself a data
+//! folder and can be recovered like any other. A shadow log lasts for one incarnation: the next one removes
+//! it, or begins it anew.
 
 use super::{FormattedLog, RecordFormat};
 use crate::content::Content;
@@ -22,7 +22,7 @@ fn name_of(content: Content) -> String {
     format!("shadow-{content}")
 }
 
-/// Returns the companions of a database's own log, as its pepoch file names them.
+/// Returns the companions of a main log, as its pepoch file names them.
 pub fn companions(shadows: &[Content]) -> Vec<PathBuf> {
     shadows.iter().map(|content| name_of(*content).into()).collect()
 }
@@ -53,7 +53,7 @@ pub(super) struct Shadow {
 }
 
 impl Shadow {
-    /// Starts the shadow log of a content beside a database's own log, which starts at `own`.
+    /// Starts the shadow log of a content beside a main log, which starts at `own`.
     pub(super) fn start(
         folder: &Path,
         content: Content,
@@ -67,7 +67,7 @@ impl Shadow {
         let (database, device) = (DatabaseId::random(), folder.join(DEVICE));
         let file = PepochFile {
             database,
-            // Nothing but a log of the same incarnation is ever looked for in it.
+            // Recovery looks only for a log of the same incarnation in it.
             is_unmarked: true,
             incarnations: vec![Incarnation { number: own.incarnation, ..Incarnation::default() }],
             devices: vec![DEVICE.into()],

@@ -1,6 +1,6 @@
-//! What is durable of a whole log, and who waits for it.
-//! Paper: Poplar §4.3 (CSN). Differs: a logger may vouch for others that have nothing to write (`vouch`), so
-//! that they need not write a batch to say so.
+//! The durable number of a whole log, and the threads and tasks that wait for it.
+//! Paper: Poplar §4.3 (CSN). Differs: a logger may vouch for loggers that have no records to write (`vouch`),
+//! which saves them a batch.
 
 use crate::buffer::LogBuffer;
 use crate::error::LogError;
@@ -13,17 +13,17 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-/// After this long a waiting thread looks again, whether or not it was woken.
+/// Interval at which a waiting thread checks again, even if it was not woken.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// Up to which number everything is durable.
+/// The number up to which all logs are durable.
 #[derive(Default)]
 pub struct Durability {
     number: AtomicU64,
     pub(crate) poison: Poison,
-    /// What loggers lack for now.
+    /// The shortages of the loggers.
     pub(crate) shortage: Shortage,
-    /// Threads that block, and tasks that are to be woken.
+    /// Number of blocked threads and of tasks to wake.
     waiters: AtomicU64,
     tasks: Mutex<Vec<(CommitOrder, Waker)>>,
     advanced: Condvar,
@@ -40,36 +40,36 @@ impl Durability {
         Self { number: AtomicU64::new(start.0), ..Self::default() }
     }
 
-    /// As `from`; `patience` is how long a commit waits for a logger that has no room.
+    /// As `from`; `patience` is how long a commit waits for a logger that lacks room.
     pub(crate) fn patient(start: CommitOrder, patience: Duration) -> Self {
         Self { shortage: Shortage::new(patience), ..Self::from(start) }
     }
 
-    /// Whether a commit should still be waited for.
+    /// Checks whether a commit should continue to wait.
     ///
     /// # Errors
-    /// The log has failed, or has had no room for too long.
+    /// The log has failed, or has lacked room for longer than its patience.
     pub(crate) fn check(&self) -> Result<(), LogError> {
         self.poison.check()?;
         self.shortage.check_stall(true)
     }
 
-    /// As `check`, but without patience for a logger that has no room.
+    /// As `check`, but without patience for a logger that lacks room.
     ///
     /// # Errors
-    /// The log has failed, or a logger has no room.
+    /// The log has failed, or a logger lacks room.
     pub(crate) fn check_at_once(&self) -> Result<(), LogError> {
         self.poison.check()?;
         self.shortage.check_stall(false)
     }
 
-    /// Up to this number everything is durable, in the logs of all loggers.
+    /// Returns the number up to which the logs of all loggers are durable.
     #[inline]
     pub fn number(&self) -> CommitOrder {
         CommitOrder(self.number.load(Ordering::Acquire))
     }
 
-    /// Says that everything up to a number is durable. It never falls.
+    /// Raises the durable number; it never falls.
     pub(crate) fn advance(&self, number: CommitOrder) {
         self.number.fetch_max(number.0, Ordering::AcqRel);
         self.announce();
@@ -82,8 +82,8 @@ impl Durability {
     }
 
     pub(crate) fn announce(&self) {
-        // ORDERING: with that in `wake_later`: either this sees who has come, or who comes sees what has
-        // become durable.
+        // ORDERING: pairs with the fence in `wake_later`: either this thread sees the new waiter, or the
+        // waiter sees the new durable number.
         fence(Ordering::SeqCst);
         if !self.has_waiters() {
             return;
@@ -104,8 +104,8 @@ impl Durability {
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// Wakes a task once everything up to a number is durable, or the log has failed; with 0, whenever more
-    /// is durable. Whoever asks looks again after this.
+    /// Wakes a task once the log is durable up to a number, or has failed; with 0, at every advance. The
+    /// caller checks the state again after this call.
     pub(crate) fn wake_later(&self, number: CommitOrder, waker: &Waker) {
         self.waiters.fetch_add(1, Ordering::SeqCst);
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner).push((number, waker.clone()));
@@ -116,19 +116,19 @@ impl Durability {
         self.waiters.load(Ordering::SeqCst) > 0
     }
 
-    /// Returns once something holds that becomes true as batches become durable. `wake` is run once this is
-    /// known to wait.
+    /// Blocks until `holds` returns true, which batches becoming durable may cause. Runs `wake` once this
+    /// thread is registered as a waiter.
     ///
     /// # Errors
-    /// The log has failed before that, or has had no room for too long.
+    /// The log has failed before that, or has lacked room for longer than its patience.
     pub(crate) fn wait_until(&self, holds: impl Fn() -> bool, wake: impl FnOnce()) -> Result<(), LogError> {
         self.wait_while(|| self.check(), holds, wake)
     }
 
-    /// As `wait_until`, but without patience for a logger that has no room.
+    /// Waits for a number, without patience for a logger that lacks room.
     ///
     /// # Errors
-    /// The log has failed before that, or a logger has no room.
+    /// The log has failed before that, or a logger lacks room.
     pub(crate) fn complete(&self, number: CommitOrder, wake: impl FnOnce()) -> Result<(), LogError> {
         self.wait_while(|| self.check_at_once(), || self.number() >= number, wake)
     }
@@ -161,19 +161,19 @@ impl Durability {
     }
 }
 
-/// A buffer, and up to which number all that ever was in it is durable.
+/// A buffer, and the number up to which it is durable.
 pub(crate) struct DurableBuffer {
     pub(crate) buffer: LogBuffer,
     durable: AtomicU64,
 }
 
-/// What is known before a segment is closed.
+/// The bounds known before a segment is closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Bounds {
     /// The segment's number is at least this.
     pub(crate) raise: CommitOrder,
-    /// Up to which orders this logger's records, and those of all loggers, are in their buffers, where a
-    /// clock tells; where none does, up to the number at which the segment is closed.
+    /// The orders up to which the records of this logger, and of all loggers, are in their buffers; known
+    /// where a clock draws numbers. `None`: both are the number at which the segment is closed.
     pub(crate) complete: Option<(CommitOrder, CommitOrder)>,
 }
 
@@ -182,20 +182,20 @@ impl DurableBuffer {
         Self { durable: AtomicU64::new(buffer.number().0), buffer }
     }
 
-    /// Poplar's DSN.
+    /// Returns Poplar's DSN.
     #[inline]
     pub(crate) fn durable(&self) -> CommitOrder {
         CommitOrder(self.durable.load(Ordering::Acquire))
     }
 
-    /// Begins above a number: there is nothing in it yet.
+    /// Starts an empty buffer above a number.
     pub(crate) fn begin_above(&self, number: CommitOrder) {
         self.buffer.latch().raise(number);
         self.durable.store(number.0, Ordering::Release);
     }
 
-    /// Writes a batch of what is in the buffer, and says what is durable with it. `all` are the buffers of
-    /// all loggers, this one among them. Paper: Poplar Algorithm 2 (advancing DSN, advancing CSN).
+    /// Writes a batch of the buffer's records and publishes what is durable with it. `all` are the buffers of
+    /// all loggers, this one included. Paper: Poplar Algorithm 2 (advancing DSN, advancing CSN).
     pub(crate) fn flush<'b, I: Iterator<Item = &'b Self>>(
         &self,
         all: impl Fn() -> I,
@@ -218,11 +218,12 @@ impl DurableBuffer {
         Ok(())
     }
 
-    /// Up to which number, `number` at most, this logger may say, as it is about to write, that everything is
-    /// durable that the others have. One that has nothing to write is kept above `number` from then on.
+    /// Returns the number, at most `number`, up to which the buffers of all other loggers are durable. This
+    /// logger may state it in the batch that it is about to write. Raises each settled buffer, so that its
+    /// later records are numbered above `number`.
     pub(crate) fn vouch<'b>(&self, number: CommitOrder, all: impl Iterator<Item = &'b Self>) -> CommitOrder {
         all.filter(|other| !std::ptr::eq(*other, self)).fold(number, |least, other| {
-            // Outdated by the time that the latch is held, but only to the safe side.
+            // This may be outdated once the latch is held, but then it is too low, which is safe.
             let durable = other.durable();
             let latched = other.buffer.latch();
             if latched.is_settled() {

@@ -1,13 +1,13 @@
 //! Loggers that serve workers: each a thread with one buffer and one device, which writes a batch as soon as
-//! the last one is durable. Up to where a batch is complete, the scheme says.
+//! the previous one is durable. The scheme decides up to which number a batch is complete.
 //! Paper: SiloR §4.1 (loggers); Poplar §4.3, Algorithm 2. Differs: group commit is continuous, without a
 //! timer.
 //!
-//! While nobody blocks for a commit and some session submits as fast as it can, batches begin a little apart:
-//! every batch costs that session time, and most of all when the device's interrupts arrive on its core.
+//! While no thread blocks for a commit and a session submits as fast as it can, batches begin at least 2 ms
+//! apart. Every batch costs that session time, most of all when the device's interrupts arrive on its core.
 //!
-//! Invariant: the durable number is at most the least of the loggers', or what one of them vouched for; a
-//! logger with nothing to write still writes a batch when that number would stand still without it.
+//! Invariant: the durable number is at most the least of the loggers', or a number that one of them vouched
+//! for. A logger without records still writes a batch when the durable number would stand still without it.
 //! Held by: `model.rs` (loom), and the crash tests of `crates/reprise`.
 
 use super::durability::{Bounds, Durability, DurableBuffer};
@@ -27,35 +27,35 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use storage::{Epochs, Slot};
 
-/// How long an idle logger sleeps before it looks again.
+/// Sleep of an idle logger between two looks.
 const IDLE: Duration = Duration::from_micros(200);
-/// Pauses between two looks at where the workers stand: about a microsecond.
+/// Spins between two looks at the workers' positions: about a microsecond.
 const LOOK_EVERY: u32 = 50;
-/// How long a logger waits for workers that are just committing.
+/// Maximum wait of a logger for workers that are committing.
 const LEAVE: Duration = Duration::from_micros(50);
-/// A worker that finds its buffer full lets others run after this many looks.
+/// Number of looks at a full buffer before a worker yields its core.
 const PATIENCE: u32 = 16;
-/// Least time between the beginnings of two batches while some session is saturated.
+/// Minimum time between the starts of two batches while a session is saturated.
 const SATURATED_FLOOR: Duration = Duration::from_millis(2);
-/// For this long a session counts as saturated.
+/// Time for which a session counts as saturated.
 const SATURATED_FOR: Duration = Duration::from_millis(50);
 
-/// Up to where a batch is complete.
+/// Decides up to which number a batch is complete.
 pub(super) trait Scheme: 'static {
-    /// Asked before each batch.
+    /// Returns the bounds of the next batch.
     fn bounds(group: &Group, logger: usize) -> Bounds;
 }
 
-/// What workers and loggers share.
+/// The state that workers and loggers share.
 pub(super) struct Group {
     pub(super) epochs: Arc<Epochs>,
     loggers: Vec<Arc<Shared>>,
     durability: Arc<Durability>,
-    /// The greatest number that some logger has, or is about to have, records of.
+    /// The greatest number of a record that a logger has written, or is writing.
     logged: AtomicU64,
     stop: AtomicBool,
     started: Instant,
-    /// Until when some session counts as saturated, in milliseconds since the start.
+    /// End of the saturation of a session, in milliseconds since the start.
     saturated_until_ms: AtomicU64,
 }
 
@@ -68,22 +68,22 @@ impl Group {
         &self.loggers[worker.0 % self.loggers.len()]
     }
 
-    /// The least order that a worker of one logger, or of any, may still draw or log.
+    /// Returns the least order that a worker of one logger, or of any, may still draw or log.
     pub(super) fn open_from(&self, logger: Option<usize>) -> CommitOrder {
         let loggers = self.loggers.len();
         self.epochs.open_from(|slot| logger.is_none_or(|logger| slot.0 % loggers == logger))
     }
 
-    /// Waits a little for the workers of a logger that commit below an order.
+    /// Waits at most `LEAVE` for a logger's workers that commit below an order.
     pub(super) fn wait_for(&self, logger: usize, order: CommitOrder) {
         let patience = Instant::now();
         while self.open_from(Some(logger)) < order && patience.elapsed() < LEAVE {
-            // Looking takes the workers' cache lines away from them, so not too often.
+            // Each look takes cache lines from the workers, so this pauses between looks.
             (0..LOOK_EVERY).for_each(|_| std::hint::spin_loop());
         }
     }
 
-    /// The greatest number of any buffer, or that is waited for.
+    /// Returns the greatest number of any buffer, or that a commit waits for.
     pub(super) fn greatest_number(&self) -> CommitOrder {
         let numbers = self.loggers.iter().map(|logger| logger.lane.buffer.number());
         numbers.max().unwrap_or_default().max(CommitOrder(self.logged.load(Ordering::SeqCst)))
@@ -93,7 +93,7 @@ impl Group {
         self.loggers.iter().map(|logger| &logger.lane)
     }
 
-    /// Whether what others have logged is not durable because this logger lags behind.
+    /// Returns whether records of other loggers are not durable because this logger lags behind.
     fn needs_a_mark(&self, logger: usize) -> bool {
         let logged = CommitOrder(self.logged.load(Ordering::SeqCst));
         self.durability.number() < logged && self.loggers[logger].lane.durable() < logged
@@ -198,7 +198,8 @@ impl Log for LoggerGroup {
         logger.wake();
         match self.group.durability.shortage.admit() {
             Ok(()) => std::thread::yield_now(),
-            // What has its number is not refused any more; but the logger waits longer than for a write.
+            // The transaction has its number, so it can't be refused. The logger waits for room, which takes
+            // longer than a write.
             Err(_) => std::thread::sleep(IDLE),
         }
         Ok(())
@@ -285,7 +286,7 @@ impl Drop for LoggerGroup {
 }
 
 impl LoggerGroup {
-    /// Makes everything durable that is in the buffers, and ends the loggers.
+    /// Makes all buffered records durable and ends the loggers.
     fn stop(&mut self) {
         self.group.stop.store(true, Ordering::Release);
         self.group.durability.shortage.stop();
@@ -321,7 +322,8 @@ impl Logger {
                 return;
             }
             let floor = if group.is_saturated() { floor.max(SATURATED_FLOOR) } else { floor };
-            // Whoever blocks for a commit ends the rest: it has given its core away. Another logger does not.
+            // The floor ends early for a thread that blocks for a commit, because it has yielded its core;
+            // not for another logger.
             let is_left_alone = || !group.stop.load(Ordering::Acquire) && !group.durability.has_waiters();
             while begun.elapsed() < floor && is_left_alone() {
                 std::thread::park_timeout(floor.saturating_sub(begun.elapsed()));
@@ -329,7 +331,7 @@ impl Logger {
         }
     }
 
-    /// Writes a batch, and lets the others know if they hold it up.
+    /// Writes a batch, and wakes the other loggers if they hold up the durable number.
     fn flush<S: Scheme>(&mut self, shared: &Shared) -> Result<(), LogError> {
         let Self { number, group, writer } = self;
         let bounds = S::bounds(group, *number);

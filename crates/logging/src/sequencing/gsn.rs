@@ -1,13 +1,13 @@
-//! Sequencing by numbers that follow reads, too: each worker has a log of its own, which it writes itself as
+//! Sequencing by numbers that also follow reads. Each worker has a log of its own and writes it itself when
 //! its transactions end.
 //! Paper: Poplar §3.3, §6.1 (NVM-D, after Wang and Johnson, VLDB 2014). Differs: a worker that writes its log
-//! vouches for those that have nothing to write, as they may never come back.
+//! vouches for workers that have no records to write, because they may stay idle.
 //!
-//! A number is drawn before what was read is validated, and its record takes room only afterwards: in between
-//! the buffer is known to be complete up to just below it.
+//! A number is drawn before the read set is validated; its record takes room afterwards. Until then, the
+//! buffer is complete up to just below the number.
 //!
-//! Invariant: the durable number is at most what each log is complete to, or was vouched for while it was
-//! settled.
+//! Invariant: for each log, the durable number is at most the number to which the log is complete, or to
+//! which it was vouched for while it was settled.
 //! Held by: `model.rs` (loom), and the crash tests of `crates/reprise`.
 
 use super::durability::{Bounds, Durability, DurableBuffer};
@@ -28,14 +28,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use storage::{Epochs, Slot};
 
-/// How long a thread that waits for others' logs rests between two looks.
+/// Pause of a thread between two looks at the logs of other workers.
 const LOOK_AGAIN: Duration = Duration::from_micros(50);
 
 /// The log of a worker.
 struct WorkerLog {
     shared: Arc<Shared>,
     maker: FileMaker,
-    /// What writes its batches, and the durable batches of all logs as the last one names them.
+    /// The writer of its batches, and the durable batches of all logs as its last batch names them.
     writer: Mutex<(BatchWriter, Vec<u64>)>,
 }
 
@@ -50,11 +50,11 @@ pub struct GsnLog {
     epochs: Arc<Epochs>,
     durability: Arc<Durability>,
     patience: Duration,
-    /// In the order in which they were made.
+    /// In the order of their creation.
     logs: Box<[OnceLock<WorkerLog>]>,
-    /// The place of each worker's log.
+    /// The index of each worker's log.
     places: Box<[OnceLock<usize>]>,
-    /// How many there are; held while one is made.
+    /// Number of logs; locked while one is created.
     made: Mutex<usize>,
     /// Files of earlier incarnations.
     retired: Mutex<Vec<RetiredFile>>,
@@ -117,8 +117,8 @@ impl GsnLog {
         self.all().map(|log| &log.shared.lane)
     }
 
-    /// Writes what a log has, or an empty batch, and says up to where everything is durable with that: at
-    /// least `raise` when nobody else has anything to write.
+    /// Writes the records of a log, or an empty batch, and publishes the durable number: at least `raise`
+    /// when no other log has records to write.
     fn flush(&self, own: &WorkerLog, raise: CommitOrder) -> Result<(), LogError> {
         let mut writer = hold(&own.writer);
         let (batches, known) = &mut *writer;
@@ -132,7 +132,7 @@ impl GsnLog {
         };
         let flushed = own.shared.lane.flush(|| self.lanes(), bounds, &self.durability, write);
         flushed.map_err(|error| match error.is_shortage() {
-            // What was to be written is still in the buffer.
+            // The records are still in the buffer.
             true => LogError::Stalled(Arc::new(error)),
             false => {
                 self.durability.fail(error.clone());
@@ -141,7 +141,7 @@ impl GsnLog {
         })
     }
 
-    /// Writes empty batches into a log until everything up to a number is durable.
+    /// Writes empty batches into a log until all logs are durable up to a number.
     fn complete_by(
         &self,
         own: &WorkerLog,
@@ -151,7 +151,7 @@ impl GsnLog {
         while self.durability.number() < number {
             check()?;
             if own.shared.lane.vouch(number, self.lanes()) < number {
-                // Somebody else is about to write what is missing.
+                // Another worker is about to write the missing records.
                 std::thread::sleep(LOOK_AGAIN);
                 continue;
             }
@@ -178,15 +178,15 @@ impl Log for GsnLog {
             database: self.database,
             pepoch: Arc::clone(&self.pepoch),
             durability: Arc::clone(&self.durability),
-            // The worker itself waits, so that its session could do nothing else.
+            // The worker itself waits, and blocks its session.
             gives_up_after: Some(self.patience),
         };
         let shared = Arc::new(Shared::new(maker.largest_batch(), CommitOrder(0)));
         let writer = BatchWriter::new(maker.clone(), self.incarnation, Arc::clone(&shared))?;
         let writer = Mutex::new((writer, Vec::new()));
         let log = self.logs[*made].get_or_init(|| WorkerLog { shared, maker, writer });
-        // ORDERING: a session that vouches without having seen this log has raised its own number before
-        // (both SeqCst), so the numbers here begin above what it vouched for.
+        // ORDERING: a session that vouches without seeing this log has raised its own number before (both
+        // SeqCst). The numbers here begin above it, so above the number that the session vouched for.
         let start = self.greatest_number();
         log.shared.lane.begin_above(start);
         let _ = self.places[worker.0].set(*made);
@@ -241,7 +241,7 @@ impl Log for GsnLog {
 
     fn complete(&self, number: CommitOrder) -> Result<(), LogError> {
         match self.all().next() {
-            // Without patience: a checkpoint is what makes room.
+            // Without patience, because this checkpoint is what frees room.
             Some(first) => self.complete_by(first, number, || self.durability.check_at_once()),
             None => {
                 self.durability.advance(number);
@@ -269,7 +269,7 @@ impl Log for GsnLog {
         for RetiredFile { path, .. } in gone {
             self.disk.remove(&path).map_err(|error| LogError::io("remove", &path, error))?;
         }
-        // A log that was made after the checkpoint had asked what it needs has no range: all of it is needed.
+        // A log created after the checkpoint computed its ranges has none, so all of it is needed.
         let has_range =
             |log: &&WorkerLog| needed.iter().any(|range| range.is_of(self.incarnation, log.maker.logger));
         self.all().filter(has_range).try_for_each(|log| log.shared.release(needed, &log.maker))
@@ -295,8 +295,7 @@ impl Drop for GsnLog {
 }
 
 impl GsnLog {
-    /// Makes everything durable that is in the buffers, and says so. No client is left to be told of a
-    /// failure.
+    /// Makes all buffered records durable. A failure here has no client left to report to.
     fn stop(&self) {
         self.durability.shortage.stop();
         for log in self.all().filter(|log| !log.shared.lane.buffer.is_empty()) {
@@ -307,8 +306,8 @@ impl GsnLog {
     }
 }
 
-/// Numbers above all that a transaction has read or overwrites, and above all that have read what it
-/// overwrites.
+/// Numbers above all versions that a transaction has read or overwrites, and above all transactions that have
+/// read the overwritten versions.
 #[derive(Debug)]
 pub(crate) struct Gsn;
 

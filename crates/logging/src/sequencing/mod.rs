@@ -1,10 +1,10 @@
-//! In which order records are durable, and when a commit may be acknowledged. One file a scheme.
+//! The order in which records become durable, and when a commit may be acknowledged. One file per scheme.
 //! Paper: Poplar §3 (levels of constraint), §6.1 (CENTR, NVM-D, SILO, POPLAR).
 //!
-//! Every scheme numbers transactions so that one that read or overwrote what another one wrote has the
-//! greater number, and every logger says in each batch up to which number it is complete. A transaction is
-//! acknowledged once everything up to its number is durable; under `ssn` those that have read nothing but
-//! what was durable wait for their own logger alone.
+//! Under every scheme, a transaction that reads or overwrites another one's write has the greater number, and
+//! each batch states the number up to which its logger is complete. A transaction is acknowledged once all
+//! logs are durable up to its number. Under `ssn`, a transaction that has read only durable versions waits
+//! for its own logger alone.
 
 mod clock;
 mod durability;
@@ -43,7 +43,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use storage::{Epochs, Slot};
 
-/// Which sequencing a database uses.
+/// The sequencing of a database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Sequencing {
@@ -52,25 +52,25 @@ pub enum Sequencing {
     /// By epochs: a commit is acknowledged when every logger has made its epoch durable: SiloR.
     #[default]
     Epoch,
-    /// By numbers that follow reads and writes of what others wrote, one buffer a device: Poplar.
+    /// Numbers follow the reads and overwrites of other transactions' writes; one buffer per device: Poplar.
     Ssn,
-    /// By numbers that follow overwrites of what others read, too; one log a worker, which writes it itself:
-    /// NVM-D.
+    /// Numbers also follow overwrites of versions that other transactions have read; one log per worker,
+    /// which writes it itself: NVM-D.
     Gsn,
 }
 
-/// What a sequencing can't do.
+/// The sequencing does not support the configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum InvalidSequencing {
-    /// Procedures are replayed in a serial order.
+    /// Command records are replayed in a serial order.
     #[error(
         "{0} records are replayed in a serial order, and ssn does not order who overwrites what another one has read: take serial, epoch or gsn, or log logical or physical records"
     )]
     SsnOrdersNoReads(Content),
-    /// Operations and outcomes of a transaction are drawn from one clock.
+    /// The operations and the outcome of a transaction get numbers from one clock.
     #[error("physiological records are numbered by one clock: take serial or epoch")]
     GsnOfOperations,
-    /// What was overwritten may be missing.
+    /// Replay takes the last writer's row; without the whole row, columns could be missing.
     #[error(
         "under ssn the last writer of a row wins, so it must be logged whole: changed columns are not supported"
     )]
@@ -85,7 +85,7 @@ impl Sequencing {
     pub const NAMES: [(&str, Self); 4] =
         [("serial", Self::Serial), ("epoch", Self::Epoch), ("ssn", Self::Ssn), ("gsn", Self::Gsn)];
 
-    /// Returns how it numbers transactions.
+    /// Returns the numbering of its transactions.
     pub fn numbering(self) -> &'static dyn Numbering {
         match self {
             Self::Serial | Self::Epoch => &clock::Clock,
@@ -94,10 +94,10 @@ impl Sequencing {
         }
     }
 
-    /// Whether a content can be logged in this order.
+    /// Checks that a content can be logged in this order.
     ///
     /// # Errors
-    /// Why not.
+    /// The sequencing does not support the content.
     pub fn admits(self, content: Content, images: Images) -> Result<(), InvalidSequencing> {
         match (self, content) {
             (Self::Ssn, Content::Command | Content::Adaptive | Content::Physiological) => {
@@ -111,10 +111,10 @@ impl Sequencing {
         }
     }
 
-    /// Whether it can write to this many devices.
+    /// Checks that it can write to this many devices.
     ///
     /// # Errors
-    /// It can't.
+    /// The sequencing does not support this many devices.
     pub fn admits_devices(self, devices: usize) -> Result<(), InvalidSequencing> {
         if self == Self::Serial && devices > 1 {
             return Err(InvalidSequencing::SerialDevices(devices));
@@ -141,25 +141,25 @@ impl fmt::Display for Sequencing {
     }
 }
 
-/// What must be durable before a transaction is acknowledged.
+/// The condition under which a transaction is acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Commit {
-    /// Everything up to this number.
+    /// All logs are durable up to this number.
     pub number: CommitOrder,
-    /// Whose log it is in.
+    /// The worker in whose log the record is.
     pub worker: Slot,
-    /// Whether only that log has to be durable up to the number, and not all of them.
+    /// Whether only that log has to be durable up to the number.
     pub alone: bool,
 }
 
 impl Commit {
-    /// Returns what waits until everything up to a number is durable in all logs.
+    /// Returns a commit that waits until all logs are durable up to a number.
     pub fn of_all(number: CommitOrder) -> Self {
         // No worker has this slot, so no worker's log is preferred.
         Self { number, worker: Slot(usize::MAX), alone: false }
     }
 
-    /// Returns what waits for this and for another commit.
+    /// Returns a commit that waits for this one and for another one.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let alone = self.alone && other.alone && self.worker == other.worker;
@@ -177,25 +177,25 @@ pub trait Log: Send + Sync + fmt::Debug {
         Ok(())
     }
 
-    /// Where a worker's records go.
+    /// Returns the buffer of a worker's records.
     fn buffer(&self, worker: Slot) -> &LogBuffer;
 
-    /// The logger of a worker, as numbers name it.
+    /// Returns the tag of a worker's logger, if numbers carry tags.
     fn tag(&self, _worker: Slot) -> Option<LoggerTag> {
         None
     }
 
-    /// Bytes of the largest record.
+    /// Returns the size of the largest record, in bytes.
     fn largest_record(&self) -> usize;
 
-    /// A worker finds its buffer full.
+    /// Makes room in a worker's full buffer, or waits until there is some.
     ///
     /// # Errors
     /// The log has failed.
     fn make_room(&self, worker: Slot) -> Result<(), LogError>;
 
-    /// A worker's transaction has ended, its rows are unlocked: the moment to write its log, where workers do
-    /// that.
+    /// Notes that a worker's transaction has ended and unlocked its rows. Where workers write their own logs,
+    /// this writes the log.
     ///
     /// # Errors
     /// The log has failed.
@@ -204,10 +204,10 @@ pub trait Log: Send + Sync + fmt::Debug {
         Ok(())
     }
 
-    /// What is durable in all loggers.
+    /// Returns the durability of all loggers.
     fn durability(&self) -> &Durability;
 
-    /// Up to which number the log of a worker is durable: Poplar's DSN.
+    /// Returns the number up to which a worker's log is durable: Poplar's DSN.
     fn durable_of(&self, worker: Slot) -> CommitOrder;
 
     /// Returns once a commit may be acknowledged.
@@ -216,8 +216,8 @@ pub trait Log: Send + Sync + fmt::Debug {
     /// The log has failed before that.
     fn wait(&self, commit: Commit) -> Result<(), LogError>;
 
-    /// Whether a commit may be acknowledged. Where not, the task is woken when that may have changed; where
-    /// commits are flushed by the thread that waits, this returns once it may.
+    /// Returns whether a commit may be acknowledged. If not, wakes the task when that may have changed. Where
+    /// the waiting thread flushes commits itself, returns once the commit is durable.
     ///
     /// # Errors
     /// The log has failed before that.
@@ -225,48 +225,48 @@ pub trait Log: Send + Sync + fmt::Debug {
         self.wait(commit).map(|()| true)
     }
 
-    /// Returns the greatest number that any record has so far, or that is waited for.
+    /// Returns the greatest number of any record, or that a commit waits for.
     fn newest(&self) -> CommitOrder;
 
-    /// Makes `wait` and `poll` return for a number that no record may have.
+    /// Makes `wait` and `poll` return for a number that possibly no record has.
     fn expect(&self, _number: CommitOrder) {}
 
-    /// Returns once everything up to a number is durable, whether or not anything has it; later numbers are
+    /// Returns once all logs are durable up to a number, whether or not a record has it; later numbers are
     /// greater.
     ///
     /// # Errors
     /// The log has failed before that.
     fn complete(&self, number: CommitOrder) -> Result<(), LogError>;
 
-    /// What of the logs a checkpoint needs that holds everything numbered before a bound.
+    /// Returns the ranges of the logs that a checkpoint with this bound needs.
     fn ranges_from(&self, bound: CommitOrder) -> Vec<LogRange>;
 
-    /// Recycles the files that the newest checkpoint does not need, of those that were there when it asked
+    /// Recycles the files that the newest checkpoint does not need, among those that existed when it asked
     /// for its ranges.
     ///
     /// # Errors
     /// A device fails.
     fn release(&self, needed: &[LogRange]) -> Result<(), LogError>;
 
-    /// Makes everything durable and ends the loggers, of which none is used afterwards. Returns how their
-    /// logs end, unless one has failed.
+    /// Makes all records durable and ends the loggers, which are not used afterwards. Returns the ends of
+    /// their logs, unless one has failed.
     fn close(&mut self) -> Option<Vec<LogEnd>>;
 
-    /// Tells that some session is saturated: it submits as fast as it can.
+    /// Notes that a session is saturated: it submits as fast as it can.
     fn note_saturation(&self) {}
 
-    /// What was written since the database was opened, all loggers together.
+    /// Returns the amounts written since the database was opened, summed over all loggers.
     fn statistics(&self) -> LogStatistics;
 }
 
 impl dyn Log + '_ {
-    /// Up to which number everything is durable: Poplar's CSN.
+    /// Returns the number up to which all logs are durable: Poplar's CSN.
     #[inline]
     pub fn durable(&self) -> CommitOrder {
         self.durability().number()
     }
 
-    /// Whether commits are accepted.
+    /// Fails unless commits are accepted.
     ///
     /// # Errors
     /// The log has failed, or can't grow for now.
@@ -276,7 +276,7 @@ impl dyn Log + '_ {
         self.durability().shortage.admit()
     }
 
-    /// Whether the log works, though it may lack room for now.
+    /// Fails if the log has failed. A lack of room is not a failure.
     ///
     /// # Errors
     /// The log has failed.
@@ -285,23 +285,23 @@ impl dyn Log + '_ {
         self.durability().poison.check()
     }
 
-    /// Whether it is known if the log can grow; otherwise `waker` is woken once it is.
+    /// Returns whether it is known if the log can grow; otherwise wakes `waker` once it is.
     pub fn poll_known(&self, waker: &Waker) -> Poll<()> {
         self.durability().shortage.poll_known(waker)
     }
 
-    /// Whether it is not known yet if transactions that write are refused for now.
+    /// Returns whether it is still unknown if transactions that write must be refused.
     #[inline]
     pub fn is_in_doubt(&self) -> bool {
         self.durability().shortage.is_in_doubt()
     }
 
-    /// Keeps loggers that lack room from taking it from a checkpoint, for as long as the guard lives.
+    /// Keeps loggers that lack room from taking a checkpoint's room, for as long as the guard lives.
     pub fn leave_room(&self) -> impl Sized + '_ {
         self.durability().shortage.rest()
     }
 
-    /// Whether a commit may be acknowledged.
+    /// Returns whether a commit may be acknowledged.
     #[inline]
     pub fn is_durable(&self, commit: Commit) -> bool {
         self.durable() >= commit.number || commit.alone && self.durable_of(commit.worker) >= commit.number
@@ -320,8 +320,8 @@ impl dyn Log + '_ {
         Ok(())
     }
 
-    /// Copies a sealed record into the worker's buffer, which already knows of its number or takes it over
-    /// now. Waits only while that is full.
+    /// Copies a sealed record into the worker's buffer, and raises the buffer's number to the record's. Waits
+    /// only while the buffer is full.
     ///
     /// # Errors
     /// The log has failed.
@@ -378,31 +378,31 @@ impl LogSet {
     }
 }
 
-/// Where the log of an incarnation begins.
+/// The start state of the log of an incarnation.
 #[derive(Debug)]
 pub struct LogStart<'a> {
-    /// How it is written.
+    /// The configuration of the log.
     pub config: &'a LogConfig,
     /// The folders of its devices.
     pub folders: &'a [PathBuf],
-    /// Where they are.
+    /// The disk of the devices.
     pub disk: &'a SharedDisk,
-    /// Whose log it is.
+    /// The database of the log.
     pub database: DatabaseId,
-    /// Where its files are named.
+    /// The pepoch file that names the log's files.
     pub pepoch: &'a Arc<PepochKeeper>,
-    /// Counts the openings of the database.
+    /// The number of this opening of the database.
     pub incarnation: u64,
-    /// The clock, which stands above everything that was ever logged.
+    /// The clock, which is above every order in the logs.
     pub epochs: &'a Arc<Epochs>,
     /// The files of earlier incarnations, with the greatest number in each, by device.
     pub retired: Vec<Vec<(PathBuf, CommitOrder)>>,
-    /// Files of earlier incarnations without a batch, by device: they are used again.
+    /// Files of earlier incarnations without a batch, by device, for reuse.
     pub empty: Vec<Vec<PathBuf>>,
 }
 
 impl LogStart<'_> {
-    /// Everything before this is behind us.
+    /// Returns the number before which all orders are past.
     fn number(&self) -> CommitOrder {
         CommitOrder(CommitOrder::first_of(self.epochs.current()).0 - 1)
     }

@@ -1,11 +1,12 @@
-//! Models of Algorithms 1 and 2 with the commit queues, of workers that take numbers and room, loggers that
-//! close segments, and a client that asks whether it may be told: under loom, with every order of memory, and
-//! under shuttle, with thousands of random schedules (PCT), among them those that loom's reduction leaves
-//! out. What is checked, at any moment:
+//! Models of Algorithms 1 and 2 with the commit queues: workers take numbers and room, loggers close
+//! segments, and a client polls for its acknowledgement. Loom explores every memory order; shuttle runs
+//! thousands of random schedules (PCT), also those that loom's reduction omits. The models check at any
+//! moment:
 //!
-//! 1. no transaction is acknowledged that a recovery from what is durable then would leave out;
-//! 2. what a recovery takes is closed under reads-from: the reader of a write is there only with its writer;
-//! 3. of two that wrote the same tuple, the later one has the greater number.
+//! 1. no transaction is acknowledged that a recovery from the durable bytes would leave out;
+//! 2. a recovered state is closed under reads-from: it has the reader of a write only together with the
+//!    writer;
+//! 3. of two transactions that wrote the same tuple, the later one has the greater number.
 //!
 //! Each rule, broken by hand, makes the test fail that names it.
 
@@ -34,7 +35,7 @@ struct Device {
     batches: Vec<(BatchEnds, Vec<(CommitOrder, bool)>)>,
 }
 
-/// Loggers with their devices, and one tuple that everybody uses.
+/// Loggers with their devices, and one tuple that all transactions use.
 struct World {
     /// Whether numbers carry their loggers.
     is_tagged: bool,
@@ -47,7 +48,7 @@ struct World {
     readers: AtomicU64,
 }
 
-/// A transaction that has committed, and what it read.
+/// A committed transaction, and its read set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Committed {
     commit: Commit,
@@ -89,14 +90,14 @@ impl World {
             assert!(*tuple < number, "the write order of a tuple is the order of numbers");
             *tuple = number;
         }
-        // Early lock release: others may read what is not even in the buffer yet.
+        // Early lock release: other transactions may read a version whose record is not in the buffer yet.
         drop(tuple);
         buffer.fill(room, &record(number, alone));
         Committed { commit: Commit { number, worker: Slot(logger), alone }, read_from: observed }
     }
 
-    /// A transaction under `gsn` that reads the tuple, and perhaps writes it: its number comes before it is
-    /// known whether it commits, and orders who overwrites what was read.
+    /// Runs a transaction under `gsn` that reads the tuple and writes it if `writes`. Its number is drawn
+    /// before its outcome is known, and orders overwrites after the reads.
     fn run_with_early_number(&self, logger: usize, writes: bool) -> Committed {
         let mut tuple = self.tuple.lock().unwrap();
         let (observed, readers) = (*tuple, CommitOrder(self.readers.load(Ordering::SeqCst)));
@@ -138,7 +139,7 @@ impl World {
         self.durability.number() >= commit.number || commit.alone && own >= commit.number
     }
 
-    /// The numbers that a recovery would take now, by device. Paper: Poplar §5.
+    /// Returns the numbers that a recovery would take now, by device. Paper: Poplar §5.
     fn recovered(&self) -> Vec<Vec<CommitOrder>> {
         let devices: Vec<_> = self.devices.iter().map(|device| device.lock().unwrap()).collect();
         let last = |device: &Device| device.batches.last().map_or(CommitOrder(0), |(ends, _)| ends.completed);
@@ -153,7 +154,8 @@ impl World {
         devices.iter().map(|device| of(device)).collect()
     }
 
-    /// Acknowledges what may be: all of that must be recovered, and everything with what it had read.
+    /// Acknowledges all commits that may be. Each must be recovered, together with the transactions that it
+    /// read from.
     fn check(&self, all: &[Committed]) {
         let mut queue = CommitQueue::default();
         all.iter().for_each(|own| queue.push(own.commit, *own));
@@ -197,7 +199,7 @@ fn a_durable_number_claims_no_bytes_that_are_not_flushed() {
     });
 }
 
-/// A segment is written once all its records are there.
+/// A segment is written once all its records are filled.
 #[test]
 fn no_record_is_written_before_it_is_whole() {
     check(|| {
@@ -214,7 +216,7 @@ fn no_record_is_written_before_it_is_whole() {
     });
 }
 
-/// Reads-from across buffers: the reader's record may be durable long before its writer's.
+/// Reads-from across buffers: the reader's record may be durable before its writer's.
 #[test]
 fn what_is_recovered_is_closed_under_reads_from() {
     check(|| {
@@ -240,12 +242,12 @@ fn what_is_recovered_is_closed_under_reads_from() {
     });
 }
 
-/// Trap 1: an idle buffer counts only once it is durable that nothing below comes from it any more.
+/// Trap 1: an idle buffer counts only once the log states durably that it will add no lower number.
 #[test]
 fn an_idle_buffer_does_not_hold_up_and_does_not_lie() {
     check(|| {
         let world = World::with(2, false);
-        // The second depends on what is not durable, so it waits for all buffers.
+        // The second one depends on an undurable version, so it waits for all buffers.
         let (first, second) = (world.run(0, true), world.run(0, true));
         let late = {
             let world = Arc::clone(&world);
@@ -267,7 +269,7 @@ fn an_idle_buffer_does_not_hold_up_and_does_not_lie() {
     });
 }
 
-/// What a batch vouches for is durable with it: a crash may come before the idle logger writes anything.
+/// A vouched number is durable with its batch: a crash may come before the idle logger writes a batch.
 #[test]
 fn what_was_vouched_for_is_recovered() {
     check(|| {
@@ -284,7 +286,7 @@ fn what_was_vouched_for_is_recovered() {
     });
 }
 
-/// Trap 3: what has read something counts alone only when that is durable.
+/// Trap 3: a transaction that has read a version counts alone only if that version is durable.
 #[test]
 fn only_what_has_read_nothing_undurable_counts_alone() {
     check(|| {
@@ -305,8 +307,8 @@ fn only_what_has_read_nothing_undurable_counts_alone() {
     });
 }
 
-/// What has read, beside what is durable, only what counts alone in its own log counts alone; what has read
-/// something that does not, does not either, though it is in the same log.
+/// A transaction counts alone if each version that it read is durable, or counts alone in the same log. Any
+/// other read version excludes that, even in the same log.
 #[test]
 fn what_depends_on_its_own_log_counts_alone_if_that_does() {
     check(|| {
@@ -328,8 +330,8 @@ fn what_depends_on_its_own_log_counts_alone_if_that_does() {
     });
 }
 
-/// `gsn`: between the draw of a number and its record nobody may call the buffer complete, neither others nor
-/// its own logger.
+/// `gsn`: between the draw of a number and its record, no logger may call the buffer complete, not even its
+/// own.
 #[test]
 fn a_number_that_is_drawn_is_vouched_for_by_nobody() {
     check(|| {
@@ -356,7 +358,7 @@ fn a_number_that_is_drawn_is_vouched_for_by_nobody() {
 fn a_writer_over_what_was_read_has_the_greater_number() {
     check(|| {
         let world = World::new(2);
-        // So that the reader's buffer is ahead.
+        // Puts the reader's buffer ahead.
         world.run(0, false);
         let writer = {
             let world = Arc::clone(&world);

@@ -15,7 +15,7 @@ use catalog::CommitOrder;
 use std::fmt;
 use storage::{Epochs, Slot};
 
-/// The numbers of what a transaction has read or overwrites.
+/// The numbers of the versions that a transaction has read or overwrites.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Observed {
     /// The greatest of them.
@@ -25,7 +25,7 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Takes a number in. `is_own` says whether the worker's own log has it.
+    /// Adds a number. `is_own` says whether the worker's own log has it.
     #[inline]
     pub(super) fn add(&mut self, number: CommitOrder, is_own: bool) {
         self.last = self.last.max(number);
@@ -35,8 +35,7 @@ impl Observed {
     }
 }
 
-/// The read set and the write set of a transaction that commits, as its number depends on them. The write set
-/// is locked.
+/// The read set and the locked write set of a committing transaction, from which its number follows.
 pub trait Footprint {
     /// Returns what earlier transactions of the same call have observed.
     fn carried(&self) -> Observed;
@@ -51,7 +50,7 @@ pub trait Footprint {
     /// snapshot that is being opened, waits until all transactions below that bound have their numbers.
     fn settled_floor(&self) -> CommitOrder;
 
-    /// Returns the greatest number of a transaction that has read what this one overwrites.
+    /// Returns the greatest number of a transaction that has read a version that this one overwrites.
     fn last_reader(&self) -> CommitOrder;
 
     /// Notes that a transaction of this number has read the read set.
@@ -87,8 +86,8 @@ pub trait Numbering: fmt::Debug + Send + Sync {
         true
     }
 
-    /// Returns whether the number of a transaction is above those of the transactions that have read what it
-    /// overwrites, and follows from them.
+    /// Returns whether the numbering raises a transaction's number above those of the transactions that have
+    /// read the versions it overwrites.
     fn follows_readers(&self) -> bool {
         false
     }

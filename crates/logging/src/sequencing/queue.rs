@@ -1,16 +1,16 @@
-//! What a worker has committed and not yet acknowledged.
-//! Paper: Poplar §4.1, §4.3 (the commit queues Qww and Qwr). Differs: what is in the first queue has read
-//! nothing but what was durable, of which what has read nothing is a part.
+//! A worker's commits that are not acknowledged yet.
+//! Paper: Poplar §4.1, §4.3 (the commit queues Qww and Qwr). Differs: the first queue takes transactions that
+//! have read only durable versions; those that have read none are a part of them.
 
 use super::Commit;
 use std::collections::VecDeque;
 
-/// The commits of one worker that are not acknowledged yet, each with what is to be done then.
+/// The unacknowledged commits of one worker, each with the action to take on acknowledgement.
 #[derive(Clone, Debug)]
 pub struct CommitQueue<T> {
-    /// Those that wait for the worker's own logger.
+    /// Commits that wait for the worker's own logger.
     alone: VecDeque<(Commit, T)>,
-    /// Those that wait for all loggers.
+    /// Commits that wait for all loggers.
     dependent: VecDeque<(Commit, T)>,
 }
 
@@ -39,17 +39,17 @@ impl<T> CommitQueue<T> {
         ready?.pop_front().map(|(_, then)| then)
     }
 
-    /// The commit to wait for next.
+    /// Returns the commit to wait for next.
     pub fn first(&self) -> Option<Commit> {
         self.alone.front().or(self.dependent.front()).map(|(commit, _)| *commit)
     }
 
-    /// Commits in it.
+    /// Returns the number of commits.
     pub fn len(&self) -> usize {
         self.alone.len() + self.dependent.len()
     }
 
-    /// Whether all are acknowledged.
+    /// Returns whether all commits are acknowledged.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

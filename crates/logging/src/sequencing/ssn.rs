@@ -1,16 +1,17 @@
-//! Sequencing without a centre: each buffer numbers its transactions above what they have read and overwrite.
-//! Paper: Poplar §4.2 (SSN, Algorithm 1: `Ssn::after_validation`), §4.3 (DSN and CSN,
-//! Algorithm 2: `LogBuffer::take`, `DurableBuffer::flush`).
+//! Sequencing without a centre: each buffer numbers its transactions above the versions that they read and
+//! overwrite.
+//! Paper: Poplar §4.2 (SSN, Algorithm 1: `Ssn::after_validation`), §4.3 (DSN and CSN, Algorithm 2:
+//! `LogBuffer::take`, `DurableBuffer::flush`).
 //!
-//! Each closing segment is numbered as high as any other buffer has come, so that a buffer with little to do
-//! does not hold back the rest; one with nothing to do is vouched for, or writes an empty batch.
+//! Each closing segment is numbered at least as high as any other buffer, so that a slow buffer does not hold
+//! back the rest. An idle buffer is vouched for, or writes an empty batch.
 //!
-//! Numbers carry the logger whose record counts alone (`LoggerTag`). What has read nothing but what is
-//! durable counts alone, and so does what has read, beside that, only what counts alone in its own log, where
-//! it comes first: whether the one is durable, the other is, too.
+//! Numbers carry the logger whose record counts alone (`LoggerTag`). A transaction counts alone if each
+//! version that it read is durable, or is of a transaction that counts alone in the same log. That
+//! transaction comes first in the log, so it is durable whenever the reader is.
 //!
-//! Invariants: 1. everything of a buffer up to its durable number is durable. 2. a recovery that reads all
-//! loggers' last batches comes to a number at least as great as any that was told to a client. Held by: the
+//! Invariants: 1. all records of a buffer up to its durable number are durable. 2. a recovery from all
+//! loggers' last batches reaches a number at least as great as any that a client was told. Held by: the
 //! models of `model.rs` (loom), and the crash tests of `crates/reprise`.
 
 use super::durability::Bounds;
@@ -23,30 +24,30 @@ use crate::log_set::LogSet;
 use catalog::CommitOrder;
 use storage::Slot;
 
-/// Bits of a number that say whose it is.
+/// Width of the logger's tag in a number, in bits.
 const TAG_BITS: u32 = 4;
-/// Set where the transaction counts alone.
+/// Bit that is set if the transaction counts alone.
 const ALONE: u64 = 1;
 
-/// A logger as the numbers of its transactions name it.
+/// A logger's tag in the numbers of its transactions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LoggerTag(u64);
 
 impl LoggerTag {
-    /// The tag of a logger; `None` when there are more than fit.
+    /// Returns the tag of a logger; `None` when the logger's index does not fit.
     pub fn of(logger: usize) -> Option<Self> {
         let tag = (logger as u64) << 1;
         (tag >> TAG_BITS == 0).then_some(Self(tag))
     }
 
-    /// The least number of this logger that is above another one.
+    /// Returns the least number of this logger above `number`.
     #[inline]
     pub fn above(self, number: CommitOrder, alone: bool) -> CommitOrder {
         let next = (number.0 >> TAG_BITS) + 1;
         CommitOrder(next << TAG_BITS | self.0 | if alone { ALONE } else { 0 })
     }
 
-    /// Whether a number is of a transaction that counts alone in the log of this logger.
+    /// Returns whether a number is of a transaction that counts alone in this logger's log.
     #[inline]
     pub fn has_alone(self, number: CommitOrder) -> bool {
         number.0 & ((1 << TAG_BITS) - 1) == self.0 | ALONE
@@ -64,13 +65,13 @@ impl Scheme for Ssn {
     }
 }
 
-/// Returns what a transaction has observed. Paper: Poplar Algorithm 1, lines 1–4.
+/// Returns the numbers that a transaction has observed. Paper: Poplar Algorithm 1, lines 1–4.
 fn observed(footprint: &dyn Footprint, tag: Option<LoggerTag>) -> Observed {
     let mut observed = footprint.carried();
     footprint.for_each_version(&mut |number| {
         observed.add(number, tag.is_some_and(|tag| tag.has_alone(number)));
     });
-    // A deletion of index entries is in another log, as far as is known.
+    // Index entries do not name a log, so their deletion counts as another log's.
     footprint.for_each_vacated(&mut |number| observed.add(number, false));
     observed
 }
@@ -80,7 +81,8 @@ impl Numbering for Ssn {
         false
     }
 
-    /// The logger of a worker, where there is one log: with shadow logs, what counts must be in all of them.
+    /// Returns the tag of a worker's logger if there is one log. With shadow logs, a record must be durable
+    /// in all of them to count.
     fn tag(&self, logs: &LogSet, worker: Slot) -> Option<LoggerTag> {
         match &*logs.logs {
             [own] => own.log.tag(worker),
@@ -104,8 +106,8 @@ impl Numbering for Ssn {
     ) -> (Stamp, Result<(), LogError>) {
         let Numbered { logs, worker, tag, .. } = by;
         let observed = observed(footprint, tag);
-        // Lines 5–12. What is durable now is so in every recovery; with logs to compare, all that counts must
-        // be in all of them.
+        // Lines 5–12. A version that is durable now is in every recovery. With shadow logs, a record must be
+        // durable in all of them to count.
         let defined = logs.defined();
         let alone = logs.logs.len() == 1 && logs.logs[0].log.durable() >= observed.foreign.max(defined);
         let above = observed.last.max(defined).max(floor);
@@ -137,8 +139,8 @@ impl Numbering for Ssn {
 }
 
 impl LogSet {
-    /// Raises the number of a worker's buffer in all logs to the `next` one, and takes room for its records
-    /// where all have it.
+    /// Raises the number of a worker's buffer to `next` in all logs, and takes room for its records if all
+    /// logs have room.
     fn number_with_room(
         &self,
         worker: Slot,
