@@ -1,12 +1,11 @@
-//! Checkpoints: all tables, written in parallel while transactions go on; of one moment, or each row of its
-//! own.
+//! Checkpoints: all tables, written in parallel while transactions run. A consistent checkpoint shows one
+//! moment; a fuzzy one reads each row at a moment of its own.
 //! Paper: Poplar §5 (fuzzy).
 //!
 //! A checkpoint is a manifest in the data folder and parts on the devices. The parts are written and made
-//! durable first; replacing the manifest, in one step, publishes the checkpoint. The one before stays whole
-//! until then.
-//! After a crash: the manifest names a complete checkpoint; parts that it does not name are left over and
-//! removed.
+//! durable first; replacing the manifest, in one step, publishes the checkpoint. The previous checkpoint
+//! stays complete until then.
+//! After a crash: the manifest names a complete checkpoint; parts that it does not name are removed.
 
 mod error;
 mod loader;

@@ -1,4 +1,4 @@
-//! Loading a checkpoint: parts in parallel, every index built as rows come.
+//! Loads a checkpoint: parts in parallel, every index built as rows arrive.
 
 use crate::part::{PartRow, read_part};
 use crate::{CheckpointError, Manifest, Part};
@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use storage::{Guard, Linker, OutOfMemory, TableDigest, TableStore, Worker};
 use transaction::Tables;
 
-/// Where the rows of a checkpoint go.
+/// The destination of a checkpoint's rows.
 pub trait Rows: Sync {
-    /// What one thread works with.
+    /// The working memory of one thread.
     type Scratch: Default;
 
-    /// Adds a row that was committed at an order; false when another one is where it belongs.
+    /// Adds a row with its commit order; returns false when its key or slot has another row.
     ///
     /// # Errors
     /// Out of memory.
@@ -30,12 +30,12 @@ pub trait Rows: Sync {
     ) -> Result<bool, OutOfMemory>;
 }
 
-/// Rows go into indexes of their table.
+/// The indexes of a table to which rows are added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Indexes {
-    /// Into all of them.
+    /// All indexes.
     All,
-    /// Into the primary one, as the others are filled later.
+    /// The primary index; recovery fills the remaining ones later.
     Primary,
 }
 
@@ -55,7 +55,7 @@ impl Rows for Indexes {
     }
 }
 
-/// Rows are only read, to compare them with their digest.
+/// Discards the rows, which are only compared with their digest.
 #[derive(Clone, Copy, Debug)]
 pub struct Discard;
 
@@ -74,7 +74,7 @@ impl Rows for Discard {
     }
 }
 
-/// The parts by the folder that they lie in, and how many of them are taken.
+/// Returns the parts by folder, with the number of those taken.
 fn queues(manifest: &Manifest) -> Vec<(Vec<(usize, &Part)>, AtomicUsize)> {
     let mut folders: BTreeMap<_, Vec<(usize, &Part)>> = BTreeMap::new();
     for (index, part) in manifest.parts.iter().enumerate() {
@@ -83,18 +83,18 @@ fn queues(manifest: &Manifest) -> Vec<(Vec<(usize, &Part)>, AtomicUsize)> {
     folders.into_values().map(|parts| (parts, AtomicUsize::new(0))).collect()
 }
 
-/// What is compared of a part that is loaded.
+/// The checks on a loaded part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Check {
-    /// Checksums of blocks, number of rows.
+    /// The checksums of blocks and the number of rows.
     #[default]
     Checksums,
-    /// Also the digest of the rows as they are decoded, with the one that the manifest has.
+    /// Also the digest of the decoded rows, against the manifest's.
     Digests,
 }
 
-/// Loads the rows of a data folder's checkpoint into tables that its definitions made. `progress` is raised
-/// by the bytes read.
+/// Loads the rows of a data folder's checkpoint into the tables of its definitions. Adds the bytes read to
+/// `progress`.
 ///
 /// # Errors
 /// The disk fails; a part is damaged; the rows do not fit the memory.
@@ -109,7 +109,7 @@ pub fn load<R: Rows>(
     let queues = queues(manifest);
     let order = CommitOrder(manifest.bound.0 - 1);
     let run = |thread: usize, mut worker: Worker| -> Result<(), CheckpointError> {
-        // Its own device first, so that all are read at the same time.
+        // Each thread starts with a device of its own, so that all devices are read at the same time.
         let own = (0..queues.len()).map(|place| &queues[(thread + place) % queues.len()]);
         for &(index, part) in own
             .flat_map(|(parts, next)| std::iter::from_fn(|| parts.get(next.fetch_add(1, Ordering::Relaxed))))

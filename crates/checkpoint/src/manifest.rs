@@ -1,4 +1,4 @@
-//! The manifest: which parts make up the newest checkpoint, and the definitions at its time.
+//! The manifest: the parts of the newest checkpoint, and the definitions at its time.
 //!
 //! Layout: magic (8 bytes), format version (u32), database of the data folder (16 bytes), database that wrote
 //! the parts (16 bytes), then varints: commit order bound, number of the checkpoint, its consistency (0
@@ -27,47 +27,47 @@ const OLDEST_VERSION: u32 = 1;
 /// One file of rows of one table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Part {
-    /// Whose rows.
+    /// The table of the rows.
     pub table: TableId,
-    /// How many.
+    /// Number of rows.
     pub rows: u64,
     /// Length of the file.
     pub bytes: u64,
-    /// The CRC-32C of the file after its header; unknown before version 3 of the manifest.
+    /// CRC-32C of the file after its header; unknown before version 3 of the manifest.
     pub checksum: Option<u32>,
     /// The digest of its rows (`storage::TableDigest::hash`); unknown before version 3 of the manifest.
     pub digest: Option<u128>,
-    /// Where it is, seen from the data folder.
+    /// Path of the file, relative to the data folder.
     pub path: PathBuf,
 }
 
-/// Of which moment the rows of a checkpoint are.
+/// The moment at which the rows of a checkpoint are read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Consistency {
-    /// All of one: the checkpoint holds exactly the transactions ordered before its bound.
+    /// One moment for all: the checkpoint holds exactly the transactions ordered before its bound.
     #[default]
     Consistent,
-    /// Each of its own, with its number: the checkpoint holds everything numbered before its bound, and some
-    /// of what came later; replay lets the last writer of each row win.
+    /// A moment of its own for each row, which carries its number. The checkpoint holds all transactions
+    /// numbered before its bound, and some later ones; replay lets the last writer of each row win.
     Fuzzy,
 }
 
 /// The definitions at the time of a checkpoint.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Definitions {
-    /// As they were (`sql::Schema::to_image`).
+    /// An image of the definitions (`sql::Schema::to_image`).
     Image(String),
-    /// All statements that ever made or changed one, in order: format versions 1 and 2.
+    /// All statements that made or changed a definition, in order: format versions 1 and 2.
     Statements(Vec<String>),
 }
 
-/// What a checkpoint knows of the logs since format version 3.
+/// The logs that a checkpoint needs, known since format version 3.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NeededLogs {
     /// The incarnation that took the checkpoint.
     pub incarnation: u64,
-    /// What of the logs recovery needs beside the checkpoint. What is not named of incarnations before that
-    /// one is not needed.
+    /// The ranges of logs that recovery needs beside the checkpoint. Logs of earlier incarnations that are
+    /// not named are not needed.
     pub ranges: Vec<LogRange>,
 }
 
@@ -76,17 +76,17 @@ pub struct NeededLogs {
 pub struct Manifest {
     /// The database of the data folder; unknown before version 3.
     pub database: DatabaseId,
-    /// The database whose parts these are: another one in data folders of shadow logs.
+    /// The database whose parts these are. It differs in data folders of shadow logs.
     pub parts_of: DatabaseId,
-    /// What recovery needs of the logs; unknown before version 3.
+    /// The logs that recovery needs; unknown before version 3.
     pub logs: Option<NeededLogs>,
-    /// The greatest number that it holds.
+    /// The greatest number of a transaction that it holds.
     pub last: CommitOrder,
-    /// Of which moment its rows are.
+    /// The moment of its rows.
     pub consistency: Consistency,
-    /// It holds the transactions ordered before this; replay begins here.
+    /// Upper bound of the transactions that it holds completely; replay begins here.
     pub bound: CommitOrder,
-    /// Counts checkpoints.
+    /// Number of the checkpoint, ascending.
     pub number: u64,
     /// Tables, procedures and views.
     pub definitions: Definitions,
@@ -95,12 +95,12 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// The path of the manifest in a data folder.
+    /// Returns the path of the manifest in a data folder.
     pub fn path(folder: &Path) -> PathBuf {
         folder.join(NAME)
     }
 
-    /// The same checkpoint for the data folder of a shadow log inside this one.
+    /// Returns the same checkpoint for the data folder of a shadow log inside this one.
     pub(crate) fn as_seen_from_inside(&self, shadow: Shadow<'_>) -> Self {
         let outer = |part: &Part| Part { path: Path::new("..").join(&part.path), ..part.clone() };
         let logs = self.logs.as_ref().map(|logs| NeededLogs { ranges: shadow.ranges.to_vec(), ..*logs });
@@ -244,10 +244,10 @@ impl Manifest {
         Self::decode(&rest[4..], version).map(Some).map_err(malformed)
     }
 
-    /// Publishes the checkpoint. Its parts are durable.
+    /// Publishes the checkpoint. Its parts must be durable.
     ///
     /// # Errors
-    /// The disk is full, or fails; the checkpoint before is then still there.
+    /// The disk is full, or fails; the previous checkpoint is then unchanged.
     pub fn publish(&self, disk: &SharedDisk, folder: &Path) -> Result<(), CheckpointError> {
         let path = Self::path(folder);
         replace(&**disk, &path, &self.encode()).map_err(|error| LogError::io("write", &path, error).into())

@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 8] = b"RPRSPRT\n";
 const HEADER: usize = 48;
-/// Bytes of the header in versions 1 to 4.
+/// Size of the header in versions 1 to 4, in bytes.
 const OLD_HEADER: usize = 16;
-/// Forms that the versions of a generation tell apart.
+/// Number of row forms that the versions of a generation distinguish.
 const FORMS: u32 = 4;
 const BLOCK_HEADER: usize = 8;
 /// A block is written once it has this many bytes.
@@ -27,15 +27,15 @@ const BLOCK: usize = 1 << 20;
 /// A row of a part.
 #[derive(Clone, Copy, Debug)]
 pub struct PartRow<'a> {
-    /// The slot that it had.
+    /// Its slot, if rows have slots.
     pub slot: Option<u32>,
-    /// The number of its last writer, where rows are of different moments.
+    /// The number of its last writer; `None` in a consistent checkpoint.
     pub order: Option<CommitOrder>,
     /// Its words.
     pub words: &'a [u64],
 }
 
-/// What rows have beside their words.
+/// The fields of a row beside its words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Form {
     pub(crate) has_slots: bool,
@@ -47,14 +47,14 @@ impl Form {
         1 + FORMS + u32::from(self.has_slots) + 2 * u32::from(self.has_orders)
     }
 
-    /// The form, and whether the header names the checkpoint.
+    /// Returns the form of a version, and whether the header names the checkpoint.
     fn of_version(version: u32) -> Option<(Self, bool)> {
         let flags = version.checked_sub(1).filter(|flags| *flags < 2 * FORMS)?;
         Some((Self { has_slots: flags & 1 != 0, has_orders: flags & 2 != 0 }, flags >= FORMS))
     }
 }
 
-/// Which part of which checkpoint a file is.
+/// The identity of a part file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PartId {
     pub(crate) database: DatabaseId,
@@ -79,7 +79,7 @@ pub(crate) struct PartWriter {
     form: Form,
     pub(crate) bytes: u64,
     pub(crate) rows: u64,
-    /// The CRC-32C of all blocks so far.
+    /// CRC-32C of all blocks written so far.
     pub(crate) checksum: u32,
 }
 
@@ -146,11 +146,11 @@ impl PartWriter {
     }
 }
 
-/// A part that is open and belongs to its checkpoint.
+/// An open part that belongs to its checkpoint.
 struct OpenPart {
     file: Box<dyn DiskFile>,
     form: Form,
-    /// Where its blocks begin.
+    /// Offset of the first block, in bytes.
     start: u64,
 }
 

@@ -1,12 +1,12 @@
-//! Writing a checkpoint: threads walk ranges of the tables, the manifest is replaced. A consistent one opens
-//! the snapshot before that; a fuzzy one takes rows as they come, waiting for locked ones.
-//! Paper: Poplar §5 (fuzzy checkpoints). Differs: rows that are gone count, too, among the numbers that must
-//! be durable.
+//! Writes a checkpoint: threads walk ranges of the tables, then the manifest is replaced. A consistent
+//! checkpoint opens a snapshot first; a fuzzy one reads each row's current version and waits for locked rows.
+//! Paper: Poplar §5 (fuzzy checkpoints). Differs: the numbers that must be durable include those of deleted
+//! rows.
 //!
-//! Invariants: 1. a consistent checkpoint holds exactly the transactions ordered before its bound; a fuzzy
-//! one holds all of them, as they were durable, and so done, before its rows were read. 2. it is published
-//! only once everything that it holds is durable in the log, so it never holds what a crash of the log would
-//! take back.
+//! Invariants: 1. a consistent checkpoint holds exactly the transactions ordered before its bound. A fuzzy
+//! one holds all of them, because they were durable, and so installed, before its rows were read. 2. a
+//! checkpoint is published only once all its transactions are durable in the log, so it never holds a
+//! transaction that a crash would remove from the log.
 //! Held by: `crates/reprise/tests/suite/checkpoints.rs`, `sequencings.rs`.
 
 use crate::part::{Form, PartId, PartRow, PartWriter};
@@ -21,19 +21,19 @@ use std::time::{Duration, Instant};
 use storage::{Cursor, Direction, Guard, RowWords, TableDigest, TableStore, Worker};
 use transaction::Tables;
 
-/// Rows of a part file, about.
+/// Approximate number of rows of a part file.
 const ROWS_PER_RANGE: usize = 50_000;
 
-/// What was written.
+/// The size and duration of a checkpoint.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CheckpointSummary {
-    /// It holds the transactions ordered before this; replay begins here.
+    /// Upper bound of the transactions that it holds completely; replay begins here.
     pub bound: CommitOrder,
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Bytes of all parts.
+    /// Size of all parts, in bytes.
     pub bytes: u64,
-    /// How long it took.
+    /// Duration of the checkpoint.
     pub elapsed: Duration,
 }
 
@@ -43,7 +43,7 @@ struct Range<'a> {
     upper: Option<Vec<u8>>,
 }
 
-/// Where a checkpoint goes.
+/// The destination of a checkpoint.
 #[derive(Clone, Copy, Debug)]
 pub struct Destination<'a> {
     /// The disk.
@@ -52,36 +52,36 @@ pub struct Destination<'a> {
     pub folder: &'a Path,
     /// The database.
     pub database: DatabaseId,
-    /// Counts the openings of the database.
+    /// The number of this opening of the database.
     pub incarnation: u64,
-    /// Where parts go, in turn.
+    /// Folders for the parts; each part goes to the device with the least work.
     pub devices: &'a [PathBuf],
 }
 
-/// A data folder inside another one that holds another log of the same transactions: a checkpoint is
-/// published there, too.
+/// A data folder inside another one, with another log of the same transactions. A checkpoint is published
+/// there too.
 #[derive(Clone, Copy, Debug)]
 pub struct Shadow<'a> {
     /// The folder.
     pub folder: &'a Path,
     /// Its database.
     pub database: DatabaseId,
-    /// What recovery needs of its log.
+    /// The ranges of its log that recovery needs.
     pub ranges: &'a [LogRange],
 }
 
-/// What a checkpoint asks of the log.
+/// The log, as a checkpoint uses it.
 pub trait Log {
-    /// Up to which number everything is durable.
+    /// Returns the number up to which the log is durable.
     fn durable(&self) -> CommitOrder;
 
-    /// Returns once everything up to a number is durable.
+    /// Returns once the log is durable up to a number.
     ///
     /// # Errors
     /// The log has failed before that.
     fn complete(&self, number: CommitOrder) -> Result<(), LogError>;
 
-    /// What recovery needs of the log beside a checkpoint that holds everything numbered before a bound.
+    /// Returns the ranges of the log that recovery needs beside a checkpoint with this bound.
     fn ranges_from(&self, bound: CommitOrder) -> Vec<LogRange>;
 
     /// Publishes a checkpoint in the data folders of shadow logs.
@@ -94,7 +94,8 @@ pub trait Log {
         publish: &dyn Fn(Shadow<'_>) -> Result<(), CheckpointError>,
     ) -> Result<(), CheckpointError>;
 
-    /// Makes it known that a checkpoint is published, before anything is removed that only earlier ones need.
+    /// Announces that a checkpoint is published, before any file is removed that only earlier checkpoints
+    /// need.
     ///
     /// # Errors
     /// The disk is full, or fails.
@@ -127,20 +128,20 @@ impl Log for LogSet {
     }
 }
 
-/// The rows of which moment are written.
+/// The moment at which rows are read.
 #[derive(Clone, Copy, Debug)]
 enum Moment {
-    /// Those just below a bound.
+    /// The state just below a bound.
     Before(CommitOrder),
-    /// Whatever there is when each is read.
+    /// The current state when each row is read.
     Any,
 }
 
-/// Writes and publishes a checkpoint of all tables and of an image of the definitions. The log keeps what is
-/// numbered from `keep` on. The definitions must not change meanwhile, and all of them are durable.
+/// Writes and publishes a checkpoint of all tables and of an image of the definitions. The log keeps the
+/// records numbered from `keep` on. All definitions are durable, and do not change during the checkpoint.
 ///
 /// # Errors
-/// A device is full, or fails; the checkpoint before is then still the newest.
+/// A device is full, or fails; the previous checkpoint is then still the newest.
 pub fn write(
     to: Destination<'_>,
     consistency: Consistency,
@@ -160,7 +161,8 @@ pub fn write(
                 (snapshot.bound(), write_parts(to, number, tables, moment, threads)?)
             }
             Consistency::Fuzzy => {
-                // Before any row is read: what is numbered up to here is done, and so in them.
+                // Read before any row: transactions numbered up to here are installed, so the rows include
+                // them.
                 let bound = CommitOrder(log.durable().0 + 1);
                 (bound, write_parts(to, number, tables, Moment::Any, threads)?)
             }
@@ -175,13 +177,13 @@ pub fn write(
         Ok((bound, parts, last))
     };
     let (bound, parts, last) = write_all().inspect_err(|_| {
-        // Nothing names these parts yet, and a full disk has better use for their room. What stays is
-        // overwritten.
+        // No manifest names these parts yet, and a full disk needs their room. The next checkpoint overwrites
+        // any part that is left.
         for device in devices {
             let _ = disk.remove(&part_folder(device, number));
         }
     })?;
-    // Paths inside the data folder are kept relative to it, so that the folder can be moved.
+    // Paths inside the data folder are relative to it, so that the folder can be moved.
     let relative = |path: PathBuf| path.strip_prefix(folder).map(Path::to_path_buf).unwrap_or(path);
     let parts: Vec<Part> = parts.into_iter().map(|part| Part { path: relative(part.path), ..part }).collect();
     let kept = bound.min(keep);
@@ -223,11 +225,12 @@ fn remove_others(disk: &SharedDisk, folders: &[PathBuf], number: u64) -> Result<
     Ok(())
 }
 
-/// What each device has: parts that are being written, and bytes of those that are.
+/// The load of each device: the number of parts being written, and the bytes of its parts.
 struct Shares(Vec<(usize, u64)>);
 
 impl Shares {
-    /// The device for the next part: one that nobody is writing to, and that has the least.
+    /// Returns the device for the next part: one with the fewest parts being written, and of those the one
+    /// with the fewest bytes.
     fn begin(&mut self) -> usize {
         let least =
             self.0.iter().enumerate().min_by_key(|(_, share)| **share).map_or(0, |(device, _)| device);
@@ -241,7 +244,7 @@ impl Shares {
     }
 }
 
-/// Writes the rows; returns the parts, and the greatest number of any row.
+/// Writes the rows; returns the parts, and the greatest number of a row.
 fn write_parts(
     Destination { disk, database, devices: folders, .. }: Destination<'_>,
     number: u64,
@@ -292,16 +295,16 @@ fn write_parts(
         })
     })?;
     let mut parts = parts.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    // By number, so that those that are read at the same time lie on different devices.
+    // By number, so that parts that are read at the same time lie on different devices.
     parts.sort_by(|a, b| a.path.file_name().cmp(&b.path.file_name()));
     Ok((parts, last))
 }
 
-/// Cuts all tables into ranges.
+/// Divides all tables into ranges.
 fn ranges<'a>(tables: &'a Tables, guard: &Guard) -> Vec<Range<'a>> {
     let mut ranges = Vec::new();
     for store in tables.iter() {
-        // A leaf holds some tens of rows: enough separators for ranges of the wanted size.
+        // A leaf holds some tens of rows, so there are enough separators for ranges of the wanted size.
         let mut lower = Vec::new();
         let cuts = store.split_keys(ROWS_PER_RANGE.isqrt(), guard);
         let step = (cuts.len() / 16).max(1);
@@ -313,7 +316,7 @@ fn ranges<'a>(tables: &'a Tables, guard: &Guard) -> Vec<Range<'a>> {
     ranges
 }
 
-/// Writes the rows of a range. Returns the greatest number of any, and their digest.
+/// Writes the rows of a range. Returns their greatest number and their digest.
 fn write_range(
     range: &Range<'_>,
     moment: Moment,
@@ -325,7 +328,8 @@ fn write_range(
     let (mut image, mut last): (Vec<u64>, _) = (Vec::new(), CommitOrder(0));
     let (mut digest, mut arena, mut scratch) = (0u128, Arena::default(), Vec::new());
     loop {
-        // Records stay valid only while the worker is active, so a leaf is done before it leaves.
+        // A record is valid only while the worker is active, so the leaf is finished before the worker
+        // leaves.
         let guard = worker.enter();
         let more = cursor.read_leaf(range.store.index_at(0), &guard).is_some();
         let mut result = Ok(());
