@@ -11,7 +11,7 @@
 //! RAISE is never kept: only committed calls are replayed.
 
 use super::program::Program;
-use crate::visit::Role;
+use crate::ir::visit::Role;
 use crate::{Label, Operation, OperationId, Register, Statement};
 use std::collections::BTreeSet;
 
@@ -99,7 +99,7 @@ impl Need {
 }
 
 impl Slicer<'_> {
-    fn uses(&mut self, visit: impl FnOnce(&mut crate::visit::Visitor<'_>)) {
+    fn uses(&mut self, visit: impl FnOnce(&mut crate::ir::visit::Visitor<'_>)) {
         let (registers, grown) = (&mut self.need.registers, &mut self.grown);
         visit(&mut |role, register| {
             if role == Role::Use {

@@ -14,7 +14,7 @@ use super::Slice;
 use super::granules::{CanonicalValue, bound_columns};
 use super::program::Program;
 use super::rounds::Rounds;
-use crate::visit::Role;
+use crate::ir::visit::Role;
 use crate::{Expression, Function, Operation, OperationKind, Register, Statement};
 use catalog::{Index, Table, TableId};
 use std::collections::{BTreeMap, BTreeSet};

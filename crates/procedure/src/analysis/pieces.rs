@@ -7,7 +7,7 @@ use super::program::Program;
 use super::rounds::{Rounds, only_loop, rounds};
 use super::weight::Weight;
 use super::{Analysis, Slice};
-use crate::visit::Role;
+use crate::ir::visit::Role;
 use crate::{Code, OperationId, Part, Register, Statement};
 use catalog::TableId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -296,7 +296,7 @@ fn piece(
     let with = |wanted: Part| program.operation_ids().filter(|id| parts[id.0 as usize] == wanted).collect();
     let runs = |id: OperationId| parts[id.0 as usize] != Part::Receive;
     let lookups = |mut body: Vec<Statement>| {
-        let ahead = crate::ahead::plan_lookups_of(&mut body, &program.operations, &runs);
+        let ahead = crate::execution::ahead::plan_lookups_of(&mut body, &program.operations, &runs);
         Lookups { body, ahead }
     };
     let whole = lookups(need.body.clone());

@@ -8,7 +8,7 @@
 
 use super::draws::replace_draws;
 use super::witness::originals;
-use crate::visit::Role;
+use crate::ir::visit::Role;
 use crate::{Expression, Label, Operation, OperationId, Procedure, Register, Statement};
 use catalog::ProcedureId;
 use petgraph::unionfind::UnionFind;

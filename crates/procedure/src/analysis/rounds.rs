@@ -9,7 +9,7 @@
 
 use super::need::Need;
 use super::program::Program;
-use crate::visit::Role;
+use crate::ir::visit::Role;
 use crate::{Expression, Label, Machine, OperationId, Register, Statement};
 use catalog::Datum;
 use std::collections::BTreeSet;

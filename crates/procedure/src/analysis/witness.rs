@@ -10,7 +10,7 @@
 
 use super::need::Need;
 use super::program::Program;
-use crate::visit::Role;
+use crate::ir::visit::Role;
 use crate::{Operation, OperationId, OperationKind, Path, Procedure, Register, Statement};
 use catalog::{ScalarType, Type};
 use std::collections::BTreeSet;

@@ -4,7 +4,7 @@ use super::buffer::Buffer;
 use super::key::write_equal;
 use super::run::{Sink, check_cancelled, run};
 use super::{JoinKey, JoinKind, Plan};
-use crate::rows::Flow;
+use crate::execution::rows::Flow;
 use crate::{DataAccess, Failure, Machine, Register};
 use catalog::Datum;
 use std::collections::HashMap;

@@ -3,11 +3,11 @@
 use super::buffer::{Buffer, Kept};
 use super::key::write_distinct;
 use super::{Combination, Plan, Query, TableFunction, join, subquery, write};
-use crate::access::row_of;
-use crate::aggregate::Accumulator;
-use crate::executor::call;
-use crate::expression::compare_across;
-use crate::rows::{Flow, counts_of, for_each_row};
+use crate::execution::access::row_of;
+use crate::execution::executor::call;
+use crate::execution::rows::{Flow, counts_of, for_each_row};
+use crate::ir::expression::compare_across;
+use crate::values::aggregate::Accumulator;
 use crate::{
     Access, Aggregate, Cast, Conflict, DataAccess, Expression, Failure, Machine, Register, SortKey, SqlError,
 };

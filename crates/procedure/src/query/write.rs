@@ -5,10 +5,10 @@
 use super::buffer::Buffer;
 use super::run::{Sink, check_cancelled, collect, run};
 use super::{ConflictUpdate, Delete, Insert, OnConflict, Plan, Update};
-use crate::access::row_of;
-use crate::executor::{check, require_value};
-use crate::foreign_keys::Changed;
-use crate::rows::Flow;
+use crate::execution::access::row_of;
+use crate::execution::foreign_keys::Changed;
+use crate::execution::operations::{check, require_value};
+use crate::execution::rows::Flow;
 use crate::{Conflict, DataAccess, Expression, Failure, ForeignKeys, Machine, Register, ScanRange, SqlError};
 use catalog::{Arena, Datum, Table, successor};
 use std::collections::HashSet;

@@ -1,8 +1,8 @@
 //! How operations reach their rows: paths to keys, filters, SELECT's tail.
 
-use crate::aggregate::Accumulator;
-use crate::expression::compare;
+use crate::ir::expression::compare;
 use crate::query::write_distinct;
+use crate::values::aggregate::Accumulator;
 use crate::{
     Access, Bound, Choice, Conflict, DataAccess, Expression, Failure, Machine, Path, ScanRange, Select,
     SqlError,

@@ -3,10 +3,10 @@
 
 mod grants;
 
-use crate::opaque::{Compiler, OpenCursor};
+use crate::ir::opaque::Compiler;
 use crate::query::{Buffer, Slots};
-use crate::{Failure, Interrupts, Register, SqlError};
-use catalog::{Arena, CommitOrder, Datum, SequencePlace, TableId, Written};
+use crate::{Cursor, Failure, Interrupts, Register, SqlError};
+use catalog::{Arena, CommitOrder, Datum, SequencePlace, TableId, Type, Written};
 use memory::{CREDIT, Grant};
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -208,6 +208,15 @@ impl Distinct {
     }
 }
 
+/// Rows with their types, and a place among them.
+#[derive(Debug)]
+pub(crate) struct OpenCursor {
+    pub(super) rows: Buffer,
+    pub(super) types: Vec<Type>,
+    /// 0 before the first row, from 1 on a row, one more than there are behind the last.
+    pub(super) at: i64,
+}
+
 impl Machine {
     /// Forgets the last call. `seed` and `timestamp_us` are what `random()` and `now()` of the next follow
     /// from.
@@ -362,6 +371,30 @@ impl Machine {
         let own = self.returned.last_mut().ok_or_else(none)?;
         (0..rows.len()).try_for_each(|place| own.push(rows.row(place).iter().copied(), &rows.arena))?;
         Ok(())
+    }
+
+    pub(super) fn open(&mut self, cursor: &Cursor, rows: Buffer, types: Vec<Type>) -> Result<(), SqlError> {
+        if !self.get(cursor.register).is_null() {
+            let message = format!("cursor \"{}\" already in use", cursor.name);
+            return Err(SqlError::new("42P03", message));
+        }
+        self.cursors.push(Some(OpenCursor { rows, types, at: 0 }));
+        self.set(cursor.register, Datum::Int(self.cursors.len() as i64 - 1));
+        Ok(())
+    }
+
+    pub(super) fn cursor(&mut self, cursor: &Cursor) -> Result<&mut Option<OpenCursor>, SqlError> {
+        let place = match self.get(cursor.register) {
+            Datum::Int(place) => usize::try_from(place).ok(),
+            _ => None,
+        };
+        match place.and_then(|place| self.cursors.get_mut(place)) {
+            Some(open) => Ok(open),
+            None => {
+                let message = format!("cursor variable \"{}\" is null", cursor.name);
+                Err(SqlError::new("22004", message).with_hint("Open the cursor first."))
+            }
+        }
     }
 
     /// Says when the next statements have taken too long.

@@ -1,10 +1,10 @@
 //! What operations do.
 
-use super::Execution;
-use crate::machine::Output;
+use super::code::Execution;
+use crate::execution::machine::Output;
+use crate::execution::rows::{Flow, for_each_row, select_rows};
+use crate::execution::tape::{Part, Tapes};
 use crate::query::{Buffer, run_query};
-use crate::rows::{Flow, for_each_row, select_rows};
-use crate::tape::{Part, Tapes};
 use crate::{
     Access, Check, DataAccess, Expression, Failure, Machine, Operation, OperationId, OperationKind, Path,
     QueryOperation, Register, Select, SqlError,

@@ -1,13 +1,10 @@
 //! The executor: runs a procedure's statements over a `DataAccess`.
 
-mod operations;
-
-use operations::load_outputs;
-pub(crate) use operations::{check, not_one_row, require_value};
-
-use crate::ahead::point_key;
-use crate::rows::{select_rows, write_key};
-use crate::tape::{Part, Tapes, Whole};
+use super::code::{Code, Execution};
+use super::operations::load_outputs;
+use crate::execution::ahead::point_key;
+use crate::execution::rows::{select_rows, write_key};
+use crate::execution::tape::{Part, Tapes, Whole};
 use crate::{
     Cast, Conflict, DataAccess, Expression, Failure, Guarded, Label, Machine, Operation, OperationId,
     OperationKind, Procedure, QueryOperation, Raise, Register, Severity, SqlError, Statement,
@@ -41,32 +38,6 @@ enum Ended {
     Exit(Label),
     Continue(Label),
     Return,
-}
-
-/// What is executed: a procedure, or a piece of one.
-#[derive(Clone, Copy, Debug)]
-pub struct Code<'a> {
-    /// The statements.
-    pub body: &'a [Statement],
-    /// The operations that they name.
-    pub operations: &'a [Operation],
-    /// Point accesses whose keys are known at the start.
-    pub ahead: &'a [OperationId],
-    /// For each operation that is sent or received, the registers whose values are.
-    pub sent: &'a [Vec<Register>],
-}
-
-impl<'a> From<&'a Procedure> for Code<'a> {
-    fn from(procedure: &'a Procedure) -> Self {
-        let Procedure { body, operations, ahead, witnesses, .. } = procedure;
-        Self { body, operations, ahead, sent: witnesses }
-    }
-}
-
-pub(crate) struct Execution<'a, D, T> {
-    pub(crate) code: Code<'a>,
-    pub(crate) data: &'a mut D,
-    tapes: &'a mut T,
 }
 
 /// Runs a call with its input arguments, in order; afterwards the machine's registers hold the outputs, and

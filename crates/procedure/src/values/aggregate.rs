@@ -2,7 +2,7 @@
 //!
 //! An accumulator keeps what it needs of the rows in memory of its own, as rows come and go.
 
-use crate::expression::compare_across;
+use crate::ir::expression::compare_across;
 use crate::query::{Buffer, compare_keys, write_distinct};
 use crate::{Aggregate, AggregateFunction, Failure, Machine, SqlError};
 use catalog::{Arena, Datum, Decimal};

@@ -3,11 +3,11 @@
 //! `now()`, `random()` and `gen_random_uuid()` follow from the call's timestamp and seed, so a replayed call
 //! gets the values that the first one got.
 
-use crate::bits::BitOperator;
-use crate::decimals::{DecimalFunction, left_of_point};
-use crate::expression::compare;
-use crate::texts::TextFunction;
-use crate::times::TimeFunction;
+use crate::ir::expression::compare;
+use crate::values::bits::BitOperator;
+use crate::values::decimals::{DecimalFunction, left_of_point};
+use crate::values::texts::TextFunction;
+use crate::values::times::TimeFunction;
 use crate::{CompareClass, Draw, Evaluated, Expression, Machine, SqlError};
 use catalog::{Datum, Span, TableId};
 use memory::CREDIT;
@@ -224,7 +224,7 @@ impl Function {
                 self.of_text(text, &values[1..arguments.len()], machine)
             }
             [Datum::Double(a), ref rest @ ..] if !self.accepts_null() => {
-                crate::doubles::function(self, a, rest)
+                crate::values::doubles::function(self, a, rest)
             }
             _ => self.of_others(&values[..arguments.len()], machine),
         }
@@ -458,7 +458,7 @@ fn number_to_text(values: &[Datum], scale: u8, machine: &mut Machine) -> Evaluat
         value => machine.arena.decimal(value, scale).unwrap_or(catalog::Decimal::from_int(0)),
     };
     let template = String::from_utf8_lossy(machine.arena.datum_bytes(values[1])).into_owned();
-    let text = crate::numbers::to_text(decimal, &template)?;
+    let text = crate::values::numbers::to_text(decimal, &template)?;
     Ok(machine.arena.push_bytes(text.as_bytes()))
 }
 

@@ -4,8 +4,8 @@
 //! the transaction: so two transactions of which one takes away what the other one references can't both
 //! commit. A replay does not look, as only what had committed is replayed.
 
-use crate::access::row_of;
-use crate::executor::{check, require_value};
+use crate::execution::access::row_of;
+use crate::execution::operations::{check, require_value};
 use crate::query::Buffer;
 use crate::{Check, DataAccess, Expression, Failure, Machine, Register, ScanRange, SqlError};
 use catalog::{

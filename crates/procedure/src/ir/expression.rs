@@ -490,7 +490,7 @@ fn arithmetic(
             }))
         }
         (NumberClass::Double, Datum::Double(a), Datum::Double(b)) => {
-            crate::doubles::arithmetic(operator, a, b)
+            crate::values::doubles::arithmetic(operator, a, b)
         }
         (NumberClass::Decimal { left_scale, right_scale }, a, b) => {
             let arena = &mut machine.arena;

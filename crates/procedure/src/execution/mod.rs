@@ -1,0 +1,16 @@
+//! The executor: runs procedures, and pieces of procedures, over a `DataAccess`.
+//!
+//! Not here: plans of queries (`query`), what a data access does (`transaction`, `recovery`).
+
+pub(crate) mod access;
+pub(crate) mod ahead;
+pub(crate) mod code;
+pub(crate) mod cursors;
+pub(crate) mod executor;
+pub(crate) mod foreign_keys;
+pub(crate) mod interrupts;
+pub(crate) mod machine;
+pub(crate) mod opaque;
+pub(crate) mod operations;
+pub(crate) mod rows;
+pub(crate) mod tape;

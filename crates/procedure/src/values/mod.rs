@@ -1,0 +1,14 @@
+//! The built-in functions, casts and aggregates, by the type that they work on.
+//!
+//! Not here: the types and their encodings (`catalog`), how expressions call functions (`ir::expression`).
+
+pub(crate) mod aggregate;
+pub(crate) mod bits;
+pub(crate) mod cast;
+pub(crate) mod decimals;
+pub(crate) mod doubles;
+pub(crate) mod draw;
+pub(crate) mod functions;
+pub(crate) mod numbers;
+pub(crate) mod texts;
+pub(crate) mod times;
