@@ -140,7 +140,7 @@ fn highest_label(statements: &[Statement]) -> u32 {
         | Statement::Block { label, .. } => label.0 + 1,
         _ => 0,
     };
-    let inside = |statement: &Statement| statement.bodies().map(highest_label).into_iter().max();
+    let inside = |statement: &Statement| statement.bodies().into_iter().map(highest_label).max();
     statements.iter().map(|s| own(s).max(inside(s).unwrap_or(0))).max().unwrap_or(0)
 }
 

@@ -6,7 +6,7 @@
 //! overlap: a dependent miss costs several times what one among independent ones does. Nothing is read ahead,
 //! so nothing changes but the time.
 
-use crate::{Cast, Expression, Operation, OperationId, OperationKind, Path, Register, Statement};
+use crate::{Expression, Operation, OperationId, OperationKind, Path, Register, Statement};
 use std::collections::HashSet;
 
 /// Fills in, for every loop over a range in a procedure's body, the accesses to look up ahead; returns those
@@ -30,24 +30,13 @@ pub(crate) fn plan_lookups_of(
 
 fn plan_loops(statements: &mut [Statement], operations: &[Operation], runs: &dyn Fn(OperationId) -> bool) {
     for statement in statements {
-        match statement {
-            Statement::ForRange { variable, body, ahead, .. } => {
-                plan_loops(body, operations, runs);
-                let mut set = HashSet::new();
-                collect_set(body, operations, &mut set);
-                set.remove(variable);
-                ahead.clear();
-                collect_known(body, operations, &set, runs, ahead);
-            }
-            Statement::If { then, otherwise, .. } => {
-                plan_loops(then, operations, runs);
-                plan_loops(otherwise, operations, runs);
-            }
-            Statement::ForEach { body, .. }
-            | Statement::ForRows { body, .. }
-            | Statement::While { body, .. }
-            | Statement::Block { body, .. } => plan_loops(body, operations, runs),
-            _ => {}
+        statement.bodies_mut().into_iter().for_each(|body| plan_loops(body, operations, runs));
+        if let Statement::ForRange { variable, body, ahead, .. } = statement {
+            let mut set = HashSet::new();
+            collect_set(body, operations, &mut set);
+            set.remove(variable);
+            ahead.clear();
+            collect_known(body, operations, &set, runs, ahead);
         }
     }
 }
@@ -98,49 +87,32 @@ fn collect_known(
     }
 }
 
-/// All registers that statements set.
+/// Collects the registers that statements set, those inside them included.
 fn collect_set(statements: &[Statement], operations: &[Operation], set: &mut HashSet<Register>) {
-    for statement in statements {
-        match statement {
-            Statement::Assign { target, .. } | Statement::AssignElement { array: target, .. } => {
-                set.insert(*target);
-            }
-            Statement::If { then, otherwise, .. } => {
-                collect_set(then, operations, set);
-                collect_set(otherwise, operations, set);
-            }
-            Statement::ForRange { variable, body, .. } | Statement::ForEach { variable, body, .. } => {
-                set.insert(*variable);
-                collect_set(body, operations, set);
-            }
-            Statement::ForRows { operation, body, .. } => {
-                collect_outputs(&operations[operation.0 as usize], set);
-                collect_set(body, operations, set);
-            }
-            Statement::While { body, .. } | Statement::Block { body, .. } => {
-                collect_set(body, operations, set);
-            }
-            Statement::Execute(id) => collect_outputs(&operations[id.0 as usize], set),
-            Statement::Call { outputs, .. } => {
-                set.extend(outputs.iter().map(|(register, _): &(Register, Cast)| *register));
-            }
-            Statement::Guarded(guarded) => {
-                collect_set(&guarded.body, operations, set);
-                for handler in &guarded.handlers {
-                    set.extend(handler.told);
-                    collect_set(&handler.body, operations, set);
-                }
-            }
-            Statement::Opaque(opaque) => opaque.visit_targets(&mut |register| {
-                set.insert(register);
-            }),
-            Statement::Exit(_)
-            | Statement::Continue(_)
-            | Statement::Raise(_)
-            | Statement::RaiseAgain
-            | Statement::Return => {}
+    Statement::walk(statements, &mut |statement| match statement {
+        Statement::Assign { target: register, .. }
+        | Statement::AssignElement { array: register, .. }
+        | Statement::ForRange { variable: register, .. }
+        | Statement::ForEach { variable: register, .. } => {
+            set.insert(*register);
         }
-    }
+        Statement::ForRows { operation: id, .. } | Statement::Execute(id) => {
+            collect_outputs(&operations[id.0 as usize], set);
+        }
+        Statement::Call { outputs, .. } => set.extend(outputs.iter().map(|(register, _)| *register)),
+        Statement::Guarded(guarded) => set.extend(guarded.handlers.iter().flat_map(|handler| handler.told)),
+        Statement::Opaque(opaque) => opaque.visit_targets(&mut |register| {
+            set.insert(register);
+        }),
+        Statement::If { .. }
+        | Statement::While { .. }
+        | Statement::Block { .. }
+        | Statement::Exit(_)
+        | Statement::Continue(_)
+        | Statement::Raise(_)
+        | Statement::RaiseAgain
+        | Statement::Return => {}
+    });
 }
 
 fn collect_outputs(operation: &Operation, set: &mut HashSet<Register>) {

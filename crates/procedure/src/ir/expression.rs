@@ -228,28 +228,30 @@ impl Expression {
         Self::Bytes(text.as_bytes().into())
     }
 
-    /// Calls `visit` on this expression and all below it.
+    /// Visits this expression and all below it.
     pub fn walk(&self, visit: &mut impl FnMut(&Self)) {
         visit(self);
+        self.operands().into_iter().for_each(|operand| operand.walk(visit));
+    }
+
+    /// Returns the expressions that it is made of, in the order in which they are evaluated.
+    pub fn operands(&self) -> Vec<&Self> {
         match self {
-            Self::Constant(_) | Self::Bytes(_) | Self::Decimal(_) | Self::Register(_) => {}
+            Self::Register(_) | Self::Constant(_) | Self::Bytes(_) | Self::Decimal(_) => Vec::new(),
             Self::Arithmetic { operands, .. }
             | Self::Compare { operands, .. }
             | Self::Distinct { operands, .. }
             | Self::And(operands)
             | Self::Or(operands)
             | Self::Element(operands)
-            | Self::Any { operands, .. } => operands.iter().for_each(|operand| operand.walk(visit)),
-            Self::Not(operand) | Self::IsNull(operand) | Self::Cast { operand, .. } => operand.walk(visit),
+            | Self::Any { operands, .. } => operands.iter().collect(),
+            Self::Not(operand) | Self::IsNull(operand) | Self::Cast { operand, .. } => vec![operand],
             Self::Case { branches, otherwise } => {
-                for (condition, value) in branches {
-                    condition.walk(visit);
-                    value.walk(visit);
-                }
-                otherwise.walk(visit);
+                let branches = branches.iter().flat_map(|(condition, value)| [condition, value]);
+                branches.chain([&**otherwise]).collect()
             }
             Self::Coalesce(items) | Self::Array(items) | Self::Function { arguments: items, .. } => {
-                items.iter().for_each(|item| item.walk(visit));
+                items.iter().collect()
             }
         }
     }

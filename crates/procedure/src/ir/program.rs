@@ -131,13 +131,22 @@ impl Procedure {
                         keys.for_each_table(table.id, visit);
                     }
                 }),
-                _ => {}
+                OperationKind::Select(_) | OperationKind::Update { .. } | OperationKind::Delete { .. } => {}
             }
         }
-        Statement::for_each_call(&self.body, &mut |procedure| procedure.for_each_table(visit));
+        self.for_each_call(&mut |procedure| procedure.for_each_table(visit));
     }
 
-    /// Whether it has no loops and finds all rows by their keys.
+    /// Visits the procedures that its statements call. Those that its queries call are not among them.
+    pub fn for_each_call<'p>(&'p self, visit: &mut impl FnMut(&'p Arc<Self>)) {
+        Statement::walk(&self.body, &mut |statement| {
+            if let Statement::Call { procedure, .. } = statement {
+                visit(procedure);
+            }
+        });
+    }
+
+    /// Returns whether it has no loops and finds all rows by their keys.
     pub fn looks_short(&self) -> bool {
         let is_point = |access: &Access| matches!(access.path, Path::Point { .. });
         let is_short_node = |node: &Plan| match node {
@@ -157,7 +166,9 @@ impl Procedure {
                 short
             }
         };
-        self.operations.iter().all(is_short) && Statement::are_short(&self.body)
+        let mut short = self.operations.iter().all(is_short);
+        Statement::walk(&self.body, &mut |statement| short &= statement.is_short());
+        short
     }
 
     /// What a call returns: name, register and type of each column.
@@ -227,41 +238,26 @@ impl Handler {
 }
 
 impl Statement {
-    fn are_short(statements: &[Self]) -> bool {
-        statements.iter().all(|statement| match statement {
-            Self::If { then, otherwise, .. } => Self::are_short(then) && Self::are_short(otherwise),
-            Self::Block { body, .. } => Self::are_short(body),
-            Self::Call { procedure, .. } => procedure.looks_short(),
-            Self::Guarded(own) => Self::are_short(&own.body),
+    /// Returns whether the statement itself takes a bounded time, those inside it aside.
+    fn is_short(&self) -> bool {
+        match self {
             Self::ForRange { .. }
             | Self::ForEach { .. }
             | Self::ForRows { .. }
             | Self::While { .. }
             | Self::Opaque(_) => false,
-            _ => true,
-        })
-    }
-
-    /// Visits the procedures that statements call.
-    fn for_each_call(statements: &[Self], visit: &mut dyn FnMut(&Procedure)) {
-        for statement in statements {
-            match statement {
-                Self::Call { procedure, .. } => visit(procedure),
-                Self::Guarded(own) => {
-                    Self::for_each_call(&own.body, visit);
-                    own.handlers.iter().for_each(|handler| Self::for_each_call(&handler.body, visit));
-                }
-                Self::If { then, otherwise, .. } => {
-                    Self::for_each_call(then, visit);
-                    Self::for_each_call(otherwise, visit);
-                }
-                Self::ForRange { body, .. }
-                | Self::ForEach { body, .. }
-                | Self::ForRows { body, .. }
-                | Self::While { body, .. }
-                | Self::Block { body, .. } => Self::for_each_call(body, visit),
-                _ => {}
-            }
+            Self::Call { procedure, .. } => procedure.looks_short(),
+            Self::Assign { .. }
+            | Self::AssignElement { .. }
+            | Self::If { .. }
+            | Self::Guarded(_)
+            | Self::RaiseAgain
+            | Self::Block { .. }
+            | Self::Exit(_)
+            | Self::Continue(_)
+            | Self::Execute(_)
+            | Self::Raise(_)
+            | Self::Return => true,
         }
     }
 }

@@ -240,24 +240,56 @@ impl Statement {
             Self::Call { outputs, .. } => {
                 outputs.iter_mut().for_each(|(register, _)| visit(Role::Define, register));
             }
-            _ => {}
+            Self::If { .. }
+            | Self::ForRows { .. }
+            | Self::Guarded(_)
+            | Self::RaiseAgain
+            | Self::Opaque(_)
+            | Self::While { .. }
+            | Self::Block { .. }
+            | Self::Exit(_)
+            | Self::Continue(_)
+            | Self::Execute(_)
+            | Self::Raise(_)
+            | Self::Return => {}
         }
     }
 
-    /// The lists of statements inside.
-    pub fn bodies(&self) -> [&[Self]; 2] {
+    /// Visits statements and all statements inside them, each before those inside it.
+    pub fn walk<'s>(statements: &'s [Self], visit: &mut dyn FnMut(&'s Self)) {
+        for statement in statements {
+            visit(statement);
+            statement.bodies().into_iter().for_each(|body| Self::walk(body, visit));
+        }
+    }
+
+    /// Returns the lists of statements directly inside: branches, the body of a loop or block, handlers.
+    pub fn bodies(&self) -> Vec<&[Self]> {
         match self {
-            Self::If { then, otherwise, .. } => [then, otherwise],
+            Self::If { then, otherwise, .. } => vec![then, otherwise],
             Self::ForRange { body, .. }
             | Self::ForEach { body, .. }
             | Self::ForRows { body, .. }
             | Self::While { body, .. }
-            | Self::Block { body, .. } => [body, &[]],
-            _ => [&[], &[]],
+            | Self::Block { body, .. } => vec![body],
+            Self::Guarded(guarded) => {
+                let handlers = guarded.handlers.iter().map(|handler| &*handler.body);
+                std::iter::once(&*guarded.body).chain(handlers).collect()
+            }
+            Self::Assign { .. }
+            | Self::AssignElement { .. }
+            | Self::RaiseAgain
+            | Self::Opaque(_)
+            | Self::Exit(_)
+            | Self::Continue(_)
+            | Self::Execute(_)
+            | Self::Call { .. }
+            | Self::Raise(_)
+            | Self::Return => Vec::new(),
         }
     }
 
-    /// The lists of statements inside, to be changed.
+    /// Returns the lists of statements directly inside, to be changed.
     pub fn bodies_mut(&mut self) -> Vec<&mut Vec<Self>> {
         match self {
             Self::If { then, otherwise, .. } => vec![then, otherwise],
@@ -266,7 +298,20 @@ impl Statement {
             | Self::ForRows { body, .. }
             | Self::While { body, .. }
             | Self::Block { body, .. } => vec![body],
-            _ => Vec::new(),
+            Self::Guarded(guarded) => {
+                let handlers = guarded.handlers.iter_mut().map(|handler| &mut handler.body);
+                std::iter::once(&mut guarded.body).chain(handlers).collect()
+            }
+            Self::Assign { .. }
+            | Self::AssignElement { .. }
+            | Self::RaiseAgain
+            | Self::Opaque(_)
+            | Self::Exit(_)
+            | Self::Continue(_)
+            | Self::Execute(_)
+            | Self::Call { .. }
+            | Self::Raise(_)
+            | Self::Return => Vec::new(),
         }
     }
 }

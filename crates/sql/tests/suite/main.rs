@@ -3,3 +3,4 @@
 
 mod analysis;
 mod definitions;
+mod walks;
