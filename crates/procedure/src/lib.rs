@@ -18,8 +18,10 @@ pub use execution::ahead::plan_lookups;
 pub use execution::code::Code;
 pub use execution::executor::{Call, announce_piece, execute, execute_piece};
 pub use execution::foreign_keys::{ForeignKeys, KeyChange, Reference};
+pub use execution::frame::{Frame, seed_of};
 pub use execution::interrupts::Interrupts;
-pub use execution::machine::{CurrentNumbers, Machine, Nowhere, RowSink, Sequences, seed_of};
+pub use execution::machine::Machine;
+pub use execution::services::{CurrentNumbers, Nowhere, RowSink, Sequences, Services};
 pub use execution::tape::{Part, Tapes, Whole, WitnessRecorder, WitnessValues};
 pub use ir::effect::{Effect, Rebuild, sequences_in};
 pub use ir::expression::{

@@ -245,19 +245,19 @@ impl Session {
         let last = self.last.as_ref().map(|(known, place)| &known.procedures[*place]);
         for (name, register, ty) in last.into_iter().flat_map(|procedure| procedure.outputs()) {
             row.names.push(name.into());
-            row.values.push(value_from_datum(self.machine.get(register), ty, &self.machine.arena));
+            row.values.push(value_from_datum(self.machine.get(register), ty, &self.machine.frame.arena));
         }
         row
     }
 
     /// Exchanges the numbers of sequences that were given last for those of another client.
     pub fn swap_current_numbers(&mut self, numbers: &mut CurrentNumbers) {
-        std::mem::swap(&mut self.machine.current_numbers, numbers);
+        std::mem::swap(&mut self.machine.services.current_numbers, numbers);
     }
 
     /// Takes what RAISE NOTICE and its like said in the last call.
     pub fn take_notices(&mut self) -> Vec<SqlError> {
-        std::mem::take(&mut self.machine.notices)
+        std::mem::take(&mut self.machine.services.notices)
     }
 
     /// Runs a script of statements, one transaction each: definitions, INSERT, UPDATE, DELETE, CALL. All are
@@ -327,7 +327,7 @@ impl Session {
         });
         self.machine.send_rows_to(None);
         ran?;
-        answer.affected = self.machine.affected;
+        answer.affected = self.machine.frame.affected;
         answer.rows = std::mem::take(&mut *rows.lock().unwrap_or_else(PoisonError::into_inner));
         Ok(answer)
     }
@@ -394,7 +394,7 @@ impl Session {
         self.refresh();
         match run {
             None => {
-                self.machine.affected = 0;
+                self.machine.frame.affected = 0;
                 Ok(self.answers(Commit { number: drawn, ..self.nothing_shown() }))
             }
             Some(procedure) => {
@@ -508,12 +508,13 @@ impl Session {
                 );
                 return Err(SqlError::new("42883", message).into());
             };
-            let datum = datum_from_value(value, parameter.ty, &mut self.machine.arena).map_err(|error| {
-                let detail = format!("Parameter \"{}\" of {}.", parameter.name, procedure.name);
-                SqlError::from(error).with_detail(detail)
-            })?;
+            let datum =
+                datum_from_value(value, parameter.ty, &mut self.machine.frame.arena).map_err(|error| {
+                    let detail = format!("Parameter \"{}\" of {}.", parameter.name, procedure.name);
+                    SqlError::from(error).with_detail(detail)
+                })?;
             if wants_asked {
-                encode_value(datum, parameter.ty, &self.machine.arena, &mut pipeline.call);
+                encode_value(datum, parameter.ty, &self.machine.frame.arena, &mut pipeline.call);
             }
             self.arguments.push(datum);
         }

@@ -75,7 +75,7 @@ pub(crate) fn fold(expression: Expression) -> Expression {
     machine.limit_memory(None, LARGEST_FOLDED);
     machine.reset(0, 0);
     match expression.evaluate(&mut machine) {
-        Ok(datum) => constant(datum, &machine.arena).unwrap_or(expression),
+        Ok(datum) => constant(datum, &machine.frame.arena).unwrap_or(expression),
         Err(_) => expression,
     }
 }

@@ -365,7 +365,7 @@ impl Schema {
         let value = value.evaluate(&mut machine).map_err(|error| binder.error(node, *error))?;
         match value {
             catalog::Datum::Bytes(name) => {
-                Ok(String::from_utf8_lossy(machine.arena.bytes(name)).into_owned())
+                Ok(String::from_utf8_lossy(machine.frame.arena.bytes(name)).into_owned())
             }
             _ => {
                 let message = format!("the argument of {BACKUP} must not be NULL");

@@ -233,7 +233,7 @@ fn bind_parameter(binder: &mut Binder<'_>, parameter: &ast::Param) -> Result<Par
             }
             let mut machine = Machine::default();
             let datum = bound.evaluate(&mut machine).unwrap_or(Datum::Null);
-            Some(value_from_datum(datum, ty, &machine.arena))
+            Some(value_from_datum(datum, ty, &machine.frame.arena))
         }
     };
     let name = parameter.name().map(|name| ast::normalize_name_node(name.syntax())).unwrap_or_default();

@@ -59,7 +59,7 @@ impl CanonicalValue {
     pub fn write(&self, machine: &mut Machine, out: &mut Vec<u8>) -> bool {
         let value = self.value.evaluate(machine);
         value.is_ok_and(|value| {
-            write_canonical(value, self.scale, &machine.arena, out);
+            write_canonical(value, self.scale, &machine.frame.arena, out);
             true
         })
     }

@@ -20,7 +20,7 @@ pub(super) fn converted(
         let message = format!("a value of type {from} cannot be assigned to a variable of type {to}");
         return Err(SqlError::new("42804", message).into());
     };
-    cast.apply(value, &mut machine.arena).map_err(Failure::from)
+    cast.apply(value, &mut machine.frame.arena).map_err(Failure::from)
 }
 
 pub(super) fn load_row(
@@ -34,7 +34,7 @@ pub(super) fn load_row(
         // As in PostgreSQL: variables without a column are NULL, and columns without a variable go nowhere.
         let value = match (rows.row(place).get(column), types.get(column)) {
             (Some(value), Some(from)) => {
-                let value = machine.arena.adopt(*value, &rows.arena);
+                let value = machine.frame.arena.adopt(*value, &rows.arena);
                 converted(value, (*from, *ty), machine)?
             }
             _ => Datum::Null,
@@ -60,7 +60,7 @@ pub(super) fn fetch(
     };
     let null = || SqlError::new("34000", format!("cursor \"{}\" does not exist", cursor.name));
     // Taken out, as its rows go to the machine's registers.
-    let mut open = machine.cursor(cursor)?.take().ok_or_else(null)?;
+    let mut open = machine.frame.cursor(cursor)?.take().ok_or_else(null)?;
     let count = open.rows.len() as i64;
     open.at = match movement {
         Movement::First => 1,
@@ -78,12 +78,12 @@ pub(super) fn fetch(
         load_row(&open.rows, &open.types, open.at as usize - 1, targets, machine)
     } else {
         if !matches!(movement, Movement::Next) || count == 0 {
-            machine.set_to_null(targets);
+            machine.frame.set_to_null(targets);
         }
         Ok(())
     };
-    *machine.cursor(cursor)? = Some(open);
+    *machine.frame.cursor(cursor)? = Some(open);
     machine.set(found, Datum::boolean(is_row));
-    machine.row_count = is_row.into();
+    machine.frame.row_count = is_row.into();
     loaded
 }

@@ -52,7 +52,7 @@ pub fn execute<D: DataAccess, T: Tapes>(
     data: &mut D,
     tapes: &mut T,
 ) -> Result<(), Failure> {
-    machine.enter(call.procedure.registers.len());
+    machine.frame.enter(call.procedure.registers.len());
     for ((place, _), value) in call.procedure.inputs().zip(arguments) {
         machine.set(Register(place as u32), value);
     }
@@ -152,7 +152,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
                     return Err(SqlError::new("22004", "FOREACH expression must not be null").into());
                 };
                 for place in 0..span.length as usize {
-                    let value = machine.arena.elements(span)[place];
+                    let value = machine.frame.arena.elements(span)[place];
                     machine.set(*variable, value);
                     if let Some(ended) = self.round(*label, body, machine)? {
                         return Ok(ended);
@@ -178,7 +178,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
                 Ok(Ended::Here)
             }
             Statement::Guarded(guarded) => self.run_guarded(guarded, machine),
-            Statement::RaiseAgain => match machine.handled.last() {
+            Statement::RaiseAgain => match machine.frame.handled.last() {
                 Some(error) => Err(error.clone().into()),
                 None => Err(SqlError::new("0Z002", "there is no error to raise again").into()),
             },
@@ -194,7 +194,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
                     return Err(error.into());
                 }
                 machine.check_kept()?;
-                machine.notices.push(error);
+                machine.services.notices.push(error);
                 Ok(Ended::Here)
             }
             Statement::Return => Ok(Ended::Return),
@@ -207,7 +207,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
     /// Runs a block, and what is to be done when it fails: then nothing of it has happened, and its variables
     /// are as they were left.
     fn run_guarded(&mut self, guarded: &Guarded, machine: &mut Machine) -> Result<Ended, Failure> {
-        let place = machine.place();
+        let place = machine.frame.place();
         self.data.begin_part();
         let error = match self.run(&guarded.body, machine) {
             Ok(ended) => {
@@ -226,8 +226,8 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         if self.data.is_doomed() {
             return Err(Conflict::Read.into());
         }
-        machine.has_caught_shortage |= error.sqlstate.starts_with("53");
-        machine.come_back_to(place);
+        machine.frame.has_caught_shortage |= error.sqlstate.starts_with("53");
+        machine.frame.come_back_to(place);
         self.data.undo_part()?;
         self.data.end_part();
         let object = error.object.clone().unwrap_or_default();
@@ -242,12 +242,12 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
             &object.constraint,
         ];
         for (register, text) in handler.told.into_iter().zip(texts) {
-            let value = machine.arena.push_bytes(text.as_bytes());
+            let value = machine.frame.arena.push_bytes(text.as_bytes());
             machine.set(register, value);
         }
-        machine.handled.push(*error);
+        machine.frame.handled.push(*error);
         let ended = self.run(&handler.body, machine);
-        machine.handled.pop();
+        machine.frame.handled.pop();
         ended
     }
 
@@ -280,7 +280,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
             let table = operation.table();
             let Some(key) = point_key(operation) else { continue };
             if let Ok(true) = write_key(table, &table.primary().columns, key, machine) {
-                self.data.expect(table, &machine.key);
+                self.data.expect(table, &machine.frame.key);
             }
         }
     }
@@ -292,8 +292,8 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         body: &[Statement],
         machine: &mut Machine,
     ) -> Result<Option<Ended>, Failure> {
-        machine.rounds = machine.rounds.wrapping_add(1);
-        if machine.rounds.is_multiple_of(ASK_EVERY) {
+        machine.frame.rounds = machine.frame.rounds.wrapping_add(1);
+        if machine.frame.rounds.is_multiple_of(ASK_EVERY) {
             if self.data.is_doomed() {
                 return Err(Conflict::Read.into());
             }
@@ -320,15 +320,15 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
             OperationKind::Query(own) => return self.for_rows_of_query(label, operation, own, body, machine),
             _ => unreachable!("a loop over rows reads"),
         };
-        let start = machine.rows.len();
+        let start = machine.frame.rows.len();
         let count = match self.tapes.part(id) {
             Part::Receive => self.receive_rows(id, select.outputs.len(), machine),
             part => {
                 let count = select_rows(select, usize::MAX, machine, self.data)?;
                 if part == Part::Send {
-                    self.tapes.send(id, Datum::Int(count as i64), &machine.arena);
-                    for value in &machine.rows[start..] {
-                        self.tapes.send(id, *value, &machine.arena);
+                    self.tapes.send(id, Datum::Int(count as i64), &machine.frame.arena);
+                    for value in &machine.frame.rows[start..] {
+                        self.tapes.send(id, *value, &machine.frame.arena);
                     }
                 }
                 count
@@ -342,9 +342,9 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
                 break;
             }
         }
-        machine.rows.truncate(start);
+        machine.frame.rows.truncate(start);
         if count == 0 {
-            machine.set_to_null(&select.outputs);
+            machine.frame.set_to_null(&select.outputs);
         }
         machine.set(operation.found, Datum::boolean(count > 0));
         Ok(ended)
@@ -352,13 +352,13 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
 
     /// Receives the rows of a loop; returns their number.
     fn receive_rows(&mut self, id: OperationId, width: usize, machine: &mut Machine) -> usize {
-        let count = match self.tapes.receive(id, &mut machine.arena) {
+        let count = match self.tapes.receive(id, &mut machine.frame.arena) {
             Datum::Int(count) => count as usize,
             _ => 0,
         };
         for _ in 0..count * width {
-            let value = self.tapes.receive(id, &mut machine.arena);
-            machine.rows.push(value);
+            let value = self.tapes.receive(id, &mut machine.frame.arena);
+            machine.frame.rows.push(value);
         }
         count
     }
@@ -382,7 +382,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
             }
         }
         if rows.len() == 0 {
-            machine.set_to_null(&own.outputs);
+            machine.frame.set_to_null(&own.outputs);
         }
         machine.set(operation.found, Datum::boolean(rows.len() > 0));
         Ok(ended)
@@ -397,10 +397,10 @@ pub(crate) fn call<D: DataAccess>(
     machine: &mut Machine,
     data: &mut D,
 ) -> Result<(), Failure> {
-    let first = machine.rows.len();
+    let first = machine.frame.rows.len();
     for argument in arguments {
         let value = argument.evaluate(machine)?;
-        machine.rows.push(value);
+        machine.frame.rows.push(value);
     }
     call_upon(procedure, first, outputs, machine, data)
 }
@@ -413,8 +413,8 @@ pub(crate) fn call_with<D: DataAccess>(
     machine: &mut Machine,
     data: &mut D,
 ) -> Result<(), Failure> {
-    let first = machine.rows.len();
-    machine.rows.extend_from_slice(arguments);
+    let first = machine.frame.rows.len();
+    machine.frame.rows.extend_from_slice(arguments);
     call_upon(procedure, first, outputs, machine, data)
 }
 
@@ -426,25 +426,25 @@ fn call_upon<D: DataAccess>(
     machine: &mut Machine,
     data: &mut D,
 ) -> Result<(), Failure> {
-    if machine.depth >= MAX_DEPTH {
+    if machine.frame.depth >= MAX_DEPTH {
         return Err(SqlError::new("54001", "stack depth limit exceeded").into());
     }
-    let caller = machine.enter(procedure.registers.len());
+    let caller = machine.frame.enter(procedure.registers.len());
     for (place, (register, _)) in procedure.inputs().enumerate() {
-        let value = machine.rows[first + place];
+        let value = machine.frame.rows[first + place];
         machine.set(Register(register as u32), value);
     }
-    machine.rows.truncate(first);
-    machine.depth += 1;
+    machine.frame.rows.truncate(first);
+    machine.frame.depth += 1;
     // Operations are numbered in each procedure anew, so what the caller sends says nothing of the called
     // one's.
     Execution { code: procedure.into(), data, tapes: &mut Whole }.run_body(machine)?;
-    machine.depth -= 1;
+    machine.frame.depth -= 1;
     for ((_, from, _), (to, cast)) in procedure.outputs().zip(outputs) {
-        let value = cast.apply(machine.get(from), &mut machine.arena).map_err(Failure::from)?;
-        machine.set_in(caller, *to, value);
+        let value = cast.apply(machine.get(from), &mut machine.frame.arena).map_err(Failure::from)?;
+        machine.frame.set_in(caller, *to, value);
     }
-    machine.leave(caller);
+    machine.frame.leave(caller);
     Ok(())
 }
 
@@ -478,7 +478,7 @@ fn assign_element(
         }
         _ => None,
     };
-    let changed = machine.arena.with_element(span, place, value);
+    let changed = machine.frame.arena.with_element(span, place, value);
     machine.set(array, changed);
     Ok(())
 }
@@ -487,7 +487,7 @@ fn raised(raise: &Raise, machine: &mut Machine) -> Result<SqlError, Failure> {
     let mut message = String::new();
     let text = |expression: &Expression, machine: &mut Machine| -> Result<Option<String>, Failure> {
         let value = expression.evaluate(machine)?;
-        let bytes = machine.arena.datum_bytes(value);
+        let bytes = machine.frame.arena.datum_bytes(value);
         Ok((!value.is_null()).then(|| String::from_utf8_lossy(bytes).into_owned()))
     };
     for (place, part) in raise.parts.iter().enumerate() {

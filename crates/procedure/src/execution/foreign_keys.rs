@@ -363,25 +363,27 @@ impl ForeignKeys {
             let action = if new.is_some() { reference.on_update } else { reference.on_delete };
             let mut users_old = Buffer::new(width);
             let mut users_new = Buffer::new(width);
-            let mark = machine.arena.mark();
+            let mark = machine.frame.arena.mark();
             // All are found before one is changed: it could come under a key that another row of the
             // statement leaves.
             let mut found = Vec::new();
             for place in 0..old.len() {
                 let key: Vec<Datum> = reference.parent_columns.iter().map(|c| old.row(place)[*c]).collect();
-                let key: Vec<Datum> = key.iter().map(|own| machine.arena.adopt(*own, &old.arena)).collect();
+                let key: Vec<Datum> =
+                    key.iter().map(|own| machine.frame.arena.adopt(*own, &old.arena)).collect();
                 let after: Option<Vec<Datum>> = new.as_ref().map(|new| {
                     let row = new.row(place);
                     let own = reference.parent_columns.iter().map(|c| row[*c]);
-                    own.map(|own| machine.arena.adopt(own, &new.arena)).collect()
+                    own.map(|own| machine.frame.arena.adopt(own, &new.arena)).collect()
                 });
                 let same = |after: &Vec<Datum>| {
-                    reference.encoded(after, &machine.arena) == reference.encoded(&key, &machine.arena)
+                    reference.encoded(after, &machine.frame.arena)
+                        == reference.encoded(&key, &machine.frame.arena)
                 };
                 if key.iter().any(|own| own.is_null()) || after.as_ref().is_some_and(same) {
                     continue;
                 }
-                let users = reference.users(&key, &mut machine.arena, data)?;
+                let users = reference.users(&key, &mut machine.frame.arena, data)?;
                 if users.len() > 0 {
                     found.push((key, after, users));
                 }
@@ -390,7 +392,7 @@ impl ForeignKeys {
                 let action = Acting { reference, action, after: after.as_deref(), key };
                 action.act(users, machine, data, (&mut users_old, &mut users_new))?;
             }
-            machine.arena.release(mark);
+            machine.frame.arena.release(mark);
             if users_old.len() > 0 {
                 let goes = action == ReferenceAction::Cascade && new.is_none();
                 pending.push((Arc::clone(&reference.table), users_old, (!goes).then_some(users_new)));
@@ -412,14 +414,15 @@ impl ForeignKeys {
     ) -> Result<(), Failure> {
         for reference in self.references_of(table) {
             for place in 0..rows.len() {
-                let mark = machine.arena.mark();
+                let mark = machine.frame.arena.mark();
                 let row: Vec<Datum> =
-                    rows.row(place).iter().map(|own| machine.arena.adopt(*own, &rows.arena)).collect();
-                match reference.require(&row, &mut machine.arena, data) {
-                    Err(Failure::Error(_)) if !reference.is_current(&row, &mut machine.arena, data)? => {}
+                    rows.row(place).iter().map(|own| machine.frame.arena.adopt(*own, &rows.arena)).collect();
+                match reference.require(&row, &mut machine.frame.arena, data) {
+                    Err(Failure::Error(_))
+                        if !reference.is_current(&row, &mut machine.frame.arena, data)? => {}
                     other => other?,
                 }
-                machine.arena.release(mark);
+                machine.frame.arena.release(mark);
             }
         }
         Ok(())
@@ -461,7 +464,7 @@ impl Acting<'_> {
             let row = users.row(place);
             let found = row_of(row[0], data)?;
             // It may be gone already, by another way.
-            if !data.read(found, &[], &mut machine.arena, &mut [])? {
+            if !data.read(found, &[], &mut machine.frame.arena, &mut [])? {
                 continue;
             }
             old.push(row[1..].iter().copied(), &users.arena)?;
@@ -470,7 +473,7 @@ impl Acting<'_> {
                 continue;
             };
             let mut whole: Vec<Datum> =
-                row[1..].iter().map(|own| machine.arena.adopt(*own, &users.arena)).collect();
+                row[1..].iter().map(|own| machine.frame.arena.adopt(*own, &users.arena)).collect();
             let changes: Vec<(usize, Datum)> = columns.iter().copied().zip(values.iter().copied()).collect();
             for (column, value) in &changes {
                 require_value(table, *column, *value)?;
@@ -479,11 +482,11 @@ impl Acting<'_> {
             self.check(&whole, machine)?;
             if columns.iter().any(|column| table.primary().columns.contains(column)) {
                 data.delete(table, found)?;
-                data.insert(table, &whole, &machine.arena)?;
+                data.insert(table, &whole, &machine.frame.arena)?;
             } else {
-                data.update(table, found, &changes, &machine.arena)?;
+                data.update(table, found, &changes, &machine.frame.arena)?;
             }
-            new.push(whole, &machine.arena)?;
+            new.push(whole, &machine.frame.arena)?;
         }
         Ok(())
     }
@@ -498,7 +501,7 @@ impl Acting<'_> {
         let mut apart = self.machine_with(table.columns.len(), after, machine);
         let evaluated: Vec<Datum> =
             change.values.iter().map(|value| value.evaluate(&mut apart)).collect::<Result<_, _>>()?;
-        Ok(evaluated.into_iter().map(|value| machine.arena.adopt(value, &apart.arena)).collect())
+        Ok(evaluated.into_iter().map(|value| machine.frame.arena.adopt(value, &apart.frame.arena)).collect())
     }
 
     /// Refuses a row that a CHECK constraint does not admit.
@@ -515,7 +518,7 @@ impl Acting<'_> {
         let mut apart = Machine::default();
         apart.begin_piece(self.reference.change.registers.max(first + values.len()), 0, 0);
         for (place, value) in values.iter().enumerate() {
-            let value = apart.arena.adopt(*value, &machine.arena);
+            let value = apart.frame.arena.adopt(*value, &machine.frame.arena);
             apart.set(Register((first + place) as u32), value);
         }
         apart
@@ -524,14 +527,15 @@ impl Acting<'_> {
     /// NO ACTION: unless the key is there again, as another row's.
     fn refuse<D: DataAccess>(&self, machine: &mut Machine, data: &mut D) -> Result<(), Failure> {
         let Reference { name, table, parent, parent_columns, .. } = self.reference;
-        if self.reference.is_there(self.key, &mut machine.arena, data)? {
+        if self.reference.is_there(self.key, &mut machine.frame.arena, data)? {
             return Ok(());
         }
         let (own, user) = (parent.short_name(), table.short_name());
         let message = format!(
-            "update or delete on table \"{own}\" violates foreign key constraint \"{name}\" on table \"{user}\""
+            "update or delete on table \"{own}\" violates foreign key constraint \"{name}\" \
+            on table \"{user}\""
         );
-        let key = Reference::key_text(parent, parent_columns, self.key, &machine.arena);
+        let key = Reference::key_text(parent, parent_columns, self.key, &machine.frame.arena);
         let detail = format!("{key} is still referenced from table \"{user}\".");
         Err(SqlError::new("23503", message).with_detail(detail).with_constraint(table, name).into())
     }

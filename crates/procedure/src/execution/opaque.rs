@@ -8,8 +8,8 @@ use super::operations::not_one_row;
 use super::tape::Tapes;
 use crate::query::Buffer;
 use crate::{
-    Compiler, DataAccess, Destination, Expression, Failure, Machine, Opaque, Operation, OperationKind,
-    QueryOperation, Register, RowSink, SqlError,
+    DataAccess, Destination, Expression, Failure, Machine, Opaque, Operation, OperationKind, QueryOperation,
+    Register, RowSink, SqlError,
 };
 use catalog::{Arena, Datum, Type};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,13 +25,6 @@ impl RowSink for Capture {
     }
 }
 
-impl Machine {
-    /// Says who compiles statements that are given as text.
-    pub fn compile_by(&mut self, compiler: Option<Arc<dyn Compiler>>) {
-        self.compiler = compiler.map(crate::execution::machine::Handle);
-    }
-}
-
 impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
     pub(crate) fn run_opaque(&mut self, statement: &Opaque, machine: &mut Machine) -> Result<(), Failure> {
         match statement {
@@ -39,26 +32,26 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
                 let row =
                     values.iter().map(|value| value.evaluate(machine)).collect::<Result<Vec<_>, _>>()?;
                 machine.check_kept()?;
-                machine.returned_rows()?.push(row.iter().copied())
+                machine.frame.returned_rows()?.push(row.iter().copied())
             }
             Opaque::ReturnQuery(operation) => {
                 let operation = &self.code.operations[operation.0 as usize];
                 let rows = self.rows_of(query_of(operation), machine)?;
                 machine.set(operation.found, Datum::boolean(rows.len() > 0));
-                machine.row_count = rows.len() as i64;
-                machine.return_rows(&rows)
+                machine.frame.row_count = rows.len() as i64;
+                machine.frame.return_rows(&rows)
             }
             Opaque::Open(cursor, operation) => {
                 let own = query_of(&self.code.operations[operation.0 as usize]);
                 let rows = self.rows_of(own, machine)?;
                 let types = own.query.columns.iter().map(|column| column.ty).collect();
-                Ok(machine.open(cursor, rows, types)?)
+                Ok(machine.frame.open(cursor, rows, types)?)
             }
             Opaque::Fetch { cursor, movement, targets, found } => {
                 fetch(cursor, movement, targets, *found, machine)
             }
             Opaque::Close(cursor) => {
-                *machine.cursor(cursor)? = None;
+                *machine.frame.cursor(cursor)? = None;
                 machine.set(cursor.register, Datum::Null);
                 Ok(())
             }
@@ -81,25 +74,25 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         if value.is_null() {
             return Err(SqlError::new("22004", "query string argument of EXECUTE is null").into());
         }
-        let text = String::from_utf8_lossy(machine.arena.datum_bytes(value)).into_owned();
+        let text = String::from_utf8_lossy(machine.frame.arena.datum_bytes(value)).into_owned();
         let mut values = Vec::new();
         for (argument, _) in arguments {
             values.push(argument.evaluate(machine)?);
         }
         let types: Vec<Type> = arguments.iter().map(|(_, ty)| *ty).collect();
-        let Some(compiler) = &machine.compiler else {
+        let Some(compiler) = &machine.services.compiler else {
             return Err(SqlError::new("0A000", "EXECUTE is not to be had here").into());
         };
         let procedure = compiler.0.compile(&text, &types)?;
         let columns: Vec<Type> = procedure.client_columns().iter().map(|column| column.ty).collect();
         let captured = Arc::new(Mutex::new(Buffer::new(columns.len())));
         let output = machine.take_sink();
-        let affected = machine.affected;
+        let affected = machine.frame.affected;
         machine.send_rows_to(Some(Box::new(Capture(Arc::clone(&captured)))));
         let ran = call_with(&procedure, &values, &[], machine, self.data);
         machine.send_rows_to(output);
-        machine.row_count = (machine.affected - affected) as i64;
-        machine.affected = affected;
+        machine.frame.row_count = (machine.frame.affected - affected) as i64;
+        machine.frame.affected = affected;
         ran?;
         let rows =
             std::mem::replace(&mut *captured.lock().unwrap_or_else(PoisonError::into_inner), Buffer::new(0));
@@ -110,7 +103,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
             Destination::Nowhere => Ok(()),
             Destination::First { strict: true, .. } if rows.len() != 1 => Err(not_one_row(rows.len()).into()),
             Destination::First { targets, .. } if rows.len() == 0 => {
-                machine.set_to_null(targets);
+                machine.frame.set_to_null(targets);
                 Ok(())
             }
             Destination::First { targets, .. } => load_row(&rows, &columns, 0, targets, machine),
@@ -122,14 +115,14 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
                 for place in 0..rows.len() {
                     let mut row = Vec::new();
                     for (value, types) in rows.row(place).iter().zip(columns.iter().zip(types)) {
-                        let value = machine.arena.adopt(*value, &rows.arena);
+                        let value = machine.frame.arena.adopt(*value, &rows.arena);
                         row.push(converted(value, (*types.0, *types.1), machine)?);
                     }
-                    machine.returned_rows()?.push(row.iter().copied())?;
+                    machine.frame.returned_rows()?.push(row.iter().copied())?;
                 }
                 Ok(())
             }
-            Destination::Cursor(cursor) => Ok(machine.open(cursor, rows, columns)?),
+            Destination::Cursor(cursor) => Ok(machine.frame.open(cursor, rows, columns)?),
         }
     }
 }

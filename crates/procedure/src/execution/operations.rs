@@ -1,8 +1,8 @@
 //! What operations do.
 
 use super::code::Execution;
-use crate::execution::machine::Output;
 use crate::execution::rows::{Flow, for_each_row, select_rows};
+use crate::execution::services::Output;
 use crate::execution::tape::{Part, Tapes};
 use crate::query::{Buffer, run_query};
 use crate::{
@@ -18,20 +18,20 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         match self.tapes.part(id) {
             Part::Run => {
                 self.run_operation(&code.operations[id.0 as usize], machine)?;
-                self.tapes.ran(id, machine.row_count);
+                self.tapes.ran(id, machine.frame.row_count);
                 Ok(())
             }
             Part::Send => {
                 self.run_operation(&code.operations[id.0 as usize], machine)?;
-                self.tapes.ran(id, machine.row_count);
+                self.tapes.ran(id, machine.frame.row_count);
                 for register in &code.sent[id.0 as usize] {
-                    self.tapes.send(id, machine.get(*register), &machine.arena);
+                    self.tapes.send(id, machine.get(*register), &machine.frame.arena);
                 }
                 Ok(())
             }
             Part::Receive => {
                 for register in &code.sent[id.0 as usize] {
-                    let value = self.tapes.receive(id, &mut machine.arena);
+                    let value = self.tapes.receive(id, &mut machine.frame.arena);
                     machine.set(*register, value);
                 }
                 Ok(())
@@ -42,7 +42,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
     fn run_operation(&mut self, operation: &Operation, machine: &mut Machine) -> Result<(), Failure> {
         let ran = self.access(operation, machine);
         if ran.is_err() {
-            machine.failed_at.get_or_insert(operation.position);
+            machine.frame.failed_at.get_or_insert(operation.position);
         }
         ran
     }
@@ -62,7 +62,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
                 self.data.insert(table, row, arena)?;
                 let mut hash = RowHash::of(table.id);
                 row.iter().for_each(|value| hash.add_datum(*value, arena));
-                machine.written += hash.written();
+                machine.frame.written += hash.written();
                 for reference in references {
                     let (row, arena) = machine.window(*registers, values.len());
                     reference.require(row, arena, self.data)?;
@@ -73,7 +73,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
             OperationKind::Update { access, assignments, checks, returning } => {
                 let table = &access.table;
                 let count = self.for_each_collected(access, machine, |row, machine, data| {
-                    let mut changes = std::mem::take(&mut machine.changes);
+                    let mut changes = std::mem::take(&mut machine.frame.changes);
                     changes.clear();
                     let mut hash = hash_found(access, machine);
                     for (column, register, value) in assignments {
@@ -81,13 +81,13 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
                         require_value(table, *column, value)?;
                         changes.push((*column, value));
                         hash.add(*column as u64);
-                        hash.add_datum(value, &machine.arena);
+                        hash.add_datum(value, &machine.frame.arena);
                         machine.set(*register, value);
                     }
                     check(table, checks, machine)?;
-                    data.update(table, row, &changes, &machine.arena)?;
-                    machine.changes = changes;
-                    machine.written += hash.written();
+                    data.update(table, row, &changes, &machine.frame.arena)?;
+                    machine.frame.changes = changes;
+                    machine.frame.written += hash.written();
                     assign(returning, machine)
                 })?;
                 settle_returning(returning, count, machine)?;
@@ -96,7 +96,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
             OperationKind::Delete { access, returning } => {
                 let count = self.for_each_collected(access, machine, |row, machine, data| {
                     data.delete(&access.table, row)?;
-                    machine.written += hash_found(access, machine).written();
+                    machine.frame.written += hash_found(access, machine).written();
                     assign(returning, machine)
                 })?;
                 settle_returning(returning, count, machine)?;
@@ -104,14 +104,14 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
             }
             OperationKind::Query(own) => {
                 let count = self.query(own, machine)?;
-                machine.row_count = count as i64;
+                machine.frame.row_count = count as i64;
                 machine.set(operation.found, Datum::boolean(count > 0));
                 return Ok(());
             }
         };
-        machine.row_count = count as i64;
+        machine.frame.row_count = count as i64;
         if operation.writes() {
-            machine.affected += count as u64;
+            machine.frame.affected += count as u64;
         }
         machine.set(operation.found, Datum::boolean(count > 0));
         Ok(())
@@ -135,24 +135,24 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
             return Ok(count);
         }
         let mut found = Vec::new();
-        let start = machine.rows.len();
+        let start = machine.frame.rows.len();
         for_each_row(access, machine, self.data, |row, machine, _| {
             found.push(row);
             for place in 0..access.slots.len() {
                 let value = machine.get(Register(access.registers.0 + place as u32));
-                machine.rows.push(value);
+                machine.frame.rows.push(value);
             }
             Ok(Flow::Continue)
         })?;
         for (place, row) in found.iter().enumerate() {
             machine.check_kept()?;
             for column in 0..access.slots.len() {
-                let value = machine.rows[start + place * access.slots.len() + column];
+                let value = machine.frame.rows[start + place * access.slots.len() + column];
                 machine.set(Register(access.registers.0 + column as u32), value);
             }
             visit(*row, machine, self.data)?;
         }
-        machine.rows.truncate(start);
+        machine.frame.rows.truncate(start);
         Ok(found.len())
     }
 
@@ -161,7 +161,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         let QueryOperation { query, outputs, strict, to_client } = own;
         let mut count = 0;
         if *to_client {
-            let mut output = machine.output.take();
+            let mut output = machine.services.output.take();
             // A statement that returns no columns has no rows, however many it writes.
             let returns = !query.columns.is_empty();
             let result = run_query(query, machine, self.data, &mut |machine, data| {
@@ -171,7 +171,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
                 {
                     row.clear();
                     row.extend(query.columns.iter().map(|column| machine.get(column.register)));
-                    sink.row(row, &machine.arena)?;
+                    sink.row(row, &machine.frame.arena)?;
                     if sink.is_full() {
                         let shown = data.rest()?;
                         let relieved = sink.relieve(shown);
@@ -181,9 +181,9 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
                 }
                 Ok(Flow::Continue)
             });
-            machine.output = output;
+            machine.services.output = output;
             result?;
-            machine.affected += count as u64;
+            machine.frame.affected += count as u64;
             return Ok(count);
         }
         let writes = query.plan.writes();
@@ -200,7 +200,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
             return Err(not_one_row(count).into());
         }
         if first.len() == 0 {
-            machine.set_to_null(outputs);
+            machine.frame.set_to_null(outputs);
         } else {
             let targets: Vec<_> = outputs.iter().map(|(target, _)| *target).collect();
             first.load(0, &targets, machine);
@@ -220,7 +220,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
 
     /// SELECT INTO: the first row; without one, NULLs.
     fn select_into(&mut self, select: &Select, machine: &mut Machine) -> Result<usize, Failure> {
-        let start = machine.rows.len();
+        let start = machine.frame.rows.len();
         let count = select_rows(select, if select.strict { 2 } else { 1 }, machine, self.data)?;
         if select.strict && count != 1 {
             return Err(not_one_row(count).into());
@@ -228,9 +228,9 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         if count > 0 {
             load_outputs(select, start, machine);
         } else {
-            machine.set_to_null(&select.outputs);
+            machine.frame.set_to_null(&select.outputs);
         }
-        machine.rows.truncate(start);
+        machine.frame.rows.truncate(start);
         Ok(count)
     }
 }
@@ -243,12 +243,12 @@ fn push_outputs(
 ) -> Result<(), Failure> {
     let row = outputs.iter().map(|(_, value)| value.evaluate(machine));
     let row = row.collect::<Result<Vec<_>, _>>()?;
-    Ok(rows.push(row, &machine.arena)?)
+    Ok(rows.push(row, &machine.frame.arena)?)
 }
 
 pub(super) fn load_outputs(select: &Select, start: usize, machine: &mut Machine) {
     for (place, (target, _)) in select.outputs.iter().enumerate() {
-        let value = machine.rows[start + place];
+        let value = machine.frame.rows[start + place];
         machine.set(*target, value);
     }
 }
@@ -259,10 +259,10 @@ pub(super) fn load_outputs(select: &Select, start: usize, machine: &mut Machine)
 fn hash_found(access: &Access, machine: &Machine) -> RowHash {
     let mut hash = RowHash::of(access.table.id);
     match access.path {
-        Path::Point { .. } => hash.add_bytes(&machine.key),
+        Path::Point { .. } => hash.add_bytes(&machine.frame.key),
         Path::Range { .. } => {
             let registers = (0..access.slots.len()).map(|place| Register(access.registers.0 + place as u32));
-            registers.for_each(|register| hash.add_datum(machine.get(register), &machine.arena));
+            registers.for_each(|register| hash.add_datum(machine.get(register), &machine.frame.arena));
         }
     }
     hash
@@ -289,7 +289,7 @@ fn settle_returning(
     if count > 1 {
         return Err(SqlError::new("P0003", "query returned more than one row").into());
     }
-    machine.set_to_null(returning);
+    machine.frame.set_to_null(returning);
     Ok(())
 }
 

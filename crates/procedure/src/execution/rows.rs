@@ -24,13 +24,13 @@ pub(crate) fn write_key(
     values: &[Expression],
     machine: &mut Machine,
 ) -> Result<bool, Failure> {
-    machine.key.clear();
+    machine.frame.key.clear();
     for (column, value) in columns.iter().zip(values) {
         let datum = value.evaluate(machine)?;
         if datum.is_null() {
             return Ok(false);
         }
-        table.encode_key_column(*column, datum, &machine.arena, &mut machine.key);
+        table.encode_key_column(*column, datum, &machine.frame.arena, &mut machine.frame.key);
     }
     Ok(true)
 }
@@ -48,7 +48,7 @@ pub(crate) fn for_each_row<D: DataAccess>(
             if !write_key(table, &table.primary().columns, key, machine)? {
                 return Ok(());
             }
-            let Some(row) = data.find(table, &machine.key)? else { return Ok(()) };
+            let Some(row) = data.find(table, &machine.frame.key)? else { return Ok(()) };
             if read_row(access, row, machine, data)? {
                 visit(row, machine, data)?;
             }
@@ -59,8 +59,8 @@ pub(crate) fn for_each_row<D: DataAccess>(
             if !write_range(table, key_columns, prefix, ends, machine)? {
                 return Ok(());
             }
-            let upper = (!machine.upper.is_empty()).then_some(machine.upper.as_slice());
-            let range = ScanRange { index: *index, lower: &machine.key, upper, backward: *backward };
+            let upper = (!machine.frame.upper.is_empty()).then_some(machine.frame.upper.as_slice());
+            let range = ScanRange { index: *index, lower: &machine.frame.key, upper, backward: *backward };
             data.open_scan(table, range)?;
             while let Some(row) = data.next_row()? {
                 machine.check_row()?;
@@ -123,8 +123,8 @@ fn read_choice<D: DataAccess>(
     Ok(())
 }
 
-/// Writes the bounds of a range into `machine.key` and `machine.upper` (empty: no end); false when nothing
-/// can lie in it.
+/// Writes the bounds of a range into the frame's `key` and `upper` (empty: no end). Returns false when the
+/// range is empty.
 fn write_range(
     table: &Table,
     columns: &[usize],
@@ -135,38 +135,38 @@ fn write_range(
     if !write_key(table, columns, prefix, machine)? {
         return Ok(false);
     }
-    let prefix_length = machine.key.len();
-    let mut end = std::mem::take(&mut machine.upper);
+    let prefix_length = machine.frame.key.len();
+    let mut end = std::mem::take(&mut machine.frame.upper);
     end.clear();
-    end.extend_from_slice(&machine.key);
+    end.extend_from_slice(&machine.frame.key);
     let column = columns.get(prefix.len()).copied();
     let mut empty = false;
     match (upper, column) {
         (Some(bound), Some(column)) => {
             let datum = bound.value.evaluate(machine)?;
             empty |= datum.is_null();
-            table.encode_key_column(column, datum, &machine.arena, &mut end);
+            table.encode_key_column(column, datum, &machine.frame.arena, &mut end);
             if bound.inclusive {
                 successor(&mut end);
             }
         }
         // A comparison leaves NULLs out, and they come last.
         (None, Some(column)) if lower.is_some() && table.columns[column].nullable => {
-            table.encode_key_column(column, Datum::Null, &machine.arena, &mut end);
+            table.encode_key_column(column, Datum::Null, &machine.frame.arena, &mut end);
         }
         _ => successor(&mut end),
     }
     if let (Some(bound), Some(column)) = (lower, column) {
         let datum = bound.value.evaluate(machine)?;
         empty |= datum.is_null();
-        machine.key.truncate(prefix_length);
-        table.encode_key_column(column, datum, &machine.arena, &mut machine.key);
+        machine.frame.key.truncate(prefix_length);
+        table.encode_key_column(column, datum, &machine.frame.arena, &mut machine.frame.key);
         if !bound.inclusive {
-            successor(&mut machine.key);
+            successor(&mut machine.frame.key);
         }
     }
-    empty |= !end.is_empty() && machine.key >= end;
-    machine.upper = end;
+    empty |= !end.is_empty() && machine.frame.key >= end;
+    machine.frame.upper = end;
     Ok(!empty)
 }
 
@@ -204,8 +204,8 @@ pub(crate) fn counts_of(
     Ok([count_of(offset, ("2201X", "OFFSET"), machine)?, count_of(limit, ("2201W", "LIMIT"), machine)?])
 }
 
-/// Runs a SELECT and appends its rows of outputs to `machine.rows`; `enough` bounds how many are wanted.
-/// Returns their number.
+/// Runs a SELECT and appends its rows of outputs, at most `enough`, to the frame's `rows`. Returns their
+/// number.
 pub(crate) fn select_rows<D: DataAccess>(
     select: &Select,
     enough: usize,
@@ -217,19 +217,19 @@ pub(crate) fn select_rows<D: DataAccess>(
     if limit == 0 {
         return Ok(0);
     }
-    let start = machine.rows.len();
+    let start = machine.frame.rows.len();
     if !select.aggregates.is_empty() {
         aggregate_row(select, machine, data)?;
         return Ok(finish_rows(select, start, 1, offset, limit, machine));
     }
     let early =
         if select.order.is_empty() && !select.distinct { offset.saturating_add(limit) } else { usize::MAX };
-    machine.distinct.clear();
+    machine.frame.distinct.clear();
     let mut found = 0;
     for_each_row(&select.access, machine, data, |_, machine, _| {
         if found < offset && early != usize::MAX {
             // Left out by OFFSET; counted in place of a row.
-            machine.rows.extend(std::iter::repeat_n(Datum::Null, width(select)));
+            machine.frame.rows.extend(std::iter::repeat_n(Datum::Null, width(select)));
             found += 1;
         } else {
             found += usize::from(push_row(select, machine)?);
@@ -245,30 +245,30 @@ fn width(select: &Select) -> usize {
 
 /// Appends the outputs and sort keys of the row in the registers; false when DISTINCT has seen it.
 fn push_row(select: &Select, machine: &mut Machine) -> Result<bool, Failure> {
-    let start = machine.rows.len();
+    let start = machine.frame.rows.len();
     for (_, output) in &select.outputs {
         let value = output.evaluate(machine)?;
-        machine.rows.push(value);
+        machine.frame.rows.push(value);
     }
     if select.distinct && !is_new_row(start, machine) {
-        machine.rows.truncate(start);
+        machine.frame.rows.truncate(start);
         return Ok(false);
     }
     for key in &select.order {
         let value = key.value.evaluate(machine)?;
-        machine.rows.push(value);
+        machine.frame.rows.push(value);
     }
     Ok(true)
 }
 
 fn is_new_row(start: usize, machine: &mut Machine) -> bool {
-    let row = &machine.rows[start..];
+    let row = &machine.frame.rows[start..];
     if let [Datum::Int(value)] = row {
-        return machine.distinct.ints.insert(*value);
+        return machine.frame.distinct.ints.insert(*value);
     }
     let mut bytes = Vec::new();
-    row.iter().for_each(|datum| write_distinct(*datum, &machine.arena, &mut bytes));
-    machine.distinct.rows.insert(bytes)
+    row.iter().for_each(|datum| write_distinct(*datum, &machine.frame.arena, &mut bytes));
+    machine.frame.distinct.rows.insert(bytes)
 }
 
 fn aggregate_row<D: DataAccess>(select: &Select, machine: &mut Machine, data: &mut D) -> Result<(), Failure> {
@@ -298,10 +298,10 @@ fn finish_rows(
 ) -> usize {
     let (outputs, width) = (select.outputs.len(), width(select));
     if !select.order.is_empty() {
-        let mut permutation = std::mem::take(&mut machine.permutation);
+        let mut permutation = std::mem::take(&mut machine.frame.permutation);
         permutation.clear();
         permutation.extend(0..found as u32);
-        let key = |row: u32, place: usize| machine.rows[start + row as usize * width + outputs + place];
+        let key = |row: u32, place: usize| machine.frame.rows[start + row as usize * width + outputs + place];
         permutation.sort_by(|a, b| {
             for (place, sort) in select.order.iter().enumerate() {
                 let (a, b) = (key(*a, place), key(*b, place));
@@ -322,7 +322,7 @@ fn finish_rows(
                         }
                     }
                     (false, false) => {
-                        let order = compare(sort.class, a, b, &machine.arena);
+                        let order = compare(sort.class, a, b, &machine.frame.arena);
                         if sort.descending { order.reverse() } else { order }
                     }
                 };
@@ -336,16 +336,16 @@ fn finish_rows(
             .iter()
             .flat_map(|row| {
                 let row = start + *row as usize * width;
-                machine.rows[row..row + outputs].iter().copied()
+                machine.frame.rows[row..row + outputs].iter().copied()
             })
             .collect();
-        machine.permutation = permutation;
-        machine.rows.truncate(start);
-        machine.rows.extend(sorted);
+        machine.frame.permutation = permutation;
+        machine.frame.rows.truncate(start);
+        machine.frame.rows.extend(sorted);
     }
     let skipped = offset.min(found);
     let kept = (found - skipped).min(limit);
-    machine.rows.drain(start..start + skipped * outputs);
-    machine.rows.truncate(start + kept * outputs);
+    machine.frame.rows.drain(start..start + skipped * outputs);
+    machine.frame.rows.truncate(start + kept * outputs);
     kept
 }

@@ -304,14 +304,14 @@ impl Expression {
                 Ok(match (array, index) {
                     (Datum::Array(span), Datum::Int(index)) => usize::try_from(index - 1)
                         .ok()
-                        .and_then(|place| machine.arena.elements(span).get(place).copied())
+                        .and_then(|place| machine.frame.arena.elements(span).get(place).copied())
                         .unwrap_or(Datum::Null),
                     _ => Datum::Null,
                 })
             }
             Self::Cast { cast, operand } => {
                 let value = operand.evaluate(machine)?;
-                Ok(cast.apply(value, &mut machine.arena)?)
+                Ok(cast.apply(value, &mut machine.frame.arena)?)
             }
             Self::Case { branches, otherwise } => {
                 for (condition, value) in branches {
@@ -332,7 +332,7 @@ impl Expression {
                 if left.is_null() || right.is_null() {
                     return Ok(Datum::Null);
                 }
-                Ok(Datum::boolean(operator.holds(compare(*class, left, right, &machine.arena))))
+                Ok(Datum::boolean(operator.holds(compare(*class, left, right, &machine.frame.arena))))
             }
             _ => self.evaluate_rest(machine),
         }
@@ -347,14 +347,14 @@ impl Expression {
             | Self::Case { .. }
             | Self::Arithmetic { .. }
             | Self::Compare { .. } => self.evaluate(machine),
-            Self::Bytes(bytes) => Ok(machine.arena.push_bytes(bytes)),
-            Self::Decimal(decimal) => Ok(machine.arena.push_decimal(*decimal)),
+            Self::Bytes(bytes) => Ok(machine.frame.arena.push_bytes(bytes)),
+            Self::Decimal(decimal) => Ok(machine.frame.arena.push_decimal(*decimal)),
             Self::Distinct { class, operands } => {
                 let left = operands[0].evaluate(machine)?;
                 let right = operands[1].evaluate(machine)?;
                 Ok(Datum::boolean(match (left.is_null(), right.is_null()) {
                     (true, true) => false,
-                    (false, false) => compare(*class, left, right, &machine.arena).is_ne(),
+                    (false, false) => compare(*class, left, right, &machine.frame.arena).is_ne(),
                     _ => true,
                 }))
             }
@@ -391,12 +391,12 @@ impl Expression {
             Self::Array(items) => {
                 let elements =
                     items.iter().map(|item| item.evaluate(machine)).collect::<Result<Vec<_>, _>>()?;
-                Ok(machine.arena.push_array(&elements))
+                Ok(machine.frame.arena.push_array(&elements))
             }
             Self::Any { class, operands } => {
                 let value = operands[0].evaluate(machine)?;
                 let Datum::Array(span) = operands[1].evaluate(machine)? else { return Ok(Datum::Null) };
-                let elements = machine.arena.elements(span);
+                let elements = machine.frame.arena.elements(span);
                 if elements.is_empty() {
                     return Ok(Datum::boolean(false));
                 }
@@ -405,7 +405,7 @@ impl Expression {
                 }
                 let found = elements
                     .iter()
-                    .any(|e| !e.is_null() && compare(*class, value, *e, &machine.arena).is_eq());
+                    .any(|e| !e.is_null() && compare(*class, value, *e, &machine.frame.arena).is_eq());
                 let unknown = !found && elements.iter().any(|element| element.is_null());
                 Ok(if unknown { Datum::Null } else { Datum::boolean(found) })
             }
@@ -495,7 +495,7 @@ fn arithmetic(
             crate::values::doubles::arithmetic(operator, a, b)
         }
         (NumberClass::Decimal { left_scale, right_scale }, a, b) => {
-            let arena = &mut machine.arena;
+            let arena = &mut machine.frame.arena;
             let (Some(a), Some(b)) = (arena.decimal(a, left_scale), arena.decimal(b, right_scale)) else {
                 unreachable!("decimal arithmetic has decimal operands");
             };

@@ -47,7 +47,7 @@ impl Buffer {
         registers: &[Register],
         machine: &Machine,
     ) -> Result<(), SqlError> {
-        self.push(registers.iter().map(|register| machine.get(*register)), &machine.arena)
+        self.push(registers.iter().map(|register| machine.get(*register)), &machine.frame.arena)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -62,7 +62,7 @@ impl Buffer {
     /// Brings the first values of a row into registers.
     pub(crate) fn load(&self, row: usize, registers: &[Register], machine: &mut Machine) {
         for (register, value) in registers.iter().zip(self.row(row)) {
-            let value = machine.arena.adopt(*value, &self.arena);
+            let value = machine.frame.arena.adopt(*value, &self.arena);
             machine.set(*register, value);
         }
     }

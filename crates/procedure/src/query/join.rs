@@ -61,7 +61,7 @@ fn write_key(
     for key in keys {
         let value = if is_probe { &key.probe } else { &key.build };
         let value = value.evaluate(machine)?;
-        if !write_equal(value, key.class, is_probe, &machine.arena, out) {
+        if !write_equal(value, key.class, is_probe, &machine.frame.arena, out) {
             return Ok(false);
         }
     }
@@ -99,7 +99,7 @@ pub(super) fn run_hash<D: DataAccess>(
         while let Some(row) = next {
             check_cancelled(machine)?;
             next = table.before[row as usize];
-            let mark = machine.arena.mark();
+            let mark = machine.frame.arena.mark();
             table.rows.load(row as usize, build_registers, machine);
             let holds = match condition {
                 Some(condition) => condition.evaluate(machine)?.is_true(),
@@ -113,7 +113,7 @@ pub(super) fn run_hash<D: DataAccess>(
                 }
                 flow = sink(machine, data)?;
             }
-            machine.arena.release(mark);
+            machine.frame.arena.release(mark);
             if flow == Flow::Stop {
                 return Ok(Flow::Stop);
             }
@@ -129,11 +129,11 @@ pub(super) fn run_hash<D: DataAccess>(
     }
     for (row, _) in matched.iter().enumerate().filter(|(_, matched)| !**matched) {
         check_cancelled(machine)?;
-        let mark = machine.arena.mark();
+        let mark = machine.frame.arena.mark();
         set_null(probe_registers, machine);
         table.rows.load(row, build_registers, machine);
         let flow = sink(machine, data)?;
-        machine.arena.release(mark);
+        machine.frame.arena.release(mark);
         if flow == Flow::Stop {
             return Ok(Flow::Stop);
         }

@@ -539,7 +539,9 @@ impl Plan {
         let mut writes = false;
         self.walk(&mut |node| {
             writes |= node.own_table().is_some_and(|(_, writes)| writes);
-            writes |= matches!(node, Self::Call { procedure, .. } | Self::Rows { procedure, .. } if !procedure.read_only);
+            if let Self::Call { procedure, .. } | Self::Rows { procedure, .. } = node {
+                writes |= !procedure.read_only;
+            }
         });
         writes
     }

@@ -29,9 +29,9 @@ pub(crate) fn run_query<D: DataAccess>(
     data: &mut D,
     sink: &mut Sink<'_, D>,
 ) -> Result<(), Failure> {
-    let outer = machine.slots.enter(query.slots);
+    let outer = machine.frame.slots.enter(query.slots);
     let result = run(&query.plan, machine, data, sink);
-    machine.slots.leave(outer);
+    machine.frame.slots.leave(outer);
     result.map(|_| ())
 }
 
@@ -42,11 +42,11 @@ pub(crate) fn run<D: DataAccess>(
     data: &mut D,
     sink: &mut Sink<'_, D>,
 ) -> Result<Flow, Failure> {
-    if machine.counted.is_none() {
+    if machine.services.counted.is_none() {
         return run_node(plan, machine, data, sink);
     }
     run_node(plan, machine, data, &mut |machine, data| {
-        if let Some(counted) = &mut machine.counted {
+        if let Some(counted) = &mut machine.services.counted {
             *counted.entry(std::ptr::from_ref(plan).addr()).or_default() += 1;
         }
         sink(machine, data)
@@ -98,13 +98,13 @@ fn run_node<D: DataAccess>(
         Plan::One => sink(machine, data),
         Plan::Values { registers, rows } => {
             for row in rows {
-                let mark = machine.arena.mark();
+                let mark = machine.frame.arena.mark();
                 for (register, value) in registers.iter().zip(row) {
                     let value = value.evaluate(machine)?;
                     machine.set(*register, value);
                 }
                 let flow = sink(machine, data)?;
-                machine.arena.release(mark);
+                machine.frame.arena.release(mark);
                 if flow == Flow::Stop {
                     return Ok(Flow::Stop);
                 }
@@ -119,7 +119,7 @@ fn run_node<D: DataAccess>(
             if condition.evaluate(machine)?.is_true() { sink(machine, data) } else { Ok(Flow::Continue) }
         }),
         Plan::Hold { input, handles, nowait } => {
-            machine.check_writes("SELECT FOR UPDATE")?;
+            machine.services.check_writes("SELECT FOR UPDATE")?;
             hold_rows(input, handles, *nowait, machine, data, sink)
         }
         Plan::Compute { input, values } => run(input, machine, data, &mut |machine, data| {
@@ -140,17 +140,17 @@ fn run_node<D: DataAccess>(
             })
         }
         Plan::Rows { procedure, arguments, registers, ordinality } => {
-            machine.returned.push(Buffer::new(registers.len()));
+            machine.frame.returned.push(Buffer::new(registers.len()));
             call(procedure, arguments, &[], machine, data)?;
-            let rows = machine.returned.pop().unwrap_or_else(|| Buffer::new(registers.len()));
+            let rows = machine.frame.returned.pop().unwrap_or_else(|| Buffer::new(registers.len()));
             for place in 0..rows.len() {
-                let mark = machine.arena.mark();
+                let mark = machine.frame.arena.mark();
                 rows.load(place, registers, machine);
                 if let Some(ordinality) = ordinality {
                     machine.set(*ordinality, Datum::Int(place as i64 + 1));
                 }
                 let flow = sink(machine, data)?;
-                machine.arena.release(mark);
+                machine.frame.arena.release(mark);
                 if flow == Flow::Stop {
                     return Ok(Flow::Stop);
                 }
@@ -167,7 +167,7 @@ fn run_node<D: DataAccess>(
                 key.clear();
                 for value in values {
                     let value = value.evaluate(machine)?;
-                    write_distinct(value, &machine.arena, &mut key);
+                    write_distinct(value, &machine.frame.arena, &mut key);
                 }
                 if seen.contains(&key) {
                     return Ok(Flow::Continue);
@@ -208,11 +208,11 @@ fn run_node<D: DataAccess>(
             combine(*combination, *all, inputs, registers, machine, data, sink)
         }
         Plan::Keep { slot, input, registers } => {
-            let rows = match machine.slots.get(*slot) {
+            let rows = match machine.frame.slots.get(*slot) {
                 Kept::Rows(rows) => rows,
                 _ => {
                     let rows = Arc::new(collect(input, registers, machine, data)?);
-                    machine.slots.set(*slot, Kept::Rows(Arc::clone(&rows)));
+                    machine.frame.slots.set(*slot, Kept::Rows(Arc::clone(&rows)));
                     rows
                 }
             };
@@ -221,11 +221,11 @@ fn run_node<D: DataAccess>(
         Plan::With { named, input } => {
             for (slot, plan, registers) in named {
                 let rows = collect(plan, registers, machine, data)?;
-                machine.slots.set(*slot, Kept::Rows(Arc::new(rows)));
+                machine.frame.slots.set(*slot, Kept::Rows(Arc::new(rows)));
             }
             run(input, machine, data, sink)
         }
-        Plan::Named { slot, name, registers } => match machine.slots.get(*slot) {
+        Plan::Named { slot, name, registers } => match machine.frame.slots.get(*slot) {
             Kept::Rows(rows) => read(&rows, registers, machine, data, sink),
             _ => unreachable!("{name} is run before the query that names it"),
         },
@@ -244,18 +244,18 @@ fn scan<D: DataAccess>(
 ) -> Result<Flow, Failure> {
     data.enter_scan();
     let mut outer = Flow::Continue;
-    let mark = machine.arena.mark();
+    let mark = machine.frame.arena.mark();
     let result = for_each_row(access, machine, data, |row, machine, data| {
         if let Some(handle) = handle {
             machine.set(handle, Datum::Int(data.keep(row)));
         }
         outer = sink(machine, data)?;
-        machine.arena.release(mark);
+        machine.frame.arena.release(mark);
         Ok(outer)
     });
     data.leave_scan();
     result?;
-    machine.arena.release(mark);
+    machine.frame.arena.release(mark);
     Ok(outer)
 }
 
@@ -282,9 +282,9 @@ fn table_function<D: DataAccess>(
         if let Some(ordinality) = ordinality {
             machine.set(ordinality, Datum::Int(number));
         }
-        let mark = machine.arena.mark();
+        let mark = machine.frame.arena.mark();
         let flow = sink(machine, data)?;
-        machine.arena.release(mark);
+        machine.frame.arena.release(mark);
         Ok::<Flow, Failure>(flow)
     };
     match function {
@@ -296,7 +296,7 @@ fn table_function<D: DataAccess>(
                 for (value, array) in row.iter_mut().zip(&values) {
                     *value = match array {
                         Datum::Array(span) => {
-                            machine.arena.elements(*span).get(place).copied().unwrap_or(Datum::Null)
+                            machine.frame.arena.elements(*span).get(place).copied().unwrap_or(Datum::Null)
                         }
                         _ => Datum::Null,
                     };
@@ -366,10 +366,10 @@ fn read_in<D: DataAccess>(
 ) -> Result<Flow, Failure> {
     for row in order {
         check_cancelled(machine)?;
-        let mark = machine.arena.mark();
+        let mark = machine.frame.arena.mark();
         rows.load(row, registers, machine);
         let flow = sink(machine, data)?;
-        machine.arena.release(mark);
+        machine.frame.arena.release(mark);
         if flow == Flow::Stop {
             return Ok(Flow::Stop);
         }
@@ -391,7 +391,7 @@ fn group<D: DataAccess>(
     let begin =
         |running: &mut Vec<Accumulator>| running.extend(aggregates.iter().map(|_| Accumulator::new()));
     if keys.is_empty() {
-        rows.push([], &machine.arena)?;
+        rows.push([], &machine.frame.arena)?;
         begin(&mut running);
     }
     let (mut key, mut values) = (Vec::new(), Vec::new());
@@ -402,13 +402,13 @@ fn group<D: DataAccess>(
             values.clear();
             for (_, value) in keys {
                 let value = value.evaluate(machine)?;
-                write_distinct(value, &machine.arena, &mut key);
+                write_distinct(value, &machine.frame.arena, &mut key);
                 values.push(value);
             }
             place = match places.get(&key) {
                 Some(place) => *place,
                 None => {
-                    rows.push(values.iter().copied(), &machine.arena)?;
+                    rows.push(values.iter().copied(), &machine.frame.arena)?;
                     begin(&mut running);
                     places.insert(key.clone(), rows.len() - 1);
                     rows.len() - 1
@@ -425,7 +425,7 @@ fn group<D: DataAccess>(
     let registers: Vec<_> = keys.iter().map(|(register, _)| *register).collect();
     for row in 0..rows.len() {
         check_cancelled(machine)?;
-        let mark = machine.arena.mark();
+        let mark = machine.frame.arena.mark();
         rows.load(row, &registers, machine);
         let own = &mut running[row * aggregates.len()..][..aggregates.len()];
         for (accumulator, aggregate) in own.iter_mut().zip(aggregates) {
@@ -433,7 +433,7 @@ fn group<D: DataAccess>(
             machine.set(aggregate.target, value);
         }
         let flow = sink(machine, data)?;
-        machine.arena.release(mark);
+        machine.frame.arena.release(mark);
         if flow == Flow::Stop {
             return Ok(Flow::Stop);
         }
@@ -486,13 +486,13 @@ fn sort<D: DataAccess>(
         Ok::<_, SqlError>(order)
     };
     run(input, machine, data, &mut |machine, _| {
-        let mark = machine.arena.mark();
+        let mark = machine.frame.arena.mark();
         let mut row: Vec<Datum> = registers.iter().map(|register| machine.get(*register)).collect();
         for key in keys {
             row.push(key.value.evaluate(machine)?);
         }
-        rows.push(row, &machine.arena)?;
-        machine.arena.release(mark);
+        rows.push(row, &machine.frame.arena)?;
+        machine.frame.arena.release(mark);
         if rows.len() / 2 > enough.max(SORT_AT_LEAST) {
             let mut best = Buffer::new(width + keys.len());
             for row in order_of(&rows, machine)? {
@@ -517,7 +517,7 @@ fn combine<D: DataAccess>(
 ) -> Result<Flow, Failure> {
     let write = |machine: &Machine, key: &mut Vec<u8>| {
         key.clear();
-        registers.iter().for_each(|own| write_distinct(machine.get(*own), &machine.arena, key));
+        registers.iter().for_each(|own| write_distinct(machine.get(*own), &machine.frame.arena, key));
     };
     let mut others: HashMap<Vec<u8>, usize> = HashMap::new();
     let mut key = Vec::new();

@@ -48,7 +48,7 @@ pub(super) fn answer<D: DataAccess>(
             let mut key = Vec::new();
             let answer = if keys.keys.is_empty() && !keys.has_null {
                 Datum::boolean(false)
-            } else if !write_equal(value, *class, true, &machine.arena, &mut key) {
+            } else if !write_equal(value, *class, true, &machine.frame.arena, &mut key) {
                 Datum::Null
             } else if keys.keys.contains(&key) {
                 Datum::boolean(true)
@@ -70,7 +70,8 @@ pub(super) fn answer<D: DataAccess>(
                     answer = Datum::Null;
                     return Ok(Flow::Continue);
                 }
-                let holds = Datum::boolean(operator.holds(compare(*class, value, other, &machine.arena)));
+                let holds =
+                    Datum::boolean(operator.holds(compare(*class, value, other, &machine.frame.arena)));
                 if holds == decided {
                     answer = decided;
                     return Ok(Flow::Stop);
@@ -86,9 +87,9 @@ pub(super) fn answer<D: DataAccess>(
             machine.ask_memory(bytes)?;
             let mut elements = Vec::with_capacity(rows.len());
             for row in 0..rows.len() {
-                elements.push(machine.arena.adopt(rows.row(row)[0], &rows.arena));
+                elements.push(machine.frame.arena.adopt(rows.row(row)[0], &rows.arena));
             }
-            let array = machine.arena.push_array(&elements);
+            let array = machine.frame.arena.push_array(&elements);
             machine.set(*target, array);
         }
     }
@@ -96,12 +97,12 @@ pub(super) fn answer<D: DataAccess>(
 }
 
 fn kept(subquery: &Subquery, machine: &Machine) -> Kept {
-    subquery.kept.map(|slot| machine.slots.get(slot)).unwrap_or_default()
+    subquery.kept.map(|slot| machine.frame.slots.get(slot)).unwrap_or_default()
 }
 
 fn keep(subquery: &Subquery, kept: Kept, machine: &mut Machine) {
     if let Some(slot) = subquery.kept {
-        machine.slots.set(slot, kept);
+        machine.frame.slots.set(slot, kept);
     }
 }
 
@@ -140,7 +141,7 @@ fn keys_of<D: DataAccess>(
     run(&subquery.plan, machine, data, &mut |machine, _| {
         let value = row.evaluate(machine)?;
         let mut key = Vec::new();
-        if write_equal(value, class, false, &machine.arena, &mut key) {
+        if write_equal(value, class, false, &machine.frame.arena, &mut key) {
             keys.keys.insert(key);
         } else {
             keys.has_null = true;

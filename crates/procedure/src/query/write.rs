@@ -97,8 +97,8 @@ impl<'p, R: Copy + Eq + Hash> Touched<'p, R> {
         if self.keys.is_some() {
             let slots = self.table.layout.slots();
             let mut whole = vec![Datum::Null; slots.len()];
-            read_again(self.table, row, &mut machine.arena, &mut whole, data)?;
-            self.old.push(whole, &machine.arena)?;
+            read_again(self.table, row, &mut machine.frame.arena, &mut whole, data)?;
+            self.old.push(whole, &machine.frame.arena)?;
         }
         Ok(())
     }
@@ -135,11 +135,11 @@ fn for_each_kept<D: DataAccess>(
     let mut more = true;
     for row in 0..rows.len() {
         check_cancelled(machine)?;
-        let mark = machine.arena.mark();
+        let mark = machine.frame.arena.mark();
         rows.load(row, registers, machine);
         let flow = each(machine, data, if more { Some(&mut *sink) } else { None })?;
         more &= flow == Flow::Continue;
-        machine.arena.release(mark);
+        machine.frame.arena.release(mark);
     }
     Ok(if more { Flow::Continue } else { Flow::Stop })
 }
@@ -205,11 +205,11 @@ fn conflicting<D: DataAccess>(
         }
         let mut lower = Vec::new();
         for column in &index.columns {
-            table.encode_key_column(*column, value(*column), &machine.arena, &mut lower);
+            table.encode_key_column(*column, value(*column), &machine.frame.arena, &mut lower);
         }
         if place == 0 {
             if let Some(row) = data.find(table, &lower)?
-                && data.read(row, &[], &mut machine.arena, &mut [])?
+                && data.read(row, &[], &mut machine.frame.arena, &mut [])?
             {
                 return Ok(Some(row));
             }
@@ -237,7 +237,7 @@ fn first_of<D: DataAccess>(
 ) -> Result<Option<D::Row>, Failure> {
     data.open_scan(table, range)?;
     while let Some(row) = data.next_row()? {
-        if data.read(row, &[], &mut machine.arena, &mut [])? {
+        if data.read(row, &[], &mut machine.frame.arena, &mut [])? {
             return Ok(Some(row));
         }
     }
@@ -259,7 +259,8 @@ fn update_existing<D: DataAccess>(
     read_again(table, existing, arena, old, data)?;
     if touched.written.contains(&existing) {
         let error = SqlError::new("21000", "ON CONFLICT DO UPDATE command cannot affect row a second time");
-        let hint = "Ensure that no rows proposed for insertion within the same command have duplicate constrained values.";
+        let hint = "Ensure that no rows proposed for insertion within the same command have duplicate \
+            constrained values.";
         return Err(error.with_hint(hint).into());
     }
     if let Some(condition) = &update.condition
@@ -284,7 +285,7 @@ fn update_existing<D: DataAccess>(
     check(table, checks, machine)?;
     touched.written.insert(existing);
     touched.before(existing, machine, data)?;
-    data.update(table, existing, &changes, &machine.arena)?;
+    data.update(table, existing, &changes, &machine.frame.arena)?;
     touched.after(*registers, machine)?;
     told(sink, machine, data)
 }
@@ -348,7 +349,7 @@ pub(super) fn update<D: DataAccess>(
             touched.before(row, machine, data)?;
             let changes = change_row(table, (row, *registers), assignments, machine, data)?;
             check(table, checks, machine)?;
-            data.update(table, row, &changes, &machine.arena)?;
+            data.update(table, row, &changes, &machine.frame.arena)?;
             touched.after(*registers, machine)?;
             told(sink, machine, data)
         })?;

@@ -56,12 +56,12 @@ impl Accumulator {
             (AggregateFunction::Min | AggregateFunction::Max, _) => {
                 let replaces = self.best.is_null() || {
                     let best = (self.best, &self.arena);
-                    let order = compare_across(aggregate.class, (value, &machine.arena), best);
+                    let order = compare_across(aggregate.class, (value, &machine.frame.arena), best);
                     if aggregate.function == AggregateFunction::Min { order.is_lt() } else { order.is_gt() }
                 };
                 if replaces {
                     self.arena.clear();
-                    self.best = self.arena.adopt(value, &machine.arena);
+                    self.best = self.arena.adopt(value, &machine.frame.arena);
                 }
             }
             (AggregateFunction::BoolAnd, _) => {
@@ -79,11 +79,11 @@ impl Accumulator {
                     row.push(key.value.evaluate(machine)?);
                 }
                 let rows = self.rows.get_or_insert_with(|| Box::new(Buffer::new(row.len())));
-                rows.push(row, &machine.arena)?;
+                rows.push(row, &machine.frame.arena)?;
             }
             (_, Datum::Double(value)) => self.double += value,
             _ => {
-                if let Some(decimal) = machine.arena.decimal(value, aggregate.scale) {
+                if let Some(decimal) = machine.frame.arena.decimal(value, aggregate.scale) {
                     self.sum = self.sum.plus(decimal)?;
                 }
             }
@@ -93,7 +93,7 @@ impl Accumulator {
 
     fn is_new(&mut self, value: Datum, machine: &Machine) -> bool {
         let mut bytes = Vec::new();
-        write_distinct(value, &machine.arena, &mut bytes);
+        write_distinct(value, &machine.frame.arena, &mut bytes);
         self.seen.insert(bytes)
     }
 
@@ -109,13 +109,13 @@ impl Accumulator {
             AggregateFunction::SumInt => Datum::Int(self.sum.to_int()?),
             AggregateFunction::SumDouble => Datum::Double(self.double),
             AggregateFunction::AverageDouble => Datum::Double(self.double / self.count as f64),
-            AggregateFunction::SumDecimal => machine.arena.push_decimal(self.sum),
+            AggregateFunction::SumDecimal => machine.frame.arena.push_decimal(self.sum),
             AggregateFunction::AverageDecimal => {
                 let mean = self.sum.over(Decimal::from_int(self.count))?;
-                machine.arena.push_decimal(mean)
+                machine.frame.arena.push_decimal(mean)
             }
             AggregateFunction::StringAgg | AggregateFunction::ArrayAgg => self.list(aggregate, machine)?,
-            _ => machine.arena.adopt(self.best, &self.arena),
+            _ => machine.frame.arena.adopt(self.best, &self.arena),
         })
     }
 
@@ -131,13 +131,13 @@ impl Accumulator {
         });
         if aggregate.function == AggregateFunction::ArrayAgg {
             machine.ask_memory(rows.arena.bytes_used() + rows.len() * size_of::<Datum>())?;
-            let adopt = |row: usize| machine.arena.adopt(rows.row(row)[0], &rows.arena);
+            let adopt = |row: usize| machine.frame.arena.adopt(rows.row(row)[0], &rows.arena);
             let elements: Vec<Datum> = order.into_iter().map(adopt).collect();
-            return Ok(machine.arena.push_array(&elements));
+            return Ok(machine.frame.arena.push_array(&elements));
         }
         let bytes = rows.arena.bytes_used();
         machine.ask_text(bytes)?;
-        Ok(machine.arena.build_bytes(|out| {
+        Ok(machine.frame.arena.build_bytes(|out| {
             out.reserve(bytes);
             for (place, row) in order.into_iter().enumerate() {
                 let row = rows.row(row);

@@ -29,7 +29,7 @@ impl DecimalFunction {
     /// Evaluates the function; arguments are decimals that carry their scale, and not NULL.
     pub(crate) fn evaluate(self, arguments: &[Datum], machine: &mut Machine) -> Evaluated {
         let decimals: Vec<Decimal> =
-            arguments.iter().filter_map(|argument| machine.arena.decimal(*argument, 0)).collect();
+            arguments.iter().filter_map(|argument| machine.frame.arena.decimal(*argument, 0)).collect();
         let result = match (self, decimals.as_slice()) {
             (Self::Power, [base, exponent]) => power(*base, *exponent)?,
             (Self::SquareRoot, [value]) => square_root(*value)?,
@@ -40,7 +40,7 @@ impl DecimalFunction {
             (Self::Sign, [value]) => Decimal::from_int(value.mantissa.signum() as i64),
             _ => unreachable!("{self:?} has no such arguments"),
         };
-        Ok(machine.arena.push_decimal(result))
+        Ok(machine.frame.arena.push_decimal(result))
     }
 }
 

@@ -35,10 +35,10 @@ impl Draw {
                 bytes[8] = bytes[8] & 0x3f | 0x80;
             }
             Self::RowIdentity => {
-                bytes[..8].copy_from_slice(&machine.timestamp_us.to_be_bytes());
+                bytes[..8].copy_from_slice(&machine.frame.timestamp_us.to_be_bytes());
                 bytes[8..].copy_from_slice(&next(machine).to_be_bytes());
             }
         }
-        machine.arena.push_bytes(&bytes)
+        machine.frame.arena.push_bytes(&bytes)
     }
 }

@@ -207,18 +207,18 @@ impl Function {
                 let mut behind = words as u64;
                 Ok(draw.value(machine, |machine| {
                     behind += 1;
-                    machine.random_word(behind)
+                    machine.frame.random_word(behind)
                 }))
             }
             [Datum::Int(number), called] if let Self::SetNumber(sequence) = self => {
-                Ok(machine.set_number(sequence, number, called.is_true())?)
+                Ok(machine.services.set_number(sequence, number, called.is_true())?)
             }
             [Datum::Bytes(text), Datum::Bytes(pattern)] if let Self::Matches { insensitive } = self => {
                 matches(text, pattern, insensitive, machine)
             }
             [Datum::Int(oid), Datum::Int(modifier)] if self == Self::FormatType => {
                 let text = format_type(oid, modifier);
-                Ok(machine.arena.push_bytes(text.as_bytes()))
+                Ok(machine.frame.arena.push_bytes(text.as_bytes()))
             }
             [Datum::Bytes(text), ..] if !self.accepts_null() => {
                 self.of_text(text, &values[1..arguments.len()], machine)
@@ -232,14 +232,14 @@ impl Function {
 
     fn of_the_call(self, machine: &mut Machine) -> Evaluated {
         Ok(match self {
-            Self::NextNumber(sequence) => machine.next_number(sequence)?,
-            Self::CurrentNumber(sequence) => machine.current_number(Some(sequence))?,
-            Self::LastNumber => machine.current_number(None)?,
-            Self::LastValue(sequence) => Datum::Int(machine.sequence_place(sequence)?.number),
-            Self::IsCalled(sequence) => Datum::boolean(machine.sequence_place(sequence)?.is_given),
-            Self::RowCount => Datum::Int(machine.row_count),
-            Self::Next(draw) => draw.value(machine, Machine::next_random),
-            Self::Now => Datum::Int(machine.timestamp_us),
+            Self::NextNumber(sequence) => machine.services.next_number(sequence)?,
+            Self::CurrentNumber(sequence) => machine.services.current_number(Some(sequence))?,
+            Self::LastNumber => machine.services.current_number(None)?,
+            Self::LastValue(sequence) => Datum::Int(machine.services.sequence_place(sequence)?.number),
+            Self::IsCalled(sequence) => Datum::boolean(machine.services.sequence_place(sequence)?.is_given),
+            Self::RowCount => Datum::Int(machine.frame.row_count),
+            Self::Next(draw) => draw.value(machine, |machine| machine.frame.next_random()),
+            Self::Now => Datum::Int(machine.frame.timestamp_us),
             _ => Datum::Null,
         })
     }
@@ -247,26 +247,26 @@ impl Function {
     fn evaluate_many(self, arguments: &[Expression], machine: &mut Machine) -> Evaluated {
         let values =
             arguments.iter().map(|argument| argument.evaluate(machine)).collect::<Result<Vec<_>, _>>()?;
-        let bytes: usize = values.iter().map(|value| machine.arena.datum_bytes(*value).len()).sum();
+        let bytes: usize = values.iter().map(|value| machine.frame.arena.datum_bytes(*value).len()).sum();
         match self {
             Self::ConcatAll => {
                 machine.ask_text(bytes)?;
                 let mut all = Vec::new();
                 for value in values {
-                    all.extend_from_slice(machine.arena.datum_bytes(value));
+                    all.extend_from_slice(machine.frame.arena.datum_bytes(value));
                 }
-                Ok(machine.arena.push_bytes(&all))
+                Ok(machine.frame.arena.push_bytes(&all))
             }
             Self::ConcatBetween => {
                 let Some((between, others)) = values.split_first() else { return Ok(Datum::Null) };
                 if between.is_null() {
                     return Ok(Datum::Null);
                 }
-                machine.ask_text(bytes + others.len() * machine.arena.datum_bytes(*between).len())?;
+                machine.ask_text(bytes + others.len() * machine.frame.arena.datum_bytes(*between).len())?;
                 let texts = others.iter().filter(|value| !value.is_null());
-                let texts: Vec<_> = texts.map(|value| machine.arena.datum_bytes(*value)).collect();
-                let all = texts.join(machine.arena.datum_bytes(*between));
-                Ok(machine.arena.push_bytes(&all))
+                let texts: Vec<_> = texts.map(|value| machine.frame.arena.datum_bytes(*value)).collect();
+                let all = texts.join(machine.frame.arena.datum_bytes(*between));
+                Ok(machine.frame.arena.push_bytes(&all))
             }
             _ => self.of_others(&values, machine),
         }
@@ -275,10 +275,10 @@ impl Function {
     fn of_text(self, text: Span, rest: &[Datum], machine: &mut Machine) -> Evaluated {
         if let (Self::Concat, [Datum::Bytes(other)]) = (self, rest) {
             machine.ask_text((text.length + other.length) as usize)?;
-            return Ok(machine.arena.concat(text, *other));
+            return Ok(machine.frame.arena.concat(text, *other));
         }
         machine.ask_text(self.longest(text, rest, machine))?;
-        let arena = &mut machine.arena;
+        let arena = &mut machine.frame.arena;
         let bytes = arena.bytes(text);
         if self == Self::OctetLength {
             return Ok(Datum::Int(bytes.len() as i64));
@@ -372,7 +372,8 @@ impl Function {
             Some(Datum::Int(value)) => usize::try_from(*value).unwrap_or(0),
             _ => 0,
         };
-        let other = |place: usize| rest.get(place).map_or(&[][..], |value| machine.arena.datum_bytes(*value));
+        let other =
+            |place: usize| rest.get(place).map_or(&[][..], |value| machine.frame.arena.datum_bytes(*value));
         match self {
             // Few letters are longer in the other case.
             Self::Lower | Self::Upper => own + own / 2,
@@ -381,7 +382,7 @@ impl Function {
             Self::PadStart | Self::PadEnd => number(0).max(own),
             Self::Replace if own < CREDIT / 4 && other(1).len() <= other(0).len() => own,
             Self::Replace if !other(0).is_empty() => {
-                let (whole, from) = (machine.arena.bytes(text), other(0));
+                let (whole, from) = (machine.frame.arena.bytes(text), other(0));
                 let (whole, from) = (std::str::from_utf8(whole), std::str::from_utf8(from));
                 let count = whole.unwrap_or_default().matches(from.unwrap_or_default()).count();
                 (own - count * other(0).len()).saturating_add(count.saturating_mul(other(1).len()))
@@ -397,7 +398,7 @@ impl Function {
                     if matches!(self, Self::Greatest(_)) { Ordering::Greater } else { Ordering::Less };
                 let mut best = Datum::Null;
                 for value in values.iter().filter(|value| !value.is_null()) {
-                    if best.is_null() || compare(class, *value, best, &machine.arena) == wanted {
+                    if best.is_null() || compare(class, *value, best, &machine.frame.arena) == wanted {
                         best = *value;
                     }
                 }
@@ -410,28 +411,29 @@ impl Function {
                 };
                 let place = span.map_or(0, |span| span.length as usize);
                 machine.ask_elements(place + 1)?;
-                Ok(machine.arena.with_element(span, place, *value))
+                Ok(machine.frame.arena.with_element(span, place, *value))
             }
             (Self::ArrayLength, [Datum::Array(span), dimension]) => {
                 let absent = *dimension != Datum::Int(1) || span.length == 0;
                 Ok(if absent { Datum::Null } else { Datum::Int(span.length.into()) })
             }
             (Self::ArrayToString, [Datum::Array(span), Datum::Bytes(between)]) => {
-                let elements = machine.arena.elements(*span).to_vec();
-                let bytes: usize = elements.iter().map(|own| machine.arena.datum_bytes(*own).len()).sum();
-                machine.ask_text(bytes + elements.len() * machine.arena.bytes(*between).len())?;
+                let elements = machine.frame.arena.elements(*span).to_vec();
+                let bytes: usize =
+                    elements.iter().map(|own| machine.frame.arena.datum_bytes(*own).len()).sum();
+                machine.ask_text(bytes + elements.len() * machine.frame.arena.bytes(*between).len())?;
                 let texts: Vec<Vec<u8>> = elements
                     .into_iter()
                     .filter(|element| !element.is_null())
-                    .map(|element| machine.arena.datum_bytes(element).to_vec())
+                    .map(|element| machine.frame.arena.datum_bytes(element).to_vec())
                     .collect();
-                let joined = texts.join(machine.arena.bytes(*between));
-                Ok(machine.arena.push_bytes(&joined))
+                let joined = texts.join(machine.frame.arena.bytes(*between));
+                Ok(machine.frame.arena.push_bytes(&joined))
             }
             (Self::ArraysEqual(class), [Datum::Array(a), Datum::Array(b)]) => {
-                let (a, b) = (machine.arena.elements(*a), machine.arena.elements(*b));
+                let (a, b) = (machine.frame.arena.elements(*a), machine.frame.arena.elements(*b));
                 let same = |(a, b): (&Datum, &Datum)| match (a.is_null(), b.is_null()) {
-                    (false, false) => compare(class, *a, *b, &machine.arena) == Ordering::Equal,
+                    (false, false) => compare(class, *a, *b, &machine.frame.arena) == Ordering::Equal,
                     (a, b) => a && b,
                 };
                 Ok(Datum::boolean(a.len() == b.len() && a.iter().zip(b).all(same)))
@@ -455,11 +457,11 @@ fn number_to_text(values: &[Datum], scale: u8, machine: &mut Machine) -> Evaluat
             let text = format!("{value:.15}");
             text.parse().map_err(|_| SqlError::new("22003", "the number is out of range"))?
         }
-        value => machine.arena.decimal(value, scale).unwrap_or(catalog::Decimal::from_int(0)),
+        value => machine.frame.arena.decimal(value, scale).unwrap_or(catalog::Decimal::from_int(0)),
     };
-    let template = String::from_utf8_lossy(machine.arena.datum_bytes(values[1])).into_owned();
+    let template = String::from_utf8_lossy(machine.frame.arena.datum_bytes(values[1])).into_owned();
     let text = crate::values::numbers::to_text(decimal, &template)?;
-    Ok(machine.arena.push_bytes(text.as_bytes()))
+    Ok(machine.frame.arena.push_bytes(text.as_bytes()))
 }
 
 fn of_decimal(function: Function, value: Datum, rest: &[Datum], machine: &mut Machine) -> Evaluated {
@@ -470,7 +472,7 @@ fn of_decimal(function: Function, value: Datum, rest: &[Datum], machine: &mut Ma
         | Function::CeilDecimal(scale) => scale,
         _ => 0,
     };
-    let Some(decimal) = machine.arena.decimal(value, scale) else {
+    let Some(decimal) = machine.frame.arena.decimal(value, scale) else {
         unreachable!("{function:?} is not a function of {value:?}")
     };
     let digits = match rest {
@@ -480,7 +482,7 @@ fn of_decimal(function: Function, value: Datum, rest: &[Datum], machine: &mut Ma
     if let [Datum::Int(digits @ ..0)] = rest {
         let places = u32::try_from(digits.unsigned_abs()).unwrap_or(u32::MAX).min(100);
         let truncates = matches!(function, Function::TruncateDecimal(_));
-        return Ok(machine.arena.push_decimal(left_of_point(decimal, places, truncates)?));
+        return Ok(machine.frame.arena.push_decimal(left_of_point(decimal, places, truncates)?));
     }
     let truncated = |digits: u8| -> Result<_, Box<SqlError>> {
         if digits >= decimal.scale {
@@ -505,7 +507,7 @@ fn of_decimal(function: Function, value: Datum, rest: &[Datum], machine: &mut Ma
         }
         _ => unreachable!("{function:?} is not a function of decimals"),
     };
-    Ok(machine.arena.push_decimal(result))
+    Ok(machine.frame.arena.push_decimal(result))
 }
 
 /// Byte offset of the character with a number, bounded by the text.
@@ -561,8 +563,8 @@ const MOST_PATTERNS: usize = 64;
 
 /// Whether a text has a part that a regular expression describes.
 fn matches(text: Span, pattern: Span, insensitive: bool, machine: &Machine) -> Evaluated {
-    let text = std::str::from_utf8(machine.arena.bytes(text)).unwrap_or_default();
-    let pattern = std::str::from_utf8(machine.arena.bytes(pattern)).unwrap_or_default();
+    let text = std::str::from_utf8(machine.frame.arena.bytes(text)).unwrap_or_default();
+    let pattern = std::str::from_utf8(machine.frame.arena.bytes(pattern)).unwrap_or_default();
     PATTERNS.with_borrow_mut(|patterns| {
         let key = (pattern.to_owned(), insensitive);
         if !patterns.contains_key(&key) {

@@ -36,10 +36,10 @@ pub enum TextFunction {
 impl TextFunction {
     /// Evaluates the function; arguments are not NULL.
     pub(crate) fn evaluate(self, arguments: &[Datum], machine: &mut Machine) -> Evaluated {
-        let bytes = arguments.iter().map(|value| machine.arena.datum_bytes(*value).len()).sum();
+        let bytes = arguments.iter().map(|value| machine.frame.arena.datum_bytes(*value).len()).sum();
         machine.ask_text(bytes)?;
         let text = |place: usize| {
-            let bytes = arguments.get(place).map_or(&[][..], |value| machine.arena.datum_bytes(*value));
+            let bytes = arguments.get(place).map_or(&[][..], |value| machine.frame.arena.datum_bytes(*value));
             String::from_utf8_lossy(bytes)
         };
         let number = |place: usize| match arguments.get(place) {
@@ -118,7 +118,7 @@ impl TextFunction {
             Self::ToHex => format!("{:x}", number(0)),
         };
         machine.ask_text(made.len())?;
-        Ok(machine.arena.push_bytes(made.as_bytes()))
+        Ok(machine.frame.arena.push_bytes(made.as_bytes()))
     }
 }
 

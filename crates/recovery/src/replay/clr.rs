@@ -114,7 +114,7 @@ impl Replay {
         let mut reader = Reader::new(record.arguments);
         self.arguments.clear();
         for (_, parameter) in procedure.inputs() {
-            match decode_value(parameter.ty, &mut reader, &mut self.machine.arena) {
+            match decode_value(parameter.ty, &mut reader, &mut self.machine.frame.arena) {
                 Ok(value) => self.arguments.push(value),
                 Err(error) => return Err(call.diverged(&error)),
             }

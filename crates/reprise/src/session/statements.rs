@@ -304,7 +304,7 @@ impl Session {
             Kind::Run(procedure) => {
                 self.machine.send_rows_to(Some(sink));
                 let has_run = self.run_here(procedure, arguments)?;
-                let affected = self.machine.affected;
+                let affected = self.machine.frame.affected;
                 match self.machine.take_sink() {
                     Some(sink) if !has_run => self.run_bound(prepared, arguments, sink),
                     _ => Ok(affected),
@@ -356,7 +356,7 @@ impl Session {
         self.arguments.clear();
         for (place, (_, parameter)) in procedure.inputs().enumerate() {
             let value = arguments.get(place).or(parameter.default.as_ref()).unwrap_or(&Value::Null);
-            let datum = datum_from_value(value, parameter.ty, &mut self.machine.arena)
+            let datum = datum_from_value(value, parameter.ty, &mut self.machine.frame.arena)
                 .map_err(|error| SqlError::from(error).with_detail(format!("Parameter ${}.", place + 1)))?;
             self.arguments.push(datum);
         }
@@ -382,7 +382,7 @@ impl Session {
         if affected > 0 {
             let row: Vec<Datum> = columns.iter().map(|column| self.machine.get(column.register)).collect();
             sink.begin();
-            sink.row(&row, &self.machine.arena)?;
+            sink.row(&row, &self.machine.frame.arena)?;
         }
         Ok(affected)
     }
@@ -397,13 +397,13 @@ impl Session {
         let (timestamp_us, seed) = (now_us(), self.next_seed());
         self.machine.begin_piece(own.registers(), timestamp_us, seed);
         for (place, (value, ty)) in arguments.iter().zip(&bound.parameters).enumerate() {
-            let datum = datum_from_value(value, *ty, &mut self.machine.arena)
+            let datum = datum_from_value(value, *ty, &mut self.machine.frame.arena)
                 .map_err(|error| SqlError::from(error).with_detail(format!("Parameter ${}.", place + 1)))?;
             self.machine.set(procedure::Register(place as u32), datum);
         }
         let values = own.evaluate(&mut self.machine).map_err(|error| Error::Sql(*error))?;
         let typed = values.into_iter().zip(procedure.inputs());
-        let arena = &self.machine.arena;
+        let arena = &self.machine.frame.arena;
         Ok(typed.map(|(value, (_, parameter))| value_from_datum(value, parameter.ty, arena)).collect())
     }
 }

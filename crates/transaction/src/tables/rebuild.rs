@@ -40,10 +40,10 @@ pub(super) fn apply(
     let (mut linker, mut image) = (Linker::default(), Vec::new());
     let width = old.columns.len();
     from.for_each_row(guard, |record| {
-        let mark = machine.arena.mark();
+        let mark = machine.frame.arena.mark();
         let state = record.stable_state();
         for (place, slot) in old.layout.slots().iter().enumerate() {
-            let value = record.row().column(*slot, &mut machine.arena);
+            let value = record.row().column(*slot, &mut machine.frame.arena);
             machine.set(Register(place as u32), value);
         }
         let mut row = Vec::with_capacity(values.len());
@@ -67,12 +67,12 @@ pub(super) fn apply(
                 return Err(violated(new, "23514", &what));
             }
         }
-        new.layout.encode(&row, &machine.arena, &mut image);
+        new.layout.encode(&row, &machine.frame.arena, &mut image);
         if !store.load(&image, state.order(), 1, &mut linker, guard).map_err(out_of_memory)? {
             let message = format!("could not create unique index \"{}\"", new.primary().name);
             return Err(SqlError::new("23505", message).with_detail("A key is duplicated."));
         }
-        machine.arena.release(mark);
+        machine.frame.arena.release(mark);
         Ok(())
     })?;
     for place in 1..new.indexes.len() {

@@ -1,13 +1,12 @@
 //! The memory of a statement: what is asked before values are made and at each row, and what goes back at the
 //! end.
 //!
-//! Small values are not asked for one by one: the arena has a grant of its own, `arena_granted`, and what is
+//! Small values are not asked for one by one: the arena has its own grant, `arena_granted`, and what is
 //! kept beside it is seen at the next row, as the program counts what it allocates.
 
-use super::{Distinct, Machine};
+use super::Machine;
 use crate::SqlError;
-use crate::query::Slots;
-use catalog::{Arena, Datum};
+use catalog::Datum;
 use memory::{Account, CREDIT, Refused};
 use std::sync::Arc;
 
@@ -25,42 +24,32 @@ impl Machine {
     /// Says whose memory statements take from now on, and the limit of each in bytes. Without this there is
     /// no limit, as in replay: what was possible once is possible again.
     pub fn limit_memory(&mut self, account: Option<Arc<Account>>, statement: usize) {
-        self.grant.limit_to(account, statement);
+        self.services.grant.limit_to(account, statement);
     }
 
     /// Says how many bytes each statement may take from now on.
     pub fn limit_statements(&mut self, bytes: usize) {
-        self.grant.set_limit(bytes);
+        self.services.grant.set_limit(bytes);
     }
 
     /// Whether the last call has handled that there was no memory, so that another run of it may do something
     /// else.
     pub fn has_caught_shortage(&self) -> bool {
-        self.has_caught_shortage
+        self.frame.has_caught_shortage
     }
 
     /// A statement has ended, and perhaps its transaction. Gives back the buffers of one that has taken much,
     /// where that is the end of the transaction; returns whether it did. What the statement returned is
     /// forgotten then.
     pub fn give_back(&mut self, ends_transaction: bool) -> bool {
-        self.grant.end(ends_transaction);
-        if !ends_transaction || !self.grant.is_much() {
+        self.services.grant.end(ends_transaction);
+        if !ends_transaction || !self.services.grant.is_much() {
             return false;
         }
-        self.arena = Arena::default();
-        self.registers = Vec::new();
-        self.base = 0;
-        self.rows = Vec::new();
-        self.permutation = Vec::new();
-        self.changes = Vec::new();
-        self.distinct = Distinct::default();
-        self.slots = Slots::default();
-        self.notices = Vec::new();
-        self.handled = Vec::new();
-        self.returned = Vec::new();
-        self.cursors = Vec::new();
-        self.grant.begin();
-        self.grant.end(true);
+        self.frame.free();
+        self.services.notices = Vec::new();
+        self.services.grant.begin();
+        self.services.grant.end(true);
         true
     }
 
@@ -70,7 +59,11 @@ impl Machine {
     /// `53200`: there are too many of them.
     #[inline]
     pub(crate) fn check_memory(&self) -> Result<(), SqlError> {
-        if self.arena.bytes_used() <= self.arena_granted.get() { Ok(()) } else { self.ask_memory(0) }
+        if self.frame.arena.bytes_used() <= self.services.arena_granted.get() {
+            Ok(())
+        } else {
+            self.ask_memory(0)
+        }
     }
 
     /// Asked at every row, by what keeps rows.
@@ -79,7 +72,7 @@ impl Machine {
     /// `53200`: the statement keeps too much.
     #[inline]
     pub(crate) fn check_kept(&self) -> Result<(), SqlError> {
-        self.grant.check().map_err(out_of_memory)
+        self.services.grant.check().map_err(out_of_memory)
     }
 
     /// Asked at every row that is looked at.
@@ -89,8 +82,8 @@ impl Machine {
     #[inline]
     pub(crate) fn check_row(&mut self) -> Result<(), SqlError> {
         self.check_kept()?;
-        self.seen = self.seen.wrapping_add(1);
-        if self.seen.is_multiple_of(ASK_EVERY) { self.check_cancelled() } else { Ok(()) }
+        self.frame.seen = self.frame.seen.wrapping_add(1);
+        if self.frame.seen.is_multiple_of(ASK_EVERY) { self.check_cancelled() } else { Ok(()) }
     }
 
     /// Asked before this many bytes are taken beside the arena.
@@ -98,7 +91,7 @@ impl Machine {
     /// # Errors
     /// `53200`: there are not as many.
     pub(crate) fn ask_kept(&self, bytes: usize) -> Result<(), SqlError> {
-        self.grant.ask(bytes).map_err(out_of_memory)
+        self.services.grant.ask(bytes).map_err(out_of_memory)
     }
 
     /// Asked before values of this many bytes are made.
@@ -107,17 +100,17 @@ impl Machine {
     /// `53200`: there is no memory for them.
     #[cold]
     pub(crate) fn ask_memory(&self, bytes: usize) -> Result<(), SqlError> {
-        let used = self.arena.bytes_used().saturating_add(bytes);
+        let used = self.frame.arena.bytes_used().saturating_add(bytes);
         if used > MOST_BYTES {
             let error = SqlError::new("53200", "out of memory: a call makes more than 3 GiB of values");
             return Err(error.with_hint("Do it in several calls."));
         }
         // Where the program does not count what it allocates, the values are all that is known.
-        if used > self.grant.limit() {
-            return Err(out_of_memory(Refused::Statement { limit: self.grant.limit() }));
+        if used > self.services.grant.limit() {
+            return Err(out_of_memory(Refused::Statement { limit: self.services.grant.limit() }));
         }
-        self.grant.ask(self.arena.growth(bytes + CREDIT)).map_err(out_of_memory)?;
-        self.arena_granted.set(used + CREDIT);
+        self.services.grant.ask(self.frame.arena.growth(bytes + CREDIT)).map_err(out_of_memory)?;
+        self.services.arena_granted.set(used + CREDIT);
         Ok(())
     }
 
@@ -171,7 +164,7 @@ impl Machine {
             return Err(error.with_detail(format!("A text has at most {LONGEST_TEXT} bytes, not {bytes}.")));
         }
         // It is made beside the arena, and then copied there.
-        self.grant.ask(bytes).map_err(out_of_memory)?;
+        self.services.grant.ask(bytes).map_err(out_of_memory)?;
         self.ask_memory(bytes)
     }
 }

@@ -41,11 +41,13 @@ impl TimeFunction {
     /// Evaluates the function; arguments are not NULL.
     pub(crate) fn evaluate(self, arguments: &[Datum], machine: &mut Machine) -> Evaluated {
         let text = |value: Datum, machine: &Machine| {
-            String::from_utf8_lossy(machine.arena.datum_bytes(value)).into_owned()
+            String::from_utf8_lossy(machine.frame.arena.datum_bytes(value)).into_owned()
         };
         Ok(match (self, arguments) {
             (Self::Extract(field), [Datum::Int(us)]) if !is_finite_timestamp(*us) => part_of_infinity(field)?,
-            (Self::Extract(field), [Datum::Int(us)]) => machine.arena.push_decimal(extract(field, *us)?),
+            (Self::Extract(field), [Datum::Int(us)]) => {
+                machine.frame.arena.push_decimal(extract(field, *us)?)
+            }
             (Self::Truncate(_), [infinite @ Datum::Int(us)]) if !is_finite_timestamp(*us) => *infinite,
             (Self::Truncate(field), [Datum::Int(us)]) => Datum::Int(truncate(field, *us)?),
             (Self::SecondsBetween, [Datum::Int(a), Datum::Int(b)]) => {
@@ -53,7 +55,7 @@ impl TimeFunction {
                     return Err(SqlError::new("22008", "cannot subtract infinite timestamps").into());
                 }
                 let us = a.checked_sub(*b).ok_or_else(out_of_range)?;
-                machine.arena.push_decimal(Decimal::new(us.into(), 6)?)
+                machine.frame.arena.push_decimal(Decimal::new(us.into(), 6)?)
             }
             (Self::Later(by), [Datum::Int(us)]) => Datum::Int(interval::later(*us, by)?),
             (Self::Later(by), [Datum::Int(us), Datum::Int(times)]) => {
@@ -63,7 +65,7 @@ impl TimeFunction {
             (Self::ToText, [Datum::Int(us), _]) if !is_finite_timestamp(*us) => Datum::Null,
             (Self::ToText, [Datum::Int(us), template]) => {
                 let text = template::to_text(*us, &text(*template, machine))?;
-                machine.arena.push_bytes(text.as_bytes())
+                machine.frame.arena.push_bytes(text.as_bytes())
             }
             (Self::FromText | Self::DateFromText, [value, template]) => {
                 let moment = template::from_text(&text(*value, machine), &text(*template, machine))?;

@@ -265,7 +265,7 @@ impl<'l> Segment<'_, 'l> {
                 skip_value(parameter.ty, &mut reader).map_err(|error| failed(&error))?;
                 continue;
             };
-            let value = decode_value(parameter.ty, &mut reader, &mut machine.arena);
+            let value = decode_value(parameter.ty, &mut reader, &mut machine.frame.arena);
             machine.set(*register, value.map_err(|error| failed(&error))?);
         }
         if with_witnesses {

@@ -1,0 +1,279 @@
+//! The state of one execution: registers, values and scratch memory. It is kept from call to call, so that a
+//! warm call allocates nothing.
+//!
+//! Not here: what the engine around the execution does for it (`services`).
+
+use crate::query::{Buffer, Slots};
+use crate::{Cursor, Failure, Register, SqlError};
+use catalog::{Arena, Datum, Type, Written};
+use std::collections::HashSet;
+
+/// Registers, arena and scratch buffers of an execution.
+#[derive(Default, Debug)]
+pub struct Frame {
+    /// Registers of the calls in progress, those of the innermost call last.
+    registers: Vec<Datum>,
+    /// The position of the first register of the running procedure.
+    base: usize,
+    /// The bytes and elements that datums refer to.
+    pub arena: Arena,
+    /// The key, or the lower bound, of the access in progress.
+    pub(crate) key: Vec<u8>,
+    /// The upper bound of the range access in progress; empty when the range has no end.
+    pub(crate) upper: Vec<u8>,
+    /// Materialized rows of the loops in progress, innermost last.
+    pub(crate) rows: Vec<Datum>,
+    pub(crate) permutation: Vec<u32>,
+    pub(crate) changes: Vec<(usize, Datum)>,
+    pub(crate) distinct: Distinct,
+    /// The call's time, in microseconds since 2000-01-01 UTC.
+    pub(crate) timestamp_us: i64,
+    /// State of `random()`.
+    pub(crate) random: u64,
+    /// Rounds of loops so far, over all calls.
+    pub(crate) rounds: u32,
+    /// Rows that were visited so far, over all calls.
+    pub(super) seen: u32,
+    /// The kept rows and answers of the queries in progress.
+    pub(crate) slots: Slots,
+    /// The number of calls in progress.
+    pub(crate) depth: usize,
+    /// The number of rows that statements for the client returned or wrote.
+    pub affected: u64,
+    /// The number and checksum of the rows that operations have written. Queries are logged by value and do
+    /// not count.
+    pub(crate) written: Written,
+    /// Line and column of the operation that failed.
+    pub(crate) failed_at: Option<(u32, u32)>,
+    /// The errors that handlers are handling, innermost last.
+    pub(crate) handled: Vec<SqlError>,
+    /// Whether a handler has caught a shortage of memory. The result of the call then depends on more than
+    /// its record.
+    pub(crate) has_caught_shortage: bool,
+    /// The number of rows that the last operation returned or wrote.
+    pub(crate) row_count: i64,
+    /// Rows that the functions in progress return, innermost last.
+    pub(crate) returned: Vec<Buffer>,
+    /// The cursors of the call; a cursor variable holds a position in this list. `None` when it is closed.
+    pub(crate) cursors: Vec<Option<OpenCursor>>,
+}
+
+/// How far an execution has come, to go back to it when a guarded block fails.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    base: usize,
+    registers: usize,
+    rows: usize,
+    depth: usize,
+    slots: (usize, usize),
+    handled: usize,
+    returned: usize,
+}
+
+/// Where a function's rows go.
+pub(crate) struct Returned<'m> {
+    rows: &'m mut Buffer,
+    arena: &'m Arena,
+}
+
+impl Returned<'_> {
+    pub(crate) fn push(self, row: impl IntoIterator<Item = Datum>) -> Result<(), Failure> {
+        Ok(self.rows.push(row, self.arena)?)
+    }
+}
+
+/// The rows that a DISTINCT has returned.
+#[derive(Default, Debug)]
+pub(crate) struct Distinct {
+    pub(crate) ints: HashSet<i64>,
+    pub(crate) rows: HashSet<Vec<u8>>,
+}
+
+impl Distinct {
+    pub(crate) fn clear(&mut self) {
+        self.ints.clear();
+        self.rows.clear();
+    }
+}
+
+/// The rows of an open cursor, their types and the cursor's position.
+#[derive(Debug)]
+pub(crate) struct OpenCursor {
+    pub(super) rows: Buffer,
+    pub(super) types: Vec<Type>,
+    /// 0 before the first row, from 1 on a row, one more than there are behind the last.
+    pub(super) at: i64,
+}
+
+impl Frame {
+    /// Begins a call. `seed` and `timestamp_us` determine `random()` and `now()`.
+    pub(super) fn reset(&mut self, timestamp_us: i64, seed: u64) {
+        self.arena.clear();
+        self.registers.clear();
+        self.base = 0;
+        self.rows.clear();
+        self.slots.clear();
+        self.handled.clear();
+        self.returned.clear();
+        self.cursors.clear();
+        self.affected = 0;
+        self.written = Written::default();
+        self.failed_at = None;
+        self.depth = 0;
+        self.timestamp_us = timestamp_us;
+        self.random = seed;
+        self.has_caught_shortage = false;
+    }
+
+    /// Frees the buffers. The counters of the last call stay.
+    pub(super) fn free(&mut self) {
+        self.arena = Arena::default();
+        self.registers = Vec::new();
+        self.base = 0;
+        self.rows = Vec::new();
+        self.permutation = Vec::new();
+        self.changes = Vec::new();
+        self.distinct = Distinct::default();
+        self.slots = Slots::default();
+        self.handled = Vec::new();
+        self.returned = Vec::new();
+        self.cursors = Vec::new();
+    }
+
+    /// Sets targets to NULL.
+    pub(crate) fn set_to_null<T>(&mut self, targets: &[(Register, T)]) {
+        targets.iter().for_each(|(target, _)| self.set(*target, Datum::Null));
+    }
+
+    /// Returns where the rows go that the function in progress returns.
+    pub(crate) fn returned_rows(&mut self) -> Result<Returned<'_>, Failure> {
+        let Self { returned, arena, .. } = self;
+        let rows = returned.last_mut().ok_or_else(no_set)?;
+        Ok(Returned { rows, arena })
+    }
+
+    /// Returns rows from the function in progress.
+    pub(crate) fn return_rows(&mut self, rows: &Buffer) -> Result<(), Failure> {
+        let returned = self.returned.last_mut().ok_or_else(no_set)?;
+        (0..rows.len()).try_for_each(|row| returned.push(rows.row(row).iter().copied(), &rows.arena))?;
+        Ok(())
+    }
+
+    pub(super) fn open(&mut self, cursor: &Cursor, rows: Buffer, types: Vec<Type>) -> Result<(), SqlError> {
+        if !self.get(cursor.register).is_null() {
+            let message = format!("cursor \"{}\" already in use", cursor.name);
+            return Err(SqlError::new("42P03", message));
+        }
+        self.cursors.push(Some(OpenCursor { rows, types, at: 0 }));
+        self.set(cursor.register, Datum::Int(self.cursors.len() as i64 - 1));
+        Ok(())
+    }
+
+    pub(super) fn cursor(&mut self, cursor: &Cursor) -> Result<&mut Option<OpenCursor>, SqlError> {
+        let place = match self.get(cursor.register) {
+            Datum::Int(place) => usize::try_from(place).ok(),
+            _ => None,
+        };
+        match place.and_then(|place| self.cursors.get_mut(place)) {
+            Some(open) => Ok(open),
+            None => {
+                let message = format!("cursor variable \"{}\" is null", cursor.name);
+                Err(SqlError::new("22004", message).with_hint("Open the cursor first."))
+            }
+        }
+    }
+
+    /// Where the execution is, to come back to when a part of it fails.
+    pub(crate) fn place(&self) -> Place {
+        let (base, registers, rows) = (self.base, self.registers.len(), self.rows.len());
+        Place {
+            base,
+            registers,
+            rows,
+            depth: self.depth,
+            slots: self.slots.place(),
+            handled: self.handled.len(),
+            returned: self.returned.len(),
+        }
+    }
+
+    /// Leaves everything that was entered since.
+    pub(crate) fn come_back_to(&mut self, place: Place) {
+        self.base = place.base;
+        self.registers.truncate(place.registers);
+        self.rows.truncate(place.rows);
+        self.depth = place.depth;
+        self.slots.come_back_to(place.slots);
+        self.handled.truncate(place.handled);
+        self.returned.truncate(place.returned);
+    }
+
+    /// The value of a register of the running procedure.
+    #[inline]
+    pub fn get(&self, register: Register) -> Datum {
+        self.registers[self.base + register.0 as usize]
+    }
+
+    /// Sets a register of the running procedure.
+    #[inline]
+    pub fn set(&mut self, register: Register, value: Datum) {
+        self.registers[self.base + register.0 as usize] = value;
+    }
+
+    /// The registers from one on, and the arena beside them.
+    #[inline]
+    pub(crate) fn window(&mut self, first: Register, count: usize) -> (&mut [Datum], &mut Arena) {
+        let start = self.base + first.0 as usize;
+        (&mut self.registers[start..start + count], &mut self.arena)
+    }
+
+    /// Gives a called procedure fresh registers; returns what `leave` needs.
+    pub(crate) fn enter(&mut self, registers: usize) -> usize {
+        let caller = self.base;
+        self.base = self.registers.len();
+        self.registers.resize(self.base + registers, Datum::Null);
+        caller
+    }
+
+    pub(crate) fn leave(&mut self, caller: usize) {
+        self.registers.truncate(self.base);
+        self.base = caller;
+    }
+
+    /// A value of a register of the procedure that calls the running one.
+    pub(crate) fn set_in(&mut self, caller: usize, register: Register, value: Datum) {
+        self.registers[caller + register.0 as usize] = value;
+    }
+
+    /// The next 64 random bits of the call: SplitMix64 (Steele et al., 2014).
+    pub(crate) fn next_random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(RANDOM_STEP);
+        mixed(self.random)
+    }
+
+    /// What the `place`th use of `next_random` gives in a call that has used it for nothing yet; the first
+    /// place is 1.
+    pub(crate) fn random_word(&self, place: u64) -> u64 {
+        mixed(self.random.wrapping_add(RANDOM_STEP.wrapping_mul(place)))
+    }
+}
+
+fn no_set() -> SqlError {
+    SqlError::new("0A000", "set-valued function called in context that cannot accept a set")
+}
+
+/// The seed of a session's `number`th call: scattered, so that the random words of one call are not those of
+/// another one.
+pub fn seed_of(number: u64) -> u64 {
+    mixed(number.wrapping_mul(RANDOM_STEP))
+}
+
+/// From the state before one random word to that before the next.
+const RANDOM_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The random word of a state.
+fn mixed(mut bits: u64) -> u64 {
+    bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ bits >> 31
+}

@@ -1,0 +1,202 @@
+//! What the engine around an execution does for it: sequences, EXECUTE, rows for the client, notices,
+//! cancellation, memory.
+//!
+//! Not here: the state of the execution (`frame`).
+
+use crate::ir::opaque::Compiler;
+use crate::{Interrupts, SqlError};
+use catalog::{Arena, CommitOrder, Datum, SequencePlace, TableId};
+use memory::Grant;
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The services of an execution. Replay has none of them set: it takes no numbers and has no client.
+#[derive(Default, Debug)]
+pub struct Services {
+    /// The memory that the statement may take.
+    pub(super) grant: Grant,
+    /// The arena may have this many bytes before memory is asked for again.
+    pub(super) arena_granted: Cell<usize>,
+    /// Receives the rows that a statement returns to its client; `None` discards them.
+    pub(crate) output: Option<Output>,
+    /// The number of rows of each plan node, by its address; `None` unless they are counted.
+    pub(crate) counted: Option<HashMap<usize, u64>>,
+    /// Cancellation and deadline of the statement.
+    pub(crate) interrupts: Interrupts,
+    /// Messages of RAISE below EXCEPTION.
+    pub notices: Vec<SqlError>,
+    /// Gives numbers of sequences; `None` where sequences are not available.
+    pub(super) sequences: Option<Handle<dyn Sequences>>,
+    /// Whether the transaction is READ ONLY.
+    pub(super) is_read_only: bool,
+    /// Compiles the texts of EXECUTE; `None` where EXECUTE is not available.
+    pub(crate) compiler: Option<Handle<dyn Compiler>>,
+    /// The last numbers that the client was given, for `currval` and `lastval`.
+    pub current_numbers: CurrentNumbers,
+}
+
+/// The last number of each sequence that a client was given.
+#[derive(Clone, Default, Debug)]
+pub struct CurrentNumbers {
+    by_sequence: HashMap<TableId, i64>,
+    last: Option<TableId>,
+}
+
+/// A service that has no `Debug`.
+pub(crate) struct Handle<T: ?Sized>(pub(crate) Arc<T>);
+
+impl<T: ?Sized> std::fmt::Debug for Handle<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Handle")
+    }
+}
+
+/// Takes rows that a statement hands to its client.
+pub trait RowSink: Send {
+    /// An attempt begins: rows of earlier ones count no more.
+    fn begin(&mut self);
+
+    /// A row: values, and the arena that they lie in.
+    ///
+    /// # Errors
+    /// What ends the statement.
+    fn row(&mut self, values: &[Datum], arena: &Arena) -> Result<(), SqlError>;
+
+    /// Whether there are so many rows that they should go to the client before there are more.
+    fn is_full(&self) -> bool {
+        false
+    }
+
+    /// Sends rows to the client, which may take as long as it likes, once everything up to `shown` is
+    /// durable.
+    ///
+    /// # Errors
+    /// What ends the statement.
+    fn relieve(&mut self, shown: CommitOrder) -> Result<(), SqlError> {
+        let _ = shown;
+        Ok(())
+    }
+
+    /// Whether rows are where they can't be taken back from, so that the attempt must be the last one.
+    fn is_sent(&self) -> bool {
+        false
+    }
+}
+
+/// Takes rows that nobody wants.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nowhere;
+
+impl RowSink for Nowhere {
+    fn begin(&mut self) {}
+
+    fn row(&mut self, _: &[Datum], _: &Arena) -> Result<(), SqlError> {
+        Ok(())
+    }
+}
+
+/// Gives numbers of sequences. That they were taken is durable before anybody has them, and holds whatever
+/// becomes of the transaction.
+pub trait Sequences: Send + Sync {
+    /// The next number.
+    ///
+    /// # Errors
+    /// There is none left, or the log failed.
+    fn next(&self, sequence: TableId) -> Result<i64, SqlError>;
+
+    /// Says which number was the last one, or is to be the next.
+    ///
+    /// # Errors
+    /// It is out of bounds, or the log failed.
+    fn set(&self, sequence: TableId, number: i64, is_called: bool) -> Result<(), SqlError>;
+
+    /// Where the sequence stands: a number, and whether it was given.
+    ///
+    /// # Errors
+    /// The log failed.
+    fn place(&self, sequence: TableId) -> Result<SequencePlace, SqlError>;
+}
+
+/// A sink, and the row that is being made for it.
+pub(crate) struct Output {
+    pub(crate) sink: Box<dyn RowSink>,
+    pub(crate) row: Vec<Datum>,
+}
+
+impl std::fmt::Debug for Output {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Output").finish_non_exhaustive()
+    }
+}
+
+impl Services {
+    /// Begins a call: no notices, no rows.
+    pub(super) fn reset(&mut self) {
+        self.notices.clear();
+        if let Some(output) = &mut self.output {
+            output.sink.begin();
+        }
+        if let Some(counted) = &mut self.counted {
+            counted.clear();
+        }
+    }
+
+    /// Refuses a statement that writes.
+    ///
+    /// # Errors
+    /// `25006`: the transaction is READ ONLY.
+    pub(crate) fn check_writes(&self, statement: &str) -> Result<(), SqlError> {
+        if self.is_read_only {
+            let message = format!("cannot execute {statement} in a read-only transaction");
+            return Err(SqlError::new("25006", message));
+        }
+        Ok(())
+    }
+
+    fn writable_sequences(&self, function: &str) -> Result<&dyn Sequences, SqlError> {
+        self.check_writes(function)?;
+        self.sequences()
+    }
+
+    fn sequences(&self) -> Result<&dyn Sequences, SqlError> {
+        let none = || SqlError::new("0A000", "sequences are not available in this context");
+        self.sequences.as_ref().map(|own| &*own.0).ok_or_else(none)
+    }
+
+    pub(crate) fn next_number(&mut self, sequence: TableId) -> Result<Datum, SqlError> {
+        let number = self.writable_sequences("nextval()")?.next(sequence)?;
+        self.current_numbers.by_sequence.insert(sequence, number);
+        self.current_numbers.last = Some(sequence);
+        Ok(Datum::Int(number))
+    }
+
+    /// The number that this client was given last, of one sequence or of any.
+    pub(crate) fn current_number(&self, sequence: Option<TableId>) -> Result<Datum, SqlError> {
+        let own = &self.current_numbers;
+        let number = sequence.or(own.last).and_then(|sequence| own.by_sequence.get(&sequence));
+        let missing = || match sequence {
+            Some(_) => SqlError::new("55000", "currval of this sequence is not yet defined in this session"),
+            None => SqlError::new("55000", "lastval is not yet defined in this session"),
+        };
+        number.map(|number| Datum::Int(*number)).ok_or_else(missing)
+    }
+
+    /// Where a sequence stands.
+    pub(crate) fn sequence_place(&self, sequence: TableId) -> Result<SequencePlace, SqlError> {
+        self.sequences()?.place(sequence)
+    }
+
+    pub(crate) fn set_number(
+        &mut self,
+        sequence: TableId,
+        number: i64,
+        is_called: bool,
+    ) -> Result<Datum, SqlError> {
+        self.writable_sequences("setval()")?.set(sequence, number, is_called)?;
+        if is_called {
+            self.current_numbers.by_sequence.insert(sequence, number);
+        }
+        Ok(Datum::Int(number))
+    }
+}
