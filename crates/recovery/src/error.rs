@@ -1,10 +1,10 @@
 //! Why a database could not be recovered.
 
 use crate::Method;
-use catalog::CommitOrder;
 use checkpoint::CheckpointError;
 use logging::LogError;
 use logging::content::RecordKind;
+use schedule::Divergence;
 use sql::{ImageError, StatementError};
 use thiserror::Error;
 
@@ -42,16 +42,9 @@ pub enum RecoveryError {
     /// The definitions of the checkpoint are not as any version of Reprise writes them.
     #[error("the checkpoint: {0}")]
     Definitions(ImageError),
-    /// A logged transaction did not commit again.
-    #[error("transaction {order} ({what}) does not replay: {error}")]
-    Diverged {
-        /// Its place in the serial order.
-        order: CommitOrder,
-        /// The procedure or statement.
-        what: String,
-        /// What ended it.
-        error: String,
-    },
+    /// The execution of a logged transaction differs from its record.
+    #[error(transparent)]
+    Diverged(#[from] Divergence),
     /// The method does not replay what the log holds.
     #[error("this method does not replay logs that hold {holds}; {replays} does")]
     WrongMethod {

@@ -27,4 +27,5 @@ pub use error::RecoveryError;
 pub use log::LogContents;
 pub use progress::{Progress, Stage};
 pub use recover::{REPLAY_BATCH, Recovered, RecoveryConfig, RecoveryReport, recover};
-pub use replay::{BlockMeasures, Latches, Method, ReplayBreakdown, ReplayMode, ThreadTimes};
+pub use replay::{Latches, Method};
+pub use schedule::{BlockMeasures, Breakdown as ReplayBreakdown, Mode as ReplayMode, ThreadTimes};

@@ -2,7 +2,7 @@
 
 use crate::completeness::{Evidence, leftover};
 use crate::log::load_logs;
-use crate::replay::{self, Latches, Method, ReplayBreakdown, ReplayMode, State, ThreadTimes};
+use crate::replay::{self, Latches, Method, State};
 use crate::{Progress, RecoveryError, Stage};
 use catalog::{CommitOrder, Epoch};
 use checkpoint::{Check, Consistency, Definitions, Manifest};
@@ -10,6 +10,7 @@ use logging::content::{RecordKind, StatementRecord};
 use logging::disk::{DeviceOptions, SharedDisk};
 use logging::{LogEnd, LogError, PepochFile, UnprovenKind};
 use procedure::Effect;
+use schedule::{Breakdown, Mode, ThreadTimes};
 use sql::Schema;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -28,7 +29,7 @@ pub struct RecoveryConfig {
     /// How the log is replayed.
     pub method: Method,
     /// How much `clr-p` does at a time.
-    pub mode: ReplayMode,
+    pub mode: Mode,
     /// Threads that load the checkpoint, and replay the log where the method can.
     pub threads: usize,
     /// Transactions that a parallel replay plans at a time.
@@ -56,7 +57,7 @@ impl Default for RecoveryConfig {
     fn default() -> Self {
         Self {
             method: Method::default(),
-            mode: ReplayMode::default(),
+            mode: Mode::default(),
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             batch: REPLAY_BATCH,
             latches: Latches::On,
@@ -77,7 +78,7 @@ pub struct RecoveryReport {
     /// Which method replayed.
     pub method: Method,
     /// How much a parallel one did at a time.
-    pub mode: Option<ReplayMode>,
+    pub mode: Option<Mode>,
     /// Threads that loaded the checkpoint and replayed the log.
     pub threads: usize,
     /// The bound of the checkpoint, when there was one.
@@ -109,7 +110,7 @@ pub struct RecoveryReport {
     /// Seconds that replay took.
     pub replay_s: f64,
     /// Where the time of a parallel replay went.
-    pub breakdown: Option<ReplayBreakdown>,
+    pub breakdown: Option<Breakdown>,
     /// Seconds in all.
     pub total_s: f64,
 }

@@ -4,8 +4,7 @@
 //! wrote.
 //! Held by: `divergence_is_refused`.
 
-use super::divergence::{ReplayedCall, check_statement, in_words, statement_diverged, undefined};
-use super::values::ValueWriter;
+use super::divergence::{check_statement, statement_diverged, undefined};
 use super::{define, definitions_of, unknown_record, writes_diverged};
 use crate::{LogContents, Progress, RecoveryError, Stage};
 use catalog::{Arena, CommitOrder, Datum, Epoch, ProcedureId, Reader, decode_value};
@@ -13,6 +12,7 @@ use logging::content::{CallRecord, Record, StatementRecord, WritesRecord};
 use procedure::{
     Call, Effect, Machine, OperationId, Part, Procedure, Tapes, Whole, WitnessRecorder, execute,
 };
+use schedule::{Definitions, RecordedCall, ValueWriter, in_words};
 use sql::Schema;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,6 +26,7 @@ struct Replay {
     schema: Schema,
     tables: Tables,
     procedures: HashMap<ProcedureId, Arc<Procedure>>,
+    definitions: Definitions,
     workspace: Workspace,
     machine: Machine,
     arguments: Vec<Datum>,
@@ -75,8 +76,10 @@ pub(crate) fn replay(
     let arguments = Vec::new();
     let writer = ValueWriter::default();
     let checks = Checks::default();
-    let mut replay = Replay { schema, tables, procedures, workspace, machine, arguments, checks, writer };
-    replay.index_procedures();
+    let definitions = Definitions::default();
+    let mut replay =
+        Replay { schema, tables, procedures, definitions, workspace, machine, arguments, checks, writer };
+    replay.index_definitions();
     progress.begin(Stage::Replay, log.len() as u64);
     for (done, (order, record)) in (1..).zip(log.records()) {
         replay.tables.epochs.advance_to(order.epoch());
@@ -98,9 +101,10 @@ pub(crate) fn replay(
 }
 
 impl Replay {
-    fn index_procedures(&mut self) {
+    fn index_definitions(&mut self) {
         self.procedures =
             self.schema.procedures().map(|procedure| (procedure.id, Arc::clone(procedure))).collect();
+        self.definitions = Definitions::new(self.tables.iter().map(|store| store.definition()));
     }
 
     fn call(&mut self, order: CommitOrder, record: &CallRecord<'_>) -> Result<(), RecoveryError> {
@@ -109,14 +113,14 @@ impl Replay {
             return Err(undefined(order, record.procedure, record.version));
         };
         let procedure = Arc::clone(procedure);
-        let call = ReplayedCall { order, procedure: &procedure, record };
+        let call = RecordedCall { order, procedure: &procedure, record };
         self.machine.reset(record.timestamp_us, record.seed);
         let mut reader = Reader::new(record.arguments);
         self.arguments.clear();
         for (_, parameter) in procedure.inputs() {
             match decode_value(parameter.ty, &mut reader, &mut self.machine.frame.arena) {
                 Ok(value) => self.arguments.push(value),
-                Err(error) => return Err(call.diverged(&error)),
+                Err(error) => return Err(call.diverged(&error).into()),
             }
         }
         self.checks.witnesses.begin(if record.witnessed { &procedure.witnesses } else { &[] });
@@ -129,32 +133,31 @@ impl Replay {
             execute(again, arguments, &mut self.machine, &mut self.workspace, &mut self.checks)
         {
             self.workspace.rollback();
-            return Err(call.failed(&procedure.operations, self.machine.failed_at(), &failure));
+            return Err(call.failed(&procedure.operations, self.machine.failed_at(), &failure).into());
         }
         let recorded = reader.take(reader.remaining()).unwrap_or_default();
         if let Err(error) = self.check(call, recorded) {
             self.workspace.rollback();
             return Err(error);
         }
-        self.workspace.commit_at(order).map_err(|conflict| call.diverged(&conflict))
+        Ok(self.workspace.commit_at(order).map_err(|conflict| call.diverged(&conflict))?)
     }
 
     /// Compares what a call did with its record; `recorded` are the witness values there.
-    fn check(&self, call: ReplayedCall<'_>, recorded: &[u8]) -> Result<(), RecoveryError> {
+    fn check(&self, call: RecordedCall<'_>, recorded: &[u8]) -> Result<(), RecoveryError> {
         let operations = &call.procedure.operations;
         if call.record.witnessed
             && let Some(id) = self.checks.witnesses.first_difference(recorded)
         {
             let operation = in_words(&operations[id.0 as usize]);
-            return Err(
-                call.diverged(&format!("it read other values than its record says; operation: {operation}"))
-            );
+            let error = format!("it read other values than its record says; operation: {operation}");
+            return Err(call.diverged(&error).into());
         }
         let written = self.machine.written();
         match call.record.written {
             Some(recorded) if recorded != written => {
                 let writes = operations.iter().zip(&self.checks.rows).filter(|(own, _)| own.writes());
-                Err(call.wrote_otherwise(written, writes.map(|(own, rows)| (in_words(own), *rows))))
+                Err(call.wrote_otherwise(written, writes.map(|(own, rows)| (in_words(own), *rows))).into())
             }
             _ => Ok(()),
         }
@@ -163,7 +166,7 @@ impl Replay {
     fn writes(&mut self, order: CommitOrder, record: WritesRecord<'_>) -> Result<(), RecoveryError> {
         self.workspace.begin();
         let writes: Vec<_> = record.writes().map(|(_, write)| write).collect();
-        self.writer.write(order, &writes, &self.tables, &mut self.workspace)?;
+        self.writer.write(order, &writes, &self.definitions, &mut self.workspace)?;
         self.workspace.commit_at(order).map_err(|conflict| writes_diverged(order, &conflict))
     }
 
@@ -207,7 +210,7 @@ impl Replay {
         define(order, record, &effect, &mut self.tables, self.workspace.worker())?;
         self.schema = schema;
         self.workspace.set_tables(self.tables.clone());
-        self.index_procedures();
+        self.index_definitions();
         Ok(())
     }
 }

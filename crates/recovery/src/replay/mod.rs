@@ -11,20 +11,19 @@ mod poplar;
 #[cfg(test)]
 mod tests;
 mod tuples;
-mod values;
 
-pub use clr_p::{BlockMeasures, ReplayBreakdown, ReplayMode, ThreadTimes};
 pub use tuples::Latches;
 
 use crate::{LogContents, Progress, RecoveryConfig, RecoveryError};
 use catalog::CommitOrder;
 use checkpoint::{Check, CheckpointError, Consistency, Indexes, Manifest};
 use clr_p::How;
-use divergence::{unfit, unknown_record, writes_diverged};
+use divergence::{statement_diverged, unfit, unknown_record, writes_diverged};
 use logging::content::{RecordKind, StatementRecord};
 use logging::disk::SharedDisk;
 use plr::SlotArrays;
 use procedure::Effect;
+use schedule::{Breakdown, Mode, Settings};
 use sql::Schema;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -155,8 +154,8 @@ pub(crate) struct State {
 /// What a replay tells of itself.
 #[derive(Default)]
 pub(crate) struct Replayed {
-    pub(crate) breakdown: Option<ReplayBreakdown>,
-    pub(crate) mode: Option<ReplayMode>,
+    pub(crate) breakdown: Option<Breakdown>,
+    pub(crate) mode: Option<Mode>,
     /// Transactions that had not committed.
     pub(crate) undone: Vec<CommitOrder>,
 }
@@ -203,7 +202,8 @@ impl State {
         let (schema, tables) = match method {
             Method::Clr => clr::replay(log, schema, tables, progress)?,
             Method::ClrP | Method::Auto => {
-                let how = How { mode: config.mode, threads, batch: config.batch.max(1) };
+                let settings = Settings { mode: config.mode, threads };
+                let how = How { settings, batch: config.batch.max(1) };
                 let (schema, tables, breakdown) = clr_p::replay(log, schema, tables, how, progress)?;
                 replayed.breakdown = Some(breakdown);
                 replayed.mode = Some(config.mode);
@@ -227,33 +227,6 @@ impl State {
     }
 }
 
-impl FromStr for ReplayMode {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "chopping" => Ok(Self::Chopping),
-            "static" => Ok(Self::Static),
-            "synchronous" => Ok(Self::Synchronous),
-            "pipelined" => Ok(Self::Pipelined),
-            _ => Err(format!(
-                "unknown replay mode \"{text}\"; known are: chopping, static, synchronous, pipelined"
-            )),
-        }
-    }
-}
-
-impl fmt::Display for ReplayMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Chopping => "chopping",
-            Self::Static => "static",
-            Self::Synchronous => "synchronous",
-            Self::Pipelined => "pipelined",
-        })
-    }
-}
-
 /// The statements of a record of definitions.
 fn definitions_of<'a>(
     record: &StatementRecord<'a>,
@@ -272,6 +245,5 @@ pub(crate) fn define(
 ) -> Result<(), RecoveryError> {
     let how = Applying { timestamp_us: record.timestamp_us, seed: record.seed, is_new: false };
     let applied = tables.apply(effect, how, &worker.enter());
-    let what = || record.text.into();
-    applied.map_err(|error| RecoveryError::Diverged { order, what: what(), error: error.to_string() })
+    applied.map_err(|error| statement_diverged(order, record.text, &error))
 }

@@ -1,5 +1,7 @@
 //! Replay checks itself: logs whose records do not fit what their calls do.
 
+mod queue;
+
 use super::{State, define};
 use crate::{LogContents, Method, Progress, RecoveryConfig, RecoveryError};
 use catalog::{Arena, CommitOrder, Datum, Epoch, ScalarType, Written, encode_value, put_varint};
@@ -132,11 +134,21 @@ impl Log {
 
     fn replayed(&self, method: Method, threads: usize) -> Result<Digest, RecoveryError> {
         let log = LogContents::of_records(self.records.clone());
+        let state = Self::state_after(&log, method, threads, &Progress::default())?;
+        Ok(state.tables.digest().unwrap())
+    }
+
+    /// Replays a log over no tables.
+    fn state_after(
+        log: &LogContents,
+        method: Method,
+        threads: usize,
+        progress: &Progress,
+    ) -> Result<State, RecoveryError> {
         let tables = Tables::new(Arc::new(Epochs::new(Epoch(1), 16)), Arc::new(Memory::new(1 << 28)));
         let config = RecoveryConfig { method, threads, ..RecoveryConfig::default() };
         let state = State::new(method, tables);
-        let (state, _) = state.replay(method, (&log, CommitOrder(0)), &config, &Progress::default())?;
-        Ok(state.tables.digest().unwrap())
+        Ok(state.replay(method, (log, CommitOrder(0)), &config, progress)?.0)
     }
 
     /// Every method refuses the log, with an error that holds these words.

@@ -8,17 +8,18 @@
 
 use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table, TableId};
 use procedure::{DataAccess, Failure, KeptRows, ScanRange, SqlError};
+use schedule::Access;
 use storage::{
     Added, Change, Cursor, Direction, Finger, Handle, Linked, NewState, OutOfMemory, RecordState, Worker,
 };
 use transaction::{Expectations, Tables};
 
 /// One thread's access to the tables.
-pub(super) struct Direct {
+pub(in crate::replay) struct Direct {
     tables: Tables,
     pub(super) worker: Worker,
     /// The order of the transaction that is replayed.
-    pub(super) order: CommitOrder,
+    order: CommitOrder,
     cursor: Cursor,
     scanned: Option<(TableId, usize)>,
     expected: Expectations,
@@ -50,20 +51,6 @@ impl Direct {
             key: Vec::new(),
             scratch: Arena::default(),
         }
-    }
-
-    /// Begins to replay pieces.
-    pub(super) fn stay(&mut self) {
-        self.worker.stay();
-    }
-
-    /// Lets memory go that nobody sees any more. Between pieces.
-    pub(super) fn leave(&mut self) {
-        self.expected.clear();
-        self.kept.clear();
-        self.inserted = None;
-        self.worker.leave();
-        self.worker.reclaim();
     }
 
     /// The finger for inserts into an index.
@@ -100,6 +87,25 @@ impl Direct {
         self.scratch.clear();
         let row = self.worker.guard().record(record).row();
         self.tables.store(table.id).key_of_row(index, row, &mut self.scratch, &mut self.key);
+    }
+}
+
+impl Access for Direct {
+    fn stay(&mut self) {
+        self.worker.stay();
+    }
+
+    fn leave(&mut self) {
+        self.expected.clear();
+        self.kept.clear();
+        self.inserted = None;
+        self.worker.leave();
+        self.worker.reclaim();
+    }
+
+    #[inline]
+    fn begin(&mut self, order: CommitOrder) {
+        self.order = order;
     }
 }
 

@@ -1,0 +1,145 @@
+//! A queue as a source of transactions: the schedule does not know how many will come.
+
+use super::{Log, order};
+use crate::replay::clr_p::direct;
+use crate::{LogContents, Method, Progress};
+use catalog::{CommitOrder, Reader};
+use logging::content::{Record, RecordKind, read_as};
+use procedure::analysis::{Analysis, Decomposition, LogFacts, Pieces};
+use schedule::{Batch, Body, Definitions, Mode, Next, Programs, Settings, Source, Transaction};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex};
+use std::time::Duration;
+
+/// Records that the batch owns. All of them are calls.
+struct Owned(Vec<(CommitOrder, Vec<u8>)>);
+
+impl Batch for Owned {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn get(&self, index: usize) -> Transaction<'_> {
+        let (order, body) = &self.0[index];
+        let record = read_as(RecordKind::Call, &mut Reader::new(body)).unwrap();
+        let Record::Call(record) = record else { panic!("the record is no call") };
+        Transaction { order: *order, body: Body::Call { program: 0, record } }
+    }
+}
+
+#[derive(Default)]
+struct Waiting {
+    batches: VecDeque<Owned>,
+    is_closed: bool,
+}
+
+/// Batches that a producer adds until it closes the queue.
+#[derive(Default)]
+struct Queue {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+    finished: AtomicUsize,
+}
+
+impl Queue {
+    fn push(&self, batch: Owned) {
+        self.waiting.lock().unwrap().batches.push_back(batch);
+        self.changed.notify_all();
+    }
+
+    fn close(&self) {
+        self.waiting.lock().unwrap().is_closed = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits until a number of transactions has finished.
+    fn wait_for(&self, finished: usize) {
+        let waiting = self.waiting.lock().unwrap();
+        let is_unfinished = |_: &mut Waiting| self.finished.load(Ordering::Relaxed) < finished;
+        let limit = Duration::from_secs(60);
+        let waited = self.changed.wait_timeout_while(waiting, limit, is_unfinished).unwrap();
+        assert!(!waited.1.timed_out(), "transactions finish without the end of the queue");
+    }
+}
+
+impl Source for Queue {
+    type Claim = Owned;
+    type Batch = Owned;
+    type Error = std::convert::Infallible;
+
+    fn claim(&self, waits: bool) -> Next<Owned> {
+        let mut waiting = self.waiting.lock().unwrap();
+        loop {
+            match waiting.batches.pop_front() {
+                Some(batch) => return Next::Batch(batch),
+                None if waiting.is_closed => return Next::End,
+                None if waits => waiting = self.changed.wait(waiting).unwrap(),
+                None => return Next::Pending,
+            }
+        }
+    }
+
+    fn read(&self, claim: Owned) -> Result<Owned, Self::Error> {
+        Ok(claim)
+    }
+
+    fn finished(&self, batch: &Owned) {
+        let waiting = self.waiting.lock().unwrap();
+        self.finished.fetch_add(batch.len(), Ordering::Relaxed);
+        drop(waiting);
+        self.changed.notify_all();
+    }
+}
+
+/// Runs the calls of a queue over the state before them. The first batch must finish while the queue is open.
+#[test]
+fn a_queue_gives_the_state_of_serial_execution() {
+    let mut log = Log::new();
+    let first = log.records.len();
+    let mut choice = 11u64;
+    let mut account = || {
+        choice = choice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        1 + (choice >> 33) as i64 % 4
+    };
+    for _ in 0..400 {
+        log.call("pay", [account(), account()], None);
+    }
+    let serial = log.replayed(Method::Clr, 1).unwrap();
+    assert_eq!(order(first), log.records[first].0);
+
+    for (mode, threads) in [(Mode::Pipelined, 3), (Mode::Pipelined, 1), (Mode::Synchronous, 2)] {
+        let before = LogContents::of_records(log.records[..first].to_vec());
+        let state = Log::state_after(&before, Method::Clr, 1, &Progress::default()).unwrap();
+        let pay = state.schema.procedures().find(|procedure| procedure.name == "pay").unwrap();
+        let settings = Settings { mode, threads };
+        let analysis = Analysis::for_replay([(&**pay, false)], LogFacts::default(), Decomposition::default());
+        let pieces = Pieces::of(&analysis);
+        let definitions = Definitions::new(state.tables.iter().map(|store| store.definition()));
+        let programs =
+            Programs::new(&pieces, vec![&**pay], &definitions, settings, std::iter::empty()).unwrap();
+        let accesses = (0..threads).map(|_| direct(&state.tables).unwrap()).collect();
+        let queue = Queue::default();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut calls = log.records[first..].iter().map(|(order, _, body)| (*order, body.clone()));
+                let mut pushed = 0;
+                for length in (1..).map(|number| 7 * number) {
+                    let batch: Vec<_> = calls.by_ref().take(length).collect();
+                    if batch.is_empty() {
+                        break;
+                    }
+                    pushed += batch.len();
+                    queue.push(Owned(batch));
+                    if length == 7 {
+                        queue.wait_for(pushed);
+                    }
+                }
+                queue.close();
+            });
+            programs.run(&queue, accesses, &analysis.block_names()).unwrap();
+        });
+        assert_eq!(queue.finished.load(Ordering::Relaxed), 400);
+        assert_eq!(state.tables.digest().unwrap(), serial, "{mode}, {threads} threads");
+    }
+}

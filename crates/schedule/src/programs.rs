@@ -1,0 +1,190 @@
+//! The programs that the transactions of a run call: their pieces, and the partitions of each block.
+
+use crate::divergence::{Divergence, RecordedCall};
+use crate::{Definitions, Settings, Transaction};
+use catalog::{CommitOrder, Reader, decode_value, skip_value};
+use logging::content::CallRecord;
+use procedure::analysis::{Piece, Pieces, Rounds};
+use procedure::{Machine, OperationId, Procedure, Register, WitnessValues};
+
+/// How a block is cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Partitions {
+    pub(crate) count: usize,
+    pub(crate) cut: Cut,
+}
+
+/// What belongs to one partition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Cut {
+    /// Whole pieces, by columns.
+    Pieces,
+    /// Rounds of the pieces that fall into rounds, by columns.
+    Rounds,
+    /// Whole pieces that share keys, directly or through other pieces of the batch.
+    Keys,
+}
+
+/// A program's piece of a block.
+pub(crate) struct PieceFacts<'s> {
+    pub(crate) piece: &'s Piece,
+    /// The rounds, where they run as units of their own.
+    pub(crate) rounds: Option<&'s Rounds>,
+    /// Whether the rows that it looks for are announced before it runs.
+    pub(crate) announces: bool,
+    /// What it receives from other pieces.
+    pub(crate) receives: Vec<TapeSource>,
+    /// What it receives from the call's record.
+    pub(crate) witnesses: Vec<WitnessSource>,
+    /// Average number of operations of a unit.
+    pub(crate) operations: f64,
+}
+
+/// The tape with the results of an operation.
+pub(crate) struct TapeSource {
+    pub(crate) operation: OperationId,
+    pub(crate) block: usize,
+    pub(crate) tape: usize,
+}
+
+/// The witness values of an operation.
+pub(crate) struct WitnessSource {
+    pub(crate) operation: OperationId,
+    /// The index of the witness in the call's record.
+    pub(crate) index: usize,
+    /// The number of values that each execution of the operation takes.
+    pub(crate) values: usize,
+}
+
+/// A call of a run.
+#[derive(Clone, Copy)]
+pub(crate) struct Call<'b> {
+    pub(crate) order: CommitOrder,
+    pub(crate) program: usize,
+    pub(crate) record: &'b CallRecord<'b>,
+}
+
+/// By program and operation, the block of the piece that sends it, and the number of its tape there.
+pub(crate) type TapeNumbers = Vec<Vec<Option<(usize, usize)>>>;
+
+/// The programs of a run, under definitions that do not change.
+pub struct Programs<'s> {
+    pub(crate) pieces: &'s Pieces,
+    /// By program, its procedure.
+    pub(crate) procedures: Vec<&'s Procedure>,
+    pub(crate) definitions: &'s Definitions,
+    pub(crate) settings: Settings,
+    /// By program and block.
+    facts: Vec<Vec<Option<PieceFacts<'s>>>>,
+    /// By block.
+    pub(crate) partitions: Vec<Partitions>,
+    pub(crate) tapes: TapeNumbers,
+    /// By block, the number of tapes of a partition.
+    pub(crate) tape_counts: Vec<usize>,
+}
+
+impl<'s> Programs<'s> {
+    /// Cuts blocks into partitions. `pieces` are those of the procedures' programs, and `sample` holds
+    /// transactions of the run, at most `SAMPLED`.
+    ///
+    /// # Errors
+    /// The arguments of a sampled call do not fit its procedure.
+    pub fn new<'b>(
+        pieces: &'s Pieces,
+        procedures: Vec<&'s Procedure>,
+        definitions: &'s Definitions,
+        settings: Settings,
+        sample: impl Iterator<Item = Transaction<'b>>,
+    ) -> Result<Self, Divergence> {
+        let most = settings.most_partitions();
+        let whole =
+            |partitioned: &bool| Partitions { count: if *partitioned { most } else { 1 }, cut: Cut::Pieces };
+        let partitions: Vec<Partitions> = pieces.partitioned.iter().map(whole).collect();
+        let (tapes, tape_counts) = number_tapes(pieces);
+        let facts = Vec::new();
+        let mut programs =
+            Self { pieces, procedures, definitions, settings, facts, partitions, tapes, tape_counts };
+        let weights = programs.sample(sample)?;
+        let facts = (0..pieces.programs.len()).map(|program| programs.facts_of(program, &weights[program]));
+        programs.facts = facts.collect();
+        Ok(programs)
+    }
+
+    /// Describes the pieces of a program, by block. `weights` has the average number of operations of a whole
+    /// piece, by block.
+    fn facts_of(&self, program: usize, weights: &[f64]) -> Vec<Option<PieceFacts<'s>>> {
+        let mut facts: Vec<_> = self.partitions.iter().map(|_| None).collect();
+        let witnesses = &self.pieces.programs[program].witnesses;
+        for piece in &self.pieces.pieces[program] {
+            let rounds = piece.rounds.as_ref().filter(|_| self.partitions[piece.block].cut == Cut::Rounds);
+            let tape = |id: &OperationId| {
+                let (block, tape) = self.tapes[program][id.0 as usize]?;
+                Some(TapeSource { operation: *id, block, tape })
+            };
+            let witness = |id: &OperationId| {
+                let (index, registers) = witnesses.get(id)?;
+                Some(WitnessSource { operation: *id, index: *index, values: registers.len() })
+            };
+            facts[piece.block] = Some(PieceFacts {
+                piece,
+                rounds,
+                announces: !piece.looks_up_in_loops(rounds.is_some()),
+                receives: piece.receives.iter().filter_map(tape).collect(),
+                witnesses: piece.receives.iter().filter_map(witness).collect(),
+                operations: if rounds.is_some() { piece.executes.len() as f64 } else { weights[piece.block] },
+            });
+        }
+        facts
+    }
+
+    pub(crate) fn facts(&self, program: usize, block: usize) -> &PieceFacts<'s> {
+        self.facts[program][block].as_ref().expect("a unit of a call has a piece")
+    }
+
+    /// Puts a call's arguments into registers; with `witnesses`, also reads its witness values.
+    pub(crate) fn load_inputs(
+        &self,
+        call: Call<'_>,
+        inputs: &[Option<Register>],
+        machine: &mut Machine,
+        witnesses: Option<&mut WitnessValues>,
+    ) -> Result<(), Divergence> {
+        let Call { order, program, record } = call;
+        let procedure = self.procedures[program];
+        machine.begin_piece(self.pieces.programs[program].registers, record.timestamp_us, record.seed);
+        let mut reader = Reader::new(record.arguments);
+        let failed =
+            |error: &dyn std::fmt::Display| RecordedCall { order, procedure, record }.diverged(error);
+        let last = inputs.iter().rposition(Option::is_some).map_or(0, |index| index + 1);
+        let wanted = if witnesses.is_some() { inputs.len() } else { last };
+        for ((_, parameter), register) in procedure.inputs().zip(inputs).take(wanted) {
+            let Some(register) = register else {
+                skip_value(parameter.ty, &mut reader).map_err(|error| failed(&error))?;
+                continue;
+            };
+            let value = decode_value(parameter.ty, &mut reader, &mut machine.frame.arena);
+            machine.set(*register, value.map_err(|error| failed(&error))?);
+        }
+        if let Some(witnesses) = witnesses {
+            let count = procedure.witnesses.iter().filter(|registers| !registers.is_empty()).count();
+            witnesses.read(&mut reader, count).map_err(|error| failed(&error))?;
+        }
+        Ok(())
+    }
+}
+
+/// Gives each operation that is sent a tape in its block; returns the tapes, and their number in each block.
+fn number_tapes(pieces: &Pieces) -> (TapeNumbers, Vec<usize>) {
+    let mut counts = vec![0; pieces.before.len()];
+    let mut numbers: TapeNumbers =
+        pieces.programs.iter().map(|program| vec![None; program.operations.len()]).collect();
+    for (program, of_program) in pieces.pieces.iter().enumerate() {
+        for piece in of_program {
+            for id in &piece.sends {
+                numbers[program][id.0 as usize] = Some((piece.block, counts[piece.block]));
+                counts[piece.block] += 1;
+            }
+        }
+    }
+    (numbers, counts)
+}

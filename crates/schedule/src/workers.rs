@@ -1,0 +1,158 @@
+//! The threads of a run.
+
+use crate::divergence::Divergence;
+use crate::measure::{Measured, Measures, ThreadTimes};
+use crate::plan::{PlannedBatch, Planner};
+use crate::programs::{Cut, Programs};
+use crate::readiness::{Schedule, Shape, Task};
+use crate::run::{Access, Executor};
+use crate::unit::Unit;
+use crate::{Batch, Body, Next, Source};
+use catalog::Written;
+use std::sync::Arc;
+use std::time::Instant;
+use thiserror::Error;
+
+/// The reason why a run has stopped before the end of its source.
+#[derive(Clone, Debug, Error)]
+pub enum RunError<E> {
+    /// A batch of the source could not be read.
+    #[error("{0}")]
+    Source(E),
+    /// The execution of a transaction differs from its record.
+    #[error(transparent)]
+    Diverged(#[from] Divergence),
+}
+
+struct Run<'r, S: Source> {
+    programs: &'r Programs<'r>,
+    source: &'r S,
+    schedule: Schedule<PlannedBatch<S::Batch>>,
+    measures: Measures,
+}
+
+impl Programs<'_> {
+    /// Runs the transactions of a source to its end, with one thread for each access. `names` describes each
+    /// block in the measures.
+    ///
+    /// # Errors
+    /// The source cannot read a batch; the execution of a transaction differs from its record.
+    pub fn run<S: Source, A: Access + Send>(
+        &self,
+        source: &S,
+        accesses: Vec<A>,
+        names: &[Vec<String>],
+    ) -> Result<Measured, RunError<S::Error>> {
+        let schedule = Schedule::new(Shape {
+            before: self.pieces.before.clone(),
+            partitions: self.partitions.iter().map(|block| block.count).collect(),
+            // A key may be in another partition in every batch.
+            whole_batches: self.partitions.iter().map(|block| block.cut == Cut::Keys).collect(),
+            window: self.settings.window(),
+        });
+        let measures = Measures::new(self.partitions.iter().map(|block| block.count));
+        let run = Run { programs: self, source, schedule, measures };
+        let results: Vec<_> = std::thread::scope(|scope| {
+            let run = &run;
+            let spawn = |access| scope.spawn(move || run.work(access));
+            let running: Vec<_> = accesses.into_iter().map(spawn).collect();
+            running
+                .into_iter()
+                .map(|thread| thread.join().expect("a thread of a run does not panic"))
+                .collect()
+        });
+        let threads = results.into_iter().collect::<Result<_, _>>()?;
+        Ok(Measured { threads, blocks: run.measures.report(names) })
+    }
+}
+
+impl<S: Source> Run<'_, S> {
+    /// Runs tasks until the schedule ends, and ends it early when one of them fails.
+    fn work<A: Access>(&self, access: A) -> Result<ThreadTimes, RunError<S::Error>> {
+        let result = self.run_tasks(access);
+        if result.is_err() {
+            self.schedule.stop();
+        }
+        result
+    }
+
+    fn run_tasks<A: Access>(&self, access: A) -> Result<ThreadTimes, RunError<S::Error>> {
+        let mut executor = Executor::new(access);
+        let mut planner = Planner::default();
+        let (mut times, mut sums) = (ThreadTimes::default(), Vec::new());
+        let mut clock = Instant::now();
+        let mut lap = || std::mem::replace(&mut clock, Instant::now()).elapsed();
+        while let Some(task) = self.schedule.take() {
+            times.waiting_s += lap().as_secs_f64();
+            let done = match task {
+                Task::Claim { waits } => {
+                    let Some((batch, claim)) = self.claim(waits) else { continue };
+                    let planned = self.plan(claim, &mut planner)?;
+                    times.planning_s += lap().as_secs_f64();
+                    self.schedule.planned(batch, planned)
+                }
+                Task::Run { id, planned } => {
+                    self.programs.run_partition(&planned, id, &mut executor)?;
+                    let spent = lap();
+                    times.execution_s += spent.as_secs_f64();
+                    self.measures.ran(id.block, id.partition, spent);
+                    self.schedule.done(id)
+                }
+            };
+            self.finish(done, &mut sums)?;
+        }
+        times.waiting_s += lap().as_secs_f64();
+        Ok(times)
+    }
+
+    /// Claims the next batch, with its number, if the source has one.
+    fn claim(&self, waits: bool) -> Option<(usize, S::Claim)> {
+        match self.source.claim(waits) {
+            Next::Batch(claim) => return Some((self.schedule.claimed(), claim)),
+            Next::Pending => self.schedule.pending(),
+            Next::End => self.schedule.ended(),
+        }
+        None
+    }
+
+    fn plan(
+        &self,
+        claim: S::Claim,
+        planner: &mut Planner,
+    ) -> Result<PlannedBatch<S::Batch>, RunError<S::Error>> {
+        let batch = self.source.read(claim).map_err(RunError::Source)?;
+        let planned = self.programs.plan(batch, planner)?;
+        for (block, partitions) in planned.units.iter().enumerate() {
+            for (partition, units) in partitions.iter().enumerate() {
+                let operations = self.programs.operations_of(&planned, block, units);
+                self.measures.planned(block, partition, units.len() as u64, operations);
+            }
+        }
+        Ok(planned)
+    }
+
+    /// Checks batches that are done, and tells the source. `sums` is a buffer.
+    fn finish(
+        &self,
+        done: Vec<Arc<PlannedBatch<S::Batch>>>,
+        sums: &mut Vec<Written>,
+    ) -> Result<(), RunError<S::Error>> {
+        for batch in done {
+            self.programs.check_written(&batch, sums)?;
+            self.source.finished(&batch.transactions);
+        }
+        Ok(())
+    }
+}
+
+impl Programs<'_> {
+    /// Estimates the number of operations of units.
+    fn operations_of<B: Batch>(&self, planned: &PlannedBatch<B>, block: usize, units: &[Unit]) -> u64 {
+        let operations =
+            units.iter().map(|unit| match planned.transactions.get(unit.transaction as usize).body {
+                Body::Call { program, .. } => self.facts(program, block).operations,
+                Body::Writes(_) => 1.0,
+            });
+        operations.sum::<f64>() as u64
+    }
+}
