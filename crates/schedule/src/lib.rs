@@ -8,7 +8,8 @@
 //! 2. `Programs::new` decides from a sample of the transactions which blocks fall into partitions (`sample`).
 //! 3. A thread claims the next batch of the source, and sorts its transactions into units by block and
 //!    partition (`plan`).
-//! 4. A partition of a block runs once the blocks before it are done with the batch, and the same partition is
+//! 4. A partition of a block runs once the blocks before it are done with the batch, and the same partition
+//!    is
 //!    done with the batch before (`readiness`). Its units run in commit order (`run`) on an `Access`.
 //! 5. Pieces hand results to later pieces of the same transaction on tapes (`tape`).
 //! 6. Once all partitions of a batch are done, the writes of each call are compared with its record
@@ -16,8 +17,8 @@
 //!
 //! The source may be a log, a queue or a stream: the run ends when the source says so.
 //!
-//! Invariant: two units that touch the same row, one of them writing, run in commit order. Held by: the digests
-//! of `crates/reprise/tests/suite/parallel_replay`.
+//! Invariant: two units that touch the same row, one of them writing, run in commit order. Held by: the
+//! digests of `crates/reprise/tests/suite/parallel_replay`.
 //! Not here: where transactions come from (`recovery` reads logs); how rows are read and written (`Access`).
 
 mod definitions;

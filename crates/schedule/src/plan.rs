@@ -229,8 +229,8 @@ fn begin_key(cut: Cut, table: &Table, key: &mut Vec<u8>) {
 }
 
 impl Planner {
-    /// Connects the keys of a piece whose arguments are in the registers. A key that cannot be computed belongs
-    /// to an operation that never ran.
+    /// Connects the keys of a piece whose arguments are in the registers. A key that cannot be computed
+    /// belongs to an operation that never ran.
     fn connect(&mut self, block: usize, unit: Unit, keys: &[Vec<PartitionValue>]) {
         self.hashes.clear();
         for values in keys {
@@ -243,8 +243,8 @@ impl Planner {
         self.connected.entry(block).or_default().add(unit, &self.hashes);
     }
 
-    /// Returns the partition of a piece, or of a round, whose arguments are in the registers. A key that cannot
-    /// be computed belongs to an operation that never ran, so any partition will do.
+    /// Returns the partition of a piece, or of a round, whose arguments are in the registers. A key that
+    /// cannot be computed belongs to an operation that never ran, so any partition will do.
     pub(crate) fn partition_of(&mut self, values: &[PartitionValue], count: usize) -> usize {
         self.key.clear();
         if self.write_key(values) { partition_of_key(&self.key, count) } else { 0 }

@@ -1,15 +1,15 @@
 //! Which task is ready to run.
 //! Paper: PACMAN §4.2 (execution schedules), §4.3.2 (pipelined execution). Differs: threads are not bound to
-//! blocks but take any ready task, oldest batch first, so that cores follow the work; the piece-set of a block
-//! is cut into partitions (§4.3.1) that are scheduled like piece-sets.
+//! blocks but take any ready task, oldest batch first, so that cores follow the work; the piece-set of a
+//! block is cut into partitions (§4.3.1) that are scheduled like piece-sets.
 //!
-//! A task is a batch to claim and plan, or one partition of one block of a planned batch. A partition is ready
-//! once the blocks before its block are done with the batch, and the same partition is done with the batch
-//! before (of some blocks: all partitions). The number of batches is not known ahead: the source ends the
-//! schedule.
+//! A task is a batch to claim and plan, or one partition of one block of a planned batch. A partition is
+//! ready once the blocks before its block are done with the batch, and the same partition is done with the
+//! batch before (of some blocks: all partitions). The number of batches is not known ahead: the source ends
+//! the schedule.
 //!
-//! Invariants: 1. A partition runs once, and only when it is ready. 2. One thread claims at a time, so batches
-//! are numbered in the order of the source. Held by: `tasks_keep_the_order_of_blocks_and_batches`,
+//! Invariants: 1. A partition runs once, and only when it is ready. 2. One thread claims at a time, so
+//! batches are numbered in the order of the source. Held by: `tasks_keep_the_order_of_blocks_and_batches`,
 //! `a_schedule_waits_for_its_source`.
 
 use std::collections::VecDeque;

@@ -1,7 +1,7 @@
-//! A look at some transactions of a run before it begins: which blocks hold so much work that they must be cut
-//! finer.
-//! Paper: PACMAN §4.4 (workload distribution). Differs: the paper gives cores to blocks in proportion to their
-//! work; here threads take any ready task, so no partition may have more work than a thread's share.
+//! A look at some transactions of a run before it begins: which blocks hold so much work that they must be
+//! cut finer.
+//! Paper: PACMAN §4.4 (workload distribution). Differs: the paper gives cores to blocks in proportion to
+//! their work; here threads take any ready task, so no partition may have more work than a thread's share.
 
 use crate::divergence::Divergence;
 use crate::plan::Planner;
@@ -15,9 +15,9 @@ pub const SAMPLED: usize = 512;
 const MOST_ROUNDS: u64 = 256;
 
 impl Programs<'_> {
-    /// Decides which blocks run round by round, or by connected keys: those with a partition that has more than
-    /// a thread's share of the work. Returns the average number of operations of a whole piece, by program and
-    /// block.
+    /// Decides which blocks run round by round, or by connected keys: those with a partition that has more
+    /// than a thread's share of the work. Returns the average number of operations of a whole piece, by
+    /// program and block.
     pub(crate) fn sample<'b>(
         &mut self,
         sample: impl Iterator<Item = Transaction<'b>>,

@@ -61,8 +61,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns how the analysis cuts programs. A single thread gains nothing from small pieces, and large ones
-    /// hand less to each other.
+    /// Returns how the analysis cuts programs. A single thread gains nothing from small pieces, and large
+    /// ones hand less to each other.
     pub fn decomposition(self) -> Decomposition {
         if self.mode == Mode::Chopping || self.threads == 1 {
             Decomposition::Chopping

@@ -18,7 +18,8 @@ pub struct Transaction<'b> {
 pub enum Body<'b> {
     /// It calls a procedure.
     Call {
-        /// The index of the program among those of the run: of this procedure, with witness values or without.
+        /// The index of the program among those of the run: of this procedure, with witness values or
+        /// without.
         program: usize,
         /// The arguments, the witness values, and the summary of the writes.
         record: CallRecord<'b>,
@@ -84,7 +85,7 @@ pub trait Source: Sync {
     /// The batch is damaged, or names a program that is not there.
     fn read(&self, claim: Self::Claim) -> Result<Self::Batch, Self::Error>;
 
-    /// Is told of each batch whose transactions have all run. Batches may finish on several threads at the same
-    /// time.
+    /// Is told of each batch whose transactions have all run. Batches may finish on several threads at the
+    /// same time.
     fn finished(&self, batch: &Self::Batch);
 }

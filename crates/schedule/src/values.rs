@@ -31,8 +31,9 @@ fn damaged(_: DecodeError) -> Failure {
 }
 
 impl ValueWriter {
-    /// Makes the writes of one transaction. A row may take a unique key that another row leaves, so deleted rows
-    /// and rows whose unique keys change are removed first; then rows are updated; then rows are inserted.
+    /// Makes the writes of one transaction. A row may take a unique key that another row leaves, so deleted
+    /// rows and rows whose unique keys change are removed first; then rows are updated; then rows are
+    /// inserted.
     ///
     /// # Errors
     /// The writes do not fit the tables, or their rows.

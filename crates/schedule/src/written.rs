@@ -2,8 +2,8 @@
 //!
 //! Every operation that writes is in one piece, and runs there as often as in the call; so the writes of all
 //! pieces of a call add up to the writes of the call. Not seen here: right values that two calls wrote to one
-//! row in the wrong order, and a wrong witness as such. This run does not make the read behind a witness; `clr`
-//! makes it, and compares.
+//! row in the wrong order, and a wrong witness as such. This run does not make the read behind a witness;
+//! `clr` makes it, and compares.
 //!
 //! Invariant: a batch is done only once the writes of its calls are those of their records. Held by:
 //! `divergence_is_refused`, `values_that_differ_are_refused`.
