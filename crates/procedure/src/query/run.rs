@@ -9,7 +9,8 @@ use crate::execution::rows::{Flow, counts_of, for_each_row};
 use crate::ir::expression::compare_across;
 use crate::values::aggregate::Accumulator;
 use crate::{
-    Access, Aggregate, Cast, Conflict, DataAccess, Expression, Failure, Machine, Register, SortKey, SqlError,
+    Access, Aggregate, Cast, Conflict, DataAccess, Expression, Failure, Machine, Procedure, Register,
+    SortKey, SqlError,
 };
 use catalog::{Datum, TableId};
 use std::cmp::Ordering;
@@ -135,13 +136,13 @@ fn run_node<D: DataAccess>(
         }),
         Plan::Call { input, procedure, arguments, target } => {
             run(input, machine, data, &mut |machine, data| {
-                call(procedure, arguments, &[(*target, Cast::Same)], machine, data)?;
+                call_within(procedure, arguments, &[(*target, Cast::Same)], machine, data)?;
                 sink(machine, data)
             })
         }
         Plan::Rows { procedure, arguments, registers, ordinality } => {
             machine.frame.returned.push(Buffer::new(registers.len()));
-            call(procedure, arguments, &[], machine, data)?;
+            call_within(procedure, arguments, &[], machine, data)?;
             let rows = machine.frame.returned.pop().unwrap_or_else(|| Buffer::new(registers.len()));
             for place in 0..rows.len() {
                 let mark = machine.frame.arena.mark();
@@ -233,6 +234,20 @@ fn run_node<D: DataAccess>(
         Plan::Update(update) => write::update(update, machine, data, sink),
         Plan::Delete(delete) => write::delete(delete, machine, data, sink),
     }
+}
+
+/// Calls a function for the row of a query. Scans of the function leave the scan of the query alone.
+fn call_within<D: DataAccess>(
+    function: &Procedure,
+    arguments: &[Expression],
+    outputs: &[(Register, Cast)],
+    machine: &mut Machine,
+    data: &mut D,
+) -> Result<(), Failure> {
+    data.enter_scan();
+    let called = call(function, arguments, outputs, machine, data);
+    data.leave_scan();
+    called
 }
 
 fn scan<D: DataAccess>(

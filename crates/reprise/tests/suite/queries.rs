@@ -127,3 +127,32 @@ fn definitions_that_change_are_followed() {
     let error = session.run_prepared(&mut prepared, params![3], || Box::new(Nowhere)).unwrap_err();
     assert_eq!(error.sqlstate(), "42P01");
 }
+
+#[test]
+fn functions_that_scan_leave_the_scan_that_calls_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = open(folder.path());
+    let mut session = db.session().unwrap();
+    session
+        .execute_script(
+            "CREATE TABLE step (n INT PRIMARY KEY, height INT NOT NULL);
+            CREATE TABLE visitor (id INT PRIMARY KEY);
+            CREATE FUNCTION climbed(last INT) RETURNS INT LANGUAGE plpgsql AS $$
+            DECLARE r RECORD; sum INT := 0;
+            BEGIN
+              FOR r IN SELECT n, height FROM step WHERE n <= last LOOP sum := sum + r.height; END LOOP;
+              RETURN sum;
+            END $$;",
+        )
+        .unwrap();
+    for n in 1..=40i64 {
+        run(&mut session, "INSERT INTO step VALUES ($1, 10)", params![n]).unwrap();
+        run(&mut session, "INSERT INTO visitor VALUES ($1)", params![n]).unwrap();
+    }
+    let answer = session.query("SELECT id, climbed(id) FROM visitor").unwrap();
+    let rows: Vec<String> = answer.rows.iter().map(|row| format!("{} {}", row[0], row[1])).collect();
+    let expected: Vec<String> = (1..=40).map(|n| format!("{n} {}", n * 10)).collect();
+    assert_eq!(rows, expected);
+    let joined = "SELECT count(*) FROM visitor v JOIN step s ON climbed(v.id) = s.n * 10";
+    assert_eq!(session.query(joined).unwrap().rows[0][0].to_string(), "40");
+}
