@@ -5,7 +5,7 @@ use crate::query::Buffer;
 use crate::{Cast, Cursor, Failure, Movement, Register, SqlError};
 use catalog::{Datum, Type};
 
-/// A value as another type, as an assignment has it.
+/// Converts a value as an assignment does.
 pub(super) fn converted(
     value: Datum,
     (from, to): (Type, Type),

@@ -218,11 +218,11 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
             Err(conflict) => return Err(conflict),
         };
         let Some(handler) = guarded.handlers.iter().find(|own| own.fits(&error.sqlstate)) else {
-            // Whoever handles it undoes this with the rest.
+            // The block that handles the error undoes this part with its own.
             self.data.end_part();
             return Err(Failure::Error(error));
         };
-        // An error that comes of states of different moments is none.
+        // The error may come from reads of different moments. Then the attempt is repeated.
         if self.data.is_doomed() {
             return Err(Conflict::Read.into());
         }

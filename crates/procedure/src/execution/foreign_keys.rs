@@ -1,8 +1,8 @@
-//! FOREIGN KEY: that what is referenced is there, and what becomes of rows when what they reference goes.
+//! FOREIGN KEY: checks that referenced rows exist, and applies the actions of ON DELETE and ON UPDATE.
 //!
-//! All of it happens at the end of a statement, as in PostgreSQL, with reads and writes like any others of
-//! the transaction: so two transactions of which one takes away what the other one references can't both
-//! commit. A replay does not look, as only what had committed is replayed.
+//! Both happen at the end of a statement, as in PostgreSQL, with ordinary reads and writes of the
+//! transaction. So of two transactions, one that deletes a row and one that references it, at most one
+//! commits. Replay checks nothing, because it runs committed calls only.
 
 use crate::execution::access::row_of;
 use crate::execution::operations::{check, require_value};
@@ -14,7 +14,7 @@ use catalog::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Deepest chain of rows that go because another one goes.
+/// The maximum number of cascading statements.
 const MOST_DEPTH: usize = 256;
 
 /// A foreign key, with the tables of both ends.
@@ -32,9 +32,9 @@ pub struct Reference {
     pub parent_columns: Vec<usize>,
     /// The unique index that they are the columns of.
     pub parent_index: usize,
-    /// When a referenced row is deleted.
+    /// The action when a referenced row is deleted.
     pub on_delete: ReferenceAction,
-    /// When a referenced row gets another key.
+    /// The action when the key of a referenced row changes.
     pub on_update: ReferenceAction,
     /// An index of the table that begins with the columns, and how many of its columns those are: its first
     /// ones.
@@ -125,7 +125,7 @@ impl Reference {
         self.columns.iter().map(|column| row[*column]).collect()
     }
 
-    /// Refuses a row that references what is not there.
+    /// Checks that the row that a row references exists.
     ///
     /// # Errors
     /// `23503`, or a conflict.
@@ -163,7 +163,7 @@ impl Reference {
         Ok(self.encoded(&values, arena) == self.encoded(&self.values_of(row), arena))
     }
 
-    /// What is said of a row that references what is not there.
+    /// Returns the error of a row whose referenced row does not exist.
     pub fn missing(&self, values: &[Datum], arena: &Arena) -> SqlError {
         let message = format!(
             "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
@@ -181,7 +181,7 @@ impl Reference {
         Self::prefix(&self.parent, &self.parent_columns, values, self.parent_index, arena)
     }
 
-    /// Whether there is a row to reference.
+    /// Returns whether a row with the referenced key exists.
     fn is_there<D: DataAccess>(
         &self,
         values: &[Datum],
@@ -203,7 +203,7 @@ impl Reference {
         Ok(found)
     }
 
-    /// The rows that reference a key: the number of each, and all of its columns.
+    /// Returns the rows that reference a key: the number of each row, and all of its columns.
     fn users<D: DataAccess>(
         &self,
         values: &[Datum],
@@ -244,7 +244,7 @@ impl Reference {
     }
 }
 
-/// Does something with the rows of an index whose keys begin so, until it has enough.
+/// Visits the rows of an index whose keys begin with `lower`, until `each` returns false.
 fn each_of<D: DataAccess>(
     table: &Table,
     index: usize,
@@ -270,7 +270,7 @@ fn each_of<D: DataAccess>(
     ran
 }
 
-/// Rows that a statement has changed, as they were and, where they still are, as they are.
+/// Rows that a statement has changed or deleted: the old rows, and the new ones unless they were deleted.
 pub(crate) struct Changed<'a> {
     pub(crate) table: &'a Table,
     pub(crate) old: Buffer,

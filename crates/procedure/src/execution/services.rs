@@ -52,39 +52,39 @@ impl<T: ?Sized> std::fmt::Debug for Handle<T> {
     }
 }
 
-/// Takes rows that a statement hands to its client.
+/// Receives the rows that a statement returns to its client.
 pub trait RowSink: Send {
-    /// An attempt begins: rows of earlier ones count no more.
+    /// Begins an attempt, and discards the rows of earlier attempts.
     fn begin(&mut self);
 
-    /// A row: values, and the arena that they lie in.
+    /// Adds a row: values, and the arena that they refer to.
     ///
     /// # Errors
-    /// What ends the statement.
+    /// A failure that ends the statement.
     fn row(&mut self, values: &[Datum], arena: &Arena) -> Result<(), SqlError>;
 
-    /// Whether there are so many rows that they should go to the client before there are more.
+    /// Returns whether the rows should go to the client before more are added.
     fn is_full(&self) -> bool {
         false
     }
 
-    /// Sends rows to the client, which may take as long as it likes, once everything up to `shown` is
-    /// durable.
+    /// Sends the rows to the client once everything up to `shown` is durable. Waits for the client without a
+    /// limit.
     ///
     /// # Errors
-    /// What ends the statement.
+    /// A failure that ends the statement.
     fn relieve(&mut self, shown: CommitOrder) -> Result<(), SqlError> {
         let _ = shown;
         Ok(())
     }
 
-    /// Whether rows are where they can't be taken back from, so that the attempt must be the last one.
+    /// Returns whether rows have been sent, so that the statement cannot be attempted again.
     fn is_sent(&self) -> bool {
         false
     }
 }
 
-/// Takes rows that nobody wants.
+/// Discards rows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nowhere;
 
@@ -96,29 +96,29 @@ impl RowSink for Nowhere {
     }
 }
 
-/// Gives numbers of sequences. That they were taken is durable before anybody has them, and holds whatever
-/// becomes of the transaction.
+/// Gives numbers of sequences. A number is durably taken before the caller receives it, and stays taken when
+/// the transaction rolls back.
 pub trait Sequences: Send + Sync {
-    /// The next number.
+    /// Returns the next number.
     ///
     /// # Errors
-    /// There is none left, or the log failed.
+    /// The sequence is exhausted, or the log failed.
     fn next(&self, sequence: TableId) -> Result<i64, SqlError>;
 
-    /// Says which number was the last one, or is to be the next.
+    /// Sets the last number, or the next one when `is_called` is false.
     ///
     /// # Errors
     /// It is out of bounds, or the log failed.
     fn set(&self, sequence: TableId, number: i64, is_called: bool) -> Result<(), SqlError>;
 
-    /// Where the sequence stands: a number, and whether it was given.
+    /// Returns the sequence's number, and whether it was given.
     ///
     /// # Errors
     /// The log failed.
     fn place(&self, sequence: TableId) -> Result<SequencePlace, SqlError>;
 }
 
-/// A sink, and the row that is being made for it.
+/// A sink, and a buffer for the next row.
 pub(crate) struct Output {
     pub(crate) sink: Box<dyn RowSink>,
     pub(crate) row: Vec<Datum>,
@@ -171,7 +171,7 @@ impl Services {
         Ok(Datum::Int(number))
     }
 
-    /// The number that this client was given last, of one sequence or of any.
+    /// Returns the last number that this client was given, of one sequence or of any.
     pub(crate) fn current_number(&self, sequence: Option<TableId>) -> Result<Datum, SqlError> {
         let own = &self.current_numbers;
         let number = sequence.or(own.last).and_then(|sequence| own.by_sequence.get(&sequence));
@@ -182,7 +182,7 @@ impl Services {
         number.map(|number| Datum::Int(*number)).ok_or_else(missing)
     }
 
-    /// Where a sequence stands.
+    /// Returns the number of a sequence, and whether it was given.
     pub(crate) fn sequence_place(&self, sequence: TableId) -> Result<SequencePlace, SqlError> {
         self.sequences()?.place(sequence)
     }

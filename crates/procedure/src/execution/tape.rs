@@ -1,42 +1,42 @@
-//! How pieces of a procedure that run apart hand results of operations to each other.
+//! Tapes: pieces of one call send results of operations to each other.
 //!
-//! A piece has the control of the whole procedure around what it executes, so it meets the operations of
-//! other pieces where these met them, equally often and in the same order. What the owner of an operation
-//! sent, one after the other, is therefore what the others receive there.
+//! A piece keeps the control flow of the whole procedure. It meets the operations of other pieces where those
+//! pieces run them, equally often and in the same order. So the values that one piece sends for an operation
+//! are those that the other pieces receive there, in order.
 
 use crate::{OperationId, Register};
 use catalog::{Arena, Datum, DecodeError, Reader, ScalarType, decode_value, encode_value, put_varint};
 
-/// What a piece does where it meets an operation.
+/// The part of a piece in an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
     /// Runs it.
     Run,
-    /// Runs it, and sends what it found to other pieces.
+    /// Runs it, and sends its results to other pieces.
     Send,
-    /// Receives what another piece has sent.
+    /// Receives the results that another piece has sent.
     Receive,
 }
 
-/// What a piece sends and receives.
+/// Sends and receives the results of operations.
 pub trait Tapes {
-    /// What to do with an operation.
+    /// Returns the part of the piece in an operation.
     fn part(&self, id: OperationId) -> Part;
 
     /// Sends one value of an operation.
     fn send(&mut self, id: OperationId, value: Datum, arena: &Arena);
 
-    /// The next value that was sent of an operation, brought into an arena.
+    /// Receives the next value of an operation, and copies it into an arena.
     fn receive(&mut self, id: OperationId, arena: &mut Arena) -> Datum;
 
-    /// An operation ran, and came to a number of rows.
+    /// Notes the number of rows of an operation that ran.
     #[inline(always)]
     fn ran(&mut self, id: OperationId, rows: i64) {
         let _ = (id, rows);
     }
 }
 
-/// Of a procedure that runs as a whole.
+/// The tapes of a procedure that runs as a whole: it sends nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Whole;
 

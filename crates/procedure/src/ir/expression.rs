@@ -108,7 +108,7 @@ pub enum CompareClass {
     },
 }
 
-/// What evaluating an expression comes to: it touches no table, so it meets no conflict.
+/// The result of an expression. An expression reads no table, so it meets no conflict.
 pub type Evaluated = Result<Datum, Box<SqlError>>;
 
 /// An expression.
@@ -212,13 +212,13 @@ impl Expression {
         Self::Constant(Datum::boolean(value))
     }
 
-    /// Whether all conditions hold; of none, they do. They are looked at in order, until one does not hold.
-    /// However many there are, the expression is not deep.
+    /// Returns the conjunction of conditions; TRUE when there are none. They are evaluated in order until one
+    /// does not hold. The depth of the expression is logarithmic.
     pub fn all(conditions: Vec<Self>) -> Self {
         balanced(conditions, &Self::And).unwrap_or(Self::boolean(true))
     }
 
-    /// Whether one of the conditions holds; of none, it does not. As `all`.
+    /// Returns the disjunction of conditions; FALSE when there are none. As `all`.
     pub fn any(conditions: Vec<Self>) -> Self {
         balanced(conditions, &Self::Or).unwrap_or(Self::boolean(false))
     }
@@ -256,7 +256,7 @@ impl Expression {
         }
     }
 
-    /// The register and the number, when it is `register = number`.
+    /// Returns the register and the number of `register = number`.
     #[inline]
     pub(crate) fn compared_to_constant(&self) -> Option<(Register, i64)> {
         let Self::Compare { operator: CompareOperator::Equal, class: CompareClass::Int, operands } = self
@@ -269,7 +269,7 @@ impl Expression {
         }
     }
 
-    /// Whether it reads no register and no function of the call, so that it always has one value.
+    /// Returns whether its value is always the same: it reads no register, no time and no random number.
     pub fn is_constant(&self) -> bool {
         let mut constant = true;
         self.walk(&mut |part| {
@@ -433,7 +433,7 @@ pub(crate) fn compare_across(
             left_arena.bytes(a).cmp(right_arena.bytes(b))
         }
         (CompareClass::Double, Datum::Double(a), Datum::Double(b)) => {
-            // NaN is equal to itself and above all others, as in PostgreSQL.
+            // NaN equals itself and is above all other values, as in PostgreSQL.
             a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
         }
         (CompareClass::Decimal { left_scale, right_scale }, a, b) => {
@@ -515,7 +515,7 @@ fn arithmetic(
     }
 }
 
-/// Dates before and after all others stay what they are, and have no distance.
+/// Infinite dates stay infinite, and have no distance.
 fn date_arithmetic(operator: ArithmeticOperator, class: NumberClass, a: i64, b: i64) -> Evaluated {
     let is_finite = |days: i64| i32::try_from(days).is_ok_and(is_finite_date);
     Ok(Datum::Int(match (class, operator) {

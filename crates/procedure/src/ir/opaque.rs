@@ -1,6 +1,6 @@
-//! Statements that the analysis does not look into, as what they do follows from more than variables and
-//! tables: rows that a function returns one by one, cursors, statements that are given as text, the end of a
-//! transaction within a procedure. A procedure that has one is logged by value.
+//! Statements that the analysis does not know: RETURN NEXT and RETURN QUERY, cursors, EXECUTE, COMMIT and
+//! ROLLBACK. Their effect depends on more than variables and tables, so a procedure that holds one is logged
+//! by value.
 
 use crate::{Expression, OperationId, Procedure, Register, SqlError};
 use catalog::Type;
@@ -9,13 +9,13 @@ use std::sync::Arc;
 /// A cursor variable: NULL as long as it is closed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cursor {
-    /// Where it stands among the machine's, once it is open.
+    /// The register of the cursor's position in the frame's list; NULL while the cursor is closed.
     pub register: Register,
     /// Its name.
     pub name: String,
 }
 
-/// Where a cursor goes.
+/// A movement of a cursor.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Movement {
     /// To the first row.
@@ -30,14 +30,14 @@ pub enum Movement {
     To(Expression),
     /// Behind the last row.
     BehindAll,
-    /// One row on, as a loop goes: behind the last row, variables keep what was there.
+    /// To the next row, as a loop moves: behind the last row, variables keep their values.
     Next,
 }
 
-/// What becomes of the rows of a statement that is given as text.
+/// The destination of the rows of EXECUTE.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Destination {
-    /// Nothing.
+    /// The rows are discarded.
     Nowhere,
     /// The first goes to variables; STRICT allows no other.
     First {
@@ -52,7 +52,7 @@ pub enum Destination {
     Cursor(Cursor),
 }
 
-/// One of those statements.
+/// A statement that the analysis does not know.
 #[derive(Clone, Debug)]
 pub enum Opaque {
     /// RETURN NEXT: a row of values.
@@ -65,7 +65,7 @@ pub enum Opaque {
     Fetch {
         /// The cursor.
         cursor: Cursor,
-        /// Where it goes.
+        /// The movement.
         movement: Movement,
         /// Variables and their types.
         targets: Vec<(Register, Type)>,
@@ -78,22 +78,22 @@ pub enum Opaque {
     Text {
         /// The statement.
         text: Expression,
-        /// What its parameters stand for.
+        /// The values of its parameters, with their types.
         arguments: Vec<(Expression, Type)>,
-        /// Where its rows go.
+        /// The destination of its rows.
         rows: Destination,
-        /// FOUND, where this sets it.
+        /// The register of FOUND, when the statement sets it.
         found: Option<Register>,
     },
     /// COMMIT, or ROLLBACK.
     EndTransaction {
-        /// Whether what the transaction did stays.
+        /// COMMIT, not ROLLBACK.
         commit: bool,
     },
 }
 
 impl Opaque {
-    /// Visits the registers that it sets, those of its operation aside.
+    /// Visits the registers that it sets, except those of its operation.
     pub(crate) fn visit_targets(&self, visit: &mut impl FnMut(Register)) {
         match self {
             Self::Open(cursor, _) | Self::Close(cursor) => visit(cursor.register),
@@ -116,12 +116,12 @@ impl Opaque {
     }
 }
 
-/// Compiles statements that are given as text while a procedure runs.
+/// Compiles the texts of EXECUTE.
 pub trait Compiler: Send + Sync {
-    /// A statement as a procedure without a name, whose rows go to its client. `types` are those of its
-    /// parameters.
+    /// Compiles a statement as a procedure without a name, whose rows go to its client. `types` are the types
+    /// of its parameters.
     ///
     /// # Errors
-    /// Anything wrong with it; it changes definitions.
+    /// The statement is malformed, or changes definitions.
     fn compile(&self, text: &str, types: &[Type]) -> Result<Arc<Procedure>, SqlError>;
 }

@@ -51,7 +51,7 @@ pub struct Choice {
     pub branches: Vec<(Expression, usize)>,
     /// The column when none holds.
     pub otherwise: usize,
-    /// Where it goes.
+    /// The register of the column.
     pub target: Register,
 }
 
@@ -62,15 +62,15 @@ pub struct Access {
     pub table: Arc<Table>,
     /// How rows are reached.
     pub path: Path,
-    /// Places of the columns that are read.
+    /// The positions of the columns that are read.
     pub columns: Vec<usize>,
-    /// Where they lie in a row.
+    /// The slots of these columns in a row.
     pub slots: Vec<ColumnSlot>,
-    /// The first of as many registers, which hold them.
+    /// The first of the consecutive registers that hold the columns.
     pub registers: Register,
     /// Columns that are chosen when the row is reached; of `Path::Point` only.
     pub choices: Vec<Choice>,
-    /// What a row must fulfil beyond the path.
+    /// A condition on rows beyond the path.
     pub filter: Option<Expression>,
 }
 
@@ -115,9 +115,9 @@ pub enum AggregateFunction {
 /// One aggregate of a SELECT.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Aggregate {
-    /// What is computed.
+    /// The function.
     pub function: AggregateFunction,
-    /// Of what; nothing for `count(*)`.
+    /// The argument; `None` for `count(*)`.
     pub argument: Option<Expression>,
     /// The digits after the point of the argument's integers, when it is a decimal.
     pub scale: u8,
@@ -131,16 +131,16 @@ pub struct Aggregate {
     pub separator: Option<Expression>,
     /// ORDER BY of the values, where it matters.
     pub order: Vec<SortKey>,
-    /// Where the result goes.
+    /// The register of the result.
     pub target: Register,
 }
 
 /// One key of an ORDER BY that no index provides.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SortKey {
-    /// What is compared.
+    /// The value to sort by.
     pub value: Expression,
-    /// How.
+    /// How values compare.
     pub class: crate::CompareClass,
     /// DESC.
     pub descending: bool,
@@ -169,7 +169,7 @@ pub struct Select {
     pub strict: bool,
 }
 
-/// What an operation does.
+/// The kinds of operations.
 #[derive(Clone, Debug)]
 pub enum OperationKind {
     /// Reads.
@@ -180,11 +180,11 @@ pub enum OperationKind {
         table: Arc<Table>,
         /// A value for each column, of its type.
         values: Vec<Expression>,
-        /// The first of as many registers, which hold them.
+        /// The first of the consecutive registers that hold the columns.
         registers: Register,
         /// Constraints over those registers.
         checks: Vec<Check>,
-        /// What the row must reference.
+        /// The foreign keys of the row.
         references: Vec<Reference>,
         /// RETURNING … INTO.
         returning: Vec<(Register, Expression)>,
@@ -207,16 +207,16 @@ pub enum OperationKind {
         /// RETURNING … INTO.
         returning: Vec<(Register, Expression)>,
     },
-    /// Whatever else SQL can ask.
+    /// A query that is not one operation on one table.
     Query(Box<QueryOperation>),
 }
 
-/// A query of a procedure, and what becomes of its rows.
+/// A query of a procedure, and the destination of its rows.
 #[derive(Clone, Debug)]
 pub struct QueryOperation {
     /// The query.
     pub query: Query,
-    /// What each row comes to: target register and value.
+    /// The outputs of each row: target register and value.
     pub outputs: Vec<(Register, Expression)>,
     /// INTO STRICT: exactly one row.
     pub strict: bool,
@@ -236,10 +236,10 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// The table that it touches, when it is one operation on one table.
+    /// Returns the table that it accesses.
     ///
     /// # Panics
-    /// Of a query: those are not analysed.
+    /// Panics on a query: a procedure with queries is not analysed.
     pub fn table(&self) -> &Arc<Table> {
         match &self.kind {
             OperationKind::Select(select) => &select.access.table,
@@ -249,7 +249,7 @@ impl Operation {
         }
     }
 
-    /// The tables that it touches.
+    /// Returns the tables that it accesses.
     pub fn tables(&self) -> Vec<&Arc<Table>> {
         let OperationKind::Query(own) = &self.kind else { return vec![self.table()] };
         let mut tables = Vec::new();
@@ -257,13 +257,13 @@ impl Operation {
         tables
     }
 
-    /// Whether it and another operation may not change places: they touch one table, and one of them modifies
-    /// it (PACMAN §4.1.1, data dependency).
+    /// Returns whether the order of two operations matters: both access one table, and one of them writes it
+    /// (PACMAN §4.1.1, data dependency).
     pub fn is_data_dependent(&self, other: &Self) -> bool {
         self.table().id == other.table().id && (self.writes() || other.writes())
     }
 
-    /// Whether it changes a table.
+    /// Returns whether it writes a table.
     #[inline]
     pub fn writes(&self) -> bool {
         match &self.kind {

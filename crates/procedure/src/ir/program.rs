@@ -1,4 +1,4 @@
-//! Procedures and the statements they are made of.
+//! Procedures and their statements.
 
 use crate::query::{Explained, OutputColumn, Plan};
 use crate::{Access, Expression, Opaque, Operation, OperationId, OperationKind, Path, Register, Severity};
@@ -26,17 +26,17 @@ pub struct Parameter {
     pub ty: Type,
     /// How it passes values.
     pub mode: Mode,
-    /// What a caller that leaves it out passes.
+    /// The value when the caller passes none; `None` makes the argument mandatory.
     pub default: Option<Value>,
 }
 
 impl Parameter {
-    /// Whether the caller passes a value.
+    /// Returns whether the caller passes a value.
     pub fn is_input(&self) -> bool {
         self.mode != Mode::Out
     }
 
-    /// Whether the caller gets a value.
+    /// Returns whether the caller receives a value.
     pub fn is_output(&self) -> bool {
         self.mode != Mode::In
     }
@@ -59,38 +59,39 @@ pub struct Procedure {
     pub rows: Option<Vec<(String, Type)>>,
     /// The types of its registers.
     pub registers: Vec<Type>,
-    /// What it does.
+    /// Its statements.
     pub body: Vec<Statement>,
     /// Its data accesses, by id.
     pub operations: Vec<Operation>,
-    /// Point accesses outside of loops whose keys are known when it begins.
+    /// Point accesses outside of loops whose keys are known when the call begins.
     pub ahead: Vec<OperationId>,
-    /// Whether it, or what it calls, asks for the time.
+    /// Whether it, or a routine that it calls, reads the time.
     pub uses_timestamp: bool,
-    /// Whether it, or what it calls, asks for random numbers.
+    /// Whether it, or a routine that it calls, draws random numbers.
     pub uses_seed: bool,
-    /// Whether neither it nor what it calls writes: such calls are not logged.
+    /// Whether neither it nor the routines that it calls write. Such calls are not logged.
     pub read_only: bool,
-    /// Whether it, or what it calls, does what the analysis does not know: its calls are logged by value.
+    /// Whether it, or a routine that it calls, holds a statement that the analysis does not know. Its calls
+    /// are logged by value.
     pub by_value: bool,
-    /// Whether it, or what it calls, ends the transaction that it runs in.
+    /// Whether it, or a routine that it calls, ends the transaction that it runs in.
     pub ends_transactions: bool,
     /// The names of the routines that it calls, in statements, queries, views and defaults.
     pub callees: BTreeSet<String>,
-    /// For each operation, the registers whose values are recorded with a call each time it runs; of most,
-    /// none.
+    /// For each operation, the registers whose values the call records each time the operation runs. Most
+    /// operations have none.
     pub witnesses: Vec<Vec<Register>>,
-    /// The statement that made it.
+    /// The text of its CREATE statement.
     pub source: Arc<str>,
 }
 
 impl Procedure {
-    /// Parameters that the caller passes, in order.
+    /// Returns the parameters that the caller passes, each with its position.
     pub fn inputs(&self) -> impl Iterator<Item = (usize, &Parameter)> {
         self.parameters.iter().enumerate().filter(|(_, parameter)| parameter.is_input())
     }
 
-    /// The columns of the rows that it hands to its client.
+    /// Returns the columns of the rows that it returns to its client.
     pub fn client_columns(&self) -> &[OutputColumn] {
         let to_client = self.operations.iter().find_map(|operation| match &operation.kind {
             OperationKind::Query(own) if own.to_client => Some(&own.query.columns),
@@ -99,7 +100,7 @@ impl Procedure {
         to_client.map_or(&[], Vec::as_slice)
     }
 
-    /// How it comes to its rows, for EXPLAIN: a line a node, with the rows that each came to where they were
+    /// Returns its plan for EXPLAIN, one line a node, with the number of rows of each node when it was
     /// counted.
     pub fn explained(&self, counts: Option<&HashMap<usize, u64>>) -> Vec<String> {
         let mut lines = Vec::new();
@@ -115,7 +116,8 @@ impl Procedure {
         lines
     }
 
-    /// Visits all tables that it may touch, those of procedures that it calls and of foreign keys among them.
+    /// Visits all tables that it may access, those of foreign keys and of the routines that it calls
+    /// included.
     pub fn for_each_table(&self, visit: &mut impl FnMut(&Arc<Table>)) {
         for operation in &self.operations {
             operation.tables().into_iter().for_each(&mut *visit);
@@ -171,7 +173,7 @@ impl Procedure {
         short
     }
 
-    /// What a call returns: name, register and type of each column.
+    /// Returns name, register and type of each output.
     pub fn outputs(&self) -> impl Iterator<Item = (&str, Register, Type)> {
         let parameters = self
             .parameters
@@ -190,7 +192,7 @@ pub struct Label(pub u32);
 /// RAISE.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Raise {
-    /// Whether it aborts.
+    /// The severity; EXCEPTION aborts.
     pub severity: Severity,
     /// Text between the values.
     pub parts: Vec<String>,
@@ -207,28 +209,29 @@ pub struct Raise {
 /// A block with an EXCEPTION clause.
 #[derive(Clone, Debug)]
 pub struct Guarded {
-    /// What may fail.
+    /// The statements that may fail.
     pub body: Vec<Statement>,
-    /// What is done then, the first that fits.
+    /// The first handler for the error runs.
     pub handlers: Vec<Handler>,
 }
 
 /// WHEN … THEN of an EXCEPTION clause.
 #[derive(Clone, Debug)]
 pub struct Handler {
-    /// The SQLSTATEs that it is for; one that ends in 000 stands for its class; `None` is OTHERS.
+    /// The SQLSTATEs that it handles; a state that ends in 000 stands for its class. `None` handles all
+    /// errors but cancellation and failed assertions.
     pub states: Option<Vec<String>>,
-    /// Where the error goes: SQLSTATE, message, detail, hint, schema, table, column, constraint.
+    /// The registers of the error's SQLSTATE, message, detail, hint, schema, table, column and constraint.
     pub told: [Register; 8],
-    /// What is done.
+    /// The statements of the handler.
     pub body: Vec<Statement>,
 }
 
 impl Handler {
-    /// Whether it is for an error.
+    /// Returns whether it handles an SQLSTATE.
     pub fn fits(&self, sqlstate: &str) -> bool {
         match &self.states {
-            // Who cancels a statement, or asserts something, is not to be talked out of it.
+            // A cancelled statement or a failed assertion ends the call, as in PostgreSQL.
             None => !matches!(sqlstate, "57014" | "P0004"),
             Some(states) => states
                 .iter()
@@ -283,7 +286,7 @@ pub enum Statement {
     },
     /// IF; ELSIF and CASE nest.
     If {
-        /// Taken when true.
+        /// Runs `then` when it is true.
         condition: Expression,
         /// THEN.
         then: Vec<Statement>,
@@ -300,13 +303,13 @@ pub enum Statement {
         from: Expression,
         /// Last value.
         to: Expression,
-        /// Distance, positive.
+        /// The step, positive.
         step: Expression,
         /// Whether it counts down.
         reverse: bool,
         /// Point accesses of the body whose keys are known before the first round.
         ahead: Vec<OperationId>,
-        /// What is repeated.
+        /// The statements of each round.
         body: Vec<Statement>,
     },
     /// FOREACH over an array.
@@ -317,7 +320,7 @@ pub enum Statement {
         variable: Register,
         /// The array.
         array: Expression,
-        /// What is repeated.
+        /// The statements of each round.
         body: Vec<Statement>,
     },
     /// FOR over a query: the rows are those that it finds when the loop begins.
@@ -326,22 +329,22 @@ pub enum Statement {
         label: Label,
         /// A `Select`; its outputs are set before each round.
         operation: OperationId,
-        /// What is repeated.
+        /// The statements of each round.
         body: Vec<Statement>,
     },
-    /// A block with an EXCEPTION clause; of a procedure that is logged by value.
+    /// A block with an EXCEPTION clause; its procedure is logged by value.
     Guarded(Box<Guarded>),
     /// RAISE of the error that is being handled.
     RaiseAgain,
-    /// What the analysis does not look into; of a procedure that is logged by value.
+    /// A statement that the analysis does not know; its procedure is logged by value.
     Opaque(Box<Opaque>),
     /// WHILE; LOOP has the condition TRUE.
     While {
         /// Names the loop.
         label: Label,
-        /// Asked before each round.
+        /// Evaluated before each round.
         condition: Expression,
-        /// What is repeated.
+        /// The statements of each round.
         body: Vec<Statement>,
     },
     /// A labelled block.
@@ -359,11 +362,11 @@ pub enum Statement {
     Execute(OperationId),
     /// CALL, or a function call lifted out of an expression.
     Call {
-        /// What is called.
+        /// The routine.
         procedure: Arc<Procedure>,
         /// A value for each of its parameters that takes one.
         arguments: Vec<Expression>,
-        /// Where its outputs go.
+        /// The registers of its outputs, and the cast of each.
         outputs: Vec<(Register, crate::Cast)>,
     },
     /// RAISE.

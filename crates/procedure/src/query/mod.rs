@@ -258,7 +258,7 @@ pub enum Plan {
         /// The condition.
         condition: Expression,
     },
-    /// Rows of tables that nobody else shall write until the transaction ends: FOR UPDATE.
+    /// Rows that no other transaction may write until this one ends: FOR UPDATE.
     Hold {
         /// The rows.
         input: Box<Self>,

@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// Takes a row, which is in the registers, and says whether more are wanted.
 pub(crate) type Sink<'s, D> = dyn FnMut(&mut Machine, &mut D) -> Result<Flow, Failure> + 's;
 
-/// A sort for few rows throws the others away once it has this many.
+/// A sort with a LIMIT drops the rows beyond the limit once it holds this many.
 const SORT_AT_LEAST: usize = 1024;
 
 /// Runs a query; its rows are in the registers of its columns.
@@ -54,8 +54,8 @@ pub(crate) fn run<D: DataAccess>(
     })
 }
 
-/// Holds the rows of a plan, one after the other as they come: FOR UPDATE. With NOWAIT neither looking for
-/// them nor holding them waits; what is done with them does.
+/// Holds each row of a plan before the next one is read: FOR UPDATE. With NOWAIT neither the search for rows
+/// nor the hold waits; the statements that use the rows may wait.
 fn hold_rows<D: DataAccess>(
     input: &Plan,
     handles: &[(TableId, Register)],
@@ -274,7 +274,7 @@ fn scan<D: DataAccess>(
     Ok(outer)
 }
 
-/// An error when the client has cancelled the query, or it keeps too much. Asked at every row.
+/// Fails when the client has cancelled the query, or the query keeps too much memory. Called at every row.
 pub(super) fn check_cancelled(machine: &mut Machine) -> Result<(), Failure> {
     Ok(machine.check_row()?)
 }
@@ -534,17 +534,17 @@ fn combine<D: DataAccess>(
         key.clear();
         registers.iter().for_each(|own| write_distinct(machine.get(*own), &machine.frame.arena, key));
     };
-    let mut others: HashMap<Vec<u8>, usize> = HashMap::new();
+    let mut counts: HashMap<Vec<u8>, usize> = HashMap::new();
     let mut key = Vec::new();
     run(&inputs[1], machine, data, &mut |machine, _| {
         write(machine, &mut key);
-        *others.entry(key.clone()).or_default() += 1;
+        *counts.entry(key.clone()).or_default() += 1;
         Ok(Flow::Continue)
     })?;
     let mut seen: HashSet<Vec<u8>> = HashSet::new();
     run(&inputs[0], machine, data, &mut |machine, data| {
         write(machine, &mut key);
-        let other = others.get_mut(&key).filter(|count| **count > 0);
+        let other = counts.get_mut(&key).filter(|count| **count > 0);
         let is_there = other.is_some();
         if let (true, Some(count)) = (all, other) {
             *count -= 1;

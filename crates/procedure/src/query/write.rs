@@ -361,8 +361,8 @@ pub(super) fn update<D: DataAccess>(
     let whole = (0..width).map(|column| Register(registers.0 + column));
     let whole: Vec<Register> = whole.chain(keep.iter().copied()).collect();
     let mut moved = Buffer::new(whole.len());
-    let mut nobody = |_: &mut Machine, _: &mut D| Ok(Flow::Continue);
-    for_each_kept(&rows, &kept, machine, data, &mut nobody, |machine, data, _| {
+    let mut no_sink = |_: &mut Machine, _: &mut D| Ok(Flow::Continue);
+    for_each_kept(&rows, &kept, machine, data, &mut no_sink, |machine, data, _| {
         let row = row_of(machine.get(*handle), data)?;
         touched.before(row, machine, data)?;
         change_row(table, (row, *registers), assignments, machine, data)?;

@@ -194,7 +194,7 @@ fn exponential_to(value: &BigInt, places: i32) -> Result<BigInt> {
     Ok(sum / ten_to(GUARD))
 }
 
-/// Whether `e^x` has so many digits that no decimal holds it.
+/// Returns whether `e^x` has more digits than a decimal holds.
 fn exceeds(exponent: f64) -> bool {
     exponent.abs() > 250.0
 }

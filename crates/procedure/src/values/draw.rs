@@ -1,4 +1,4 @@
-//! Values that are drawn from the random words of a call.
+//! Random values of a call.
 //!
 //! The words follow from the seed in the call's record (`Machine::next_random`), so replay draws the same
 //! values.
@@ -6,24 +6,24 @@
 use crate::Machine;
 use catalog::Datum;
 
-/// What is drawn from the random numbers of a call.
+/// A kind of random value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Draw {
     /// `random()`: a double from 0 on, below 1.
     Random,
     /// `gen_random_uuid()`: a version 4 UUID.
     Uuid,
-    /// What tells a row from others whose table has no key: the call's time, then random bits.
+    /// The hidden key of a row whose table has no key: the call's time, then random bits.
     RowIdentity,
 }
 
 impl Draw {
-    /// Random words that it takes.
+    /// Returns the number of random words that one value takes.
     pub(crate) fn words(self) -> u64 {
         if self == Self::Uuid { 2 } else { 1 }
     }
 
-    /// The value that follows from the words that `next` gives, one after the other.
+    /// Returns the value of the words that `next` gives in turn.
     pub(crate) fn value(self, machine: &mut Machine, mut next: impl FnMut(&mut Machine) -> u64) -> Datum {
         let mut bytes = [0; 16];
         match self {

@@ -258,12 +258,12 @@ impl Function {
                 Ok(machine.frame.arena.push_bytes(&all))
             }
             Self::ConcatBetween => {
-                let Some((between, others)) = values.split_first() else { return Ok(Datum::Null) };
+                let Some((between, texts)) = values.split_first() else { return Ok(Datum::Null) };
                 if between.is_null() {
                     return Ok(Datum::Null);
                 }
-                machine.ask_text(bytes + others.len() * machine.frame.arena.datum_bytes(*between).len())?;
-                let texts = others.iter().filter(|value| !value.is_null());
+                machine.ask_text(bytes + texts.len() * machine.frame.arena.datum_bytes(*between).len())?;
+                let texts = texts.iter().filter(|value| !value.is_null());
                 let texts: Vec<_> = texts.map(|value| machine.frame.arena.datum_bytes(*value)).collect();
                 let all = texts.join(machine.frame.arena.datum_bytes(*between));
                 Ok(machine.frame.arena.push_bytes(&all))

@@ -141,7 +141,7 @@ fn unsupported(what: &str) -> SqlError {
     SqlError::new("0A000", format!("{what} is not supported"))
 }
 
-/// A part of a timestamp before or after all others: what goes round has none, what grows is infinite.
+/// Returns a field of an infinite timestamp: NULL for a cyclic field, infinity for a growing one.
 fn part_of_infinity(field: TimeField) -> Evaluated {
     match field {
         TimeField::Decade
