@@ -1,4 +1,5 @@
-//! Files of a crate that use each other in a circle. Declarations of modules and re-exports are no use.
+//! Cycles of files in a crate that use each other. Declarations of modules, re-exports and tests do not count
+//! as a use.
 
 use super::sources::{Source, Sources};
 use super::{Break, Rule};
@@ -12,42 +13,43 @@ pub(super) fn check(sources: &Sources, breaks: &mut Vec<Break>) {
     for source in sources.files.iter().filter(|source| source.rust.is_some() && source.is_in("src")) {
         packages.entry(&source.package).or_default().push(source);
     }
-    for (package, files) in packages {
+    for files in packages.into_values() {
         let mut graph = DiGraph::<&Source, ()>::new();
         let modules: HashMap<Vec<String>, NodeIndex> =
             files.iter().map(|source| (module_of(source), graph.add_node(source))).collect();
         for source in &files {
-            let own = module_of(source);
-            let from = modules[&own];
+            let module = module_of(source);
+            let from = modules[&module];
             let Some(rust) = &source.rust else { continue };
-            let mut uses = Uses { base: own, depth: 0, modules: &modules, to: Vec::new() };
+            let mut uses = Uses { base: module, depth: 0, modules: &modules, to: Vec::new() };
             uses.visit_file(rust);
             for to in uses.to.into_iter().filter(|to| *to != from) {
                 graph.update_edge(from, to, ());
             }
         }
-        for circle in tarjan_scc(&graph).into_iter().filter(|circle| circle.len() > 1) {
-            for node in circle {
-                let (package, file) = (package.into(), graph[node].path.clone());
-                let what = "it is in a circle of files that use each other".into();
-                breaks.push(Break { rule: Rule::FileCycle, package, file, line: 1, what });
+        for cycle in tarjan_scc(&graph).into_iter().filter(|cycle| cycle.len() > 1) {
+            let names: Vec<&str> = cycle.iter().map(|node| graph[*node].path.as_str()).collect();
+            for node in &cycle {
+                let what = format!("it is in a cycle of files: {}", names.join(", "));
+                breaks.push(Break::at(graph[*node], Rule::FileCycle, 1, what));
             }
         }
     }
 }
 
-/// The path of the module that a file is.
+/// Returns the path of a file's module within its crate.
 fn module_of(source: &Source) -> Vec<String> {
     let prefix = format!("crates/{}/src/", source.package);
     let path = source.path.strip_prefix(&prefix).unwrap_or_default().trim_end_matches(".rs");
-    let parts = path.split('/').filter(|part| !matches!(*part, "lib" | "main" | "mod"));
-    parts.map(String::from).collect()
+    let modules = path.split('/').filter(|name| !matches!(*name, "lib" | "main" | "mod"));
+    modules.map(String::from).collect()
 }
 
-/// The files that a file uses.
+/// Collects the files that a file uses.
 struct Uses<'a> {
+    /// The module of the file.
     base: Vec<String>,
-    /// Modules within the file that are around the place in hand.
+    /// Number of inline modules around the visited item.
     depth: usize,
     modules: &'a HashMap<Vec<String>, NodeIndex>,
     to: Vec<NodeIndex>,
@@ -61,8 +63,8 @@ impl Uses<'_> {
             _ => return,
         };
         let mut supers = 0;
-        for part in path {
-            match part.as_str() {
+        for segment in path {
+            match segment.as_str() {
                 "crate" | "self" => {}
                 "super" => {
                     supers += 1;
@@ -84,42 +86,42 @@ impl Uses<'_> {
             path
         };
         match tree {
-            syn::UseTree::Path(own) => self.add_tree(&with(&own.ident), &own.tree),
-            syn::UseTree::Name(own) => self.add(&with(&own.ident)),
-            syn::UseTree::Rename(own) => self.add(&with(&own.ident)),
+            syn::UseTree::Path(tree) => self.add_tree(&with(&tree.ident), &tree.tree),
+            syn::UseTree::Name(tree) => self.add(&with(&tree.ident)),
+            syn::UseTree::Rename(tree) => self.add(&with(&tree.ident)),
             syn::UseTree::Glob(_) => self.add(before),
-            syn::UseTree::Group(own) => own.items.iter().for_each(|tree| self.add_tree(before, tree)),
+            syn::UseTree::Group(group) => group.items.iter().for_each(|tree| self.add_tree(before, tree)),
         }
     }
 }
 
 fn is_test(attributes: &[syn::Attribute]) -> bool {
-    attributes.iter().any(|own| {
-        own.path().is_ident("cfg")
-            && own.parse_args::<syn::Path>().is_ok_and(|argument| argument.is_ident("test"))
+    attributes.iter().any(|attribute| {
+        attribute.path().is_ident("cfg")
+            && attribute.parse_args::<syn::Path>().is_ok_and(|argument| argument.is_ident("test"))
     })
 }
 
 impl<'ast> Visit<'ast> for Uses<'_> {
-    fn visit_item_use(&mut self, own: &'ast syn::ItemUse) {
-        if matches!(own.vis, syn::Visibility::Inherited) && !is_test(&own.attrs) {
-            self.add_tree(&[], &own.tree);
+    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
+        if matches!(item.vis, syn::Visibility::Inherited) && !is_test(&item.attrs) {
+            self.add_tree(&[], &item.tree);
         }
     }
 
-    fn visit_item_mod(&mut self, own: &'ast syn::ItemMod) {
-        if !is_test(&own.attrs) {
+    fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
+        if !is_test(&item.attrs) {
             self.depth += 1;
-            visit::visit_item_mod(self, own);
+            visit::visit_item_mod(self, item);
             self.depth -= 1;
         }
     }
 
-    fn visit_path(&mut self, own: &'ast syn::Path) {
-        let path: Vec<String> = own.segments.iter().map(|segment| segment.ident.to_string()).collect();
-        if path.len() > 1 {
-            self.add(&path);
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        let names: Vec<String> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+        if names.len() > 1 {
+            self.add(&names);
         }
-        visit::visit_path(self, own);
+        visit::visit_path(self, path);
     }
 }

@@ -1,4 +1,4 @@
-//! Sizes: functions, files, lines; and tuple parameters, which are structs that lack a name.
+//! Sizes of functions, files and lines; and tuple parameters, each of which is a struct without a name.
 
 use super::sources::{Source, Sources};
 use super::{Break, Rule};
@@ -7,15 +7,15 @@ use syn::visit::{self, Visit};
 
 const MOST_LINES_OF_FUNCTION: usize = 70;
 const MOST_LINES_OF_FILE: usize = 600;
-/// That of rustfmt, which leaves comments and texts alone.
+/// The width that rustfmt keeps for code; it leaves comments and string literals alone.
 const MOST_COLUMNS: usize = 110;
 
 pub(super) fn check(sources: &Sources, breaks: &mut Vec<Break>) {
     for source in &sources.files {
         let Some(rust) = &source.rust else { continue };
-        let mut functions = Functions { source, breaks };
+        let mut functions = Functions { source, breaks, implements_trait: false };
         functions.visit_file(rust);
-        let mut add = |rule, line, what| breaks.push(at(source, rule, line, what));
+        let mut add = |rule, line, what| breaks.push(Break::at(source, rule, line, what));
         let lines = source.text.lines().count();
         if lines > MOST_LINES_OF_FILE {
             add(Rule::LongFile, 1, format!("{lines} lines"));
@@ -29,51 +29,58 @@ pub(super) fn check(sources: &Sources, breaks: &mut Vec<Break>) {
     }
 }
 
-fn at(source: &Source, rule: Rule, line: usize, what: String) -> Break {
-    Break { rule, package: source.package.clone(), file: source.path.clone(), line, what }
-}
-
-/// Looks at all functions of a file.
+/// Measures all functions of a file.
 struct Functions<'a> {
     source: &'a Source,
     breaks: &'a mut Vec<Break>,
+    /// Whether the function implements a trait, which dictates its parameters.
+    implements_trait: bool,
 }
 
 impl Functions<'_> {
-    fn look_at(&mut self, signature: &syn::Signature, block: &syn::Block) {
+    /// Measures a function; one without a body is declared by a trait.
+    fn measure(&mut self, signature: &syn::Signature, body: Option<&syn::Block>) {
         let first = signature.span().start().line;
-        let lines = block.span().end().line - first + 1;
         let name = &signature.ident;
+        let lines = body.map_or(0, |body| body.span().end().line - first + 1);
         if lines > MOST_LINES_OF_FUNCTION {
             let what = format!("`{name}` has {lines} lines");
-            self.breaks.push(at(self.source, Rule::LongFunction, first, what));
+            self.breaks.push(Break::at(self.source, Rule::LongFunction, first, what));
         }
         let is_tuple = |input: &&syn::FnArg| match input {
-            syn::FnArg::Typed(typed) => matches!(&*typed.ty, syn::Type::Tuple(own) if own.elems.len() > 1),
+            syn::FnArg::Typed(typed) => {
+                matches!(&*typed.ty, syn::Type::Tuple(tuple) if tuple.elems.len() > 1)
+            }
             syn::FnArg::Receiver(_) => false,
         };
-        for input in signature.inputs.iter().filter(is_tuple) {
+        for input in signature.inputs.iter().filter(is_tuple).filter(|_| !self.implements_trait) {
             let what = format!("`{name}` has a tuple parameter");
-            self.breaks.push(at(self.source, Rule::TupleParameter, input.span().start().line, what));
+            self.breaks.push(Break::at(self.source, Rule::TupleParameter, input.span().start().line, what));
         }
     }
 }
 
 impl<'ast> Visit<'ast> for Functions<'_> {
-    fn visit_item_fn(&mut self, own: &'ast syn::ItemFn) {
-        self.look_at(&own.sig, &own.block);
-        visit::visit_item_fn(self, own);
+    fn visit_item_fn(&mut self, function: &'ast syn::ItemFn) {
+        let outer = std::mem::take(&mut self.implements_trait);
+        self.measure(&function.sig, Some(&function.block));
+        visit::visit_item_fn(self, function);
+        self.implements_trait = outer;
     }
 
-    fn visit_impl_item_fn(&mut self, own: &'ast syn::ImplItemFn) {
-        self.look_at(&own.sig, &own.block);
-        visit::visit_impl_item_fn(self, own);
+    fn visit_item_impl(&mut self, block: &'ast syn::ItemImpl) {
+        let outer = std::mem::replace(&mut self.implements_trait, block.trait_.is_some());
+        visit::visit_item_impl(self, block);
+        self.implements_trait = outer;
     }
 
-    fn visit_trait_item_fn(&mut self, own: &'ast syn::TraitItemFn) {
-        if let Some(block) = &own.default {
-            self.look_at(&own.sig, block);
-        }
-        visit::visit_trait_item_fn(self, own);
+    fn visit_impl_item_fn(&mut self, function: &'ast syn::ImplItemFn) {
+        self.measure(&function.sig, Some(&function.block));
+        visit::visit_impl_item_fn(self, function);
+    }
+
+    fn visit_trait_item_fn(&mut self, function: &'ast syn::TraitItemFn) {
+        self.measure(&function.sig, function.default.as_ref());
+        visit::visit_trait_item_fn(self, function);
     }
 }
