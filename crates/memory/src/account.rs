@@ -1,7 +1,7 @@
-//! Who may have more memory: the limit of a database, and the grant of a statement.
+//! The memory limit of a database, and the grants of its statements.
 //!
-//! Invariant: a statement that has taken more than `FREE` bytes holds no more than it has asked for, give or
-//! take `CREDIT` bytes and what one container takes to grow. Held by: `cli/tests/suite/memory.rs`.
+//! Invariant: a statement that has taken more than `FREE` bytes has at most the bytes that it was granted,
+//! `CREDIT` more, and the growth of one container. Held by: `cli/tests/suite/memory.rs`.
 
 use crate::{is_metered, process_bytes, thread_bytes};
 use std::cell::Cell;
@@ -9,17 +9,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use thiserror::Error;
 
-/// A statement asks for this many bytes beyond what it needs, so that it does not ask at every step.
+/// Bytes that a statement asks for beyond its need, so that it does not ask at every step.
 pub const CREDIT: usize = 256 << 10;
-/// A statement may have this many bytes without asking, so that a few rows can be deleted where there is no
-/// memory.
+/// Bytes that a statement may take without asking, so that rows can be deleted when the memory is full.
 const FREE: isize = 1 << 20;
-/// A statement that has taken this many bytes gives its buffers back at its end.
+/// A statement that was granted more bytes than this frees its buffers at its end.
 const MUCH: isize = 16 << 20;
-/// The process is not counted yet.
+/// Marks an account that does not count yet.
 const NOT_OPEN: usize = usize::MAX;
 
-/// There is no more memory for a statement.
+/// A statement was refused memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum Refused {
     /// It would exceed its own limit.
@@ -36,22 +35,22 @@ pub enum Refused {
     },
 }
 
-/// What one database may have: rows, indexes, statements, results that wait for clients. Counts the whole
-/// process, less what that had when the database was opened; counts nothing in a process without `Metered`.
+/// The memory of one database: rows, indexes, statements, results that wait for clients. It counts all bytes
+/// of the process beyond those at the opening of the database, and nothing in a process without `Metered`.
 #[derive(Debug)]
 pub struct Account {
     limit: usize,
-    /// Bytes of the process that do not count; `NOT_OPEN` before all memory may be counted.
+    /// Bytes of the process that do not count; `NOT_OPEN` until the account is open.
     uncounted: AtomicUsize,
-    /// Bytes that are allocated, but ready for rows and indexes to come.
+    /// Bytes that are allocated for future rows and indexes.
     spare: AtomicUsize,
-    /// Bytes that are promised, and not allocated yet.
+    /// Bytes that are reserved and not allocated yet.
     reserved: AtomicUsize,
 }
 
-/// Bytes of an account that nothing else may take until this is dropped.
+/// Reserved bytes of an account; dropping this releases them.
 #[derive(Debug)]
-#[must_use = "others may take the bytes as soon as this is dropped"]
+#[must_use = "dropping this releases the bytes"]
 pub struct Reserved<'a> {
     account: &'a Account,
     bytes: usize,
@@ -63,40 +62,41 @@ impl Drop for Reserved<'_> {
     }
 }
 
-/// What one statement has taken, and how far it may go before it has to ask again.
+/// The bytes that one statement has taken, and those that it may take without asking.
 #[derive(Debug)]
 pub struct Grant {
     account: Option<Arc<Account>>,
     limit: usize,
-    /// What the thread had allocated when the statement began.
+    /// Bytes that the thread had allocated when the statement began.
     begin: isize,
-    /// What the thread may have allocated before it has to ask.
+    /// The statement asks once the thread has allocated more bytes than this.
     granted: Cell<isize>,
-    /// Bytes that earlier statements of the same transaction have left behind.
+    /// Bytes that earlier statements of the same transaction still use.
     carried: isize,
-    /// Whether the statement still runs.
+    /// Whether a statement runs.
     runs: bool,
 }
 
 impl Account {
-    /// An account with a limit, which counts nothing until `open`.
+    /// Returns an account with a limit, in bytes, which counts nothing until `open`.
     pub fn new(limit: usize) -> Self {
         let (uncounted, spare, reserved) =
             (AtomicUsize::new(NOT_OPEN), AtomicUsize::new(0), AtomicUsize::new(0));
         Self { limit, uncounted, spare, reserved }
     }
 
-    /// Counts from now on: what the process has beyond these bytes of rows and indexes is not the database's.
+    /// Begins to count. Bytes that the process has now do not count, except `stored`, those of rows and
+    /// indexes.
     pub fn open(&self, stored: usize) {
         self.uncounted.store(process_bytes().saturating_sub(stored), Ordering::Relaxed);
     }
 
-    /// The limit, in bytes.
+    /// Returns the limit, in bytes.
     pub fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Bytes that are taken.
+    /// Returns the number of bytes in use.
     pub fn used(&self) -> usize {
         let uncounted = self.uncounted.load(Ordering::Relaxed);
         let allocated = process_bytes().saturating_sub(uncounted);
@@ -104,33 +104,33 @@ impl Account {
         allocated.saturating_add(self.reserved.load(Ordering::Relaxed))
     }
 
-    /// Promises bytes to what is about to allocate them without asking for each: of several at one time, not
-    /// all get what is there for one.
+    /// Reserves bytes for allocations that do not ask one by one, so that concurrent callers do not count on
+    /// the same free bytes.
     ///
     /// # Errors
-    /// There are not as many.
+    /// The limit of the account is reached.
     pub fn reserve(&self, bytes: usize) -> Result<Reserved<'_>, Refused> {
         self.reserved.fetch_add(bytes, Ordering::Relaxed);
         let reserved = Reserved { account: self, bytes };
         if self.has_room(0) { Ok(reserved) } else { Err(Refused::Server { limit: self.limit }) }
     }
 
-    /// Whether there are this many bytes left.
+    /// Returns whether this many bytes are free.
     pub fn has_room(&self, bytes: usize) -> bool {
         !is_metered() || self.used().saturating_add(bytes) <= self.limit
     }
 
-    /// Whether more than half is taken.
+    /// Returns whether more than half of the limit is in use.
     pub fn is_tight(&self) -> bool {
         self.used() > self.limit / 2
     }
 
-    /// Takes note of bytes that were allocated ahead of rows and indexes.
+    /// Adds bytes that were allocated for future rows and indexes.
     pub fn add_spare(&self, bytes: usize) {
         self.spare.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Takes note that rows and indexes use such bytes now.
+    /// Subtracts such bytes, which rows and indexes use now.
     pub fn use_spare(&self, bytes: usize) {
         self.spare.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -150,22 +150,22 @@ impl Default for Grant {
 }
 
 impl Grant {
-    /// Says whose memory it is, and the limit of one statement in bytes. Without this there is no limit.
+    /// Sets the account, and the limit of one statement in bytes. Without this there is no limit.
     pub fn limit_to(&mut self, account: Option<Arc<Account>>, limit: usize) {
         (self.account, self.limit) = (account, limit);
     }
 
-    /// Says how many bytes one statement may take.
+    /// Sets the limit of one statement, in bytes.
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }
 
-    /// The limit of one statement, in bytes.
+    /// Returns the limit of one statement, in bytes.
     pub fn limit(&self) -> usize {
         self.limit
     }
 
-    /// A statement begins, on this thread.
+    /// Begins a statement on the calling thread.
     #[inline]
     pub fn begin(&mut self) {
         self.runs = true;
@@ -173,8 +173,8 @@ impl Grant {
         self.granted.set(self.begin.saturating_add((FREE - self.carried).max(0)));
     }
 
-    /// The statement has ended, on the thread that it began on. What it leaves behind counts against what the
-    /// next one of its transaction may have without asking.
+    /// Ends the statement, on the thread on which it began. The bytes that it still uses count against those
+    /// that the next statement of its transaction may take without asking.
     #[inline]
     pub fn end(&mut self, ends_transaction: bool) {
         let left = if self.runs { thread_bytes().wrapping_sub(self.begin).max(0) } else { 0 };
@@ -182,19 +182,19 @@ impl Grant {
         self.carried = if ends_transaction { 0 } else { self.carried.saturating_add(left) };
     }
 
-    /// Asked at every row.
+    /// Checks the statement's memory; called for every row.
     ///
     /// # Errors
-    /// The statement has more than it may.
+    /// The limit of the statement or of the account is reached.
     #[inline]
     pub fn check(&self) -> Result<(), Refused> {
         if thread_bytes() <= self.granted.get() { Ok(()) } else { self.ask(0) }
     }
 
-    /// Asks for bytes that are about to be taken.
+    /// Asks for bytes before they are allocated.
     ///
     /// # Errors
-    /// There are not as many.
+    /// The limit of the statement or of the account is reached.
     #[cold]
     pub fn ask(&self, bytes: usize) -> Result<(), Refused> {
         let taken = thread_bytes().saturating_sub(self.begin);
@@ -214,7 +214,7 @@ impl Grant {
         Ok(())
     }
 
-    /// Whether the statement has asked for so much that its buffers should not be kept for the next one.
+    /// Returns whether the statement was granted so much that its buffers should not be kept.
     #[inline]
     pub fn is_much(&self) -> bool {
         self.granted.get().wrapping_sub(self.begin) > MUCH

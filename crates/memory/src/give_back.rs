@@ -1,36 +1,36 @@
-//! Memory goes back to the system: allocators keep what was freed, each thread what it had allocated itself,
-//! whichever thread frees it.
+//! Returns freed memory to the system. An allocator keeps freed memory for the thread that allocated it, even
+//! when another thread frees it.
 //!
-//! Whoever has freed much says so (`give_back`). Its own thread gives back at once, others when they next
-//! have nothing to do (`give_back_here`).
+//! A thread that has freed much memory calls `give_back`. It returns its memory at once; every other thread
+//! returns its memory when it is idle (`give_back_here`).
 
 use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How a thread gives back what it does not use.
+/// Returns the calling thread's unused memory to the system.
 static GIVE_BACK: OnceLock<fn()> = OnceLock::new();
-/// How often much was freed.
+/// Number of calls of `give_back`.
 static FREED: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// How often much had been freed when this thread gave back the last time.
+    /// The value of `FREED` when this thread returned its memory last.
     static SEEN: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Says how a thread gives memory that it does not use back to the system. The first that say it decide.
+/// Sets the function by which a thread returns unused memory to the system. Only the first call counts.
 pub fn give_back_by(give_back: fn()) {
     GIVE_BACK.get_or_init(|| give_back);
 }
 
-/// Gives back what the calling thread does not use, and has other threads do the same. To be called by a
-/// thread that has freed much.
+/// Returns the calling thread's unused memory to the system, and makes every other thread do so when it is
+/// idle. For a thread that has freed much memory.
 pub fn give_back() {
     FREED.fetch_add(1, Ordering::Relaxed);
     give_back_here();
 }
 
-/// Gives back what the calling thread does not use, if much was freed since it did so the last time.
+/// Returns the calling thread's unused memory to the system, if `give_back` was called since the last time.
 pub fn give_back_here() {
     let freed = times_freed();
     if SEEN.replace(freed) != freed
@@ -40,7 +40,7 @@ pub fn give_back_here() {
     }
 }
 
-/// How often much was freed so far.
+/// Returns the number of calls of `give_back`.
 pub fn times_freed() -> u64 {
     FREED.load(Ordering::Relaxed)
 }

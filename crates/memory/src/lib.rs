@@ -1,9 +1,9 @@
-//! The account of memory: what the process has, and who may have more.
+//! Counts the memory of the process, and limits that of databases and statements.
 //!
-//! A program that installs `Metered` as its allocator has every byte counted: rows and indexes, what
-//! statements keep, results that wait for clients. A database has one `Account` with its limit; a statement
-//! has a `Grant`, which it asks before it grows. Statements ask once in `CREDIT` bytes, and threads tell what
-//! they have taken once in `UNTOLD` bytes, so no counter is contended.
+//! A program that installs `Metered` as its allocator counts every byte: rows and indexes, memory of
+//! statements, results that wait for clients. A database has one `Account` with its limit. A statement has a
+//! `Grant`, which it asks before it grows. Statements ask once in `CREDIT` bytes, and threads report their
+//! bytes once in `UNREPORTED` bytes, so no counter is contended.
 //!
 //! Not here: the arenas of rows and indexes (`storage::memory`), the limits of one statement's values
 //! (`procedure::Machine`).

@@ -1,7 +1,7 @@
-//! An allocator that counts what it gives out, by thread and altogether.
+//! An allocator that counts allocated bytes, for each thread and for the process.
 //!
-//! Invariants: 1. `process_bytes` is what is allocated, give or take `UNTOLD` bytes a thread. 2. counting
-//! never allocates.
+//! Invariants: 1. `process_bytes` differs from the allocated bytes by at most `UNREPORTED` bytes a thread. 2.
+//! counting never allocates.
 //! Held by: `tests/suite/main.rs`.
 #![allow(unsafe_code)]
 
@@ -9,23 +9,23 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
 
-/// A thread tells of this many bytes at a time.
-const UNTOLD: isize = 64 << 10;
+/// A thread reports its bytes when it has allocated or freed this many since its last report.
+const UNREPORTED: isize = 64 << 10;
 
-/// Bytes that threads have told of.
-static TOLD: AtomicIsize = AtomicIsize::new(0);
-/// Whether anything was allocated by a `Metered`.
+/// Bytes that threads have reported.
+static REPORTED: AtomicIsize = AtomicIsize::new(0);
+/// Whether a `Metered` has allocated anything.
 static METERED: AtomicBool = AtomicBool::new(false);
 
-/// What one thread has taken; freed bytes are subtracted, whichever thread had allocated them.
+/// Bytes that one thread has allocated, less those that it has freed.
 struct OfThread {
     taken: Cell<isize>,
-    untold: Cell<isize>,
+    unreported: Cell<isize>,
 }
 
 thread_local! {
     // Without a destructor and without a lazy initializer: an allocator may use no other kind.
-    static OF_THREAD: OfThread = const { OfThread { taken: Cell::new(0), untold: Cell::new(0) } };
+    static OF_THREAD: OfThread = const { OfThread { taken: Cell::new(0), unreported: Cell::new(0) } };
 }
 
 /// An allocator whose bytes are counted. A program makes it its `#[global_allocator]`.
@@ -33,55 +33,54 @@ thread_local! {
 pub struct Metered<A>(A);
 
 impl<A> Metered<A> {
-    /// Counts what an allocator gives out.
+    /// Wraps an allocator.
     pub const fn new(allocator: A) -> Self {
         Self(allocator)
     }
 }
 
-/// Whether the program counts what it allocates.
+/// Returns whether the program counts its allocations.
 #[inline]
 pub fn is_metered() -> bool {
     METERED.load(Ordering::Relaxed)
 }
 
-/// Bytes that the process has allocated.
+/// Returns the number of bytes that the process has allocated.
 pub fn process_bytes() -> usize {
-    usize::try_from(TOLD.load(Ordering::Relaxed)).unwrap_or(0)
+    usize::try_from(REPORTED.load(Ordering::Relaxed)).unwrap_or(0)
 }
 
-/// Bytes that the calling thread has allocated, less those that it has freed. Of use in comparisons with
-/// earlier values.
+/// Returns the number of bytes that the calling thread has allocated, less those that it has freed. Only
+/// differences to earlier values are meaningful.
 #[inline]
 pub fn thread_bytes() -> isize {
-    OF_THREAD.with(|own| own.taken.get())
+    OF_THREAD.with(|thread| thread.taken.get())
 }
 
-/// Tells what the calling thread has not told yet. To be called at the end of threads that come and go.
+/// Reports the calling thread's remaining bytes. For threads that end.
 pub fn thread_ends() {
-    OF_THREAD.with(|own| TOLD.fetch_add(own.untold.take(), Ordering::Relaxed));
+    OF_THREAD.with(|thread| REPORTED.fetch_add(thread.unreported.take(), Ordering::Relaxed));
 }
 
-/// Runs something whose memory is not the running statement's: what it takes and frees is counted for the
-/// process alone.
+/// Runs a function whose memory is not the running statement's: it counts for the process only.
 pub fn apart<T>(act: impl FnOnce() -> T) -> T {
     let before = thread_bytes();
     let done = act();
-    OF_THREAD.with(|own| own.taken.set(before));
+    OF_THREAD.with(|thread| thread.taken.set(before));
     done
 }
 
 #[inline]
 fn count(bytes: isize) {
-    OF_THREAD.with(|own| {
-        own.taken.set(own.taken.get().wrapping_add(bytes));
-        let untold = own.untold.get() + bytes;
-        if untold.unsigned_abs() < UNTOLD.unsigned_abs() {
-            own.untold.set(untold);
+    OF_THREAD.with(|thread| {
+        thread.taken.set(thread.taken.get().wrapping_add(bytes));
+        let unreported = thread.unreported.get() + bytes;
+        if unreported.unsigned_abs() < UNREPORTED.unsigned_abs() {
+            thread.unreported.set(unreported);
         } else {
-            own.untold.set(0);
+            thread.unreported.set(0);
             METERED.store(true, Ordering::Relaxed);
-            TOLD.fetch_add(untold, Ordering::Relaxed);
+            REPORTED.fetch_add(unreported, Ordering::Relaxed);
         }
     });
 }

@@ -10,7 +10,7 @@ use reprise::{Database, Error, Row, Value};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A call to make.
+/// A call of a procedure.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Request {
     /// The procedure.
@@ -19,37 +19,38 @@ pub struct Request {
     pub arguments: Vec<Value>,
 }
 
-/// A client that thinks up requests.
+/// Generates the requests of one client.
 pub trait Client: Send {
-    /// Makes up the next request.
+    /// Writes the next request.
     fn next(&mut self, request: &mut Request);
 }
 
-/// A workload of some size.
+/// A workload of a given size.
 pub trait Workload: Send + Sync {
-    /// Its name on the command line.
+    /// Returns its name on the command line.
     fn name(&self) -> &'static str;
 
-    /// Tables and procedures.
+    /// Returns the scripts that define tables and procedures.
     fn definitions(&self) -> Vec<&'static str>;
 
-    /// Fills the tables, on all cores; `progress` is told how many parts of how many are done.
+    /// Fills the tables on all cores; calls `progress` with the number of finished jobs and of all jobs.
     ///
     /// # Errors
-    /// Out of memory, or tables that are filled already.
+    /// The memory limit is reached, or the tables have rows already.
     fn load(&self, db: &Database, seed: u64, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<(), Error>;
 
-    /// One of a number of clients.
+    /// Returns the client of a number below `clients`.
     fn client(&self, number: usize, clients: usize, seed: u64) -> Box<dyn Client>;
 
-    /// What of an acknowledged request can be looked for later: the check that finds it.
+    /// Returns calls that find the effects of an acknowledged request later; each returns true.
     fn trace(&self, request: &Request, row: &Row) -> Vec<Request>;
 
-    /// Checks that hold in every state; each returns 0 in its first output.
+    /// Returns checks that hold in every state; each returns 0 in its first output.
     fn conditions(&self) -> Vec<Request>;
 }
 
-/// A workload by name: `scale` is warehouses, or hundreds of thousands of customers or records.
+/// Returns a workload by name. `scale` is the number of warehouses, or of hundreds of thousands of customers
+/// or records.
 ///
 /// # Errors
 /// An unknown workload or mix; the message lists the known ones.
@@ -65,12 +66,12 @@ pub fn by_name(name: &str, scale: u32, mix: &str) -> Result<Box<dyn Workload>, S
     }
 }
 
-/// A generator that follows from a seed and a number.
+/// Returns a generator that is determined by a seed and a number.
 fn random(seed: u64, number: u64) -> SmallRng {
     SmallRng::seed_from_u64(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-/// Runs jobs on all cores; each gets its place and a loader.
+/// Runs jobs on all cores; each receives its index and a loader.
 fn run_jobs(
     db: &Database,
     jobs: usize,

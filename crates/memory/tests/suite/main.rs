@@ -1,4 +1,4 @@
-//! The promises of the account, a test each, in a process that counts what it allocates.
+//! The promises of the account, one test each, in a process that counts its allocations.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use memory::{Account, CREDIT, Grant, Metered, Refused, apart, process_bytes, thread_bytes, thread_ends};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[global_allocator]
 static ALLOCATOR: Metered<System> = Metered::new(System);
 
-/// Keeps tests apart that look at what the whole process has.
+/// Serializes tests that compare the bytes of the whole process.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -67,12 +67,12 @@ fn all_statements_together_end_at_the_limit_of_the_account() {
     grant.limit_to(Some(Arc::clone(&account)), usize::MAX);
     grant.begin();
     grant.ask(60 * MIB).unwrap();
-    let others = std::thread::spawn(|| {
+    let thread = std::thread::spawn(|| {
         let kept = black_box(vec![1u8; 40 * MIB]);
         thread_ends();
         kept
     });
-    let others = others.join().unwrap();
+    let kept = thread.join().unwrap();
     grant.begin();
     assert!(account.is_tight());
     assert_eq!(grant.ask(60 * MIB), Err(Refused::Server { limit: 64 * MIB }));
@@ -80,6 +80,6 @@ fn all_statements_together_end_at_the_limit_of_the_account() {
     account.add_spare(40 * MIB);
     grant.ask(60 * MIB).unwrap();
     account.use_spare(40 * MIB);
-    drop(others);
+    drop(kept);
     grant.ask(60 * MIB).unwrap();
 }

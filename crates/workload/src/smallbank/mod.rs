@@ -1,5 +1,4 @@
-//! Smallbank. Source: Alomari et al., ICDE 2008, and H-Store's benchmark of that name: the mix is theirs, and
-//! a quarter of the requests of 90 % hit 100 hot accounts.
+//! Smallbank. Source: Alomari et al., ICDE 2008, and H-Store's benchmark of that name (mix, hot accounts).
 
 use crate::{Client, Request, Workload, random, run_jobs};
 use rand::Rng;
@@ -17,7 +16,7 @@ pub struct Smallbank {
 }
 
 impl Smallbank {
-    /// `scale` times 100,000 customers.
+    /// Returns Smallbank of `scale` times 100,000 customers.
     pub fn new(scale: u32) -> Self {
         Self { customers: i64::from(scale.max(1)) * CUSTOMERS }
     }

@@ -10,7 +10,7 @@ use reprise::{Database, Decimal, Error, Loader, Value};
 
 /// 2026-01-01, in microseconds since 2000-01-01.
 const LOADED_AT: i64 = 820_540_800_000_000;
-/// Orders from this one on are not delivered yet.
+/// The first order that is not delivered yet.
 const FIRST_OPEN: i32 = 2_101;
 
 fn text(random: &mut SmallRng, least: usize, most: usize) -> String {
@@ -27,7 +27,7 @@ fn decimal(mantissa: i64, scale: u8) -> Value {
     Value::Numeric(Decimal { mantissa: mantissa.into(), scale })
 }
 
-/// Clause 4.3.3.1: a tenth of the texts hold "ORIGINAL" somewhere.
+/// Clause 4.3.3.1: a tenth of the texts contain "ORIGINAL".
 fn data(random: &mut SmallRng) -> String {
     let mut data = text(random, 26, 50);
     if random.random_bool(0.1) {
@@ -48,7 +48,7 @@ fn address(random: &mut SmallRng) -> [Value; 5] {
     ]
 }
 
-/// Fills all tables: one job for the items, and for each warehouse one for its stock and one a district.
+/// Fills all tables by jobs: one for the items, one for each warehouse's stock, one for each district.
 pub(super) fn load(
     warehouses: i32,
     db: &Database,

@@ -1,6 +1,5 @@
 //! TPC-C. Source: the standard, revision 5.11; clause numbers below are its.
-//! Differs: terminals have no think time and no fixed district; the input of a transaction is what matters
-//! here.
+//! Differs: terminals have no think time and no fixed district.
 
 mod load;
 mod requests;
@@ -13,12 +12,12 @@ pub(crate) const DISTRICTS: i32 = 10;
 pub(crate) const CUSTOMERS: i32 = 3_000;
 pub(crate) const ITEMS: i32 = 100_000;
 
-/// Which transactions, in which shares.
+/// The shares of transactions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mix {
     /// 45 % New-Order, 43 % Payment, 4 % each of Order-Status, Delivery, Stock-Level.
     Full,
-    /// New-Order and Payment, half each: Poplar's (§6.2).
+    /// New-Order and Payment, half each (Poplar §6.2).
     Write,
     /// New-Order only.
     NewOrder,
@@ -39,7 +38,7 @@ impl FromStr for Mix {
     }
 }
 
-/// TPC-C with some warehouses.
+/// TPC-C of a number of warehouses.
 #[derive(Clone, Copy, Debug)]
 pub struct Tpcc {
     warehouses: i32,
@@ -47,7 +46,7 @@ pub struct Tpcc {
 }
 
 impl Tpcc {
-    /// With `scale` warehouses.
+    /// Returns TPC-C of `scale` warehouses.
     pub fn new(scale: u32, mix: Mix) -> Self {
         Self { warehouses: i32::try_from(scale.max(1)).unwrap_or(i32::MAX), mix }
     }

@@ -1,4 +1,4 @@
-//! What terminals ask for: clause 2, input generation.
+//! The requests of terminals: clause 2, input generation.
 
 use super::{CUSTOMERS, DISTRICTS, ITEMS, Mix, int};
 use crate::{Client, Request, random};

@@ -15,10 +15,10 @@ const FIELDS: usize = 10;
 const FIELD_BYTES: usize = 100;
 /// YCSB's constant of skew.
 const SKEW: f64 = 0.99;
-/// Rows of a scan where nothing else is said: the most in mix E, and the number in `hybrid`.
+/// Default number of rows of a scan: the maximum in mix E, and the number in `hybrid`.
 const SCAN_LENGTH: i64 = 100;
 
-/// Which operations.
+/// The shares of operations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Operations {
     /// Half reads, half updates.
@@ -27,27 +27,27 @@ enum Operations {
     B,
     /// Reads.
     C,
-    /// 95 % reads, mostly of what was inserted last, 5 % inserts.
+    /// 95 % reads, mostly of recent inserts, 5 % inserts.
     D,
     /// 95 % scans, 5 % inserts.
     E,
     /// Half reads, half read-modify-writes.
     F,
-    /// Poplar's: all fields of one row.
+    /// Updates of all fields of one row (Poplar §6.2).
     Write,
-    /// Poplar's: one field of one row, and a scan.
+    /// An update of one field of one row, and a scan (Poplar §6.2).
     Hybrid,
 }
 
-/// Which keys.
+/// The distribution of keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Keys {
     Uniform,
     Zipfian,
 }
 
-/// A mix as text: `a` (or `full`) to `f`, `write`, `hybrid`, then `:LENGTH` of scans and `@uniform` or
-/// `@zipfian` where another is wanted than what is usual.
+/// Parses a mix: `a` (or `full`) to `f`, `write`, `hybrid`, then optionally `:LENGTH` of scans and `@uniform`
+/// or `@zipfian`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mix {
     operations: Operations,
@@ -95,7 +95,7 @@ pub struct Ycsb {
 }
 
 impl Ycsb {
-    /// `scale` times 100,000 records.
+    /// Returns YCSB of `scale` times 100,000 records.
     pub fn new(scale: u32, mix: Mix) -> Self {
         Self { records: i64::from(scale.max(1)) * RECORDS, mix }
     }
@@ -130,7 +130,7 @@ impl Workload for Ycsb {
 
     fn client(&self, number: usize, clients: usize, seed: u64) -> Box<dyn Client> {
         let mut random = random(seed, 2_000_000 + number as u64);
-        // As many as any client needs; making them up for every request would be the most of its time.
+        // Field values are generated once, because generating them for each request would dominate its time.
         let values = (0..64).map(|_| field(&mut random)).collect();
         Box::new(Caller {
             of: *self,
@@ -151,7 +151,7 @@ impl Workload for Ycsb {
     }
 
     fn conditions(&self) -> Vec<Request> {
-        // The first and the last of what was loaded, which nothing deletes.
+        // The first and the last loaded record, which no request deletes.
         let lacks = |key| Request { procedure: "ycsb_lacks", arguments: vec![Value::Int(key)] };
         vec![lacks(0), lacks(self.records - 1)]
     }
@@ -164,13 +164,13 @@ struct Caller {
     scrambled: u64,
     values: Vec<Value>,
     inserted: i64,
-    /// Which client of how many.
+    /// The number of the client, and of all clients.
     own: (i64, i64),
     random: SmallRng,
 }
 
 impl Caller {
-    /// How popular the next key is, from 0.
+    /// Returns the rank of the next key; 0 is the most popular.
     fn rank(&mut self) -> i64 {
         (self.zipf.sample(&mut self.random) as i64 - 1).clamp(0, self.of.records - 1)
     }
@@ -186,7 +186,7 @@ impl Caller {
         })
     }
 
-    /// A key of what this client has inserted, or of what was loaded: the later, the more popular.
+    /// Returns the key of an inserted or loaded record; later records are more popular.
     fn latest(&mut self) -> Value {
         let rank = self.rank();
         Value::Int(match self.inserted > rank {

@@ -53,11 +53,14 @@ fn rows(postgres: &mut Postgres, query: &str) -> Vec<Vec<Option<String>>> {
 }
 
 fn tables(postgres: &mut Postgres) -> Vec<Table> {
-    let columns = "SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnum FROM pg_class c
-        JOIN pg_attribute a ON a.attrelid = c.oid WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace
-        AND a.attnum > 0 AND NOT a.attisdropped ORDER BY c.relname, a.attnum";
+    let columns =
+        "SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnum FROM pg_class c
+        JOIN pg_attribute a ON a.attrelid = c.oid
+        WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace AND a.attnum > 0
+        AND NOT a.attisdropped ORDER BY c.relname, a.attnum";
     let constraints = "SELECT c.relname, k.conname, k.contype, array_to_string(k.conkey, ','), p.relname,
-        array_to_string(k.confkey, ','), 'r' IN (k.confdeltype, k.confupdtype) FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid
+        array_to_string(k.confkey, ','), 'r' IN (k.confdeltype, k.confupdtype)
+        FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid
         LEFT JOIN pg_class p ON p.oid = k.confrelid WHERE c.relnamespace = 'public'::regnamespace
         ORDER BY c.relname, k.conname";
     let indexes = "SELECT t.relname, c.relname, i.indisunique, array_to_string(i.indkey, ',') FROM pg_index i
@@ -185,7 +188,8 @@ fn check_references(session: &mut Session, tables: &[Table]) {
             none(
                 session,
                 &format!(
-                    "SELECT 1 FROM {child} c WHERE {given} AND NOT EXISTS (SELECT 1 FROM {parent} p WHERE {equal})"
+                    "SELECT 1 FROM {child} c
+                     WHERE {given} AND NOT EXISTS (SELECT 1 FROM {parent} p WHERE {equal})"
                 ),
             );
         }

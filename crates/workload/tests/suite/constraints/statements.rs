@@ -368,10 +368,13 @@ impl Generator {
 pub(super) fn procedures(table: &Table) -> String {
     let name = &table.name;
     let of_column = |(column, ty): &(String, String)| {
-        format!("
-CREATE PROCEDURE remove_{name}_{column}(p {ty}) LANGUAGE plpgsql AS $$ BEGIN DELETE FROM {name} WHERE {column} = p; END $$;
+        format!(
+            "
+CREATE PROCEDURE remove_{name}_{column}(p {ty}) LANGUAGE plpgsql AS $$
+BEGIN DELETE FROM {name} WHERE {column} = p; END $$;
 CREATE PROCEDURE change_{name}_{column}(p {ty}, q {ty}) LANGUAGE plpgsql AS $$
-BEGIN UPDATE {name} SET {column} = q WHERE {column} = p; END $$;")
+BEGIN UPDATE {name} SET {column} = q WHERE {column} = p; END $$;"
+        )
     };
     table.columns.iter().map(of_column).collect()
 }
