@@ -11,6 +11,6 @@ static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
 });
 
 fuzz_target!(|body: &str| {
-    let text = format!("CREATE PROCEDURE p(x INT, y TEXT, INOUT z INT[]) LANGUAGE plpgsql AS $fuzz$ {body} $fuzz$");
-    let _ = SCHEMA.apply(&text);
+    let head = "CREATE PROCEDURE p(x INT, y TEXT, INOUT z INT[]) LANGUAGE plpgsql";
+    let _ = SCHEMA.apply(&format!("{head} AS $fuzz$ {body} $fuzz$"));
 });

@@ -171,7 +171,7 @@ impl Schema {
         }
     }
 
-    /// Others that reference the table go on to mean the columns that they meant.
+    /// Moves the references of other tables to the new columns.
     fn move_references(
         &mut self,
         old: &Table,
@@ -406,12 +406,12 @@ impl Alteration<'_> {
     /// The foreign keys, other tables' and its own, that reference columns of the old table: the table of
     /// each, and its name.
     fn users_of(&self, is_meant: impl Fn(&[usize]) -> bool) -> Vec<Dropped> {
-        let others = self.builder.binder.schema.catalog().references_to(&self.old.name);
-        let others = others.filter(|(table, _)| table.id != self.old.id);
-        let others = others.map(|(table, key)| (&table.name, key));
+        let referencing = self.builder.binder.schema.catalog().references_to(&self.old.name);
+        let referencing = referencing.filter(|(table, _)| table.id != self.old.id);
+        let referencing = referencing.map(|(table, key)| (&table.name, key));
         // Of its own, those that are still there.
         let own = self.builder.table.foreign_keys.iter().filter(|key| key.parent == self.old.name);
-        let all = others.chain(own.map(|key| (&self.old.name, key)));
+        let all = referencing.chain(own.map(|key| (&self.old.name, key)));
         let meant = all.filter(|(_, key)| is_meant(&key.parent_columns));
         meant.map(|(table, key)| (table.clone(), key.name.clone())).collect()
     }

@@ -104,8 +104,8 @@ impl Binder<'_> {
         }
     }
 
-    /// The arguments of a call without those that stand for what it returns: parameters of no type, before
-    /// all others, which JDBC sends for `{? = call …}`.
+    /// Returns the arguments of a call without the placeholders of its results: leading parameters without a
+    /// type, which JDBC sends for `{? = call …}`.
     pub(crate) fn without_results(&self, name: &str, arguments: Vec<ast::Expr>) -> Vec<ast::Expr> {
         let Some(procedure) = self.schema.procedure(name) else { return arguments };
         let surplus = arguments.len().saturating_sub(procedure.inputs().count());

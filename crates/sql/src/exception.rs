@@ -45,7 +45,7 @@ impl Binder<'_> {
             let mut states = Some(Vec::new());
             for condition in handler.conditions() {
                 let text = condition.syntax().text().to_string();
-                if text.trim().eq_ignore_ascii_case("others") {
+                if text.trim().eq_ignore_ascii_case("OTHERS") {
                     states = None;
                     break;
                 }

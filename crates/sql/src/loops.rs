@@ -24,7 +24,7 @@ impl Binder<'_> {
         Ok((label, body))
     }
 
-    /// Adds a loop over values. FOUND says afterwards whether there was a round, where anybody asks for it.
+    /// Adds a loop over values, which sets FOUND to whether there was a round if the procedure reads FOUND.
     pub(crate) fn push_loop(&mut self, mut repeat: Statement, node: &SyntaxNode, out: &mut Vec<Statement>) {
         let asks = |root: SyntaxNode| root.text().to_string().to_ascii_lowercase().contains("found");
         let (Statement::ForRange { body, .. } | Statement::ForEach { body, .. }) = &mut repeat else {

@@ -35,14 +35,15 @@ fn too_deep() -> SqlError {
 
 fn too_dense() -> SqlError {
     let hint = format!(
-        "At most {MOST_UNSPACED} words and operators without a space between them are supported: put spaces around operators."
+        "At most {MOST_UNSPACED} words and operators without a space between them are supported: \
+         put spaces around operators."
     );
     SqlError::new("54001", "the expression is too long").with_hint(hint)
 }
 
-/// Refuses texts that the parser cannot handle: brackets, prefix operators, casts of casts, joins of joins
-/// and expressions without spaces that come to too many levels. It recurses for the first two, and takes
-/// quadratic time for the others.
+/// Refuses texts that the parser cannot handle: too many levels of brackets, prefix operators, casts of casts
+/// or joins of joins, and long expressions without spaces. The parser recurses for brackets and prefix
+/// operators, and takes quadratic time for the remaining cases.
 ///
 /// # Errors
 /// The byte offset of the level that is one too many.

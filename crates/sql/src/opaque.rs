@@ -338,7 +338,7 @@ impl Binder<'_> {
             arguments.push(self.settle(typed, None, expression.syntax())?);
         }
         let found = matches!(rows, Destination::Returned(_)).then(|| self.found());
-        // Nobody knows what it does.
+        // The text is known at run time only, so it may do anything.
         self.writes = true;
         (self.uses_timestamp, self.uses_seed) = (true, true);
         Ok(Opaque::Text { text, arguments, rows, found })

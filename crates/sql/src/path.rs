@@ -227,7 +227,9 @@ impl Binder<'_> {
 }
 
 pub(crate) fn is_any(expression: &ast::Expr) -> bool {
-    matches!(expression, ast::Expr::CallExpr(call) if call.any_fn().is_some() || call.all_fn().is_some() || call.some_fn().is_some())
+    let is_quantified =
+        |call: &ast::CallExpr| call.any_fn().is_some() || call.all_fn().is_some() || call.some_fn().is_some();
+    matches!(expression, ast::Expr::CallExpr(call) if is_quantified(call))
 }
 
 pub(crate) fn split(condition: ast::Expr, conjuncts: &mut Vec<ast::Expr>) {

@@ -76,8 +76,8 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// What is read for update is as it was when the transaction commits, as all that is read. But nobody
-    /// passes over rows that others are at.
+    /// Refuses SKIP LOCKED, which is not supported. The remaining clauses need no code here: what is read is
+    /// validated or locked anyway.
     pub(crate) fn check_locking(&self, node: &SyntaxNode) -> Result<(), StatementError> {
         for clause in node.descendants().filter_map(ast::LockingClause::cast) {
             let wait = clause.lock_wait().map(|wait| wait.syntax().text().to_string().to_lowercase());

@@ -154,9 +154,10 @@ impl Schema {
         let at = |error: SqlError| source.error_at(node.text_range().start().into(), error);
         for name in &names {
             let references = self.catalog.references_to(name);
-            let others = references.filter(|(table, _)| !names.contains(&table.name));
-            let others: Vec<_> = others.map(|(table, key)| (table.name.clone(), key.name.clone())).collect();
-            for (other, key) in others {
+            let referencing = references.filter(|(table, _)| !names.contains(&table.name));
+            let referencing: Vec<_> =
+                referencing.map(|(table, key)| (table.name.clone(), key.name.clone())).collect();
+            for (other, key) in referencing {
                 if !cascades {
                     let message = format!("cannot drop table {name} because other objects depend on it");
                     let error = SqlError::new("2BP01", message)

@@ -204,7 +204,10 @@ mod tests {
 
     #[test]
     fn into_is_lifted_and_positions_stay() {
-        let text = "CREATE PROCEDURE p() LANGUAGE plpgsql AS $b$ BEGIN\n  SELECT a, (SELECT 1) INTO STRICT x, r.f FROM t;\n  INSERT INTO t VALUES (1) RETURNING a INTO x;\n  INSERT INTO t VALUES (2);\nEND $b$;";
+        let text = "CREATE PROCEDURE p() LANGUAGE plpgsql AS $b$ BEGIN\n  \
+                    SELECT a, (SELECT 1) INTO STRICT x, r.f FROM t;\n  \
+                    INSERT INTO t VALUES (1) RETURNING a INTO x;\n  \
+                    INSERT INTO t VALUES (2);\nEND $b$;";
         let source = Source::parse(text).unwrap();
         let select = source.targets_at(text.find("SELECT a").unwrap()).unwrap();
         assert!(select.strict);

@@ -125,7 +125,7 @@ impl Binder<'_> {
                 };
                 let bound = self.bind_rows_of(&ast::SelectVariant::Select(select))?;
                 if matches!(bound.rows, SelectRows::One) {
-                    // Nobody wants the values, but computing them may fail.
+                    // PERFORM discards the values, but computing them may fail.
                     for (_, item, item_node) in bound.items {
                         let (value, ty) = self.settle(item, None, &item_node)?;
                         let target = self.new_register(ty);

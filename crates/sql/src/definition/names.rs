@@ -56,11 +56,11 @@ impl TableBuilder<'_> {
 
     /// Whether another table of the same schema has a CHECK or a foreign key of this name.
     fn others_have(&self, name: &str) -> bool {
-        let others = self.binder.schema.catalog().tables().filter(|other| {
+        let tables = self.binder.schema.catalog().tables().filter(|other| {
             other.name != self.table.name
                 && in_schema_of(&self.table.name, short(&other.name).into()) == other.name
         });
-        others.into_iter().any(|other| {
+        tables.into_iter().any(|other| {
             let keys = other.foreign_keys.iter().map(|key| &key.name);
             other.checks.iter().map(|(own, _)| own).chain(keys).any(|own| own == name)
         })

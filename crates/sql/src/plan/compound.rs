@@ -138,9 +138,9 @@ impl Binder<'_> {
         }
         for (place, (_, plan, _)) in named.iter().enumerate() {
             let written = tables_of(plan, true);
-            let others = named.iter().enumerate().filter(|(other, _)| *other > place);
-            let mut others = others.map(|(_, (_, other, _))| other).chain([&bound.plan]);
-            if others.any(|other| tables_of(other, false).iter().any(|table| written.contains(table))) {
+            let later = named.iter().enumerate().filter(|(other, _)| *other > place);
+            let mut later = later.map(|(_, (_, other, _))| other).chain([&bound.plan]);
+            if later.any(|other| tables_of(other, false).iter().any(|table| written.contains(table))) {
                 return Err(self.unsupported(node, "reading a table that a query of WITH writes"));
             }
         }

@@ -313,9 +313,8 @@ impl Binder<'_> {
         Ok(left)
     }
 
-    /// A row of joins, the first before the others: its first item, and each join with the item that it adds.
-    /// What follows a join without a condition belongs to that row, though the grammar sees it as a join of
-    /// its own.
+    /// Collects a chain of joins in order: returns its first item, and adds each join with its right item.
+    /// The grammar nests the items behind a join without a condition; here they belong to the chain.
     fn chain(
         &self,
         expression: &ast::JoinExpr,
@@ -332,10 +331,10 @@ impl Binder<'_> {
         let is_cross = matches!(join.join_type(), Some(ast::JoinType::JoinCross(_)));
         match &right {
             ast::FromListItem::JoinExpr(inner) if is_cross || join.natural_token().is_some() => {
-                let mut others = Vec::new();
-                let right = self.chain(inner, &mut others)?;
+                let mut inner_joins = Vec::new();
+                let right = self.chain(inner, &mut inner_joins)?;
                 joins.push((join, right));
-                joins.append(&mut others);
+                joins.append(&mut inner_joins);
             }
             _ => joins.push((join, right)),
         }
@@ -375,8 +374,8 @@ impl Binder<'_> {
             }
             None if is_natural => {
                 let names = self.visible_names(sides.0);
-                let others = self.visible_names(sides.1);
-                for name in names.iter().filter(|name| others.contains(name)) {
+                let right_names = self.visible_names(sides.1);
+                for name in names.iter().filter(|name| right_names.contains(name)) {
                     conjuncts.push(self.merge_columns(name, sides, kept, node)?);
                     merged.push(name.clone());
                 }

@@ -70,9 +70,10 @@ fn filter(plan: Plan, condition: Option<Expression>) -> Plan {
 
 /// Rows for which conjuncts hold; those that need subqueries are asked last.
 fn filter_by(plan: Plan, conjuncts: Vec<Conjunct>) -> Plan {
-    let (plain, others): (Vec<_>, Vec<_>) = conjuncts.into_iter().partition(|own| own.applied.is_empty());
+    let (plain, with_subqueries): (Vec<_>, Vec<_>) =
+        conjuncts.into_iter().partition(|own| own.applied.is_empty());
     let plan = filter(plan, all(plain.into_iter().map(|own| own.condition)));
-    others.into_iter().fold(plan, |plan, own| apply_all(own.applied, plan).filter(own.condition))
+    with_subqueries.into_iter().fold(plan, |plan, own| apply_all(own.applied, plan).filter(own.condition))
 }
 
 /// Takes conjuncts out that fulfil a condition.
@@ -161,9 +162,10 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<Conjunct, StatementError> {
         let ((a, mut applied), a_refers) = self.referring(|own| own.applying(|binder| binder.bind(left)))?;
-        let ((b, mut others), b_refers) = self.referring(|own| own.applying(|binder| binder.bind(right)))?;
+        let ((b, mut more_applied), b_refers) =
+            self.referring(|own| own.applying(|binder| binder.bind(right)))?;
         let mut conjunct = self.compared(operator, (a, a_refers), (b, b_refers), node)?;
-        applied.append(&mut others);
+        applied.append(&mut more_applied);
         conjunct.applied = applied;
         Ok(conjunct)
     }
@@ -430,11 +432,11 @@ impl Binder<'_> {
     ) -> Plan {
         let Some(before) = before else { return filter_by(plan, conjuncts) };
         let mut keys = Vec::new();
-        let mut others = Vec::new();
+        let mut remaining = Vec::new();
         for conjunct in conjuncts {
             match conjunct.as_key(placed, own) {
                 Some(key) => keys.push(key),
-                None => others.push(conjunct),
+                None => remaining.push(conjunct),
             }
         }
         let (before, build_registers) = (Box::new(before), self.set_registers(own));
@@ -453,7 +455,7 @@ impl Binder<'_> {
                 build_registers,
             }
         };
-        filter_by(joined, others)
+        filter_by(joined, remaining)
     }
 
     /// Rows that are read more than once: kept, unless they may differ from one time to the next.
@@ -502,14 +504,14 @@ impl Binder<'_> {
             condition = take(&mut right_conjuncts, |own| own.refers.own & !right_relations != 0);
         }
         let mut keys = Vec::new();
-        let mut others = Vec::new();
+        let mut remaining = Vec::new();
         for conjunct in condition {
             match conjunct.as_key(left_relations, right_relations) {
                 Some(key) if !is_lateral => keys.push(key),
-                _ => others.push(conjunct),
+                _ => remaining.push(conjunct),
             }
         }
-        let has_subqueries = others.iter().any(|own| !own.applied.is_empty());
+        let has_subqueries = remaining.iter().any(|own| !own.applied.is_empty());
         if kind == JoinKind::Full && (keys.is_empty() || has_subqueries) {
             let node = self.source.file.syntax().clone();
             return Err(self.unsupported(&node, "FULL JOIN without an equality of columns of both sides"));
@@ -525,7 +527,7 @@ impl Binder<'_> {
                 operands: Box::new([probe, build]),
             });
             let kept = self.keep(inner, right_relations, is_outer || self.queries.levels.len() > 1);
-            let inner = Box::new(filter_by(filter(kept, all(equal)), others));
+            let inner = Box::new(filter_by(filter(kept, all(equal)), remaining));
             let outer = Box::new(outer);
             return Ok((Plan::Loop { outer, inner, kind, condition: None, inner_registers }, both));
         }
@@ -534,7 +536,7 @@ impl Binder<'_> {
             build: Box::new(inner),
             keys,
             kind,
-            condition: all(others.into_iter().map(|own| own.condition)),
+            condition: all(remaining.into_iter().map(|own| own.condition)),
             probe_registers: self.set_registers(left_relations),
             build_registers: inner_registers,
         };

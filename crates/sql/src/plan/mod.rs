@@ -524,11 +524,11 @@ impl Binder<'_> {
         let is_set = own.is_some() || matches!(name, "unnest" | "generate_series" | "_pg_expandarray");
         let Some(applied) = self.queries.applied.as_ref().filter(|_| is_set) else { return Ok(None) };
         let text = node.text().to_string();
-        let mut others = applied.iter().filter_map(|applied| match applied {
+        let mut functions = applied.iter().filter_map(|applied| match applied {
             Applied::Rows { text, columns, .. } => Some((text, columns)),
             _ => None,
         });
-        match others.next() {
+        match functions.next() {
             Some((other, columns)) if *other == text => return Ok(Some(columns.clone())),
             Some(_) => return Err(self.unsupported(node, "a second function of rows in one list")),
             None => {}

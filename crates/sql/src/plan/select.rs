@@ -480,7 +480,8 @@ impl Binder<'_> {
             None => Ok(()),
             Some(column) => {
                 let message = format!(
-                    "column \"{column}\" must appear in the GROUP BY clause or be used in an aggregate function"
+                    "column \"{column}\" must appear in the GROUP BY clause or be used in an aggregate \
+                     function"
                 );
                 Err(self.error(node, SqlError::new("42803", message)))
             }

@@ -17,7 +17,8 @@ use std::sync::Arc;
 type Assignments = Vec<(usize, Expression)>;
 
 fn is_default(expression: &ast::Expr) -> bool {
-    matches!(expression, ast::Expr::Literal(literal) if matches!(literal.kind(), Some(ast::LitKind::Default(_))))
+    let is_default = |literal: &ast::Literal| matches!(literal.kind(), Some(ast::LitKind::Default(_)));
+    matches!(expression, ast::Expr::Literal(literal) if is_default(literal))
 }
 
 impl Binder<'_> {
@@ -304,7 +305,8 @@ impl Binder<'_> {
                 match table.indexes.iter().position(is_meant) {
                     Some(index) => Some(index),
                     None => {
-                        let message = "there is no unique or exclusion constraint matching the ON CONFLICT specification";
+                        let message = "there is no unique or exclusion constraint matching the ON CONFLICT \
+                             specification";
                         return Err(self.error(node, SqlError::new("42P10", message)));
                     }
                 }
@@ -419,7 +421,7 @@ impl Binder<'_> {
     fn bind_target(
         &mut self,
         (table, alias): (&Arc<Table>, Option<ast::OptionalAsAlias>),
-        others: impl Iterator<Item = ast::FromListItem>,
+        items: impl Iterator<Item = ast::FromListItem>,
         condition: Option<ast::WhereClauseOrCurrentOf>,
         node: &SyntaxNode,
     ) -> Result<(Sources, Register), StatementError> {
@@ -430,7 +432,7 @@ impl Binder<'_> {
         if let Rows::Table { handle: own, .. } = &mut self.level().relations[target].rows {
             *own = Some(handle);
         }
-        let mut sources = self.bind_from_list(others)?;
+        let mut sources = self.bind_from_list(items)?;
         sources.sources.insert(0, Source::Relation(target));
         match condition {
             Some(ast::WhereClauseOrCurrentOf::WhereClause(clause)) => {
@@ -457,16 +459,15 @@ impl Binder<'_> {
         let node = update.syntax();
         let path = update.relation_name().and_then(|name| name.relation_name_ref());
         let table = self.target_table(path.and_then(|name| name.path_ref()), node)?;
-        let others = update.from_clause().into_iter().flat_map(|from| from.items());
+        let items = update.from_clause().into_iter().flat_map(|from| from.items());
         let condition = update.where_clause_or_current_of();
-        let (sources, handle) = self.bind_target((&table, update.alias()), others, condition, node)?;
+        let (sources, handle) = self.bind_target((&table, update.alias()), items, condition, node)?;
         let bind = |binder: &mut Self| binder.bind_assignments(update.set_clause(), &table, node);
         let (assignments, applied) = self.applying(bind)?;
         let answers: Vec<Register> = applied.iter().flat_map(super::Applied::targets).collect();
         let registers = self.row_registers(&table);
         let checks = self.checks_of(&table, registers, node)?;
-        // In RETURNING, the table's columns are those of the row as it is then. What it asks of others is
-        // kept.
+        // In RETURNING, the table's columns are those of the written row; columns of other tables are kept.
         let rows = std::mem::replace(&mut self.level().relations[0].rows, Rows::Row { registers });
         let returned = self.returning(Plan::One, update.returning_clause());
         self.level().relations[0].rows = rows;
@@ -488,9 +489,9 @@ impl Binder<'_> {
         let node = delete.syntax();
         let path = delete.relation_name().and_then(|name| name.relation_name_ref());
         let table = self.target_table(path.and_then(|name| name.path_ref()), node)?;
-        let others = delete.using_clause().into_iter().flat_map(|using| using.items());
+        let items = delete.using_clause().into_iter().flat_map(|using| using.items());
         let condition = delete.where_clause_or_current_of();
-        let (sources, handle) = self.bind_target((&table, delete.alias()), others, condition, node)?;
+        let (sources, handle) = self.bind_target((&table, delete.alias()), items, condition, node)?;
         let returned = self.returning(Plan::One, delete.returning_clause())?;
         let (input, _) = self.join_all(sources.sources, sources.conjuncts, None)?;
         let keep = self.kept_registers(handle);

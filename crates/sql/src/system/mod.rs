@@ -1,13 +1,13 @@
 //! The system catalogs: `pg_catalog` and `information_schema`, as relations that follow from the definitions.
-//! Source: PostgreSQL 15's documentation of the system catalogs. Columns that nobody asked for yet are left
+//! Source: PostgreSQL 15's documentation of the system catalogs. Columns that no known client reads are left
 //! out.
 //!
-//! Each is a list of rows, made where a query names it. Numbers of objects (OIDs) follow from the numbers of
-//! the catalog, so they stay as long as the object does.
+//! Each is a list of rows, generated when a query names it. Numbers of objects (OIDs) follow from the numbers
+//! of the catalog, so they stay as long as the object does.
 
+mod general;
 mod information_schema;
 mod objects;
-mod others;
 mod relations;
 mod types;
 

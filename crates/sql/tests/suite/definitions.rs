@@ -140,8 +140,12 @@ fn what_is_not_supported_is_refused_with_line_and_column() {
 fn definitions_that_others_depend_on_stay() {
     let schema = apply_all(
         "CREATE TABLE t (a INT PRIMARY KEY, b INT);
-         CREATE FUNCTION f(x INT) RETURNS INT LANGUAGE plpgsql AS $$ DECLARE r INT; BEGIN SELECT b INTO r FROM t WHERE a = x; RETURN r; END $$;
-         CREATE PROCEDURE p(x INT) LANGUAGE plpgsql AS $$ DECLARE v INT; BEGIN v := f(x); UPDATE t SET b = v WHERE a = x; END $$;",
+         CREATE FUNCTION f(x INT) RETURNS INT LANGUAGE plpgsql AS $$ DECLARE r INT; BEGIN
+             SELECT b INTO r FROM t WHERE a = x; RETURN r;
+         END $$;
+         CREATE PROCEDURE p(x INT) LANGUAGE plpgsql AS $$ DECLARE v INT; BEGIN
+             v := f(x); UPDATE t SET b = v WHERE a = x;
+         END $$;",
     );
     let state = |statement: &str| schema.apply(statement).map(|_| ()).expect_err(statement).error.sqlstate;
     assert_eq!(state("DROP TABLE t"), "2BP01");

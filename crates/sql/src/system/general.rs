@@ -1,5 +1,5 @@
-//! What `pg_catalog` says of everything but relations: types, routines, schemas, whatever there is once, and
-//! what there is nothing of.
+//! The relations of `pg_catalog` that do not describe relations: types, routines, schemas, and relations that
+//! are always empty.
 
 use super::objects::routine_oid;
 use super::types::{TYPES, type_oid, type_oids};
@@ -7,7 +7,7 @@ use super::{BOOL, Cell, INT, INTS, OWNER, PUBLIC, SYSTEM, SystemRelation, TEXT, 
 use crate::schema::Schema;
 use catalog::{ScalarType, Type};
 
-/// Relations without rows, as nothing that they are about is there.
+/// Relations without rows, because their objects are not supported.
 const EMPTY: &[(&str, &[(&str, Type)])] = &[
     ("pg_description", &[("objoid", INT), ("classoid", INT), ("objsubid", INT), ("description", TEXT)]),
     ("pg_shdescription", &[("objoid", INT), ("classoid", INT), ("objsubid", INT), ("description", TEXT)]),
