@@ -1,6 +1,6 @@
-//! Draws curves: `cargo run --release -p reprise-cli --example curves -- POINTS OUT.svg TITLE X Y`. POINTS
-//! has one JSON object a line, `{"series": NAME, "x": NUMBER, "y": NUMBER}`; X and Y name the axes. The
-//! figures of docs/results.md are drawn so.
+//! Draws the curves of docs/results.md:
+//! `cargo run --release -p reprise-cli --example curves -- POINTS OUT.svg TITLE X Y`. POINTS has one JSON
+//! object a line, `{"series": NAME, "x": NUMBER, "y": NUMBER}`. X and Y name the axes.
 
 use plotters::prelude::*;
 use serde_json::Value;
@@ -22,15 +22,19 @@ fn main() -> Result<(), Box<dyn Error>> {
         let name = point["series"].as_str().ok_or(format!("no series in {line}"))?;
         series.entry(name.into()).or_default().push((number("x")?, number("y")?));
     }
-    draw(series, Path::new(out), title, (x, y))
+    draw(&Figure { series, title, x, y }, Path::new(out))
 }
 
-fn draw(
+/// Curves with their title and axes.
+struct Figure<'a> {
     series: BTreeMap<String, Vec<(f64, f64)>>,
-    out: &Path,
-    title: &str,
-    (x, y): (&str, &str),
-) -> Result<(), Box<dyn Error>> {
+    title: &'a str,
+    x: &'a str,
+    y: &'a str,
+}
+
+fn draw(figure: &Figure<'_>, out: &Path) -> Result<(), Box<dyn Error>> {
+    let Figure { series, title, x, y } = figure;
     let points = || series.values().flatten();
     let least = points().map(|point| point.0).fold(f64::INFINITY, f64::min);
     let widest = points().map(|point| point.0).fold(least, f64::max);
@@ -38,14 +42,14 @@ fn draw(
     let root = SVGBackend::new(out, SIZE).into_drawing_area();
     root.fill(&WHITE)?;
     let mut chart = ChartBuilder::on(&root)
-        .caption(title, ("sans-serif", 16))
+        .caption(*title, ("sans-serif", 16))
         .margin(12)
         .x_label_area_size(36)
         .y_label_area_size(56)
         .build_cartesian_2d(least..widest.max(least + 1.0), 0.0..highest * 1.1)?;
-    chart.configure_mesh().x_desc(x).y_desc(y).draw()?;
-    for (place, (name, points)) in series.iter().enumerate() {
-        let color = Palette99::pick(place).stroke_width(2);
+    chart.configure_mesh().x_desc(*x).y_desc(*y).draw()?;
+    for (index, (name, points)) in series.iter().enumerate() {
+        let color = Palette99::pick(index).stroke_width(2);
         chart
             .draw_series(LineSeries::new(points.iter().copied(), color))?
             .label(name)

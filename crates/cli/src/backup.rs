@@ -1,17 +1,17 @@
-//! `reprise backup` and `reprise restore`.
+//! `reprise backup` and `reprise restore`: copies of a data folder, each read back and compared.
 
-use crate::{control, numbers, progress};
+use crate::control::{self, Report};
+use crate::{numbers, progress};
 use anyhow::{Context, Result};
 use clap::Args;
-use reprise::{Backup, Config, Error, copy_database};
-use serde::{Deserialize, Serialize};
+use reprise::{Config, Error, copy_database};
 use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub struct BackupArguments {
     /// The data folder; `reprise serve` may have it open.
     folder: PathBuf,
-    /// Where the backup goes: a folder that is empty or does not exist.
+    /// The folder of the backup, which is empty or does not exist.
     target: PathBuf,
     #[command(flatten)]
     output: Output,
@@ -21,7 +21,7 @@ pub struct BackupArguments {
 pub struct RestoreArguments {
     /// The backup.
     backup: PathBuf,
-    /// The data folder to make: one that is empty or does not exist.
+    /// The new data folder, which is empty or does not exist.
     folder: PathBuf,
     #[command(flatten)]
     output: Output,
@@ -30,33 +30,12 @@ pub struct RestoreArguments {
 #[derive(Args)]
 struct Output {
     /// Gibibytes that rows and indexes may take.
-    #[arg(long = "memory-gib", value_name = "GIBIBYTES", default_value = "64", value_parser = numbers::memory_gib())]
+    #[arg(long = "memory-gib", value_name = "GIBIBYTES", default_value = "64")]
+    #[arg(value_parser = numbers::memory_gib())]
     memory_bytes: usize,
     /// Print one JSON object on standard output.
     #[arg(long)]
     json: bool,
-}
-
-/// A backup as JSON.
-#[derive(Serialize, Deserialize)]
-pub struct Report {
-    folder: PathBuf,
-    rows: u64,
-    bytes: u64,
-    digest: String,
-    seconds: f64,
-}
-
-impl From<&Backup> for Report {
-    fn from(backup: &Backup) -> Self {
-        Self {
-            folder: backup.folder.clone(),
-            rows: backup.rows,
-            bytes: backup.bytes,
-            digest: backup.digest.to_string(),
-            seconds: backup.elapsed.as_secs_f64(),
-        }
-    }
 }
 
 impl Output {
@@ -88,7 +67,7 @@ pub fn backup(arguments: &BackupArguments) -> Result<()> {
         Some(report) => report,
         None => match output.copy(folder, target) {
             Err(error @ Error::InUse(_)) => {
-                let hint = "a program that embeds the database backs it up by Database::backup";
+                let hint = "the program that has the folder open makes backups by Database::backup";
                 return Err(error).context(hint);
             }
             copied => copied?,

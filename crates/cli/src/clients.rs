@@ -1,41 +1,41 @@
-//! Clients that run a workload: each a thread with a session, many calls in flight, acknowledged as they
-//! become durable.
+//! Clients that run a workload. Each is a thread with a session and many calls in flight, which are
+//! acknowledged when they are durable.
 
 use hdrhistogram::Histogram;
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
-use reprise::{CommitQueue, Database, Error, Row};
+use reprise::{CommitQueue, Database, Error, Row, Session};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use workload::{Request, Workload};
 
-/// Latencies are recorded from this to this many microseconds.
+/// Maximum latency that is recorded, in microseconds.
 const LONGEST_US: u64 = 60_000_000;
-/// Calls in flight of a client; beyond that it waits for the log.
+/// Maximum number of a client's calls in flight; at this number it waits for the log.
 const IN_FLIGHT: usize = 100_000;
 
-/// When clients stop.
+/// The moment at which the clients stop.
 #[derive(Clone, Copy, Debug)]
 pub enum Until {
     /// After a time.
     Elapsed(Duration),
-    /// After a number of transactions, all clients together.
+    /// After a number of transactions of all clients together.
     Transactions(u64),
 }
 
-/// How a run is driven.
+/// The load of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
     pub clients: usize,
     pub until: Until,
     pub seed: u64,
-    /// Transactions a second, all clients together; as many as possible when `None`.
+    /// Transactions a second of all clients together; `None` offers as many as possible.
     pub rate: Option<f64>,
-    /// Of a hundred transactions, this many are logged by value.
+    /// Percentage of transactions that are logged by value.
     pub ad_hoc_percent: u8,
 }
 
-/// What a run measured.
+/// The result of a run.
 pub struct Measured {
     pub committed: u64,
     pub aborted: u64,
@@ -44,52 +44,65 @@ pub struct Measured {
     pub timeline: Timeline,
 }
 
-/// What was acknowledged in each second of a run.
+/// The acknowledgements in each second of a run.
 #[derive(Clone, Default)]
 pub struct Timeline(pub Vec<Second>);
 
 /// One second of a run.
 #[derive(Clone, Copy, Default)]
 pub struct Second {
-    /// Transactions.
     pub committed: u64,
-    /// The sum of their latencies.
+    /// Sum of the latencies of these transactions.
     pub latency_us: u64,
 }
 
 impl Timeline {
-    fn add(&mut self, second: usize, own: Second) {
+    fn add(&mut self, second: usize, added: Second) {
         if self.0.len() <= second {
             self.0.resize(second + 1, Second::default());
         }
-        self.0[second].committed += own.committed;
-        self.0[second].latency_us += own.latency_us;
+        self.0[second].committed += added.committed;
+        self.0[second].latency_us += added.latency_us;
     }
 }
 
-struct Shared {
+/// A call whose commit is durable.
+pub struct Acknowledged<'a> {
+    pub request: &'a Request,
+    pub row: &'a Row,
+}
+
+/// Receives every acknowledged call.
+pub type Listener<'a> = &'a (dyn Fn(Acknowledged<'_>) + Sync);
+
+/// What all clients share.
+struct Shared<'a> {
+    db: &'a Database,
+    workload: &'a dyn Workload,
+    run: Run,
+    listener: Option<Listener<'a>>,
     stop: AtomicBool,
+    /// Number of transactions begun so far, when the run ends after a number of them.
     started: AtomicU64,
 }
 
-/// Runs clients; `acknowledged` is told of every request whose commit is durable.
+/// Runs clients. The listener, where there is one, is told of every acknowledged call.
 pub fn run(
     db: &Database,
     workload: &dyn Workload,
     run: Run,
-    acknowledged: &(dyn Fn(usize, &Request, &Row) + Sync),
-    traced: bool,
+    listener: Option<Listener<'_>>,
 ) -> Result<Measured, Error> {
-    let shared = Shared { stop: AtomicBool::new(false), started: AtomicU64::new(0) };
+    let (stop, started) = (AtomicBool::new(false), AtomicU64::new(0));
+    let shared = Shared { db, workload, run, listener, stop, started };
     let begun = Instant::now();
     let results: Vec<Result<ClientResult, Error>> = std::thread::scope(|scope| {
         let running: Vec<_> = (0..run.clients)
             .map(|number| {
                 let shared = &shared;
-                let work = move || client(db, workload, run, number, shared, acknowledged, traced);
                 std::thread::Builder::new()
                     .name(format!("client-{number}"))
-                    .spawn_scoped(scope, work)
+                    .spawn_scoped(scope, move || Client::new(shared, number)?.run())
                     .expect("a thread for a client")
             })
             .collect();
@@ -103,12 +116,12 @@ pub fn run(
     let timeline = Timeline::default();
     let mut measured = Measured { committed: 0, aborted: 0, elapsed, latency_us: histogram(), timeline };
     for result in results {
-        let own = result?;
-        measured.committed += own.committed;
-        measured.aborted += own.aborted;
-        let _ = measured.latency_us.add(own.latency_us);
-        for (second, own) in own.timeline.0.into_iter().enumerate() {
-            measured.timeline.add(second, own);
+        let result = result?;
+        measured.committed += result.committed;
+        measured.aborted += result.aborted;
+        let _ = measured.latency_us.add(result.latency_us);
+        for (number, second) in result.timeline.0.into_iter().enumerate() {
+            measured.timeline.add(number, second);
         }
     }
     Ok(measured)
@@ -127,78 +140,112 @@ struct ClientResult {
 
 struct InFlight {
     begun: Instant,
+    /// The request and its row, for the listener.
     trace: Option<(Request, Row)>,
 }
 
-fn client(
-    db: &Database,
-    workload: &dyn Workload,
-    run: Run,
-    number: usize,
-    shared: &Shared,
-    acknowledged: &(dyn Fn(usize, &Request, &Row) + Sync),
-    traced: bool,
-) -> Result<ClientResult, Error> {
-    let mut session = db.session()?;
-    let mut inputs = workload.client(number, run.clients, run.seed);
-    let mut lots = SmallRng::seed_from_u64(run.seed ^ number as u64);
-    let mut result =
-        ClientResult { committed: 0, aborted: 0, latency_us: histogram(), timeline: Timeline::default() };
-    let started = Instant::now();
-    let mut pending: CommitQueue<InFlight> = CommitQueue::default();
-    let mut request = Request::default();
-    let interval = run.rate.map(|rate| Duration::from_secs_f64(run.clients as f64 / rate));
-    let mut due = Instant::now();
-    let settle = |pending: &mut CommitQueue<InFlight>, result: &mut ClientResult| {
-        let mut now = None;
-        while let Some(done) = pending.pop_durable(|commit| db.is_durable(commit)) {
-            let now = *now.get_or_insert_with(Instant::now);
-            result.committed += 1;
-            let latency_us = (now - done.begun).as_micros() as u64;
-            let _ = result.latency_us.record(latency_us);
-            result.timeline.add((now - started).as_secs() as usize, Second { committed: 1, latency_us });
-            if let Some((request, row)) = done.trace {
-                acknowledged(number, &request, &row);
+/// One client of a run.
+struct Client<'a> {
+    shared: &'a Shared<'a>,
+    session: Session,
+    inputs: Box<dyn workload::Client>,
+    /// Decides which transactions are logged by value.
+    lots: SmallRng,
+    started: Instant,
+    pending: CommitQueue<InFlight>,
+    result: ClientResult,
+}
+
+impl<'a> Client<'a> {
+    fn new(shared: &'a Shared<'a>, number: usize) -> Result<Self, Error> {
+        let run = &shared.run;
+        let timeline = Timeline::default();
+        Ok(Self {
+            shared,
+            session: shared.db.session()?,
+            inputs: shared.workload.client(number, run.clients, run.seed),
+            lots: SmallRng::seed_from_u64(run.seed ^ number as u64),
+            started: Instant::now(),
+            pending: CommitQueue::default(),
+            result: ClientResult { committed: 0, aborted: 0, latency_us: histogram(), timeline },
+        })
+    }
+
+    fn run(mut self) -> Result<ClientResult, Error> {
+        let run = self.shared.run;
+        let interval = run.rate.map(|rate| Duration::from_secs_f64(run.clients as f64 / rate));
+        let mut due = Instant::now();
+        let mut request = Request::default();
+        while !self.is_over() {
+            if let Some(interval) = interval {
+                self.wait_until(due);
+                due += interval;
+            }
+            self.inputs.next(&mut request);
+            self.submit(&request)?;
+            self.settle();
+            if let (true, Some(first)) = (self.pending.len() >= IN_FLIGHT, self.pending.first()) {
+                self.session.wait_for(first)?;
             }
         }
-    };
-    loop {
-        let enough = match run.until {
-            Until::Elapsed(_) => shared.stop.load(Ordering::Relaxed),
-            Until::Transactions(limit) => shared.started.fetch_add(1, Ordering::Relaxed) >= limit,
-        };
-        if enough {
-            break;
+        while let Some(first) = self.pending.first() {
+            self.session.wait_for(first)?;
+            self.settle();
         }
-        if let Some(interval) = interval {
-            while Instant::now() < due {
-                settle(&mut pending, &mut result);
-                // Loggers may need the core.
-                std::thread::yield_now();
-            }
-            due += interval;
+        Ok(self.result)
+    }
+
+    /// Returns whether the client begins no further transaction. Counts the next one, if it begins one.
+    fn is_over(&self) -> bool {
+        match self.shared.run.until {
+            Until::Elapsed(_) => self.shared.stop.load(Ordering::Relaxed),
+            Until::Transactions(limit) => self.shared.started.fetch_add(1, Ordering::Relaxed) >= limit,
         }
-        inputs.next(&mut request);
-        if run.ad_hoc_percent > 0 {
-            session.log_by_value(lots.random_range(0..100) < run.ad_hoc_percent);
+    }
+
+    fn wait_until(&mut self, due: Instant) {
+        while Instant::now() < due {
+            self.settle();
+            // Loggers may need the core.
+            std::thread::yield_now();
+        }
+    }
+
+    /// Executes a request, which is acknowledged later.
+    fn submit(&mut self, request: &Request) -> Result<(), Error> {
+        let percent = self.shared.run.ad_hoc_percent;
+        if percent > 0 {
+            self.session.log_by_value(self.lots.random_range(0..100) < percent);
         }
         let begun = Instant::now();
-        match session.submit_commit(request.procedure, &request.arguments) {
+        match self.session.submit_commit(request.procedure, &request.arguments) {
             Ok(commit) => {
-                let trace = traced.then(|| (request.clone(), session.row()));
-                pending.push(commit, InFlight { begun, trace });
+                let is_traced = self.shared.listener.is_some();
+                let trace = is_traced.then(|| (request.clone(), self.session.row()));
+                self.pending.push(commit, InFlight { begun, trace });
+                Ok(())
             }
-            Err(Error::Sql(_)) => result.aborted += 1,
-            Err(error) => return Err(error),
-        }
-        settle(&mut pending, &mut result);
-        if let (true, Some(first)) = (pending.len() >= IN_FLIGHT, pending.first()) {
-            session.wait_for(first)?;
+            Err(Error::Sql(_)) => {
+                self.result.aborted += 1;
+                Ok(())
+            }
+            Err(error) => Err(error),
         }
     }
-    while let Some(first) = pending.first() {
-        session.wait_for(first)?;
-        settle(&mut pending, &mut result);
+
+    /// Acknowledges the calls that have become durable.
+    fn settle(&mut self) {
+        let mut now = None;
+        while let Some(done) = self.pending.pop_durable(|commit| self.shared.db.is_durable(commit)) {
+            let now = *now.get_or_insert_with(Instant::now);
+            self.result.committed += 1;
+            let latency_us = (now - done.begun).as_micros() as u64;
+            let _ = self.result.latency_us.record(latency_us);
+            let second = (now - self.started).as_secs() as usize;
+            self.result.timeline.add(second, Second { committed: 1, latency_us });
+            if let (Some((request, row)), Some(listener)) = (&done.trace, self.shared.listener) {
+                listener(Acknowledged { request, row });
+            }
+        }
     }
-    Ok(result)
 }

@@ -1,4 +1,4 @@
-//! What `reprise serve` is told: by flags, else by the environment, else by the configuration file, else by
+//! The settings of `reprise serve`: a flag, else the environment, else the configuration file, else the
 //! default. A setting has one name: `--log-io`, `REPRISE_LOG_IO`, `log-io = …`.
 
 use anyhow::{Context as _, Result, bail};
@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 const SERVE: &str = "serve";
-/// What is said by a flag only.
+/// Flags that are no settings.
 const ONLY_FLAGS: [&str; 3] = ["help", "config-check", "print-sample-config"];
 
-/// The name of a setting that the environment can hold.
+/// Returns the name of the setting that an argument is; `None` when it is no setting.
 fn setting(argument: &Arg) -> Option<&str> {
     argument.get_long().filter(|long| !ONLY_FLAGS.contains(long))
 }
@@ -31,11 +31,11 @@ fn with_environment(command: Command) -> Command {
     })
 }
 
-/// Reads the command line, the environment, and the file that one of them names.
+/// Reads the command line, the environment, and the configuration file that one of them names. Ends the
+/// program with a message when a flag is wrong.
 ///
 /// # Errors
-/// The file cannot be read, is no TOML, or says what no setting is. The program ends with what is wrong where
-/// a flag is.
+/// The file cannot be read, is not TOML, or has an unknown or malformed setting.
 pub fn read<Arguments: FromArgMatches>(command: Command) -> Result<Arguments> {
     let command = with_environment(command);
     let mut given: Vec<OsString> = std::env::args_os().collect();
@@ -43,20 +43,19 @@ pub fn read<Arguments: FromArgMatches>(command: Command) -> Result<Arguments> {
     if let Some((SERVE, serve)) = matches.subcommand()
         && let Some(path) = serve.get_one::<PathBuf>("config")
     {
-        let of_file = || path.display().to_string();
-        given.extend(
-            file_arguments(path, &command, serve).with_context(of_file)?.into_iter().map(OsString::from),
-        );
+        let arguments = file_arguments(path, &command, serve);
+        let arguments = arguments.with_context(|| path.display().to_string())?;
+        given.extend(arguments.into_iter().map(OsString::from));
         matches = match command.try_get_matches_from(given) {
             Ok(matches) => matches,
-            // All but the file's has been parsed before.
+            // Everything but the file's settings has been parsed before.
             Err(error) => bail!("{}: {}", path.display(), error.to_string().trim_start_matches("error: ")),
         };
     }
     Arguments::from_arg_matches(&matches).map_err(|error| error.exit())
 }
 
-/// The settings of a file that neither a flag nor the environment says, as flags.
+/// Returns the settings of a file as flags, without those that a flag or the environment overrides.
 fn file_arguments(path: &Path, command: &Command, given: &ArgMatches) -> Result<Vec<String>> {
     let text = std::fs::read_to_string(path)?;
     let table: Table = text.parse()?;
@@ -95,15 +94,15 @@ fn scalar(name: &str, value: &Value) -> Result<String> {
         Value::Integer(number) => number.to_string(),
         Value::Float(number) => number.to_string(),
         Value::Boolean(on) => if *on { "on" } else { "off" }.into(),
-        other => bail!("{name} is one value, not {other}"),
+        list => bail!("{name} is one value, not {list}"),
     })
 }
 
-/// A file with every setting, as it is by default.
+/// Returns a configuration file with every setting and its default.
 pub fn sample(command: &Command) -> String {
     let mut sample = String::from(
-        "# The configuration of `reprise serve --config FILE`. A setting is what its flag says (--listen), else the\n\
-         # environment (REPRISE_LISTEN), else this file (listen), else the default, which stands here.\n",
+        "# The configuration of `reprise serve --config FILE`. A flag (--listen) overrides the environment\n\
+         # (REPRISE_LISTEN), and the environment overrides this file (listen). The defaults stand here.\n",
     );
     for argument in command.find_subcommand(SERVE).into_iter().flat_map(Command::get_arguments) {
         let Some(name) = setting(argument).filter(|name| *name != "config") else { continue };
@@ -118,7 +117,6 @@ pub fn sample(command: &Command) -> String {
             (_, Some(default)) => format!("\"{default}\""),
             (_, None) => format!("\"{value_name}\""),
         };
-        // Writing to a string does not fail.
         let _ = writeln!(sample, "\n# {help}\n# {name} = {value}");
     }
     sample

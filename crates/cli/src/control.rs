@@ -1,14 +1,12 @@
-//! The control socket of a served data folder: how the program asks the server that has the folder open for a
-//! backup.
+//! The control socket of a served data folder, by which the program asks the server for a backup.
 //!
 //! The server listens on the Unix socket `control` in its data folder, which only the folder's owner may
 //! connect to. A request is one line of JSON, `{"backup": FOLDER}`; the answer is one line, `{"done": …}` or
 //! `{"error": TEXT}`.
 //! After a crash: a socket file that no process listens on is left behind; the next server replaces it.
 
-use crate::backup::Report;
 use anyhow::{Context, Result, bail};
-use reprise::Database;
+use reprise::{Backup, Database};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -28,6 +26,28 @@ enum Request {
 enum Response {
     Done(Report),
     Error(String),
+}
+
+/// A finished backup, as JSON.
+#[derive(Serialize, Deserialize)]
+pub struct Report {
+    pub folder: PathBuf,
+    pub rows: u64,
+    pub bytes: u64,
+    pub digest: String,
+    pub seconds: f64,
+}
+
+impl From<&Backup> for Report {
+    fn from(backup: &Backup) -> Self {
+        Self {
+            folder: backup.folder.clone(),
+            rows: backup.rows,
+            bytes: backup.bytes,
+            digest: backup.digest.to_string(),
+            seconds: backup.elapsed.as_secs_f64(),
+        }
+    }
 }
 
 /// Listens in a data folder that this process has open, on a thread of its own, until the process ends.

@@ -1,4 +1,4 @@
-//! `reprise log`: what a data folder's log holds.
+//! `reprise log`: shows the log of a data folder.
 
 use crate::table::table;
 use anyhow::{Result, bail};
@@ -37,7 +37,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     for incarnation in &pepoch.incarnations {
         match incarnation.cut {
-            Some(cut) => println!("incarnation {}: counts up to {cut}", incarnation.number),
+            Some(cut) => println!("incarnation {}: cut at {cut}", incarnation.number),
             None => println!("incarnation {}: the last one", incarnation.number),
         }
     }
@@ -81,6 +81,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
+/// Describes a change of a row, before its table.
 fn change_of(change: RowChange) -> &'static str {
     match change {
         RowChange::Insert => "insert into",
@@ -97,7 +98,7 @@ fn dump(order: reprise::CommitOrder, record: &Record<'_>) {
             call.version,
             call.arguments.len(),
             if call.witnessed { " and witness values" } else { "" },
-            call.written.map_or(String::new(), |own| format!(", {own}"))
+            call.written.map_or(String::new(), |written| format!(", {written}"))
         ),
         Record::Statement(statement) | Record::Definition(statement) => {
             println!("{order} {}", statement.text)
@@ -115,15 +116,15 @@ fn dump(order: reprise::CommitOrder, record: &Record<'_>) {
             println!("{order} {} table {}", change_of(operation.change(Side::Redo)), operation.table.0);
         }
         Record::Outcome(Outcome { transaction, committed }) => {
-            println!("{order} {transaction} {}", if *committed { "committed" } else { "came to nothing" });
+            println!("{order} {transaction} {}", if *committed { "committed" } else { "aborted" });
         }
-        Record::Definitions(own) => {
-            println!("{order} {}", own.definitions.text);
-            dump(order, &Record::Writes(own.writes));
+        Record::Definitions(record) => {
+            println!("{order} {}", record.definitions.text);
+            dump(order, &Record::Writes(record.writes));
         }
-        Record::Large(own) => {
-            let (incarnation, number) = (own.incarnation, own.number);
-            println!("{order} {} bytes in file large-{incarnation}-{number}", own.length);
+        Record::Large(record) => {
+            let (incarnation, number) = (record.incarnation, record.number);
+            println!("{order} {} bytes in file large-{incarnation}-{number}", record.length);
         }
         _ => println!("{order} a record of another kind"),
     }

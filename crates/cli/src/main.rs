@@ -23,15 +23,14 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: memory::Metered<mimalloc::MiMalloc> = memory::Metered::new(mimalloc::MiMalloc);
 
-/// Gives memory back to the system that nothing uses any more.
+/// Returns unused memory to the system.
 #[allow(unsafe_code)]
 fn give_pages_back() {
     // SAFETY: the function takes no pointers and may be called by any thread at any time.
     unsafe { libmimalloc_sys::mi_collect(true) };
 }
 
-/// A main-memory database whose transactions are stored procedures, and that comes back from a crash by
-/// replaying them.
+/// A main-memory database whose transactions are stored procedures, and which recovers by replaying them.
 #[derive(Parser)]
 #[command(name = "reprise", version, max_term_width = 100)]
 struct Arguments {
@@ -41,24 +40,24 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Load TPC-C, run it, kill the database in the middle, recover, and check that nothing is missing.
+    /// Load and run TPC-C, kill the database, recover it, and check that nothing is missing.
     Demo(demo::Arguments),
     /// Run a workload and measure it.
     Bench(bench::Arguments),
-    /// Recover a data folder and report; reads only.
+    /// Recover a data folder without changing it, and report.
     Recover(recover::Arguments),
-    /// Write a backup of a data folder, open or not, and read it back.
+    /// Write a backup of a data folder, open or not, and verify it.
     Backup(backup::BackupArguments),
-    /// Make a data folder of a backup.
+    /// Create a data folder from a backup.
     Restore(backup::RestoreArguments),
-    /// Show what the analysis of procedures finds: what replay keeps of them, slices, blocks.
+    /// Show the static analysis of procedures: replay form, slices, blocks.
     Explain(explain::Arguments),
-    /// Answer PostgreSQL clients.
+    /// Serve PostgreSQL clients.
     Serve(serve::Arguments),
-    /// Print a line for the file of users that `serve` reads: a name, and what a password from standard input
-    /// is checked by.
+    /// Print a line for the file of users that `serve` reads: a name and the verifier of the password on
+    /// standard input.
     User(user::Arguments),
-    /// Show the log of a data folder: files, batches, records, checks; reads only.
+    /// Show the log of a data folder without changing it: files, batches, records.
     Log(inspect::Arguments),
 }
 
@@ -100,7 +99,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints what an operator can do about an error.
+/// Prints the remedy for an error.
 fn hint(error: &anyhow::Error) {
     let of_database = error.chain().find_map(|cause| cause.downcast_ref::<reprise::Error>());
     let of_recovery = error.chain().find_map(|cause| cause.downcast_ref::<RecoveryError>());
@@ -111,6 +110,6 @@ fn hint(error: &anyhow::Error) {
     let can_be_accepted = of_database.is_some_and(reprise::Error::can_be_accepted)
         || of_recovery.is_some_and(RecoveryError::can_be_accepted);
     if can_be_accepted {
-        eprintln!("hint: --accept-data-loss goes on with what came before, and names what is lost.");
+        eprintln!("hint: --accept-data-loss opens the newest state before the loss, and names the loss.");
     }
 }

@@ -1,49 +1,49 @@
-//! Numbers on the command line, and from which to which they may be.
+//! Numbers on the command line and their ranges.
 //!
-//! Invariant: every flag that is a number has a range, in which no sum of the program overflows; a seed alone
-//! may be any number.
+//! Invariant: every flag that is a number has a range in which no computation of the program overflows. Only
+//! a seed may be any number.
 //! Held by: `every_number_has_a_range`.
 
 use std::fmt::Display;
 use std::str::FromStr;
 
-/// What a flag may be told: a number from `least` to `most`.
+/// Returns a parser of numbers from `least` to `most`.
 pub fn from<N>(least: N, most: N) -> impl Fn(&str) -> Result<N, String> + Clone + Send + Sync + 'static
 where
     N: FromStr + PartialOrd + Display + Copy + Send + Sync + 'static,
 {
     move |text| {
         let number = text.trim().parse::<N>().ok();
-        // Nothing is a range that has NaN in it.
+        // No range contains NaN.
         let number = number.filter(|number| *number >= least && *number <= most);
         number.ok_or_else(|| format!("expected a number from {least} to {most}"))
     }
 }
 
-/// Seconds that something takes.
+/// Returns a parser of durations, in seconds.
 pub fn seconds() -> impl Fn(&str) -> Result<f64, String> + Clone + Send + Sync + 'static {
     from(0.001, 10_000_000.0)
 }
 
-/// Seconds after which something ends; 0 is never. As far as PostgreSQL counts them, which has milliseconds
-/// in 32 bits.
+/// Returns a parser of time limits, in seconds; 0 is no limit. The maximum is PostgreSQL's, 32 bits of
+/// milliseconds.
 pub fn timeout() -> impl Fn(&str) -> Result<f64, String> + Clone + Send + Sync + 'static {
     from(0.0, 2_147_483.0)
 }
 
-/// Threads.
+/// Returns a parser of numbers of threads.
 pub fn threads() -> impl Fn(&str) -> Result<usize, String> + Clone + Send + Sync + 'static {
     from(1, 128)
 }
 
-/// Gibibytes of memory, which may be a fraction, as bytes.
+/// Returns a parser of gibibytes, which may be a fraction, into bytes.
 pub fn memory_gib() -> impl Fn(&str) -> Result<usize, String> + Clone + Send + Sync + 'static {
     const GIBIBYTE: f64 = (1u64 << 30) as f64;
     let gibibytes = from(0.03, 16_384.0);
     move |text| gibibytes(text).map(|number: f64| (number * GIBIBYTE) as usize)
 }
 
-/// Megabytes a second.
+/// Returns a parser of megabytes a second.
 pub fn device_rate() -> impl Fn(&str) -> Result<f64, String> + Clone + Send + Sync + 'static {
     from(0.001, 1_000_000.0)
 }
@@ -73,15 +73,15 @@ mod tests {
             TypeId::of::<i32>(),
             TypeId::of::<i64>(),
         ];
-        let is_number = |parser: &ValueParser| types.iter().any(|own| parser.type_id() == *own);
+        let is_number = |parser: &ValueParser| types.iter().any(|ty| parser.type_id() == *ty);
         command.get_arguments().filter(|argument| is_number(argument.get_value_parser())).collect()
     }
 
-    /// Commands, with the words that name each.
+    /// Collects all commands with the words that name each.
     fn commands<'c>(command: &'c Command, words: &[&'c str], all: &mut Vec<(Vec<&'c str>, &'c Command)>) {
         let words = [words, &[command.get_name()]].concat();
         all.push((words.clone(), command));
-        command.get_subcommands().for_each(|own| commands(own, &words, all));
+        command.get_subcommands().for_each(|command| commands(command, &words, all));
     }
 
     #[test]

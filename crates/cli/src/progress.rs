@@ -1,4 +1,4 @@
-//! Progress bars: on a terminal only.
+//! Progress bars, which are drawn only on a terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use reprise::{Progress, Stage};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 const STYLE: &str = "{msg:28} [{bar:32}] {percent:>3} %  {per_sec}  {eta} left";
 
-/// A bar over a number of steps, drawn on standard error where that is a terminal.
+/// Returns a bar over a number of steps, drawn on standard error when that is a terminal.
 pub fn bar(message: &'static str, total: u64) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
     if let Ok(style) = ProgressStyle::with_template(STYLE) {
@@ -17,7 +17,7 @@ pub fn bar(message: &'static str, total: u64) -> ProgressBar {
     bar
 }
 
-/// What a stage of recovery does.
+/// Describes a stage of recovery.
 pub fn doing(stage: Stage) -> &'static str {
     match stage {
         Stage::Checkpoint => "loading the checkpoint",
@@ -27,12 +27,12 @@ pub fn doing(stage: Stage) -> &'static str {
     }
 }
 
-/// Runs something that recovers, with a bar that follows it.
+/// Runs a recovery and draws its progress.
 pub fn watch<R>(run: impl FnOnce(&Progress) -> R) -> R {
     follow(&Progress::default(), run)
 }
 
-/// The same of progress that others follow too.
+/// Runs a recovery and draws its progress, which other threads may read, too.
 pub fn follow<R>(progress: &Progress, run: impl FnOnce(&Progress) -> R) -> R {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {

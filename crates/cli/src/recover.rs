@@ -1,4 +1,4 @@
-//! `reprise recover`: recovers a data folder, reads only, and reports.
+//! `reprise recover`: recovers a data folder without changing it, and reports.
 
 use crate::table::table;
 use crate::{numbers, progress};
@@ -9,35 +9,37 @@ use reprise::{Config, Digest, Method, RecoveryReport, ReplayMode};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub struct Arguments {
     /// The data folder.
     folder: PathBuf,
-    /// How the log is replayed: auto; clr, clr-p (commands); llr, llr-p, poplar (logical); plr (physical);
-    /// aries (physiological).
+    /// Replay method: auto; clr, clr-p (command); llr, llr-p, poplar (logical); plr (physical); aries
+    /// (physiological).
     #[arg(long, default_value = "auto")]
     method: Method,
-    /// How much clr-p does at a time: chopping, static, synchronous, pipelined.
+    /// Schedule of clr-p: chopping, static, synchronous, pipelined.
     #[arg(long, default_value = "pipelined")]
     mode: ReplayMode,
-    /// Threads that load the checkpoint, and replay the log where the method can. [default: one a core]
+    /// Threads that load the checkpoint and, where the method is parallel, replay the log. [default: one a
+    /// core]
     #[arg(long, value_parser = numbers::threads())]
     threads: Option<usize>,
     /// Gibibytes that rows and indexes may take.
-    #[arg(long = "memory-gib", value_name = "GIBIBYTES", default_value = "64", value_parser = numbers::memory_gib())]
+    #[arg(long = "memory-gib", value_name = "GIBIBYTES", default_value = "64")]
+    #[arg(value_parser = numbers::memory_gib())]
     memory_bytes: usize,
     /// Make the cut durable and take a checkpoint, as opening the database does.
     #[arg(long)]
     write: bool,
-    /// Recover what is left when files are missing or damaged, and name what is lost.
+    /// When files are missing or damaged: recover the newest state before the loss, and name the loss.
     #[arg(long)]
     accept_data_loss: bool,
-    /// Show where the work of a parallel replay was expected and where it was.
+    /// Show the expected and the measured work of each block of a parallel replay.
     #[arg(long, conflicts_with = "json")]
     explain: bool,
-    /// Compare the rows of the checkpoint with the digest that it was written with.
+    /// Compare the rows of the checkpoint with the digests in its manifest.
     #[arg(long)]
     verify: bool,
     /// Print one JSON object on standard output.
@@ -74,21 +76,21 @@ pub struct Report {
     pub tables: BTreeMap<String, TableReport>,
 }
 
-/// Where the time of a parallel replay went, and what follows from it.
+/// The time of a parallel replay by block and thread, and its parallelism.
 #[derive(Serialize)]
 pub struct Breakdown {
     #[serde(flatten)]
-    of: ReplayBreakdown,
+    replay: ReplayBreakdown,
     predicted_parallelism: f64,
     measured_parallelism: f64,
 }
 
 impl From<&ReplayBreakdown> for Breakdown {
-    fn from(of: &ReplayBreakdown) -> Self {
+    fn from(replay: &ReplayBreakdown) -> Self {
         Self {
-            of: of.clone(),
-            predicted_parallelism: of.predicted_parallelism(),
-            measured_parallelism: of.measured_parallelism(),
+            replay: replay.clone(),
+            predicted_parallelism: replay.predicted_parallelism(),
+            measured_parallelism: replay.measured_parallelism(),
         }
     }
 }
@@ -105,9 +107,9 @@ impl fmt::Display for Breakdown {
             "seconds",
             "of the slowest partition",
         ]);
-        for (place, block) in self.of.blocks.iter().enumerate() {
+        for (index, block) in self.replay.blocks.iter().enumerate() {
             table.add_row([
-                (place + 1).to_string(),
+                (index + 1).to_string(),
                 block.slices.join("\n"),
                 block.partitions.to_string(),
                 block.units.to_string(),
@@ -118,11 +120,15 @@ impl fmt::Display for Breakdown {
             ]);
         }
         writeln!(f, "{table}")?;
-        let hottest = self.of.blocks.iter().enumerate().max_by_key(|(_, block)| block.hottest_operations);
-        let slowest =
-            self.of.blocks.iter().enumerate().max_by(|(_, a), (_, b)| a.hottest_s.total_cmp(&b.hottest_s));
+        let hottest = self.replay.blocks.iter().enumerate().max_by_key(|(_, block)| block.hottest_operations);
+        let slowest = self
+            .replay
+            .blocks
+            .iter()
+            .enumerate()
+            .max_by(|(_, a), (_, b)| a.hottest_s.total_cmp(&b.hottest_s));
         let (Some((hottest, hot)), Some((slowest, slow))) = (hottest, slowest) else {
-            return writeln!(f, "nothing was replayed");
+            return writeln!(f, "there was nothing to replay");
         };
         writeln!(
             f,
@@ -138,13 +144,10 @@ impl fmt::Display for Breakdown {
             slowest + 1,
             self.measured_parallelism
         )?;
-        for (number, times) in self.of.threads.iter().enumerate() {
+        for (number, times) in self.replay.threads.iter().enumerate() {
             let ThreadTimes { planning_s, execution_s, waiting_s } = times;
-            writeln!(
-                f,
-                "thread {}: executing {execution_s:.3} s, planning {planning_s:.3} s, waiting {waiting_s:.3} s",
-                number + 1
-            )?;
+            write!(f, "thread {}: executing {execution_s:.3} s, ", number + 1)?;
+            writeln!(f, "planning {planning_s:.3} s, waiting {waiting_s:.3} s")?;
         }
         Ok(())
     }
@@ -188,51 +191,33 @@ impl Report {
     }
 }
 
-/// How far the files of a folder are trusted.
-#[derive(Clone, Copy, Default)]
-pub struct Trust {
-    /// The rows of the checkpoint are compared with their digest.
-    pub verify: bool,
-    /// What is left is recovered where files are missing or damaged.
-    pub accept_data_loss: bool,
-}
-
 /// Recovers a folder without changing it.
-pub fn recover(
-    folder: &std::path::Path,
-    (method, mode): (Method, ReplayMode),
-    threads: usize,
-    memory_bytes: usize,
-    trust: Trust,
-) -> Result<Report> {
+pub fn recover(folder: &Path, settings: &RecoveryConfig) -> Result<Report> {
     let config = Config::default();
-    let Trust { verify, accept_data_loss } = trust;
-    let defaults = RecoveryConfig::default();
-    let settings =
-        RecoveryConfig { method, mode, threads, memory_bytes, verify, accept_data_loss, ..defaults };
     let _lock = reprise::read_alone(&config.disk, folder)?;
-    let recovered = progress::watch(|progress| recovery::recover(&config.disk, folder, &settings, progress))?;
+    let recovered = progress::watch(|progress| recovery::recover(&config.disk, folder, settings, progress))?;
     if !recovered.pepoch.database.is_known() && recovered.pepoch.incarnations.is_empty() {
         bail!("{} holds no database", folder.display());
     }
-    let Some(digest) = recovered.tables.digest() else { bail!("all worker slots are taken") };
+    let Some(digest) = recovered.tables.digest() else { bail!("all workers of the database are in use") };
     eprintln!("{}", recovered.report);
     Ok(Report::new(&recovered.report, &digest))
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let how = (arguments.method, arguments.mode);
-    let threads = arguments.threads.unwrap_or(Config::default().checkpoint_threads);
-    let report = recover(
-        &arguments.folder,
-        how,
-        threads,
-        arguments.memory_bytes,
-        Trust { verify: arguments.verify, accept_data_loss: arguments.accept_data_loss },
-    )?;
+    let settings = RecoveryConfig {
+        method: arguments.method,
+        mode: arguments.mode,
+        threads: arguments.threads.unwrap_or(Config::default().checkpoint_threads),
+        memory_bytes: arguments.memory_bytes,
+        verify: arguments.verify,
+        accept_data_loss: arguments.accept_data_loss,
+        ..RecoveryConfig::default()
+    };
+    let report = recover(&arguments.folder, &settings)?;
     if arguments.write {
         let mut config = Config::default();
-        (config.method, config.mode) = how;
+        (config.method, config.mode) = (arguments.method, arguments.mode);
         config.accept_data_loss = arguments.accept_data_loss;
         config.memory_bytes = arguments.memory_bytes;
         reprise::Database::open(&arguments.folder, config)?.checkpoint()?;
@@ -240,7 +225,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if arguments.explain {
         match &report.breakdown {
             Some(breakdown) => print!("{breakdown}"),
-            None => bail!("only clr-p has anything to explain, not {}", report.method),
+            None => bail!("--explain shows replays by clr-p, and this log was replayed by {}", report.method),
         }
     }
     if arguments.json {

@@ -1,4 +1,4 @@
-//! `reprise user`: a line for the file of users that `serve` reads.
+//! `reprise user`: prints a line for the file of users that `serve` reads.
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -11,13 +11,16 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     if arguments.name.is_empty() || arguments.name.contains([':', '\n']) || arguments.name.starts_with('#') {
-        bail!("a name is not empty, holds no colon, and does not begin with #");
+        bail!(
+            "\"{}\" is not a valid name: a name is not empty, holds no colon, and does not begin with #",
+            arguments.name
+        );
     }
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
     let password = line.trim_end_matches(['\n', '\r']);
     if password.is_empty() {
-        bail!("there is no password on standard input");
+        bail!("there is no password on standard input: give it as one line");
     }
     println!("{}:{}", arguments.name, server::verifier(password));
     Ok(())

@@ -1,5 +1,5 @@
-//! `reprise bench recovery`: how long a recovery takes; also of methods without the latches that make them
-//! right.
+//! `reprise bench recovery`: measures a recovery; also of `llr` and `plr` without the latches that make them
+//! correct.
 //! Paper: PACMAN §6.2.2, Figure 15.
 
 use crate::options::{device, on_or_off};
@@ -13,22 +13,24 @@ use std::path::PathBuf;
 
 #[derive(Args)]
 pub struct Arguments {
-    /// The data folder; a shadow log's, shadow-CONTENT in it, is one too.
+    /// The data folder, or the folder shadow-CONTENT of a shadow log in it.
     folder: PathBuf,
-    /// How the log is replayed.
+    /// Replay method, as in `recover`.
     #[arg(long, default_value = "auto")]
     method: Method,
-    /// Threads. [default: one a core]
+    /// Number of threads. [default: one a core]
     #[arg(long, value_parser = numbers::threads())]
     threads: Option<usize>,
-    /// Whether llr and plr latch rows. Off: what they come to may be wrong, and is thrown away.
+    /// Whether llr and plr latch rows: on, off. Without latches the recovered state may be wrong; it is
+    /// discarded.
     #[arg(long, default_value = "on", action = clap::ArgAction::Set, value_parser = on_or_off)]
     latches: bool,
     /// Megabytes (of 1,000,000 bytes) a second that each log device can read.
     #[arg(long, value_parser = numbers::device_rate())]
     device_rate: Option<f64>,
     /// Gibibytes that rows and indexes may take.
-    #[arg(long = "memory-gib", value_name = "GIBIBYTES", default_value = "64", value_parser = numbers::memory_gib())]
+    #[arg(long = "memory-gib", value_name = "GIBIBYTES", default_value = "64")]
+    #[arg(value_parser = numbers::memory_gib())]
     memory_bytes: usize,
     /// Print one JSON object on standard output.
     #[arg(long)]
@@ -52,7 +54,7 @@ struct Report {
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     if !arguments.latches && !matches!(arguments.method, Method::Llr | Method::Plr) {
-        bail!("only llr and plr have latches to leave out, not {}", arguments.method);
+        bail!("--latches off needs --method llr or plr, not {}", arguments.method);
     }
     let config = Config::default();
     let settings = RecoveryConfig {
@@ -66,19 +68,19 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let folder = &arguments.folder;
     let _lock = reprise::read_alone(&config.disk, folder)?;
     let recovered = progress::watch(|progress| recovery::recover(&config.disk, folder, &settings, progress))?;
-    let of = &recovered.report;
+    let measured = &recovered.report;
     let report = Report {
-        method: of.method.to_string(),
-        threads: of.threads,
+        method: measured.method.to_string(),
+        threads: measured.threads,
         latches: arguments.latches,
-        checkpoint_load_s: of.checkpoint_load_s,
-        log_load_s: of.log_load_s,
-        replay_s: of.replay_s,
-        total_s: of.total_s,
-        transactions: of.transactions,
-        replay_tps: of.replay_tps(),
-        record_bytes: of.record_bytes,
-        log_bytes: of.log_bytes,
+        checkpoint_load_s: measured.checkpoint_load_s,
+        log_load_s: measured.log_load_s,
+        replay_s: measured.replay_s,
+        total_s: measured.total_s,
+        transactions: measured.transactions,
+        replay_tps: measured.replay_tps(),
+        record_bytes: measured.record_bytes,
+        log_bytes: measured.log_bytes,
     };
     if arguments.json {
         println!("{}", serde_json::to_string(&report)?);

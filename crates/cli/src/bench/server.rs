@@ -1,5 +1,5 @@
-//! `reprise bench server`: a workload's procedures, called by clients over the wire; of any server that
-//! speaks PostgreSQL's protocol, so that they can be compared.
+//! `reprise bench server`: clients call a workload's procedures over the wire, on any server that speaks
+//! PostgreSQL's protocol.
 
 use super::{Latency, latency, prepare, print_latency, print_outcomes};
 use crate::clients::histogram;
@@ -33,19 +33,19 @@ pub struct Arguments {
     /// Connections, each with a thread.
     #[arg(long, default_value_t = 8, value_parser = numbers::from::<usize>(1, 10_000))]
     workers: usize,
-    /// How long to run.
+    /// Seconds to run.
     #[arg(long, default_value_t = 10.0, value_parser = numbers::seconds())]
     seconds: f64,
-    /// Warehouses (tpcc), hundreds of thousands of customers (smallbank) or records (ycsb).
+    /// Size: warehouses (tpcc), 100,000 customers (smallbank), 100,000 records (ycsb).
     #[arg(long, default_value_t = 1, value_parser = numbers::scale())]
     scale: u32,
-    /// Which transactions, as in `bench`.
+    /// Mix of transactions, as in `bench`.
     #[arg(long, default_value = "full")]
     mix: String,
     /// Seed of data and requests.
     #[arg(long, default_value_t = 42)]
     seed: u64,
-    /// Make tables and procedures, and fill the tables, before the run.
+    /// Create the tables and procedures and fill the tables before the run.
     #[arg(long)]
     load: bool,
     /// Print one JSON object on standard output.
@@ -68,7 +68,7 @@ struct Report {
     latency_us: Latency,
 }
 
-/// A value as the server reads it from text, whatever type it wants.
+/// A parameter in text form, which the server converts to the parameter's type.
 #[derive(Debug)]
 struct Text(Option<String>);
 
@@ -100,8 +100,8 @@ impl From<&Value> for Text {
     }
 }
 
-/// What one client measured.
-struct Own {
+/// The result of one client.
+struct ClientResult {
     committed: u64,
     aborted: u64,
     conflicts: u64,
@@ -119,7 +119,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let outputs = outputs(&*workload)?;
     let stop = AtomicBool::new(false);
     let begun = Instant::now();
-    let results: Vec<Result<Own>> = std::thread::scope(|scope| {
+    let results: Vec<Result<ClientResult>> = std::thread::scope(|scope| {
         let clients: Vec<_> = (0..arguments.workers)
             .map(|number| {
                 let (workload, outputs, stop) = (&*workload, &outputs, &stop);
@@ -131,13 +131,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         clients.into_iter().map(|client| client.join().expect("a client does not panic")).collect()
     });
     let seconds = begun.elapsed().as_secs_f64();
-    let mut all = Own { committed: 0, aborted: 0, conflicts: 0, latency_us: histogram() };
-    for own in results {
-        let own = own?;
-        all.committed += own.committed;
-        all.aborted += own.aborted;
-        all.conflicts += own.conflicts;
-        all.latency_us.add(own.latency_us)?;
+    let mut all = ClientResult { committed: 0, aborted: 0, conflicts: 0, latency_us: histogram() };
+    for result in results {
+        let result = result?;
+        all.committed += result.committed;
+        all.aborted += result.aborted;
+        all.conflicts += result.conflicts;
+        all.latency_us.add(result.latency_us)?;
     }
     let report = Report {
         workload: arguments.workload.clone(),
@@ -160,15 +160,15 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         "{} {} x{}, {} connections to {}: {:.0} transactions a second",
         report.workload, report.mix, report.scale, report.workers, report.server, report.throughput_tps
     );
-    print_outcomes((report.committed, report.aborted, report.conflicts));
+    print_outcomes(report.committed, report.aborted, report.conflicts);
     print_latency("latency", &report.latency_us);
     Ok(())
 }
 
-/// What a server's error says.
-fn told(error: &postgres::Error) -> String {
+/// Returns the code and message of a server's error.
+fn message(error: &postgres::Error) -> String {
     match error.as_db_error() {
-        Some(own) => format!("{}: {}", own.code().code(), own.message()),
+        Some(error) => format!("{}: {}", error.code().code(), error.message()),
         None => error.to_string(),
     }
 }
@@ -177,7 +177,7 @@ fn connect(url: &str) -> Result<postgres::Client> {
     postgres::Client::connect(url, NoTls).with_context(|| format!("cannot connect to {url}"))
 }
 
-/// How many outputs each procedure has: as in PostgreSQL, a CALL has an argument for each of them, too.
+/// Returns the number of outputs of each procedure. As in PostgreSQL, a CALL has an argument for each output.
 fn outputs(workload: &dyn Workload) -> Result<HashMap<String, usize>> {
     let mut schema = Schema::default();
     for script in workload.definitions() {
@@ -185,8 +185,9 @@ fn outputs(workload: &dyn Workload) -> Result<HashMap<String, usize>> {
             schema = schema.apply(&statement)?.0;
         }
     }
-    let count = |parameters: &[procedure::Parameter]| parameters.iter().filter(|own| !own.is_input()).count();
-    Ok(schema.procedures().map(|own| (own.name.clone(), count(&own.parameters))).collect())
+    let count = |parameters: &[procedure::Parameter]| parameters.iter().filter(|one| !one.is_input()).count();
+    let counts = schema.procedures().map(|procedure| (procedure.name.clone(), count(&procedure.parameters)));
+    Ok(counts.collect())
 }
 
 fn client(
@@ -195,18 +196,18 @@ fn client(
     outputs: &HashMap<String, usize>,
     number: usize,
     stop: &AtomicBool,
-) -> Result<Own> {
+) -> Result<ClientResult> {
     let mut client = connect(&arguments.url)?;
     let mut inputs = workload.client(number, arguments.workers, arguments.seed);
     let mut statements: HashMap<&str, Statement> = HashMap::new();
-    let mut own = Own { committed: 0, aborted: 0, conflicts: 0, latency_us: histogram() };
+    let mut result = ClientResult { committed: 0, aborted: 0, conflicts: 0, latency_us: histogram() };
     let mut request = Request::default();
     while !stop.load(Ordering::Relaxed) {
         inputs.next(&mut request);
         let statement = match statements.get(request.procedure) {
             Some(statement) => statement.clone(),
             None => {
-                let given = (1..=request.arguments.len()).map(|place| format!("${place}"));
+                let given = (1..=request.arguments.len()).map(|number| format!("${number}"));
                 let taken = outputs.get(request.procedure).copied().unwrap_or(0);
                 let all: Vec<_> = given.chain(std::iter::repeat_n("NULL".to_owned(), taken)).collect();
                 let statement = client.prepare(&format!("CALL {}({})", request.procedure, all.join(", ")))?;
@@ -215,30 +216,30 @@ fn client(
             }
         };
         let texts: Vec<Text> = request.arguments.iter().map(Text::from).collect();
-        let parameters: Vec<&(dyn ToSql + Sync)> = texts.iter().map(|own| own as _).collect();
+        let parameters: Vec<&(dyn ToSql + Sync)> = texts.iter().map(|text| text as _).collect();
         let begun = Instant::now();
         loop {
             let Err(error) = client.query(&statement, &parameters) else {
-                own.committed += 1;
-                own.latency_us.record(begun.elapsed().as_micros() as u64)?;
+                result.committed += 1;
+                result.latency_us.record(begun.elapsed().as_micros() as u64)?;
                 break;
             };
             match error.code().map(postgres::error::SqlState::code) {
-                Some("40001" | "40P01") => own.conflicts += 1,
-                // A call that raises has done what the workload wants of it.
+                Some("40001" | "40P01") => result.conflicts += 1,
+                // The workload expects some calls to raise an exception.
                 Some(code) if code.starts_with("P0") => {
-                    own.aborted += 1;
+                    result.aborted += 1;
                     break;
                 }
-                _ => bail!("{}: {}", request.procedure, told(&error)),
+                _ => bail!("{}: {}", request.procedure, message(&error)),
             }
         }
     }
-    Ok(own)
+    Ok(result)
 }
 
-/// Makes the workload's tables and procedures, and fills the tables with what a database of this program's
-/// own is filled with.
+/// Creates the workload's tables and procedures on the server, and copies the rows of a temporary Reprise
+/// database into the tables.
 fn load(server: &mut postgres::Client, workload: &dyn Workload, seed: u64) -> Result<()> {
     let temporary = tempfile::tempdir().context("cannot make a temporary folder")?;
     let db = Database::open(temporary.path(), Config::default())?;
@@ -249,7 +250,7 @@ fn load(server: &mut postgres::Client, workload: &dyn Workload, seed: u64) -> Re
     )?;
     let bar = progress::bar("copying", tables.rows.len() as u64);
     for script in workload.definitions() {
-        server.batch_execute(script).map_err(|error| anyhow::anyhow!(told(&error)))?;
+        server.batch_execute(script).map_err(|error| anyhow::anyhow!(message(&error)))?;
     }
     for table in tables.rows.iter().flatten() {
         let Some(mut rows) = session.prepare(&format!("SELECT * FROM {table}"), &[])? else { continue };
@@ -268,7 +269,7 @@ fn load(server: &mut postgres::Client, workload: &dyn Workload, seed: u64) -> Re
     Ok(())
 }
 
-/// Writes rows as COPY reads them.
+/// Writes rows in the text format of COPY.
 struct Lines {
     types: Vec<reprise::rooms::catalog::Type>,
     lines: Arc<Mutex<String>>,
@@ -281,8 +282,8 @@ impl RowSink for Lines {
 
     fn row(&mut self, values: &[Datum], arena: &Arena) -> Result<(), SqlError> {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        for (place, (value, ty)) in values.iter().zip(&self.types).enumerate() {
-            if place > 0 {
+        for (index, (value, ty)) in values.iter().zip(&self.types).enumerate() {
+            if index > 0 {
                 lines.push('\t');
             }
             match value_from_datum(*value, *ty, arena) {

@@ -1,12 +1,11 @@
-//! The process that the demo kills: it runs a workload and tells of every acknowledgement on its standard
-//! output.
+//! The process that the demo kills. It runs a workload and writes every acknowledgement to standard output.
 //!
-//! One line an acknowledged transaction: `ack`, then for each trace that it left ` ;procedure argument …`.
-//! The line is written after the commit is durable, never before.
+//! An acknowledged transaction is one line: `ack`, then ` ;procedure argument …` for each of its traces. The
+//! line is written after the commit is durable.
 
 use super::Arguments;
 use crate::bench::prepare;
-use crate::clients::{self, Run, Until};
+use crate::clients::{self, Acknowledged, Run, Until};
 use anyhow::{Context, Result};
 use reprise::{Database, Value};
 use std::fmt::Write as _;
@@ -14,12 +13,12 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
-use workload::{Request, Workload};
+use workload::Workload;
 
-/// What the child says once transactions are about to run.
+/// The line that the child writes before the first transaction.
 pub const READY: &str = "ready";
 
-/// Longer than any parent lets a child live.
+/// Longer than the demo lets its child live.
 const FOREVER: Duration = Duration::from_secs(3600);
 
 /// Runs until the process is killed.
@@ -33,9 +32,9 @@ pub fn run(folder: &Path, arguments: &Arguments, workload: &dyn Workload) -> Res
     }
     println!("{READY}");
     let out = Mutex::new(std::io::stdout());
-    let acknowledged = |_: usize, request: &Request, row: &reprise::Row| {
+    let acknowledged = |call: Acknowledged<'_>| {
         let mut line = String::from("ack");
-        for trace in workload.trace(request, row) {
+        for trace in workload.trace(call.request, call.row) {
             let _ = write!(line, " ;{}", trace.procedure);
             for argument in &trace.arguments {
                 let _ = write!(line, " {argument}");
@@ -44,19 +43,19 @@ pub fn run(folder: &Path, arguments: &Arguments, workload: &dyn Workload) -> Res
         line.push('\n');
         let mut out = out.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if out.write_all(line.as_bytes()).is_err() {
-            // The parent is gone, and so is the reason to go on.
+            // The parent has ended.
             std::process::exit(1);
         }
     };
-    // Another run asks for other things.
+    // Each cycle has other requests.
     let seed = arguments.seed ^ u64::from(std::process::id());
     let clients = std::thread::available_parallelism().map_or(1, usize::from);
     let run = Run { clients, until: Until::Elapsed(FOREVER), seed, rate: None, ad_hoc_percent: 0 };
-    clients::run(&db, workload, run, &acknowledged, true).context("the workload stopped")?;
+    clients::run(&db, workload, run, Some(&acknowledged)).context("the workload stopped")?;
     Ok(())
 }
 
-/// The traces of a line; `None` when the line is no acknowledgement.
+/// Returns the traces of a line; `None` when the line is no acknowledgement.
 pub fn traces(line: &str) -> Option<Vec<(String, Vec<Value>)>> {
     let mut parts = line.split(" ;");
     if parts.next()? != "ack" {

@@ -1,8 +1,8 @@
-//! `reprise demo`: a database is killed under load and comes back whole.
+//! `reprise demo`: kills a database under load, recovers it, and checks that nothing is missing.
 //!
-//! A child process loads TPC-C and runs it with checkpoints on, logged as every content at once. This process
-//! writes down what the child acknowledges, kills it with SIGKILL in the middle, recovers each log by each
-//! method, and looks for every acknowledged transaction.
+//! A child process loads TPC-C and runs it with checkpoints and a log of each content. This process notes the
+//! acknowledgements, kills the child with SIGKILL, recovers each log by each method, and looks for every
+//! acknowledged transaction.
 
 mod child;
 
@@ -11,21 +11,23 @@ use crate::options::DatabaseOptions;
 use crate::recover::{self, Report};
 use crate::table::table;
 use anyhow::{Context, Result, bail};
-use reprise::{Config, Content, Database, Method, ReplayMode, Value};
+use reprise::rooms::recovery::RecoveryConfig;
+use reprise::{Config, Content, Database, Method, Value};
 use serde::Serialize;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::signal::unix::{SignalKind, signal};
 use workload::Workload;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Seconds that transactions run before the kill.
+    /// Seconds of transactions before the kill.
     #[arg(long, default_value_t = 5.0, value_parser = numbers::seconds())]
     seconds: f64,
-    /// How often to kill, recover, check and go on.
+    /// Number of cycles, each of which kills, recovers and checks.
     #[arg(long, default_value_t = 1, value_parser = numbers::from::<u32>(1, 1_000_000))]
     cycles: u32,
     /// Warehouses.
@@ -34,7 +36,7 @@ pub struct Arguments {
     /// Seed of data and requests.
     #[arg(long, default_value_t = 42)]
     seed: u64,
-    /// The data folder, which is kept; a temporary one when left out.
+    /// The data folder, which is kept. [default: a temporary folder]
     #[arg(long)]
     data: Option<PathBuf>,
     /// Print one JSON object on standard output.
@@ -60,19 +62,19 @@ struct Outcome {
     acknowledged: u64,
     checked: u64,
     missing: u64,
-    /// Each of a log of a content.
+    /// One for each log and method.
     recoveries: Vec<Recovered>,
     identical: bool,
     conditions: String,
     killed_after_s: f64,
 }
 
-/// What is logged beside the database's own log.
+/// The contents of the shadow logs.
 const SHADOWS: [Content; 3] = [Content::Logical, Content::Physical, Content::Physiological];
 
 type Trace = (String, Vec<Value>);
 
-/// What has to be undone when the demo is interrupted.
+/// The process to end and the folder to remove when the demo is interrupted.
 #[derive(Default)]
 struct Cleanup {
     child: Option<u32>,
@@ -81,7 +83,7 @@ struct Cleanup {
 
 fn config(arguments: &Arguments) -> Config {
     let mut config = arguments.database.config();
-    // Often enough for one or two checkpoints before the kill.
+    // This takes one or two checkpoints before the kill.
     config.checkpoint_every.get_or_insert(Duration::from_secs_f64((arguments.seconds / 2.5).max(0.1)));
     config
 }
@@ -138,8 +140,16 @@ fn lock(cleanup: &Mutex<Cleanup>) -> std::sync::MutexGuard<'_, Cleanup> {
     cleanup.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Kills the child and removes the temporary folder when the program is interrupted.
 fn clean_up_on_interrupt(cleanup: Arc<Mutex<Cleanup>>) -> Result<()> {
-    ctrlc::set_handler(move || {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let interrupts = {
+        let _context = runtime.enter();
+        signal(SignalKind::interrupt())
+    };
+    let mut interrupts = interrupts.context("cannot watch for Ctrl-C")?;
+    let watch = move || {
+        runtime.block_on(interrupts.recv());
         let cleanup = lock(&cleanup);
         if let Some(child) = cleanup.child {
             let _ = Command::new("kill").args(["-9", &child.to_string()]).status();
@@ -148,11 +158,12 @@ fn clean_up_on_interrupt(cleanup: Arc<Mutex<Cleanup>>) -> Result<()> {
             let _ = std::fs::remove_dir_all(folder);
         }
         std::process::exit(130);
-    })
-    .context("cannot watch for Ctrl-C")
+    };
+    std::thread::Builder::new().name("interrupt".into()).spawn(watch)?;
+    Ok(())
 }
 
-/// Starts the child, writes down what it acknowledges, and kills it.
+/// Starts the child, adds its acknowledgements to the ledger, and kills it.
 fn run_and_kill(
     arguments: &Arguments,
     folder: &Path,
@@ -183,7 +194,9 @@ fn run_and_kill(
         if lines.read_line(&mut line)? == 0 || !line.ends_with('\n') {
             break;
         }
-        let Some(traces) = child::traces(line.trim_end()) else { bail!("the child said {line:?}") };
+        let Some(traces) = child::traces(line.trim_end()) else {
+            bail!("the child wrote an unknown line: {line:?}")
+        };
         outcome.acknowledged += 1;
         if !traces.is_empty() {
             ledger.push(traces);
@@ -222,8 +235,9 @@ fn recover_and_check(
         let shadow = folder.join(format!("shadow-{content}"));
         let folder = if SHADOWS.contains(&content) { &shadow } else { folder };
         for method in Method::of(content) {
-            let how = (*method, ReplayMode::default());
-            let report = recover::recover(folder, how, threads, memory_bytes, recover::Trust::default())?;
+            let settings =
+                RecoveryConfig { method: *method, threads, memory_bytes, ..RecoveryConfig::default() };
+            let report = recover::recover(folder, &settings)?;
             outcome.recoveries.push(Recovered { log: content.to_string(), report });
         }
     }

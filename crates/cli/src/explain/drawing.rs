@@ -1,5 +1,4 @@
-//! Dependency graphs as drawings: boxes with lines of text, and arrows between them; written as DOT and as
-//! SVG.
+//! Draws dependency graphs as boxes of text and arrows, in DOT and in SVG.
 
 use layout::backends::svg::SVGWriter;
 use layout::core::base::Orientation;
@@ -16,20 +15,20 @@ use std::fmt::Write as _;
 
 /// One graph.
 pub struct Graph {
-    /// What it is of.
+    /// The heading.
     pub title: String,
-    /// For each node its compartments, the first being its name, each with lines of text.
+    /// For each node its compartments, each with lines of text; the first is the node's name.
     pub nodes: Vec<Vec<Vec<String>>>,
-    /// From which node to which.
+    /// Pairs of nodes: the first before the second.
     pub edges: BTreeSet<(usize, usize)>,
 }
 
 const FONT: usize = 13;
-/// A character is so wide, of its height.
+/// Width of a character relative to its height.
 const CHARACTER_WIDTH: f64 = 0.6;
 const MARGIN: f64 = 8.0;
 
-/// The global graph, with what is in its blocks, and before it the local graph of every procedure.
+/// Returns the local graph of every procedure, then the global graph with the slices of its blocks.
 pub fn graphs(analysis: &Analysis) -> Vec<Graph> {
     let slice_lines = |slice: &Slice| -> Vec<String> {
         let operations = &analysis.programs[slice.program].operations;
@@ -45,8 +44,8 @@ pub fn graphs(analysis: &Analysis) -> Vec<Graph> {
         graphs.push(Graph { title, nodes: nodes.collect(), edges: local.edges.clone() });
     }
     let pieces = Pieces::of(analysis);
-    let block = |(place, block): (usize, &procedure::analysis::Block)| {
-        let name = vec![format!("block {}", place + 1), super::granule(&pieces, place)];
+    let block = |(index, block): (usize, &procedure::analysis::Block)| {
+        let name = vec![format!("block {}", index + 1), super::granule(&pieces, index)];
         let slices = block.slices.iter().map(|slice| {
             let mut lines = vec![analysis.slice_name(slice)];
             lines.extend(slice_lines(slice));
@@ -62,7 +61,7 @@ pub fn graphs(analysis: &Analysis) -> Vec<Graph> {
     graphs
 }
 
-/// Graphs in the language of Graphviz.
+/// Returns graphs in Graphviz's DOT language.
 pub fn dot(graphs: &[Graph]) -> String {
     let escape = |text: &String| -> String {
         text.chars().fold(String::new(), |mut escaped, c| {
@@ -76,11 +75,11 @@ pub fn dot(graphs: &[Graph]) -> String {
     let mut text = String::from("digraph reprise {\n  node [shape=record];\n");
     for (number, graph) in graphs.iter().enumerate() {
         let _ = writeln!(text, "  subgraph cluster_{number} {{\n    label=\"{}\";", escape(&graph.title));
-        for (place, compartments) in graph.nodes.iter().enumerate() {
+        for (index, compartments) in graph.nodes.iter().enumerate() {
             let lines =
                 |lines: &Vec<String>| lines.iter().map(|line| escape(line) + "\\l").collect::<String>();
             let label: Vec<String> = compartments.iter().map(lines).collect();
-            let _ = writeln!(text, "    n{number}_{place} [label=\"{{{}}}\"];", label.join("|"));
+            let _ = writeln!(text, "    n{number}_{index} [label=\"{{{}}}\"];", label.join("|"));
         }
         for (from, to) in &graph.edges {
             let _ = writeln!(text, "    n{number}_{from} -> n{number}_{to};");
@@ -91,7 +90,7 @@ pub fn dot(graphs: &[Graph]) -> String {
     text
 }
 
-/// A graph as a picture.
+/// Returns a graph as SVG.
 pub fn svg(graph: &Graph) -> String {
     let mut picture = VisualGraph::new(Orientation::TopToBottom);
     let look = StyleAttr::new(Color::fast("black"), 1, Some(Color::fast("white")), 6, FONT);
@@ -115,8 +114,7 @@ pub fn svg(graph: &Graph) -> String {
     page.finalize()
 }
 
-/// Writes SVG and knows how large the drawing is. The writer itself takes the length of a text for its
-/// height.
+/// Writes SVG and measures the drawing, because the writer takes the length of a text for its height.
 struct Page {
     writer: SVGWriter,
     extent: Point,

@@ -1,4 +1,4 @@
-//! `reprise explain`: what the static analysis finds in procedures.
+//! `reprise explain`: shows the static analysis of procedures.
 
 mod drawing;
 
@@ -12,28 +12,28 @@ use std::fmt::Write as _;
 use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
 
-/// A form of what is found.
+/// An output format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Format {
-    /// Operations, slices, blocks and granules in words.
+    /// Operations, slices, blocks and granules as text.
     Text,
-    /// All graphs in the language of Graphviz.
+    /// All graphs in Graphviz's DOT language.
     Dot,
-    /// A picture of the global graph, or of one procedure's.
+    /// A drawing of the global graph, or of one procedure's local graph.
     Svg,
-    /// Everything, for programs.
+    /// Everything, as JSON.
     Json,
 }
 
 #[derive(Args)]
 pub struct Arguments {
-    /// A file of definitions: tables and procedures.
+    /// A SQL file that defines tables and procedures.
     #[arg(required_unless_present = "workload")]
     file: Option<PathBuf>,
     /// The definitions of a workload instead: tpcc, smallbank.
     #[arg(long, conflicts_with = "file")]
     workload: Option<String>,
-    /// How to show it.
+    /// Output format.
     #[arg(long, default_value = "text")]
     format: Format,
     /// With --format svg: the local graph of this procedure instead of the global graph.
@@ -74,14 +74,14 @@ struct Block {
     granule: String,
 }
 
-/// In words, what tells the partition of a block's pieces.
+/// Describes the columns that partition a block's pieces.
 fn granule(pieces: &Pieces, block: usize) -> String {
-    let own = pieces.pieces.iter().flatten().find(|piece| piece.block == block);
+    let piece = pieces.pieces.iter().flatten().find(|piece| piece.block == block);
     let columns = |values: &[PartitionValue]| {
         let name = |value: &PartitionValue| value.table.columns[value.column].name.clone();
         values.iter().map(name).collect::<Vec<_>>().join(", ")
     };
-    let Some(piece) = own else { return "whole tables".into() };
+    let Some(piece) = piece else { return "whole tables".into() };
     let whole = columns(&piece.partition);
     let in_rounds = columns(&piece.round_partition);
     let keys = piece.keys.first().map(|key| columns(key)).unwrap_or_default();
@@ -96,11 +96,11 @@ fn granule(pieces: &Pieces, block: usize) -> String {
 
 fn explanation(analysis: &Analysis, summaries: &[ReplaySummary]) -> Explanation {
     let pieces = Pieces::of(analysis);
-    let places = |slice: &Slice| slice.operations.iter().map(|id| id.0 as usize).collect();
+    let indexes = |slice: &Slice| slice.operations.iter().map(|id| id.0 as usize).collect();
     let procedure = |summary: &ReplaySummary| {
         let program = analysis.programs.iter().position(|program| program.name == summary.name);
-        let local = program.map(|place| &analysis.local[place]);
-        let operations = program.map(|place| &analysis.programs[place].operations);
+        let local = program.map(|index| &analysis.local[index]);
+        let operations = program.map(|index| &analysis.programs[index].operations);
         Procedure {
             name: summary.name.clone(),
             read_only: summary.read_only,
@@ -114,14 +114,14 @@ fn explanation(analysis: &Analysis, summaries: &[ReplaySummary]) -> Explanation 
                 .map(|(operation, values)| Witness { operation: operation.clone(), values: *values })
                 .collect(),
             replay_form: operations.into_iter().flatten().map(describe).collect(),
-            slices: local.into_iter().flat_map(|graph| graph.slices.iter().map(places)).collect(),
+            slices: local.into_iter().flat_map(|graph| graph.slices.iter().map(indexes)).collect(),
             edges: local.map(|graph| graph.edges.clone()).unwrap_or_default(),
         }
     };
     let names = analysis.block_names().into_iter().enumerate();
     Explanation {
         procedures: summaries.iter().map(procedure).collect(),
-        blocks: names.map(|(place, slices)| Block { slices, granule: granule(&pieces, place) }).collect(),
+        blocks: names.map(|(index, slices)| Block { slices, granule: granule(&pieces, index) }).collect(),
         edges: analysis.global.edges.clone(),
     }
 }
@@ -144,15 +144,15 @@ fn svg(analysis: &Analysis, procedure: Option<&str>) -> Result<String> {
     let mut graphs = drawing::graphs(analysis);
     let wanted = procedure.map(|name| format!("procedure {name}"));
     let wanted = wanted.as_deref().unwrap_or("global graph");
-    let Some(place) = graphs.iter().position(|graph| graph.title == wanted) else {
-        bail!("there is no {wanted} that writes");
+    let Some(index) = graphs.iter().position(|graph| graph.title == wanted) else {
+        bail!("there is no graph of {wanted}: there is no such procedure, or it only reads");
     };
-    Ok(drawing::svg(&graphs.swap_remove(place)))
+    Ok(drawing::svg(&graphs.swap_remove(index)))
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     if arguments.procedure.is_some() && arguments.format != Format::Svg {
-        bail!("--procedure goes with --format svg: the other forms show all procedures");
+        bail!("--procedure needs --format svg: the other formats show all procedures");
     }
     let mut schema = Schema::default();
     for (name, script) in scripts(arguments)? {
@@ -177,13 +177,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         Format::Json => serde_json::to_string_pretty(&explanation(&analysis, &summaries))? + "\n",
     };
     match std::io::stdout().write_all(shown.as_bytes()) {
-        // Whoever reads, like `head`, may have enough.
+        // The reader, such as `head`, has closed the pipe.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         written => Ok(written?),
     }
 }
 
-/// What to explain, by name.
+/// Returns the definitions to explain, each with a name for messages.
 fn scripts(arguments: &Arguments) -> Result<Vec<(String, String)>> {
     if let Some(file) = &arguments.file {
         let script =

@@ -37,7 +37,9 @@ const TABLES: &str = "CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL, u INT 
     CREATE PROCEDURE in_steps(p INT) LANGUAGE plpgsql AS $$ BEGIN
         UPDATE t SET v = v + 1 WHERE id = p; COMMIT; UPDATE t SET v = v + 1 WHERE id = p % 4 + 1;
     END $$;
-    CREATE FUNCTION sum_of_all() RETURNS BIGINT LANGUAGE plpgsql AS $$ BEGIN RETURN (SELECT sum(v) FROM t); END $$;";
+    CREATE FUNCTION sum_of_all() RETURNS BIGINT LANGUAGE plpgsql AS $$ BEGIN
+        RETURN (SELECT sum(v) FROM t);
+    END $$;";
 
 /// A server under attack.
 struct Target {
@@ -75,7 +77,7 @@ impl Target {
     #[track_caller]
     fn check(&self, after: &str) {
         let latency = self.latency(after);
-        // On a machine that others use, a first look may be unlucky.
+        // On a shared machine the first look may be slow.
         assert!(latency < SOON || self.latency(after) < SOON, "{after}: a new client waited {latency:?}");
         assert!(get(&self.http, "/ready").starts_with("HTTP/1.1 200"), "{after}: not ready");
     }

@@ -4,6 +4,7 @@
 mod backups;
 mod commands;
 mod common;
+mod guide;
 mod hostile;
 mod memory;
 mod serve;

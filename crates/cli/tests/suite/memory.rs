@@ -26,7 +26,8 @@ DECLARE t TEXT := 'x';
 BEGIN WHILE true LOOP t := t || t; END LOOP; RETURN length(t); END $$;
 CREATE FUNCTION longer_text() RETURNS INT LANGUAGE plpgsql AS $$
 DECLARE t TEXT := ''; u TEXT := '';
-BEGIN WHILE true LOOP t := t || repeat('y', 1000); u := u || repeat('z', 1000); END LOOP; RETURN length(t); END $$;
+BEGIN WHILE true LOOP t := t || repeat('y', 1000); u := u || repeat('z', 1000); END LOOP;
+    RETURN length(t); END $$;
 CREATE FUNCTION grown_array() RETURNS INT LANGUAGE plpgsql AS $$
 DECLARE a BIGINT[] := ARRAY[1];
 BEGIN WHILE true LOOP a := array_append(a, 1); END LOOP; RETURN cardinality(a); END $$;
@@ -70,7 +71,8 @@ const GREEDY: &[(&str, &str)] = &[
     ("54000", "SELECT repeat('x', 2000000000)"),
     (
         "53200",
-        "SELECT c, c, c, c, c, c, c, c, c, c, c, c, c, c, c, c, c, c, c, c FROM (SELECT 'x'::char(10000000) AS c) AS s",
+        "SELECT c, c, c, c, c, c, c, c, c, c, c, c, c, c, c, c, c, c, c, c
+         FROM (SELECT 'x'::char(10000000) AS c) AS s",
     ),
     ("53200", "SELECT t, t, t, t, t, t FROM (SELECT repeat('x', 50000000) AS t) AS s"),
     ("54000", "SELECT lpad('x', 2000000000, 'yz')"),
@@ -184,7 +186,7 @@ fn readers_that_stall_stay_within_the_limit() {
     for reader in &mut readers {
         ask(reader, "SELECT t, t, t FROM wide");
     }
-    // Others go on.
+    // Other clients go on.
     for round in 0..20 {
         std::thread::sleep(Duration::from_millis(100));
         client.execute("UPDATE wide SET v = v + 1 WHERE id = $1", &[&round]).unwrap();
@@ -261,25 +263,45 @@ fn texts_and_values_have_room_or_are_refused() {
     }
 }
 
-/// Prepared statements, portals with their parameters, and the plans of many clients at one time.
-#[test]
-fn what_clients_keep_and_plan_stays_within_the_limit() {
-    const MOST: u64 = 640 << 10;
-    let folder = tempfile::tempdir().unwrap();
-    let server = start(folder.path(), &["--memory-gib", "0.25"]);
-    let mut other = server.connect();
-    other.batch_execute("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1)").unwrap();
-    let before = server.memory();
-    let is_refused =
-        |error: &postgres::Error| error.as_db_error().is_some_and(|own| own.code().code() == "53200");
-    let mut check = |what: &str| {
-        other.batch_execute("UPDATE t SET id = id + 1").unwrap();
-        let (peak, after) = (server.peak(), settled(&server, before + KEPT, 3 * SOON));
-        println!("{what}: {peak} kB, {before} -> {after} kB");
-        assert!(peak < MOST && after < before + KEPT, "{what}: {peak} kB, {before} -> {after} kB");
-    };
+/// A server with little memory, and what it may take.
+struct Small {
+    server: Serving,
+    /// A client that must be served whatever other clients do.
+    other: Client,
+    before: u64,
+    _folder: tempfile::TempDir,
+}
 
-    let mut client = server.connect();
+impl Small {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let server = start(folder.path(), &["--memory-gib", "0.25"]);
+        let mut other = server.connect();
+        other.batch_execute("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1)").unwrap();
+        let before = server.memory();
+        Self { server, other, before, _folder: folder }
+    }
+
+    /// Asserts that the server stayed within its limit, serves, and has given its memory back.
+    fn check(&mut self, what: &str) {
+        const MOST: u64 = 640 << 10;
+        self.other.batch_execute("UPDATE t SET id = id + 1").unwrap();
+        let (before, most_after) = (self.before, self.before + KEPT);
+        let (peak, after) = (self.server.peak(), settled(&self.server, most_after, 3 * SOON));
+        println!("{what}: {peak} kB, {before} -> {after} kB");
+        assert!(peak < MOST && after < most_after, "{what}: {peak} kB, {before} -> {after} kB");
+    }
+}
+
+fn is_refused(error: &postgres::Error) -> bool {
+    error.as_db_error().is_some_and(|error| error.code().code() == "53200")
+}
+
+/// Prepared statements, and portals with their parameters.
+#[test]
+fn what_clients_keep_stays_within_the_limit() {
+    let mut small = Small::start();
+    let mut client = small.server.connect();
     let mut kept = Vec::new();
     let error = loop {
         let text = format!("SELECT '{}', {}", "x".repeat(100_000), kept.len());
@@ -291,9 +313,9 @@ fn what_clients_keep_and_plan_stays_within_the_limit() {
     };
     assert!(is_refused(&error), "{error}");
     drop((kept, client));
-    check("prepared statements");
+    small.check("prepared statements");
 
-    let mut client = server.connect();
+    let mut client = small.server.connect();
     let mut transaction = client.transaction().unwrap();
     let statement = transaction.prepare("SELECT $1::text").unwrap();
     let (value, mut kept) = ("x".repeat(1 << 20), Vec::new());
@@ -307,11 +329,16 @@ fn what_clients_keep_and_plan_stays_within_the_limit() {
     assert!(is_refused(&error), "{error}");
     drop((kept, transaction));
     drop(client);
-    check("portals");
+    small.check("portals");
+}
 
+/// The plans and the parameters of many clients at one time.
+#[test]
+fn what_clients_plan_stays_within_the_limit() {
+    let mut small = Small::start();
     let values: Vec<String> = (0..150_000).map(|n| format!("({n})")).collect();
     let text = format!("SELECT count(*) FROM (VALUES {}) AS v", values.join(", "));
-    let clients: Vec<_> = (0..24).map(|_| server.connect()).collect();
+    let clients: Vec<_> = (0..24).map(|_| small.server.connect()).collect();
     std::thread::scope(|scope| {
         for mut client in clients {
             let text = &text;
@@ -320,9 +347,9 @@ fn what_clients_keep_and_plan_stays_within_the_limit() {
             });
         }
     });
-    check("plans");
+    small.check("plans");
 
-    let clients: Vec<_> = (0..8).map(|_| server.connect()).collect();
+    let clients: Vec<_> = (0..8).map(|_| small.server.connect()).collect();
     let numbers: Vec<i32> = (0..1_000_000).collect();
     std::thread::scope(|scope| {
         for mut client in clients {
@@ -335,7 +362,7 @@ fn what_clients_keep_and_plan_stays_within_the_limit() {
             });
         }
     });
-    check("arrays");
+    small.check("arrays");
 }
 
 /// What a server held when it was killed is there again under the same limit.
@@ -356,7 +383,8 @@ fn a_full_server_starts_again_with_the_same_limit() {
             |client: &mut Client| -> i64 { client.query_one("SELECT count(*) FROM t", &[]).unwrap().get(0) };
         let before = count(&mut client);
         assert!(counted.is_none_or(|counted| counted == before), "{counted:?}, {before}");
-        let insert = "INSERT INTO t SELECT n, n::text || repeat('x', 200) FROM generate_series($1::int, $1 + 499) AS n";
+        let insert = "INSERT INTO t SELECT n, n::text || repeat('x', 200)
+                      FROM generate_series($1::int, $1 + 499) AS n";
         let insert = client.prepare(insert).unwrap();
         let next = client.query_one("SELECT coalesce(max(id), 0) + 1 FROM t", &[]).unwrap();
         let full = (next.get(0)..).step_by(500).find_map(|id: i32| client.execute(&insert, &[&id]).err());

@@ -67,7 +67,7 @@ fn answer(client: &mut Client, text: &str) -> String {
     }
 }
 
-/// Statements that differ in their integers share a plan, which nobody may notice.
+/// Statements that differ only in their integers share a plan. Clients see no difference.
 #[test]
 fn plans_of_simple_queries_follow_the_definitions() {
     let folder = tempfile::tempdir().unwrap();

@@ -4,7 +4,7 @@ use crate::common::Serving;
 use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
 
-/// A connection whose bytes nobody reads but the test.
+/// A connection whose bytes only the test reads.
 pub fn greet(server: &Serving) -> TcpStream {
     let mut socket = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
     let settings = b"user\0me\0database\0me\0\0";
@@ -60,7 +60,7 @@ fn a_reader_that_stalls_costs_little_and_reads_one_moment() {
     let mut reader = greet(&server);
     let before = server.memory();
     ask(&mut reader, "SELECT id, v, t FROM big");
-    // What the sockets hold is on its way; nobody reads the rest.
+    // The sockets' buffers are full; the test reads no further bytes.
     std::thread::sleep(std::time::Duration::from_millis(500));
     let update = client.prepare("UPDATE big SET v = v + 1 WHERE id = $1").unwrap();
     for round in 0..3_000i32 {

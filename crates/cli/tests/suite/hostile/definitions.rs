@@ -23,7 +23,8 @@ fn statement(random: &mut SmallRng) -> String {
         13 => format!("DROP TABLE d{a} CASCADE"),
         14 => format!("TRUNCATE d{a} CASCADE"),
         15 => format!(
-            "CREATE OR REPLACE FUNCTION f{a}() RETURNS BIGINT LANGUAGE plpgsql AS $$ BEGIN RETURN (SELECT count(*) FROM d{b}); END $$"
+            "CREATE OR REPLACE FUNCTION f{a}() RETURNS BIGINT LANGUAGE plpgsql AS $$
+             BEGIN RETURN (SELECT count(*) FROM d{b}); END $$"
         ),
         16 => format!("CREATE OR REPLACE VIEW w{a} AS SELECT id, x FROM d{b}"),
         17 => format!("DROP VIEW IF EXISTS w{a}"),

@@ -85,10 +85,11 @@ impl Remote {
     }
 }
 
-const RESTORE: &str = "ROLLBACK; DELETE FROM c; DELETE FROM t; INSERT INTO t SELECT n, 0, n FROM generate_series(1, 4) AS g (n)";
+const RESTORE: &str = "ROLLBACK; DELETE FROM c; DELETE FROM t;
+    INSERT INTO t SELECT n, 0, n FROM generate_series(1, 4) AS g (n)";
 
-/// Makes the rows what they were. A deleted row that leaves the indexes meanwhile is a change of what was
-/// read: as a client does, it tries again.
+/// Restores the rows. A deleted row that leaves the indexes meanwhile changes what the transaction has read,
+/// so the statement is tried again, as clients do.
 fn restore(client: &mut Client) {
     let tries: Vec<String> =
         (0..10).map(|_| outcome(client, RESTORE)).take_while(|said| said != "ok").collect();

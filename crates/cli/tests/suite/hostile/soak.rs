@@ -105,7 +105,9 @@ fn attack(port: u16, ends: &AtomicBool) {
                         4 => format!("INSERT INTO t VALUES ({}, 1, NULL) ON CONFLICT DO NOTHING", key + 4),
                         5 => format!("DELETE FROM t WHERE id = {}", key + 4),
                         6 => format!("CALL put({key}, 1)"),
-                        7 => "CREATE TABLE scratch (id INT); INSERT INTO scratch SELECT generate_series(1, 500)".into(),
+                        7 => "CREATE TABLE scratch (id INT);
+                              INSERT INTO scratch SELECT generate_series(1, 500)"
+                            .into(),
                         8 => "DROP TABLE IF EXISTS scratch".into(),
                         9 => "SELECT string_agg(repeat('y', 100), ',') FROM generate_series(1, 20000)".into(),
                         10 => "SELECT count(DISTINCT n) FROM generate_series(1, 30000) AS g (n)".into(),
