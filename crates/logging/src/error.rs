@@ -134,7 +134,8 @@ pub enum LogError {
     },
     /// The database stopped accepting commits after a failed write.
     #[error(
-        "commits are stopped, because the log could not be written ({0}); what was acknowledged is safe: close the database, mend the cause, and open it again"
+        "commits are stopped, because the log could not be written ({0}); what was acknowledged is safe: \
+         close the database, mend the cause, and open it again"
     )]
     Poisoned(Arc<LogError>),
     /// The log can't grow for now: the disk is full, or no descriptor is left. The transaction has not begun
@@ -145,7 +146,8 @@ pub enum LogError {
     NoRoom(Arc<LogError>),
     /// A logger has waited for room longer than its patience. The transaction may become durable later.
     #[error(
-        "the log can't be written for now ({0}); what this answer would show is not durable, and is lost if the database ends before it is"
+        "the log can't be written for now ({0}); what this answer would show is not durable, and is lost \
+         if the database ends before it is"
     )]
     Stalled(Arc<LogError>),
     /// A record is larger than a log buffer or a log file.
@@ -240,10 +242,12 @@ impl LogError {
                 "Restore all files of the database, on all devices, from one moment."
             }
             UnprovenKind::Foreign { .. } | UnprovenKind::OtherLogger { .. } | UnprovenKind::Unexpected => {
-                "Mount each device where it was when the database was made; a log device belongs to one database."
+                "Mount each device where it was when the database was made; a log device belongs to one \
+                 database."
             }
             UnprovenKind::OtherSemantics { .. } => {
-                "Open the database with the release that wrote it and stop it cleanly: its last checkpoint leaves nothing to replay."
+                "Open the database with the release that wrote it and stop it cleanly: its last checkpoint \
+                 leaves nothing to replay."
             }
         })
     }

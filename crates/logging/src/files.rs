@@ -14,7 +14,7 @@
 //! | version | differs from the next one |
 //! |---|---|
 //! | 1 | has fewer kinds of records |
-//! | 2 | batches have an epoch in place of the first commit order and nothing in place of the second; the alignment is 4,096 |
+//! | 2 | batches have an epoch for the first commit order and no second one; the alignment is 4,096 |
 //! | 3 | no database, semantics, or list of batches |
 //!
 //! Invariants: 1. a file has batches only once the pepoch file names it. 2. a batch names only batches that

@@ -36,6 +36,6 @@ pub use reader::{
     Batch, LogTail, LoggerLog, Records, durable_up_to, read_device, read_device_where, read_ends,
 };
 pub use sequencing::{
-    Commit, CommitQueue, Drawn, Footprint, InvalidSequencing, Log, LogStart, LoggerTag, Numbered, Numbering,
-    Observed, Sequencing, start,
+    AccessNumbers, Commit, CommitQueue, Csn, Drawn, Dsn, Footprint, Gsn, InvalidSequencing, Log, LogStart,
+    LoggerTag, Lsn, Numbered, Numbering, Observed, Readable, Sequencing, Ssn, start,
 };

@@ -13,7 +13,7 @@
 //! | version | differs from the next one |
 //! |---|---|
 //! | 1 | cuts are epochs |
-//! | 2 | no `database`, `checkpoint`, `unmarked`, `ends`; `loggers` and how many there are where workers have logs |
+//! | 2 | no `database`, `checkpoint`, `unmarked`, `ends`; `loggers`, and their count for logs of workers |
 //!
 //! Beside it lies the file `reserve`, which only reserves room. On a full disk it is removed for the next
 //! version of the pepoch file, so that a log can begin a next file that was made in time. It also makes room

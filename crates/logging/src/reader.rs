@@ -4,9 +4,9 @@
 //! |---|---|
 //! | all sectors whole | a batch |
 //! | header all zero, nothing after it | the end of the log |
-//! | some sectors zero, the rest whole, nothing after it | a torn tail: the crash came while it was written; it is cut |
-//! | any sector neither whole nor zero | damage: the log ends here, with an error that names file and offset |
-//! | not whole, but a later batch or file follows | damage likewise: a batch is only written once the one before is durable |
+//! | some sectors zero, the rest whole, nothing after it | a torn tail, cut: a crash interrupted it |
+//! | any sector neither whole nor zero | damage: the log ends with an error that names file and offset |
+//! | not whole, but a later batch or file follows | damage likewise: batches are written one at a time |
 //! | the file is shorter than its header says | damage likewise |
 //! | a batch or file is left out | damage likewise |
 //! | the file belongs to another database or logger | damage likewise |

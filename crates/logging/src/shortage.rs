@@ -6,9 +6,9 @@
 //!
 //! | the transaction | what its client is told |
 //! |---|---|
-//! | has not appended its record | 53100 or 53000; nothing of it has happened, and trying again later is right |
-//! | has appended it, and the current file has room for it | nothing special: the file was made in full before |
-//! | has appended it, but the file has no room | waits for room; after `patience`, that the outcome is not known |
+//! | has not appended its record | 53100 or 53000; it is rolled back, and may be tried again later |
+//! | has appended it, and the current file has room for it | success: the file was made in full before |
+//! | has appended it, but the file has no room | waits; after `patience`, that the outcome is not known |
 //!
 //! The third case is rare. New transactions are refused while the file still has room for the full buffers;
 //! they wait while it is unknown whether the next file can be made. Only files smaller than the buffers
@@ -203,7 +203,8 @@ impl Shortage {
         });
         match error {
             Some(error) if !lacked => tracing::warn!(
-                logger, %error, "the log can't grow ({error}); once its file is full, transactions that write are refused"
+                logger, %error, "the log can't grow ({error}); once its file is full, transactions that \
+                 write are refused"
             ),
             None if lacked && !lacks => tracing::info!(logger, "the log can grow again"),
             _ => {}

@@ -54,7 +54,8 @@ pub enum Images {
 pub enum InvalidContent {
     /// Replay takes the newest record of a slot, in any order, so that record must hold the whole row.
     #[error(
-        "physical records hold whole rows, because replay takes the newest of a slot alone: changed columns are not supported"
+        "physical records hold whole rows, because replay takes the newest of a slot alone: changed \
+         columns are not supported"
     )]
     PhysicalColumns,
     /// The content has no before images to omit.

@@ -158,7 +158,7 @@ impl LogSet {
     /// Returns the number up to which all logs are durable; `None` when logging is off.
     #[inline]
     pub fn durable(&self) -> Option<CommitOrder> {
-        self.logs.iter().map(|own| own.log.durable()).min()
+        self.logs.iter().map(|own| own.log.durable().order()).min()
     }
 
     /// Returns whether a commit may be acknowledged.

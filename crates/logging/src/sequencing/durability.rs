@@ -2,6 +2,7 @@
 //! Paper: Poplar §4.3 (CSN). Differs: a logger may vouch for loggers that have no records to write (`vouch`),
 //! which saves them a batch.
 
+use super::numbers::{Csn, Dsn};
 use crate::buffer::LogBuffer;
 use crate::error::LogError;
 use crate::logger::{BatchEnds, Poison};
@@ -65,13 +66,13 @@ impl Durability {
 
     /// Returns the number up to which the logs of all loggers are durable.
     #[inline]
-    pub fn number(&self) -> CommitOrder {
-        CommitOrder(self.number.load(Ordering::Acquire))
+    pub fn number(&self) -> Csn {
+        Csn(CommitOrder(self.number.load(Ordering::Acquire)))
     }
 
     /// Raises the durable number; it never falls.
-    pub(crate) fn advance(&self, number: CommitOrder) {
-        self.number.fetch_max(number.0, Ordering::AcqRel);
+    pub(crate) fn advance(&self, number: Csn) {
+        self.number.fetch_max(number.order().0, Ordering::AcqRel);
         self.announce();
     }
 
@@ -93,7 +94,7 @@ impl Durability {
         let (durable, failed) = (self.number(), self.check().is_err());
         let mut woken = Vec::new();
         tasks.retain(|(number, waker)| {
-            let waits = *number > durable && !failed;
+            let waits = !durable.covers(*number) && !failed;
             if !waits {
                 woken.push(waker.clone());
             }
@@ -130,7 +131,7 @@ impl Durability {
     /// # Errors
     /// The log has failed before that, or a logger lacks room.
     pub(crate) fn complete(&self, number: CommitOrder, wake: impl FnOnce()) -> Result<(), LogError> {
-        self.wait_while(|| self.check_at_once(), || self.number() >= number, wake)
+        self.wait_while(|| self.check_at_once(), || self.number().covers(number), wake)
     }
 
     fn wait_while(
@@ -182,10 +183,10 @@ impl DurableBuffer {
         Self { durable: AtomicU64::new(buffer.number().0), buffer }
     }
 
-    /// Returns Poplar's DSN.
+    /// Returns the number up to which the buffer's records are durable.
     #[inline]
-    pub(crate) fn durable(&self) -> CommitOrder {
-        CommitOrder(self.durable.load(Ordering::Acquire))
+    pub(crate) fn durable(&self) -> Dsn {
+        Dsn(CommitOrder(self.durable.load(Ordering::Acquire)))
     }
 
     /// Starts an empty buffer above a number.
@@ -203,8 +204,11 @@ impl DurableBuffer {
         durability: &Durability,
         write: impl FnOnce(&[u8], BatchEnds) -> Result<(), LogError>,
     ) -> Result<(), LogError> {
-        let mut ends =
-            BatchEnds { completed: self.durable(), vouched: durability.number(), last: CommitOrder(0) };
+        let mut ends = BatchEnds {
+            completed: self.durable().order(),
+            vouched: durability.number().order(),
+            last: CommitOrder(0),
+        };
         self.buffer.take(bounds.raise, |records, closed_at| {
             let (own, of_all) = bounds.complete.unwrap_or((closed_at, closed_at));
             ends.completed = ends.completed.max(own);
@@ -214,7 +218,7 @@ impl DurableBuffer {
         })?;
         self.durable.fetch_max(ends.completed.0, Ordering::AcqRel);
         let least = all().map(Self::durable).min().unwrap_or_default();
-        durability.advance(least.max(ends.vouched));
+        durability.advance(Csn(least.order().max(ends.vouched)));
         Ok(())
     }
 
@@ -224,7 +228,7 @@ impl DurableBuffer {
     pub(crate) fn vouch<'b>(&self, number: CommitOrder, all: impl Iterator<Item = &'b Self>) -> CommitOrder {
         all.filter(|other| !std::ptr::eq(*other, self)).fold(number, |least, other| {
             // This may be outdated once the latch is held, but then it is too low, which is safe.
-            let durable = other.durable();
+            let durable = other.durable().order();
             let latched = other.buffer.latch();
             if latched.is_settled() {
                 latched.raise(number);

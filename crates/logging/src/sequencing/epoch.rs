@@ -6,11 +6,22 @@
 //! their records of it are in the batch or in earlier ones. Held by: `storage`'s model of epochs, and the
 //! crash tests of `crates/reprise`.
 
+use super::Entry;
+use super::clock::Clock;
 use super::durability::Bounds;
-use super::group::{Group, Scheme};
+use super::group::{Group, LoggerGroup, Scheme};
 use catalog::{CommitOrder, Epoch};
 
-pub(super) struct Epochwise;
+/// The sequencing `epoch`.
+pub(super) const EPOCH: Entry = Entry {
+    name: "epoch",
+    numbering: &Clock,
+    start: |start| Ok(Box::new(LoggerGroup::start::<Epochwise>(start)?)),
+    refuses: |_, _| None,
+    most_devices: usize::MAX,
+};
+
+struct Epochwise;
 
 impl Scheme for Epochwise {
     fn bounds(group: &Group, logger: usize) -> Bounds {

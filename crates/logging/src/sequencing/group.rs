@@ -11,6 +11,7 @@
 //! Held by: `model.rs` (loom), and the crash tests of `crates/reprise`.
 
 use super::durability::{Bounds, Durability, DurableBuffer};
+use super::numbers::Dsn;
 use super::{Commit, Log, LogStart, LoggerTag};
 use crate::buffer::LogBuffer;
 use crate::disk::make_folder;
@@ -96,7 +97,8 @@ impl Group {
     /// Returns whether records of other loggers are not durable because this logger lags behind.
     fn needs_a_mark(&self, logger: usize) -> bool {
         let logged = CommitOrder(self.logged.load(Ordering::SeqCst));
-        self.durability.number() < logged && self.loggers[logger].lane.durable() < logged
+        let own = self.loggers[logger].lane.durable();
+        !self.durability.number().covers(logged) && !own.covers(logged)
     }
 }
 
@@ -210,7 +212,7 @@ impl Log for LoggerGroup {
     }
 
     #[inline]
-    fn durable_of(&self, worker: Slot) -> CommitOrder {
+    fn durable_of(&self, worker: Slot) -> Dsn {
         self.group.of(worker).lane.durable()
     }
 
@@ -347,7 +349,7 @@ impl Logger {
                 writer.write(records, ends, known)
             },
         )?;
-        if group.durability.number().0 < group.logged.load(Ordering::SeqCst) {
+        if !group.durability.number().covers(CommitOrder(group.logged.load(Ordering::SeqCst))) {
             group.loggers.iter().for_each(|logger| logger.wake());
         }
         Ok(())

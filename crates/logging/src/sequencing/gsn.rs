@@ -12,8 +12,10 @@
 
 use super::durability::{Bounds, Durability, DurableBuffer};
 use super::numbering::{Drawn, Footprint, Numbered, Numbering};
-use super::{Commit, Log, LogStart};
+use super::numbers::{Csn, Dsn, Gsn};
+use super::{Commit, Entry, InvalidSequencing, Log, LogStart};
 use crate::buffer::LogBuffer;
+use crate::content::Content;
 use crate::disk::{SharedDisk, make_folder};
 use crate::error::LogError;
 use crate::files::{FileMaker, LogRange, RetiredFile};
@@ -40,7 +42,7 @@ struct WorkerLog {
 }
 
 /// The logs of all workers.
-pub struct GsnLog {
+pub(super) struct GsnLog {
     disk: SharedDisk,
     folders: Vec<PathBuf>,
     file_bytes: u64,
@@ -110,7 +112,7 @@ impl GsnLog {
 
     fn greatest_number(&self) -> CommitOrder {
         let numbers = self.all().map(|log| log.shared.lane.buffer.number());
-        numbers.max().unwrap_or_default().max(self.durability.number())
+        numbers.max().unwrap_or_default().max(self.durability.number().order())
     }
 
     fn lanes(&self) -> impl Iterator<Item = &DurableBuffer> {
@@ -148,7 +150,7 @@ impl GsnLog {
         number: CommitOrder,
         check: impl Fn() -> Result<(), LogError>,
     ) -> Result<(), LogError> {
-        while self.durability.number() < number {
+        while !self.durability.number().covers(number) {
             check()?;
             if own.shared.lane.vouch(number, self.lanes()) < number {
                 // Another worker is about to write the missing records.
@@ -220,7 +222,7 @@ impl Log for GsnLog {
         &self.durability
     }
 
-    fn durable_of(&self, worker: Slot) -> CommitOrder {
+    fn durable_of(&self, worker: Slot) -> Dsn {
         self.of(worker).shared.lane.durable()
     }
 
@@ -244,7 +246,7 @@ impl Log for GsnLog {
             // Without patience, because this checkpoint is what frees room.
             Some(first) => self.complete_by(first, number, || self.durability.check_at_once()),
             None => {
-                self.durability.advance(number);
+                self.durability.advance(Csn(number));
                 Ok(())
             }
         }
@@ -301,17 +303,49 @@ impl GsnLog {
         for log in self.all().filter(|log| !log.shared.lane.buffer.is_empty()) {
             let _ = self.flush(log, CommitOrder(0));
         }
-        let last = self.all().next().filter(|_| self.durability.number() < self.greatest_number());
+        let last = self.all().next().filter(|_| !self.durability.number().covers(self.greatest_number()));
         last.map(|log| self.flush(log, CommitOrder(0)));
+    }
+}
+
+/// The sequencing `gsn`.
+pub(super) const GSN: Entry = Entry {
+    name: "gsn",
+    numbering: &NvmD,
+    start: |start| Ok(Box::new(GsnLog::start(start)?)),
+    refuses: |content, _| match content {
+        Content::Physiological => Some(InvalidSequencing::GsnOfOperations),
+        _ => None,
+    },
+    most_devices: usize::MAX,
+};
+
+impl LogSet {
+    /// Draws a worker's next number from the buffers of all logs, above `floor`; its record follows, or
+    /// `undraw`.
+    pub(super) fn draw(&self, worker: Slot, floor: CommitOrder) -> Gsn {
+        let latched: Vec<_> = self.logs.iter().map(|own| own.log.buffer(worker).latch()).collect();
+        let greatest = latched.iter().map(|own| own.number()).max().unwrap_or_default();
+        let number = CommitOrder(greatest.max(floor).0 + 1);
+        for own in &latched {
+            own.raise(number);
+            own.begin_draw(number);
+        }
+        Gsn(number)
+    }
+
+    /// Says that no record comes for the number that was drawn last.
+    fn undraw(&self, worker: Slot) {
+        self.logs.iter().for_each(|own| own.log.buffer(worker).latch().end_draw());
     }
 }
 
 /// Numbers above all versions that a transaction has read or overwrites, and above all transactions that have
 /// read the overwritten versions.
 #[derive(Debug)]
-pub(crate) struct Gsn;
+pub(crate) struct NvmD;
 
-impl Numbering for Gsn {
+impl Numbering for NvmD {
     fn follows_readers(&self) -> bool {
         true
     }
@@ -321,7 +355,7 @@ impl Numbering for Gsn {
         let mut above = footprint.carried().last.max(super::before(by.epochs)).max(footprint.last_reader());
         footprint.for_each_version(&mut |number| above = above.max(number));
         footprint.for_each_vacated(&mut |number| above = above.max(number));
-        let number = by.logs.draw(by.worker, above);
+        let number = by.logs.draw(by.worker, above).order();
         footprint.note_reads(number);
         Drawn::Number(number)
     }
@@ -331,7 +365,7 @@ impl Numbering for Gsn {
     }
 
     fn of_definition(&self, by: Numbered<'_>) -> CommitOrder {
-        by.logs.draw(by.worker, super::before(by.epochs))
+        by.logs.draw(by.worker, super::before(by.epochs)).order()
     }
 
     fn newest(&self, logs: &LogSet, clock: CommitOrder) -> CommitOrder {

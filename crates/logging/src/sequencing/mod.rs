@@ -6,6 +6,7 @@
 //! logs are durable up to its number. Under `ssn`, a transaction that has read only durable versions waits
 //! for its own logger alone.
 
+mod access_numbers;
 mod clock;
 mod durability;
 mod epoch;
@@ -14,14 +15,16 @@ mod gsn;
 #[cfg(all(test, any(loom, shuttle)))]
 mod model;
 mod numbering;
+mod numbers;
 mod queue;
 mod serial;
 mod ssn;
 
+pub use access_numbers::{AccessNumbers, Readable};
 pub use durability::Durability;
 pub(crate) use durability::DurableBuffer;
-pub use gsn::GsnLog;
 pub use numbering::{Drawn, Footprint, Numbered, Numbering, Observed};
+pub use numbers::{Csn, Dsn, Gsn, Lsn, Ssn};
 pub use queue::CommitQueue;
 pub use ssn::LoggerTag;
 
@@ -35,7 +38,6 @@ use crate::log_set::LogSet;
 use crate::logger::{LogConfig, LogStatistics};
 use crate::pepoch::{LogEnd, PepochKeeper};
 use catalog::CommitOrder;
-use group::LoggerGroup;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -64,7 +66,8 @@ pub enum Sequencing {
 pub enum InvalidSequencing {
     /// Command records are replayed in a serial order.
     #[error(
-        "{0} records are replayed in a serial order, and ssn does not order who overwrites what another one has read: take serial, epoch or gsn, or log logical or physical records"
+        "{0} records are replayed in a serial order, and ssn does not order who overwrites what another \
+         one has read: take serial, epoch or gsn, or log logical or physical records"
     )]
     SsnOrdersNoReads(Content),
     /// The operations and the outcome of a transaction get numbers from one clock.
@@ -72,7 +75,8 @@ pub enum InvalidSequencing {
     GsnOfOperations,
     /// Replay takes the last writer's row; without the whole row, columns could be missing.
     #[error(
-        "under ssn the last writer of a row wins, so it must be logged whole: changed columns are not supported"
+        "under ssn the last writer of a row wins, so it must be logged whole: changed columns are not \
+         supported"
     )]
     SsnOfColumns,
     /// There is one buffer.
@@ -80,18 +84,46 @@ pub enum InvalidSequencing {
     SerialDevices(usize),
 }
 
+/// A sequencing: how it is called, numbers transactions, writes its log, and what it can log.
+struct Entry {
+    /// Its name on the command line.
+    name: &'static str,
+    numbering: &'static dyn Numbering,
+    start: fn(LogStart<'_>) -> Result<Box<dyn Log>, LogError>,
+    /// Returns why it does not support a content with such images.
+    refuses: fn(Content, Images) -> Option<InvalidSequencing>,
+    most_devices: usize,
+}
+
+/// All sequencings: a new one is a file, and a line here.
+const TABLE: [(Sequencing, Entry); 4] = [
+    (Sequencing::Serial, serial::SERIAL),
+    (Sequencing::Epoch, epoch::EPOCH),
+    (Sequencing::Ssn, ssn::SSN),
+    (Sequencing::Gsn, gsn::GSN),
+];
+static ENTRIES: [(Sequencing, Entry); TABLE.len()] = TABLE;
+
 impl Sequencing {
-    /// All of them, as the command line names them.
-    pub const NAMES: [(&str, Self); 4] =
-        [("serial", Self::Serial), ("epoch", Self::Epoch), ("ssn", Self::Ssn), ("gsn", Self::Gsn)];
+    /// All sequencings, as the command line names them.
+    pub const NAMES: [(&str, Self); TABLE.len()] = {
+        let mut names = [("", Self::Serial); TABLE.len()];
+        let mut index = 0;
+        while index < TABLE.len() {
+            names[index] = (TABLE[index].1.name, TABLE[index].0);
+            index += 1;
+        }
+        names
+    };
+
+    fn entry(self) -> &'static Entry {
+        let found = ENTRIES.iter().find(|(sequencing, _)| *sequencing == self);
+        found.map(|(_, entry)| entry).expect("each sequencing is in the table")
+    }
 
     /// Returns the numbering of its transactions.
     pub fn numbering(self) -> &'static dyn Numbering {
-        match self {
-            Self::Serial | Self::Epoch => &clock::Clock,
-            Self::Ssn => &ssn::Ssn,
-            Self::Gsn => &gsn::Gsn,
-        }
+        self.entry().numbering
     }
 
     /// Checks that a content can be logged in this order.
@@ -99,16 +131,7 @@ impl Sequencing {
     /// # Errors
     /// The sequencing does not support the content.
     pub fn admits(self, content: Content, images: Images) -> Result<(), InvalidSequencing> {
-        match (self, content) {
-            (Self::Ssn, Content::Command | Content::Adaptive | Content::Physiological) => {
-                Err(InvalidSequencing::SsnOrdersNoReads(content))
-            }
-            (Self::Gsn, Content::Physiological) => Err(InvalidSequencing::GsnOfOperations),
-            (Self::Ssn, Content::Logical) if images == Images::Columns => {
-                Err(InvalidSequencing::SsnOfColumns)
-            }
-            _ => Ok(()),
-        }
+        (self.entry().refuses)(content, images).map_or(Ok(()), Err)
     }
 
     /// Checks that it can write to this many devices.
@@ -116,10 +139,10 @@ impl Sequencing {
     /// # Errors
     /// The sequencing does not support this many devices.
     pub fn admits_devices(self, devices: usize) -> Result<(), InvalidSequencing> {
-        if self == Self::Serial && devices > 1 {
-            return Err(InvalidSequencing::SerialDevices(devices));
+        match devices > self.entry().most_devices {
+            true => Err(InvalidSequencing::SerialDevices(devices)),
+            false => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -127,17 +150,17 @@ impl FromStr for Sequencing {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let known = Self::NAMES.map(|(name, _)| name).join(", ");
-        let found = Self::NAMES.iter().find(|(name, _)| *name == text);
-        found
-            .map(|(_, sequencing)| *sequencing)
-            .ok_or_else(|| format!("unknown sequencing \"{text}\"; known are: {known}"))
+        let found = ENTRIES.iter().find(|(_, entry)| entry.name == text);
+        found.map(|(sequencing, _)| *sequencing).ok_or_else(|| {
+            let known = Self::NAMES.map(|(name, _)| name).join(", ");
+            format!("unknown sequencing \"{text}\"; known are: {known}")
+        })
     }
 }
 
 impl fmt::Display for Sequencing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(Self::NAMES.iter().find(|(_, own)| own == self).map_or("", |(name, _)| name))
+        f.write_str(self.entry().name)
     }
 }
 
@@ -207,8 +230,8 @@ pub trait Log: Send + Sync + fmt::Debug {
     /// Returns the durability of all loggers.
     fn durability(&self) -> &Durability;
 
-    /// Returns the number up to which a worker's log is durable: Poplar's DSN.
-    fn durable_of(&self, worker: Slot) -> CommitOrder;
+    /// Returns the number up to which a worker's log is durable.
+    fn durable_of(&self, worker: Slot) -> Dsn;
 
     /// Returns once a commit may be acknowledged.
     ///
@@ -260,9 +283,9 @@ pub trait Log: Send + Sync + fmt::Debug {
 }
 
 impl dyn Log + '_ {
-    /// Returns the number up to which all logs are durable: Poplar's CSN.
+    /// Returns the number up to which all loggers are durable.
     #[inline]
-    pub fn durable(&self) -> CommitOrder {
+    pub fn durable(&self) -> Csn {
         self.durability().number()
     }
 
@@ -304,7 +327,8 @@ impl dyn Log + '_ {
     /// Returns whether a commit may be acknowledged.
     #[inline]
     pub fn is_durable(&self, commit: Commit) -> bool {
-        self.durable() >= commit.number || commit.alone && self.durable_of(commit.worker) >= commit.number
+        self.durable().covers(commit.number)
+            || commit.alone && self.durable_of(commit.worker).covers(commit.number)
     }
 
     /// Refuses a record that no buffer holds.
@@ -358,24 +382,6 @@ impl LogSet {
     fn greatest(&self, clock: CommitOrder) -> CommitOrder {
         self.logs.iter().fold(clock, |greatest, own| greatest.max(own.log.newest()))
     }
-
-    /// Draws a worker's next number from the buffers of all logs, above `floor`; its record follows, or
-    /// `undraw`.
-    fn draw(&self, worker: Slot, floor: CommitOrder) -> CommitOrder {
-        let latched: Vec<_> = self.logs.iter().map(|own| own.log.buffer(worker).latch()).collect();
-        let greatest = latched.iter().map(|own| own.number()).max().unwrap_or_default();
-        let number = CommitOrder(greatest.max(floor).0 + 1);
-        for own in &latched {
-            own.raise(number);
-            own.begin_draw(number);
-        }
-        number
-    }
-
-    /// Says that no record comes for the number that was drawn last.
-    fn undraw(&self, worker: Slot) {
-        self.logs.iter().for_each(|own| own.log.buffer(worker).latch().end_draw());
-    }
 }
 
 /// The start state of the log of an incarnation.
@@ -414,10 +420,5 @@ impl LogStart<'_> {
 /// A device is full, or fails; the files asked for are too small.
 pub fn start(sequencing: Sequencing, start: LogStart<'_>) -> Result<Box<dyn Log>, LogError> {
     start.config.check()?;
-    Ok(match sequencing {
-        Sequencing::Serial => Box::new(LoggerGroup::start::<serial::Serial>(start)?),
-        Sequencing::Epoch => Box::new(LoggerGroup::start::<epoch::Epochwise>(start)?),
-        Sequencing::Ssn => Box::new(LoggerGroup::start::<ssn::Ssn>(start)?),
-        Sequencing::Gsn => Box::new(GsnLog::start(start)?),
-    })
+    (sequencing.entry().start)(start)
 }

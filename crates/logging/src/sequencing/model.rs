@@ -78,7 +78,8 @@ impl World {
         let mut tuple = self.tuple.lock().unwrap();
         let observed = if uses_tuple { *tuple } else { CommitOrder(0) };
         let tag = LoggerTag::of(logger).filter(|_| self.is_tagged);
-        let alone = observed <= self.durability.number() || tag.is_some_and(|tag| tag.has_alone(observed));
+        let alone =
+            self.durability.number().covers(observed) || tag.is_some_and(|tag| tag.has_alone(observed));
         let buffer = &self.lanes[logger].buffer;
         let latched = buffer.latch();
         let above = latched.number().max(observed);
@@ -136,7 +137,7 @@ impl World {
 
     fn is_durable(&self, commit: Commit) -> bool {
         let own = self.lanes[commit.worker.0].durable();
-        self.durability.number() >= commit.number || commit.alone && own >= commit.number
+        self.durability.number().covers(commit.number) || commit.alone && own.covers(commit.number)
     }
 
     /// Returns the numbers that a recovery would take now, by device. Paper: Poplar §5.
@@ -189,7 +190,7 @@ fn a_durable_number_claims_no_bytes_that_are_not_flushed() {
             thread::spawn(move || [world.run(0, false), world.run(0, false)])
         };
         world.flush(0);
-        let (durable, device) = (world.lanes[0].durable(), world.recovered());
+        let (durable, device) = (world.lanes[0].durable().order(), world.recovered());
         for Committed { commit, .. } in worker.join().unwrap() {
             assert!(
                 commit.number > durable || device[0].contains(&commit.number),

@@ -7,11 +7,23 @@
 //! batches, or has come to nothing. Held by: `storage`'s model of the clock, and the crash tests of
 //! `crates/reprise`.
 
+use super::Entry;
+use super::clock::Clock;
 use super::durability::Bounds;
-use super::group::{Group, Scheme};
+use super::group::{Group, LoggerGroup, Scheme};
+use super::numbers::Lsn;
 use catalog::CommitOrder;
 
-pub(super) struct Serial;
+/// The sequencing `serial`.
+pub(super) const SERIAL: Entry = Entry {
+    name: "serial",
+    numbering: &Clock,
+    start: |start| Ok(Box::new(LoggerGroup::start::<Serial>(start)?)),
+    refuses: |_, _| None,
+    most_devices: 1,
+};
+
+struct Serial;
 
 impl Scheme for Serial {
     fn bounds(group: &Group, logger: usize) -> Bounds {
@@ -19,7 +31,7 @@ impl Scheme for Serial {
         // Memory is reclaimed by epochs.
         epochs.advance_from(epochs.current());
         group.wait_for(logger, epochs.next_order());
-        let completed = CommitOrder(group.open_from(None).0 - 1);
+        let completed = Lsn(CommitOrder(group.open_from(None).0 - 1)).order();
         Bounds { raise: CommitOrder(0), complete: Some((completed, completed)) }
     }
 }

@@ -1,6 +1,6 @@
 //! Sequencing without a centre: each buffer numbers its transactions above the versions that they read and
 //! overwrite.
-//! Paper: Poplar §4.2 (SSN, Algorithm 1: `Ssn::after_validation`), §4.3 (DSN and CSN, Algorithm 2:
+//! Paper: Poplar §4.2 (SSN, Algorithm 1: `Poplar::after_validation`), §4.3 (DSN and CSN, Algorithm 2:
 //! `LogBuffer::take`, `DurableBuffer::flush`).
 //!
 //! Each closing segment is numbered at least as high as any other buffer, so that a slow buffer does not hold
@@ -15,10 +15,12 @@
 //! models of `model.rs` (loom), and the crash tests of `crates/reprise`.
 
 use super::durability::Bounds;
-use super::group::{Group, Scheme};
+use super::group::{Group, LoggerGroup, Scheme};
 use super::numbering::{Drawn, Footprint, Numbered, Numbering, Observed};
+use super::numbers::Ssn;
+use super::{Entry, InvalidSequencing};
 use crate::buffer::Room;
-use crate::content::Stamp;
+use crate::content::{Content, Images, Stamp};
 use crate::error::LogError;
 use crate::log_set::LogSet;
 use catalog::CommitOrder;
@@ -54,10 +56,25 @@ impl LoggerTag {
     }
 }
 
-#[derive(Debug)]
-pub(crate) struct Ssn;
+/// The sequencing `ssn`.
+pub(super) const SSN: Entry = Entry {
+    name: "ssn",
+    numbering: &Poplar,
+    start: |start| Ok(Box::new(LoggerGroup::start::<Poplar>(start)?)),
+    refuses: |content, images| match content {
+        Content::Command | Content::Adaptive | Content::Physiological => {
+            Some(InvalidSequencing::SsnOrdersNoReads(content))
+        }
+        Content::Logical if images == Images::Columns => Some(InvalidSequencing::SsnOfColumns),
+        _ => None,
+    },
+    most_devices: usize::MAX,
+};
 
-impl Scheme for Ssn {
+#[derive(Debug)]
+pub(crate) struct Poplar;
+
+impl Scheme for Poplar {
     fn bounds(group: &Group, _logger: usize) -> Bounds {
         // Memory is reclaimed by epochs.
         group.epochs.advance_from(group.epochs.current());
@@ -76,7 +93,7 @@ fn observed(footprint: &dyn Footprint, tag: Option<LoggerTag>) -> Observed {
     observed
 }
 
-impl Numbering for Ssn {
+impl Numbering for Poplar {
     fn is_serial(&self) -> bool {
         false
     }
@@ -109,14 +126,14 @@ impl Numbering for Ssn {
         // Lines 5–12. A version that is durable now is in every recovery. With shadow logs, a record must be
         // durable in all of them to count.
         let defined = logs.defined();
-        let alone = logs.logs.len() == 1 && logs.logs[0].log.durable() >= observed.foreign.max(defined);
+        let alone = logs.logs.len() == 1 && logs.logs[0].log.durable().covers(observed.foreign.max(defined));
         let above = observed.last.max(defined).max(floor);
         let next = |greatest: CommitOrder| match tag {
-            Some(tag) => tag.above(greatest.max(above), alone),
-            None => CommitOrder(greatest.max(above).0 + 1),
+            Some(tag) => Ssn(tag.above(greatest.max(above), alone)),
+            None => Ssn(CommitOrder(greatest.max(above).0 + 1)),
         };
         loop {
-            let order = logs.number_with_room(worker, next, bytes, rooms);
+            let order = logs.number_with_room(worker, next, bytes, rooms).order();
             let stamp = Stamp { order, alone };
             if rooms.len() == logs.logs.len() {
                 return (stamp, Ok(()));
@@ -130,7 +147,7 @@ impl Numbering for Ssn {
     }
 
     fn of_definition(&self, by: Numbered<'_>) -> CommitOrder {
-        by.logs.draw(by.worker, super::before(by.epochs))
+        by.logs.draw(by.worker, super::before(by.epochs)).order()
     }
 
     fn newest(&self, logs: &LogSet, clock: CommitOrder) -> CommitOrder {
@@ -144,20 +161,20 @@ impl LogSet {
     fn number_with_room(
         &self,
         worker: Slot,
-        next: impl Fn(CommitOrder) -> CommitOrder,
+        next: impl Fn(CommitOrder) -> Ssn,
         bytes: &dyn Fn(usize) -> usize,
         rooms: &mut Vec<Room>,
-    ) -> CommitOrder {
+    ) -> Ssn {
         rooms.clear();
         if let [own] = &*self.logs {
             let latched = own.log.buffer(worker).latch();
             rooms.extend(latched.take_room(bytes(0)));
-            return latched.raise(next(latched.number()));
+            return Ssn(latched.raise(next(latched.number()).order()));
         }
         let latched: Vec<_> = self.logs.iter().map(|own| own.log.buffer(worker).latch()).collect();
         let order = next(latched.iter().map(|own| own.number()).max().unwrap_or_default());
         latched.iter().for_each(|own| {
-            own.raise(order);
+            own.raise(order.order());
         });
         if latched.iter().enumerate().all(|(index, own)| own.has_room(bytes(index))) {
             rooms.extend(latched.iter().enumerate().filter_map(|(index, own)| own.take_room(bytes(index))));
