@@ -28,7 +28,8 @@ pub struct DatabaseOptions {
     /// Order in which the log becomes durable: serial, epoch, ssn, gsn.
     #[arg(long, default_value = "epoch")]
     pub sequencing: Sequencing,
-    /// How transactions are kept apart: occ (validation at commit), 2pl (locks).
+    /// How transactions are kept apart: occ (validation at commit), 2pl (locks, with deadlock detection),
+    /// 2pl-wait-die, 2pl-no-wait.
     #[arg(long, default_value = "occ")]
     pub concurrency: Scheme,
     /// The folder of a log device; repeatable, one log each. [default: log, in the data folder]

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use storage::{Digest, Worker};
-use transaction::Adaptive;
+use transaction::{Aborts, Adaptive};
 
 /// What happened since the database was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -28,6 +28,8 @@ pub struct Statistics {
     pub failed: u64,
     /// Attempts that a conflict ended and that were tried again.
     pub conflicts: u64,
+    /// Attempts that were undone, by reason. A wait that ends in a deadlock counts as both.
+    pub aborts: Aborts,
     /// Bytes that rows and indexes take.
     pub memory_bytes: usize,
     /// What was logged.
@@ -308,12 +310,14 @@ impl Database {
     /// What happened since the database was opened, of sessions that have published it: each does so at
     /// intervals, and when it ends.
     pub fn statistics(&self) -> Statistics {
+        let tables = &self.inner.definitions.current().tables;
         Statistics {
             committed: self.inner.committed.load(Ordering::Relaxed),
             read: self.inner.read.load(Ordering::Relaxed),
             failed: self.inner.failed.load(Ordering::Relaxed),
             conflicts: self.inner.conflicts.load(Ordering::Relaxed),
-            memory_bytes: self.inner.definitions.current().tables.memory.used_bytes(),
+            aborts: tables.aborts.get(),
+            memory_bytes: tables.memory.used_bytes(),
             log: self.inner.logs.statistics().next().map(|(_, own)| own).unwrap_or_default(),
         }
     }

@@ -54,7 +54,7 @@ pub use session::{
     Access, Answer, Attempt, Busy, Completion, Prepared, Row, Session, Ticket, TransactionState,
 };
 pub use storage::{Digest, TableDigest};
-pub use transaction::Scheme;
+pub use transaction::{AbortReason, Aborts, Refusal, Scheme};
 
 /// The rooms, for programs that look inside: `reprise log`, tests, tools.
 pub mod rooms {

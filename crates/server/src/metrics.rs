@@ -4,7 +4,7 @@ use metrics::{Counter, Gauge, Histogram, Key, KeyName, Label, Level, Metadata, R
 use metrics_exporter_prometheus::{
     BuildError, Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
 };
-use reprise::Statistics;
+use reprise::{AbortReason, Statistics};
 use std::time::Duration;
 
 /// Upper bounds of the statements' times, in seconds.
@@ -22,6 +22,7 @@ pub(crate) struct Metrics {
     connected: Counter,
     connections: Gauge,
     transactions: [Counter; 4],
+    aborts: [Counter; AbortReason::NAMES.len()],
     log_bytes: Counter,
     log_batches: Counter,
     log_seconds: Gauge,
@@ -54,6 +55,7 @@ impl Metrics {
     pub(crate) fn new() -> Result<Self, BuildError> {
         const TIMES: &str = "reprise_statement_seconds";
         const TRANSACTIONS: &str = "reprise_transactions_total";
+        const ABORTS: &str = "reprise_aborts_total";
         let buckets = Matcher::Full(TIMES.into());
         let recorder = PrometheusBuilder::new().set_buckets_for_metric(buckets, &SECONDS)?.build_recorder();
         let handle = recorder.handle();
@@ -69,12 +71,23 @@ impl Metrics {
             let key = Key::from_parts(TRANSACTIONS, vec![Label::new("outcome", outcome)]);
             all.0.register_counter(&key, &METADATA)
         };
+        all.describe(
+            ABORTS,
+            None,
+            "Attempts of transactions and statements that were undone, by reason",
+            true,
+        );
+        let abort = |(reason, _)| {
+            let key = Key::from_parts(ABORTS, vec![Label::new("reason", reason)]);
+            all.0.register_counter(&key, &METADATA)
+        };
         Ok(Self {
             statements: STATEMENTS.into_iter().map(statement).collect(),
             errors: all.counter("reprise_errors_total", "Errors that clients were told of"),
             connected: all.counter("reprise_connections_total", "Connections that were accepted"),
             connections: all.gauge("reprise_connections", "Connections that are open"),
             transactions: ["committed", "read", "failed", "conflict"].map(transaction),
+            aborts: AbortReason::NAMES.map(abort),
             log_bytes: all.counter("reprise_log_bytes_total", "Bytes that were written to the log"),
             log_batches: all
                 .counter("reprise_log_flushes_total", "Batches of the log that were made durable"),
@@ -105,6 +118,10 @@ impl Metrics {
         if let Some(own) = statistics {
             let outcomes = [own.committed, own.read, own.failed, own.conflicts];
             self.transactions.iter().zip(outcomes).for_each(|(counter, count)| counter.absolute(count));
+            self.aborts
+                .iter()
+                .zip(own.aborts.iter())
+                .for_each(|(counter, (_, count))| counter.absolute(count));
             self.log_bytes.absolute(own.log.file_bytes);
             self.log_batches.absolute(own.log.batches);
             self.log_seconds.set(own.log.flush_us as f64 / 1e6);

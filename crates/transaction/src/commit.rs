@@ -23,6 +23,9 @@
 //! Not here: the steps on the workspace (`workspace/install.rs`), validation (`concurrency`), what a record
 //! holds (`record`), where numbers come from (`logging::Numbering`).
 
+#[cfg(test)]
+mod tests;
+
 use crate::record::{Adaptive, Execution, Records};
 use crate::{Tables, Workspace};
 use catalog::{CommitOrder, Written};
@@ -202,6 +205,37 @@ impl CommitPipeline {
         self.logs.ended(self.worker)?;
         let commit = Commit { number: order, worker: self.worker, alone };
         Ok(Outcome { committed: Committed::Wrote(order), commit })
+    }
+
+    /// Commits a transaction that changes definitions, with the rows that it has written. `record` holds
+    /// both. Its steps are those of `commit`. The record is made already, and its number is above all earlier
+    /// ones and below all later ones, because no other transaction runs.
+    ///
+    /// # Errors
+    /// As `commit`.
+    pub fn commit_definitions(
+        &mut self,
+        workspace: &mut Workspace,
+        record: &[u8],
+    ) -> Result<Commit, CommitError> {
+        let records = self.logs.prepare_definition(record)?;
+        let locked = workspace.lock_or_rollback().and_then(|()| {
+            let valid = workspace.validate();
+            valid.inspect_err(|_| workspace.unlock_and_rollback())
+        });
+        if let Err(conflict) = locked {
+            self.logs.forget_definition(records);
+            return Err(conflict.into());
+        }
+        workspace.set_committing(true);
+        let (number, logged) = self.logs.define(self.worker, &self.epochs, records, |order| {
+            workspace.install(|_, _, _| {});
+            workspace.publish(order);
+        });
+        workspace.end_commit();
+        workspace.set_committing(false);
+        logged?;
+        Ok(Commit { number, worker: self.worker, alone: false })
     }
 
     /// Returns the outcome of a transaction that only reads. What it has read may lie in every log.

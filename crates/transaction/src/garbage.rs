@@ -4,7 +4,7 @@
 //! it, and so that the reader of the absence knows how durable it is. Once its epoch is durable and no
 //! snapshot needs an older version of it, a worker takes it out. A record that was overwritten while
 //! snapshots are open loses its older versions once they are closed.
-//! Invariants: 1. a record is in at most one bin, as its state says (`is_queued`), so nobody frees it twice.
+//! Invariants: 1. a record is in at most one bin, as its state says (`is_queued`), so it is freed once.
 //! 2. a record leaves its indexes only while it is absent. 3. a record with older versions is in a bin.
 
 use crate::Tables;

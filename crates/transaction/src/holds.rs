@@ -19,13 +19,23 @@
 //! Held by: this file's tests, and `crates/reprise/tests/suite/waiting.rs`.
 //! Not here: how a client's thread or task waits (`crates/reprise/src/session/waiting.rs`).
 
+pub(crate) mod deadlocks;
+mod lock;
+mod mode;
 #[cfg(test)]
 mod tests;
 
+pub use deadlocks::{DeadlockPolicy, Refusal};
+pub(crate) use lock::Holder;
+pub use mode::Mode;
+
 use crate::heat::Heat;
 use crossbeam_utils::CachePadded;
+use deadlocks::Age;
+use lock::Lock;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -33,46 +43,6 @@ use storage::Slot;
 
 const SHARD_BITS: u32 = 6;
 const FILTER_BITS: u32 = 10;
-
-/// The modes in which a transaction holds a lock: a set of them.
-/// Source: Gray et al., Granularity of Locks, 1976 (a holder of S and IX has SIX).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Mode(u8);
-
-impl Mode {
-    /// The transaction holds shared locks on granules below this one.
-    pub const INTENT_SHARED: Self = Self(1);
-    /// The transaction holds exclusive locks on granules below this one.
-    pub const INTENT_EXCLUSIVE: Self = Self(2);
-    /// The transaction reads the granule.
-    pub const SHARED: Self = Self(4);
-    /// The transaction writes the granule.
-    pub const EXCLUSIVE: Self = Self(8);
-
-    /// Returns whether two transactions cannot hold these modes at one time.
-    fn conflicts(self, other: Self) -> bool {
-        let among = |mode: Self, all: u8| self.0 & mode.0 != 0 && other.0 & all != 0;
-        among(Self::INTENT_SHARED, 8)
-            || among(Self::INTENT_EXCLUSIVE, 4 | 8)
-            || among(Self::SHARED, 2 | 8)
-            || among(Self::EXCLUSIVE, 1 | 2 | 4 | 8)
-    }
-
-    /// Returns whether a transaction with these modes needs no other one for `mode`.
-    pub(crate) fn covers(self, mode: Self) -> bool {
-        let implied = match self.0 {
-            held if held & 8 != 0 => 1 | 2 | 4 | 8,
-            held if held & 4 != 0 => held | 1,
-            held if held & 2 != 0 => held | 1,
-            held => held,
-        };
-        implied & mode.0 == mode.0
-    }
-
-    pub(crate) fn and(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-}
 
 /// The transaction that another one has to wait for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,112 +63,7 @@ pub enum Blocker {
     },
 }
 
-/// The transactions that wait would wait for each other.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Deadlock;
-
-/// Whose a lock is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Holder {
-    /// The asking transaction's from now on.
-    Newly,
-    /// The asking transaction's already.
-    Already,
-    Foreign,
-}
-
-/// A transaction in the queue of a lock.
-#[derive(Debug)]
-struct Waiter {
-    worker: Slot,
-    mode: Mode,
-    waker: Waker,
-}
-
-#[derive(Debug, Default)]
-struct Lock {
-    holders: Vec<(Slot, Mode)>,
-    /// The transactions that wait for the lock, in the order in which they came; before them those that hold
-    /// it in another mode.
-    queue: VecDeque<Waiter>,
-}
-
-impl Lock {
-    fn held_by(&self, worker: Slot) -> Option<Mode> {
-        self.holders.iter().find(|(holder, _)| *holder == worker).map(|(_, mode)| *mode)
-    }
-
-    fn covers(&self, worker: Slot, mode: Mode) -> bool {
-        self.held_by(worker).is_some_and(|held| held.covers(mode))
-    }
-
-    /// Returns the transactions that a worker's transaction has to wait for: holders in a conflicting mode;
-    /// for one that does not hold the lock, conflicting ones before it in the queue, too.
-    fn blockers(&self, worker: Slot, mode: Mode) -> impl Iterator<Item = Slot> {
-        let is_covered = self.covers(worker, mode);
-        let ahead = match self.held_by(worker) {
-            Some(_) => 0,
-            None => self.queue.iter().position(|waiter| waiter.worker == worker).unwrap_or(self.queue.len()),
-        };
-        let waiters = self.queue.iter().take(ahead).map(|waiter| (waiter.worker, waiter.mode));
-        let all = self.holders.iter().copied().chain(waiters);
-        all.filter(move |(other, held)| !is_covered && *other != worker && held.conflicts(mode))
-            .map(|(other, _)| other)
-    }
-
-    fn is_free(&self, worker: Slot, mode: Mode) -> bool {
-        self.blockers(worker, mode).next().is_none()
-    }
-
-    fn add(&mut self, worker: Slot, mode: Mode) -> Holder {
-        self.leave_queue(worker);
-        match self.holders.iter_mut().find(|(holder, _)| *holder == worker) {
-            Some((_, held)) => {
-                *held = held.and(mode);
-                Holder::Already
-            }
-            None => {
-                self.holders.push((worker, mode));
-                Holder::Newly
-            }
-        }
-    }
-
-    fn enqueue(&mut self, worker: Slot, mode: Mode, waker: &Waker) {
-        match self.queue.iter_mut().find(|waiter| waiter.worker == worker) {
-            Some(waiter) => {
-                waiter.mode = waiter.mode.and(mode);
-                waiter.waker.clone_from(waker);
-            }
-            None => {
-                let waiter = Waiter { worker, mode, waker: waker.clone() };
-                match self.held_by(worker) {
-                    Some(_) => self.queue.push_front(waiter),
-                    None => self.queue.push_back(waiter),
-                }
-            }
-        }
-    }
-
-    fn leave_queue(&mut self, worker: Slot) {
-        self.queue.retain(|waiter| waiter.worker != worker);
-    }
-
-    /// Gives the lock to those at the head of the queue that can have it; returns their wakers.
-    fn grant(&mut self) -> Vec<Waker> {
-        let mut woken = Vec::new();
-        while let Some(next) = self.queue.front()
-            && self.is_free(next.worker, next.mode)
-            && let Some(Waiter { worker, mode, waker }) = self.queue.pop_front()
-        {
-            self.add(worker, mode);
-            woken.push(waker);
-        }
-        woken
-    }
-}
-
-/// The end of a worker's transaction, as others wait for it.
+/// The end of a worker's transaction, which other transactions wait for.
 #[derive(Debug, Default)]
 struct End {
     /// Transactions with inserts that have ended.
@@ -239,14 +104,38 @@ impl Drop for AwaitsAll<'_> {
 pub struct Holds {
     /// Held locks by a hash of their name. Most transactions find 0 there, and go on.
     filter: Box<[AtomicU32]>,
-    locks: Box<[Mutex<HashMap<u64, Lock>>]>,
+    locks: Box<[Mutex<HashMap<u64, Lock, BuildNameHasher>>]>,
     ends: Box<[CachePadded<End>]>,
     waits: Mutex<Waits>,
+    policy: &'static dyn DeadlockPolicy,
+    /// The age of each worker's transaction that holds locks; 0 where none does.
+    ages: Box<[CachePadded<AtomicU64>]>,
+    last_age: AtomicU64,
     pub(crate) heat: Heat,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Hashes the name of a lock, which is an address or a hash already.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct NameHasher(u64);
+
+pub(crate) type BuildNameHasher = BuildHasherDefault<NameHasher>;
+
+impl Hasher for NameHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, name: u64) {
+        self.0 = (self.0 ^ name).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+    }
 }
 
 /// The high bits of an address' hash.
@@ -255,18 +144,21 @@ pub(crate) fn hash(address: u64, bits: u32) -> usize {
 }
 
 impl Holds {
-    /// Nothing is held. There is room for the transactions of a number of workers.
-    pub fn new(workers: usize) -> Self {
+    /// Returns an empty table for the transactions of a number of workers.
+    pub fn new(workers: usize, policy: &'static dyn DeadlockPolicy) -> Self {
         Self {
             filter: (0..1 << FILTER_BITS).map(|_| AtomicU32::default()).collect(),
             locks: (0..1 << SHARD_BITS).map(|_| Mutex::default()).collect(),
             ends: (0..workers).map(|_| CachePadded::default()).collect(),
             waits: Mutex::default(),
+            policy,
+            ages: (0..workers).map(|_| CachePadded::default()).collect(),
+            last_age: AtomicU64::new(0),
             heat: Heat::new(),
         }
     }
 
-    fn shard(&self, name: u64) -> MutexGuard<'_, HashMap<u64, Lock>> {
+    fn shard(&self, name: u64) -> MutexGuard<'_, HashMap<u64, Lock, BuildNameHasher>> {
         lock(&self.locks[hash(name, SHARD_BITS)])
     }
 
@@ -289,7 +181,7 @@ impl Holds {
     pub(crate) fn hold(&self, name: u64, mode: Mode, worker: Slot) -> Holder {
         match self.shard(name).entry(name) {
             Entry::Vacant(entry) => {
-                entry.insert(Lock { holders: vec![(worker, mode)], queue: VecDeque::new() });
+                entry.insert(Lock::of(worker, mode));
                 self.count(name).fetch_add(1, Ordering::SeqCst);
                 Holder::Newly
             }
@@ -323,6 +215,40 @@ impl Holds {
         woken.into_iter().for_each(Waker::wake);
     }
 
+    /// Notes that a worker's transaction is about to take its first lock. Returns its age: `age`, unless the
+    /// transaction has none yet (0).
+    pub(crate) fn enter(&self, worker: Slot, age: u64) -> u64 {
+        let age = match age {
+            0 if self.policy.compares_ages() => self.last_age.fetch_add(1, Ordering::Relaxed) + 1,
+            0 => 1,
+            drawn => drawn,
+        };
+        self.ages[worker.0].store(age, Ordering::SeqCst);
+        age
+    }
+
+    /// Notes that a worker's transaction holds no lock any more.
+    pub(crate) fn leave(&self, worker: Slot) {
+        self.ages[worker.0].store(0, Ordering::SeqCst);
+    }
+
+    /// Returns the age of a worker's transaction if it holds locks.
+    fn age(&self, worker: Slot) -> Option<Age> {
+        let age = self.ages[worker.0].load(Ordering::SeqCst);
+        (age > 0).then_some(Age(age))
+    }
+
+    /// Returns why a worker's transaction may not wait.
+    fn refusal(&self, waits: &Waits, wait: Wait, worker: Slot) -> Option<Refusal> {
+        if self.closes_cycle(waits, wait, worker) {
+            return Some(Refusal::Deadlock);
+        }
+        // A transaction without locks is in no cycle, so any other one may wait for it, and it for any.
+        let waiting = self.age(worker)?;
+        let blockers = self.workers_of(wait.blocker, worker);
+        blockers.into_iter().find_map(|blocker| self.policy.refuses(waiting, self.age(blocker)?))
+    }
+
     /// How many transactions with inserts a worker has ended.
     pub(crate) fn number(&self, worker: Slot) -> u64 {
         self.ends[worker.0].number.load(Ordering::SeqCst)
@@ -349,19 +275,20 @@ impl Holds {
     /// stays open while it waits.
     ///
     /// # Errors
-    /// The blocker waits for this transaction, directly or not.
+    /// The blocker waits for this transaction, directly or not; or the policy lets no transaction wait that
+    /// holds what this one holds.
     pub fn wait(
         &self,
         blocker: Blocker,
         worker: Slot,
         is_open: bool,
         waker: &Waker,
-    ) -> Result<bool, Deadlock> {
+    ) -> Result<bool, Refusal> {
         let mut waits = lock(&self.waits);
         let wait = Wait { blocker, is_open };
-        if self.closes_cycle(&waits, wait, worker) {
+        if let Some(refusal) = self.refusal(&waits, wait, worker) {
             waits.by_worker.remove(&worker.0);
-            return Err(Deadlock);
+            return Err(refusal);
         }
         let is_waiting = match blocker {
             Blocker::Lock { name, mode } => match self.shard(name).get_mut(&name) {

@@ -3,7 +3,7 @@
 //!
 //! Not here: what makes a commit durable (`logging`), how commits come back (`recovery`).
 
-mod access_numbers;
+mod aborts;
 mod commit;
 mod concurrency;
 mod digest;
@@ -16,9 +16,12 @@ mod tables;
 mod testing;
 mod workspace;
 
+pub use aborts::{AbortCounters, AbortReason, Aborts};
 pub use commit::{CommitError, CommitPipeline, Committed, LoggedBy, Outcome};
 pub use concurrency::{Concurrency, Optimistic, Reader, Scheme, TwoPhase};
-pub use holds::{AwaitsAll, Blocker, Deadlock, Holds, Mode};
+pub use holds::{AwaitsAll, Blocker, DeadlockPolicy, Holds, Mode, Refusal};
 pub use record::{Adaptive, Recovered};
 pub use tables::{Applying, Counters, Tables, check_bounds, exhausted};
-pub use workspace::{Described, Description, Expectations, Holding, Savepoint, WaitInPlace, Workspace};
+pub use workspace::{
+    Described, Description, Expectations, Holding, RowWordCount, Savepoint, WaitInPlace, Workspace,
+};

@@ -5,12 +5,12 @@ mod rebuild;
 
 pub use counters::{Counters, check_bounds, exhausted};
 
-use crate::access_numbers::{AccessNumbers, Readable};
+use crate::aborts::AbortCounters;
 use crate::concurrency::{Concurrency, Optimistic, Scheme};
 use crate::garbage::Garbage;
 use crate::holds::Holds;
 use catalog::{Arena, CommitOrder, Table, TableId};
-use logging::Numbering;
+use logging::{AccessNumbers, Numbering, Readable};
 use procedure::{Effect, SqlError};
 use std::sync::{Arc, Mutex};
 use storage::{
@@ -51,6 +51,8 @@ pub struct Tables {
     pub(crate) access_numbers: Option<Arc<AccessNumbers>>,
     /// The rows that running transactions hold.
     pub holds: Arc<Holds>,
+    /// The aborts of all workers.
+    pub aborts: Arc<AbortCounters>,
     /// What workers that are gone have left to clean up.
     pub(crate) orphans: Arc<Mutex<Vec<Garbage>>>,
 }
@@ -58,7 +60,7 @@ pub struct Tables {
 impl Tables {
     /// No tables yet.
     pub fn new(epochs: Arc<Epochs>, memory: Arc<Memory>) -> Self {
-        let holds = Arc::new(Holds::new(epochs.capacity()));
+        let holds = Arc::new(Holds::new(epochs.capacity(), Optimistic.deadlocks()));
         Self {
             stores: Vec::new(),
             epochs,
@@ -68,6 +70,7 @@ impl Tables {
             discipline: &Optimistic,
             access_numbers: None,
             holds,
+            aborts: Arc::default(),
             orphans: Arc::default(),
         }
     }
@@ -81,7 +84,9 @@ impl Tables {
     /// Says which concurrency control transactions use from now on.
     #[must_use]
     pub fn controlled_by(self, scheme: Scheme) -> Self {
-        Self { discipline: scheme.discipline(), ..self }
+        let discipline = scheme.discipline();
+        let holds = Arc::new(Holds::new(self.epochs.capacity(), discipline.deadlocks()));
+        Self { discipline, holds, ..self }
     }
 
     /// Says that records of tables made from now on have slots.
@@ -208,7 +213,7 @@ impl Tables {
                 continue;
             }
             if let Some(numbers) = &self.access_numbers {
-                // Whoever finds nothing there depends on those who have written the row.
+                // A transaction that finds nothing there depends on those that have written the row.
                 numbers.raise_vacated(store.definition().id, record.locked_state().order());
                 let readers = numbers.read_by(Readable::Row(record.handle()));
                 numbers.raise_read(Readable::Absence(store.definition().id), readers);
@@ -227,7 +232,7 @@ impl Tables {
         found
     }
 
-    /// Adds a table's data that others have, too.
+    /// Adds a table's data that is shared with another set of tables.
     pub fn share(&mut self, store: &Arc<TableStore>) {
         let place = store.definition().id.0 as usize;
         if self.stores.len() <= place {
@@ -236,10 +241,9 @@ impl Tables {
         self.stores[place] = Some(Arc::clone(store));
     }
 
-    /// The database goes on with other tables: those that these have and the others have not are freed with
-    /// their last user.
-    pub fn give_way_to(&self, others: &Self) {
-        let stays = |store: &&Arc<TableStore>| others.by_id(store.definition().id).is_some();
+    /// The database goes on with `next`: tables that are not among them are freed with their last user.
+    pub fn give_way_to(&self, next: &Self) {
+        let stays = |store: &&Arc<TableStore>| next.by_id(store.definition().id).is_some();
         self.iter().filter(|store| !stays(store)).for_each(|store| store.abandon());
     }
 

@@ -94,6 +94,7 @@ struct Report {
     workers: usize,
     log: String,
     sequencing: String,
+    concurrency: String,
     seed: u64,
     ad_hoc_percent: u8,
     seconds: f64,
@@ -101,6 +102,8 @@ struct Report {
     committed: u64,
     aborted: u64,
     conflicts: u64,
+    /// Attempts that were undone, by reason.
+    aborts: BTreeMap<&'static str, u64>,
     log_bytes: u64,
     log_bytes_per_txn: f64,
     log_file_bytes: u64,
@@ -229,6 +232,7 @@ fn report(
     let log_bytes = log_after.record_bytes - log_before.record_bytes;
     let batches = log_after.batches - log_before.batches;
     let seconds = measured.elapsed.as_secs_f64();
+    let aborts = after.database.aborts.since(&before.database.aborts);
     let shadows = before.logs.iter().zip(&after.logs).skip(1);
     let shadow_logs = shadows.map(|((content, before), (_, after))| {
         let log_bytes = after.record_bytes - before.record_bytes;
@@ -243,6 +247,7 @@ fn report(
         workers: arguments.workers,
         log: arguments.database.content.to_string(),
         sequencing: arguments.database.sequencing.to_string(),
+        concurrency: arguments.database.concurrency.to_string(),
         seed: arguments.seed,
         ad_hoc_percent: arguments.ad_hoc,
         seconds,
@@ -250,6 +255,7 @@ fn report(
         committed: measured.committed,
         aborted: measured.aborted,
         conflicts: after.database.conflicts - before.database.conflicts,
+        aborts: aborts.iter().filter(|(_, count)| *count > 0).collect(),
         log_bytes,
         log_bytes_per_txn: log_bytes as f64 / writes as f64,
         log_file_bytes: log_after.file_bytes - log_before.file_bytes,
@@ -267,6 +273,10 @@ fn print_report(report: &Report) {
         report.workload, report.mix, report.scale, report.workers, report.log, report.throughput_tps
     );
     print_outcomes(report.committed, report.aborted, report.conflicts);
+    let reasons: Vec<_> = report.aborts.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
+    if !reasons.is_empty() {
+        println!("attempts undone with {}: {}", report.concurrency, reasons.join(", "));
+    }
     println!(
         "log: {:.1} bytes a transaction that writes, {} batches of {:.0} us",
         report.log_bytes_per_txn, report.log_batches, report.log_flush_us

@@ -87,6 +87,13 @@ pub trait DataAccess {
     /// A conflict.
     fn find(&mut self, table: &Table, key: &[u8]) -> Result<Option<Self::Row>, Failure>;
 
+    /// Announces that the rows of a table that are found from now on are to be written; `None` ends this. A
+    /// transaction that locks what it reads locks them exclusively at once.
+    #[inline]
+    fn will_write(&mut self, table: Option<TableId>) {
+        let _ = table;
+    }
+
     /// Says whether what follows fails with `Conflict::Held` where it would wait for another transaction:
     /// NOWAIT.
     fn never_wait(&mut self, never_waits: bool) {

@@ -126,24 +126,29 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         mut visit: impl FnMut(D::Row, &mut Machine, &mut D) -> Result<(), Failure>,
     ) -> Result<usize, Failure> {
         let mut count = 0;
+        self.data.will_write(Some(access.table.id));
         if matches!(access.path, Path::Point { .. }) {
-            for_each_row(access, machine, self.data, |row, machine, data| {
+            let ran = for_each_row(access, machine, self.data, |row, machine, data| {
+                data.will_write(None);
                 count += 1;
                 visit(row, machine, data)?;
                 Ok(Flow::Stop)
-            })?;
-            return Ok(count);
+            });
+            self.data.will_write(None);
+            return ran.map(|()| count);
         }
         let mut found = Vec::new();
         let start = machine.frame.rows.len();
-        for_each_row(access, machine, self.data, |row, machine, _| {
+        let ran = for_each_row(access, machine, self.data, |row, machine, _| {
             found.push(row);
             for place in 0..access.slots.len() {
                 let value = machine.get(Register(access.registers.0 + place as u32));
                 machine.frame.rows.push(value);
             }
             Ok(Flow::Continue)
-        })?;
+        });
+        self.data.will_write(None);
+        ran?;
         for (place, row) in found.iter().enumerate() {
             machine.check_kept()?;
             for column in 0..access.slots.len() {

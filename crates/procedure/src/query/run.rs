@@ -65,6 +65,8 @@ fn hold_rows<D: DataAccess>(
     sink: &mut Sink<'_, D>,
 ) -> Result<Flow, Failure> {
     let mut is_found = false;
+    let written = handles.first().map(|(table, _)| *table);
+    data.will_write(written);
     data.never_wait(nowait);
     let ran = run(input, machine, data, &mut |machine, data| {
         for (table, handle) in handles {
@@ -74,12 +76,15 @@ fn hold_rows<D: DataAccess>(
             }
         }
         is_found = true;
+        data.will_write(None);
         data.never_wait(false);
         let flow = sink(machine, data)?;
+        data.will_write(written);
         data.never_wait(nowait);
         is_found = false;
         Ok(flow)
     });
+    data.will_write(None);
     data.never_wait(false);
     match ran {
         Err(Failure::Conflict(Conflict::Held)) if nowait && !is_found => {

@@ -341,7 +341,10 @@ pub(super) fn update<D: DataAccess>(
     let Update { input, table, handle, keep, assignments, registers, checks, keys } = update;
     let mut touched = Touched::of(keys, table);
     let kept: Vec<Register> = std::iter::once(*handle).chain(keep.iter().copied()).collect();
-    let rows = distinct_rows(&collect(input, &kept, machine, data)?, kept.len(), data)?;
+    data.will_write(Some(table.id));
+    let found = collect(input, &kept, machine, data);
+    data.will_write(None);
+    let rows = distinct_rows(&found?, kept.len(), data)?;
     let moves = assignments.iter().any(|(column, _)| table.primary().columns.contains(column));
     if !moves {
         let flow = for_each_kept(&rows, &kept, machine, data, sink, |machine, data, sink| {
@@ -390,7 +393,10 @@ pub(super) fn delete<D: DataAccess>(
     let Delete { input, table, handle, keep, keys } = delete;
     let mut touched = Touched::of(keys, table);
     let kept: Vec<Register> = std::iter::once(*handle).chain(keep.iter().copied()).collect();
-    let rows = distinct_rows(&collect(input, &kept, machine, data)?, kept.len(), data)?;
+    data.will_write(Some(table.id));
+    let found = collect(input, &kept, machine, data);
+    data.will_write(None);
+    let rows = distinct_rows(&found?, kept.len(), data)?;
     let flow = for_each_kept(&rows, &kept, machine, data, sink, |machine, data, sink| {
         let row = row_of(machine.get(*handle), data)?;
         touched.before(row, machine, data)?;

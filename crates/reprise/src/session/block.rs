@@ -110,10 +110,7 @@ impl Session {
         match self.commit(LoggedBy::Value) {
             Ok(commit) => Ok(Some(commit)),
             Err(CommitError::Log(error)) => Err(error.into()),
-            Err(CommitError::Conflict(conflict)) => {
-                self.conflicts += 1;
-                Err(serialization_failure(conflict))
-            }
+            Err(CommitError::Conflict(conflict)) => Err(self.lost_at_commit(conflict)),
         }
     }
 
@@ -325,8 +322,15 @@ impl Session {
     /// The transaction has lost a race for good.
     fn lost(&mut self, conflict: Conflict) -> Error {
         self.failed += 1;
+        self.workspace.tables().aborts.count(conflict);
         self.forget_races();
         self.give_up();
+        serialization_failure(conflict)
+    }
+
+    /// Counts a commit that has lost a race.
+    pub(super) fn lost_at_commit(&mut self, conflict: Conflict) -> Error {
+        self.count_conflict(conflict);
         serialization_failure(conflict)
     }
 

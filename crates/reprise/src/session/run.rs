@@ -115,7 +115,7 @@ impl Session {
                     return self.run_on_snapshot(call, bind);
                 }
                 _ if self.machine.has_sent_rows() => {
-                    self.conflicts += 1;
+                    self.count_conflict(Conflict::Read);
                     return Err(serialization_failure(Conflict::Read));
                 }
                 Failure::Conflict(conflict) => self.before_retry(conflict)?,

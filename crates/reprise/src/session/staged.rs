@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, TryLockError};
 use std::time::Duration;
-use transaction::{Applying, Counters, Description, Tables};
+use transaction::{Applying, CommitError, Counters, Description, Tables};
 
 /// Versions that are one transaction's own have numbers from here on.
 static NEXT_PRIVATE: AtomicU64 = AtomicU64::new(1 << 63);
@@ -293,7 +293,7 @@ impl Session {
         let slot = self.workspace.worker().slot();
         let private = Arc::clone(&self.version);
         let epochs = Arc::clone(&private.tables.epochs);
-        let mut number = epochs.next_order();
+        let mut commit = Commit { number: epochs.next_order(), worker: slot, alone: false };
         let patience = self.patience();
         let holds = Arc::clone(&self.workspace.tables().holds);
         let _awaits_all = holds.await_all(slot);
@@ -309,18 +309,14 @@ impl Session {
                 each_effect(effect, &mut |effect| self.publish_effect(effect, staged, &mut tables))?;
             }
             let record = self.definitions_record(definitions, &inner)?;
-            let records = inner.logs.prepare_definition(&record)?;
-            if let Err(conflict) = self.workspace.lock_and_validate() {
-                inner.logs.forget_definition(records);
-                return Err(serialization_failure(conflict));
-            }
-            let (order, logged) =
-                inner.logs.define(slot, &epochs, records, |order| self.workspace.finish_at(order));
-            number = order;
-            logged?;
+            commit = match self.pipeline.commit_definitions(&mut self.workspace, &record) {
+                Ok(committed) => committed,
+                Err(CommitError::Conflict(conflict)) => return Err(self.lost_at_commit(conflict)),
+                Err(CommitError::Log(error)) => return Err(error.into()),
+            };
             Ok(Some((private.schema.clone(), tables)))
         })?;
-        Ok(Commit { number, worker: slot, alone: false })
+        Ok(commit)
     }
 
     /// Waits for a checkpoint or the like to end. Not for another definition: it waits for this transaction

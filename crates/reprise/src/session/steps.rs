@@ -111,7 +111,7 @@ impl Session {
                 }
                 // What has committed stays, so the call can't begin anew.
                 Err(_) if steps.committed > 0 => {
-                    self.conflicts += 1;
+                    self.count_conflict(Conflict::Read);
                     return Err(serialization_failure(Conflict::Read));
                 }
                 Err(failure) => {

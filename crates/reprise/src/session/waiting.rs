@@ -19,10 +19,12 @@ use std::task::{Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 use storage::Slot;
-use transaction::{Blocker, Deadlock, Holding, Holds, WaitInPlace};
+use transaction::{AbortReason, Blocker, Holding, Holds, Refusal, WaitInPlace};
 
 /// A thread that waits looks at its limits this often.
 const TICK: Duration = Duration::from_millis(20);
+/// The SQLSTATE of a wait that took longer than `lock_timeout`.
+const LOCK_TIMEOUT: &str = "55P03";
 /// After this many lost races in a row a session lets other threads run before it tries again.
 const PATIENCE: u32 = 8;
 /// From this many lost races on a transaction holds what it writes.
@@ -79,14 +81,14 @@ impl std::fmt::Debug for Busy {
 
 impl Busy {
     /// Whether what is awaited has come. `waker` is woken when it does.
-    fn poll(&self, waker: &Waker) -> Poll<Result<(), Deadlock>> {
+    fn poll(&self, waker: &Waker) -> Poll<Result<(), Refusal>> {
         match &self.awaited {
             Awaited::Others => Poll::Ready(Ok(())),
             Awaited::Blocker { blocker, worker, is_open, holds } => {
                 match holds.wait(*blocker, *worker, *is_open, waker) {
                     Ok(true) => Poll::Pending,
                     Ok(false) => Poll::Ready(Ok(())),
-                    Err(deadlock) => Poll::Ready(Err(deadlock)),
+                    Err(refusal) => Poll::Ready(Err(refusal)),
                 }
             }
             Awaited::Definitions(inner) => inner.definitions.poll_made(waker).map(Ok),
@@ -103,8 +105,8 @@ impl Busy {
     /// `Session::stop_waiting`.
     ///
     /// # Errors
-    /// `Deadlock`: see `Session::break_deadlock`.
-    pub async fn released(&self) -> Result<(), Deadlock> {
+    /// The transaction must not wait with its locks in its hands: see `Session::break_deadlock`.
+    pub async fn released(&self) -> Result<(), Refusal> {
         // Where nothing is left to wait for, other tasks run before the statement runs again: its client's
         // deadline and cancellation are seen then.
         let mut has_yielded = false;
@@ -148,9 +150,17 @@ fn waker_of(thread: Thread) -> Waker {
     Waker::from(Arc::new(Unpark(thread)))
 }
 
-fn deadlock() -> SqlError {
-    let error = SqlError::new("40P01", "deadlock detected");
-    error.with_hint("Transactions that come to the same rows in the same order do not wait for each other.")
+fn refused(refusal: Refusal) -> SqlError {
+    let (sqlstate, message) = match refusal {
+        Refusal::Deadlock => ("40P01", "deadlock detected"),
+        Refusal::NoWait => ("40001", "could not serialize access: a row or key is locked"),
+        Refusal::WaitDie => {
+            ("40001", "could not serialize access: an older transaction has locked a row or key")
+        }
+    };
+    let hint = "Run the transaction again. Transactions that lock the same rows in the same order do not \
+                wait for each other.";
+    SqlError::new(sqlstate, message).with_hint(hint)
 }
 
 /// Waits on this thread until a statement can be run again, or a deadlock is found.
@@ -161,7 +171,7 @@ fn wait_on_thread(
     busy: &Busy,
     interrupts: &Interrupts,
     limit: Option<Duration>,
-) -> Result<Result<(), Deadlock>, SqlError> {
+) -> Result<Result<(), Refusal>, SqlError> {
     let waker = waker_of(std::thread::current());
     let limit = limit.map(|limit| Instant::now() + limit);
     loop {
@@ -174,7 +184,7 @@ fn wait_on_thread(
             return Ok(Ok(()));
         }
         if limit.is_some_and(|limit| Instant::now() >= limit) {
-            return Err(SqlError::new("55P03", "canceling statement due to lock timeout"));
+            return Err(SqlError::new(LOCK_TIMEOUT, "canceling statement due to lock timeout"));
         }
     }
 }
@@ -202,6 +212,12 @@ impl Session {
         }
     }
 
+    /// As `stop_waiting`, since the statement has waited longer than `lock_timeout`.
+    pub fn time_out(&mut self) {
+        self.workspace.tables().aborts.count(AbortReason::LockTimeout);
+        self.stop_waiting();
+    }
+
     /// A transaction of its own has ended, or does not run again.
     fn let_go(&mut self) {
         self.workspace.release_holds();
@@ -217,18 +233,19 @@ impl Session {
         }
     }
 
-    /// Ends a deadlock of the statement that was `Attempt::Busy`: a transaction of its own lets its rows go,
-    /// and can wait again.
+    /// Lets go what the statement that was `Attempt::Busy` holds: `Busy::released` has refused its wait.
+    /// A transaction of its own can wait again.
     ///
     /// # Errors
-    /// `40P01` in an open transaction, which has failed.
-    pub fn break_deadlock(&mut self) -> Result<(), Error> {
-        self.let_rows_go().inspect_err(|_| self.stop_waiting())
+    /// `40P01` or `40001` in an open transaction, which has failed.
+    pub fn break_deadlock(&mut self, refusal: Refusal) -> Result<(), Error> {
+        self.let_rows_go(refusal).inspect_err(|_| self.stop_waiting())
     }
 
-    fn let_rows_go(&mut self) -> Result<(), Error> {
+    fn let_rows_go(&mut self, refusal: Refusal) -> Result<(), Error> {
+        self.workspace.tables().aborts.count(refusal);
         if self.block.state != TransactionState::None {
-            return Err(deadlock().into());
+            return Err(refused(refusal).into());
         }
         self.workspace.release_all_but_awaited();
         Ok(())
@@ -267,7 +284,7 @@ impl Session {
     /// It is not to run again: it was cancelled, it has waited or tried for too long. Or the caller waits.
     #[cold]
     pub(super) fn before_retry(&mut self, conflict: Conflict) -> Result<(), Error> {
-        self.conflicts += 1;
+        self.count_conflict(conflict);
         self.machine.interrupts().check()?;
         let is_held = conflict == Conflict::Held;
         let blocker = self.workspace.blocker().filter(|_| is_held);
@@ -315,19 +332,30 @@ impl Session {
         let interrupts = self.machine.interrupts().clone();
         // Definitions and the log are no locks.
         let limit = self.waiting.lock_timeout.filter(|_| matches!(busy.awaited, Awaited::Blocker { .. }));
-        while wait_on_thread(&busy, &interrupts, limit)? == Err(Deadlock) {
-            self.let_rows_go()?;
+        let aborts = Arc::clone(&self.workspace.tables().aborts);
+        while let Err(refusal) = wait_on_thread(&busy, &interrupts, limit).inspect_err(|error| {
+            if error.sqlstate == LOCK_TIMEOUT {
+                aborts.count(AbortReason::LockTimeout);
+            }
+        })? {
+            // It holds nothing afterwards, so that it is not refused again.
+            self.let_rows_go(refusal)?;
             interrupts.check()?;
-            // The others of the circle go on now.
-            std::thread::sleep(TICK);
         }
         Ok(())
+    }
+
+    /// Counts an attempt that was undone.
+    pub(super) fn count_conflict(&mut self, conflict: Conflict) {
+        self.conflicts += 1;
+        self.workspace.tables().aborts.count(conflict);
     }
 
     /// What waits for other transactions in the middle of a call that can't be run again.
     pub(super) fn waits_in_place(&self) -> Box<WaitInPlace> {
         let (interrupts, limit) = (self.machine.interrupts().clone(), self.waiting.lock_timeout);
         let (worker, holds) = (self.workspace.slot(), Arc::clone(&self.workspace.tables().holds));
+        let aborts = Arc::clone(&self.workspace.tables().aborts);
         Box::new(move |blocker| {
             let awaited = Awaited::Blocker { blocker, worker, is_open: true, holds: Arc::clone(&holds) };
             let busy = Busy { awaited, until: None };
@@ -335,7 +363,10 @@ impl Session {
             if !matches!(waited, Ok(Ok(()))) {
                 holds.stop_waiting(worker);
             }
-            Ok(waited?.map_err(|Deadlock| deadlock())?)
+            Ok(waited?.map_err(|refusal| {
+                aborts.count(refusal);
+                refused(refusal)
+            })?)
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Acknowledged transactions survive, and no wrong state is ever opened: a crash at every call to the disk, a
 //! failure of every call, every byte of the log changed, the log cut at every byte.
 
-use crate::common::on;
+use crate::common::{on, scheme_of};
 use reprise::disk::{CrashingDisk, Disk, FailingDisk, Fault};
 use reprise::rooms::logging;
 use reprise::{Config, Content, Database, Error, Images, Sequencing, Value, params};
@@ -65,6 +65,8 @@ fn logs() -> impl Iterator<Item = Log> {
 fn config(disk: &Arc<dyn Disk>, devices: usize, log: Log) -> Config {
     let mut config = on(Arc::clone(disk));
     (config.content, config.images, config.undo, config.sequencing) = log;
+    // What is durable follows from the log. So each log runs under some concurrency control, not under all.
+    config.concurrency = scheme_of(devices as u64 + config.content as u64 + config.sequencing as u64);
     config.log_devices = Some((0..devices).map(|device| PathBuf::from(format!("log{device}"))).collect());
     config
 }

@@ -2,11 +2,11 @@
 //! sequencing, no acknowledged transaction is lost, what is there is there with everything that it had read,
 //! the last writer of each row wins, and what one recovery has left out never comes back.
 
-use crate::common::{on, seeds};
+use crate::common::{on, scheme_of, seeds};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use reprise::disk::{CrashingDisk, Disk, FailingDisk, Fault};
-use reprise::{CommitQueue, Config, Content, Database, Error, Sequencing, Session, Value, params};
+use reprise::{CommitQueue, Config, Content, Database, Error, Scheme, Sequencing, Session, Value, params};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -77,6 +77,7 @@ struct History {
     random: SmallRng,
     sequencing: Sequencing,
     content: Content,
+    concurrency: Scheme,
     devices: usize,
     next_id: i64,
     acknowledged: BTreeSet<i64>,
@@ -101,12 +102,14 @@ impl History {
         let content = contents[random.random_range(0..contents.len())];
         let devices = if sequencing == Sequencing::Serial { 1 } else { random.random_range(1..=3) };
         let (acknowledged, settled) = (BTreeSet::new(), BTreeMap::new());
-        Self { random, sequencing, content, devices, next_id: 1, acknowledged, settled }
+        let concurrency = scheme_of(seed);
+        Self { random, sequencing, content, concurrency, devices, next_id: 1, acknowledged, settled }
     }
 
     fn config(&self, disk: Arc<dyn Disk>) -> Config {
         let mut config = on(disk);
         (config.sequencing, config.content) = (self.sequencing, self.content);
+        config.concurrency = self.concurrency;
         config.log_devices = Some((0..self.devices).map(|device| format!("log{device}").into()).collect());
         config.workers = 16;
         config
@@ -230,7 +233,8 @@ fn run(sequencing: Sequencing, seed: u64) {
             }
             _ => shared,
         };
-        let context = format!("{sequencing}, {}, seed {seed}, round {round}", history.content);
+        let History { content, concurrency, .. } = &history;
+        let context = format!("{sequencing}, {content}, {concurrency}, seed {seed}, round {round}");
         let _ = history.work(working);
         disk = disk.after_crash(seed * 3 + round);
         history.check(Arc::new(disk.clone()), &context);

@@ -13,14 +13,14 @@ mod history;
 mod schedule;
 mod statements;
 
-use crate::common::{on, seeds};
+use crate::common::{on, scheme_of, seeds};
 use check::check;
 use client::{Client, World};
 use history::{Effect, Outcome, Place, Predicate, Transaction};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use reprise::disk::{CrashingDisk, Disk};
-use reprise::{Config, Content, Database, Sequencing, Session, Value};
+use reprise::{Config, Content, Database, Scheme, Sequencing, Session, Value};
 use schedule::{Schedule, run_on_thread};
 use statements::{FILLING, ROWS, SCHEMA, WIDTH};
 use std::sync::Arc;
@@ -43,6 +43,7 @@ struct Run {
     random: SmallRng,
     sequencing: Sequencing,
     content: Content,
+    concurrency: Scheme,
     devices: usize,
     running: Running,
     transactions: usize,
@@ -56,13 +57,15 @@ impl Run {
         let contents: Vec<_> = contents.into_iter().filter(|content| *content != Content::Off).collect();
         let content = contents[random.random_range(0..contents.len())];
         let devices = if sequencing == Sequencing::Serial { 1 } else { random.random_range(1..=3) };
-        Self { seed, random, sequencing, content, devices, running, transactions: 0 }
+        let concurrency = scheme_of(seed);
+        Self { seed, random, sequencing, content, concurrency, devices, running, transactions: 0 }
     }
 
     fn config(&self, disk: &CrashingDisk) -> Config {
         let disk: Arc<dyn Disk> = Arc::new(disk.clone());
         let mut config = on(disk);
         (config.sequencing, config.content) = (self.sequencing, self.content);
+        config.concurrency = self.concurrency;
         config.log_devices = Some((0..self.devices).map(|device| format!("log{device}").into()).collect());
         config.workers = 16;
         config
@@ -74,8 +77,9 @@ impl Run {
     }
 
     fn context(&self, round: i64) -> String {
-        let Self { seed, sequencing, content, devices, running, .. } = self;
-        format!("seed {seed}, round {round}, {sequencing}, {content}, {devices} devices, {running:?}")
+        let Self { seed, sequencing, content, concurrency, devices, running, .. } = self;
+        let kind = format!("{sequencing}, {content}, {concurrency}");
+        format!("seed {seed}, round {round}, {kind}, {devices} devices, {running:?}")
     }
 
     fn run(&mut self) {

@@ -22,6 +22,7 @@ mod histories;
 mod holding;
 mod interleaved;
 mod large_transactions;
+mod locking;
 mod losers;
 mod memory;
 mod nesting;

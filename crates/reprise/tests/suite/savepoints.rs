@@ -1,10 +1,10 @@
 //! What is rolled back to a savepoint has not happened: random histories against those without it.
 
-use crate::common::{open, recovered_digest_of, seeds};
+use crate::common::{open, recovered_digest_of, scheme_of, seeds, small};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use reprise::rooms::procedure::Nowhere;
-use reprise::{Content, Database, Error, Session, TransactionState, Value, params};
+use reprise::{Content, Database, Error, Scheme, Session, TransactionState, Value, params};
 
 fn run(session: &mut Session, text: &str) -> Result<(), Error> {
     let mut prepared = session.prepare(text, &[])?.expect("a statement");
@@ -66,8 +66,14 @@ fn plainly(session: &mut Session, kept: &[String]) {
 }
 
 fn start() -> (tempfile::TempDir, Database, Session) {
+    start_under(small().concurrency)
+}
+
+fn start_under(concurrency: Scheme) -> (tempfile::TempDir, Database, Session) {
     let folder = tempfile::tempdir().unwrap();
-    let database = open(folder.path());
+    let mut config = small();
+    config.concurrency = concurrency;
+    let database = Database::open(folder.path(), config).unwrap();
     let mut session = database.session().unwrap();
     session.execute_script(SCHEMA).unwrap();
     (folder, database, session)
@@ -90,7 +96,7 @@ fn contents(session: &mut Session) -> Vec<Vec<String>> {
 fn what_is_rolled_back_has_not_happened() {
     for seed in seeds(150) {
         let mut rng = SmallRng::seed_from_u64(seed);
-        let (folder, database, mut session) = start();
+        let (folder, database, mut session) = start_under(scheme_of(seed));
         let (_other_folder, _other_database, mut other) = start();
         for _ in 0..3 {
             let kept: Vec<String> = (0..10).map(|_| random_statement(&mut rng)).collect();

@@ -1,6 +1,6 @@
 //! What each sequencing promises beside that nothing is lost.
 
-use crate::common::{on, recovered_digest_of, small};
+use crate::common::{on, recovered_digest_of, scheme_of, small};
 use reprise::disk::{ClosedGate, CrashingDisk, GatedDisk};
 use reprise::rooms::catalog::{Arena, Datum};
 use reprise::rooms::logging::disk::SharedDisk;
@@ -98,7 +98,7 @@ fn every_sequencing_follows_every_other() {
     for (from, to) in all.into_iter().flat_map(|from| all.map(|to| (from, to))) {
         for sequencing in [from, to] {
             let mut config = ssn(1);
-            config.sequencing = sequencing;
+            (config.sequencing, config.concurrency) = (sequencing, scheme_of(next as u64 / 20));
             let db = Database::open(folder.path(), config).unwrap();
             let mut session = db.session().unwrap();
             if next == 0 {

@@ -1,9 +1,9 @@
 //! Queries that take long run on a snapshot: they see one moment, never fail, and fail nobody.
 
-use crate::common::{open, recovered_digest};
+use crate::common::{open, recovered_digest, small};
 use reprise::rooms::catalog::{Arena, Datum};
 use reprise::rooms::procedure::{RowSink, SqlError};
-use reprise::{CommitOrder, Database, Session, Value, params};
+use reprise::{CommitOrder, Database, Scheme, Session, Value, params};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -37,9 +37,20 @@ fn filled(db: &Database) -> Session {
 
 #[test]
 fn long_queries_see_one_moment_and_fail_nobody() {
+    long_queries_beside_writers(Scheme::Optimistic, 60);
+}
+
+#[test]
+fn long_queries_see_one_moment_beside_writers_that_lock() {
+    long_queries_beside_writers(Scheme::TwoPhase, 20);
+}
+
+fn long_queries_beside_writers(concurrency: Scheme, rounds: usize) {
     let folder = tempfile::tempdir().unwrap();
     let live = {
-        let db = open(folder.path());
+        let mut config = small();
+        config.concurrency = concurrency;
+        let db = Database::open(folder.path(), config).unwrap();
         drop(filled(&db));
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -64,7 +75,7 @@ fn long_queries_see_one_moment_and_fail_nobody() {
             }
             let whole = [Value::Int(ROWS), Value::Int(10 * ROWS)];
             let mut session = db.session().unwrap();
-            for round in 0..60 {
+            for round in 0..rounds {
                 let query = [
                     "SELECT count(*), sum(v) FROM items",
                     "SELECT count(*), sum(v) FROM items WHERE grp >= 0",

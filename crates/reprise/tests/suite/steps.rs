@@ -1,8 +1,8 @@
 //! Procedures that end transactions themselves: each step is durable, and none is done twice.
 
-use crate::common::{open, recovered_digest};
+use crate::common::{open, recovered_digest, small};
 use reprise::rooms::procedure::Nowhere;
-use reprise::{Session, params};
+use reprise::{Database, Scheme, Session, params};
 
 fn count(session: &mut Session, query: &str) -> String {
     session.query(query).unwrap().rows[0][0].to_string()
@@ -85,9 +85,15 @@ fn steps_stay_and_what_fails_after_them_does_not() {
 
 #[test]
 fn contended_steps_lose_nothing() {
+    Scheme::all().for_each(contend);
+}
+
+fn contend(concurrency: Scheme) {
     let folder = tempfile::tempdir().unwrap();
     let live = {
-        let db = open(folder.path());
+        let mut config = small();
+        config.concurrency = concurrency;
+        let db = Database::open(folder.path(), config).unwrap();
         db.session().unwrap().execute_script(SCHEMA).unwrap();
         let done: i64 = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..3)
@@ -109,7 +115,7 @@ fn contended_steps_lose_nothing() {
             threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });
         let counted = count(&mut db.session().unwrap(), "SELECT n FROM hot");
-        assert_eq!(counted, done.to_string());
+        assert_eq!(counted, done.to_string(), "{concurrency}");
         db.digest().unwrap()
     };
     assert_eq!(recovered_digest(folder.path()), live);

@@ -12,7 +12,7 @@ use pgwire::messages::response::NoticeResponse;
 use reprise::rooms::catalog::{Arena, ScalarType};
 use reprise::rooms::procedure::SqlError;
 use reprise::rooms::sql::Kind;
-use reprise::{Attempt, Backup, Busy, Error, Prepared, Session, TransactionState, Value};
+use reprise::{Attempt, Backup, Busy, Error, Prepared, TransactionState, Value};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -20,6 +20,10 @@ use std::time::{Duration, Instant};
 
 /// How long a statement rests that has let its rows go, because of a deadlock or for want of a session.
 const REST: Duration = Duration::from_millis(20);
+
+fn canceled(sqlstate: &str, reason: &str) -> Error {
+    SqlError::new(sqlstate, format!("canceling statement due to {reason}")).into()
+}
 
 /// What is told to each statement of a transaction that has failed.
 pub(super) fn failed_transaction() -> Error {
@@ -346,8 +350,8 @@ impl Client {
             let (sqlstate, reason) = tokio::select! {
                 released = released() => match released {
                     Ok(()) => return Ok(()),
-                    Err(_) => {
-                        self.with_session(Session::break_deadlock)?;
+                    Err(refusal) => {
+                        self.with_session(|session| session.break_deadlock(refusal))?;
                         // The others of the circle go on now.
                         tokio::time::sleep(REST).await;
                         continue;
@@ -356,11 +360,16 @@ impl Client {
                 () = until(busy.and_then(Busy::until)) => return Ok(()),
                 () = self.registered.attended.cancel.raised() => ("57014", "user request"),
                 () = until(deadline) => ("57014", "statement timeout"),
-                () = until(limit) => ("55P03", "lock timeout"),
+                () = until(limit) => {
+                    self.with_session(|session| {
+                        session.time_out();
+                        Ok(())
+                    })?;
+                    return Err(canceled("55P03", "lock timeout"));
+                }
             };
-            let error = SqlError::new(sqlstate, format!("canceling statement due to {reason}"));
             self.stop_waiting()?;
-            return Err(error.into());
+            return Err(canceled(sqlstate, reason));
         }
     }
 

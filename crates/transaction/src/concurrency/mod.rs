@@ -13,6 +13,8 @@ pub use snapshot::Reader;
 pub use two_phase::TwoPhase;
 
 use crate::Workspace;
+use crate::holds::DeadlockPolicy;
+use crate::holds::deadlocks::{Detect, NoWait, WaitDie};
 use catalog::{Table, TableId};
 use procedure::{Conflict, Failure, ScanRange};
 use std::fmt;
@@ -26,20 +28,42 @@ pub enum Scheme {
     /// Optimistic: transactions validate what they have read when they commit.
     #[default]
     Optimistic,
-    /// Strict two-phase locking with deadlock detection.
+    /// Strict two-phase locking; a wait that would close a cycle is refused.
     TwoPhase,
+    /// Strict two-phase locking; a transaction waits for younger ones only.
+    TwoPhaseWaitDie,
+    /// Strict two-phase locking; a transaction that holds locks does not wait.
+    TwoPhaseNoWait,
 }
 
+/// A scheme as it is chosen.
+struct Choice {
+    name: &'static str,
+    scheme: Scheme,
+    discipline: &'static dyn Concurrency,
+}
+
+/// All schemes: a new one is a line here.
+static CHOICES: [Choice; 4] = [
+    Choice { name: "occ", scheme: Scheme::Optimistic, discipline: &Optimistic },
+    Choice { name: "2pl", scheme: Scheme::TwoPhase, discipline: &TwoPhase(&Detect) },
+    Choice { name: "2pl-wait-die", scheme: Scheme::TwoPhaseWaitDie, discipline: &TwoPhase(&WaitDie) },
+    Choice { name: "2pl-no-wait", scheme: Scheme::TwoPhaseNoWait, discipline: &TwoPhase(&NoWait) },
+];
+
 impl Scheme {
-    /// All of them, as the command line names them.
-    pub const NAMES: [(&str, Self); 2] = [("occ", Self::Optimistic), ("2pl", Self::TwoPhase)];
+    /// Returns all schemes.
+    pub fn all() -> impl Iterator<Item = Self> {
+        CHOICES.iter().map(|choice| choice.scheme)
+    }
+
+    fn choice(self) -> &'static Choice {
+        CHOICES.iter().find(|choice| choice.scheme == self).expect("each scheme is in the table")
+    }
 
     /// Returns the scheme's discipline.
     pub fn discipline(self) -> &'static dyn Concurrency {
-        match self {
-            Self::Optimistic => &Optimistic,
-            Self::TwoPhase => &TwoPhase,
-        }
+        self.choice().discipline
     }
 }
 
@@ -47,17 +71,17 @@ impl FromStr for Scheme {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let known = Self::NAMES.map(|(name, _)| name).join(", ");
-        let found = Self::NAMES.iter().find(|(name, _)| *name == text);
-        found
-            .map(|(_, scheme)| *scheme)
-            .ok_or_else(|| format!("unknown concurrency control \"{text}\"; known are: {known}"))
+        let found = CHOICES.iter().find(|choice| choice.name == text);
+        found.map(|choice| choice.scheme).ok_or_else(|| {
+            let known = CHOICES.each_ref().map(|choice| choice.name).join(", ");
+            format!("unknown concurrency control \"{text}\"; known are: {known}")
+        })
     }
 }
 
 impl fmt::Display for Scheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(Self::NAMES.iter().find(|(_, scheme)| scheme == self).map_or("", |(name, _)| name))
+        f.write_str(self.choice().name)
     }
 }
 
@@ -66,6 +90,11 @@ impl fmt::Display for Scheme {
 /// A scheme has no state of its own: what it holds for a transaction lies in the workspace, what transactions
 /// share lies in `Tables`.
 pub trait Concurrency: Sync + fmt::Debug {
+    /// Returns what a transaction does that would wait while it holds locks.
+    fn deadlocks(&self) -> &'static dyn DeadlockPolicy {
+        &Detect
+    }
+
     /// Returns whether a transaction locks everything that it reads and writes. Only then the workspace asks
     /// `look`, `find_in` and `add_key`, and keeps the locks of what a savepoint undoes.
     fn is_locking(&self) -> bool {

@@ -61,7 +61,8 @@ impl Reader<'_> {
     fn key_of(
         &self,
         record: Record<'_>,
-        (table, index): (TableId, usize),
+        table: TableId,
+        index: usize,
         key: &mut Vec<u8>,
     ) -> (CommitOrder, Option<()>) {
         let (store, mut arena) = (self.tables.store(table), Arena::default());
@@ -117,7 +118,7 @@ impl DataAccess for Reader<'_> {
                 let (order, counts) = match index {
                     0 => (CommitOrder(0), true),
                     _ => {
-                        let (order, read) = self.key_of(record, (table, index), &mut key);
+                        let (order, read) = self.key_of(record, table, index, &mut key);
                         (order, read.is_some() && self.scans.current.cursor.last_is_under(&key))
                     }
                 };

@@ -20,24 +20,35 @@
 
 use super::Concurrency;
 use crate::Workspace;
-use crate::holds::Mode;
+use crate::holds::{DeadlockPolicy, Mode};
 use catalog::{Arena, Table, TableId, successor};
 use procedure::{Conflict, Failure, ScanRange};
 use storage::Handle;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Strict two-phase locking.
+/// Strict two-phase locking, with what a transaction does that would wait while it holds locks.
 #[derive(Debug)]
-pub struct TwoPhase;
+pub struct TwoPhase(pub &'static dyn DeadlockPolicy);
 
 impl Concurrency for TwoPhase {
+    fn deadlocks(&self) -> &'static dyn DeadlockPolicy {
+        self.0
+    }
+
     fn is_locking(&self) -> bool {
         true
     }
 
     fn look(&self, workspace: &mut Workspace, table: &Table, range: ScanRange<'_>) -> Result<(), Failure> {
         let granule = granule_of(table, range);
-        lock(workspace, table, range.index, granule, Mode::SHARED)
+        let is_key = range.index == 0 && range.upper == Some(range.lower);
+        let mode = match workspace.writes_to == Some(table.id) {
+            // Two transactions that read the row first would both wait for the other's read.
+            true if is_key => Mode::EXCLUSIVE,
+            true => Mode::SHARED.and(Mode::INTENT_EXCLUSIVE),
+            false => Mode::SHARED,
+        };
+        lock(workspace, table, range.index, granule, mode)
     }
 
     fn read(&self, _: &mut Workspace, _: Handle) -> Result<(), Failure> {

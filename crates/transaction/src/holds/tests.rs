@@ -25,6 +25,10 @@ fn waker() -> (Arc<Woken>, Waker) {
     (Arc::clone(&woken), Waker::from(woken))
 }
 
+fn holds_of(workers: usize) -> Holds {
+    Holds::new(workers, &deadlocks::Detect)
+}
+
 /// Addresses of rows.
 const ROWS: [u64; 3] = [64, 128, 192];
 
@@ -38,7 +42,7 @@ const C: Slot = Slot(2);
 
 #[test]
 fn a_row_goes_to_the_transaction_that_has_waited_longest() {
-    let (holds, [row, other, _]) = (Holds::new(3), ROWS);
+    let (holds, [row, other, _]) = (holds_of(3), ROWS);
     assert_eq!(holds.hold(row, Mode::EXCLUSIVE, A), Holder::Newly);
     assert_eq!(holds.hold(row, Mode::EXCLUSIVE, A), Holder::Already);
     assert_eq!(holds.hold(row, Mode::EXCLUSIVE, B), Holder::Foreign);
@@ -59,7 +63,7 @@ fn a_row_goes_to_the_transaction_that_has_waited_longest() {
 
 #[test]
 fn a_transaction_that_stops_waiting_is_passed_over() {
-    let (holds, [row, ..]) = (Holds::new(3), ROWS);
+    let (holds, [row, ..]) = (holds_of(3), ROWS);
     holds.hold(row, Mode::EXCLUSIVE, A);
     let blocker = exclusive(row);
     let ((b, waker_b), (c, waker_c)) = (waker(), waker());
@@ -77,7 +81,7 @@ fn a_transaction_that_stops_waiting_is_passed_over() {
 
 #[test]
 fn the_wait_that_closes_a_cycle_is_refused() {
-    let (holds, [first, second, third]) = (Holds::new(3), ROWS);
+    let (holds, [first, second, third]) = (holds_of(3), ROWS);
     for (row, worker) in [(first, A), (second, B), (third, C)] {
         holds.hold(row, Mode::EXCLUSIVE, worker);
     }
@@ -85,17 +89,17 @@ fn the_wait_that_closes_a_cycle_is_refused() {
     let row = exclusive;
     assert_eq!(holds.wait(row(second), A, true, &waker), Ok(true));
     assert_eq!(holds.wait(row(third), B, true, &waker), Ok(true));
-    assert_eq!(holds.wait(row(first), C, true, &waker), Err(Deadlock));
+    assert_eq!(holds.wait(row(first), C, true, &waker), Err(Refusal::Deadlock));
     let insert = Blocker::Transaction { worker: A, number: holds.number(A) };
-    assert_eq!(holds.wait(insert, C, true, &waker), Err(Deadlock), "by a key");
+    assert_eq!(holds.wait(insert, C, true, &waker), Err(Refusal::Deadlock), "by a key");
     holds.stop_waiting(A);
     assert_eq!(holds.wait(row(first), C, true, &waker), Ok(true), "no cycle any more");
-    assert_eq!(holds.wait(row(second), A, true, &waker), Err(Deadlock));
+    assert_eq!(holds.wait(row(second), A, true, &waker), Err(Refusal::Deadlock));
 }
 
 #[test]
 fn the_end_of_a_transaction_wakes_those_that_wait_for_its_inserts() {
-    let holds = Holds::new(3);
+    let holds = holds_of(3);
     let before = Blocker::Transaction { worker: A, number: holds.number(A) };
     let ((b, waker_b), (c, waker_c)) = (waker(), waker());
     assert_eq!(holds.wait(before, B, true, &waker_b), Ok(true));
@@ -113,7 +117,7 @@ fn the_end_of_a_transaction_wakes_those_that_wait_for_its_inserts() {
 /// A transaction ends just when another one begins to wait for it: it either sees the end, or is woken.
 #[test]
 fn no_end_is_missed() {
-    let holds = Holds::new(2);
+    let holds = holds_of(2);
     let (rounds, barrier) = (20_000, std::sync::Barrier::new(2));
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -153,7 +157,7 @@ fn modes_conflict_as_published() {
 
 #[test]
 fn readers_share_and_a_writer_waits_for_all_of_them() {
-    let (holds, [lock, ..]) = (Holds::new(3), ROWS);
+    let (holds, [lock, ..]) = (holds_of(3), ROWS);
     assert_eq!(holds.hold(lock, Mode::SHARED, A), Holder::Newly);
     assert_eq!(holds.hold(lock, Mode::SHARED, B), Holder::Newly);
     let (c, waker_c) = waker();
@@ -171,12 +175,12 @@ fn readers_share_and_a_writer_waits_for_all_of_them() {
 
 #[test]
 fn an_upgrade_waits_for_the_other_readers_and_two_upgrades_are_a_deadlock() {
-    let (holds, [lock, ..]) = (Holds::new(3), ROWS);
+    let (holds, [lock, ..]) = (holds_of(3), ROWS);
     holds.hold(lock, Mode::SHARED, A);
     holds.hold(lock, Mode::SHARED, B);
     let ((a, waker_a), (_, waker_b)) = (waker(), waker());
     assert_eq!(holds.wait(exclusive(lock), A, true, &waker_a), Ok(true));
-    assert_eq!(holds.wait(exclusive(lock), B, true, &waker_b), Err(Deadlock));
+    assert_eq!(holds.wait(exclusive(lock), B, true, &waker_b), Err(Refusal::Deadlock));
     holds.release(lock, B);
     assert_eq!(a.count(), 1);
     assert_eq!(holds.hold(lock, Mode::EXCLUSIVE, A), Holder::Already);
@@ -185,12 +189,68 @@ fn an_upgrade_waits_for_the_other_readers_and_two_upgrades_are_a_deadlock() {
 /// B waits behind C in the queue, and C for A: what A waits for must not be B's.
 #[test]
 fn a_cycle_through_a_queue_is_found() {
-    let (holds, [lock, other, _]) = (Holds::new(3), ROWS);
+    let (holds, [lock, other, _]) = (holds_of(3), ROWS);
     holds.hold(lock, Mode::SHARED, A);
     holds.hold(other, Mode::EXCLUSIVE, B);
     let (_, waker) = waker();
     assert_eq!(holds.wait(exclusive(lock), C, true, &waker), Ok(true));
     let shared = Blocker::Lock { name: lock, mode: Mode::SHARED };
     assert_eq!(holds.wait(shared, B, true, &waker), Ok(true));
-    assert_eq!(holds.wait(exclusive(other), A, true, &waker), Err(Deadlock));
+    assert_eq!(holds.wait(exclusive(other), A, true, &waker), Err(Refusal::Deadlock));
+}
+
+/// Under `no-wait` a transaction waits only while it holds no lock.
+#[test]
+fn a_transaction_that_holds_a_lock_is_refused_without_waiting() {
+    let (holds, [first, second, _]) = (Holds::new(3, &deadlocks::NoWait), ROWS);
+    let (_, waker) = waker();
+    holds.enter(A, 0);
+    holds.hold(first, Mode::EXCLUSIVE, A);
+    holds.enter(B, 0);
+    holds.hold(second, Mode::EXCLUSIVE, B);
+    assert_eq!(holds.wait(exclusive(first), B, true, &waker), Err(Refusal::NoWait));
+    holds.release(second, B);
+    holds.leave(B);
+    assert_eq!(holds.wait(exclusive(first), B, true, &waker), Ok(true));
+}
+
+/// Under `wait-die` the older of two transactions waits and the younger one does not, and a transaction keeps
+/// its age when it runs again.
+#[test]
+fn a_transaction_waits_for_younger_ones_only() {
+    let (holds, [first, second, third]) = (Holds::new(3, &deadlocks::WaitDie), ROWS);
+    let ages = [A, B, C].map(|worker| holds.enter(worker, 0));
+    for (row, worker) in [(first, A), (second, B), (third, C)] {
+        holds.hold(row, Mode::EXCLUSIVE, worker);
+    }
+    let (_, waker) = waker();
+    assert_eq!(holds.wait(exclusive(first), B, true, &waker), Err(Refusal::WaitDie));
+    assert_eq!(holds.wait(exclusive(third), B, true, &waker), Ok(true));
+    // B lets its lock go and runs again, behind a transaction that has begun since.
+    holds.stop_waiting(B);
+    holds.release(second, B);
+    holds.leave(B);
+    holds.release(third, C);
+    holds.leave(C);
+    assert!(holds.enter(C, 0) > ages[1]);
+    holds.hold(third, Mode::EXCLUSIVE, C);
+    assert_eq!(holds.enter(B, ages[1]), ages[1]);
+    holds.hold(second, Mode::EXCLUSIVE, B);
+    assert_eq!(holds.wait(exclusive(third), B, true, &waker), Ok(true));
+}
+
+/// Readers share a lock under `wait-die`, too: a writer is refused when one of them is older.
+#[test]
+fn the_oldest_holder_decides() {
+    let (holds, [lock, other, _]) = (Holds::new(3, &deadlocks::WaitDie), ROWS);
+    for worker in [A, B, C] {
+        holds.enter(worker, 0);
+    }
+    holds.hold(lock, Mode::SHARED, A);
+    holds.hold(lock, Mode::SHARED, C);
+    holds.hold(other, Mode::EXCLUSIVE, B);
+    let (_, waker) = waker();
+    assert_eq!(holds.wait(exclusive(lock), B, true, &waker), Err(Refusal::WaitDie));
+    holds.release(lock, A);
+    assert_eq!(holds.wait(exclusive(lock), B, true, &waker), Ok(true));
 }

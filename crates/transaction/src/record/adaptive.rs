@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// One in this many transactions of a procedure is observed.
 const OBSERVE_EVERY: u32 = 32;
-/// What was logged is told to the others after this many transactions.
+/// A worker publishes its costs after this many transactions.
 const PUBLISH_EVERY: u32 = 64;
 
 /// A procedure as one session knows it.

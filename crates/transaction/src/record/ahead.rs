@@ -1,5 +1,5 @@
 //! Records of rows that no log buffer holds: they are described before the rows are locked, so that they can
-//! be written into a file of their own while others go on.
+//! be written into a file of their own while other workers go on.
 //!
 //! Invariant: such a record is logged only if each row is then as it was when it was described (`holds`).
 //! Held by: `crates/reprise/tests/suite/large_transactions.rs`.

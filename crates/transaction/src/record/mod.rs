@@ -14,7 +14,7 @@ mod slots;
 
 pub use costs::{Adaptive, Recovered};
 
-use crate::Workspace;
+use crate::{RowWordCount, Workspace};
 use adaptive::AdaptiveRecorder;
 use catalog::{CommitOrder, ProcedureId, RowChange, Table};
 use columns::ColumnsRecorder;
@@ -66,9 +66,9 @@ pub(crate) trait Recorder: Send {
         None
     }
 
-    /// Returns whether the record fits rows that are locked now: this many, of at most this many words
-    /// together. A record that is not complete yet must not be longer than `largest`.
-    fn fits(&self, _rows_and_words: (usize, usize), _largest: usize, _guard: &Guard) -> bool {
+    /// Returns whether the record fits the rows, which are locked now. A record that is not complete yet must
+    /// not be longer than `largest`.
+    fn fits(&self, _written: RowWordCount, _largest: usize, _guard: &Guard) -> bool {
         true
     }
 
@@ -230,10 +230,9 @@ impl Records {
 
     /// Returns whether the records fit the rows, which are locked now.
     pub(crate) fn fit(&self, logs: &LogSet, workspace: &Workspace) -> bool {
-        let (rows_and_words, guard) = (workspace.row_words(), workspace.guard());
+        let (written, guard) = (workspace.row_words(), workspace.guard());
         let mut recorders = self.recorders.iter().enumerate();
-        recorders
-            .all(|(index, recorder)| recorder.fits(rows_and_words, logs.at(index).largest_record(), guard))
+        recorders.all(|(index, recorder)| recorder.fits(written, logs.at(index).largest_record(), guard))
     }
 
     /// Appends the records of operations: in pieces where no buffer holds all of them, and after a file of

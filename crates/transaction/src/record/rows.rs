@@ -1,9 +1,10 @@
 //! Logical records of rows: each as it is afterwards, by table and primary key. Rows are copied while they
-//! are locked, as others may write the columns that the transaction does not; those of a record that no
-//! buffer holds, before.
+//! are locked, because other transactions may write the columns that the transaction does not write. Rows of
+//! a record that no buffer holds are copied before.
 
 use super::ahead::Ahead;
 use super::{Execution, Needs, Recorder};
+use crate::RowWordCount;
 use catalog::{Arena, Datum, RowChange, Table};
 use logging::content::{Stamp, WritesBuilder, seal};
 use storage::{Guard, Record};
@@ -32,7 +33,7 @@ impl Recorder for RowsRecorder {
         let Self { record, writes, ahead, .. } = self;
         WritesBuilder::begin(record);
         ahead.begin();
-        let (rows, words) = execution.workspace.row_words();
+        let RowWordCount { rows, words } = execution.workspace.row_words();
         if most_bytes(rows, words) > execution.largest {
             ahead.describe(execution, |row, _, image| match row.change {
                 RowChange::Delete => writes.push(record, row.change, row.table, (row.after, row.arena), &[]),
@@ -46,8 +47,12 @@ impl Recorder for RowsRecorder {
         self.ahead.is_complete().then_some(&mut self.record)
     }
 
-    fn fits(&self, (rows, words): (usize, usize), largest: usize, guard: &Guard) -> bool {
-        if self.ahead.is_complete() { self.ahead.holds(guard) } else { most_bytes(rows, words) <= largest }
+    fn fits(&self, written: RowWordCount, largest: usize, guard: &Guard) -> bool {
+        if self.ahead.is_complete() {
+            self.ahead.holds(guard)
+        } else {
+            most_bytes(written.rows, written.words) <= largest
+        }
     }
 
     fn row_written(&mut self, change: RowChange, table: &Table, record: Record<'_>) {

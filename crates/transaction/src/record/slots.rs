@@ -3,6 +3,7 @@
 
 use super::ahead::Ahead;
 use super::{Execution, Needs, Recorder};
+use crate::RowWordCount;
 use catalog::{RowChange, Table};
 use logging::content::{SlotsBuilder, Stamp, seal};
 use storage::{Guard, Record};
@@ -41,7 +42,7 @@ impl Recorder for SlotsRecorder {
         let Self { record: out, ahead } = self;
         SlotsBuilder::begin(out);
         ahead.begin();
-        let (rows, words) = execution.workspace.row_words();
+        let RowWordCount { rows, words } = execution.workspace.row_words();
         if most_bytes(rows, words) > execution.largest {
             ahead.describe(execution, |row, record, image| {
                 push(out, row.change, row.table, record, image.iter().copied());
@@ -54,8 +55,12 @@ impl Recorder for SlotsRecorder {
         self.ahead.is_complete().then_some(&mut self.record)
     }
 
-    fn fits(&self, (rows, words): (usize, usize), largest: usize, guard: &Guard) -> bool {
-        if self.ahead.is_complete() { self.ahead.holds(guard) } else { most_bytes(rows, words) <= largest }
+    fn fits(&self, written: RowWordCount, largest: usize, guard: &Guard) -> bool {
+        if self.ahead.is_complete() {
+            self.ahead.holds(guard)
+        } else {
+            most_bytes(written.rows, written.words) <= largest
+        }
     }
 
     fn row_written(&mut self, change: RowChange, table: &Table, record: Record<'_>) {

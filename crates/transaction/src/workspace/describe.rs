@@ -59,7 +59,7 @@ impl Workspace {
             let own = &mut *description;
             own.clear(table);
             match entry.action {
-                // Nobody else sees the record, so its row stands still.
+                // No other transaction writes the record, so its row does not change.
                 Action::Insert => {
                     own.read_columns(record, table, 0..table.columns.len());
                     own.collect_changes(self, place, table);
@@ -115,9 +115,9 @@ impl Workspace {
         }
     }
 
-    /// How many rows the transaction is about to write, and most words that they will take together, unless
+    /// Returns the size of the rows that the transaction is about to write, unless
     /// they grow before it locks them.
-    pub fn row_words(&self) -> (usize, usize) {
+    pub fn row_words(&self) -> RowWordCount {
         let words = |place: usize| {
             let entry = &self.writes.entries[place];
             let layout = &self.tables.store(entry.table).definition().layout;
@@ -125,8 +125,17 @@ impl Workspace {
             self.record(entry.record).row().capacity().max(layout.fixed_words()) + changed.sum::<usize>()
         };
         let count = self.writes.entries.len();
-        (count, (0..count).map(words).sum())
+        RowWordCount { rows: count, words: (0..count).map(words).sum() }
     }
+}
+
+/// The size of the rows that a transaction writes.
+#[derive(Clone, Copy, Debug)]
+pub struct RowWordCount {
+    /// Number of rows.
+    pub rows: usize,
+    /// The most words that they take together.
+    pub words: usize,
 }
 
 impl Description {

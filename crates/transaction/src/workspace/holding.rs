@@ -7,7 +7,7 @@
 //! (crates/reprise).
 
 use super::Workspace;
-use crate::holds::{Blocker, Holder, Mode};
+use crate::holds::{Blocker, BuildNameHasher, Holder, Mode};
 use procedure::{Conflict, Failure};
 use std::collections::HashMap;
 use storage::{Handle, Slot};
@@ -34,7 +34,11 @@ pub(crate) struct Held {
     /// Names of locks that it holds, or in whose queue it stands.
     rows: Vec<u64>,
     /// The modes of locks that it holds, where it locks everything.
-    modes: HashMap<u64, Mode>,
+    modes: HashMap<u64, Mode, BuildNameHasher>,
+    /// Its age among the transactions that lock everything; 0 until its first lock.
+    age: u64,
+    /// Whether other transactions are told of its age.
+    has_entered: bool,
     /// The transaction that the last `Conflict::Held` is about.
     blocker: Option<Blocker>,
     /// Whether records name it as their inserter.
@@ -45,7 +49,7 @@ pub(crate) struct Held {
     never_waits: bool,
     /// Whether the last conflict is about a hot row that the statement would only have read.
     pub(crate) was_hot: bool,
-    /// Whether the statement in hand reads hot rows as it reads others.
+    /// Whether the statement in hand reads hot rows without holding them.
     ignores_heat: bool,
 }
 
@@ -75,7 +79,7 @@ impl Workspace {
         self.held.was_hot
     }
 
-    /// Says whether the next attempt of the statement reads hot rows as it reads others. It waits for none
+    /// Sets whether the next attempt of the statement reads hot rows without holding them. It waits for none
     /// then.
     pub fn ignore_heat(&mut self, ignores: bool) {
         if ignores {
@@ -94,8 +98,10 @@ impl Workspace {
     pub fn rollback_to_wait(&mut self) {
         let (rows, blocker) = (std::mem::take(&mut self.held.rows), self.held.blocker.take());
         let modes = std::mem::take(&mut self.held.modes);
+        let (age, has_entered) = (self.held.age, std::mem::take(&mut self.held.has_entered));
         self.rollback();
         (self.held.rows, self.held.blocker, self.held.modes) = (rows, blocker, modes);
+        (self.held.age, self.held.has_entered) = (age, has_entered);
     }
 
     /// The statement in hand has been undone since another transaction holds a row. Where an earlier
@@ -121,13 +127,18 @@ impl Workspace {
         self.stop_waiting();
         self.release_holds_from(0);
         self.held.modes.clear();
+        self.held.age = 0;
+        if std::mem::take(&mut self.held.has_entered) {
+            self.tables.holds.leave(self.worker.slot());
+        }
     }
 
-    /// Holds nothing any longer but the row that it waits for, once that is its own.
+    /// Holds nothing any longer but the row that it waits for, once that is its own. The transaction is going
+    /// to run again, at the same age.
     pub fn release_all_but_awaited(&mut self) {
-        let blocker = self.held.blocker;
+        let (blocker, age) = (self.held.blocker, self.held.age);
         self.release_holds();
-        self.held.blocker = blocker;
+        (self.held.blocker, self.held.age) = (blocker, age);
         if let Some(Blocker::Lock { name: address, .. }) = blocker {
             self.held.rows.push(address);
         }
@@ -156,13 +167,13 @@ impl Workspace {
         self.held.holding = Holding::Nothing;
     }
 
-    /// Others find a record that names the transaction.
+    /// Notes that the indexes hold a record that names the transaction.
     #[inline]
     pub(super) fn note_insert(&mut self) {
         self.held.has_inserted = true;
     }
 
-    /// Returns whether a row is hot, and the statement in hand does not read hot rows as it reads others.
+    /// Returns whether a row is hot, and the statement in hand holds the hot rows that it reads.
     pub(crate) fn heeds_heat_of(&self, row: Handle) -> bool {
         !self.held.ignores_heat && self.tables.holds.heat.is_hot(row.address())
     }
@@ -219,6 +230,10 @@ impl Workspace {
         let held = self.held.modes.get(&name).copied();
         if held.is_some_and(|held| held.covers(mode)) {
             return Ok(());
+        }
+        if !self.held.has_entered {
+            self.held.age = self.tables.holds.enter(self.worker.slot(), self.held.age);
+            self.held.has_entered = true;
         }
         self.take_lock(name, mode)?;
         self.held.modes.insert(name, held.map_or(mode, |held| held.and(mode)));

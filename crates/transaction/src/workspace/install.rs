@@ -4,10 +4,9 @@
 use super::Workspace;
 use super::write_set::{Action, Link};
 use crate::Tables;
-use crate::access_numbers::Readable;
 use crate::garbage::Garbage;
 use catalog::{Arena, CommitOrder, RowChange, Table};
-use logging::{Footprint, Observed};
+use logging::{Footprint, Observed, Readable};
 use procedure::Conflict;
 use std::sync::atomic::{Ordering, fence};
 use storage::{Guard, Record, RecordState, look_again};
@@ -71,26 +70,6 @@ impl Workspace {
         self.publish(order);
         self.end();
         Ok(())
-    }
-
-    /// Locks what is to be written, and makes sure that all that was read is as it was. No other transaction
-    /// runs, and the number is still to come (`finish_at`).
-    ///
-    /// # Errors
-    /// A conflict; the transaction still runs.
-    pub fn lock_and_validate(&mut self) -> Result<(), Conflict> {
-        self.lock_writes()?;
-        self.validate().inspect_err(|_| self.unlock_writes(self.order.len()))?;
-        self.is_committing = true;
-        Ok(())
-    }
-
-    /// Commits what is locked and validated.
-    pub fn finish_at(&mut self, order: CommitOrder) {
-        self.install(|_, _, _| {});
-        self.publish(order);
-        self.end();
-        self.is_committing = false;
     }
 
     /// Commits a transaction that has written nothing. Returns the greatest number of what it has read.
@@ -184,7 +163,7 @@ impl Workspace {
                 continue;
             }
             if let Some(numbers) = &self.tables.access_numbers {
-                // Whoever finds nothing there depends on this transaction.
+                // A transaction that finds nothing there depends on this one.
                 numbers.raise_vacated(*table, order);
             }
             store.index_at(*index).remove(key, record.guard());

@@ -10,12 +10,13 @@ mod describe;
 mod expected;
 mod holding;
 mod install;
+mod keys;
 mod leaves;
 mod savepoint;
 mod scans;
 mod write_set;
 
-pub use describe::{Described, Description};
+pub use describe::{Described, Description, RowWordCount};
 pub use expected::Expectations;
 pub use holding::{Holding, WaitInPlace};
 pub use savepoint::Savepoint;
@@ -25,9 +26,9 @@ pub(crate) use write_set::Link;
 use crate::Tables;
 use crate::concurrency::Concurrency;
 use crate::garbage::Bin;
-use access::{LastInsert, out_of_memory};
 use catalog::{Arena, CommitOrder, Datum, Table, TableId};
 use holding::Held;
+use keys::{LastInsert, out_of_memory};
 use leaves::Leaves;
 use logging::Observed;
 use procedure::{Conflict, DataAccess, Failure, KeptRows};
@@ -83,6 +84,8 @@ pub struct Workspace {
     key: Vec<u8>,
     /// The key of a row that the discipline locks.
     pub(crate) lock_key: Vec<u8>,
+    /// The table whose rows the statement in hand looks for in order to write them.
+    pub(crate) writes_to: Option<TableId>,
     scratch: Arena,
     order: Vec<u32>,
     /// Index entries of rows that are written, by keys that they do not have any more.
@@ -131,6 +134,7 @@ impl Workspace {
             image: Vec::new(),
             key: Vec::new(),
             lock_key: Vec::new(),
+            writes_to: None,
             scratch: Arena::default(),
             order: Vec::new(),
             outdated: Vec::new(),
@@ -216,6 +220,7 @@ impl Workspace {
         self.scans.reset();
         self.parts.clear();
         self.reads_at_most = usize::MAX;
+        self.writes_to = None;
         self.worker.stay();
     }
 

@@ -34,7 +34,7 @@ pub(crate) enum Action {
 }
 
 impl Action {
-    /// Whether the record is the transaction's own: seen by others only as absent.
+    /// Whether the transaction has inserted the record: other transactions see it as absent.
     pub(crate) fn is_own(self) -> bool {
         matches!(self, Self::Insert | Self::Cancel)
     }

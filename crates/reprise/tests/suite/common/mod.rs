@@ -5,7 +5,7 @@ use reprise::rooms::checkpoint::{Consistency, Manifest};
 use reprise::rooms::recovery::{RecoveryConfig, recover};
 use reprise::rooms::storage::{Cursor, Direction, Worker};
 use reprise::rooms::transaction::Tables;
-use reprise::{Config, Content, Database, Digest, Method, Progress, ReplayMode, Session, disk::Disk};
+use reprise::{Config, Content, Database, Digest, Method, Progress, ReplayMode, Scheme, Session, disk::Disk};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,10 +18,24 @@ pub fn small() -> Config {
     config.memory_bytes = 1 << 30;
     config.memory_ahead_bytes = 0;
     config.checkpoint_threads = 2;
-    if let Ok(scheme) = std::env::var("REPRISE_CONCURRENCY") {
-        config.concurrency = scheme.parse().expect("REPRISE_CONCURRENCY is occ or 2pl");
-    }
+    config.concurrency = asked_scheme().unwrap_or_default();
     config
+}
+
+/// The concurrency control that REPRISE_CONCURRENCY names.
+fn asked_scheme() -> Option<Scheme> {
+    let asked = std::env::var("REPRISE_CONCURRENCY").ok()?;
+    Some(asked.parse().expect("REPRISE_CONCURRENCY names a concurrency control"))
+}
+
+/// The concurrency control of a random history: OCC for one half of the seeds, each form of 2PL in turn for
+/// the other half.
+pub fn scheme_of(seed: u64) -> Scheme {
+    let locking: Vec<Scheme> = Scheme::all().filter(|scheme| *scheme != Scheme::Optimistic).collect();
+    asked_scheme().unwrap_or(match seed % 2 {
+        0 => Scheme::Optimistic,
+        _ => locking[seed as usize / 2 % locking.len()],
+    })
 }
 
 /// The seeds of random histories: some number of them, another one with REPRISE_HISTORIES, or the one that

@@ -30,8 +30,8 @@ fn begins_to_wait(client: &mut Client, busy: &Busy, waker: &Waker) -> bool {
         match released.poll(&mut Context::from_waker(waker)) {
             Poll::Pending => return false,
             Poll::Ready(Ok(())) => return true,
-            Poll::Ready(Err(_)) => {
-                if client.session.break_deadlock().is_err() {
+            Poll::Ready(Err(refusal)) => {
+                if client.session.break_deadlock(refusal).is_err() {
                     client.gives_up();
                     return true;
                 }

@@ -191,8 +191,8 @@ fn a_snapshot_has_all_that_was_validated_before_its_bound() {
     holds_a_serial_state(rows_of_a_snapshot(|_| {}));
 }
 
-/// A transaction above the bound does not take the numbers of one log past it while others are still to be
-/// numbered below.
+/// A transaction above the bound does not take the numbers of one log past it while other logs are
+/// still to be numbered below.
 #[test]
 fn numbers_stay_below_a_bound_until_all_are_numbered_that_the_snapshot_holds() {
     let rows = rows_of_a_snapshot(|mut fourth| {

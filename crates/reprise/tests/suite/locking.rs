@@ -1,0 +1,260 @@
+//! Two-phase locking: what a transaction locks, for how long, and what becomes of two that lock each other
+//! out. Each policy against deadlocks keeps sums right, and each abort is counted under its reason.
+
+use crate::common::small;
+use reprise::rooms::procedure::Nowhere;
+use reprise::{AbortReason, Attempt, Database, Error, Scheme, Session, TransactionState};
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+/// Longer than any wait that is to end by itself.
+const FOREVER: Duration = Duration::from_secs(20);
+
+const TABLES: &str = "CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL, grp INT NOT NULL, u INT UNIQUE);
+    CREATE INDEX t_grp ON t (grp);
+    CREATE TABLE lines (a INT NOT NULL, b INT NOT NULL, v INT NOT NULL, PRIMARY KEY (a, b));
+    INSERT INTO t VALUES (1, 0, 1, 1), (2, 0, 1, 2), (3, 0, 2, 3);
+    INSERT INTO lines VALUES (1, 1, 0), (1, 3, 0), (2, 1, 0);
+    CREATE PROCEDURE move(p_from INT, p_to INT) LANGUAGE plpgsql AS $$ DECLARE n INT; BEGIN
+        SELECT v INTO n FROM t WHERE id = p_from;
+        UPDATE t SET v = n - 1 WHERE id = p_from;
+        UPDATE t SET v = v + 1 WHERE id = p_to;
+    END $$";
+
+fn open(concurrency: Scheme) -> (tempfile::TempDir, Database, Session) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = small();
+    config.concurrency = concurrency;
+    let db = Database::open(folder.path(), config).unwrap();
+    let mut session = db.session().unwrap();
+    session.execute_script(TABLES).unwrap();
+    (folder, db, session)
+}
+
+fn locking() -> impl Iterator<Item = Scheme> {
+    Scheme::all().filter(|scheme| *scheme != Scheme::Optimistic)
+}
+
+fn attempt(session: &mut Session, text: &str) -> Result<Attempt, Error> {
+    let mut prepared = session.prepare(text, &[])?.expect("a statement");
+    session.try_prepared(&mut prepared, &[], Box::new(Nowhere))
+}
+
+fn int(session: &mut Session, text: &str) -> i64 {
+    session.query(text).unwrap().rows[0][0].to_string().parse().unwrap()
+}
+
+/// What a transaction has done and left open, a statement of another one, and whether that one waits.
+const PAIRS: [(&str, &str, bool); 22] = [
+    // A row that is read.
+    ("SELECT v FROM t WHERE id = 1", "UPDATE t SET v = 1 WHERE id = 1", true),
+    ("SELECT v FROM t WHERE id = 1", "DELETE FROM t WHERE id = 1", true),
+    ("SELECT v FROM t WHERE id = 1", "SELECT v FROM t WHERE id = 1", false),
+    ("SELECT v FROM t WHERE id = 1", "UPDATE t SET v = 1 WHERE id = 2", false),
+    // A row that is written.
+    ("UPDATE t SET v = 1 WHERE id = 1", "SELECT v FROM t WHERE id = 1", true),
+    ("UPDATE t SET v = 1 WHERE id = 1", "SELECT v FROM t WHERE id = 2", false),
+    ("UPDATE t SET v = 1 WHERE id = 1", "SELECT count(*) FROM t", true),
+    ("SELECT count(*) FROM t", "UPDATE t SET v = 1 WHERE id = 1", true),
+    // A key that is absent.
+    ("SELECT v FROM t WHERE id = 9", "INSERT INTO t VALUES (9, 0, 9, 9)", true),
+    ("SELECT v FROM t WHERE id = 9", "INSERT INTO t VALUES (8, 0, 9, 9)", false),
+    ("INSERT INTO t VALUES (9, 0, 9, 9)", "SELECT v FROM t WHERE id = 9", true),
+    ("DELETE FROM t WHERE id = 1", "SELECT v FROM t WHERE id = 1", true),
+    // A prefix of a key: a phantom of the range, and rows beside it.
+    ("SELECT count(*) FROM lines WHERE a = 1", "INSERT INTO lines VALUES (1, 2, 0)", true),
+    ("SELECT count(*) FROM lines WHERE a = 1", "INSERT INTO lines VALUES (2, 2, 0)", false),
+    ("SELECT count(*) FROM lines WHERE a = 1 AND b > 1", "DELETE FROM lines WHERE a = 1 AND b = 1", true),
+    ("INSERT INTO lines VALUES (1, 2, 0)", "SELECT count(*) FROM lines WHERE a = 1", true),
+    ("UPDATE lines SET v = 1 WHERE a = 1", "INSERT INTO lines VALUES (1, 2, 0)", true),
+    ("UPDATE lines SET v = 1 WHERE a = 1", "UPDATE lines SET v = 2 WHERE a = 2 AND b = 1", false),
+    // A secondary index.
+    ("SELECT count(*) FROM t WHERE grp = 2", "UPDATE t SET grp = 2 WHERE id = 1", true),
+    ("SELECT count(*) FROM t WHERE grp = 5", "INSERT INTO t VALUES (9, 0, 5, 9)", true),
+    ("SELECT count(*) FROM t WHERE grp = 2", "UPDATE t SET v = 1 WHERE id = 1", false),
+    ("INSERT INTO t VALUES (8, 0, 8, 8)", "INSERT INTO t VALUES (9, 0, 9, 8)", true),
+];
+
+#[test]
+fn a_statement_waits_for_a_granule_that_another_transaction_has_locked() {
+    for (held, wanted, waits) in PAIRS {
+        for in_block in [false, true] {
+            let case = format!("{held} | {wanted} | in a block: {in_block}");
+            let (_folder, db, mut first) = open(Scheme::TwoPhase);
+            let mut second = db.session().unwrap();
+            first.begin_block();
+            first.query(held).unwrap();
+            if in_block {
+                second.begin_block();
+            }
+            let attempted = attempt(&mut second, wanted);
+            match (waits, &attempted) {
+                (true, Ok(Attempt::Busy(_))) | (false, Ok(Attempt::Done(_))) => {}
+                _ => panic!("{case}: {attempted:?}"),
+            }
+            first.commit_block().unwrap();
+            if waits {
+                assert!(matches!(attempt(&mut second, wanted), Ok(Attempt::Done(_)) | Err(_)), "{case}");
+            }
+            second.commit_block().unwrap();
+        }
+    }
+}
+
+/// Locks go with the commit's number: an autocommit statement of another session that follows has what it
+/// asks for, although the first commit has not been waited for.
+#[test]
+fn locks_are_released_at_the_end_of_the_transaction() {
+    let (_folder, db, mut first) = open(Scheme::TwoPhase);
+    let mut second = db.session().unwrap();
+    for commits in [true, false] {
+        first.begin_block();
+        first.query("UPDATE t SET v = v + 1 WHERE id = 1").unwrap();
+        first.query("SELECT count(*) FROM lines WHERE a = 1").unwrap();
+        match commits {
+            true => _ = first.commit_block().unwrap(),
+            false => first.rollback_block(),
+        }
+        for text in [
+            "UPDATE t SET v = v + 1 WHERE id = 1",
+            "INSERT INTO lines VALUES (1, 2, 0)",
+            "DELETE FROM lines WHERE b = 2",
+        ] {
+            let attempted = attempt(&mut second, text);
+            assert!(matches!(attempted, Ok(Attempt::Done(_))), "{text}: {attempted:?}");
+        }
+    }
+}
+
+/// A READ ONLY transaction locks nothing and waits for no lock: it reads a snapshot.
+#[test]
+fn a_read_only_transaction_waits_for_no_lock() {
+    let (_folder, db, mut first) = open(Scheme::TwoPhase);
+    first.query("INSERT INTO lines SELECT 7, n, 0 FROM generate_series(1, 20000) AS n").unwrap();
+    let mut writer = db.session().unwrap();
+    writer.begin_block();
+    writer.query("UPDATE lines SET v = 1 WHERE a = 7 AND b = 19999").unwrap();
+    first.set_access(reprise::Access::ReadOnly);
+    first.ends_at(Some(Instant::now() + FOREVER));
+    assert_eq!(int(&mut first, "SELECT sum(v) FROM lines WHERE a = 7"), 0);
+    writer.commit_block().unwrap();
+    assert_eq!(int(&mut first, "SELECT sum(v) FROM lines WHERE a = 7"), 1);
+}
+
+/// Two transactions that have read a row both write it: under each policy one of them goes on, and the other
+/// one fails and is counted.
+#[test]
+fn of_two_upgrades_one_goes_on() {
+    for (scheme, sqlstate, reason) in [
+        (Scheme::TwoPhase, "40P01", AbortReason::Deadlock),
+        (Scheme::TwoPhaseWaitDie, "40001", AbortReason::WaitDie),
+        (Scheme::TwoPhaseNoWait, "40001", AbortReason::NoWait),
+    ] {
+        let (_folder, db, mut session) = open(scheme);
+        let barrier = Barrier::new(2);
+        let failed: usize = std::thread::scope(|scope| {
+            let clients = [(); 2].map(|()| {
+                let mut session = db.session().unwrap();
+                let barrier = &barrier;
+                scope.spawn(move || {
+                    session.begin_block();
+                    session.query("SELECT v FROM t WHERE id = 1").unwrap();
+                    barrier.wait();
+                    session.ends_at(Some(Instant::now() + FOREVER));
+                    let ran = session.query("UPDATE t SET v = v + 1 WHERE id = 1");
+                    let failed = ran.map_err(|error| {
+                        assert_eq!(error.sqlstate(), sqlstate, "{scheme}: {error}");
+                        assert_eq!(session.transaction_state(), TransactionState::Failed);
+                    });
+                    barrier.wait();
+                    session.commit_block().unwrap();
+                    usize::from(failed.is_err())
+                })
+            });
+            clients.map(|client| client.join().unwrap()).iter().sum()
+        });
+        // Without waiting, both may fail.
+        let expected = if scheme == Scheme::TwoPhaseNoWait { 1..=2 } else { 1..=1 };
+        assert!(expected.contains(&failed), "{scheme}: {failed}");
+        assert_eq!(int(&mut session, "SELECT v FROM t WHERE id = 1"), 2 - failed as i64, "{scheme}");
+        assert_eq!(db.statistics().aborts.of(reason), failed as u64, "{scheme}");
+    }
+}
+
+/// Calls that lock the same rows in all orders: each of them commits, whatever the policy.
+#[test]
+fn calls_run_again_until_they_commit() {
+    for scheme in locking() {
+        let (_folder, db, mut session) = open(scheme);
+        std::thread::scope(|scope| {
+            for client in 0..4 {
+                let mut session = db.session().unwrap();
+                session.ends_at(Some(Instant::now() + FOREVER));
+                scope.spawn(move || {
+                    for round in 0..500 {
+                        let from = (client + round) % 3 + 1;
+                        let to = (from + round % 2) % 3 + 1;
+                        session.query(&format!("CALL move({from}, {to})")).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(int(&mut session, "SELECT sum(v) FROM t"), 0, "{scheme}");
+        drop(session);
+        let aborts = db.statistics().aborts;
+        let optimistic = [AbortReason::Read, AbortReason::Phantom];
+        assert!(optimistic.iter().all(|reason| aborts.of(*reason) == 0), "{scheme}: {aborts:?}");
+    }
+}
+
+/// An update locks the row before it reads it, so that two of them do not wait for each other's read.
+#[test]
+fn updates_of_one_row_are_no_deadlock() {
+    let (_folder, db, mut session) = open(Scheme::TwoPhase);
+    std::thread::scope(|scope| {
+        for text in [
+            "UPDATE t SET v = v + 1 WHERE id = 1",
+            "UPDATE t SET v = v + 1 WHERE grp = 1 AND id = 1",
+            "UPDATE t SET v = v + 1 WHERE id IN (SELECT 1)",
+            "SELECT v FROM t WHERE id = 1 FOR UPDATE",
+        ] {
+            let mut session = db.session().unwrap();
+            session.ends_at(Some(Instant::now() + FOREVER));
+            scope.spawn(move || {
+                for _ in 0..200 {
+                    session.begin_block();
+                    session.query(text).unwrap();
+                    session.query("UPDATE t SET v = v + 1 WHERE id = 1").unwrap();
+                    session.commit_block().unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(int(&mut session, "SELECT v FROM t WHERE id = 1"), 200 * 7);
+    assert_eq!(db.statistics().aborts.of(AbortReason::Deadlock), 0);
+}
+
+/// Under OCC, too, each abort has its reason.
+#[test]
+fn aborts_are_counted_by_reason() {
+    let (_folder, db, mut first) = open(Scheme::Optimistic);
+    let mut second = db.session().unwrap();
+    let mut lost = |read: &str, changed: &str, reason: AbortReason| {
+        first.begin_block();
+        first.query(read).unwrap();
+        second.query(changed).unwrap();
+        let ran =
+            first.query("UPDATE t SET v = v + 1 WHERE id = 3").and_then(|_| first.commit_block().map(|_| ()));
+        assert_eq!(ran.unwrap_err().sqlstate(), "40001", "{read}");
+        first.rollback_block();
+        assert_eq!(db.statistics().aborts.of(reason), 1, "{read}: {:?}", db.statistics().aborts);
+    };
+    lost("SELECT v FROM t WHERE id = 1", "UPDATE t SET v = v + 1 WHERE id = 1", AbortReason::Read);
+    lost("SELECT v FROM t WHERE id = 9", "INSERT INTO t VALUES (9, 0, 9, 9)", AbortReason::Phantom);
+    first.begin_block();
+    first.query("UPDATE t SET v = 5 WHERE id = 1").unwrap();
+    second.set_lock_timeout(Some(Duration::from_millis(20)));
+    assert_eq!(second.query("UPDATE t SET v = 6 WHERE id = 1").unwrap_err().sqlstate(), "55P03");
+    let aborts = db.statistics().aborts;
+    assert_eq!((aborts.of(AbortReason::Wait), aborts.of(AbortReason::LockTimeout)), (1, 1), "{aborts:?}");
+}
