@@ -8,6 +8,7 @@
 //! 2. `Programs::new` decides from a sample of the transactions which blocks fall into partitions (`sample`).
 //! 3. A thread claims the next batch of the source, and sorts its transactions into units by block and
 //!    partition (`plan`).
+//!    Where keys follow from results, this waits for the blocks that send them (`assign`).
 //! 4. A partition of a block runs once the blocks before it are done with the batch, and the same partition
 //!    is
 //!    done with the batch before (`readiness`). Its units run in commit order (`run`) on an `Access`.
@@ -21,6 +22,7 @@
 //! digests of `crates/reprise/tests/suite/parallel_replay`.
 //! Not here: where transactions come from (`recovery` reads logs); how rows are read and written (`Access`).
 
+mod assign;
 mod definitions;
 mod divergence;
 mod measure;

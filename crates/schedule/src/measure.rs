@@ -1,6 +1,7 @@
 //! The work of a run, estimated when its batches are planned and measured when they run.
 //! Paper: PACMAN §6.3.3 (time breakdown).
 
+use crate::programs::Partitions;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -31,6 +32,8 @@ pub struct BlockMeasures {
     pub slices: Vec<String>,
     /// Number of partitions.
     pub partitions: usize,
+    /// Whether units were assigned to partitions after earlier blocks, by keys that these sent.
+    pub is_deferred: bool,
     /// Number of pieces, rounds of pieces and writes by value.
     pub units: u64,
     /// Estimated number of their operations.
@@ -115,32 +118,41 @@ struct Counters {
     nanoseconds: AtomicU64,
 }
 
-/// The counters of a run, by block and partition.
-#[derive(Default)]
-pub(crate) struct Measures(Vec<Vec<Counters>>);
+/// The counters of a block.
+struct BlockCounters {
+    is_deferred: bool,
+    partitions: Vec<Counters>,
+}
+
+/// The counters of a run, by block.
+pub(crate) struct Measures(Vec<BlockCounters>);
 
 impl Measures {
     /// Makes counters for the number of partitions of each block.
-    pub(crate) fn new(partitions: impl Iterator<Item = usize>) -> Self {
-        let counters = |count| std::iter::repeat_with(Counters::default).take(count).collect();
-        Self(partitions.map(counters).collect())
+    pub(crate) fn new(blocks: &[Partitions]) -> Self {
+        let counters = |block: &Partitions| BlockCounters {
+            is_deferred: block.is_deferred,
+            partitions: std::iter::repeat_with(Counters::default).take(block.count).collect(),
+        };
+        Self(blocks.iter().map(counters).collect())
     }
 
     /// Counts planned units.
     pub(crate) fn planned(&self, block: usize, partition: usize, units: u64, operations: u64) {
-        let counters = &self.0[block][partition];
+        let counters = &self.0[block].partitions[partition];
         counters.units.fetch_add(units, Ordering::Relaxed);
         counters.operations.fetch_add(operations, Ordering::Relaxed);
     }
 
     /// Counts the time of a partition.
     pub(crate) fn ran(&self, block: usize, partition: usize, time: Duration) {
-        self.0[block][partition].nanoseconds.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+        self.0[block].partitions[partition].nanoseconds.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
     }
 
     /// Returns the measures of each block under its name.
     pub(crate) fn report(&self, names: &[Vec<String>]) -> Vec<BlockMeasures> {
-        let report = |(block, partitions): (usize, &Vec<Counters>)| {
+        let report = |(block, counters): (usize, &BlockCounters)| {
+            let BlockCounters { is_deferred, partitions } = counters;
             let sum = |of: fn(&Counters) -> &AtomicU64| -> u64 {
                 partitions.iter().map(|counters| of(counters).load(Ordering::Relaxed)).sum()
             };
@@ -150,6 +162,7 @@ impl Measures {
             BlockMeasures {
                 slices: names[block].clone(),
                 partitions: partitions.len(),
+                is_deferred: *is_deferred,
                 units: sum(|counters| &counters.units),
                 operations: sum(|counters| &counters.operations),
                 hottest_operations: most(|counters| &counters.operations),

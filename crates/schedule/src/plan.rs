@@ -1,4 +1,5 @@
-//! The plan of a batch: its units, by block and partition.
+//! The plan of a batch: its units, by block and partition. Units of deferred blocks wait for their partition
+//! (`assign`).
 //! Paper: PACMAN §4.2 (piece-sets), §4.3.1 (key spaces).
 
 use crate::divergence::{Divergence, malformed_writes};
@@ -9,8 +10,8 @@ use crate::{Batch, Body};
 use catalog::{Arena, CommitOrder, Datum, Table, Written};
 use logging::content::WritesRecord;
 use petgraph::unionfind::UnionFind;
-use procedure::Machine;
 use procedure::analysis::{PartitionValue, Piece, Rounds};
+use procedure::{Machine, WitnessValues};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -19,8 +20,12 @@ use xxhash_rust::xxh3::xxh3_64;
 /// A planned batch.
 pub(crate) struct PlannedBatch<B> {
     pub(crate) transactions: B,
-    /// By block and partition, the units in commit order.
-    pub(crate) units: Vec<Vec<Vec<Unit>>>,
+    /// By block and partition, the units in commit order; none of deferred blocks.
+    units: Vec<Vec<Vec<Unit>>>,
+    /// By block, the units that wait for their partition, in commit order; none unless the block is deferred.
+    pub(crate) waiting: Vec<Vec<WaitingUnit>>,
+    /// By block, the partitions of these units, once they are assigned.
+    assigned: Vec<OnceLock<Assigned>>,
     /// By block and partition, the tapes that its units have sent.
     pub(crate) tapes: Vec<Vec<OnceLock<Vec<Tape>>>>,
     /// By block and partition, the writes of each unit; none for writes by value, which are not checked.
@@ -31,9 +36,48 @@ pub(crate) struct PlannedBatch<B> {
     ranges: Vec<Vec<Range<u32>>>,
 }
 
+/// A unit of a deferred block.
+pub(crate) struct WaitingUnit {
+    pub(crate) unit: Unit,
+    /// The hash of a write's key; `None` for a piece, whose key is not known yet.
+    pub(crate) key: Option<u64>,
+}
+
+/// The units of a deferred block, in partitions.
+#[derive(Default)]
+pub(crate) struct Assigned {
+    /// By partition, in commit order.
+    pub(crate) units: Vec<Vec<Unit>>,
+    /// By transaction, the partition of its piece.
+    pub(crate) partitions: Vec<u8>,
+}
+
 impl<B> PlannedBatch<B> {
+    /// Returns the units of a block, by partition.
+    ///
+    /// # Panics
+    /// The block is deferred, and its units are not assigned yet.
+    pub(crate) fn units(&self, block: usize) -> &[Vec<Unit>] {
+        match self.assigned[block].get() {
+            Some(assigned) => &assigned.units,
+            None => {
+                assert!(self.waiting[block].is_empty(), "a deferred block is assigned before it runs");
+                &self.units[block]
+            }
+        }
+    }
+
+    /// Sets the partitions of the units of a deferred block. Called once.
+    pub(crate) fn set_assigned(&self, block: usize, assigned: Assigned) {
+        let is_first = self.assigned[block].set(assigned).is_ok();
+        assert!(is_first, "the units of a block are assigned once");
+    }
+
     /// Returns the partitions of the units of a transaction's piece of a block, in their order.
     pub(crate) fn partitions_of(&self, block: usize, transaction: u32) -> &[u8] {
+        if let Some(assigned) = self.assigned[block].get() {
+            return std::slice::from_ref(&assigned.partitions[transaction as usize]);
+        }
         let Some(range) = self.ranges[block].get(transaction as usize) else { return &[] };
         &self.partitions[range.start as usize..range.end as usize]
     }
@@ -42,9 +86,10 @@ impl<B> PlannedBatch<B> {
 /// The buffers of planning, kept from one batch to the next.
 #[derive(Default)]
 pub(crate) struct Planner {
-    machine: Machine,
+    pub(crate) machine: Machine,
+    pub(crate) witnesses: WitnessValues,
     key: Vec<u8>,
-    hashes: Vec<u64>,
+    pub(crate) hashes: Vec<u64>,
     /// By block of the batch that is planned.
     connected: BTreeMap<usize, Connected>,
     arena: Arena,
@@ -65,6 +110,8 @@ impl Programs<'_> {
         let ranges = |block: usize| if sends(block) { vec![0..0; count] } else { Vec::new() };
         let mut planned = PlannedBatch {
             transactions: (),
+            waiting: partitions().map(|_| Vec::new()).collect(),
+            assigned: partitions().map(|_| OnceLock::new()).collect(),
             units: partitions().map(|count| vec![Vec::new(); count]).collect(),
             tapes: partitions().map(|count| (0..count).map(|_| OnceLock::new()).collect()).collect(),
             written: partitions().map(|count| (0..count).map(|_| OnceLock::new()).collect()).collect(),
@@ -82,24 +129,22 @@ impl Programs<'_> {
             }
         }
         self.place_connected(&mut planned, planner);
-        let PlannedBatch { units, tapes, written, partitions, ranges, .. } = planned;
-        Ok(PlannedBatch { transactions, units, tapes, written, partitions, ranges })
+        let PlannedBatch { units, waiting, assigned, tapes, written, partitions, ranges, .. } = planned;
+        Ok(PlannedBatch { transactions, units, waiting, assigned, tapes, written, partitions, ranges })
     }
 
     /// Gives units that share keys, directly or through other units, one partition.
     fn place_connected(&self, planned: &mut PlannedBatch<()>, planner: &mut Planner) {
         for (block, connected) in &mut planner.connected {
             let count = self.partitions[*block].count;
-            for (unit, node) in std::mem::take(&mut connected.units) {
-                let partition = node.map_or(0, |node| connected.sets.find_mut(node) % count);
+            std::mem::take(connected).for_each(count, |unit, partition| {
                 planned.units[*block][partition].push(unit);
                 if let Some(range) = planned.ranges[*block].get_mut(unit.transaction as usize) {
                     let start = planned.partitions.len() as u32;
                     planned.partitions.push(partition as u8);
                     *range = start..start + 1;
                 }
-            }
-            *connected = Connected::default();
+            });
         }
     }
 
@@ -116,19 +161,28 @@ impl Programs<'_> {
         }
         for piece in pieces {
             let block = piece.block;
+            let Partitions { count, cut, is_deferred } = self.partitions[block];
+            if is_deferred {
+                let unit = Unit { transaction, index: 0 };
+                planned.waiting[block].push(WaitingUnit { unit, key: None });
+                continue;
+            }
             let start = planned.partitions.len() as u32;
             let mut place = |index: u32, partition: usize| {
                 planned.units[block][partition].push(Unit { transaction, index });
                 planned.partitions.push(partition as u8);
             };
-            let Partitions { count, cut } = self.partitions[block];
             match (cut, &piece.rounds) {
                 (Cut::Keys, _) => {
-                    planner.connect(block, Unit { transaction, index: 0 }, &piece.keys);
+                    let hashes = planner.hashes_of(&piece.keys);
+                    let unit = Unit { transaction, index: 0 };
+                    planner.connected.entry(block).or_default().add(unit, &hashes);
+                    planner.hashes = hashes;
                     continue;
                 }
                 (Cut::Pieces, _) if count == 1 => place(0, 0),
                 (Cut::Pieces, _) => place(0, planner.partition_of(&piece.partition, count)),
+                (Cut::Received, _) => place(0, planner.partition_of(&piece.received_partition, count)),
                 (Cut::Rounds, None) => place(0, planner.partition_of(&piece.round_partition, count)),
                 (Cut::Rounds, Some(rounds)) => planner.each_round(rounds, |planner, round| {
                     place(round, planner.partition_of(&piece.round_partition, count));
@@ -142,10 +196,15 @@ impl Programs<'_> {
         Ok(())
     }
 
-    /// Puts a call's arguments into the registers of the planner.
+    /// Puts a call's arguments, and the witness values that keys follow from, into the registers of the
+    /// planner.
     pub(crate) fn load_for_planning(&self, call: Call<'_>, planner: &mut Planner) -> Result<(), Divergence> {
         let inputs = &self.pieces.programs[call.program].inputs;
-        self.load_inputs(call, inputs, &mut planner.machine, None)
+        let known = self.pieces.key_witnesses(call.program);
+        let Planner { machine, witnesses, .. } = planner;
+        self.load_inputs(call, inputs, machine, (!known.is_empty()).then_some(&mut *witnesses))?;
+        known.iter().for_each(|witness| witness.load(witnesses, machine));
+        Ok(())
     }
 
     fn plan_writes(
@@ -160,7 +219,7 @@ impl Programs<'_> {
         for (offset, write) in writes.writes() {
             let of_table = self.pieces.value_block(write.table).ok_or_else(malformed)?;
             let block = of_table.block;
-            let Partitions { count, cut } = self.partitions[block];
+            let Partitions { count, cut, is_deferred } = self.partitions[block];
             let unit = Unit { transaction, index: offset as u32 };
             let mut partition = 0;
             if count > 1 {
@@ -171,6 +230,7 @@ impl Programs<'_> {
                 write.decode(table, arena, row, changed).map_err(|_| malformed())?;
                 let columns = match cut {
                     Cut::Pieces => &of_table.columns,
+                    Cut::Received => &of_table.received_columns,
                     Cut::Rounds => &of_table.round_columns,
                     Cut::Keys => &of_table.key_columns,
                 };
@@ -178,12 +238,16 @@ impl Programs<'_> {
                 for column in columns {
                     table.write_canonical_column(*column, row[*column], arena, key);
                 }
+                let hash = xxh3_64(key);
+                if is_deferred {
+                    planned.waiting[block].push(WaitingUnit { unit, key: Some(hash) });
+                    continue;
+                }
                 if cut == Cut::Keys {
-                    let hash = xxh3_64(key);
                     planner.connected.entry(block).or_default().add(unit, &[hash]);
                     continue;
                 }
-                partition = partition_of_key(key, count);
+                partition = partition_of_hash(hash, count);
             }
             planned.units[block][partition].push(unit);
         }
@@ -193,18 +257,24 @@ impl Programs<'_> {
 
 /// Units of a block, and the keys that they share.
 #[derive(Default)]
-struct Connected {
+pub(crate) struct Connected {
     /// By hash of a key, its node in the sets.
     nodes: HashMap<u64, usize>,
     /// Keys that are connected.
     sets: UnionFind<usize>,
     /// The units in commit order, each with the node of one of its keys.
-    units: Vec<(Unit, Option<usize>)>,
+    units: Vec<ConnectedUnit>,
+}
+
+/// A unit, with the node of one of its keys.
+struct ConnectedUnit {
+    unit: Unit,
+    node: Option<usize>,
 }
 
 impl Connected {
     /// Adds a unit with the hashes of its keys.
-    fn add(&mut self, unit: Unit, keys: &[u64]) {
+    pub(crate) fn add(&mut self, unit: Unit, keys: &[u64]) {
         let Self { nodes, sets, .. } = self;
         let mut first = None;
         for key in keys {
@@ -216,7 +286,15 @@ impl Connected {
                 }
             }
         }
-        self.units.push((unit, first));
+        self.units.push(ConnectedUnit { unit, node: first });
+    }
+
+    /// Visits the units in commit order, each with its partition: one for all units that share keys, directly
+    /// or through other units.
+    pub(crate) fn for_each(mut self, count: usize, mut visit: impl FnMut(Unit, usize)) {
+        for ConnectedUnit { unit, node } in self.units {
+            visit(unit, node.map_or(0, |node| self.sets.find_mut(node) % count));
+        }
     }
 }
 
@@ -229,25 +307,26 @@ fn begin_key(cut: Cut, table: &Table, key: &mut Vec<u8>) {
 }
 
 impl Planner {
-    /// Connects the keys of a piece whose arguments are in the registers. A key that cannot be computed
-    /// belongs to an operation that never ran.
-    fn connect(&mut self, block: usize, unit: Unit, keys: &[Vec<PartitionValue>]) {
-        self.hashes.clear();
+    /// Returns the hashes of the keys of a piece whose arguments are in the registers. A key that cannot be
+    /// computed belongs to an operation that never ran. The caller gives the buffer back to `hashes`.
+    pub(crate) fn hashes_of(&mut self, keys: &[Vec<PartitionValue>]) -> Vec<u64> {
+        let mut hashes = std::mem::take(&mut self.hashes);
+        hashes.clear();
         for values in keys {
             let Some(first) = values.first() else { continue };
             begin_key(Cut::Keys, &first.table, &mut self.key);
             if self.write_key(values) {
-                self.hashes.push(xxh3_64(&self.key));
+                hashes.push(xxh3_64(&self.key));
             }
         }
-        self.connected.entry(block).or_default().add(unit, &self.hashes);
+        hashes
     }
 
     /// Returns the partition of a piece, or of a round, whose arguments are in the registers. A key that
     /// cannot be computed belongs to an operation that never ran, so any partition will do.
     pub(crate) fn partition_of(&mut self, values: &[PartitionValue], count: usize) -> usize {
         self.key.clear();
-        if self.write_key(values) { partition_of_key(&self.key, count) } else { 0 }
+        if self.write_key(values) { partition_of_hash(xxh3_64(&self.key), count) } else { 0 }
     }
 
     /// Appends values to the key; returns false when one of them cannot be computed.
@@ -271,6 +350,7 @@ impl Planner {
     }
 }
 
-fn partition_of_key(key: &[u8], count: usize) -> usize {
-    xxh3_64(key) as usize % count
+/// Returns the partition of a key with this hash.
+pub(crate) fn partition_of_hash(hash: u64, count: usize) -> usize {
+    hash as usize % count
 }

@@ -4,14 +4,24 @@ use crate::divergence::{Divergence, RecordedCall};
 use crate::{Definitions, Settings, Transaction};
 use catalog::{CommitOrder, Reader, decode_value, skip_value};
 use logging::content::CallRecord;
-use procedure::analysis::{Piece, Pieces, Rounds};
+use procedure::analysis::{Cuts, Piece, Pieces, Rounds};
 use procedure::{Machine, OperationId, Procedure, Register, WitnessValues};
+use std::collections::BTreeSet;
 
 /// How a block is cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Partitions {
     pub(crate) count: usize,
     pub(crate) cut: Cut,
+    /// Whether its units are assigned to partitions only after earlier blocks, whose results give their keys.
+    pub(crate) is_deferred: bool,
+}
+
+impl Partitions {
+    /// One partition, or as many as the block may have, with whole pieces in each.
+    pub(crate) fn of_pieces(count: usize) -> Self {
+        Self { count, cut: Cut::Pieces, is_deferred: false }
+    }
 }
 
 /// What belongs to one partition.
@@ -19,6 +29,8 @@ pub(crate) struct Partitions {
 pub(crate) enum Cut {
     /// Whole pieces, by columns.
     Pieces,
+    /// Whole pieces, by columns whose values they receive from earlier blocks.
+    Received,
     /// Rounds of the pieces that fall into rounds, by columns.
     Rounds,
     /// Whole pieces that share keys, directly or through other pieces of the batch.
@@ -36,6 +48,8 @@ pub(crate) struct PieceFacts<'s> {
     pub(crate) receives: Vec<TapeSource>,
     /// What it receives from the call's record.
     pub(crate) witnesses: Vec<WitnessSource>,
+    /// The results that its partition follows from, where units are assigned after the blocks that send them.
+    pub(crate) keys: Vec<KeySource>,
     /// Average number of operations of a unit.
     pub(crate) operations: f64,
 }
@@ -45,6 +59,13 @@ pub(crate) struct TapeSource {
     pub(crate) operation: OperationId,
     pub(crate) block: usize,
     pub(crate) tape: usize,
+}
+
+/// The results of an operation that tell the partition of a piece.
+pub(crate) struct KeySource {
+    pub(crate) tape: TapeSource,
+    /// The registers of the results, in the order in which they are sent.
+    pub(crate) registers: Vec<Register>,
 }
 
 /// The witness values of an operation.
@@ -97,9 +118,8 @@ impl<'s> Programs<'s> {
         sample: impl Iterator<Item = Transaction<'b>>,
     ) -> Result<Self, Divergence> {
         let most = settings.most_partitions();
-        let whole =
-            |partitioned: &bool| Partitions { count: if *partitioned { most } else { 1 }, cut: Cut::Pieces };
-        let partitions: Vec<Partitions> = pieces.partitioned.iter().map(whole).collect();
+        let whole = |cuts: &Cuts| Partitions::of_pieces(if cuts.whole { most } else { 1 });
+        let partitions: Vec<Partitions> = pieces.cuts.iter().map(whole).collect();
         let (tapes, tape_counts) = number_tapes(pieces);
         let facts = Vec::new();
         let mut programs =
@@ -121,6 +141,10 @@ impl<'s> Programs<'s> {
                 let (block, tape) = self.tapes[program][id.0 as usize]?;
                 Some(TapeSource { operation: *id, block, tape })
             };
+            let key = |id: &OperationId| {
+                let registers = self.pieces.sent(program, *id).to_vec();
+                tape(id).map(|tape| KeySource { tape, registers })
+            };
             let witness = |id: &OperationId| {
                 let (index, registers) = witnesses.get(id)?;
                 Some(WitnessSource { operation: *id, index: *index, values: registers.len() })
@@ -131,10 +155,21 @@ impl<'s> Programs<'s> {
                 announces: !piece.looks_up_in_loops(rounds.is_some()),
                 receives: piece.receives.iter().filter_map(tape).collect(),
                 witnesses: piece.receives.iter().filter_map(witness).collect(),
+                keys: piece.key_sources.iter().filter_map(key).collect(),
                 operations: if rounds.is_some() { piece.executes.len() as f64 } else { weights[piece.block] },
             });
         }
         facts
+    }
+
+    /// Returns the blocks whose results the partitions of a block follow from; none unless it is deferred.
+    pub(crate) fn key_blocks(&self, block: usize) -> Vec<usize> {
+        if !self.partitions[block].is_deferred {
+            return Vec::new();
+        }
+        let facts = self.facts.iter().filter_map(|facts| facts[block].as_ref());
+        let blocks = facts.flat_map(|facts| facts.keys.iter().map(|key| key.tape.block));
+        blocks.collect::<BTreeSet<usize>>().into_iter().collect()
     }
 
     pub(crate) fn facts(&self, program: usize, block: usize) -> &PieceFacts<'s> {

@@ -3,10 +3,11 @@
 //! blocks but take any ready task, oldest batch first, so that cores follow the work; the piece-set of a
 //! block is cut into partitions (§4.3.1) that are scheduled like piece-sets.
 //!
-//! A task is a batch to claim and plan, or one partition of one block of a planned batch. A partition is
-//! ready once the blocks before its block are done with the batch, and the same partition is done with the
-//! batch before (of some blocks: all partitions). The number of batches is not known ahead: the source ends
-//! the schedule.
+//! A task is a batch to claim and plan, a block whose units are assigned to partitions, or one partition of
+//! one block of a planned batch. A partition is ready once the blocks before its block are done with the
+//! batch, and the same partition is done with the batch before (of some blocks: all partitions). A deferred
+//! block is assigned once the blocks that send its keys are done with the batch. The number of batches is
+//! not known ahead: the source ends the schedule.
 //!
 //! Invariants: 1. A partition runs once, and only when it is ready. 2. One thread claims at a time, so
 //! batches are numbered in the order of the source. Held by: `tasks_keep_the_order_of_blocks_and_batches`,
@@ -23,11 +24,20 @@ pub(crate) struct PartitionId {
     pub(crate) partition: usize,
 }
 
+/// One block, of a batch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct BlockId {
+    pub(crate) batch: usize,
+    pub(crate) block: usize,
+}
+
 /// A task of one thread. `P` is a planned batch.
 #[derive(Debug)]
 pub(crate) enum Task<P> {
     /// Claim the next batch of the source, and plan it. `waits`: no batch is under way.
     Claim { waits: bool },
+    /// Assign the units of a deferred block to partitions.
+    Assign { id: BlockId, planned: Arc<P> },
     /// Run a partition.
     Run { id: PartitionId, planned: Arc<P> },
 }
@@ -39,6 +49,8 @@ pub(crate) struct Shape {
     pub(crate) before: Vec<Vec<usize>>,
     /// By block, the number of its partitions.
     pub(crate) partitions: Vec<usize>,
+    /// By block, the blocks whose results its partitions follow from. Such a block is deferred.
+    pub(crate) assigned_after: Vec<Vec<usize>>,
     /// By block, whether it must be done with a batch before any of its partitions begins the next batch.
     pub(crate) whole_batches: Vec<bool>,
     /// Maximum number of batches that run at a time; one more is planned ahead.
@@ -55,6 +67,8 @@ enum State {
 struct BatchState<P> {
     /// `None` until the batch is planned.
     planned: Option<Arc<P>>,
+    /// By block, whether its units are assigned to partitions.
+    assigned: Vec<State>,
     /// By block and partition.
     tasks: Vec<Vec<State>>,
 }
@@ -100,6 +114,7 @@ struct Inner<P> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ready {
     Claim,
+    Assign(BlockId),
     Run(PartitionId),
 }
 
@@ -142,6 +157,14 @@ impl<P> Schedule<P> {
                         Arc::clone(batch.planned.as_ref().expect("a batch is planned before it runs"));
                     return Some(Task::Run { id, planned });
                 }
+                Some(Ready::Assign(id)) => {
+                    let index = id.batch - inner.first;
+                    let batch = &mut inner.batches[index];
+                    batch.assigned[id.block] = State::Running;
+                    let planned =
+                        Arc::clone(batch.planned.as_ref().expect("a batch is planned before it is assigned"));
+                    return Some(Task::Assign { id, planned });
+                }
                 None => inner = self.changed.wait(inner).unwrap_or_else(PoisonError::into_inner),
             }
         }
@@ -157,13 +180,18 @@ impl<P> Schedule<P> {
         run.or_else(|| may_claim.then_some(Ready::Claim))
     }
 
-    /// Returns a partition of one batch that is ready.
+    /// Returns a block to assign, or a partition to run, of one batch.
     fn ready_of(&self, inner: &Inner<P>, index: usize) -> Option<Ready> {
         let batch = &inner.batches[index];
         batch.planned.as_ref()?;
         let earlier = index.checked_sub(1).map(|index| &inner.batches[index]);
         for (block, partitions) in batch.tasks.iter().enumerate() {
-            if !self.shape.before[block].iter().all(|before| batch.is_block_done(*before)) {
+            let mut after = self.shape.assigned_after[block].iter();
+            if batch.assigned[block] == State::Waiting && after.all(|after| batch.is_block_done(*after)) {
+                return Some(Ready::Assign(BlockId { batch: inner.first + index, block }));
+            }
+            let is_assigned = batch.assigned[block] == State::Done;
+            if !is_assigned || !self.shape.before[block].iter().all(|before| batch.is_block_done(*before)) {
                 continue;
             }
             if self.shape.whole_batches[block] && earlier.is_some_and(|earlier| !earlier.is_block_done(block))
@@ -184,7 +212,9 @@ impl<P> Schedule<P> {
     pub(crate) fn claimed(&self) -> usize {
         let mut inner = self.inner();
         let tasks = self.shape.partitions.iter().map(|count| vec![State::Waiting; *count]).collect();
-        inner.batches.push_back(BatchState { planned: None, tasks });
+        let assigned = |after: &Vec<usize>| if after.is_empty() { State::Done } else { State::Waiting };
+        let assigned = self.shape.assigned_after.iter().map(assigned).collect();
+        inner.batches.push_back(BatchState { planned: None, assigned, tasks });
         inner.source = SourceState::Ready;
         self.changed.notify_all();
         inner.first + inner.batches.len() - 1
@@ -210,6 +240,14 @@ impl<P> Schedule<P> {
         let index = batch - inner.first;
         inner.batches[index].planned = Some(Arc::new(planned));
         self.advance(inner)
+    }
+
+    /// Notes that the units of a block are assigned to partitions.
+    pub(crate) fn assigned(&self, id: BlockId) {
+        let mut inner = self.inner();
+        let index = id.batch - inner.first;
+        inner.batches[index].assigned[id.block] = State::Done;
+        self.changed.notify_all();
     }
 
     /// Notes that a partition is done; returns the batches that are done with it.
@@ -246,9 +284,10 @@ mod tests {
 
     fn shape() -> Shape {
         Shape {
-            before: vec![vec![], vec![0], vec![0]],
-            partitions: vec![2, 3, 1],
-            whole_batches: vec![false, true, false],
+            before: vec![vec![], vec![0], vec![0], vec![1]],
+            partitions: vec![2, 3, 1, 2],
+            assigned_after: vec![vec![], vec![], vec![], vec![0]],
+            whole_batches: vec![false, true, false, false],
             window: 3,
         }
     }
@@ -257,6 +296,7 @@ mod tests {
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     enum Taken {
         Plan(usize),
+        Assign(BlockId),
         Run(PartitionId),
     }
 
@@ -287,10 +327,25 @@ mod tests {
                         Next::Pending => self.schedule.pending(),
                         Next::End => self.schedule.ended(),
                     },
+                    Task::Assign { id, .. } => {
+                        self.check_assign(id);
+                        self.running.push(Taken::Assign(id));
+                    }
                     Task::Run { id, .. } => {
                         self.check(id);
                         self.running.push(Taken::Run(id));
                     }
+                }
+            }
+        }
+
+        /// A block is assigned after the blocks that send its keys.
+        fn check_assign(&self, BlockId { batch, block }: BlockId) {
+            let shape = shape();
+            for after in &shape.assigned_after[block] {
+                for partition in 0..shape.partitions[*after] {
+                    let sends = Taken::Run(PartitionId { batch, block: *after, partition });
+                    assert!(self.finished.contains(&sends), "its keys are not sent yet");
                 }
             }
         }
@@ -309,6 +364,8 @@ mod tests {
                 assert!((0..shape.partitions[block]).all(|partition| is_done(batch - 1, block, partition)));
             }
             assert!(self.finished.contains(&Taken::Plan(batch)));
+            let is_deferred = !shape.assigned_after[block].is_empty();
+            assert!(!is_deferred || self.finished.contains(&Taken::Assign(BlockId { batch, block })));
         }
 
         /// Finishes one of the running tasks; returns false when there is none.
@@ -319,9 +376,10 @@ mod tests {
             self.choice = self.choice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let taken = self.running.swap_remove((self.choice >> 33) % self.running.len());
             match taken {
-                Taken::Plan(batch) => self.schedule.planned(batch, ()),
-                Taken::Run(id) => self.schedule.done(id),
-            };
+                Taken::Plan(batch) => drop(self.schedule.planned(batch, ())),
+                Taken::Assign(id) => self.schedule.assigned(id),
+                Taken::Run(id) => drop(self.schedule.done(id)),
+            }
             self.finished.push(taken);
             true
         }
@@ -348,7 +406,7 @@ mod tests {
                 break;
             }
         }
-        assert_eq!(driver.finished.len(), 6 * (1 + 6), "every task has run");
+        assert_eq!(driver.finished.len(), 6 * (1 + 8 + 1), "every task has run");
         assert!(driver.schedule.take().is_none());
     }
 
@@ -372,7 +430,7 @@ mod tests {
             }
         }
         assert!(dry > 6, "the source was asked {dry} times in vain");
-        assert_eq!(driver.finished.len(), 6 * (1 + 6), "every task has run");
+        assert_eq!(driver.finished.len(), 6 * (1 + 8 + 1), "every task has run");
         assert!(driver.schedule.take().is_none());
 
         // While nothing is under way, a claim is the only task, and its thread waits for the source.

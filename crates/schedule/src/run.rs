@@ -69,7 +69,7 @@ impl Programs<'_> {
     ) -> Result<(), Divergence> {
         let PartitionId { block, partition, .. } = id;
         let sent = std::iter::repeat_with(Tape::default).take(self.tape_counts[block]).collect();
-        let mut left = batch.units[block][partition].as_slice();
+        let mut left = batch.units(block)[partition].as_slice();
         let written = Vec::with_capacity(left.len());
         let mut running = Running { batch, block, sent, received: Vec::new(), written };
         while !left.is_empty() {

@@ -15,9 +15,9 @@ pub const SAMPLED: usize = 512;
 const MOST_ROUNDS: u64 = 256;
 
 impl Programs<'_> {
-    /// Decides which blocks run round by round, or by connected keys: those with a partition that has more
-    /// than a thread's share of the work. Returns the average number of operations of a whole piece, by
-    /// program and block.
+    /// Decides which blocks are cut finer than by whole pieces and records: those with a partition that has
+    /// more than a thread's share of the work. Returns the average number of operations of a whole piece,
+    /// by program and block.
     pub(crate) fn sample<'b>(
         &mut self,
         sample: impl Iterator<Item = Transaction<'b>>,
@@ -45,10 +45,16 @@ impl Programs<'_> {
             let hottest = work[block].iter().copied().max().unwrap_or(0);
             let is_too_much = hottest * self.settings.threads as u64 > all;
             let are_few = sums.iter().zip(&counts).all(|(sums, count)| sums[block] <= MOST_ROUNDS * count);
-            if most > 1 && is_too_much && are_few && self.pieces.in_rounds[block] {
-                *partitions = Partitions { count: most, cut: Cut::Rounds };
-            } else if most > 1 && is_too_much && self.pieces.keyed[block] {
-                *partitions = Partitions { count: most, cut: Cut::Keys };
+            if most == 1 || !is_too_much {
+                continue;
+            }
+            let cuts = self.pieces.cuts[block];
+            if are_few && cuts.rounds {
+                *partitions = Partitions { count: most, cut: Cut::Rounds, is_deferred: false };
+            } else if cuts.received {
+                *partitions = Partitions { count: most, cut: Cut::Received, is_deferred: true };
+            } else if cuts.keys {
+                *partitions = Partitions { count: most, cut: Cut::Keys, is_deferred: cuts.keys_are_received };
             }
         }
         let averages = sums.iter().zip(&counts).map(|(sums, count)| {

@@ -70,7 +70,7 @@ impl<'t> Received<'t> {
         matches!(self, Self::Witness(at) if *at == end)
     }
 
-    fn next(&mut self, witnesses: &WitnessValues, arena: &mut Arena) -> Option<Datum> {
+    pub(crate) fn next(&mut self, witnesses: &WitnessValues, arena: &mut Arena) -> Option<Datum> {
         match self {
             Self::Witness(at) => {
                 *at += 1;

@@ -46,11 +46,12 @@ impl Programs<'_> {
         let schedule = Schedule::new(Shape {
             before: self.pieces.before.clone(),
             partitions: self.partitions.iter().map(|block| block.count).collect(),
+            assigned_after: (0..self.partitions.len()).map(|block| self.key_blocks(block)).collect(),
             // A key may be in another partition in every batch.
             whole_batches: self.partitions.iter().map(|block| block.cut == Cut::Keys).collect(),
             window: self.settings.window(),
         });
-        let measures = Measures::new(self.partitions.iter().map(|block| block.count));
+        let measures = Measures::new(&self.partitions);
         let run = Run { programs: self, source, schedule, measures };
         let results: Vec<_> = std::thread::scope(|scope| {
             let run = &run;
@@ -91,6 +92,13 @@ impl<S: Source> Run<'_, S> {
                     times.planning_s += lap().as_secs_f64();
                     self.schedule.planned(batch, planned)
                 }
+                Task::Assign { id, planned } => {
+                    self.programs.assign(&planned, id.block, &mut planner)?;
+                    self.count(&planned, id.block);
+                    times.planning_s += lap().as_secs_f64();
+                    self.schedule.assigned(id);
+                    continue;
+                }
                 Task::Run { id, planned } => {
                     self.programs.run_partition(&planned, id, &mut executor)?;
                     let spent = lap();
@@ -122,13 +130,19 @@ impl<S: Source> Run<'_, S> {
     ) -> Result<PlannedBatch<S::Batch>, RunError<S::Error>> {
         let batch = self.source.read(claim).map_err(RunError::Source)?;
         let planned = self.programs.plan(batch, planner)?;
-        for (block, partitions) in planned.units.iter().enumerate() {
-            for (partition, units) in partitions.iter().enumerate() {
-                let operations = self.programs.operations_of(&planned, block, units);
-                self.measures.planned(block, partition, units.len() as u64, operations);
-            }
+        let blocks = self.programs.partitions.iter().enumerate();
+        for (block, _) in blocks.filter(|(_, partitions)| !partitions.is_deferred) {
+            self.count(&planned, block);
         }
         Ok(planned)
+    }
+
+    /// Counts the units of a block, whose partitions are known.
+    fn count(&self, planned: &PlannedBatch<S::Batch>, block: usize) {
+        for (partition, units) in planned.units(block).iter().enumerate() {
+            let operations = self.programs.operations_of(planned, block, units);
+            self.measures.planned(block, partition, units.len() as u64, operations);
+        }
     }
 
     /// Checks batches that are done, and tells the source. `sums` is a buffer.

@@ -23,8 +23,8 @@ impl Programs<'_> {
     ) -> Result<(), Divergence> {
         sums.clear();
         sums.resize(batch.transactions.len(), Written::default());
-        for (units, written) in batch.units.iter().zip(&batch.written) {
-            for (units, written) in units.iter().zip(written) {
+        for (block, written) in batch.written.iter().enumerate() {
+            for (units, written) in batch.units(block).iter().zip(written) {
                 let written = written.get().map_or(&[][..], Vec::as_slice);
                 for (unit, written) in units.iter().zip(written) {
                     sums[unit.transaction as usize] += *written;
@@ -57,7 +57,7 @@ impl Programs<'_> {
             let executed = piece.executes.iter().map(|id| &operations[id.0 as usize]);
             let writes = executed.filter(|operation| operation.writes());
             let name = writes.map(in_words).collect::<Vec<_>>().join(" and ");
-            let of_partition = batch.units[piece.block].iter().zip(&batch.written[piece.block]);
+            let of_partition = batch.units(piece.block).iter().zip(&batch.written[piece.block]);
             let rows = of_partition.flat_map(|(units, written)| {
                 let units = units.iter().zip(written.get().into_iter().flatten());
                 units

@@ -1,5 +1,5 @@
-//! Random numbers as values that follow from a call's record, so that pieces of a call need not run one after
-//! the other. Not in the papers.
+//! Random numbers as values that follow from a call's record, so that pieces of a call may run apart. Not in
+//! the papers.
 //!
 //! At run time a call draws its random words one after the other. The n-th word is a function of the record's
 //! seed and n. The analysis therefore keeps n in a register: before a statement that draws,
@@ -12,9 +12,10 @@
 //! Held by: `draws_are_the_same_in_pieces`, `parallel_replay_equals_serial_replay`.
 
 use super::program::Program;
+use super::step::Step;
 use crate::{
     ArithmeticOperator, Draw, Expression, Function, NumberClass, Operation, OperationId, OperationKind,
-    Register, Statement,
+    Register,
 };
 use catalog::Datum;
 
@@ -33,7 +34,7 @@ pub(super) fn replace_draws(program: &mut Program) -> bool {
         return false;
     }
     let zero = Expression::Constant(Datum::Int(0));
-    body.insert(0, Statement::Assign { target: replacing.words, value: zero });
+    body.insert(0, Step::Assign { target: replacing.words, value: zero });
     program.body = body;
     program.operations = replacing.operations;
     program.registers = replacing.registers as usize;
@@ -59,7 +60,7 @@ fn draws(expression: &Expression) -> bool {
 }
 
 impl Replacing {
-    fn list(&mut self, statements: &mut Vec<Statement>) {
+    fn list(&mut self, statements: &mut Vec<Step>) {
         let mut replaced = Vec::with_capacity(statements.len());
         for mut statement in std::mem::take(statements) {
             self.statement(&mut statement, &mut replaced);
@@ -70,38 +71,33 @@ impl Replacing {
     }
 
     /// Puts assignments for the draws of a statement in `before`, those of statements inside left alone.
-    fn statement(&mut self, statement: &mut Statement, before: &mut Vec<Statement>) {
+    fn statement(&mut self, statement: &mut Step, before: &mut Vec<Step>) {
         match statement {
-            Statement::Assign { value, .. } => self.expression(value, before),
-            Statement::AssignElement { index, value, .. } => {
+            Step::Assign { value, .. } => self.expression(value, before),
+            Step::AssignElement { index, value, .. } => {
                 self.expression(index, before);
                 self.expression(value, before);
             }
-            Statement::If { condition, .. } => self.expression(condition, before),
-            Statement::ForRange { from, to, step, .. } => {
+            Step::If { condition, .. } => self.expression(condition, before),
+            Step::ForRange { from, to, step, .. } => {
                 [from, to, step].into_iter().for_each(|bound| self.expression(bound, before));
             }
-            Statement::ForEach { array, .. } => self.expression(array, before),
+            Step::ForEach { array, .. } => self.expression(array, before),
             // Asked before every round.
-            Statement::While { condition, .. } => self.is_possible &= !draws(condition),
-            Statement::Raise(raise) => {
+            Step::While { condition, .. } => self.is_possible &= !draws(condition),
+            Step::Raise(raise) => {
                 let options = raise.detail.iter().chain(&raise.hint);
                 let mut parts = raise.values.iter().chain([&raise.sqlstate]).chain(options);
                 self.is_possible &= !parts.any(draws);
             }
-            Statement::Execute(id) | Statement::ForRows { operation: id, .. } => self.operation(*id, before),
-            Statement::Block { .. } | Statement::Exit(_) | Statement::Continue(_) => {}
-            Statement::Call { .. }
-            | Statement::Return
-            | Statement::Guarded(_)
-            | Statement::RaiseAgain
-            | Statement::Opaque(_) => unreachable!("calls are replaced, and errors handled by value"),
+            Step::Execute(id) | Step::ForRows { operation: id, .. } => self.operation(*id, before),
+            Step::Block { .. } | Step::Exit(_) | Step::Continue(_) => {}
         }
     }
 
     /// An INSERT evaluates its values once, in order; what else an operation evaluates, it may evaluate for
     /// each row.
-    fn operation(&mut self, id: OperationId, before: &mut Vec<Statement>) {
+    fn operation(&mut self, id: OperationId, before: &mut Vec<Step>) {
         let place = id.0 as usize;
         let mut operation = self.operations[place].clone();
         if let OperationKind::Insert { values, .. } = &mut operation.kind {
@@ -112,7 +108,7 @@ impl Replacing {
     }
 
     /// Replaces the draws of an expression that is evaluated once.
-    fn expression(&mut self, expression: &mut Expression, before: &mut Vec<Statement>) {
+    fn expression(&mut self, expression: &mut Expression, before: &mut Vec<Step>) {
         if !draws(expression) {
             return;
         }
@@ -137,18 +133,18 @@ impl Replacing {
     }
 
     /// The register of a value that is drawn.
-    fn draw(&mut self, draw: Draw, before: &mut Vec<Statement>) -> Register {
+    fn draw(&mut self, draw: Draw, before: &mut Vec<Step>) -> Register {
         let (words, target) = (Expression::Register(self.words), Register(self.registers));
         self.registers += 1;
         let value = Expression::Function { function: Function::Nth(draw), arguments: vec![words.clone()] };
-        before.push(Statement::Assign { target, value });
+        before.push(Step::Assign { target, value });
         let more = Expression::Constant(Datum::Int(draw.words() as i64));
         let value = Expression::Arithmetic {
             operator: ArithmeticOperator::Add,
             class: NumberClass::Int { least: i64::MIN, most: i64::MAX },
             operands: Box::new([words, more]),
         };
-        before.push(Statement::Assign { target: self.words, value });
+        before.push(Step::Assign { target: self.words, value });
         target
     }
 }

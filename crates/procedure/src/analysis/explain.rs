@@ -1,6 +1,6 @@
-//! What the analysis found, as text and as data for other forms.
+//! Results of the analysis as text, and as data.
 
-use super::{Analysis, Program, Slice};
+use super::{Analysis, Granule, GranuleKind, Known, LocalGraph, Program, Slice};
 use crate::{Access, Operation, OperationId, OperationKind, Path, Procedure};
 use catalog::{Table, TableId};
 use std::fmt;
@@ -40,6 +40,26 @@ pub fn describe(operation: &Operation) -> String {
     }
 }
 
+impl Granule {
+    /// Returns the granule in words: which keys of which index, when they are known, and whether they are
+    /// written. Slices are numbered from 1, as in the text of an [`Analysis`].
+    pub fn describe(&self, graph: &LocalGraph) -> String {
+        let index = &self.table.indexes[self.index].name;
+        let names: Vec<&str> = self.columns().iter().map(|c| self.table.columns[*c].name.as_str()).collect();
+        let names = names.join(", ");
+        let mut text = match self.kind {
+            GranuleKind::Point => format!("one key of {index} ({names})"),
+            GranuleKind::Range => format!("keys of {index} by ({names})"),
+            GranuleKind::Table => format!("all keys of {index}"),
+        };
+        if let Known::After(slices) = self.known(graph) {
+            let slices: Vec<String> = slices.iter().map(|slice| (slice + 1).to_string()).collect();
+            text = format!("{text} after {}", slices.join(", "));
+        }
+        if self.writes { format!("{text}, written") } else { text }
+    }
+}
+
 /// What replay keeps of one procedure.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReplaySummary {
@@ -62,7 +82,10 @@ pub struct ReplaySummary {
 impl ReplaySummary {
     /// Compares a procedure with its replay form.
     pub fn of(procedure: &Procedure) -> Self {
-        if procedure.by_value {
+        let programs = (!procedure.by_value)
+            .then(|| Program::new(procedure, false).zip(Program::new(procedure, true)))
+            .flatten();
+        let Some((program, witnessed)) = programs else {
             return Self {
                 name: procedure.name.clone(),
                 read_only: procedure.read_only,
@@ -72,9 +95,9 @@ impl ReplaySummary {
                 kept_with_witnesses: 0,
                 witnesses: Vec::new(),
             };
-        }
-        let kept = |witnessed: bool| {
-            let form = Program::new(procedure, witnessed).replay_form();
+        };
+        let kept = |program: &Program| {
+            let form = program.replay_form();
             form.operations.len() - form.witnesses.len()
         };
         let witnesses = procedure.operations.iter().zip(&procedure.witnesses);
@@ -83,9 +106,9 @@ impl ReplaySummary {
             name: procedure.name.clone(),
             read_only: procedure.read_only,
             by_value: false,
-            operations: Program::new(procedure, false).operations.len(),
-            kept: kept(false),
-            kept_with_witnesses: kept(true),
+            operations: program.operations.len(),
+            kept: kept(&program),
+            kept_with_witnesses: kept(&witnessed),
             witnesses: witnesses.map(|(own, registers)| (describe(own), registers.len())).collect(),
         }
     }
@@ -138,7 +161,7 @@ impl Analysis {
         of_slices.chain(alone.map(|(_, table)| vec![format!("table {}", table.name)])).collect()
     }
 
-    /// The places that must run before one, directly.
+    /// Names the nodes that must run directly before one.
     fn before(edges: &std::collections::BTreeSet<(usize, usize)>, place: usize) -> String {
         let before: Vec<String> =
             edges.iter().filter(|(_, to)| *to == place).map(|(from, _)| (from + 1).to_string()).collect();
@@ -152,10 +175,14 @@ fn list(operations: &[OperationId]) -> String {
 
 impl fmt::Display for Analysis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (program, local) in self.programs.iter().zip(&self.local) {
+        for (number, (program, local)) in self.programs.iter().zip(&self.local).enumerate() {
             writeln!(f, "procedure {}", program.name)?;
-            for (place, operation) in program.operations.iter().enumerate() {
-                writeln!(f, "  operation {}: {}", place + 1, describe(operation))?;
+            for (id, operation) in program.operation_ids().zip(&program.operations) {
+                writeln!(f, "  operation {}: {}", id.0 + 1, describe(operation))?;
+                let footprint = self.footprint(number, id);
+                let mut granules: Vec<String> = footprint.iter().map(|own| own.describe(local)).collect();
+                granules.dedup();
+                granules.iter().try_for_each(|own| writeln!(f, "    {own}"))?;
             }
             for (place, slice) in local.slices.iter().enumerate() {
                 let before = Self::before(&local.edges, place);

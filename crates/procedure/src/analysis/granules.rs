@@ -1,42 +1,157 @@
-//! What an operation binds columns to, in a form that no column shapes: the granules that tell partitions
-//! apart. Not in the papers, which take key spaces for granted (PACMAN §4.3.1).
+//! Granules: the rows that an operation may touch, as a table, an index, and values of the index' first
+//! columns. Not in the papers, which take key spaces for granted (PACMAN §4.3.1).
 //!
 //! An operation names a column's value by an expression of the column's type: `id = k` of an INT column and a
-//! BIGINT parameter is a conversion of `k`. A canonical value is what stands below conversions that keep the
-//! value, with the scale that it has there. Rounding and cutting conversions stay: what counts is the value
-//! as the column holds it.
+//! BIGINT parameter is a conversion of `k`. A canonical value is the operand of the conversions that keep the
+//! value, with the scale that it has there. Rounding and cutting conversions stay, because the column holds
+//! the value after them.
 //!
-//! Invariants: 1. operations of one slice with equal canonical values touch rows whose columns hold equal
-//! values;
-//! 2. a call's canonical value and that of a row which it touches have one canonical form
+//! A read names one granule, of the index that it searches. A write names one of every index of its table,
+//! for the rows before it and, where it moves keys, for the rows after it: so it meets every read of those
+//! rows, whatever index the read searches, and every read that would have found a row that was not there. A
+//! value that no known register gives ends the prefix, down to the whole table.
+//!
+//! Invariants: 1. every row that an operation touches lies in each of its granules of that side, evaluated
+//! from the call;
+//! 2. two operations that touch one row or one unique key, of which one writes, have granules that conflict;
+//! 3. a call's canonical value and that of a row which it touches have one canonical form
 //!    (`catalog::write_canonical`).
-//! Held by: `tables_share_a_key_of_several_types`, `parallel_replay_equals_serial_replay`.
+//! Held by: `every_row_lies_in_its_granule`, `operations_name_granules`,
+//! `tables_share_a_key_of_several_types`, `parallel_replay_equals_serial_replay`.
+//! Not here: which granules fall into one partition (`partition.rs`).
 
-use super::program::Program;
-use super::rounds::Rounds;
-use crate::{Cast, Expression, Machine, Operation, OperationKind, Path};
-use catalog::{Datum, Family, ScalarType, Table, normalized, write_canonical};
-use std::collections::BTreeMap;
+use super::graphs::LocalGraph;
+use super::resolve::{Given, Resolved, Resolver};
+use crate::{Access, Cast, Expression, Machine, Operation, OperationId, OperationKind, Path, Reference};
+use catalog::{Datum, Family, ScalarType, Table, TableId, normalized, write_canonical};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-/// The value that an operation binds a column to.
+/// How much of an index a granule is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GranuleKind {
+    /// One key: every column of the index has a value.
+    Point,
+    /// The keys that begin with the values.
+    Range,
+    /// All keys.
+    Table,
+}
+
+/// When the values of a granule are known.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Known {
+    /// From the call's record: arguments, time, seed and witness values.
+    Arguments,
+    /// After these slices of the program's local graph have run.
+    After(BTreeSet<usize>),
+}
+
+/// Rows that an operation may touch.
+#[derive(Clone, Debug)]
+pub struct Granule {
+    /// The table.
+    pub table: Arc<Table>,
+    /// Which of the table's indexes.
+    pub index: usize,
+    /// Values of the first columns of the index.
+    pub prefix: Vec<CanonicalValue>,
+    /// How much of the index the prefix leaves.
+    pub kind: GranuleKind,
+    /// Whether the operation changes the rows.
+    pub writes: bool,
+}
+
+/// A granule of one call.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Extent {
+    /// The table.
+    pub table: TableId,
+    /// Which of the table's indexes.
+    pub index: usize,
+    /// The canonical forms of its values, one after the other. No form is a prefix of another, so a prefix of
+    /// these bytes is a prefix of the values.
+    pub prefix: Vec<u8>,
+    /// Whether the operation changes the rows.
+    pub writes: bool,
+}
+
+impl Extent {
+    /// Whether two operations with these granules may not change places: one granule contains the other, and
+    /// one of them is written.
+    pub fn conflicts(&self, other: &Self) -> bool {
+        (self.table, self.index) == (other.table, other.index)
+            && (self.writes || other.writes)
+            && (self.prefix.starts_with(&other.prefix) || other.prefix.starts_with(&self.prefix))
+    }
+}
+
+impl Granule {
+    fn new(table: &Arc<Table>, index: usize, bound: &Bound, writes: bool) -> Self {
+        let columns = granule_columns(table, index);
+        let prefix: Vec<_> = columns.iter().map_while(|column| bound.get(column).cloned()).collect();
+        let kind = match prefix.len() {
+            0 => GranuleKind::Table,
+            named if named == columns.len() => GranuleKind::Point,
+            _ => GranuleKind::Range,
+        };
+        Self { table: Arc::clone(table), index, prefix, kind, writes }
+    }
+
+    /// The columns that its prefix has values of.
+    pub fn columns(&self) -> Vec<usize> {
+        let mut columns = granule_columns(&self.table, self.index);
+        columns.truncate(self.prefix.len());
+        columns
+    }
+
+    /// Returns when its values are known to a program with this local graph.
+    pub fn known(&self, graph: &LocalGraph) -> Known {
+        let after = self.prefix.iter().flat_map(|value| &value.after);
+        let slice = |id: &OperationId| graph.slices.iter().position(|slice| slice.operations.contains(id));
+        let slices: BTreeSet<usize> = after.filter_map(slice).collect();
+        if slices.is_empty() { Known::Arguments } else { Known::After(slices) }
+    }
+
+    /// Returns the granule of a call whose arguments, and results that its values use, are in the registers;
+    /// `None` when a value cannot be computed: then the operation never ran.
+    pub fn extent(&self, machine: &mut Machine) -> Option<Extent> {
+        let mut prefix = Vec::new();
+        let is_known = self.prefix.iter().all(|value| value.write(machine, &mut prefix));
+        let Self { table, index, writes, .. } = self;
+        is_known.then(|| Extent { table: table.id, index: *index, prefix, writes: *writes })
+    }
+}
+
+/// The columns that granules of an index name, in order. Two rows never have one key of a unique index, so
+/// there they are its columns; elsewhere the primary key follows.
+pub fn granule_columns(table: &Table, index: usize) -> Vec<usize> {
+    let own = &table.indexes[index];
+    if index == 0 || own.unique { own.columns.clone() } else { table.key_columns(own) }
+}
+
+/// The value of a column in all rows that an operation may touch.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CanonicalValue {
-    /// The value, over the parameters, and the variable of its rounds.
+    /// The value, over known registers.
     value: Expression,
     family: Family,
     /// Digits after the point of the value, where it is held as a scaled integer.
     scale: u8,
+    /// The operations whose results the value uses. Their registers hold them when it is evaluated.
+    after: BTreeSet<OperationId>,
 }
 
 impl CanonicalValue {
     /// The canonical value behind an expression of a column's type; `None` when the type has no canonical
     /// form.
-    fn of(mut value: Expression, ty: ScalarType) -> Option<Self> {
+    fn of(resolved: Resolved, ty: ScalarType) -> Option<Self> {
+        let Resolved { expression: mut value, after } = resolved;
         let family = ty.family()?;
         let mut scale = ty.fixed_scale().unwrap_or(0);
         loop {
             value = match value {
-                // A value that has no place in the column's type is an error, or the operation meets no row.
+                // A value outside the column's type is an error, or the operation finds no row.
                 Expression::Cast { cast: Cast::Same | Cast::Key { .. } | Cast::Range { .. }, operand } => {
                     *operand
                 }
@@ -47,15 +162,20 @@ impl CanonicalValue {
                 Expression::Constant(Datum::Int(mantissa)) => {
                     let (mantissa, scale) = normalized(mantissa, scale);
                     let value = Expression::Constant(Datum::Int(mantissa));
-                    return Some(Self { value, family, scale });
+                    return Some(Self { value, family, scale, after });
                 }
-                value => return Some(Self { value, family, scale }),
+                value => return Some(Self { value, family, scale, after }),
             };
         }
     }
 
-    /// Appends the canonical form of the value that it has in a call whose arguments are in the registers;
-    /// false when that can't be computed, as then the operation never ran.
+    /// The operations whose results it uses.
+    pub fn after(&self) -> &BTreeSet<OperationId> {
+        &self.after
+    }
+
+    /// Appends the canonical form of the value of a call whose arguments, and results of `after`, are in the
+    /// registers. Returns false when the value cannot be computed: then the operation never ran.
     pub fn write(&self, machine: &mut Machine, out: &mut Vec<u8>) -> bool {
         let value = self.value.evaluate(machine);
         value.is_ok_and(|value| {
@@ -65,44 +185,126 @@ impl CanonicalValue {
     }
 }
 
-/// The columns that an operation binds by equality, or sets in a new row, to what follows from arguments
-/// alone.
-pub(super) fn bound_columns(
-    program: &Program,
-    operation: &Operation,
-    rounds: Option<&Rounds>,
-) -> BTreeMap<usize, CanonicalValue> {
-    let variable = rounds.map(|rounds| rounds.variable);
-    let mut bound = BTreeMap::new();
-    let mut bind = |table: &Table, column: usize, value: &Expression| {
-        let resolved = program.resolved(value, variable);
-        if let Some(value) = resolved.and_then(|own| CanonicalValue::of(own, table.columns[column].ty)) {
-            bound.insert(column, value);
-        }
-    };
-    let access = match &operation.kind {
-        OperationKind::Insert { table, values, .. } => {
-            values.iter().enumerate().for_each(|(column, value)| bind(table, column, value));
-            return bound;
-        }
-        OperationKind::Query(_) => return bound,
-        OperationKind::Select(select) => &select.access,
-        OperationKind::Update { access, .. } | OperationKind::Delete { access, .. } => access,
-    };
-    let table = &*access.table;
-    match &access.path {
-        Path::Point { key } => {
-            table.primary().columns.iter().zip(key).for_each(|(column, value)| bind(table, *column, value));
-        }
-        Path::Range { key_columns, prefix, .. } => {
-            key_columns.iter().zip(prefix).for_each(|(column, value)| bind(table, *column, value));
+/// Columns that have one value in all rows of an operation.
+type Bound = BTreeMap<usize, CanonicalValue>;
+
+/// The granules of an operation.
+#[derive(Clone, Debug, Default)]
+pub struct Footprint {
+    /// The rows that it finds, as they are before it.
+    pub before: Vec<Granule>,
+    /// The rows as it leaves them: of an insert, and of an update that moves keys.
+    pub after: Vec<Granule>,
+    /// The rows that an inserted row references.
+    pub references: Vec<Granule>,
+    /// The columns that have one value in all rows that it finds and leaves, in a prefix or not.
+    pub(super) columns: Bound,
+}
+
+impl Footprint {
+    /// Returns the granules of an operation, with values that follow from the given ones.
+    pub(super) fn of(resolver: &Resolver<'_>, operation: &Operation, given: Given<'_>) -> Self {
+        let bind = |table: &Table, column: usize, value: &Expression| {
+            let resolved = resolver.resolved(value, given)?;
+            Some((column, CanonicalValue::of(resolved, table.columns[column].ty)?))
+        };
+        let found = |access: &Access| -> Bound {
+            let (columns, values): (Vec<usize>, _) = match &access.path {
+                Path::Point { key } => (access.table.primary().columns.clone(), key),
+                Path::Range { key_columns, prefix, .. } => (key_columns.clone(), prefix),
+            };
+            let bound = columns.iter().zip(values);
+            bound.filter_map(|(column, value)| bind(&access.table, *column, value)).collect()
+        };
+        let written = |table: &Arc<Table>, bound: &Bound| -> Vec<Granule> {
+            (0..table.indexes.len()).map(|index| Granule::new(table, index, bound, true)).collect()
+        };
+        match &operation.kind {
+            OperationKind::Select(select) => {
+                let index = match &select.access.path {
+                    Path::Point { .. } => 0,
+                    Path::Range { index, .. } => *index,
+                };
+                let bound = found(&select.access);
+                let read = Granule::new(&select.access.table, index, &bound, false);
+                Self { before: vec![read], columns: bound, ..Self::default() }
+            }
+            OperationKind::Insert { table, values, references, .. } => {
+                let values = values.iter().enumerate();
+                let bound: Bound = values.filter_map(|(column, value)| bind(table, column, value)).collect();
+                let references = references.iter().map(|own| referenced(own, &bound)).collect();
+                let after = written(table, &bound);
+                Self { after, references, columns: bound, ..Self::default() }
+            }
+            OperationKind::Update { access, assignments, .. } => {
+                let table = &access.table;
+                let found = found(access);
+                let before = written(table, &found);
+                let mut bound = found.clone();
+                let is_key =
+                    |column: &usize| table.indexes.iter().any(|index| index.columns.contains(column));
+                let moves = assignments.iter().any(|(column, ..)| is_key(column));
+                for (column, _, value) in assignments {
+                    bound.remove(column);
+                    bound.extend(bind(table, *column, value));
+                }
+                let after = if moves { written(table, &bound) } else { Vec::new() };
+                let mut columns = found;
+                columns.retain(|column, value| bound.get(column) == Some(value));
+                Self { before, after, columns, ..Self::default() }
+            }
+            OperationKind::Delete { access, .. } => {
+                let bound = found(access);
+                Self { before: written(&access.table, &bound), columns: bound, ..Self::default() }
+            }
+            // A program has none.
+            OperationKind::Query(_) => Self::default(),
         }
     }
-    if let OperationKind::Update { assignments, .. } = &operation.kind {
-        // A row that moves from one partition to another belongs to none.
-        for (column, ..) in assignments {
-            bound.remove(column);
-        }
+
+    /// All granules.
+    pub fn iter(&self) -> impl Iterator<Item = &Granule> {
+        self.before.iter().chain(&self.after).chain(&self.references)
     }
-    bound
+}
+
+/// The row that a new row with these values references.
+fn referenced(reference: &Reference, bound: &Bound) -> Granule {
+    let Reference { parent, parent_columns, columns, parent_index, .. } = reference;
+    let values = parent_columns.iter().zip(columns);
+    let of_parent = values.filter_map(|(to, from)| Some((*to, bound.get(from)?.clone()))).collect();
+    Granule::new(parent, *parent_index, &of_parent, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extent(table: u32, index: usize, values: &[i64], writes: bool) -> Extent {
+        let mut prefix = Vec::new();
+        let arena = catalog::Arena::default();
+        values.iter().for_each(|value| write_canonical(Datum::Int(*value), 0, &arena, &mut prefix));
+        Extent { table: TableId(table), index, prefix, writes }
+    }
+
+    #[test]
+    fn granules_conflict_when_one_contains_the_other_and_one_is_written() {
+        let written = extent(1, 0, &[3, 7], true);
+        for (other, expected) in [
+            (extent(1, 0, &[3, 7], false), true),
+            (extent(1, 0, &[3, 7], true), true),
+            (extent(1, 0, &[3], false), true),
+            (extent(1, 0, &[], false), true),
+            (extent(1, 0, &[3, 7, 1], false), true),
+            (extent(1, 0, &[3, 8], true), false),
+            (extent(1, 0, &[4], true), false),
+            (extent(1, 0, &[7, 3], true), false),
+            (extent(1, 1, &[3, 7], true), false),
+            (extent(2, 0, &[3, 7], true), false),
+        ] {
+            assert_eq!(written.conflicts(&other), expected, "{other:?}");
+            assert_eq!(other.conflicts(&written), expected, "{other:?}");
+        }
+        assert!(!extent(1, 0, &[3], false).conflicts(&extent(1, 0, &[3], false)), "two reads");
+    }
 }

@@ -16,21 +16,21 @@ use petgraph::unionfind::UnionFind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A part of a procedure that is replayed as one piece: operations, in program order.
+/// A part of a procedure that replay runs as one piece.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Slice {
     /// Which of the analysed programs it is of.
     pub program: usize,
-    /// Its operations.
+    /// Its operations, in program order.
     pub operations: Vec<OperationId>,
 }
 
 /// The slices of one procedure and which of them must run before which.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LocalGraph {
-    /// In an order in which they can run; among those that could run at one time, in program order.
+    /// In an order in which they can run. Slices that could run at one time are in program order.
     pub slices: Vec<Slice>,
-    /// Pairs of places in `slices`: the first before the second.
+    /// Pairs of indexes in `slices`: the first before the second.
     pub edges: BTreeSet<(usize, usize)>,
 }
 
@@ -48,11 +48,12 @@ pub struct Block {
 pub struct GlobalGraph {
     /// In an order in which they can run.
     pub blocks: Vec<Block>,
-    /// Pairs of places in `blocks`: the first before the second. Edges that follow from others are left out.
+    /// Pairs of indexes in `blocks`: the first before the second. Edges that follow from two edges are left
+    /// out.
     pub edges: BTreeSet<(usize, usize)>,
 }
 
-/// A graph in the making: nodes of T, where nodes that depend on each other become one.
+/// Merges nodes that depend on each other; returns the members of each node, and the edges between them.
 fn contracted<T: Clone + Ord>(
     nodes: &[T],
     edges: impl IntoIterator<Item = (usize, usize)>,
@@ -64,7 +65,7 @@ fn contracted<T: Clone + Ord>(
     }
     let mut dag = condensation(graph, true);
     dag.node_weights_mut().for_each(|members| members.sort());
-    // A stable order in which they can run: always the least node next.
+    // A stable order in which they can run: of the nodes that are ready, the least is next.
     let mut waiting: Vec<NodeIndex> = toposort(&dag, None).expect("a condensation has no cycle");
     let mut order: Vec<NodeIndex> = Vec::new();
     while !waiting.is_empty() {
@@ -82,7 +83,7 @@ fn contracted<T: Clone + Ord>(
     (order.iter().map(|node| dag[*node].clone()).collect(), edges)
 }
 
-/// Groups members of which `together` says so, directly or over others; each group in order.
+/// Groups members that `together` connects, directly or through further members; each group is in order.
 fn grouped<T: Clone>(members: &[T], together: impl Fn(&T, &T) -> bool) -> Vec<Vec<T>> {
     let mut groups = UnionFind::<usize>::new(members.len());
     for (a, first) in members.iter().enumerate() {
@@ -106,8 +107,8 @@ fn grouped<T: Clone>(members: &[T], together: impl Fn(&T, &T) -> bool) -> Vec<Ve
 impl LocalGraph {
     /// Algorithm 1: merges operations that are data-dependent into slices, adds an edge for every flow
     /// dependency between slices, and merges slices that depend on each other. Operations that are `free`
-    /// belong to no slice: the slice that needs their results executes them. Nor do witnesses: their results
-    /// are recorded.
+    /// belong to no slice: each slice that needs their results executes them. Witnesses belong to no slice
+    /// either: the call's record has their results.
     pub fn of(program: &Program, place: usize, free: &dyn Fn(OperationId) -> bool) -> Self {
         let operation = |id: &OperationId| &program.operations[id.0 as usize];
         let data_dependent =
@@ -117,8 +118,8 @@ impl LocalGraph {
         Self::assembled(program, place, free, &ids, data_dependent)
     }
 
-    /// Slices of operations that belong together, with an edge for every flow dependency between them; those
-    /// that depend on each other become one.
+    /// Makes slices of operations that belong together, with an edge for every flow dependency between them.
+    /// Slices that depend on each other become one.
     pub(super) fn assembled(
         program: &Program,
         place: usize,
@@ -200,7 +201,7 @@ impl GlobalGraph {
     }
 }
 
-/// The edges that do not follow from others (transitive reduction).
+/// Returns the edges that do not follow from two other edges (transitive reduction).
 fn reduced(nodes: usize, edges: &BTreeSet<(usize, usize)>) -> BTreeSet<(usize, usize)> {
     let mut graph: Graph<(), (), Directed, usize> = Graph::default();
     (0..nodes).for_each(|_| {

@@ -1,36 +1,44 @@
-//! Static analysis of procedures: what of them replay needs, and which parts of them can run apart.
+//! Static analysis of procedures: the part of each that replay needs, and the slices that may run apart.
 //! Paper: PACMAN §4.1, Appendix B.
 //!
-//! A procedure becomes a [`Program`] (calls replaced, one register a value), a program its replay form, the
-//! operations of a replay form slices ([`LocalGraph`], Algorithm 1), and the slices of all procedures blocks
-//! ([`GlobalGraph`], Algorithm 2).
+//! A procedure becomes a [`Program`] (calls inlined, one register a value), and a program its replay form.
+//! The operations of a replay form become slices ([`LocalGraph`], Algorithm 1), and the slices of all
+//! procedures become blocks ([`GlobalGraph`], Algorithm 2).
 
+mod blocks;
 mod chopping;
 mod draws;
 mod explain;
 mod granules;
 mod graphs;
+mod lookups;
 mod need;
 mod partition;
 mod pieces;
 mod program;
 mod replay_form;
+mod resolve;
 mod rounds;
+mod step;
 mod weight;
 mod witness;
 
+pub use blocks::Cuts;
 pub use explain::{ReplaySummary, describe};
-pub use granules::CanonicalValue;
+pub use granules::{CanonicalValue, Extent, Footprint, Granule, GranuleKind, Known};
 pub use graphs::{Block, GlobalGraph, LocalGraph, Slice};
 pub use partition::PartitionValue;
-pub use pieces::{Piece, Pieces, ValueBlock};
+pub use pieces::{KeyWitness, Piece, Pieces, ValueBlock};
 pub use program::Program;
 pub use rounds::Rounds;
+pub use step::Step;
 pub use weight::Weight;
 pub use witness::witnesses;
 
-use crate::{OperationId, Procedure};
+use crate::{OperationId, Procedure, Register};
+
 use catalog::{Table, TableId};
+use resolve::{Given, Resolver};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -40,11 +48,11 @@ pub enum Decomposition {
     /// PACMAN: Algorithms 1 and 2.
     #[default]
     Slices,
-    /// Transaction chopping: what PACMAN is compared with (§6.3.1).
+    /// Transaction chopping, with which PACMAN is compared (§6.3.1).
     Chopping,
 }
 
-/// What is known of a log whose procedures are analysed.
+/// Facts of a log whose procedures are analysed.
 #[derive(Clone, Debug, Default)]
 pub struct LogFacts {
     /// Tables that transactions logged by value write.
@@ -54,29 +62,32 @@ pub struct LogFacts {
 /// The analysis of a set of procedures.
 #[derive(Clone, Debug)]
 pub struct Analysis {
-    /// The replay forms of those that write, in the order given.
+    /// The replay forms of the procedures that write, in the order given.
     pub programs: Vec<Program>,
     /// Their local graphs.
     pub local: Vec<LocalGraph>,
     /// The graph over all of them.
     pub global: GlobalGraph,
-    /// The tables that the log modifies; those not among them are read freely. Unknown without a log.
+    /// The tables that the log modifies; all others are constant. Unknown without a log.
     modified: Option<BTreeSet<TableId>>,
+    /// Reads of constant tables, by program, that have slices, because keys follow from them.
+    key_reads: BTreeSet<(usize, OperationId)>,
     /// The tables that transactions logged by value write.
     written_by_value: BTreeMap<TableId, Arc<Table>>,
 }
 
 impl Analysis {
-    /// Analyses procedures. Those that only read leave nothing in the log and are left out, and so are those
+    /// Analyses procedures. Left out are those that only read, as they leave nothing in the log, and those
     /// whose calls are logged by value.
     pub fn of<'p>(procedures: impl IntoIterator<Item = &'p Procedure>) -> Self {
         let writing = procedures.into_iter().filter(|own| !own.read_only && !own.by_value);
-        let programs = writing.map(|procedure| Program::new(procedure, false).replay_form()).collect();
-        Self::with(programs, BTreeMap::new(), &|_, _| false, Decomposition::Slices)
+        let programs = writing.filter_map(|own| Program::new(own, false)).map(|own| own.replay_form());
+        let programs = programs.collect();
+        Self::with(programs, BTreeMap::new(), None, Decomposition::Slices)
     }
 
-    /// Analyses the procedures of a log for its replay, each with recorded witness values or without: tables
-    /// that the log does not modify are read freely anywhere.
+    /// Analyses the procedures of a log for its replay, each with recorded witness values or without. None of
+    /// them may be logged by value. Tables that the log does not modify are read freely anywhere.
     pub fn for_replay<'p>(
         procedures: impl IntoIterator<Item = (&'p Procedure, bool)>,
         facts: LogFacts,
@@ -84,44 +95,80 @@ impl Analysis {
     ) -> Self {
         let programs: Vec<Program> = procedures
             .into_iter()
-            .map(|(procedure, witnessed)| Program::new(procedure, witnessed).replay_form())
+            .filter_map(|(procedure, witnessed)| Program::new(procedure, witnessed))
+            .map(|program| program.replay_form())
             .collect();
         let mut modified: BTreeSet<TableId> = facts.written_by_value.keys().copied().collect();
         let operations = programs.iter().flat_map(|program| &program.operations);
         modified.extend(operations.filter(|operation| operation.writes()).map(|own| own.table().id));
-        let is_free =
-            |program: &Program, id| !modified.contains(&program.operations[as_place(id)].table().id);
-        let mut analysis = Self::with(programs, facts.written_by_value, &is_free, decomposition);
-        analysis.modified = Some(modified);
+        let mut analysis = Self::with(programs, facts.written_by_value, Some(modified), decomposition);
+        if decomposition == Decomposition::Slices {
+            analysis.slice_key_reads();
+        }
         analysis
     }
 
     fn with(
         programs: Vec<Program>,
         written_by_value: BTreeMap<TableId, Arc<Table>>,
-        is_free: &dyn Fn(&Program, OperationId) -> bool,
+        modified: Option<BTreeSet<TableId>>,
         decomposition: Decomposition,
     ) -> Self {
-        let local_graph = |(place, program): (usize, &Program)| {
-            let is_free = |id| is_free(program, id);
+        let global = GlobalGraph { blocks: Vec::new(), edges: BTreeSet::new() };
+        let (local, key_reads) = (Vec::new(), BTreeSet::new());
+        let mut analysis = Self { programs, local, global, modified, key_reads, written_by_value };
+        analysis.decompose(decomposition);
+        analysis
+    }
+
+    /// Takes the programs apart.
+    fn decompose(&mut self, decomposition: Decomposition) {
+        let local_graph = |program: usize| {
+            let is_free = |id| self.is_free(program, id);
             match decomposition {
-                Decomposition::Slices => LocalGraph::of(program, place, &is_free),
-                Decomposition::Chopping => LocalGraph::chopped(&programs, place, &is_free),
+                Decomposition::Slices => LocalGraph::of(&self.programs[program], program, &is_free),
+                Decomposition::Chopping => LocalGraph::chopped(&self.programs, program, &is_free),
             }
         };
-        let local: Vec<LocalGraph> = programs.iter().enumerate().map(local_graph).collect();
-        let global = GlobalGraph::of(&programs, &local, &written_by_value);
-        Self { programs, local, global, modified: None, written_by_value }
+        let local: Vec<LocalGraph> = (0..self.programs.len()).map(local_graph).collect();
+        self.global = GlobalGraph::of(&self.programs, &local, &self.written_by_value);
+        self.local = local;
     }
 
-    /// Whether an operation may run in any piece that needs its results, as nothing ever changes what it
-    /// reads.
-    fn is_free(&self, program: &Program, id: OperationId) -> bool {
-        let table = program.operations[as_place(id)].table().id;
-        self.modified.as_ref().is_some_and(|modified| !modified.contains(&table))
+    /// Makes slices of the reads of constant tables that keys follow from. The operations that they become
+    /// may follow from further reads, so this repeats until there are none.
+    fn slice_key_reads(&mut self) {
+        loop {
+            let found = self.key_reads();
+            if found.is_subset(&self.key_reads) {
+                return;
+            }
+            self.key_reads.extend(found);
+            self.decompose(Decomposition::Slices);
+        }
     }
-}
 
-fn as_place(id: OperationId) -> usize {
-    id.0 as usize
+    /// Whether an operation of a program may run in any piece that needs its results, because no transaction
+    /// of the log changes the table that it reads.
+    fn is_free(&self, program: usize, id: OperationId) -> bool {
+        let table = self.programs[program].operations[id.0 as usize].table().id;
+        let is_constant = self.modified.as_ref().is_some_and(|modified| !modified.contains(&table));
+        is_constant && !self.key_reads.contains(&(program, id))
+    }
+
+    /// Returns the granules of an operation of a program. Values may follow from the results of operations
+    /// that are of other slices than it.
+    pub fn footprint(&self, program: usize, id: OperationId) -> Footprint {
+        let own = &self.programs[program];
+        let slice_of = |id: OperationId| {
+            let slices = &self.local[program].slices;
+            slices.iter().position(|slice| slice.operations.contains(&id))
+        };
+        let results = |source: OperationId, register: Register| match own.witnesses.get(&source) {
+            Some((_, recorded)) => recorded.contains(&register),
+            None => slice_of(source).is_some() && slice_of(source) != slice_of(id),
+        };
+        let given = Given { variable: None, results: &results };
+        Footprint::of(&Resolver::new(own), &own.operations[id.0 as usize], given)
+    }
 }

@@ -1,4 +1,4 @@
-//! What of a program some of its operations need: the backward slice over values and control.
+//! The part of a program that some of its operations need: the backward slice over values and control.
 //! Source: Weiser's program slices, on structured control; PACMAN §4.1.1 (flow dependencies: define-use and
 //! control).
 //!
@@ -11,8 +11,9 @@
 //! RAISE is never kept: only committed calls are replayed.
 
 use super::program::Program;
+use super::step::Step;
 use crate::ir::visit::Role;
-use crate::{Label, Operation, OperationId, Register, Statement};
+use crate::{Label, Operation, OperationId, Register};
 use std::collections::BTreeSet;
 
 /// A backward slice of a program.
@@ -25,7 +26,7 @@ pub(super) struct Need {
     /// Operations whose results are needed and come from elsewhere; witnesses among them.
     pub(super) sources: BTreeSet<OperationId>,
     /// The statements that are left.
-    pub(super) body: Vec<Statement>,
+    pub(super) body: Vec<Step>,
 }
 
 struct Slicer<'p> {
@@ -39,7 +40,7 @@ struct Slicer<'p> {
     grown: bool,
 }
 
-/// Labels of loops and blocks around a statement, with what is kept behind it.
+/// The loops and blocks around a statement after which a kept statement follows.
 #[derive(Clone, Default)]
 struct Behind {
     /// A kept statement follows before the end of the block, or of the loop's round.
@@ -47,9 +48,8 @@ struct Behind {
 }
 
 impl Need {
-    /// What operations need of a program in which nothing but they, and what they need, matters: results of
-    /// executed operations count only as far as they are needed. Others are executed as well where `expand`
-    /// says so.
+    /// Returns the part of a program that operations need, when no result of theirs matters but those that
+    /// they need themselves. Operations that `expand` names are executed as well.
     pub(super) fn of_all(
         program: &Program,
         of: impl IntoIterator<Item = OperationId>,
@@ -58,8 +58,8 @@ impl Need {
         Self::sliced(program, of, expand, true)
     }
 
-    /// What operations need of a program, all their results included. Others are executed as well where
-    /// `expand` says so.
+    /// Returns the part of a program that operations need, all their results included. Operations that
+    /// `expand` names are executed as well.
     pub(super) fn of(
         program: &Program,
         of: impl IntoIterator<Item = OperationId>,
@@ -108,7 +108,7 @@ impl Slicer<'_> {
         });
     }
 
-    /// Decides about an operation; true when it is kept.
+    /// Decides whether an operation is kept.
     fn operation(&mut self, id: OperationId, needed_anyway: bool) -> bool {
         if !self.need.executed.contains(&id) {
             if !needed_anyway && !self.defines_needed(id) {
@@ -138,12 +138,7 @@ impl Slicer<'_> {
     }
 
     /// Goes through statements from the last to the first; returns those that are kept.
-    fn list(
-        &mut self,
-        statements: &[Statement],
-        behind: &mut Behind,
-        around: &mut Vec<Label>,
-    ) -> Vec<Statement> {
+    fn list(&mut self, statements: &[Step], behind: &mut Behind, around: &mut Vec<Label>) -> Vec<Step> {
         let mut kept = Vec::new();
         for statement in statements.iter().rev() {
             if let Some(statement) = self.statement(statement.clone(), behind, around) {
@@ -157,37 +152,37 @@ impl Slicer<'_> {
 
     fn statement(
         &mut self,
-        mut statement: Statement,
+        mut statement: Step,
         behind: &mut Behind,
         around: &mut Vec<Label>,
-    ) -> Option<Statement> {
+    ) -> Option<Step> {
         let keep = match &mut statement {
-            Statement::Assign { target, .. } | Statement::AssignElement { array: target, .. } => {
+            Step::Assign { target, .. } | Step::AssignElement { array: target, .. } => {
                 self.need.registers.contains(target)
             }
-            Statement::Execute(id) => return self.operation(*id, false).then_some(statement),
-            Statement::If { then, otherwise, .. } => {
+            Step::Execute(id) => return self.operation(*id, false).then_some(statement),
+            Step::If { then, otherwise, .. } => {
                 let mut other = behind.clone();
                 *then = self.list(then, behind, around);
                 *otherwise = self.list(otherwise, &mut other, around);
                 behind.kept.extend(other.kept);
                 !then.is_empty() || !otherwise.is_empty()
             }
-            Statement::ForRange { label, body, .. } | Statement::While { label, body, .. } => {
+            Step::ForRange { label, body, .. } | Step::While { label, body, .. } => {
                 *body = self.round(*label, body, false, behind, around);
                 !body.is_empty()
             }
-            Statement::ForEach { label, variable, body, .. } => {
+            Step::ForEach { label, variable, body, .. } => {
                 let sets_needed = self.need.registers.contains(variable);
                 *body = self.round(*label, body, sets_needed, behind, around);
                 sets_needed || !body.is_empty()
             }
-            Statement::ForRows { label, operation, body } => {
+            Step::ForRows { label, operation, body } => {
                 let sets_needed = self.defines_needed(*operation);
                 *body = self.round(*label, body, sets_needed, behind, around);
                 return self.operation(*operation, !body.is_empty()).then_some(statement);
             }
-            Statement::Block { label, body } => {
+            Step::Block { label, body } => {
                 let label = *label;
                 around.push(label);
                 *body = self.list(body, behind, around);
@@ -195,13 +190,9 @@ impl Slicer<'_> {
                 behind.kept.remove(&label);
                 !body.is_empty()
             }
-            Statement::Exit(label) => self.loops.contains(label) || behind.kept.contains(label),
-            Statement::Continue(label) => behind.kept.contains(label),
-            Statement::Raise(_) => false,
-            Statement::Call { .. } | Statement::Return => unreachable!("calls and returns are replaced"),
-            Statement::Guarded(_) | Statement::RaiseAgain | Statement::Opaque(_) => {
-                unreachable!("a procedure that handles errors is not analysed")
-            }
+            Step::Exit(label) => self.loops.contains(label) || behind.kept.contains(label),
+            Step::Continue(label) => behind.kept.contains(label),
+            Step::Raise(_) => false,
         };
         if keep {
             self.uses(|visit| statement.visit_uses(visit));
@@ -214,11 +205,11 @@ impl Slicer<'_> {
     fn round(
         &mut self,
         label: Label,
-        body: &[Statement],
+        body: &[Step],
         sets_needed: bool,
         behind: &mut Behind,
         around: &mut Vec<Label>,
-    ) -> Vec<Statement> {
+    ) -> Vec<Step> {
         if sets_needed {
             self.grown |= self.loops.insert(label);
         }
@@ -230,7 +221,7 @@ impl Slicer<'_> {
         let kept = self.list(body, behind, around);
         around.pop();
         behind.kept.remove(&label);
-        // Any other loop that does nothing but end is not needed; one that leaves what is around it is.
+        // A loop that only ends itself is not needed. A loop that leaves a block around it is.
         if sets_needed || kept.iter().any(|statement| !is_jump_of(label, statement)) {
             self.grown |= self.loops.insert(label);
             kept
@@ -241,17 +232,17 @@ impl Slicer<'_> {
 }
 
 /// Whether a statement does nothing but end a loop or its round, on conditions or not.
-fn is_jump_of(own: Label, statement: &Statement) -> bool {
+fn is_jump_of(own: Label, statement: &Step) -> bool {
     match statement {
-        Statement::Exit(label) | Statement::Continue(label) => *label == own,
-        Statement::If { then, otherwise, .. } => {
+        Step::Exit(label) | Step::Continue(label) => *label == own,
+        Step::If { then, otherwise, .. } => {
             then.iter().chain(otherwise).all(|statement| is_jump_of(own, statement))
         }
         _ => false,
     }
 }
 
-/// Drops the results of an operation that nobody needs, and what a committed call is known to have passed.
+/// Drops the results of an operation that are not needed, and the checks that a committed call has passed.
 pub(super) fn trim(operation: &mut Operation, needed: &BTreeSet<Register>) {
     use crate::OperationKind;
     match &mut operation.kind {

@@ -1,15 +1,17 @@
 //! Pieces: the programs that replay runs, one for each slice of each block.
-//! Paper: PACMAN §4.2 (pieces and piece-sets).
+//! Paper: PACMAN §4.2 (pieces and piece-sets), §4.3.1 (keys from arguments, and from pieces that ran before).
 
-use super::need::Need;
-use super::partition::{PartitionValue, Position, Rounded, in_all_unique, key_columns, key_of, positions};
+use super::Analysis;
+use super::blocks::{BlockPositions, Cuts, Needed, Values};
+use super::lookups::Lookups;
+use super::partition::{PartitionValue, Position, SliceColumns, in_all_unique};
 use super::program::Program;
-use super::rounds::{Rounds, only_loop, rounds};
+use super::resolve::Resolver;
+use super::rounds::Rounds;
 use super::weight::Weight;
-use super::{Analysis, Slice};
 use crate::ir::visit::Role;
-use crate::{Code, OperationId, Part, Register, Statement};
-use catalog::TableId;
+use crate::{Code, Machine, OperationId, Part, Register, WitnessValues};
+use catalog::{Datum, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One slice, ready to run.
@@ -21,11 +23,15 @@ pub struct Piece {
     pub inputs: Vec<Option<Register>>,
     /// What tells the partition of a whole piece; nothing where its block has one only.
     pub partition: Vec<PartitionValue>,
+    /// The same, where the values follow from results that the piece receives.
+    pub received_partition: Vec<PartitionValue>,
     /// What tells the partition of a piece, or of each of its rounds, where blocks are cut by rounds.
     pub round_partition: Vec<PartitionValue>,
     /// The keys whose rows it may touch, where blocks are cut by connected keys.
     pub keys: Vec<Vec<PartitionValue>>,
-    /// The operations of other pieces whose results it receives.
+    /// The operations whose results these values use: witnesses, and operations of earlier blocks.
+    pub key_sources: BTreeSet<OperationId>,
+    /// The operations whose results it receives from further pieces.
     pub receives: Vec<OperationId>,
     /// The operations whose results it sends.
     pub sends: Vec<OperationId>,
@@ -43,24 +49,35 @@ pub struct Piece {
 /// What tells the partition of a piece, in each way in which its block may be cut.
 struct Partition {
     whole: Vec<PartitionValue>,
+    received: Vec<PartitionValue>,
     in_rounds: Vec<PartitionValue>,
     keys: Vec<Vec<PartitionValue>>,
 }
 
-/// The columns by which a block falls into partitions: by whole pieces, and by rounds where these make them
-/// more.
-struct BlockPositions {
-    whole: Vec<Position>,
-    in_rounds: Vec<Position>,
-    /// The columns of keys that pieces may connect.
-    keys: BTreeMap<TableId, Vec<usize>>,
-}
+impl Partition {
+    fn of(program: &Program, resolver: &Resolver<'_>, own: &Needed<'_>, positions: &BlockPositions) -> Self {
+        let values = |positions: &[Position], values: Values| -> Vec<PartitionValue> {
+            if positions.is_empty() {
+                return Vec::new();
+            }
+            let columns = own.columns(program, resolver, values);
+            positions.iter().map(|position| columns.value_of(position)).collect()
+        };
+        let of_keys = if positions.keys_are_received { Values::Received } else { Values::Recorded };
+        let columns: SliceColumns<'_> = own.columns(program, resolver, of_keys);
+        Self {
+            whole: values(&positions.whole, Values::Recorded),
+            received: values(&positions.received, Values::Received),
+            in_rounds: values(&positions.in_rounds, Values::InRounds),
+            keys: columns.keys(&positions.keys),
+        }
+    }
 
-/// Statements, and what to look up ahead of them.
-#[derive(Clone, Debug, Default)]
-struct Lookups {
-    body: Vec<Statement>,
-    ahead: Vec<OperationId>,
+    /// The operations whose results the values use.
+    fn sources(&self) -> BTreeSet<OperationId> {
+        let lists = self.keys.iter().chain([&self.whole, &self.received, &self.in_rounds]);
+        lists.flatten().flat_map(|own| own.value.after().iter().copied()).collect()
+    }
 }
 
 /// The pieces of all programs.
@@ -72,16 +89,35 @@ pub struct Pieces {
     pub pieces: Vec<Vec<Piece>>,
     /// For each block those that must run before it, directly.
     pub before: Vec<Vec<usize>>,
-    /// For each block whether whole pieces of it fall into partitions.
-    pub partitioned: Vec<bool>,
-    /// For each block whether rounds of its pieces fall into more.
-    pub in_rounds: Vec<bool>,
-    /// For each block whether its pieces belong to keys, one or several.
-    pub keyed: Vec<bool>,
+    /// For each block the ways in which it may be cut.
+    pub cuts: Vec<Cuts>,
     /// Where writes by value go.
     by_value: BTreeMap<TableId, ValueBlock>,
+    /// For each program, the witnesses that keys of its pieces follow from.
+    key_witnesses: Vec<Vec<KeyWitness>>,
     /// For each program and operation, the registers that are sent.
     sent: Vec<Vec<Vec<Register>>>,
+}
+
+/// A witness whose values tell the partition of pieces.
+#[derive(Clone, Debug)]
+pub struct KeyWitness {
+    /// Which witness of the call.
+    index: usize,
+    /// The registers that its values go to.
+    registers: Vec<Register>,
+}
+
+impl KeyWitness {
+    /// Puts the values of a call into registers; none when the call did not make the read.
+    pub fn load(&self, values: &WitnessValues, machine: &mut Machine) {
+        let start = values.start(self.index);
+        if values.end(self.index) == start + self.registers.len() {
+            for (offset, register) in self.registers.iter().enumerate() {
+                machine.set(*register, values.get(start + offset).unwrap_or(Datum::Null));
+            }
+        }
+    }
 }
 
 /// Where the writes go that transactions logged by value do to a table.
@@ -91,31 +127,18 @@ pub struct ValueBlock {
     pub block: usize,
     /// The columns that tell a row's partition, where whole pieces have theirs; of the primary key.
     pub columns: Vec<usize>,
+    /// The same, where the values of pieces are received.
+    pub received_columns: Vec<usize>,
     /// The same, where rounds have theirs.
     pub round_columns: Vec<usize>,
     /// The columns of its key, where blocks are cut by connected keys.
     pub key_columns: Vec<usize>,
 }
 
-/// A slice with its block, what it needs, and the rounds that this may fall into.
-struct Needed<'a> {
-    block: usize,
-    slice: &'a Slice,
-    need: Need,
-    rounds: Option<Rounds>,
-}
-
 impl Piece {
-    /// Whether it looks rows up ahead while it runs, which does away with what was announced before.
+    /// Whether a loop looks rows up ahead while it runs, which replaces the rows that were announced before.
     pub fn looks_up_in_loops(&self, round: bool) -> bool {
-        fn any(statements: &[Statement]) -> bool {
-            let own = |statement: &Statement| {
-                matches!(statement, Statement::ForRange { ahead, .. } if !ahead.is_empty())
-                    || statement.bodies().into_iter().any(any)
-            };
-            statements.iter().any(own)
-        }
-        any(if round { &self.round.body } else { &self.whole.body })
+        if round { self.round.has_loops } else { self.whole.has_loops }
     }
 
     /// What it does with an operation.
@@ -129,49 +152,28 @@ impl Pieces {
     /// What a piece of a program executes: all of it, or one of its rounds.
     pub fn code<'a>(&'a self, program: usize, piece: &'a Piece, round: bool) -> Code<'a> {
         let operations = &self.programs[program].operations;
-        let Lookups { body, ahead } = if round { &piece.round } else { &piece.whole };
+        let Lookups { body, ahead, .. } = if round { &piece.round } else { &piece.whole };
         Code { body, operations, ahead, sent: &self.sent[program] }
     }
 
     /// Makes the pieces of an analysis for replay.
     pub fn of(analysis: &Analysis) -> Self {
         let Analysis { programs, global, .. } = analysis;
-        let mut needed: Vec<Needed<'_>> = Vec::new();
-        for (block, own) in global.blocks.iter().enumerate() {
-            for slice in &own.slices {
-                let need = analysis.need_of(slice);
-                let rounds = rounds(&programs[slice.program], &need);
-                needed.push(Needed { block, slice, need, rounds });
-            }
-        }
+        let resolvers: Vec<Resolver<'_>> = programs.iter().map(Resolver::new).collect();
+        let needed = analysis.needed(&resolvers);
         let positions: Vec<BlockPositions> =
-            (0..global.blocks.len()).map(|block| analysis.partition(block, &needed)).collect();
+            (0..global.blocks.len()).map(|block| analysis.positions(block, &needed, &resolvers)).collect();
         let (mut sent, mut pieces) = (Vec::new(), Vec::new());
-        for (place, program) in programs.iter().enumerate() {
-            let own: Vec<&Needed<'_>> = needed.iter().filter(|own| own.slice.program == place).collect();
+        for (index, program) in programs.iter().enumerate() {
+            let own: Vec<&Needed<'_>> = needed.iter().filter(|own| own.slice.program == index).collect();
             sent.push(sent_registers(program, &own));
             let make = |one: &&Needed<'_>| {
                 let others = own.iter().filter(|other| other.block != one.block);
                 let wanted: BTreeSet<OperationId> =
                     others.flat_map(|other| other.need.sources.iter().copied()).collect();
-                let BlockPositions { whole, in_rounds, keys } = &positions[one.block];
-                let values = |positions: &[Position], rounds| {
-                    positions.iter().map(|own| own.of_slice(program, (one.slice, rounds))).collect()
-                };
-                let keys_of = |id: &OperationId| {
-                    let operation = &program.operations[id.0 as usize];
-                    Some(key_of(program, operation, keys.get(&operation.table().id)?))
-                };
-                piece(
-                    program,
-                    one,
-                    &wanted,
-                    Partition {
-                        whole: values(whole, None),
-                        in_rounds: values(in_rounds, one.rounds.as_ref()),
-                        keys: one.slice.operations.iter().filter_map(keys_of).collect(),
-                    },
-                )
+                let resolver = &resolvers[index];
+                let partition = Partition::of(program, resolver, one, &positions[one.block]);
+                piece(program, resolver, one, &wanted, partition)
             };
             pieces.push(own.iter().map(make).collect());
         }
@@ -183,46 +185,74 @@ impl Pieces {
             programs: programs.clone(),
             pieces,
             before: (0..global.blocks.len()).map(before_block).collect(),
-            partitioned: positions.iter().map(|positions| !positions.whole.is_empty()).collect(),
-            in_rounds: positions.iter().map(|positions| !positions.in_rounds.is_empty()).collect(),
-            keyed: positions.iter().map(|positions| !positions.keys.is_empty()).collect(),
+            cuts: positions.iter().map(BlockPositions::cuts).collect(),
             by_value: BTreeMap::new(),
+            key_witnesses: Vec::new(),
             sent,
         };
-        made.place_writes_by_value(analysis, &positions);
+        made.key_witnesses = (0..programs.len()).map(|program| made.witnesses_of_keys(program)).collect();
+        made.assign_writes_by_value(analysis, &positions);
         made
     }
 
-    /// Finds the block of every table that is written by value; one that no slice touches gets a block of its
-    /// own.
-    fn place_writes_by_value(&mut self, analysis: &Analysis, positions: &[BlockPositions]) {
+    /// Finds the block of every table that is written by value; a table that no slice touches gets a block of
+    /// its own.
+    fn assign_writes_by_value(&mut self, analysis: &Analysis, positions: &[BlockPositions]) {
         for (id, table) in &analysis.written_by_value {
-            let of_slices = analysis.global.blocks.iter().position(|block| block.tables.contains(id));
             let columns_of = |positions: &[Position]| -> Vec<usize> {
                 positions.iter().map(|position| position.column_of(*id)).collect()
             };
-            let (columns, round_columns, key_columns) = match of_slices {
+            let place = match analysis.global.blocks.iter().position(|block| block.tables.contains(id)) {
                 Some(block) => {
-                    let BlockPositions { whole, in_rounds, keys } = &positions[block];
-                    (columns_of(whole), columns_of(in_rounds), keys.get(id).cloned().unwrap_or_default())
+                    let own = &positions[block];
+                    ValueBlock {
+                        block,
+                        columns: columns_of(&own.whole),
+                        received_columns: columns_of(&own.received),
+                        round_columns: columns_of(&own.in_rounds),
+                        key_columns: own.keys.get(id).cloned().unwrap_or_default(),
+                    }
                 }
                 None => {
                     let all = 0..table.columns.len();
                     let tells = |column: &usize| {
                         in_all_unique(table, *column) && table.columns[*column].ty.family().is_some()
                     };
-                    (all.filter(tells).collect(), Vec::new(), Vec::new())
+                    let columns: Vec<usize> = all.filter(tells).collect();
+                    self.before.push(Vec::new());
+                    self.cuts.push(Cuts { whole: !columns.is_empty(), ..Cuts::default() });
+                    ValueBlock {
+                        block: self.before.len() - 1,
+                        columns,
+                        received_columns: Vec::new(),
+                        round_columns: Vec::new(),
+                        key_columns: Vec::new(),
+                    }
                 }
             };
-            let block = of_slices.unwrap_or(self.before.len());
-            if of_slices.is_none() {
-                self.before.push(Vec::new());
-                self.partitioned.push(!columns.is_empty());
-                self.in_rounds.push(false);
-                self.keyed.push(false);
-            }
-            self.by_value.insert(*id, ValueBlock { block, columns, round_columns, key_columns });
+            self.by_value.insert(*id, place);
         }
+    }
+
+    fn witnesses_of_keys(&self, program: usize) -> Vec<KeyWitness> {
+        let sources = self.pieces[program].iter().flat_map(|piece| &piece.key_sources);
+        let sources: BTreeSet<OperationId> = sources.copied().collect();
+        let witnesses = sources.iter().filter_map(|id| self.programs[program].witnesses.get(id));
+        let known = |(index, registers): &(usize, Vec<Register>)| KeyWitness {
+            index: *index,
+            registers: registers.clone(),
+        };
+        witnesses.map(known).collect()
+    }
+
+    /// The witnesses that keys of a program's pieces follow from.
+    pub fn key_witnesses(&self, program: usize) -> &[KeyWitness] {
+        &self.key_witnesses[program]
+    }
+
+    /// The registers that are sent of an operation, in order.
+    pub fn sent(&self, program: usize, id: OperationId) -> &[Register] {
+        &self.sent[program][id.0 as usize]
     }
 
     /// Where the writes by value to a table go.
@@ -231,34 +261,7 @@ impl Pieces {
     }
 }
 
-impl Analysis {
-    /// The columns by which a block falls into partitions.
-    fn partition(&self, block: usize, needed: &[Needed<'_>]) -> BlockPositions {
-        let by = |in_rounds: bool| {
-            let own = needed.iter().filter(|own| own.block == block);
-            let slices: Vec<Rounded<'_>> =
-                own.map(|own| (own.slice, own.rounds.as_ref().filter(|_| in_rounds))).collect();
-            positions(&self.programs, &slices, &self.written_by_value)
-        };
-        let (whole, mut in_rounds) = (by(false), by(true));
-        if in_rounds.len() <= whole.len() {
-            in_rounds.clear();
-        }
-        let slices = &self.global.blocks[block].slices;
-        BlockPositions { whole, in_rounds, keys: key_columns(&self.programs, slices, &self.written_by_value) }
-    }
-
-    /// What a slice needs of its program.
-    fn need_of(&self, slice: &Slice) -> Need {
-        let program = &self.programs[slice.program];
-        if program.whole {
-            return Need::whole(program);
-        }
-        Need::of(program, slice.operations.iter().copied(), &|id| self.is_free(program, id))
-    }
-}
-
-/// The registers of each operation that other slices need.
+/// Returns the registers of each operation that further slices need.
 fn sent_registers(program: &Program, needed: &[&Needed<'_>]) -> Vec<Vec<Register>> {
     let of_operation = |id: OperationId| {
         if let Some((_, registers)) = program.witnesses.get(&id) {
@@ -279,6 +282,7 @@ fn sent_registers(program: &Program, needed: &[&Needed<'_>]) -> Vec<Vec<Register
 
 fn piece(
     program: &Program,
+    resolver: &Resolver<'_>,
     Needed { block, need, rounds, .. }: &Needed<'_>,
     wanted: &BTreeSet<OperationId>,
     partition: Partition,
@@ -295,16 +299,8 @@ fn piece(
     let parts: Vec<Part> = program.operation_ids().map(part).collect();
     let with = |wanted: Part| program.operation_ids().filter(|id| parts[id.0 as usize] == wanted).collect();
     let runs = |id: OperationId| parts[id.0 as usize] != Part::Receive;
-    let lookups = |mut body: Vec<Statement>| {
-        let ahead = crate::execution::ahead::plan_lookups_of(&mut body, &program.operations, &runs);
-        Lookups { body, ahead }
-    };
-    let whole = lookups(need.body.clone());
-    let mut round = rounds.as_ref().map(|own| lookups(own.body.clone())).unwrap_or_default();
-    if let Some(Statement::ForRange { ahead, .. }) = only_loop(&mut round.body) {
-        // The loop has one round, whose number is known before.
-        round.ahead.append(ahead);
-    }
+    let whole = Lookups::of(&need.body, program, &runs);
+    let round = rounds.as_ref().map(|own| Lookups::of_round(&own.body, program, &runs)).unwrap_or_default();
     Piece {
         block: *block,
         inputs: program
@@ -315,9 +311,11 @@ fn piece(
         receives: with(Part::Receive),
         sends: with(Part::Send),
         executes: need.executed.iter().copied().collect(),
-        weight: Weight::of(program, need),
+        weight: Weight::of(resolver, need),
         rounds: rounds.clone().filter(|_| !partition.in_rounds.is_empty()),
+        key_sources: partition.sources(),
         partition: partition.whole,
+        received_partition: partition.received,
         round_partition: partition.in_rounds,
         keys: partition.keys,
         parts,

@@ -1,15 +1,16 @@
-//! A procedure as the analysis sees it: calls replaced by the bodies of what they call, every operation named
-//! once, and one register for every value.
+//! A procedure as the analysis sees it: calls are inlined, one step names each operation, and each value
+//! has a register.
 //!
-//! A variable that is assigned twice, for two purposes, would tie together statements that have nothing to do
-//! with each other; FOUND, which every operation sets, would tie all. So the definitions that reach a common
-//! use share a register, and no others do (webs of definitions and uses; Muchnick, Advanced Compiler Design,
+//! A variable that is assigned twice, for two purposes, would tie together statements that are independent.
+//! FOUND, which every operation sets, would tie all. So definitions share a register only when they reach a
+//! common use (webs of definitions and uses; Muchnick, Advanced Compiler Design,
 //! §16.3.3).
 
 use super::draws::replace_draws;
+use super::step::Step;
 use super::witness::originals;
 use crate::ir::visit::Role;
-use crate::{Expression, Label, Operation, OperationId, Procedure, Register, Statement};
+use crate::{Cast, Expression, Label, Operation, OperationId, OperationKind, Procedure, Register, Statement};
 use catalog::ProcedureId;
 use petgraph::unionfind::UnionFind;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -26,12 +27,12 @@ pub struct Program {
     pub inputs: Vec<Option<Register>>,
     /// Number of registers.
     pub registers: usize,
-    /// Registers whose first value may be that at the start: NULL, or what was passed.
+    /// Registers whose value at the start, NULL or an argument, may be used.
     pub(super) unset: BTreeSet<Register>,
     /// Whether it must stay in one piece: it draws random numbers where the analysis can't number them.
     pub whole: bool,
     /// What it does; without calls.
-    pub body: Vec<Statement>,
+    pub body: Vec<Step>,
     /// Its data accesses, by id; each is named by one statement.
     pub operations: Vec<Operation>,
     /// For each of them the procedure's own operation that it comes from, unless a called procedure's.
@@ -41,7 +42,7 @@ pub struct Program {
     pub witnesses: BTreeMap<OperationId, (usize, Vec<Register>)>,
 }
 
-/// What calls came to while they were replaced.
+/// Inlines calls.
 struct Inliner {
     registers: u32,
     labels: u32,
@@ -49,106 +50,155 @@ struct Inliner {
     origins: Vec<Option<OperationId>>,
 }
 
+/// A procedure whose body is being inlined.
+struct Frame<'p> {
+    procedure: &'p Procedure,
+    /// The program's register that stands for its first one.
+    base: u32,
+    /// The program's labels by its own.
+    labels: BTreeMap<Label, Label>,
+    /// The block that a RETURN leaves.
+    returns_to: Label,
+}
+
 impl Inliner {
-    /// Appends a procedure's body, with registers, labels and operations of its own. A RETURN leaves the
-    /// block that this is wrapped in.
-    fn body(&mut self, procedure: &Procedure) -> (u32, Statement) {
-        let base = self.registers;
-        self.registers += procedure.registers.len() as u32;
-        let first_label = self.labels + 1;
-        let label = Label(self.labels);
-        self.labels = first_label + highest_label(&procedure.body);
-        let mut body = procedure.body.clone();
-        self.adopt(&mut body, procedure, base, first_label, label);
-        (base, Statement::Block { label, body })
+    fn new_label(&mut self) -> Label {
+        self.labels += 1;
+        Label(self.labels - 1)
     }
 
-    fn adopt(
-        &mut self,
-        statements: &mut Vec<Statement>,
-        from: &Procedure,
-        base: u32,
-        first_label: u32,
-        returns_to: Label,
-    ) {
-        let mut adopted = Vec::with_capacity(statements.len());
-        for mut statement in std::mem::take(statements) {
-            let mut shift = |_: Role, register: &mut Register| register.0 += base;
-            statement.visit_uses(&mut shift);
-            statement.visit_definitions(&mut shift);
-            match &mut statement {
-                Statement::Execute(id) | Statement::ForRows { operation: id, .. } => {
-                    let mut operation = from.operations[id.0 as usize].clone();
-                    operation.visit_registers(&mut shift);
-                    let is_outermost = returns_to == Label(0);
-                    self.origins.push(is_outermost.then_some(*id));
-                    *id = OperationId(self.operations.len() as u32);
-                    self.operations.push(operation);
-                }
-                Statement::Return => statement = Statement::Exit(returns_to),
-                Statement::Exit(label) | Statement::Continue(label) => label.0 += first_label,
-                _ => {}
-            }
-            match &mut statement {
-                Statement::ForRange { label, ahead, .. } => {
-                    label.0 += first_label;
-                    ahead.clear();
-                }
-                Statement::ForEach { label, .. }
-                | Statement::ForRows { label, .. }
-                | Statement::While { label, .. }
-                | Statement::Block { label, .. } => label.0 += first_label,
-                _ => {}
-            }
-            for body in statement.bodies_mut() {
-                self.adopt(body, from, base, first_label, returns_to);
-            }
-            match statement {
-                Statement::Call { procedure, arguments, outputs } => {
-                    let (callee, block) = self.body(&procedure);
-                    // A called procedure begins with its variables empty, in every round of a loop again.
-                    for register in 0..procedure.registers.len() as u32 {
-                        adopted.push(assign(callee + register, Expression::NULL));
-                    }
-                    for ((place, _), argument) in procedure.inputs().zip(arguments) {
-                        adopted.push(assign(callee + place as u32, argument));
-                    }
-                    adopted.push(block);
-                    for ((_, output, _), (target, cast)) in procedure.outputs().zip(outputs) {
-                        let value = Expression::Register(Register(callee + output.0));
-                        let value = Expression::Cast { cast, operand: Box::new(value) };
-                        adopted.push(Statement::Assign { target, value });
-                    }
-                }
-                other => adopted.push(other),
+    /// Returns a procedure's body, with new registers, labels and operations, and the first of the registers.
+    /// A RETURN leaves the block around it. `None` when the procedure is one that is logged by value.
+    fn body(&mut self, procedure: &Procedure) -> Option<(u32, Step)> {
+        let (base, label) = (self.registers, self.new_label());
+        self.registers += procedure.registers.len() as u32;
+        let mut frame = Frame { procedure, base, labels: BTreeMap::new(), returns_to: label };
+        let body = self.steps(&procedure.body, &mut frame)?;
+        Some((base, Step::Block { label, body }))
+    }
+
+    fn steps(&mut self, statements: &[Statement], frame: &mut Frame<'_>) -> Option<Vec<Step>> {
+        let mut steps = Vec::with_capacity(statements.len());
+        for statement in statements {
+            if let Statement::Call { procedure, arguments, outputs } = statement {
+                self.call(procedure, arguments, outputs, frame, &mut steps)?;
+            } else {
+                steps.push(self.step(statement, frame)?);
             }
         }
-        *statements = adopted;
+        Some(steps)
+    }
+
+    fn step(&mut self, statement: &Statement, frame: &mut Frame<'_>) -> Option<Step> {
+        let mut step = match statement {
+            Statement::Assign { target, value } => Step::Assign { target: *target, value: value.clone() },
+            Statement::AssignElement { array, index, value } => {
+                Step::AssignElement { array: *array, index: index.clone(), value: value.clone() }
+            }
+            Statement::If { condition, then, otherwise } => Step::If {
+                condition: condition.clone(),
+                then: self.steps(then, frame)?,
+                otherwise: self.steps(otherwise, frame)?,
+            },
+            Statement::ForRange { label, variable, from, to, step, reverse, ahead: _, body } => {
+                Step::ForRange {
+                    label: self.label(*label, frame),
+                    variable: *variable,
+                    from: from.clone(),
+                    to: to.clone(),
+                    step: step.clone(),
+                    reverse: *reverse,
+                    body: self.steps(body, frame)?,
+                }
+            }
+            Statement::ForEach { label, variable, array, body } => Step::ForEach {
+                label: self.label(*label, frame),
+                variable: *variable,
+                array: array.clone(),
+                body: self.steps(body, frame)?,
+            },
+            Statement::ForRows { label, operation, body } => Step::ForRows {
+                label: self.label(*label, frame),
+                operation: self.operation(*operation, frame)?,
+                body: self.steps(body, frame)?,
+            },
+            Statement::While { label, condition, body } => Step::While {
+                label: self.label(*label, frame),
+                condition: condition.clone(),
+                body: self.steps(body, frame)?,
+            },
+            Statement::Block { label, body } => {
+                Step::Block { label: self.label(*label, frame), body: self.steps(body, frame)? }
+            }
+            Statement::Exit(label) => Step::Exit(self.label(*label, frame)),
+            Statement::Continue(label) => Step::Continue(self.label(*label, frame)),
+            Statement::Return => Step::Exit(frame.returns_to),
+            Statement::Execute(id) => Step::Execute(self.operation(*id, frame)?),
+            Statement::Raise(raise) => Step::Raise(raise.clone()),
+            // A call becomes several steps.
+            Statement::Call { .. } => return None,
+            Statement::Guarded(_) | Statement::RaiseAgain | Statement::Opaque(_) => return None,
+        };
+        let mut shift = |_: Role, register: &mut Register| register.0 += frame.base;
+        step.visit_uses(&mut shift);
+        step.visit_definitions(&mut shift);
+        Some(step)
+    }
+
+    fn label(&mut self, label: Label, frame: &mut Frame<'_>) -> Label {
+        *frame.labels.entry(label).or_insert_with(|| self.new_label())
+    }
+
+    fn operation(&mut self, id: OperationId, frame: &Frame<'_>) -> Option<OperationId> {
+        let mut operation = frame.procedure.operations[id.0 as usize].clone();
+        if matches!(operation.kind, OperationKind::Query(_)) {
+            return None;
+        }
+        operation.visit_registers(&mut |_, register| register.0 += frame.base);
+        let is_outermost = frame.returns_to == Label(0);
+        self.origins.push(is_outermost.then_some(id));
+        self.operations.push(operation);
+        Some(OperationId(self.operations.len() as u32 - 1))
+    }
+
+    fn call(
+        &mut self,
+        procedure: &Procedure,
+        arguments: &[Expression],
+        outputs: &[(Register, Cast)],
+        frame: &Frame<'_>,
+        steps: &mut Vec<Step>,
+    ) -> Option<()> {
+        let (callee, block) = self.body(procedure)?;
+        // A called procedure begins with its variables NULL, in every round of a loop again.
+        for register in 0..procedure.registers.len() as u32 {
+            steps.push(assign(callee + register, Expression::NULL));
+        }
+        for ((index, _), argument) in procedure.inputs().zip(arguments) {
+            let mut argument = argument.clone();
+            argument.visit_registers(&mut |_, register| register.0 += frame.base);
+            steps.push(assign(callee + index as u32, argument));
+        }
+        steps.push(block);
+        for ((_, output, _), (target, cast)) in procedure.outputs().zip(outputs) {
+            let value = Expression::Register(Register(callee + output.0));
+            let value = Expression::Cast { cast: *cast, operand: Box::new(value) };
+            steps.push(assign(frame.base + target.0, value));
+        }
+        Some(())
     }
 }
 
-fn assign(target: u32, value: Expression) -> Statement {
-    Statement::Assign { target: Register(target), value }
-}
-
-fn highest_label(statements: &[Statement]) -> u32 {
-    let own = |statement: &Statement| match statement {
-        Statement::ForRange { label, .. }
-        | Statement::ForEach { label, .. }
-        | Statement::ForRows { label, .. }
-        | Statement::While { label, .. }
-        | Statement::Block { label, .. } => label.0 + 1,
-        _ => 0,
-    };
-    let inside = |statement: &Statement| statement.bodies().into_iter().map(highest_label).max();
-    statements.iter().map(|s| own(s).max(inside(s).unwrap_or(0))).max().unwrap_or(0)
+fn assign(target: u32, value: Expression) -> Step {
+    Step::Assign { target: Register(target), value }
 }
 
 impl Program {
-    /// Prepares a procedure, for calls with recorded witness values or without.
-    pub fn new(procedure: &Procedure, witnessed: bool) -> Self {
+    /// Prepares a procedure, for calls with recorded witness values or without; `None` when the procedure is
+    /// one that is logged by value.
+    pub fn new(procedure: &Procedure, witnessed: bool) -> Option<Self> {
         let mut inliner = Inliner { registers: 0, labels: 0, operations: Vec::new(), origins: Vec::new() };
-        let (_, block) = inliner.body(procedure);
+        let (_, block) = inliner.body(procedure)?;
         let mut program = Self {
             procedure: procedure.id,
             name: procedure.name.clone(),
@@ -166,7 +216,7 @@ impl Program {
         if witnessed {
             program.witnesses = program.witnesses_of(procedure);
         }
-        program
+        Some(program)
     }
 
     fn witnesses_of(&self, procedure: &Procedure) -> BTreeMap<OperationId, (usize, Vec<Register>)> {
@@ -246,8 +296,7 @@ impl Webs<'_> {
                 *register = Register(registers.len() as u32 - 1);
             }
         };
-        // A window register keeps its number, which stands for its value at the start as an occurrence: it
-        // has no other.
+        // A window register keeps its number. As an occurrence, the number stands for the value at the start.
         visit_all(&mut program.body, &mut program.operations, &mut number);
         let united = UnionFind::new(registers.len());
         let start: Reaching =
@@ -331,36 +380,36 @@ impl Webs<'_> {
     }
 
     /// Follows statements; returns what reaches their end, if it can be reached.
-    fn flow(&mut self, statements: &mut [Statement], mut reaching: Option<Reaching>) -> Option<Reaching> {
+    fn flow(&mut self, statements: &mut [Step], mut reaching: Option<Reaching>) -> Option<Reaching> {
         for statement in statements {
             let mut now = reaching.take()?;
             statement.visit_uses(&mut |role, register| self.visit(&mut now, role, *register));
             reaching = match statement {
-                Statement::Assign { target, .. } => {
+                Step::Assign { target, .. } => {
                     self.visit(&mut now, Role::Define, *target);
                     Some(now)
                 }
-                Statement::AssignElement { array, .. } => {
+                Step::AssignElement { array, .. } => {
                     self.used(array.0, &now);
                     self.visit(&mut now, Role::Define, *array);
                     Some(now)
                 }
-                Statement::Execute(id) => {
+                Step::Execute(id) => {
                     self.operation(*id, &mut now);
                     Some(now)
                 }
-                Statement::If { then, otherwise, .. } => {
+                Step::If { then, otherwise, .. } => {
                     let mut after = self.flow(then, Some(now.clone()));
                     let other = self.flow(otherwise, Some(now));
                     join(&mut after, other);
                     after
                 }
-                Statement::ForRange { label, variable, body, .. }
-                | Statement::ForEach { label, variable, body, .. } => {
+                Step::ForRange { label, variable, body, .. }
+                | Step::ForEach { label, variable, body, .. } => {
                     let (label, variable) = (*label, *variable);
                     self.repeat((label, None), now, body, |webs, now| webs.visit(now, Role::Define, variable))
                 }
-                Statement::ForRows { label, operation, body } => {
+                Step::ForRows { label, operation, body } => {
                     let (label, operation) = (*label, *operation);
                     let found = self.operations[operation.0 as usize].found;
                     let begin = |webs: &mut Self, now: &mut Reaching| webs.rows_of(operation, now);
@@ -368,13 +417,13 @@ impl Webs<'_> {
                     self.visit(&mut after, Role::Define, found);
                     Some(after)
                 }
-                Statement::While { label, condition, body } => {
+                Step::While { label, condition, body } => {
                     let (label, condition) = (*label, condition.clone());
                     self.repeat((label, None), now, body, |webs, now| {
                         condition.clone().visit_registers(&mut |role, r| webs.visit(now, role, *r));
                     })
                 }
-                Statement::Block { label, body } => {
+                Step::Block { label, body } => {
                     let label = *label;
                     self.around.push((label, None));
                     let mut after = self.flow(body, Some(now));
@@ -383,22 +432,18 @@ impl Webs<'_> {
                     join(&mut after, exits);
                     after
                 }
-                Statement::Exit(label) => {
+                Step::Exit(label) => {
                     self.leave(*label, &mut now);
                     join(self.jumps.exits.entry(*label).or_default(), Some(now));
                     None
                 }
-                Statement::Continue(label) => {
+                Step::Continue(label) => {
                     self.leave(*label, &mut now);
                     join(self.jumps.continues.entry(*label).or_default(), Some(now));
                     None
                 }
-                Statement::Raise(raise) if raise.severity == crate::Severity::Exception => None,
-                Statement::Raise(_) => Some(now),
-                Statement::Call { .. } | Statement::Return => unreachable!("calls and returns are replaced"),
-                Statement::Guarded(_) | Statement::RaiseAgain | Statement::Opaque(_) => {
-                    unreachable!("a procedure that handles errors is not analysed")
-                }
+                Step::Raise(raise) if raise.severity == crate::Severity::Exception => None,
+                Step::Raise(_) => Some(now),
             };
         }
         reaching
@@ -409,7 +454,7 @@ impl Webs<'_> {
         &mut self,
         (label, found): (Label, Option<Register>),
         entry: Reaching,
-        body: &mut [Statement],
+        body: &mut [Step],
         begin: impl Fn(&mut Self, &mut Reaching),
     ) -> Option<Reaching> {
         let mut head = Some(entry);
@@ -440,7 +485,7 @@ fn window_registers(operations: &[Operation]) -> BTreeSet<Register> {
 
 /// Visits every register of a program once where it is named.
 fn visit_all(
-    statements: &mut [Statement],
+    statements: &mut [Step],
     operations: &mut [Operation],
     visit: &mut impl FnMut(Role, &mut Register),
 ) {
@@ -448,7 +493,7 @@ fn visit_all(
     visit_statements(statements, visit);
 }
 
-fn visit_statements(statements: &mut [Statement], visit: &mut impl FnMut(Role, &mut Register)) {
+fn visit_statements(statements: &mut [Step], visit: &mut impl FnMut(Role, &mut Register)) {
     for statement in statements {
         statement.visit_uses(visit);
         statement.visit_definitions(visit);

@@ -1,11 +1,12 @@
-//! The replay form of a procedure: what is left of it when only its writes matter.
+//! The replay form of a procedure: the part of it that its writes need.
 //!
-//! Only committed calls are in the log. A RAISE is therefore unreachable, constraints hold, and what feeds no
-//! write, outputs of the call included, is dead.
+//! Only committed calls are in the log. A RAISE is therefore unreachable, and constraints hold. Values that
+//! feed no write are dead, outputs of the call included.
 
 use super::need::{Need, trim};
 use super::program::Program;
-use crate::{OperationId, OperationKind, Statement};
+use super::step::Step;
+use crate::{OperationId, OperationKind};
 use std::collections::BTreeMap;
 
 impl Program {
@@ -53,9 +54,9 @@ impl Program {
 }
 
 /// Numbers the operations that statements name, in program order, from 0.
-fn number_operations(statements: &mut [Statement], numbers: &mut BTreeMap<OperationId, OperationId>) {
+fn number_operations(statements: &mut [Step], numbers: &mut BTreeMap<OperationId, OperationId>) {
     for statement in statements {
-        if let Statement::Execute(id) | Statement::ForRows { operation: id, .. } = statement {
+        if let Step::Execute(id) | Step::ForRows { operation: id, .. } = statement {
             let next = OperationId(numbers.len() as u32);
             *id = *numbers.entry(*id).or_insert(next);
         }

@@ -1,5 +1,5 @@
-//! Pieces that are nothing but a loop whose rounds have nothing to do with each other: each round can then be
-//! replayed on its own, in the partition that its keys tell (loop fission).
+//! Pieces that consist of one loop with independent rounds: replay runs each round in the partition that its
+//! keys tell (loop fission).
 //!
 //! A round is independent when the loop runs whenever its piece does, nothing leaves it early, nothing but
 //! the number of the round is in its variable, no value goes from one round to a later one, and nothing is
@@ -9,8 +9,10 @@
 
 use super::need::Need;
 use super::program::Program;
+use super::resolve::{Given, Resolver};
+use super::step::Step;
 use crate::ir::visit::Role;
-use crate::{Expression, Label, Machine, OperationId, Register, Statement};
+use crate::{Expression, Label, Machine, OperationId, Register};
 use catalog::Datum;
 use std::collections::BTreeSet;
 
@@ -28,7 +30,7 @@ pub struct Rounds {
     /// The register of the variable.
     pub variable: Register,
     /// What is executed of one round, with its value in the variable's register.
-    pub(super) body: Vec<Statement>,
+    pub(super) body: Vec<Step>,
 }
 
 impl Rounds {
@@ -59,12 +61,10 @@ impl Rounds {
 }
 
 /// The rounds of a slice, when it falls into independent ones.
-pub(super) fn rounds(program: &Program, need: &Need) -> Option<Rounds> {
+pub(super) fn rounds(program: &Program, resolver: &Resolver<'_>, need: &Need) -> Option<Rounds> {
     let mut body = need.body.clone();
     let rounds = {
-        let Statement::ForRange { label, variable, from, to, step, reverse, ahead, body } =
-            only_loop(&mut body)?
-        else {
+        let Step::ForRange { label, variable, from, to, step, reverse, body } = only_loop(&mut body)? else {
             return None;
         };
         let inside = Inside { program, need, label: *label };
@@ -75,7 +75,7 @@ pub(super) fn rounds(program: &Program, need: &Need) -> Option<Rounds> {
         if carried || leaves(body, *label) || !need.sources.iter().all(|id| inside.is_aligned(*id, body)) {
             return None;
         }
-        let resolved = |value: &Expression| program.resolved(value, None);
+        let resolved = |value: &Expression| Some(resolver.resolved(value, Given::ARGUMENTS)?.expression);
         let rounds = Rounds {
             from: resolved(from)?,
             to: resolved(to)?,
@@ -86,7 +86,6 @@ pub(super) fn rounds(program: &Program, need: &Need) -> Option<Rounds> {
         };
         (*from, *to) = (Expression::Register(*variable), Expression::Register(*variable));
         *step = Expression::Constant(Datum::Int(1));
-        ahead.clear();
         rounds
     };
     Some(Rounds { body, ..rounds })
@@ -94,40 +93,39 @@ pub(super) fn rounds(program: &Program, need: &Need) -> Option<Rounds> {
 
 /// The loop that statements are nothing but, computations before it aside. It runs whenever they do: no
 /// condition is around it, and no jump before it, as a loop that never ran may have any number of rounds.
-pub(super) fn only_loop(statements: &mut [Statement]) -> Option<&mut Statement> {
+pub(super) fn only_loop(statements: &mut [Step]) -> Option<&mut Step> {
     let (last, before) = statements.split_last_mut()?;
     if before.iter().any(accesses_data) || jumps(before, &mut Vec::new(), None) {
         return None;
     }
     match last {
-        Statement::Block { body, .. } => only_loop(body),
-        Statement::ForRange { .. } => Some(last),
+        Step::Block { body, .. } => only_loop(body),
+        Step::ForRange { .. } => Some(last),
         _ => None,
     }
 }
 
-fn accesses_data(statement: &Statement) -> bool {
-    matches!(statement, Statement::Execute(_) | Statement::ForRows { .. })
-        || statement.bodies().into_iter().flatten().any(accesses_data)
+fn accesses_data(statement: &Step) -> bool {
+    statement.operation().is_some() || statement.bodies().into_iter().flatten().any(accesses_data)
 }
 
 /// Whether statements jump anywhere but to the next round of the loop that they are the body of, or inside of
 /// themselves.
-fn leaves(statements: &[Statement], own: Label) -> bool {
+fn leaves(statements: &[Step], own: Label) -> bool {
     jumps(statements, &mut Vec::new(), Some(own))
 }
 
 /// Whether statements jump out of themselves and of the loops and blocks `inner`. Those may continue that are
 /// the body of a loop.
-fn jumps(statements: &[Statement], inner: &mut Vec<Label>, continues: Option<Label>) -> bool {
+fn jumps(statements: &[Step], inner: &mut Vec<Label>, continues: Option<Label>) -> bool {
     statements.iter().any(|statement| match statement {
-        Statement::Exit(label) => !inner.contains(label),
-        Statement::Continue(label) => Some(*label) != continues && !inner.contains(label),
-        Statement::ForRange { label, .. }
-        | Statement::ForEach { label, .. }
-        | Statement::ForRows { label, .. }
-        | Statement::While { label, .. }
-        | Statement::Block { label, .. } => {
+        Step::Exit(label) => !inner.contains(label),
+        Step::Continue(label) => Some(*label) != continues && !inner.contains(label),
+        Step::ForRange { label, .. }
+        | Step::ForEach { label, .. }
+        | Step::ForRows { label, .. }
+        | Step::While { label, .. }
+        | Step::Block { label, .. } => {
             inner.push(*label);
             let found = statement.bodies().into_iter().any(|body| jumps(body, inner, continues));
             inner.pop();
@@ -157,14 +155,14 @@ impl Inside<'_> {
     }
 
     /// All registers that statements define.
-    fn definitions(&self, statements: &[Statement]) -> BTreeSet<Register> {
+    fn definitions(&self, statements: &[Step]) -> BTreeSet<Register> {
         let mut defined = BTreeSet::new();
         for statement in statements {
             statement.clone().visit_definitions(&mut |_, register| {
                 defined.insert(*register);
             });
-            if let Statement::Execute(id) | Statement::ForRows { operation: id, .. } = statement {
-                self.visit(*id, &mut |role, register| {
+            if let Some(id) = statement.operation() {
+                self.visit(id, &mut |role, register| {
                     if role != Role::Use {
                         defined.insert(register);
                     }
@@ -175,11 +173,11 @@ impl Inside<'_> {
         defined
     }
 
-    /// Whether statements use what may come from an earlier round. `now` are the registers that this round
+    /// Whether steps use a value that may come from an earlier round. `now` are the registers that this round
     /// has defined already, on every way to here.
     fn carries(
         &self,
-        statements: &[Statement],
+        statements: &[Step],
         now: &mut BTreeSet<Register>,
         of_loop: &BTreeSet<Register>,
     ) -> bool {
@@ -191,13 +189,11 @@ impl Inside<'_> {
             statement.clone().visit_uses(&mut |_, register| carried |= is_old(register, now));
             // A loop over rows sets FOUND when it ends, and everything else before each row.
             let ends_with = match statement {
-                Statement::ForRows { operation, .. } => {
-                    Some(self.program.operations[operation.0 as usize].found)
-                }
+                Step::ForRows { operation, .. } => Some(self.program.operations[operation.0 as usize].found),
                 _ => None,
             };
             match statement {
-                Statement::Execute(id) | Statement::ForRows { operation: id, .. } => {
+                Step::Execute(id) | Step::ForRows { operation: id, .. } => {
                     self.visit(*id, &mut |role, register| match role {
                         Role::Use => carried |= is_old(&register, now),
                         Role::Define | Role::Window if Some(register) == ends_with => {}
@@ -206,7 +202,7 @@ impl Inside<'_> {
                         }
                     });
                 }
-                Statement::AssignElement { array, .. } => carried |= is_old(array, now),
+                Step::AssignElement { array, .. } => carried |= is_old(array, now),
                 _ => {}
             }
             let mut inside: Vec<BTreeSet<Register>> = Vec::new();
@@ -219,11 +215,11 @@ impl Inside<'_> {
                 inside.push(inner);
             }
             match statement {
-                Statement::If { .. } => {
+                Step::If { .. } => {
                     let both = inside[0].intersection(&inside[1]).copied().collect();
                     *now = both;
                 }
-                Statement::Assign { target, .. } => {
+                Step::Assign { target, .. } => {
                     now.insert(*target);
                 }
                 _ => now.extend(ends_with),
@@ -236,15 +232,14 @@ impl Inside<'_> {
     }
 
     /// Whether every round receives an operation's results exactly once.
-    fn is_aligned(&self, id: OperationId, body: &[Statement]) -> bool {
-        let before =
-            body.iter().position(|statement| matches!(statement, Statement::Execute(own) if *own == id));
+    fn is_aligned(&self, id: OperationId, body: &[Step]) -> bool {
+        let before = body.iter().position(|statement| matches!(statement, Step::Execute(own) if *own == id));
         let is_witness = self.program.witnesses.contains_key(&id);
         is_witness && before.is_some_and(|place| !body[..place].iter().any(|s| self.continues(s)))
     }
 
-    fn continues(&self, statement: &Statement) -> bool {
-        matches!(statement, Statement::Continue(label) if *label == self.label)
+    fn continues(&self, statement: &Step) -> bool {
+        matches!(statement, Step::Continue(label) if *label == self.label)
             || statement.bodies().into_iter().flatten().any(|inner| self.continues(inner))
     }
 }

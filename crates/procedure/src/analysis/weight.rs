@@ -1,8 +1,9 @@
 //! How much work a piece is, in operations, as far as its arguments tell.
 
 use super::need::Need;
-use super::program::Program;
-use crate::{Expression, Machine, OperationId, Statement};
+use super::resolve::{Given, Resolver};
+use super::step::Step;
+use crate::{Expression, Machine, OperationId};
 use catalog::Datum;
 
 /// A loop whose rounds the arguments do not tell counts as this many.
@@ -17,42 +18,43 @@ pub struct Weight {
 }
 
 impl Weight {
-    pub(super) fn of(program: &Program, need: &Need) -> Self {
+    pub(super) fn of(resolver: &Resolver<'_>, need: &Need) -> Self {
         let mut weight = Self::default();
-        weight.add(program, need, &need.body, &mut Vec::new());
+        weight.add(resolver, need, &need.body, &mut Vec::new());
         weight
     }
 
     fn add(
         &mut self,
-        program: &Program,
+        resolver: &Resolver<'_>,
         need: &Need,
-        statements: &[Statement],
+        statements: &[Step],
         around: &mut Vec<Option<(Expression, Expression)>>,
     ) {
         let runs = |id: &OperationId| need.executed.contains(id);
         for statement in statements {
             let bounds = match statement {
-                Statement::Execute(id) if runs(id) => {
+                Step::Execute(id) if runs(id) => {
                     self.operations.push(around.clone());
                     continue;
                 }
-                Statement::ForRange { from, to, reverse, .. } => {
+                Step::ForRange { from, to, reverse, .. } => {
                     let (least, most) = if *reverse { (to, from) } else { (from, to) };
-                    Some(program.resolved(least, None).zip(program.resolved(most, None)))
+                    let bound = |value| Some(resolver.resolved(value, Given::ARGUMENTS)?.expression);
+                    Some(bound(least).zip(bound(most)))
                 }
-                Statement::ForRows { operation, .. } => {
+                Step::ForRows { operation, .. } => {
                     if runs(operation) {
                         self.operations.push(around.clone());
                     }
                     Some(None)
                 }
-                Statement::ForEach { .. } | Statement::While { .. } => Some(None),
+                Step::ForEach { .. } | Step::While { .. } => Some(None),
                 _ => None,
             };
             let depth = around.len();
             around.extend(bounds);
-            statement.bodies().into_iter().for_each(|body| self.add(program, need, body, around));
+            statement.bodies().into_iter().for_each(|body| self.add(resolver, need, body, around));
             around.truncate(depth);
         }
     }

@@ -1,17 +1,18 @@
 //! Witness values: results of reads that are recorded with a call, so that its replay need not read them
 //! again. Not in the papers.
 //!
-//! A read is a witness when replay needs what it found, it searches a range (so it costs more than a lookup),
-//! and what is needed of it are few machine words. Of the customers with one name, the one that was paid is
-//! then known from the record: two scans and a sort are gone, and the key of what follows is known ahead.
+//! A read is a witness when replay needs its results, it searches a range (so it costs more than a lookup),
+//! and the results are few machine words. Example: among customers with one name, the record tells which of
+//! them paid. Two scans and a sort are gone, and the key of the update is known ahead.
 //!
 //! Which reads are witnesses follows from the procedure alone. Replay must come to the same choice as the run
 //! did, so the choice is part of the log's format: a change of the rule needs a new version of the format.
 
 use super::need::Need;
 use super::program::Program;
+use super::step::Step;
 use crate::ir::visit::Role;
-use crate::{Operation, OperationId, OperationKind, Path, Procedure, Register, Statement};
+use crate::{Operation, OperationId, OperationKind, Path, Procedure, Register};
 use catalog::{ScalarType, Type};
 use std::collections::BTreeSet;
 
@@ -24,7 +25,7 @@ pub fn witnesses(procedure: &Procedure) -> Vec<Vec<Register>> {
     if procedure.read_only || procedure.by_value || procedure.uses_seed {
         return Vec::new();
     }
-    let program = Program::new(procedure, false);
+    let Some(program) = Program::new(procedure, false) else { return Vec::new() };
     let all = Need::of_all(&program, program.writes(), &|_| true);
     let mut executed = BTreeSet::new();
     collect_executed(&program.body, &mut executed);
@@ -92,9 +93,9 @@ pub(super) fn originals(registers: &[Register], of: &Operation, other: &Operatio
     registers.iter().map(|register| others[place(register).expect("it is defined there")]).collect()
 }
 
-fn collect_executed(statements: &[Statement], executed: &mut BTreeSet<OperationId>) {
+fn collect_executed(statements: &[Step], executed: &mut BTreeSet<OperationId>) {
     for statement in statements {
-        if let Statement::Execute(id) = statement {
+        if let Step::Execute(id) = statement {
             executed.insert(*id);
         }
         statement.bodies().into_iter().for_each(|body| collect_executed(body, executed));

@@ -196,65 +196,6 @@ impl Operation {
 }
 
 impl Statement {
-    /// Visits the registers that the statement itself uses before anything below it runs. Operations are
-    /// visited on their own, and so are the statements inside. An array whose element is assigned counts as
-    /// defined.
-    pub fn visit_uses(&mut self, visit: &mut Visitor<'_>) {
-        match self {
-            Self::Assign { value, .. } => value.visit_registers(visit),
-            Self::AssignElement { index, value, .. } => {
-                index.visit_registers(visit);
-                value.visit_registers(visit);
-            }
-            Self::If { condition, .. } | Self::While { condition, .. } => condition.visit_registers(visit),
-            Self::ForRange { from, to, step, .. } => {
-                [from, to, step].into_iter().for_each(|bound| bound.visit_registers(visit));
-            }
-            Self::ForEach { array, .. } => array.visit_registers(visit),
-            Self::Call { arguments, .. } => {
-                arguments.iter_mut().for_each(|argument| argument.visit_registers(visit));
-            }
-            Self::Raise(raise) => {
-                let options = raise.detail.iter_mut().chain(&mut raise.hint);
-                let parts = raise.values.iter_mut().chain([&mut raise.sqlstate]).chain(options);
-                parts.for_each(|part| part.visit_registers(visit));
-            }
-            Self::ForRows { .. }
-            | Self::Block { .. }
-            | Self::Guarded(_)
-            | Self::RaiseAgain
-            | Self::Opaque(_)
-            | Self::Exit(_)
-            | Self::Continue(_)
-            | Self::Execute(_)
-            | Self::Return => {}
-        }
-    }
-
-    /// Visits the registers that the statement itself defines; a loop defines its variable before each round.
-    pub fn visit_definitions(&mut self, visit: &mut Visitor<'_>) {
-        match self {
-            Self::Assign { target, .. } => visit(Role::Define, target),
-            Self::AssignElement { array, .. } => visit(Role::Define, array),
-            Self::ForRange { variable, .. } | Self::ForEach { variable, .. } => visit(Role::Define, variable),
-            Self::Call { outputs, .. } => {
-                outputs.iter_mut().for_each(|(register, _)| visit(Role::Define, register));
-            }
-            Self::If { .. }
-            | Self::ForRows { .. }
-            | Self::Guarded(_)
-            | Self::RaiseAgain
-            | Self::Opaque(_)
-            | Self::While { .. }
-            | Self::Block { .. }
-            | Self::Exit(_)
-            | Self::Continue(_)
-            | Self::Execute(_)
-            | Self::Raise(_)
-            | Self::Return => {}
-        }
-    }
-
     /// Visits statements and all statements inside them, each before those inside it.
     pub fn walk<'s>(statements: &'s [Self], visit: &mut dyn FnMut(&'s Self)) {
         for statement in statements {

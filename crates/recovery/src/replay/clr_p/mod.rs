@@ -128,7 +128,8 @@ fn replay_transactions(
 ) -> Result<(), RecoveryError> {
     let begun = Instant::now();
     let defined = |(id, version, _): &ProgramKey| {
-        schema.procedures().find(|own| own.id == *id && own.version == *version).map(|own| &**own)
+        let named = |own: &&Arc<Procedure>| own.id == *id && own.version == *version && !own.by_value;
+        schema.procedures().find(named).map(|own| &**own)
     };
     // A call of one that is not defined is found when its batch is planned.
     let known = occurring.programs.iter().filter_map(|key| Some((*key, defined(key)?)));

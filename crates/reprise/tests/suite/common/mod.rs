@@ -2,7 +2,7 @@
 
 use reprise::rooms::catalog::Arena;
 use reprise::rooms::checkpoint::{Consistency, Manifest};
-use reprise::rooms::recovery::{RecoveryConfig, recover};
+use reprise::rooms::recovery::{Recovered, RecoveryConfig, recover};
 use reprise::rooms::storage::{Cursor, Direction, Worker};
 use reprise::rooms::transaction::Tables;
 use reprise::{Config, Content, Database, Digest, Method, Progress, ReplayMode, Scheme, Session, disk::Disk};
@@ -143,6 +143,17 @@ pub fn digest_by(
     mode: ReplayMode,
     threads: usize,
 ) -> Digest {
+    recovered_by(disk, folder, method, mode, threads).tables.digest().expect("a worker")
+}
+
+/// Recovers a folder by a method, a mode and a number of threads, and checks its indexes.
+pub fn recovered_by(
+    disk: &Arc<dyn Disk>,
+    folder: &Path,
+    method: Method,
+    mode: ReplayMode,
+    threads: usize,
+) -> Recovered {
     let settings = RecoveryConfig {
         method,
         mode,
@@ -157,7 +168,7 @@ pub fn digest_by(
     let recovered =
         recovered.unwrap_or_else(|error| panic!("{method} recovers ({mode}, {threads}): {error}"));
     check_indexes(&recovered.tables);
-    recovered.tables.digest().expect("a worker")
+    recovered
 }
 
 /// Every row is in every index of its table under its key.

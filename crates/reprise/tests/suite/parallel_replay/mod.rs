@@ -5,20 +5,29 @@
 //! `PROPTEST_CASES` sets the number of cases (1,000 by default). A failing case shrinks and prints itself as
 //! SQL.
 
+mod granules;
+mod memory;
 mod printing;
+mod received;
 mod rules;
 mod steps;
 mod tables;
 
-use crate::common::{PARALLEL_REPLAYS, SHADOWS, digest_by, on};
+use crate::common::{PARALLEL_REPLAYS, SHADOWS, digest_by, on, recovered_by};
 use printing::Procedure;
 use proptest::prelude::*;
 use reprise::disk::{CrashingDisk, Disk};
 use reprise::{Content, Database, Digest, Error, Method, ReplayMode, Value};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use steps::{Relation, VALUES, chains, loops, steps};
 use tables::{Shape, TABLES, Ty};
+
+/// Blocks whose pieces were assigned to partitions by keys that they received.
+static DEFERRED: AtomicU64 = AtomicU64::new(0);
+/// A run of this many cases has such blocks.
+const CASES_WITH_DEFERRED: u32 = 100;
 
 /// A case has fewer calls.
 const MOST_CALLS: usize = 60;
@@ -74,8 +83,12 @@ impl Recoveries {
         let clr = digest_by(disk, folder, Method::Clr, ReplayMode::default(), 2);
         assert_eq!(clr, *live, "clr against the database before the crash");
         for &(mode, threads) in &self.parallel {
-            let digest = digest_by(disk, folder, Method::ClrP, mode, threads);
+            let recovered = recovered_by(disk, folder, Method::ClrP, mode, threads);
+            let digest = recovered.tables.digest().expect("a worker");
             assert_eq!(digest, clr, "clr-p ({mode}, {threads} threads) against clr");
+            let blocks = recovered.report.breakdown.iter().flat_map(|breakdown| &breakdown.blocks);
+            let deferred = blocks.filter(|block| block.is_deferred).count() as u64;
+            DEFERRED.fetch_add(deferred, Ordering::Relaxed);
         }
         let (content, threads) = self.shadow;
         let shadow = folder.join(format!("shadow-{content}"));
@@ -154,4 +167,6 @@ fn parallel_replay_equals_serial_replay() {
     let config =
         ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 4_000, ..Default::default() };
     proptest!(config, |(case in case())| check(&case));
+    let deferred = DEFERRED.load(Ordering::Relaxed);
+    assert!(cases < CASES_WITH_DEFERRED || deferred > 0, "no block was partitioned by received keys");
 }

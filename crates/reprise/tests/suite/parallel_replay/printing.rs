@@ -192,7 +192,7 @@ impl fmt::Debug for Case {
                 f,
                 "CREATE PROCEDURE p{number}(x {x}, y {y}, z {z}, OUT result INT) LANGUAGE plpgsql AS $$"
             )?;
-            writeln!(f, "DECLARE p INT; q INT; r INT; e INT; n0 INT; n1 INT; n2 INT; n3 INT;\nBEGIN")?;
+            writeln!(f, "DECLARE p INT; q INT; r INT; e INT; k INT; n0 INT; n1 INT; n2 INT; n3 INT;\nBEGIN")?;
             let (tables, procedures) = (&self.tables, &self.procedures);
             Printer { tables, procedures, number, draws: self.draws, loops: 0 }.steps(f, steps, 0)?;
             writeln!(f, "result := p;\nEND $$;")?;

@@ -75,6 +75,9 @@ pub enum Step {
     Now(&'static str),
 }
 
+/// The variable of a key that is read.
+pub const KEY: &str = "k";
+
 /// How the steps of a procedure are related.
 #[derive(Clone, Debug)]
 pub enum Relation {
@@ -86,6 +89,13 @@ pub enum Relation {
     /// All steps of a procedure reach the rows of one key, in any table: columns of several tables tell one
     /// partition.
     Together(Int),
+    /// A procedure reads the key of its steps from the first table, which no other step touches. The read
+    /// is of a block of its own, and the keys of later blocks follow from what it sends.
+    Looked {
+        key: Int,
+        /// Whether the procedure changes the row before it reads the key, so that the table is not constant.
+        changes: bool,
+    },
 }
 
 impl Relation {
@@ -96,7 +106,13 @@ impl Relation {
             2 => Just(Int::Third),
             1 => Just(Int::Near(Box::new(Int::Name("y")))),
         ];
-        prop_oneof![2 => Just(Self::Free), 2 => Just(Self::Apart), 3 => key.prop_map(Self::Together)]
+        let looked = (key.clone(), any::<bool>()).prop_map(|(key, changes)| Self::Looked { key, changes });
+        prop_oneof![
+            2 => Just(Self::Free),
+            2 => Just(Self::Apart),
+            3 => key.prop_map(Self::Together),
+            3 => looked,
+        ]
     }
 
     /// The steps of a procedure, changed so that they are related so.
@@ -106,11 +122,20 @@ impl Relation {
             Self::Apart => {
                 let key = Int::Name("y");
                 let own = |(place, step): (usize, Step)| {
-                    Known { names: vec!["x", "y"], key: &key, table: Some(place % TABLES) }.relate(vec![step])
+                    let names = vec!["x", "y"];
+                    Known { names, key: &key, table: Some(place % TABLES), least: 0 }.relate(vec![step])
                 };
                 steps.into_iter().enumerate().flat_map(own).collect()
             }
-            Self::Together(key) => Known { names: vec!["x", "y"], key, table: None }.relate(steps),
+            Self::Together(key) => Known { names: vec!["x", "y"], key, table: None, least: 0 }.relate(steps),
+            Self::Looked { key, changes } => {
+                let row = || Rows::Key(key.clone(), key.clone());
+                let change = changes.then(|| Step::Update(0, row(), Int::Name("x"), None));
+                let read = Step::Read(0, row(), KEY);
+                let names = vec!["x", "y", KEY];
+                let following = Known { names, key, table: None, least: 1 }.relate(steps);
+                change.into_iter().chain([read]).chain(following).collect()
+            }
         }
     }
 }
@@ -123,6 +148,8 @@ struct Known<'k> {
     key: &'k Int,
     /// The only table.
     table: Option<usize>,
+    /// The first table that steps may touch.
+    least: usize,
 }
 
 impl Known<'_> {
@@ -148,11 +175,8 @@ impl Known<'_> {
     fn step(&self, step: Step) -> Step {
         // Nothing but their loops sets the names that are known.
         let other = |name: &'static str| if self.names.contains(&name) { "e" } else { name };
-        let on = |t: usize| self.table.unwrap_or(t);
-        let inside = |body, name| {
-            Known { names: [&self.names[..], &[name]].concat(), key: self.key, table: self.table }
-                .relate(body)
-        };
+        let on = |t: usize| self.table.unwrap_or(t.max(self.least));
+        let inside = |body, name| Known { names: [&self.names[..], &[name]].concat(), ..*self }.relate(body);
         match step {
             Step::Assign(into, value) => Step::Assign(other(into), value),
             Step::Draw(into) => Step::Draw(other(into)),

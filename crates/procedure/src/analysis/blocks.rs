@@ -1,0 +1,194 @@
+//! How each block may be cut, and which reads of constant tables its keys follow from.
+//! Paper: PACMAN §4.3.1.
+
+use super::need::Need;
+use super::partition::{Position, SliceColumns, key_columns, positions};
+use super::program::Program;
+use super::resolve::{Given, Resolver};
+use super::rounds::{Rounds, rounds};
+use super::{Analysis, Slice};
+use crate::{OperationId, Register};
+use catalog::TableId;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A slice with its block, what it needs, and the rounds that it may fall into.
+pub(super) struct Needed<'a> {
+    pub(super) block: usize,
+    pub(super) slice: &'a Slice,
+    pub(super) need: Need,
+    pub(super) rounds: Option<Rounds>,
+}
+
+/// In which ways a block may be cut into partitions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Cuts {
+    /// By whole pieces, with values from the calls' records.
+    pub whole: bool,
+    /// By whole pieces, with values that pieces receive from earlier blocks.
+    pub received: bool,
+    /// By rounds of its pieces, into more partitions than whole pieces give.
+    pub rounds: bool,
+    /// By the keys that its pieces connect.
+    pub keys: bool,
+    /// Whether some of these keys follow from values that pieces receive.
+    pub keys_are_received: bool,
+}
+
+/// The values that may tell the partition of a piece.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Values {
+    /// What the call's record has: arguments and witness values.
+    Recorded,
+    /// The variable of a round as well.
+    InRounds,
+    /// Results of earlier blocks as well.
+    Received,
+    /// Results of reads of constant tables as well, which the piece executes itself.
+    Constant,
+}
+
+impl Needed<'_> {
+    /// Returns the columns that the slice's operations bind to such values.
+    pub(super) fn columns<'p>(
+        &self,
+        program: &'p Program,
+        resolver: &Resolver<'p>,
+        values: Values,
+    ) -> SliceColumns<'p> {
+        let Self { slice, need, rounds, .. } = self;
+        let results = |id: OperationId, register: Register| {
+            if let Some((_, recorded)) = program.witnesses.get(&id) {
+                return recorded.contains(&register);
+            }
+            let is_received = || need.sources.contains(&id);
+            let is_constant = || need.executed.contains(&id) && !slice.operations.contains(&id);
+            match values {
+                Values::Recorded | Values::InRounds => false,
+                Values::Received => is_received(),
+                Values::Constant => is_received() || is_constant(),
+            }
+        };
+        let variable = rounds.as_ref().map(|rounds| rounds.variable);
+        let variable = variable.filter(|_| values == Values::InRounds);
+        SliceColumns::of(program, resolver, slice, Given { variable, results: &results })
+    }
+}
+
+/// The columns by which a block falls into partitions.
+pub(super) struct BlockPositions {
+    /// By whole pieces, with values from the calls' records.
+    pub(super) whole: Vec<Position>,
+    /// By whole pieces, with values that they receive; none where the records suffice.
+    pub(super) received: Vec<Position>,
+    /// By rounds, where these give more columns.
+    pub(super) in_rounds: Vec<Position>,
+    /// The columns of keys that pieces may connect.
+    pub(super) keys: BTreeMap<TableId, Vec<usize>>,
+    /// Whether the keys follow from values that pieces receive.
+    pub(super) keys_are_received: bool,
+}
+
+impl BlockPositions {
+    /// Returns in which ways the block may be cut.
+    pub(super) fn cuts(&self) -> Cuts {
+        Cuts {
+            whole: !self.whole.is_empty(),
+            received: !self.received.is_empty(),
+            rounds: !self.in_rounds.is_empty(),
+            keys: !self.keys.is_empty(),
+            keys_are_received: self.keys_are_received,
+        }
+    }
+}
+
+impl Analysis {
+    /// Returns what each slice of each block needs, by block.
+    pub(super) fn needed<'a>(&'a self, resolvers: &[Resolver<'a>]) -> Vec<Needed<'a>> {
+        let mut needed = Vec::new();
+        for (block, own) in self.global.blocks.iter().enumerate() {
+            for slice in &own.slices {
+                let need = self.need_of(slice);
+                let rounds = rounds(&self.programs[slice.program], &resolvers[slice.program], &need);
+                needed.push(Needed { block, slice, need, rounds });
+            }
+        }
+        needed
+    }
+
+    /// What a slice needs of its program.
+    fn need_of(&self, slice: &Slice) -> Need {
+        let program = &self.programs[slice.program];
+        if program.whole {
+            return Need::whole(program);
+        }
+        Need::of(program, slice.operations.iter().copied(), &|id| self.is_free(slice.program, id))
+    }
+
+    /// The columns that the slices of a block bind to such values.
+    fn columns_of<'a>(
+        &'a self,
+        block: usize,
+        needed: &[Needed<'a>],
+        resolvers: &[Resolver<'a>],
+        values: Values,
+    ) -> Vec<SliceColumns<'a>> {
+        let own = needed.iter().filter(|own| own.block == block);
+        let columns = |own: &Needed<'a>| {
+            let program = own.slice.program;
+            own.columns(&self.programs[program], &resolvers[program], values)
+        };
+        own.map(columns).collect()
+    }
+
+    /// Returns the columns by which a block falls into partitions.
+    pub(super) fn positions<'a>(
+        &'a self,
+        block: usize,
+        needed: &[Needed<'a>],
+        resolvers: &[Resolver<'a>],
+    ) -> BlockPositions {
+        let columns = |values| self.columns_of(block, needed, resolvers, values);
+        let by_value = &self.written_by_value;
+        let recorded = columns(Values::Recorded);
+        let whole = positions(&recorded, by_value);
+        let mut in_rounds = positions(&columns(Values::InRounds), by_value);
+        if in_rounds.len() <= whole.len() {
+            in_rounds.clear();
+        }
+        let mut keys = key_columns(&recorded, by_value);
+        let (mut received, mut keys_are_received) = (Vec::new(), false);
+        if whole.is_empty() {
+            let columns = columns(Values::Received);
+            received = positions(&columns, by_value);
+            if keys.is_empty() {
+                keys = key_columns(&columns, by_value);
+                keys_are_received = !keys.is_empty();
+            }
+        }
+        BlockPositions { whole, received, in_rounds, keys, keys_are_received }
+    }
+
+    /// Returns the reads of constant tables, by program, that are worth a slice: a block can be cut only when
+    /// it receives their results, because its keys follow from them.
+    pub(super) fn key_reads(&self) -> BTreeSet<(usize, OperationId)> {
+        let resolvers: Vec<Resolver<'_>> = self.programs.iter().map(Resolver::new).collect();
+        let needed = self.needed(&resolvers);
+        let mut reads = BTreeSet::new();
+        for block in 0..self.global.blocks.len() {
+            let cuts = self.positions(block, &needed, &resolvers).cuts();
+            if cuts.whole || cuts.received || cuts.rounds || cuts.keys {
+                continue;
+            }
+            let columns = self.columns_of(block, &needed, &resolvers, Values::Constant);
+            let keys = key_columns(&columns, &self.written_by_value);
+            let own = needed.iter().filter(|own| own.block == block);
+            for (own, columns) in own.zip(&columns) {
+                let values = columns.keys(&keys).into_iter().flatten();
+                let sources = values.flat_map(|own| own.value.after().clone());
+                let is_read = |id: &OperationId| own.need.executed.contains(id);
+                reads.extend(sources.filter(is_read).map(|id| (own.slice.program, id)));
+            }
+        }
+        reads
+    }
+}

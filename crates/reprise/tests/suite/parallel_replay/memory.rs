@@ -1,0 +1,233 @@
+//! Rows in memory that tell which operation touched which of them.
+
+use catalog::{Arena, ColumnSlot, Datum, Table, TableId};
+use procedure::analysis::Piece;
+use procedure::{DataAccess, Failure, OperationId, Part, ScanRange, SqlError, Tapes};
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A row of a table, or what is left of it.
+#[derive(Clone)]
+pub struct Row {
+    table: Arc<Table>,
+    values: Vec<Datum>,
+    is_deleted: bool,
+}
+
+/// Which side of an operation a row is of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// The row as the operation found it.
+    Before,
+    /// The row as the operation left it.
+    After,
+}
+
+/// A row that an operation touched.
+#[derive(Clone)]
+pub struct Touch {
+    pub operation: OperationId,
+    pub side: Side,
+    pub row: usize,
+    pub values: Vec<Datum>,
+}
+
+/// The rows of all tables; every value is in `arena`, which only grows.
+pub struct Memory {
+    tables: HashMap<TableId, Arc<Table>>,
+    pub rows: Vec<Row>,
+    pub arena: Arena,
+    scan: VecDeque<usize>,
+    /// The operation that runs.
+    pub running: Rc<Cell<OperationId>>,
+    pub touched: Vec<Touch>,
+}
+
+impl Memory {
+    pub fn new(tables: impl Iterator<Item = Arc<Table>>) -> Self {
+        Self {
+            tables: tables.map(|table| (table.id, table)).collect(),
+            rows: Vec::new(),
+            arena: Arena::default(),
+            scan: VecDeque::new(),
+            running: Rc::new(Cell::new(OperationId(0))),
+            touched: Vec::new(),
+        }
+    }
+
+    fn touch(&mut self, side: Side, row: usize) {
+        let values = self.rows[row].values.clone();
+        self.touched.push(Touch { operation: self.running.get(), side, row, values });
+    }
+
+    fn key(&self, table: &Table, columns: &[usize], values: &[Datum]) -> Vec<u8> {
+        let mut key = Vec::new();
+        columns.iter().for_each(|c| table.encode_key_column(*c, values[*c], &self.arena, &mut key));
+        key
+    }
+
+    /// The rows of a table with their keys in an index, ascending.
+    fn keys(&self, table: &Table, index: usize) -> BTreeMap<Vec<u8>, usize> {
+        let columns = table.key_columns(&table.indexes[index]);
+        let live = self.rows.iter().enumerate();
+        let live = live.filter(|(_, row)| row.table.id == table.id && !row.is_deleted);
+        live.map(|(place, row)| (self.key(table, &columns, &row.values), place)).collect()
+    }
+
+    /// Refuses values whose unique key another row has.
+    fn check_unique(&self, table: &Table, values: &[Datum], own: Option<usize>) -> Result<(), Failure> {
+        for (place, index) in table.indexes.iter().enumerate() {
+            let is_null = |c: &usize| values[*c].is_null();
+            if place > 0 && (!index.unique || index.columns.iter().any(is_null)) {
+                continue;
+            }
+            let key = self.key(table, &index.columns, values);
+            let is_taken = |(other, row): (usize, &Row)| {
+                row.table.id == table.id
+                    && !row.is_deleted
+                    && Some(other) != own
+                    && self.key(table, &index.columns, &row.values) == key
+            };
+            if self.rows.iter().enumerate().any(is_taken) {
+                return Err(SqlError::new("23505", "duplicate key".to_owned()).into());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl DataAccess for Memory {
+    type Row = usize;
+
+    fn keep(&mut self, row: usize) -> i64 {
+        row as i64
+    }
+
+    fn kept(&self, number: i64) -> Option<usize> {
+        usize::try_from(number).ok()
+    }
+
+    fn enter_scan(&mut self) {}
+
+    fn leave_scan(&mut self) {}
+
+    fn find(&mut self, table: &Table, key: &[u8]) -> Result<Option<usize>, Failure> {
+        Ok(self.keys(table, 0).get(key).copied())
+    }
+
+    fn open_scan(&mut self, table: &Table, range: ScanRange<'_>) -> Result<(), Failure> {
+        let keys = self.keys(table, range.index).into_iter();
+        let is_within = |key: &[u8]| key >= range.lower && range.upper.is_none_or(|upper| key < upper);
+        self.scan = keys.filter(|(key, _)| is_within(key)).map(|(_, row)| row).collect();
+        if range.backward {
+            self.scan.make_contiguous().reverse();
+        }
+        Ok(())
+    }
+
+    fn next_row(&mut self) -> Result<Option<usize>, Failure> {
+        Ok(self.scan.pop_front())
+    }
+
+    fn read(
+        &mut self,
+        row: usize,
+        columns: &[ColumnSlot],
+        arena: &mut Arena,
+        out: &mut [Datum],
+    ) -> Result<bool, Failure> {
+        if self.rows[row].is_deleted {
+            return Ok(false);
+        }
+        self.touch(Side::Before, row);
+        let Row { table, values, .. } = &self.rows[row];
+        for (slot, datum) in columns.iter().zip(out) {
+            let column =
+                table.layout.slots().iter().position(|own| own == slot).expect("a slot of the table");
+            *datum = arena.adopt(values[column], &self.arena);
+        }
+        Ok(true)
+    }
+
+    fn insert(&mut self, table: &Table, row: &[Datum], arena: &Arena) -> Result<(), Failure> {
+        let values: Vec<Datum> = row.iter().map(|value| self.arena.adopt(*value, arena)).collect();
+        self.check_unique(table, &values, None)?;
+        let table = Arc::clone(&self.tables[&table.id]);
+        self.rows.push(Row { table, values, is_deleted: false });
+        self.touch(Side::After, self.rows.len() - 1);
+        Ok(())
+    }
+
+    fn update(
+        &mut self,
+        table: &Table,
+        row: usize,
+        changes: &[(usize, Datum)],
+        arena: &Arena,
+    ) -> Result<(), Failure> {
+        self.touch(Side::Before, row);
+        let mut values = self.rows[row].values.clone();
+        for (column, value) in changes {
+            values[*column] = self.arena.adopt(*value, arena);
+        }
+        self.check_unique(table, &values, Some(row))?;
+        self.rows[row].values = values;
+        self.touch(Side::After, row);
+        Ok(())
+    }
+
+    fn delete(&mut self, _: &Table, row: usize) -> Result<(), Failure> {
+        self.touch(Side::Before, row);
+        self.rows[row].is_deleted = true;
+        Ok(())
+    }
+
+    fn begin_part(&mut self) {}
+
+    fn undo_part(&mut self) -> Result<(), Failure> {
+        unreachable!("a procedure whose parts may be undone is logged by value")
+    }
+
+    fn end_part(&mut self) {}
+}
+
+/// The tapes of one call: what its pieces have sent, by operation.
+#[derive(Default)]
+pub struct CallTapes {
+    sent: BTreeMap<OperationId, VecDeque<Datum>>,
+    arena: Arena,
+}
+
+/// The tapes of one piece of a call.
+pub struct PieceTapes<'c> {
+    pub piece: &'c Piece,
+    pub running: Rc<Cell<OperationId>>,
+    /// What earlier pieces have sent; each piece receives all of it.
+    pub received: BTreeMap<OperationId, VecDeque<Datum>>,
+    pub call: &'c mut CallTapes,
+}
+
+impl CallTapes {
+    pub fn of_piece<'c>(&'c mut self, piece: &'c Piece, running: &Rc<Cell<OperationId>>) -> PieceTapes<'c> {
+        PieceTapes { piece, running: Rc::clone(running), received: self.sent.clone(), call: self }
+    }
+}
+
+impl Tapes for PieceTapes<'_> {
+    fn part(&self, id: OperationId) -> Part {
+        self.running.set(id);
+        self.piece.part(id)
+    }
+
+    fn send(&mut self, id: OperationId, value: Datum, arena: &Arena) {
+        let value = self.call.arena.adopt(value, arena);
+        self.call.sent.entry(id).or_default().push_back(value);
+    }
+
+    fn receive(&mut self, id: OperationId, arena: &mut Arena) -> Datum {
+        let value = self.received.get_mut(&id).and_then(VecDeque::pop_front);
+        arena.adopt(value.expect("an earlier piece has sent it"), &self.call.arena)
+    }
+}
