@@ -4,6 +4,7 @@
 mod backups;
 mod commands;
 mod common;
+mod concurrency;
 mod guide;
 mod hostile;
 mod memory;
