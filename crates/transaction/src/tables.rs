@@ -182,7 +182,7 @@ impl Tables {
     ) {
         if let Some(numbers) = &self.access_numbers {
             // A transaction that reads it from now on finds it dead, and does not commit.
-            let readers = numbers.read_by(Readable::Row(record.handle()));
+            let readers = numbers.read_by(Readable::Row(record.address()));
             numbers.raise_read(Readable::Absence(store.definition().id), readers);
         }
         store.unlink(record, arena, on_change);
@@ -215,7 +215,7 @@ impl Tables {
             if let Some(numbers) = &self.access_numbers {
                 // A transaction that finds nothing there depends on those that have written the row.
                 numbers.raise_vacated(store.definition().id, record.locked_state().order());
-                let readers = numbers.read_by(Readable::Row(record.handle()));
+                let readers = numbers.read_by(Readable::Row(record.address()));
                 numbers.raise_read(Readable::Absence(store.definition().id), readers);
             }
             store.index_at(index).remove(&key, record.guard());

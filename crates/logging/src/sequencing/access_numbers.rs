@@ -15,7 +15,6 @@
 use super::Numbering;
 use catalog::{CommitOrder, TableId};
 use std::sync::atomic::{AtomicU64, Ordering};
-use storage::Handle;
 
 /// Cells: of two transactions that work at the same time, few share one by chance.
 const CELLS: usize = 1 << 16;
@@ -33,8 +32,8 @@ pub struct AccessNumbers {
 /// An observation of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Readable {
-    /// A row.
-    Row(Handle),
+    /// A row, by the address of its record.
+    Row(u64),
     /// The absence of further rows of a table.
     Absence(TableId),
 }
@@ -55,7 +54,7 @@ impl AccessNumbers {
     #[inline]
     fn cell(&self, read: Readable) -> Option<&AtomicU64> {
         let name = match read {
-            Readable::Row(record) => record.address(),
+            Readable::Row(address) => address,
             Readable::Absence(table) => u64::from(table.0) << 1 | 1,
         };
         self.read.get((name.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as usize)

@@ -267,14 +267,16 @@ impl Footprint for Workspace {
     fn last_reader(&self) -> CommitOrder {
         let Some(numbers) = &self.tables.access_numbers else { return CommitOrder(0) };
         let readers = self.writes.entries.iter().map(|entry| {
-            numbers.read_by(Readable::Row(entry.record)).max(numbers.read_by(Readable::Absence(entry.table)))
+            numbers
+                .read_by(Readable::Row(entry.record.address()))
+                .max(numbers.read_by(Readable::Absence(entry.table)))
         });
         readers.max().unwrap_or_default()
     }
 
     fn note_reads(&self, number: CommitOrder) {
         let Some(numbers) = &self.tables.access_numbers else { return };
-        self.reads.iter().for_each(|(record, _)| numbers.raise_read(Readable::Row(*record), number));
+        self.reads.iter().for_each(|(record, _)| numbers.raise_read(Readable::Row(record.address()), number));
         self.absences.iter().for_each(|table| numbers.raise_read(Readable::Absence(*table), number));
     }
 }
