@@ -38,5 +38,7 @@ pub use temporal::{
     moment_of, now_us, parse_date, parse_timestamp, rounded_timestamp, timestamp_plus,
 };
 pub use types::{ScalarType, Type};
-pub use value::{Value, ValueError, datum_from_value, format_double, value_from_datum};
+pub use value::{
+    Value, ValueError, datum_from_value, exact_datum, format_double, text_datum, value_from_datum,
+};
 pub use written::{CHECKSUM_BITS, RowHash, Written};

@@ -211,7 +211,10 @@ fn integer_bounds(ty: ScalarType) -> (i64, i64) {
 }
 
 /// Checks and rounds a decimal into the datum of an exact type.
-fn exact_datum(decimal: Decimal, ty: ScalarType, arena: &mut Arena) -> Result<Datum, ValueError> {
+///
+/// # Errors
+/// `22003`: the type has no such value.
+pub fn exact_datum(decimal: Decimal, ty: ScalarType, arena: &mut Arena) -> Result<Datum, ValueError> {
     if ty.is_integer() {
         let (least, most) = integer_bounds(ty);
         let value = decimal.to_int().map_err(|_| ValueError::out_of_range(ty))?;
@@ -245,7 +248,11 @@ fn limited(text: &str, limit: u32, ty: ScalarType) -> Result<&str, ValueError> {
     }
 }
 
-fn text_datum(text: &str, ty: ScalarType, arena: &mut Arena) -> Result<Datum, ValueError> {
+/// Reads a text as a datum of a type.
+///
+/// # Errors
+/// `22P02`, `22001`, `22003`, `22007`, `22008`: the text is no value of the type.
+pub fn text_datum(text: &str, ty: ScalarType, arena: &mut Arena) -> Result<Datum, ValueError> {
     let syntax = || ValueError::new("22P02", format!("invalid input syntax for type {ty}: \"{text}\""));
     match ty {
         ScalarType::Text => Ok(arena.push_bytes(text.as_bytes())),

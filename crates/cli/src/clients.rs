@@ -185,11 +185,11 @@ impl<'a> Client<'a> {
             self.submit(&request)?;
             self.settle();
             if let (true, Some(first)) = (self.pending.len() >= IN_FLIGHT, self.pending.first()) {
-                self.session.wait_for(first)?;
+                self.shared.db.wait(first)?;
             }
         }
         while let Some(first) = self.pending.first() {
-            self.session.wait_for(first)?;
+            self.shared.db.wait(first)?;
             self.settle();
         }
         Ok(self.result)
@@ -218,11 +218,12 @@ impl<'a> Client<'a> {
             self.session.log_by_value(self.lots.random_range(0..100) < percent);
         }
         let begun = Instant::now();
-        match self.session.submit_commit(request.procedure, &request.arguments) {
-            Ok(commit) => {
+        match self.session.call(request.procedure, &request.arguments) {
+            Ok(done) => {
                 let is_traced = self.shared.listener.is_some();
-                let trace = is_traced.then(|| (request.clone(), self.session.row()));
-                self.pending.push(commit, InFlight { begun, trace });
+                let row = || done.rows.into_iter().next().unwrap_or_default();
+                let trace = is_traced.then(|| (request.clone(), row()));
+                self.pending.push(done.commit.point(), InFlight { begun, trace });
                 Ok(())
             }
             Err(Error::Sql(_)) => {

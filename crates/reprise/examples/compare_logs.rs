@@ -26,9 +26,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut last = None;
     for call in 0..calls {
         let phone = 2_000_000_000 + call * 7_919 % 1_000_000_007;
-        last = Some(session.submit("vote", params![phone, "MA", (call % 6) as i32])?);
+        last = Some(session.call("vote", params![phone, "MA", (call % 6) as i32])?);
     }
-    last.map_or(Ok(()), |ticket| ticket.wait())?;
+    last.map_or(Ok(()), |done| done.commit.wait())?;
     let live = db.digest()?;
     let logs = db.log_statistics();
     drop((session, db));

@@ -30,22 +30,22 @@ fn main() -> Result<(), Error> {
         let db = Database::open(&folder, Config::default())?;
         let mut session = db.session()?;
         session.execute_script(DEFINITIONS)?;
-        let row = session.call("transfer", params![1, 2, "30.50"])?; // returns once durable
-        println!("left on account 1: {}", row[0]);
-        let ticket = session.submit("transfer", params![1, 2, "9.50"])?; // executed now
-        ticket.wait()?; // durable now
+        let done = session.call("transfer", params![1, 2, "30.50"])?; // executed now
+        done.commit.wait()?; // durable now
+        println!("left on account 1: {}", done.rows[0][0]);
         match session.call("transfer", params![1, 2, "1000"]) {
             Err(error) => println!("refused: {error}"),
-            Ok(row) => println!("left on account 1: {}", row[0]),
+            Ok(done) => println!("left on account 1: {}", done.rows[0][0]),
         }
     } // closed
 
     let db = Database::open(&folder, Config::default())?; // recovers, then returns
     println!("{}", db.recovery_report());
     let mut session = db.session()?;
+    let balance_of = session.prepare("CALL balance_of($1, NULL)")?;
     for account in [1, 2] {
-        let row = session.call("balance_of", params![account])?;
-        println!("account {account} has {}", row[0]);
+        let done = session.execute(&balance_of, params![account])?;
+        println!("account {account} has {}", done.rows[0][0]);
     }
     let _ = std::fs::remove_dir_all(&folder);
     Ok(())

@@ -6,7 +6,7 @@ use crate::opening;
 use crate::sequences::Numbers;
 use crate::{Config, Error, Loader, Session};
 use catalog::{CommitOrder, Epoch};
-use logging::Commit;
+use logging::Commit as CommitPoint;
 use logging::content::{Outcome, seal};
 use logging::{Content, DatabaseId, LogSet, LogStatistics};
 use recovery::{Progress, RecoveryReport};
@@ -239,7 +239,7 @@ impl Database {
     /// # Errors
     /// `53200`: there is not enough.
     pub fn room_for(&self, text: &str) -> Result<Option<memory::Reserved<'_>>, Error> {
-        Ok(crate::session::room_for(text, &self.inner.account)?)
+        Ok(crate::worker::room_for(text, &self.inner.account)?)
     }
 
     /// Bytes that a statement may take, unless its session says otherwise.
@@ -255,22 +255,52 @@ impl Database {
         }
     }
 
-    /// Whether a commit is durable: its client may be told of it.
+    /// Returns whether a point of the log is durable. For callers that keep the points of many commits.
+    ///
+    /// ```
+    /// # use reprise::{CommitQueue, Config, Database, Error, params};
+    /// # fn main() -> Result<(), Error> {
+    /// # let folder = tempfile::tempdir().expect("a temporary folder");
+    /// # let db = Database::open(folder.path(), Config::default())?;
+    /// # let mut session = db.session()?;
+    /// session.execute_script("CREATE TABLE t (id INT PRIMARY KEY)")?;
+    /// let insert = session.prepare("INSERT INTO t VALUES ($1)")?;
+    /// let mut in_flight = CommitQueue::default();
+    /// for id in 0..10 {
+    ///     in_flight.push(session.execute(&insert, params![id])?.commit.point(), id);
+    /// }
+    /// while let Some(first) = in_flight.first() {
+    ///     db.wait(first)?;
+    ///     while let Some(id) = in_flight.pop_durable(|point| db.is_durable(point)) {
+    ///         println!("row {id} is durable");
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
     #[inline]
-    pub fn is_durable(&self, commit: Commit) -> bool {
-        self.inner.logs.is_durable(commit)
+    pub fn is_durable(&self, point: CommitPoint) -> bool {
+        self.inner.logs.is_durable(point)
     }
 
-    /// What must be durable before rows are sent of which this is the greatest number (`RowSink::relieve`).
-    pub fn must_be_durable(&self, shown: CommitOrder) -> Commit {
-        Commit::of_all(shown.max(self.inner.logs.defined()))
-    }
-
-    /// Waits without blocking the thread until a commit is durable.
+    /// Waits until a point of the log is durable. Blocks this thread.
     ///
     /// # Errors
     /// The log has failed before that.
-    pub async fn durable(&self, commit: Commit) -> Result<(), Error> {
+    pub fn wait(&self, point: CommitPoint) -> Result<(), Error> {
+        Ok(self.inner.logs.wait(point)?)
+    }
+
+    /// Returns what must be durable before rows are sent of which this is the greatest number
+    /// (`RowSink::relieve`).
+    pub fn must_be_durable(&self, shown: CommitOrder) -> CommitPoint {
+        CommitPoint::of_all(shown.max(self.inner.logs.defined()))
+    }
+
+    /// Waits until a point of the log is durable. Blocks no thread.
+    ///
+    /// # Errors
+    /// The log has failed before that.
+    pub async fn durable(&self, commit: CommitPoint) -> Result<(), Error> {
         std::future::poll_fn(|context| match self.inner.logs.poll(commit, context.waker()) {
             Ok(true) => Poll::Ready(Ok(())),
             Ok(false) => Poll::Pending,

@@ -18,14 +18,16 @@
 //!          UPDATE counters SET value = value + 1 WHERE name = 'visits' RETURNING value INTO total;
 //!      END $$;",
 //! )?;
-//! let row = session.call("visit", params![])?; // returns once it is durable
-//! assert_eq!(row[0].to_string(), "1");
+//! let done = session.call("visit", params![])?; // executed now
+//! done.commit.wait()?; // durable now; `done.commit.await?` blocks no thread
+//! assert_eq!(done.rows[0][0].to_string(), "1");
 //! # Ok(()) }
 //! ```
 //!
 //! This crate puts the rooms together; each room is described in its own crate and in ARCHITECTURE.md.
 
 mod backup;
+mod commit;
 mod config;
 mod database;
 mod definitions;
@@ -33,28 +35,33 @@ mod error;
 mod load;
 mod maintenance;
 mod opening;
+mod rows;
 mod sequences;
 mod session;
-mod utilization;
+mod worker;
 
 pub use backup::{Backup, copy_database};
-pub use catalog::{CommitOrder, Decimal, Epoch, Value};
+pub use catalog::{Arena, CommitOrder, Datum, Decimal, Epoch, ScalarType, Type, Value};
 pub use checkpoint::CheckpointSummary;
+pub use commit::{Commit, Executed};
 pub use config::Config;
 pub use database::{Database, Statistics};
 pub use error::Error;
 pub use load::Loader;
+pub use logging::Commit as CommitPoint;
 pub use logging::content::Images;
 pub use logging::disk::{DeviceOptions, LogIo};
-pub use logging::{Commit, CommitQueue, Content, LogStatistics, Sequencing, disk};
+pub use logging::{CommitQueue, Content, LogStatistics, Sequencing, disk};
 pub use opening::{Lock, read_alone};
-pub use procedure::{Conflict, SqlError};
+pub use procedure::{Conflict, CurrentNumbers, Nowhere, RowSink, SqlError};
 pub use recovery::{Method, Progress, RecoveryReport, ReplayMode, Stage};
+pub use rows::{Column, Row};
 pub use session::{
-    Access, Answer, Attempt, Busy, Completion, Prepared, Row, Session, Ticket, TransactionState,
+    Access, Attempt, Completion, Parameters, Session, Statement, ToStatement, TransactionState,
 };
 pub use storage::{Digest, TableDigest};
 pub use transaction::{AbortReason, Aborts, Refusal, Scheme};
+pub use worker::Busy;
 
 /// The rooms, for programs that look inside: `reprise log`, tests, tools.
 pub mod rooms {

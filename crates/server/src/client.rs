@@ -22,9 +22,10 @@ use crate::{Server, refused};
 use bytes::BytesMut;
 use pgwire::messages::PgWireBackendMessage as Message;
 use pgwire::messages::response::{CommandComplete, EmptyQueryResponse, ReadyForQuery, TransactionStatus};
+use reprise::rooms::catalog::Arena;
 use reprise::rooms::procedure::{CurrentNumbers, Interrupts, SqlError};
 use reprise::rooms::sql::{Kind, Schema};
-use reprise::{Error, Prepared, Session, TransactionState, Value};
+use reprise::{Error, Parameters, Session, Statement, TransactionState};
 use std::collections::HashMap;
 use std::io;
 use std::panic::AssertUnwindSafe;
@@ -41,16 +42,16 @@ const LONG: usize = 64 << 10;
 
 /// A statement that a client has named.
 #[derive(Clone)]
-struct Statement {
-    prepared: Option<Prepared>,
+struct NamedStatement {
+    prepared: Option<Statement>,
     /// How long it took the last time; nothing before the first.
     took: Option<Duration>,
 }
 
 /// A statement with its parameters.
 struct Portal {
-    statement: Arc<Mutex<Statement>>,
-    parameters: Vec<Value>,
+    statement: Arc<Mutex<NamedStatement>>,
+    parameters: Parameters,
     formats: Vec<Format>,
     /// What is left of its rows, as messages, once it has run with a limit; and what its completion is
     /// called.
@@ -126,7 +127,7 @@ pub(crate) struct Client {
     has_lost_session: bool,
     /// Counts the open transaction.
     open: Option<OpenTransaction>,
-    statements: HashMap<String, Arc<Mutex<Statement>>>,
+    statements: HashMap<String, Arc<Mutex<NamedStatement>>>,
     portals: HashMap<String, Portal>,
     /// Numbers of sequences that it was given.
     numbers: CurrentNumbers,
@@ -136,6 +137,8 @@ pub(crate) struct Client {
     is_implicit: bool,
     /// An EXECUTE whose next message is awaited.
     delayed: Option<(String, usize)>,
+    /// Buffers for the values of the parameters in hand.
+    scratch: Arena,
     copying: Option<(CopyIn, Asked)>,
 }
 
@@ -170,6 +173,7 @@ impl Client {
             savepoints: Vec::new(),
             is_implicit: false,
             delayed: None,
+            scratch: Arena::default(),
             copying: None,
         };
         client.notices(&refused);
@@ -324,7 +328,7 @@ impl Client {
         self.server.metrics.as_ref().inspect(|own| own.failed());
         tracing::debug!(sqlstate = error.sqlstate(), %error, "{error}");
         if let Some(session) = &mut self.session {
-            session.fail_block();
+            session.fail_transaction();
         }
         if self.is_implicit {
             self.roll_back();
@@ -393,12 +397,12 @@ impl Client {
     async fn simple_statement(&mut self, text: String, only: bool) -> Result<(), Error> {
         let server = Arc::clone(&self.server);
         let (prepared, values) = self.plan(&text, |session| server.plans.prepare(&text, session))?;
-        let is_copy = matches!(prepared.as_ref().map(Prepared::kind), Some(Kind::Copy(_)));
+        let is_copy = prepared.as_ref().is_some_and(|own| matches!(own.plan().kind, Kind::Copy(_)));
         if is_copy && !only {
             let error = SqlError::new("0A000", "COPY among other statements of one query is not supported");
             return Err(error.with_hint("Send it by itself.").into());
         }
-        let mut statement = Statement { prepared, took: None };
+        let mut statement = NamedStatement { prepared, took: None };
         self.describe_rows(statement.prepared.as_ref());
         let ran = self.run(&mut statement, &values, &[], None, Asked::Simply).await?;
         self.complete(ran);

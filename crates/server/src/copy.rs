@@ -1,13 +1,12 @@
 //! COPY: rows as text, CSV or binary.
 //! Source: PostgreSQL's documentation of COPY (file formats).
 
-use crate::wire::{Format, put_value, value_of};
+use crate::wire::{Format, datum_of, put_value};
 use bytes::{BufMut, BytesMut};
 use reprise::rooms::catalog::{Arena, Datum, Type, utf8_of};
 use reprise::rooms::procedure::SqlError;
-use reprise::rooms::procedure::query::OutputColumn;
 use reprise::rooms::sql::{Copy, CopyFormat, CopyOptions};
-use reprise::{Error, Prepared, Value};
+use reprise::{Column, Error, Parameters, Statement};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,7 +16,7 @@ const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
 pub(crate) struct CopyIn {
     options: CopyOptions,
     /// Inserts one row.
-    pub(crate) insert: Prepared,
+    pub(crate) insert: Statement,
     input: BytesMut,
     /// The place in the input up to which there is no end of a row.
     looked_up_to: usize,
@@ -30,7 +29,7 @@ pub(crate) struct CopyIn {
 
 /// The next of them.
 pub(crate) enum Row {
-    Values(Vec<Value>),
+    Values(Parameters),
     /// More input is needed, or there is none.
     None,
 }
@@ -40,7 +39,7 @@ fn bad(message: impl Into<String>) -> Error {
 }
 
 impl CopyIn {
-    pub(crate) fn new(copy: &Copy, insert: Prepared) -> Self {
+    pub(crate) fn new(copy: &Copy, insert: Statement) -> Self {
         Self {
             options: copy.options.clone(),
             insert,
@@ -91,12 +90,16 @@ impl CopyIn {
         if fields.len() < types.len() {
             return Err(self.at_its_row(bad("missing data for a column")));
         }
-        let value = |(field, ty): (Option<Vec<u8>>, &Type)| match field {
-            None => Ok(Value::Null),
-            Some(bytes) => value_of(&bytes, *ty, Format::Text),
-        };
-        let values: Result<Vec<_>, SqlError> = fields.into_iter().zip(types).map(value).collect();
-        values.map(Row::Values).map_err(|error| self.at_its_row(error.into()))
+        let (mut values, mut arena) = (Parameters::new(&self.insert), Arena::default());
+        for (field, ty) in fields.into_iter().zip(types) {
+            let value = match field {
+                None => Datum::Null,
+                Some(bytes) => datum_of(&bytes, *ty, Format::Text, &mut arena)
+                    .map_err(|error| self.at_its_row(error.into()))?,
+            };
+            values.push(value, &arena);
+        }
+        Ok(Row::Values(values))
     }
 
     /// Takes a line out of the input, without its end; `in_quotes` follows the bytes and says whether a
@@ -255,18 +258,19 @@ impl CopyIn {
             let message = format!("row field count is {count}, expected {}", types.len());
             return Err(bad(message));
         }
-        let (mut place, mut values) = (2, Vec::with_capacity(types.len()));
+        let (mut place, mut values, mut arena) = (2, Parameters::new(&self.insert), Arena::default());
         for ty in types {
             let Some(length) = self.input.get(place..place + 4) else { return short() };
             let length = number(length);
             place += 4;
             if length == -1 {
-                values.push(Value::Null);
+                values.push(Datum::Null, &arena);
                 continue;
             }
             let Ok(length) = usize::try_from(length) else { return Err(bad("invalid field size")) };
             let Some(bytes) = self.input.get(place..place + length) else { return short() };
-            values.push(value_of(bytes, *ty, Format::Binary)?);
+            let value = datum_of(bytes, *ty, Format::Binary, &mut arena)?;
+            values.push(value, &arena);
             place += length;
         }
         drop(self.input.split_to(place));
@@ -359,7 +363,7 @@ impl CopyOut {
     }
 
     /// What comes before all rows.
-    pub(crate) fn begin(&self, columns: &[OutputColumn], out: &mut BytesMut) {
+    pub(crate) fn begin(&self, columns: &[Column], out: &mut BytesMut) {
         match self.options.format {
             CopyFormat::Text | CopyFormat::Csv if self.options.header => put_data(out, |out| {
                 for (place, column) in columns.iter().enumerate() {

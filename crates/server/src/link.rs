@@ -16,7 +16,7 @@ use pgwire::messages::{DecodeContext, PgWireBackendMessage, PgWireFrontendMessag
 use pgwire::tokio::server::MaybeTls;
 use reprise::rooms::catalog::utf8_of;
 use reprise::rooms::procedure::SqlError;
-use reprise::{Commit, CommitOrder};
+use reprise::{CommitOrder, CommitPoint};
 use std::ffi::CStr;
 use std::io;
 use std::pin::pin;
@@ -72,7 +72,7 @@ struct WayOut {
 #[derive(Default)]
 struct Shown {
     /// What must be durable first: at most one for all logs, and one for each worker whose log counts alone.
-    commits: Vec<Commit>,
+    commits: Vec<CommitPoint>,
     /// Completions of statements, which are acknowledged with these bytes.
     completed: Vec<(String, Instant)>,
 }
@@ -139,10 +139,11 @@ impl Output {
     }
 
     /// Takes note of what must be durable before anything more goes out.
-    pub(crate) fn shows(&self, commit: Commit) {
+    pub(crate) fn shows(&self, commit: CommitPoint) {
         let mut shown = hold(&self.0.shown);
-        let is_alike =
-            |own: &&mut Commit| own.alone == commit.alone && (!commit.alone || own.worker == commit.worker);
+        let is_alike = |own: &&mut CommitPoint| {
+            own.alone == commit.alone && (!commit.alone || own.worker == commit.worker)
+        };
         match shown.commits.iter_mut().find(is_alike) {
             Some(own) => *own = own.and(commit),
             None => shown.commits.push(commit),

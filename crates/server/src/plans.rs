@@ -3,7 +3,7 @@
 
 use crate::hold;
 use reprise::rooms::sql::{Lifted, lift};
-use reprise::{Error, Prepared, Session, Value};
+use reprise::{Error, Parameters, Session, Statement};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, MutexGuard};
@@ -18,12 +18,12 @@ const LONGEST: usize = 16 << 10;
 /// The plans that all clients share.
 #[derive(Default)]
 pub(crate) struct Plans {
-    shards: [Mutex<HashMap<String, Prepared>>; SHARDS],
+    shards: [Mutex<HashMap<String, Statement>>; SHARDS],
     hasher: RandomState,
 }
 
 impl Plans {
-    fn shard(&self, text: &str) -> MutexGuard<'_, HashMap<String, Prepared>> {
+    fn shard(&self, text: &str) -> MutexGuard<'_, HashMap<String, Statement>> {
         let shard = self.hasher.hash_one(text) as usize % SHARDS;
         hold(&self.shards[shard])
     }
@@ -36,19 +36,20 @@ impl Plans {
         &self,
         text: &str,
         session: &mut Session,
-    ) -> Result<(Option<Prepared>, Vec<Value>), Error> {
+    ) -> Result<(Option<Statement>, Parameters), Error> {
         let Some(Lifted { text: lifted, types, values }) = lift(text) else {
-            return Ok((session.prepare(text, &[])?, Vec::new()));
+            return Ok((session.prepare_typed(text, &[])?, Parameters::default()));
         };
         let known = self.shard(&lifted).get(&lifted).cloned();
         // The same text may come with greater integers, of another type.
-        let fits = |known: &Prepared| known.parameters().iter().copied().map(Some).eq(types.iter().copied());
+        let fits = |known: &Statement| known.parameters().iter().copied().map(Some).eq(types.iter().copied());
         if let Some(known) = known.filter(|known| fits(known) && session.is_current(known)) {
-            return Ok((Some(known), values));
+            let parameters = Parameters::of(&known, &values)?;
+            return Ok((Some(known), parameters));
         }
         // What is wrong is told of the text that was sent.
-        let Ok(Some(prepared)) = session.prepare(&lifted, &types) else {
-            return Ok((session.prepare(text, &[])?, Vec::new()));
+        let Ok(Some(prepared)) = session.prepare_typed(&lifted, &types) else {
+            return Ok((session.prepare_typed(text, &[])?, Parameters::default()));
         };
         if text.len() <= LONGEST && session.is_current(&prepared) {
             let mut shard = self.shard(&lifted);
@@ -57,6 +58,7 @@ impl Plans {
             }
             shard.insert(lifted, prepared.clone());
         }
-        Ok((Some(prepared), values))
+        let parameters = Parameters::of(&prepared, &values)?;
+        Ok((Some(prepared), parameters))
     }
 }

@@ -4,10 +4,9 @@
 mod binary;
 
 use bytes::{BufMut, BytesMut};
-use reprise::Value;
 use reprise::rooms::catalog::{
     Arena, Datum, Decimal, ScalarType, Type, array_elements, format_date, format_double, format_timestamp,
-    format_timestamptz, utf8_of,
+    format_timestamptz, text_datum, utf8_of,
 };
 use reprise::rooms::procedure::SqlError;
 use reprise::rooms::sql::{type_length, type_modifier, type_oids};
@@ -292,21 +291,24 @@ fn put_numeric(decimal: Decimal, out: &mut BytesMut) {
     digits.into_iter().for_each(|digit| out.put_i16(digit));
 }
 
-/// A parameter's value, or that of a field of COPY.
+/// Reads the value of a parameter, or of a field of COPY.
 ///
 /// # Errors
-/// It is no value of the type: `22021`, `22P02`, `22P03`, `08P01` and those of the type. What a range
-/// refuses, is refused where the value is brought to the type.
-pub(crate) fn value_of(bytes: &[u8], ty: Type, format: Format) -> Result<Value, SqlError> {
+/// `22021`, `22P02`, `22P03`, `08P01` and the errors of the type: the bytes are no value of the type.
+pub(crate) fn datum_of(bytes: &[u8], ty: Type, format: Format, arena: &mut Arena) -> Result<Datum, SqlError> {
     if format == Format::Binary {
-        return binary::value_of(bytes, ty);
+        return binary::datum_of(bytes, ty, arena);
     }
     let text = utf8_of(bytes)?;
     match ty {
-        Type::Scalar(_) => Ok(Value::Text(text.into())),
-        Type::Array(_) => {
-            let elements = array_elements(text)?;
-            Ok(Value::Array(elements.into_iter().map(|own| own.map_or(Value::Null, Value::Text)).collect()))
+        Type::Scalar(scalar) => Ok(text_datum(text, scalar, arena)?),
+        Type::Array(scalar) => {
+            let element = |element: Option<String>| match element {
+                None => Ok(Datum::Null),
+                Some(text) => text_datum(&text, scalar, arena),
+            };
+            let elements = array_elements(text)?.into_iter().map(element).collect::<Result<Vec<_>, _>>()?;
+            Ok(arena.push_array(&elements))
         }
     }
 }
@@ -321,16 +323,18 @@ mod tests {
             let decimal: Decimal = text.parse().unwrap();
             let mut out = BytesMut::new();
             put_numeric(decimal, &mut out);
-            let value = value_of(&out, ScalarType::AnyNumeric.into(), Format::Binary);
-            assert_eq!(value, Ok(Value::Numeric(decimal)), "{text}");
+            let mut arena = Arena::default();
+            let value = datum_of(&out, ScalarType::AnyNumeric.into(), Format::Binary, &mut arena);
+            assert_eq!(arena.decimal(value.unwrap(), 0), Some(decimal), "{text}");
         }
     }
 
     #[test]
     fn a_parameter_that_is_cut_short_is_refused() {
         for ty in [ScalarType::Integer, ScalarType::Double, ScalarType::Uuid, ScalarType::AnyNumeric] {
-            assert!(value_of(&[1], ty.into(), Format::Binary).is_err());
+            assert!(datum_of(&[1], ty.into(), Format::Binary, &mut Arena::default()).is_err());
         }
-        assert!(value_of(&[0, 0, 0, 1], Type::Array(ScalarType::Integer), Format::Binary).is_err());
+        let array = Type::Array(ScalarType::Integer);
+        assert!(datum_of(&[0, 0, 0, 1], array, Format::Binary, &mut Arena::default()).is_err());
     }
 }

@@ -4,7 +4,9 @@ use crate::StatementError;
 use crate::binder::Binder;
 use crate::copy::Copy;
 use crate::nesting::with_stack;
-use crate::routine::{Compiled, compile_block, compile_for_client, compile_statement, parameters_of};
+use crate::routine::{
+    Compiled, compile_arguments, compile_block, compile_for_client, compile_statement, parameters_of,
+};
 use crate::schema::Schema;
 use crate::source::Source;
 use crate::transaction::{TransactionModes, chains};
@@ -123,6 +125,8 @@ pub struct Arguments {
     values: Vec<Expression>,
     /// Types of the registers that they are computed of; the first are the statement's parameters.
     registers: usize,
+    /// Whether they are the statement's parameters, in order and without a conversion.
+    are_parameters: bool,
 }
 
 impl Arguments {
@@ -133,6 +137,11 @@ impl Arguments {
     /// What an expression fails with.
     pub fn evaluate(&self, machine: &mut Machine) -> Result<Vec<catalog::Datum>, Box<SqlError>> {
         self.values.iter().map(|value| value.evaluate(machine)).collect()
+    }
+
+    /// Returns whether the arguments are the statement's parameters, in order and without a conversion.
+    pub fn are_parameters(&self) -> bool {
+        self.are_parameters
     }
 
     /// Registers that the arguments are computed in.
@@ -489,6 +498,25 @@ impl Schema {
         Ok(Some(called(binder, procedure, values, Some(name), node)?))
     }
 
+    /// Compiles the arguments of an EXECUTE, given as its text, as a procedure whose outputs are values of
+    /// the given types.
+    ///
+    /// # Errors
+    /// Anything wrong with an argument, with line and column.
+    pub fn execute_arguments(&self, execute: &str, types: &[Type]) -> Result<Procedure, StatementError> {
+        with_stack(execute, || {
+            let source = Source::parse(execute)?;
+            let statement = source.file.stmts().find_map(|statement| match statement {
+                ast::Stmt::Execute(execute) => Some(execute),
+                _ => None,
+            });
+            match statement {
+                Some(statement) => compile_arguments(&statement, types, self, &source),
+                None => Err(source.error_at(0, SqlError::new("42601", "the text holds no EXECUTE"))),
+            }
+        })
+    }
+
     /// A statement as `execute_script` runs it: what is no more than operations is logged as it was asked.
     pub(crate) fn script_statement(
         &self,
@@ -510,7 +538,12 @@ fn called(
     node: &SyntaxNode,
 ) -> Result<Called, StatementError> {
     let parameters = binder.parameter_types(node)?;
-    let arguments = Arguments { values, registers: binder.registers.len() };
+    let is_parameter = |(index, value): (usize, &Expression)| {
+        *value == Expression::Register(procedure::Register(index as u32))
+    };
+    let are_parameters = values.iter().enumerate().all(is_parameter)
+        && procedure.inputs().map(|(_, input)| input.ty).eq(parameters.iter().copied());
+    let arguments = Arguments { values, registers: binder.registers.len(), are_parameters };
     Ok((procedure, arguments, parameters, name))
 }
 

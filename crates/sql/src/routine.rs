@@ -333,6 +333,36 @@ pub(crate) fn compile_for_client(
     Ok(Compiled { procedure: finish(binder, statements, parts, source, node), parameters })
 }
 
+/// Compiles the arguments of an EXECUTE as a procedure without a name, whose outputs are values of the given
+/// types. It is logged by value, because an argument may call a function that writes.
+pub(crate) fn compile_arguments(
+    execute: &ast::Execute,
+    types: &[Type],
+    schema: &Schema,
+    source: &Source,
+) -> Result<Procedure, StatementError> {
+    let mut binder = Binder::new(schema, source);
+    let node = execute.syntax();
+    binder.by_value = true;
+    binder.lifted = Some(Vec::new());
+    // The outputs of a procedure are in its first registers.
+    let outputs: Vec<_> = types.iter().map(|ty| binder.new_register(*ty)).collect();
+    let mut body = Vec::new();
+    let arguments = execute.arg_list().into_iter().flat_map(|list| list.args());
+    for (argument, (target, ty)) in arguments.zip(outputs.into_iter().zip(types)) {
+        let expression = binder.part(argument.expr(), node)?;
+        let bound = binder.bind(&expression)?;
+        let value = binder.coerce(bound, *ty, true, expression.syntax())?;
+        body.push(Statement::Assign { target, value });
+    }
+    let mut statements = binder.lifted.take().unwrap_or_default();
+    statements.append(&mut body);
+    let output = |ty: &Type| Parameter { name: String::new(), ty: *ty, mode: Mode::Out, default: None };
+    let parameters = types.iter().map(output).collect();
+    let parts = Parts { id: ProcedureId(u32::MAX), version: 0, name: "", parameters, result: None };
+    Ok(finish(binder, statements, parts, source, node))
+}
+
 /// Compiles the block of a DO, given as a literal: a procedure that is there for this once, and is logged by
 /// value.
 pub(crate) fn compile_block(

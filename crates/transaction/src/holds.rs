@@ -17,7 +17,7 @@
 //! 2. transactions that wait form no cycle: the wait that would close one is refused. 3. a transaction that
 //! waits is woken when its blocker ends.
 //! Held by: this file's tests, and `crates/reprise/tests/suite/waiting.rs`.
-//! Not here: how a client's thread or task waits (`crates/reprise/src/session/waiting.rs`).
+//! Not here: how a client's thread or task waits (`crates/reprise/src/worker/races.rs`).
 
 pub(crate) mod deadlocks;
 mod lock;

@@ -10,9 +10,8 @@ use clap::Args;
 use hdrhistogram::Histogram;
 use postgres::types::{Format, IsNull, ToSql, Type, to_sql_checked};
 use postgres::{CopyInWriter, NoTls, Statement};
-use reprise::rooms::catalog::{Arena, Datum, value_from_datum};
-use reprise::rooms::procedure::{RowSink, SqlError};
-use reprise::{Config, Database, Value};
+use reprise::rooms::catalog::value_from_datum;
+use reprise::{Arena, Config, Database, Datum, RowSink, SqlError, Type as ColumnType, Value, params};
 use serde::Serialize;
 use sql::Schema;
 use std::collections::HashMap;
@@ -245,20 +244,19 @@ fn load(server: &mut postgres::Client, workload: &dyn Workload, seed: u64) -> Re
     let db = Database::open(temporary.path(), Config::default())?;
     prepare(&db, workload, seed)?;
     let mut session = db.session()?;
-    let tables = session.query(
+    let tables = session.execute(
         "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' ORDER BY table_name",
+        params![],
     )?;
     let bar = progress::bar("copying", tables.rows.len() as u64);
     for script in workload.definitions() {
         server.batch_execute(script).map_err(|error| anyhow::anyhow!(message(&error)))?;
     }
-    for table in tables.rows.iter().flatten() {
-        let Some(mut rows) = session.prepare(&format!("SELECT * FROM {table}"), &[])? else { continue };
+    for table in tables.rows.iter().map(|row| &row[0]) {
+        let rows = session.prepare(&format!("SELECT * FROM {table}"))?;
         let types: Vec<_> = rows.columns().iter().map(|column| column.ty).collect();
         let lines = Arc::new(Mutex::new(String::new()));
-        session.run_prepared(&mut rows, &[], || {
-            Box::new(Lines { types: types.clone(), lines: Arc::clone(&lines) })
-        })?;
+        session.execute_into(&rows, &[], Box::new(Lines { types, lines: Arc::clone(&lines) }))?;
         let mut copy: CopyInWriter<'_> = server.copy_in(&format!("COPY {table} FROM STDIN"))?;
         copy.write_all(lines.lock().unwrap_or_else(PoisonError::into_inner).as_bytes())?;
         copy.finish()?;
@@ -271,7 +269,7 @@ fn load(server: &mut postgres::Client, workload: &dyn Workload, seed: u64) -> Re
 
 /// Writes rows in the text format of COPY.
 struct Lines {
-    types: Vec<reprise::rooms::catalog::Type>,
+    types: Vec<ColumnType>,
     lines: Arc<Mutex<String>>,
 }
 

@@ -250,14 +250,14 @@ fn recover_and_check(
     (outcome.checked, outcome.missing) = (0, 0);
     for (procedure, arguments) in ledger.iter().flatten() {
         outcome.checked += 1;
-        if session.call(procedure, arguments)?[0] != Value::Boolean(true) {
+        if session.call(procedure, arguments)?.rows[0][0] != Value::Boolean(true) {
             outcome.missing += 1;
             eprintln!("missing: {procedure} {arguments:?}");
         }
     }
     for condition in workload.conditions() {
-        let row = session.call(condition.procedure, &condition.arguments)?;
-        if row[0] != Value::Int(0) {
+        let done = session.call(condition.procedure, &condition.arguments)?;
+        if done.rows[0][0] != Value::Int(0) {
             outcome.conditions = format!("{} {:?} is violated", condition.procedure, condition.arguments);
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::query::{Explained, OutputColumn, Plan};
 use crate::{Access, Expression, Opaque, Operation, OperationId, OperationKind, Path, Register, Severity};
-use catalog::{ProcedureId, Table, Type, Value};
+use catalog::{Arena, Datum, DecodeError, ProcedureId, Reader, Table, Type, Value, decode_value};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -89,6 +89,24 @@ impl Procedure {
     /// Returns the parameters that the caller passes, each with its position.
     pub fn inputs(&self) -> impl Iterator<Item = (usize, &Parameter)> {
         self.parameters.iter().enumerate().filter(|(_, parameter)| parameter.is_input())
+    }
+
+    /// Reads the arguments of a call from its record, one for each input, in place of `arguments`.
+    ///
+    /// # Errors
+    /// `DecodeError` when the bytes are not values of the inputs' types.
+    #[inline]
+    pub fn read_arguments(
+        &self,
+        reader: &mut Reader<'_>,
+        arena: &mut Arena,
+        arguments: &mut Vec<Datum>,
+    ) -> Result<(), DecodeError> {
+        arguments.clear();
+        for (_, parameter) in self.inputs() {
+            arguments.push(decode_value(parameter.ty, reader, arena)?);
+        }
+        Ok(())
     }
 
     /// Returns the columns of the rows that it returns to its client.

@@ -7,7 +7,7 @@
 use super::divergence::{check_statement, statement_diverged, undefined};
 use super::{define, definitions_of, unknown_record, writes_diverged};
 use crate::{LogContents, Progress, RecoveryError, Stage};
-use catalog::{Arena, CommitOrder, Datum, Epoch, ProcedureId, Reader, decode_value};
+use catalog::{Arena, CommitOrder, Datum, Epoch, ProcedureId, Reader};
 use logging::content::{CallRecord, Record, StatementRecord, WritesRecord};
 use procedure::{
     Call, Effect, Machine, OperationId, Part, Procedure, Tapes, Whole, WitnessRecorder, execute,
@@ -116,13 +116,9 @@ impl Replay {
         let call = RecordedCall { order, procedure: &procedure, record };
         self.machine.reset(record.timestamp_us, record.seed);
         let mut reader = Reader::new(record.arguments);
-        self.arguments.clear();
-        for (_, parameter) in procedure.inputs() {
-            match decode_value(parameter.ty, &mut reader, &mut self.machine.frame.arena) {
-                Ok(value) => self.arguments.push(value),
-                Err(error) => return Err(call.diverged(&error).into()),
-            }
-        }
+        procedure
+            .read_arguments(&mut reader, &mut self.machine.frame.arena, &mut self.arguments)
+            .map_err(|error| call.diverged(&error))?;
         self.checks.witnesses.begin(if record.witnessed { &procedure.witnesses } else { &[] });
         self.checks.rows.clear();
         self.checks.rows.resize(procedure.operations.len(), 0);

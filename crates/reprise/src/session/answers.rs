@@ -8,34 +8,32 @@
 //! `crates/reprise/tests/suite/answers_are_durable.rs`.
 
 use super::{Access, Session, TransactionState};
-use crate::Error;
 use catalog::CommitOrder;
-use logging::Commit;
+use logging::Commit as CommitPoint;
 
 impl Session {
-    /// What must be durable before the last answer, an error included, is shown to anybody: what it says may
-    /// follow from transactions that are not durable yet. `call`, `query`, `execute_script` and
-    /// `run_prepared` have waited for it.
+    /// Returns what must be durable before the last answer, an error included, is shown, as a point of the
+    /// log: the answer may follow from transactions that are not durable yet. See `shown`.
     #[inline]
-    pub fn must_be_durable(&self) -> Commit {
+    pub fn must_be_durable(&self) -> CommitPoint {
         match self.answer {
             // It ran under definitions that were durable.
-            Commit { alone: true, .. } => self.answer,
-            answer => Commit { number: answer.number.max(self.inner.logs.defined()), ..answer },
+            CommitPoint { alone: true, .. } => self.answer,
+            answer => CommitPoint { number: answer.number.max(self.worker.inner.logs.defined()), ..answer },
         }
     }
 
     /// A commit that waits for nothing.
     #[inline]
-    pub(super) fn nothing_shown(&self) -> Commit {
-        Commit { number: CommitOrder(0), alone: false, ..self.answer }
+    pub(super) fn nothing_shown(&self) -> CommitPoint {
+        CommitPoint { number: CommitOrder(0), alone: false, ..self.answer }
     }
 
     /// A call or statement begins, whose answer is the next. In a transaction it shows what the ones before
     /// have read, too.
     #[inline]
     pub(super) fn begin_answer(&mut self) {
-        self.machine.only_read(self.access() == Access::ReadOnly);
+        self.worker.machine.only_read(self.access() == Access::ReadOnly);
         if self.block.state == TransactionState::None {
             self.answer = self.nothing_shown();
         }
@@ -43,7 +41,7 @@ impl Session {
 
     /// The answer shows a transaction of its own.
     #[inline]
-    pub(super) fn answers(&mut self, commit: Commit) -> Commit {
+    pub(super) fn answers(&mut self, commit: CommitPoint) -> CommitPoint {
         self.answer = commit;
         self.answer = self.must_be_durable();
         self.answer
@@ -51,24 +49,18 @@ impl Session {
 
     /// The answer shows what the transaction in hand has read so far.
     pub(super) fn shows_what_was_read(&mut self) {
-        let number = self.workspace.last_observed();
+        let number = self.worker.workspace.last_observed();
         self.shows(number);
     }
 
     /// The answer shows what has a number, whatever else it shows.
     pub(super) fn shows(&mut self, number: CommitOrder) {
-        self.answer = self.answer.and(Commit { number, ..self.nothing_shown() });
+        self.answer = self.answer.and(CommitPoint { number, ..self.nothing_shown() });
     }
 
     /// The answer may show every transaction so far.
     pub(super) fn shows_everything(&mut self) {
-        let newest = self.inner.logs.newest(&self.version.tables.epochs);
+        let newest = self.worker.inner.logs.newest(&self.worker.version.tables.epochs);
         self.shows(newest);
-    }
-
-    /// Returns an answer once it may be given.
-    pub(super) fn acknowledge<T>(&mut self, answer: Result<T, Error>) -> Result<T, Error> {
-        self.wait_for(self.must_be_durable())?;
-        answer
     }
 }

@@ -1,11 +1,12 @@
 //! Transactions of several statements: where they begin and end, and their savepoints.
 
 use super::staged::Staged;
-use super::{Access, Session, read_only, serialization_failure};
-use crate::Error;
-use catalog::{Value, now_us};
-use logging::Commit;
-use procedure::{Call, Conflict, Failure, Procedure, SqlError, execute};
+use super::{Access, Session, read_only};
+use crate::worker::{Recorded, Request, serialization_failure};
+use crate::{Commit, Error};
+use catalog::now_us;
+use logging::Commit as CommitPoint;
+use procedure::{Call, Conflict, Failure, Procedure, SqlError};
 use storage::Snapshot;
 use transaction::{CommitError, Holding, LoggedBy, Savepoint};
 
@@ -55,11 +56,6 @@ pub(super) struct Block {
 }
 
 impl Session {
-    /// Where the session stands.
-    pub fn transaction_state(&self) -> TransactionState {
-        self.block.state
-    }
-
     /// Whether the open transaction has changed definitions.
     pub fn changes_definitions(&self) -> bool {
         self.block.staged.is_some()
@@ -72,66 +68,119 @@ impl Session {
             return Ok(());
         }
         let message = "a transaction is open: this function would run a transaction of its own";
-        let hint = "Run a CALL by `query` or `run_prepared`, or end the transaction first.";
+        let hint = "Execute a CALL statement, or end the transaction first.";
         Err(SqlError::new("25001", message).with_hint(hint).into())
     }
 
-    /// Begins a transaction of several statements: those that `query`, `run_prepared` and their like run
-    /// until `commit_block`.
-    pub fn begin_block(&mut self) {
-        self.begin_answer();
-        if self.block.state == TransactionState::None {
-            self.block = Block { state: TransactionState::Open, access: self.access, ..Block::default() };
-        }
-    }
-
-    /// Ends the transaction. What must be durable before that is acknowledged; nothing when it was rolled
-    /// back, as a statement of it had failed, or when it did nothing.
+    /// Begins a transaction: the statements that the session executes are parts of it until `commit` or
+    /// `rollback`.
+    ///
+    /// ```
+    /// # use reprise::{Config, Database, Error, params};
+    /// # fn main() -> Result<(), Error> {
+    /// # let folder = tempfile::tempdir().expect("a temporary folder");
+    /// # let db = Database::open(folder.path(), Config::default())?;
+    /// # let mut session = db.session()?;
+    /// session.execute_script("CREATE TABLE t (id INT PRIMARY KEY)")?;
+    /// session.begin()?;
+    /// session.execute("INSERT INTO t VALUES (1)", params![])?;
+    /// session.rollback();
+    /// assert!(session.execute("SELECT id FROM t", params![])?.rows.is_empty());
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
-    /// It lost a race (40001): nothing of it happened. Or the log failed.
-    pub fn commit_block(&mut self) -> Result<Option<Commit>, Error> {
-        if self.block.state != TransactionState::Open {
-            self.rollback_block();
+    /// `25001`: a transaction is open.
+    pub fn begin(&mut self) -> Result<(), Error> {
+        if self.block.state != TransactionState::None {
+            let message = "there is already a transaction in progress";
+            return Err(SqlError::new("25001", message).into());
         }
+        self.begin_answer();
+        self.block = Block { state: TransactionState::Open, access: self.access, ..Block::default() };
+        Ok(())
+    }
+
+    /// Commits the open transaction. Nothing of it is acknowledged before the commit is durable.
+    ///
+    /// ```
+    /// # use reprise::{Config, Database, Error, params};
+    /// # fn main() -> Result<(), Error> {
+    /// # let folder = tempfile::tempdir().expect("a temporary folder");
+    /// # let db = Database::open(folder.path(), Config::default())?;
+    /// # let mut session = db.session()?;
+    /// session.execute_script("CREATE TABLE t (id INT PRIMARY KEY)")?;
+    /// session.begin()?;
+    /// session.execute("INSERT INTO t VALUES (1)", params![])?;
+    /// session.execute("INSERT INTO t VALUES (2)", params![])?;
+    /// session.commit()?.wait()?;
+    /// assert_eq!(session.execute("SELECT id FROM t", params![])?.rows.len(), 2);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// The transaction lost a race (40001), or a statement of it had failed (25P02): nothing of it happened.
+    /// No transaction is open (25P01). Or the log failed.
+    pub fn commit(&mut self) -> Result<Commit, Error> {
+        match self.block.state {
+            TransactionState::None => {
+                Err(SqlError::new("25P01", "there is no transaction in progress").into())
+            }
+            TransactionState::Failed => {
+                self.rollback();
+                Err(failed_block())
+            }
+            TransactionState::Open => {
+                let point = self.commit_open()?;
+                Ok(Commit::new(&self.database, point))
+            }
+        }
+    }
+
+    fn commit_open(&mut self) -> Result<CommitPoint, Error> {
         let block = std::mem::take(&mut self.block);
         if !block.begun || block.snapshot.is_some() {
-            return Ok(None);
+            return Ok(self.must_be_durable());
         }
         if let Some(staged) = block.staged {
-            return self.commit_staged(&staged).map(Some);
+            return self.commit_staged(&staged);
         }
-        if !self.workspace.writes_anything() && self.workspace.observations() == block.checked {
-            let number = self.workspace.end_reads();
-            self.read += 1;
-            self.after_call();
-            return Ok(Some(self.answers(self.pipeline.outcome_of_reads(number).commit)));
+        let worker = &mut self.worker;
+        if !worker.workspace.writes_anything() && worker.workspace.observations() == block.checked {
+            let number = worker.workspace.end_reads();
+            worker.tally.read += 1;
+            worker.after_call();
+            let commit = worker.pipeline.outcome_of_reads(number).commit;
+            return Ok(self.answers(commit));
         }
-        match self.commit(LoggedBy::Value) {
-            Ok(commit) => Ok(Some(commit)),
-            Err(CommitError::Log(error)) => Err(error.into()),
-            Err(CommitError::Conflict(conflict)) => Err(self.lost_at_commit(conflict)),
+        match worker.commit(LoggedBy::Value) {
+            Ok(commit) => Ok(self.answers(commit)),
+            Err(CommitError::Log(error)) => {
+                self.shows_what_was_read();
+                Err(error.into())
+            }
+            Err(CommitError::Conflict(conflict)) => Err(worker.lost_at_commit(conflict)),
         }
     }
 
-    /// Ends the transaction as if it had never been.
-    pub fn rollback_block(&mut self) {
+    /// Undoes the open transaction. Does nothing where none is open.
+    pub fn rollback(&mut self) {
         let block = std::mem::take(&mut self.block);
         if block.begun {
-            self.workspace.rollback_if_running();
-            self.after_call();
+            self.worker.workspace.rollback_if_running();
+            self.worker.after_call();
         }
         if block.staged.is_some() {
-            self.refresh();
+            self.worker.refresh();
         }
     }
 
-    /// Takes note that a statement has failed, whether or not it ran: an open transaction has failed with it.
-    pub fn fail_block(&mut self) {
+    /// Makes an open transaction a failed one, because a statement of it has failed, whether or not it ran.
+    pub fn fail_transaction(&mut self) {
         if self.block.state == TransactionState::Open {
             if self.block.savepoints.is_empty() {
                 let access = self.block.access;
-                self.rollback_block();
+                self.rollback();
                 // A transaction that is chained to this one has its modes.
                 self.block.access = access;
             }
@@ -150,7 +199,7 @@ impl Session {
         }
         self.begin_in_block()?;
         let name = name.to_owned();
-        let savepoint = self.block.snapshot.is_none().then(|| self.workspace.set_savepoint());
+        let savepoint = self.block.snapshot.is_none().then(|| self.worker.workspace.set_savepoint());
         let definitions = self.block.staged.as_ref().map_or(0, |own| own.len());
         self.block.savepoints.push(NamedSavepoint {
             name,
@@ -173,7 +222,7 @@ impl Session {
     pub fn release_savepoint(&mut self, name: &str) -> Result<(), Error> {
         let place = self.find_savepoint(name)?;
         if let Some(savepoint) = self.block.savepoints[place].savepoint {
-            self.workspace.release_savepoint(savepoint);
+            self.worker.workspace.release_savepoint(savepoint);
         }
         self.block.savepoints.truncate(place);
         Ok(())
@@ -192,7 +241,7 @@ impl Session {
         }
         self.block.savepoints.truncate(place + 1);
         if let Some(savepoint) = savepoint {
-            self.workspace.roll_back_to(savepoint);
+            self.worker.workspace.roll_back_to(savepoint);
         }
         self.block.state = TransactionState::Open;
         self.block.access = access;
@@ -204,25 +253,29 @@ impl Session {
         if self.block.begun {
             return Ok(());
         }
+        let settings = self.settings();
         if self.block.access == Access::ReadOnly {
-            self.block.snapshot = Some(self.open_snapshot()?);
+            self.block.snapshot = Some(self.worker.open_snapshot(&settings)?);
         } else {
-            self.inner.logs.check_failed()?;
-            while !self.begin()? {}
-            self.pipeline.begin();
-            self.workspace.hold_rows(Holding::Written);
+            self.worker.inner.logs.check_failed()?;
+            while !self.worker.begin(&settings)? {}
+            self.worker.pipeline.begin();
+            self.worker.workspace.hold_rows(Holding::Written);
         }
         self.block.begun = true;
         self.block.timestamp_us = now_us();
         Ok(())
     }
 
-    /// Runs a statement in the open transaction.
-    pub(super) fn run_in_block(&mut self, procedure: &Procedure, arguments: &[Value]) -> Result<(), Error> {
+    /// Runs a statement in the open transaction, with encoded arguments.
+    pub(super) fn run_in_block(&mut self, procedure: &Procedure, arguments: &[u8]) -> Result<(), Error> {
+        let (timestamp_us, seed) = (self.block.timestamp_us, self.next_seed());
+        let call = Call { procedure, timestamp_us, seed };
+        let request = Request { call, arguments, recorded: Recorded::Rows };
         if let Some(snapshot) = self.block.snapshot.take() {
-            let ran = self.run_on(&snapshot, procedure, arguments);
+            let ran = self.run_on(&snapshot, &request);
             self.block.snapshot = Some(snapshot);
-            if ran.is_err() && self.waiting.busy.is_none() {
+            if ran.is_err() && self.worker.races.busy.is_none() {
                 self.statement_failed();
             }
             return ran;
@@ -236,24 +289,18 @@ impl Session {
         }
         if self.block.staged.as_ref().is_some_and(|own| own.defers_changes()) {
             // A text that is compiled now could name any table.
-            self.machine.compile_by(None);
+            self.worker.machine.compile_by(None);
         }
-        let (timestamp_us, seed) = (self.block.timestamp_us, self.next_seed());
-        self.last = None;
-        let call = Call { procedure, timestamp_us, seed };
+        let settings = self.settings();
         loop {
-            self.machine.reset(timestamp_us, seed);
-            self.bring_in(procedure, arguments)?;
-            self.pipeline.witnesses.begin(&[]);
-            let savepoint = self.workspace.set_savepoint();
-            let arguments = self.arguments.iter().copied();
-            let tapes = &mut self.pipeline.witnesses;
-            let ran = execute(call, arguments, &mut self.machine, &mut self.workspace, tapes);
+            self.worker.load(&request)?;
+            let savepoint = self.worker.workspace.set_savepoint();
+            let ran = self.worker.execute(call);
             self.shows_what_was_read();
             // What failed, or is about to be shown, may have seen states of different moments.
             let ran = match ran {
                 Ok(()) => self.check_reads().map_err(Failure::Conflict),
-                Err(Failure::Error(error)) => match self.workspace.reads_hold() {
+                Err(Failure::Error(error)) => match self.worker.workspace.reads_hold() {
                     Ok(()) => Err(Failure::Error(error)),
                     Err(conflict) => Err(Failure::Conflict(conflict)),
                 },
@@ -261,32 +308,32 @@ impl Session {
             };
             let conflict = match ran {
                 Ok(()) => {
-                    self.workspace.release_savepoint(savepoint);
-                    self.forget_races();
+                    self.worker.workspace.release_savepoint(savepoint);
+                    self.worker.forget_races();
                     return Ok(());
                 }
                 Err(Failure::Error(error)) => {
-                    self.workspace.release_savepoint(savepoint);
+                    self.worker.workspace.release_savepoint(savepoint);
                     self.statement_failed();
                     return Err(Error::Sql(*error));
                 }
                 Err(Failure::Conflict(conflict)) => conflict,
                 Err(_) => Conflict::Read,
             };
-            if self.machine.has_sent_rows() {
+            if self.worker.machine.has_sent_rows() {
                 return Err(self.lost(conflict));
             }
-            self.workspace.forget_since(savepoint);
-            self.workspace.release_savepoint(savepoint);
-            self.workspace.heat_blocker();
+            self.worker.workspace.forget_since(savepoint);
+            self.worker.workspace.release_savepoint(savepoint);
+            self.worker.workspace.heat_blocker();
             // What earlier statements have read has changed: to run this one again would fail in the same
             // way.
-            if let Err(conflict) = self.workspace.reads_hold() {
+            if let Err(conflict) = self.worker.workspace.reads_hold() {
                 return Err(self.lost(conflict));
             }
-            if let Err(error) = self.before_retry(conflict) {
+            if let Err(error) = self.worker.before_retry(conflict, &settings) {
                 // Where the caller waits, the statement has not failed yet.
-                if self.waiting.busy.is_none() {
+                if self.worker.races.busy.is_none() {
                     self.statement_failed();
                 }
                 return Err(error);
@@ -297,11 +344,11 @@ impl Session {
     /// Makes sure that all that the transaction has read holds at one moment, so that its answers show one
     /// state. A transaction that has read much is looked through when it has read an eighth more.
     fn check_reads(&mut self) -> Result<(), Conflict> {
-        let observed = self.workspace.observations();
+        let observed = self.worker.workspace.observations();
         if observed > ALWAYS_CHECKED && observed - self.block.checked.min(observed) < observed / 8 {
             return Ok(());
         }
-        self.workspace.reads_hold()?;
+        self.worker.workspace.reads_hold()?;
         self.block.checked = observed;
         Ok(())
     }
@@ -309,11 +356,11 @@ impl Session {
     /// A statement has failed. What came behind the last savepoint is undone at once, so that no other
     /// transaction waits for it.
     pub(super) fn statement_failed(&mut self) {
-        self.failed += 1;
-        self.forget_races();
-        self.workspace.stop_waiting();
+        self.worker.tally.failed += 1;
+        self.worker.forget_races();
+        self.worker.workspace.stop_waiting();
         match self.block.savepoints.last() {
-            Some(NamedSavepoint { savepoint: Some(last), .. }) => self.workspace.roll_back_to(*last),
+            Some(NamedSavepoint { savepoint: Some(last), .. }) => self.worker.workspace.roll_back_to(*last),
             Some(_) => {}
             None => self.give_up(),
         }
@@ -321,21 +368,15 @@ impl Session {
 
     /// The transaction has lost a race for good.
     fn lost(&mut self, conflict: Conflict) -> Error {
-        self.failed += 1;
-        self.workspace.tables().aborts.count(conflict);
-        self.forget_races();
+        self.worker.tally.failed += 1;
+        self.worker.workspace.tables().aborts.count(conflict);
+        self.worker.forget_races();
         self.give_up();
         serialization_failure(conflict)
     }
 
-    /// Counts a commit that has lost a race.
-    pub(super) fn lost_at_commit(&mut self, conflict: Conflict) -> Error {
-        self.count_conflict(conflict);
-        serialization_failure(conflict)
-    }
-
     fn give_up(&mut self) {
-        self.workspace.rollback_if_running();
+        self.worker.workspace.rollback_if_running();
         self.block.savepoints.clear();
         self.block.snapshot = None;
         self.block.begun = false;

@@ -7,10 +7,10 @@
 //! which waits for snapshots.
 //! Tests: `crates/reprise/tests/suite/read_only.rs`.
 
-use super::{Prepared, Session, TransactionState};
+use super::{Session, Statement, TransactionState};
 use crate::Error;
-use catalog::CommitOrder;
-use procedure::{Call, Failure, Procedure, SqlError, execute};
+use crate::worker::Request;
+use procedure::{Failure, SqlError};
 use sql::Kind;
 use storage::Snapshot;
 
@@ -62,12 +62,12 @@ impl Session {
     }
 
     /// Refuses a statement that writes, whatever it comes to, in a READ ONLY transaction.
-    pub(super) fn refuse_writes(&self, prepared: &Prepared) -> Result<(), Error> {
+    pub(super) fn refuse_writes(&self, statement: &Statement) -> Result<(), Error> {
         if self.access() == Access::ReadWrite {
             return Ok(());
         }
-        let tag = prepared.tag();
-        match prepared.kind() {
+        let tag = statement.tag();
+        match &statement.plan().kind {
             Kind::Run(_) if ["INSERT 0", "UPDATE", "DELETE"].contains(&tag) => {
                 Err(refused(tag.trim_end_matches(" 0")))
             }
@@ -76,46 +76,12 @@ impl Session {
         }
     }
 
-    /// Executes a call on a snapshot, and ends the transaction in hand, which has read nothing. Returns what
-    /// it came to, and the greatest number of what it has read.
-    pub(super) fn read_on(
-        &mut self,
-        call: Call<'_>,
-        snapshot: &Snapshot,
-    ) -> (Result<(), Failure>, CommitOrder) {
-        let arguments = self.arguments.iter().copied();
-        let mut reader = self.workspace.reader(snapshot);
-        let ran = execute(call, arguments, &mut self.machine, &mut reader, &mut self.pipeline.witnesses);
-        let last = reader.last();
-        self.workspace.rollback_if_running();
-        (ran, last)
-    }
-
-    /// Opens a snapshot, and lets shared memory go again.
-    pub(super) fn open_snapshot(&mut self) -> Result<Snapshot, Error> {
-        while !self.begin()? {}
-        let snapshot = {
-            let tables = self.workspace.tables();
-            tables.snapshots.open(&tables.epochs)
-        };
-        self.workspace.rollback();
-        Ok(snapshot)
-    }
-
     /// Runs a statement of a READ ONLY transaction.
-    pub(super) fn run_on(
-        &mut self,
-        snapshot: &Snapshot,
-        procedure: &Procedure,
-        arguments: &[catalog::Value],
-    ) -> Result<(), Error> {
-        let (timestamp_us, seed) = (self.block.timestamp_us, self.next_seed());
-        self.last = None;
-        self.machine.reset(timestamp_us, seed);
-        self.bring_in(procedure, arguments)?;
-        self.pipeline.witnesses.begin(&[]);
-        while !self.begin()? {}
-        let (ran, last) = self.read_on(Call { procedure, timestamp_us, seed }, snapshot);
+    pub(super) fn run_on(&mut self, snapshot: &Snapshot, request: &Request<'_>) -> Result<(), Error> {
+        let settings = self.settings();
+        self.worker.load(request)?;
+        while !self.worker.begin(&settings)? {}
+        let (ran, last) = self.worker.execute_on(request.call, snapshot);
         self.shows(last);
         match ran {
             Ok(()) => Ok(()),

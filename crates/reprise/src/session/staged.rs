@@ -9,11 +9,12 @@
 //! transaction wrote.
 //! Held by: `crates/reprise/tests/suite/definitions_in_transactions.rs`.
 
-use super::{Session, serialization_failure};
+use super::Session;
 use crate::Error;
 use crate::database::Inner;
 use crate::definitions::Version;
 use crate::sequences::{Source, Taking};
+use crate::worker::serialization_failure;
 use catalog::{Index, SequencePlace, TableId, now_us};
 use logging::content::{DefinitionsRecord, Images, StatementRecord, WritesBuilder};
 use logging::{Commit, Content};
@@ -141,29 +142,29 @@ impl Staged {
 impl Session {
     /// Changes definitions in the open transaction.
     pub(super) fn stage(&mut self, text: &str) -> Result<(), Error> {
-        let (schema, effect) = self.version.schema.apply(text)?;
-        if effect.is_nothing() && schema.defines_the_same_as(&self.version.schema) {
+        let (schema, effect) = self.worker.version.schema.apply(text)?;
+        if effect.is_nothing() && schema.defines_the_same_as(&self.worker.version.schema) {
             return Ok(());
         }
         let mut staged = match self.block.staged.take() {
             Some(staged) => staged,
             None => {
                 let seed = self.next_seed();
-                Box::new(Staged::new(&self.version, seed))
+                Box::new(Staged::new(&self.worker.version, seed))
             }
         };
-        let (mut tables, before) = (self.version.tables.clone(), staged.touched.clone());
+        let (mut tables, before) = (self.worker.version.tables.clone(), staged.touched.clone());
         let ran = each_effect(&effect, &mut |effect| self.stage_effect(effect, &mut staged, &mut tables));
         match &ran {
             Ok(()) => {
                 staged.count_sequences(&effect);
                 staged.steps.push((text.into(), effect));
                 let number = NEXT_PRIVATE.fetch_add(1, Ordering::Relaxed);
-                self.enter_version(Arc::new(Version::new(number, schema, tables)));
-                self.machine.count_by(Arc::new(OwnSequences {
+                self.worker.enter_version(Arc::new(Version::new(number, schema, tables)));
+                self.worker.machine.count_by(Arc::new(OwnSequences {
                     counters: Arc::clone(&staged.counters),
                     drawn: staged.touched.drawn.clone(),
-                    others: Source::new(Arc::clone(&self.inner), staged.base.tables.clone()),
+                    others: Source::new(Arc::clone(&self.worker.inner), staged.base.tables.clone()),
                 }));
             }
             // The transaction may go on behind a savepoint.
@@ -179,17 +180,17 @@ impl Session {
         staged: &mut Staged,
         tables: &mut Tables,
     ) -> Result<(), Error> {
-        let written = |session: &Self, table: TableId, name: &str| match session.workspace.has_written(table)
-        {
-            true => {
-                let what = "changing a table that the same transaction has written";
-                Err(refused(format!("{what} is not supported: \"{name}\"")))
-            }
-            false => Ok(()),
-        };
+        let written =
+            |session: &Self, table: TableId, name: &str| match session.worker.workspace.has_written(table) {
+                true => {
+                    let what = "changing a table that the same transaction has written";
+                    Err(refused(format!("{what} is not supported: \"{name}\"")))
+                }
+                false => Ok(()),
+            };
         match effect {
             Effect::CreateTable(table) => {
-                tables.apply(effect, staged.how(), self.workspace.worker().guard())?;
+                tables.apply(effect, staged.how(), self.worker.workspace.worker().guard())?;
                 staged.touched.own.insert(table.id);
             }
             Effect::DropTable(table) => {
@@ -212,7 +213,7 @@ impl Session {
                 if deferred.contains_key(&table.id) || adds && !own.contains(&table.id) {
                     deferred.insert(table.id, table.name.clone());
                 } else {
-                    tables.apply(effect, staged.how(), self.workspace.worker().guard())?;
+                    tables.apply(effect, staged.how(), self.worker.workspace.worker().guard())?;
                 }
             }
             Effect::Rebuild(rebuild) => {
@@ -221,7 +222,7 @@ impl Session {
                     written(self, reference.parent.id, &reference.parent.name)?;
                 }
                 if staged.touched.own.contains(&rebuild.old.id) {
-                    tables.apply(effect, staged.how(), self.workspace.worker().guard())?;
+                    tables.apply(effect, staged.how(), self.worker.workspace.worker().guard())?;
                     staged.touched.own.insert(rebuild.new.id);
                     return Ok(());
                 }
@@ -268,12 +269,12 @@ impl Session {
         match committed {
             Ok(commit) => _ = self.answers(commit),
             Err(_) => {
-                self.workspace.rollback_if_running();
+                self.worker.workspace.rollback_if_running();
                 // Definitions look at rows without taking note of them.
                 self.shows_everything();
             }
         }
-        self.refresh();
+        self.worker.refresh();
         committed
     }
 
@@ -288,14 +289,14 @@ impl Session {
             text: &text,
             written: None,
         };
-        let inner = Arc::clone(&self.inner);
+        let inner = Arc::clone(&self.worker.inner);
         let _alone = self.wait_for_maintenance(&inner)?;
-        let slot = self.workspace.worker().slot();
-        let private = Arc::clone(&self.version);
+        let slot = self.worker.workspace.worker().slot();
+        let private = Arc::clone(&self.worker.version);
         let epochs = Arc::clone(&private.tables.epochs);
         let mut commit = Commit { number: epochs.next_order(), worker: slot, alone: false };
-        let patience = self.patience();
-        let holds = Arc::clone(&self.workspace.tables().holds);
+        let patience = self.worker.patience(&self.settings());
+        let holds = Arc::clone(&self.worker.workspace.tables().holds);
         let _awaits_all = holds.await_all(slot);
         inner.definitions.exclusively(slot, &epochs, &patience, |current| {
             if current.number != staged.base.number {
@@ -309,9 +310,10 @@ impl Session {
                 each_effect(effect, &mut |effect| self.publish_effect(effect, staged, &mut tables))?;
             }
             let record = self.definitions_record(definitions, &inner)?;
-            commit = match self.pipeline.commit_definitions(&mut self.workspace, &record) {
+            let worker = &mut self.worker;
+            commit = match worker.pipeline.commit_definitions(&mut worker.workspace, &record) {
                 Ok(committed) => committed,
-                Err(CommitError::Conflict(conflict)) => return Err(self.lost_at_commit(conflict)),
+                Err(CommitError::Conflict(conflict)) => return Err(worker.lost_at_commit(conflict)),
                 Err(CommitError::Log(error)) => return Err(error.into()),
             };
             Ok(Some((private.schema.clone(), tables)))
@@ -345,7 +347,7 @@ impl Session {
             Effect::None | Effect::All(_) | Effect::Run(_) => true,
         };
         if !is_done {
-            tables.apply(effect, staged.how(), self.workspace.worker().guard())?;
+            tables.apply(effect, staged.how(), self.worker.workspace.worker().guard())?;
         }
         Ok(())
     }
@@ -353,8 +355,8 @@ impl Session {
     /// Writes the rows of sequences that the transaction has made.
     fn store_numbers(&mut self, staged: &Staged) -> Result<(), Error> {
         for (sequence, (row, arena)) in staged.counters.rows() {
-            let table = Arc::clone(self.version.tables.store(sequence).definition());
-            self.workspace.insert_row(&table, &row, &arena).map_err(|failure| match failure {
+            let table = Arc::clone(self.worker.version.tables.store(sequence).definition());
+            self.worker.workspace.insert_row(&table, &row, &arena).map_err(|failure| match failure {
                 procedure::Failure::Error(error) => Error::Sql(*error),
                 _ => serialization_failure(Conflict::Write),
             })?;
@@ -369,13 +371,13 @@ impl Session {
         inner: &Inner,
     ) -> Result<Vec<u8>, Error> {
         let mut record = Vec::new();
-        if !self.workspace.writes_anything() {
+        if !self.worker.workspace.writes_anything() {
             definitions.write_definition(&mut record);
             return Ok(record);
         }
         DefinitionsRecord::begin(definitions, &mut record);
         let (mut writes, mut has_updates) = (WritesBuilder::default(), false);
-        self.workspace.describe_writes(&mut Description::default(), |row| {
+        self.worker.workspace.describe_writes(&mut Description::default(), |row| {
             has_updates |= row.change == catalog::RowChange::Update;
             writes.push(&mut record, row.change, row.table, (row.after, row.arena), row.changed);
         });

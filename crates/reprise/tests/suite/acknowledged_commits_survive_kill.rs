@@ -4,6 +4,7 @@
 //! The killed process is this test program itself, started again with a folder in its environment.
 //! `REPRISE_KILL_CYCLES` sets how many kills there are.
 
+use crate::common::Durably as _;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use reprise::{CommitQueue, Config, Database, Value, params};
@@ -53,10 +54,10 @@ fn child(folder: &Path, devices: usize) {
                 let mut session = db.session().unwrap();
                 let mut pending: CommitQueue<Value> = CommitQueue::default();
                 loop {
-                    let commit = session.submit_commit("step", params![thread]).unwrap();
-                    pending.push(commit, session.row()[0].clone());
+                    let done = session.call("step", params![thread]).unwrap();
+                    pending.push(done.commit.point(), done.rows[0][0].clone());
                     if let (true, Some(first)) = (pending.len() > 500, pending.first()) {
-                        session.wait_for(first).unwrap();
+                        db.wait(first).unwrap();
                     }
                     let mut last = None;
                     while let Some(n) = pending.pop_durable(|commit| db.is_durable(commit)) {
@@ -119,7 +120,7 @@ fn kill_cycles(devices: usize, cycles: u32) {
         assert_eq!(db.digest().unwrap(), before, "cycle {cycle}: recovering twice gives one state");
         let mut session = db.session().unwrap();
         for thread in 0..THREADS {
-            let row = session.call("look", params![thread]).unwrap();
+            let row = session.call_durably("look", params![thread]).unwrap();
             let Value::Int(n) = row[0] else { panic!("cycle {cycle}: no row") };
             let known = acknowledged[thread as usize];
             assert!(n >= known, "cycle {cycle}, thread {thread}: {known} was acknowledged, {n} is there");

@@ -1,6 +1,7 @@
 //! Adaptive logs: what is dear to run again is logged by value, what is not as a command, and checkpoints
 //! come before the bound on recovery is used up.
 
+use crate::common::Durably as _;
 use crate::common::{on, recovered_digest_on};
 use reprise::disk::{CrashingDisk, Disk};
 use reprise::rooms::catalog::Reader;
@@ -45,11 +46,11 @@ fn what_is_dear_to_run_again_is_logged_by_value() {
     let mut session = db.session().unwrap();
     session.execute_script(SCHEMA).unwrap();
     for id in 0..500 {
-        session.call("enter", params![id]).unwrap();
+        session.call_durably("enter", params![id]).unwrap();
     }
     db.checkpoint().unwrap();
     for id in 0..400 {
-        session.call("audit", params![id]).unwrap();
+        session.call_durably("audit", params![id]).unwrap();
     }
     let live = db.digest().unwrap();
     drop((session, db));
@@ -82,10 +83,10 @@ fn a_checkpoint_comes_before_the_bound_is_used_up() {
     let number = || Manifest::read(&disk, Path::new(FOLDER)).unwrap().map_or(0, |manifest| manifest.number);
     // The test ends as soon as there are two: nothing here waits for a time.
     while number() < 2 {
-        session.call("enter", params![id]).unwrap();
+        session.call_durably("enter", params![id]).unwrap();
         id += 1;
     }
-    session.call("audit", &[Value::Int(1)]).unwrap();
+    session.call_durably("audit", &[Value::Int(1)]).unwrap();
     session.execute_script("INSERT INTO audits VALUES (-1, 0); DELETE FROM entries WHERE id < 2;").unwrap();
     let live = db.digest().unwrap();
     drop((session, db));

@@ -7,11 +7,12 @@
 
 mod ways;
 
+use crate::common::Durably as _;
 use crate::common::on;
 use reprise::disk::{ClosedGate, CrashingDisk, GatedDisk};
 use reprise::rooms::catalog::{Arena, Datum, Type, value_from_datum};
 use reprise::rooms::procedure::{RowSink, SqlError};
-use reprise::{Config, Content, Database, Error, Sequencing, Session, Value};
+use reprise::{Config, Content, Database, Error, Parameters, Sequencing, Session, Value};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -44,13 +45,15 @@ fn run_in_block(session: &mut Session, statement: &str) -> Result<String, Error>
     if let Some(name) = statement.strip_prefix("SAVEPOINT ") {
         return session.set_savepoint(name).map(|()| String::new());
     }
-    let mut prepared = session.prepare(statement, &[])?.expect("a statement");
+    let prepared = session.prepare(statement)?;
     let types: Vec<_> = prepared.columns().iter().map(|column| column.ty).collect();
     let rows = Arc::default();
     let sink = || Box::new(Rows(types.clone(), Arc::clone(&rows))) as Box<dyn RowSink>;
-    let completion = session.run_prepared(&mut prepared, &[], sink)?;
+    let executed = session.execute_into(&prepared, &[], sink());
+    session.shown().wait()?;
+    let executed = executed?;
     let rows = rows.lock().unwrap();
-    Ok(format!("{rows:?} affected: {}", completion.affected))
+    Ok(format!("{rows:?} affected: {}", executed.affected))
 }
 
 /// Runs a probe; what its answer shows.
@@ -60,13 +63,13 @@ fn ask(session: &mut Session, probe: Probe) -> String {
         Probe::Query(text) => told(session.query(text).map(|answer| format!("{answer:?}"))),
         Probe::Script(text) => told(session.execute_script(text).map(|()| String::new())),
         Probe::Call(name, argument) => {
-            told(session.call(name, &[Value::Int(argument)]).map(|row| format!("{row:?}")))
+            told(session.call_durably(name, &[Value::Int(argument)]).map(|row| format!("{row:?}")))
         }
-        Probe::CallPlain(name) => told(session.call(name, &[]).map(|row| format!("{row:?}"))),
+        Probe::CallPlain(name) => told(session.call_durably(name, &[]).map(|row| format!("{row:?}"))),
         Probe::Block(statements) => {
-            session.begin_block();
+            session.begin().unwrap();
             let answers: Vec<_> = statements.iter().map(|own| told(run_in_block(session, own))).collect();
-            session.rollback_block();
+            session.rollback();
             answers.last().cloned().unwrap_or_default()
         }
     }
@@ -77,9 +80,11 @@ fn leave_undurable(sessions: Vec<Session>, ways: &[Way], closed: &ClosedGate, se
     let undurable = ways.iter().map(|way| way.undurable).filter(|text| !text.is_empty());
     let writers = undurable.zip(sessions).map(|(text, mut session)| {
         std::thread::spawn(move || {
-            let mut prepared = session.prepare(text, &[]).unwrap().expect("a statement");
+            let prepared = session.prepare(text).unwrap();
             let sink = Box::new(Rows(Vec::new(), Arc::default()));
-            session.try_prepared(&mut prepared, &[], sink).unwrap_or_else(|error| panic!("{text}: {error}"));
+            session
+                .attempt(&prepared, &Parameters::default(), sink)
+                .unwrap_or_else(|error| panic!("{text}: {error}"));
         })
     });
     let writers: Vec<_> = writers.collect();

@@ -1,6 +1,7 @@
 //! A backup holds one moment of a database that goes on: what was acknowledged before it began, each
 //! transaction whole, and is refused once a byte of it has changed. A restored one is a database of its own.
 
+use crate::common::Durably as _;
 use crate::common::{on, open, recovered_digest, small};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -57,7 +58,7 @@ fn a_backup_under_load_is_one_moment() {
                     for n in 1i64.. {
                         let (from, to) = (1 + n as i32 % 50, 1 + (n as i32 * 7 + 3) % 50);
                         let thread = thread as i32;
-                        session.call("transfer", params![thread, n, from, to, "1.50"]).unwrap();
+                        session.call_durably("transfer", params![thread, n, from, to, "1.50"]).unwrap();
                         acknowledged.store(n, Ordering::Release);
                         if stops.load(Ordering::Acquire) {
                             return;
@@ -91,7 +92,7 @@ fn a_backup_under_load_is_one_moment() {
         let sum = session.query("SELECT sum(balance)::text FROM account").unwrap();
         assert_eq!(sum.rows[0][0].to_string(), "50000.00", "transfers are whole");
         session.query("SELECT nextval('ticket')").unwrap();
-        session.call("transfer", params![9, 1i64, 1, 2, "1"]).unwrap();
+        session.call_durably("transfer", params![9, 1i64, 1, 2, "1"]).unwrap();
         drop((session, copied));
         assert_eq!(recovered_digest(&target), backup.digest, "the backup stays as it was");
     }
@@ -124,7 +125,7 @@ fn a_plain_copy_of_an_open_folder_is_right_or_refused() {
                 if stops.load(Ordering::Acquire) {
                     return;
                 }
-                session.call("transfer", params![0, n, 1 + n as i32 % 50, 7, "1.50"]).unwrap();
+                session.call_durably("transfer", params![0, n, 1 + n as i32 % 50, 7, "1.50"]).unwrap();
                 acknowledged.store(n, Ordering::Release);
             }
         });

@@ -1,5 +1,6 @@
 //! Loaded rows are not logged: no transaction runs upon them before a checkpoint holds them.
 
+use crate::common::Durably as _;
 use crate::common::{on, recovered_digest_on};
 use reprise::disk::{CrashingDisk, Disk};
 use reprise::{Database, Error, Value};
@@ -39,11 +40,11 @@ fn transactions_wait_for_loaded_rows_to_be_saved() {
     let db = Database::open(folder, on(Arc::clone(&disk))).unwrap();
     let mut session = db.session().unwrap();
     session.execute_script(SCRIPT).unwrap();
-    session.call("raise_item", &[Value::Int(1)]).unwrap();
+    session.call_durably("raise_item", &[Value::Int(1)]).unwrap();
     load(&db, 0..10);
     for _ in 0..2 {
-        refused(session.call("raise_item", &[Value::Int(1)]));
-        refused(session.call("read_item", &[Value::Int(1)]));
+        refused(session.call_durably("raise_item", &[Value::Int(1)]));
+        refused(session.call_durably("read_item", &[Value::Int(1)]));
         refused(session.query("UPDATE item SET v = 7"));
         refused(session.execute_script("CREATE INDEX item_v ON item (v)"));
         refused(db.backup("/backup"));
@@ -51,11 +52,11 @@ fn transactions_wait_for_loaded_rows_to_be_saved() {
     // A checkpoint beside a loader may hold a part of what that loads.
     let loader = db.loader().unwrap();
     db.checkpoint().unwrap();
-    refused(session.call("raise_item", &[Value::Int(1)]));
+    refused(session.call_durably("raise_item", &[Value::Int(1)]));
     drop(loader);
-    refused(session.call("raise_item", &[Value::Int(1)]));
+    refused(session.call_durably("raise_item", &[Value::Int(1)]));
     db.checkpoint().unwrap();
-    let row = session.call("raise_item", &[Value::Int(1)]).unwrap();
+    let row = session.call_durably("raise_item", &[Value::Int(1)]).unwrap();
     assert_eq!(row.values(), [Value::Int(1)]);
     let live = db.digest().unwrap();
     drop((session, db));
@@ -75,7 +76,7 @@ fn rows_that_were_not_saved_are_gone_altogether() {
     assert_eq!(recovered_digest_on(&disk, folder), before);
     let db = Database::open(folder, on(disk)).unwrap();
     let mut session = db.session().unwrap();
-    assert_eq!(session.call("read_item", &[Value::Int(1)]).unwrap().values(), [Value::Null]);
+    assert_eq!(session.call_durably("read_item", &[Value::Int(1)]).unwrap().values(), [Value::Null]);
 }
 
 /// Memory ends in the middle of a row: the row is in no index afterwards.

@@ -1,6 +1,7 @@
 //! Checkpoints under load: they hold what they should, nothing is blocked for good, the log behind them is
 //! recycled.
 
+use crate::common::Durably as _;
 use crate::common::{on, open, recovered_digest, small};
 use reprise::disk::CrashingDisk;
 use reprise::rooms::checkpoint::Manifest;
@@ -37,7 +38,7 @@ fn checkpoints_under_load_are_consistent() {
                 scope.spawn(move || {
                     let mut n = thread;
                     while !stop.load(Ordering::Relaxed) {
-                        let _ = session.submit("churn", params![(n * 31 + round) % 5000, n % 1000]).unwrap();
+                        let _ = session.call("churn", params![(n * 31 + round) % 5000, n % 1000]).unwrap();
                         n += 1;
                     }
                 });
@@ -68,7 +69,7 @@ fn the_log_behind_a_checkpoint_is_recycled() {
         files.filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|e| e == "rlog")).count()
     };
     for n in 0..400 {
-        session.call("churn", params![n, n]).unwrap();
+        session.call_durably("churn", params![n, n]).unwrap();
     }
     let before = log_files();
     assert!(before > 5, "the log fills files: {before}");
@@ -87,7 +88,7 @@ fn no_batch_outgrows_its_file() {
     let mut session = db.session().unwrap();
     session.execute_script(SCHEMA).unwrap();
     for n in 0..3_000 {
-        let _ = session.submit("churn", params![n, n]).unwrap();
+        let _ = session.call("churn", params![n, n]).unwrap();
     }
     let too_large = "x".repeat(40 << 10);
     let definition = format!("CREATE TABLE big (id INT PRIMARY KEY, t TEXT DEFAULT '{too_large}')");
@@ -109,7 +110,7 @@ fn digests_are_compared_when_that_is_asked_for() {
     let db = open(folder.path());
     let mut session = db.session().unwrap();
     session.execute_script(SCHEMA).unwrap();
-    session.call("churn", params![1, 2]).unwrap();
+    session.call_durably("churn", params![1, 2]).unwrap();
     db.checkpoint().unwrap();
     drop((session, db));
     let disk = small().disk;
@@ -139,11 +140,11 @@ fn files_that_a_checkpoint_makes_needless_are_not_read() {
     let mut session = db.session().unwrap();
     session.execute_script(SCHEMA).unwrap();
     for n in 0..2_000 {
-        session.call("churn", params![n % 900, n % 80]).unwrap();
+        session.call_durably("churn", params![n % 900, n % 80]).unwrap();
     }
     let before = disk.contents();
     db.checkpoint().unwrap();
-    session.call("churn", params![1, 1]).unwrap();
+    session.call_durably("churn", params![1, 1]).unwrap();
     let (live, after) = (db.digest().unwrap(), disk.contents());
     let gone: Vec<_> = before.into_iter().filter(|(path, _)| !after.contains_key(path)).collect();
     assert!(gone.len() > 2, "{} files are gone", gone.len());

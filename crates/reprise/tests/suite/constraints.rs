@@ -1,5 +1,6 @@
 //! Constraints hold, whatever ALTER TABLE changes and whatever foreign keys write.
 
+use crate::common::Durably as _;
 use crate::common::{open, recovered_digest};
 use reprise::{Session, Value};
 

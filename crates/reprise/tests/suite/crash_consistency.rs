@@ -1,6 +1,7 @@
 //! Acknowledged transactions survive, and no wrong state is ever opened: a crash at every call to the disk, a
 //! failure of every call, every byte of the log changed, the log cut at every byte.
 
+use crate::common::Durably as _;
 use crate::common::{on, scheme_of};
 use reprise::disk::{CrashingDisk, Disk, FailingDisk, Fault};
 use reprise::rooms::logging;
@@ -131,7 +132,7 @@ fn work(
         ledger.tried.insert(id);
         let session = &mut sessions[id as usize % 2];
         session.log_by_value(id % 3 == 0);
-        session.call("book", params![id, id * 10])?;
+        session.call_durably("book", params![id, id * 10])?;
         ledger.acknowledged.insert(id);
         if id == middle {
             // A checkpoint that fails harms nothing; only a log that fails ends the work.
@@ -145,7 +146,7 @@ fn work(
 fn check(disk: &Arc<dyn Disk>, (devices, log): (usize, Log), ledger: &Ledger, context: &str) {
     let db = Database::open(FOLDER, config(disk, devices, log)).unwrap_or_else(|e| panic!("{context}: {e}"));
     let mut session = db.session().unwrap();
-    let Ok(totals) = session.call("totals", params![]) else {
+    let Ok(totals) = session.call_durably("totals", params![]) else {
         assert!(!ledger.has_schema, "{context}: the acknowledged schema is missing");
         return;
     };
@@ -154,7 +155,7 @@ fn check(disk: &Arc<dyn Disk>, (devices, log): (usize, Log), ledger: &Ledger, co
         assert_eq!(totals[2], totals[3], "{context}: a transaction is there in part");
     }
     for id in &ledger.tried {
-        let row = session.call("has", params![*id]).unwrap();
+        let row = session.call_durably("has", params![*id]).unwrap();
         let present = row[0] != Value::Null;
         assert_eq!(present, row[1] != Value::Null, "{context}: {id} is there in part");
         assert!(present || !ledger.acknowledged.contains(id), "{context}: acknowledged {id} is missing");
@@ -224,7 +225,7 @@ fn every_content_follows_every_other() {
 
 fn has_schema(mut session: reprise::Session) -> bool {
     // The script is a transaction a statement, so a crash may have left a part of it.
-    let ready = session.call("totals", params![]).is_ok_and(|row| row[1] != Value::Null);
+    let ready = session.call_durably("totals", params![]).is_ok_and(|row| row[1] != Value::Null);
     if !ready {
         for statement in [
             "DROP PROCEDURE IF EXISTS totals",
@@ -283,7 +284,7 @@ fn killed(log: Log) -> (CrashingDisk, PathBuf, u64, usize, Ledger) {
     ledger.has_schema = true;
     for id in 0..6 {
         session.log_by_value(id % 2 == 1);
-        session.call("book", params![id, id]).unwrap();
+        session.call_durably("book", params![id, id]).unwrap();
         ledger.tried.insert(id);
         ledger.acknowledged.insert(id);
     }

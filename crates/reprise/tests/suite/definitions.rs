@@ -1,6 +1,7 @@
 //! Definitions change while others work, are durable, and bad input is answered with what, where and what to
 //! do.
 
+use crate::common::Durably as _;
 use crate::common::{open, recovered_digest, small};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -31,7 +32,7 @@ fn a_call_is_replayed_by_the_version_that_ran() {
                     if stop.load(Ordering::Relaxed) {
                         break;
                     }
-                    let _ = session.submit("put", params![id]).unwrap();
+                    let _ = session.call("put", params![id]).unwrap();
                 }
             });
             for number in 2..8 {
@@ -46,7 +47,7 @@ fn a_call_is_replayed_by_the_version_that_ran() {
         assert_eq!(recovered_digest(folder.path()), live);
     }
     let db = open(folder.path());
-    let error = db.session().unwrap().call("put", params![1]).unwrap_err();
+    let error = db.session().unwrap().call_durably("put", params![1]).unwrap_err();
     assert_eq!(error.sqlstate(), "42883", "{error}");
 }
 
@@ -85,7 +86,7 @@ fn checkpoints_are_as_long_as_what_is_defined() {
             number % 10
         );
         session.execute_script(&script).unwrap();
-        session.call("a_caller", params![number as i64]).unwrap();
+        session.call_durably("a_caller", params![number as i64]).unwrap();
     };
     let length = || {
         db.checkpoint().unwrap();
@@ -106,8 +107,8 @@ fn checkpoints_are_as_long_as_what_is_defined() {
              CREATE PROCEDURE later() LANGUAGE plpgsql AS $$ BEGIN INSERT INTO later VALUES (1, nextval('numbers')); END $$;",
         )
         .unwrap();
-    session.call("later", params![]).unwrap();
-    session.call("a_caller", params![7]).unwrap();
+    session.call_durably("later", params![]).unwrap();
+    session.call_durably("a_caller", params![7]).unwrap();
     let live = db.digest().unwrap();
     drop((session, db));
     assert_eq!(recovered_digest(folder.path()), live);
@@ -185,7 +186,7 @@ fn images_hold_what_is_defined_in_any_order() {
                     ("rename", params![3, 4]),
                 ];
                 for (procedure, arguments) in calls {
-                    let _ = session.call(procedure, arguments);
+                    let _ = session.call_durably(procedure, arguments);
                 }
                 let _ = session.execute_script(
                     "INSERT INTO parent VALUES (2, 4), (3, 3); INSERT INTO child VALUES (3, 2)",
@@ -214,7 +215,7 @@ fn procedures_that_call_each_other_in_a_circle_are_refused() {
     let error = session.execute_script(&define("first", "CALL second();")).unwrap_err();
     assert_eq!(error.sqlstate(), "0A000", "{error}");
     assert!(error.to_string().contains("first, second"), "{error}");
-    session.call("second", params![]).unwrap();
+    session.call_durably("second", params![]).unwrap();
 }
 
 /// Statements that applications send whenever they start make neither the log nor checkpoints longer.
@@ -238,20 +239,20 @@ fn a_statement_that_changes_nothing_is_forgotten() {
     let (before, bytes) = (kept(), db.log_statistics()[0].1.record_bytes);
     for _ in 0..20 {
         session.execute_script(&script).unwrap();
-        session.begin_block();
+        session.begin().unwrap();
         for (statement, ..) in Schema::split(&script).unwrap() {
-            let mut prepared = session.prepare(&statement, &[]).unwrap().unwrap();
-            session.run_prepared(&mut prepared, &[], || Box::new(Nowhere)).unwrap();
+            let prepared = session.prepare(&statement).unwrap();
+            session.execute_into(&prepared, &[], Box::new(Nowhere)).unwrap();
         }
         assert!(!session.changes_definitions());
-        session.commit_block().unwrap();
+        drop(session.commit().unwrap());
     }
     assert_eq!(db.log_statistics()[0].1.record_bytes, bytes);
-    session.call("put", params![1]).unwrap();
+    session.call_durably("put", params![1]).unwrap();
     db.checkpoint().unwrap();
     assert_eq!(kept(), before);
     session.execute_script(&version(2)).unwrap();
-    session.call("put", params![2]).unwrap();
+    session.call_durably("put", params![2]).unwrap();
     let live = db.digest().unwrap();
     drop((session, db));
     assert_eq!(recovered_digest(folder.path()), live);
@@ -279,7 +280,7 @@ fn bad_input_is_answered_clearly() {
              CREATE PROCEDURE divide(p_by INT, OUT r INT) LANGUAGE plpgsql AS $$ BEGIN r := 1 / p_by; END $$;",
         )
         .unwrap();
-    session.call("put", params![1, "one"]).unwrap();
+    session.call_durably("put", params![1, "one"]).unwrap();
     let null = Value::Null;
     let cases: [(&str, Vec<Value>, &str); 12] = [
         ("put", params![1, "two"].to_vec(), "23505"),
@@ -296,7 +297,7 @@ fn bad_input_is_answered_clearly() {
         ("missing", vec![], "42883"),
     ];
     for (procedure, arguments, sqlstate) in cases {
-        let error = session.call(procedure, &arguments).expect_err("it is wrong");
+        let error = session.call_durably(procedure, &arguments).expect_err("it is wrong");
         assert_eq!(error.sqlstate(), sqlstate, "{procedure} {arguments:?}: {error}");
     }
     assert_eq!(db.digest().unwrap().tables[0].1.rows, 1, "nothing of a refused call happened");
@@ -324,13 +325,13 @@ fn out_of_memory_is_an_error_of_the_statement() {
                  CREATE PROCEDURE n(OUT c BIGINT) LANGUAGE plpgsql AS $$ BEGIN SELECT count(*) INTO c FROM t; END $$;",
             )
             .unwrap();
-        let refused = (0..100_000).find_map(|id| session.submit("put", params![id]).err()).unwrap();
+        let refused = (0..100_000).find_map(|id| session.call("put", params![id]).err()).unwrap();
         assert!(matches!(&refused, Error::Sql(error) if error.sqlstate == "53200"), "{refused}");
-        session.call("n", params![]).unwrap()[0].clone()
+        session.call_durably("n", params![]).unwrap()[0].clone()
     };
     let db = Database::open(folder.path(), limited()).unwrap();
     assert_eq!(
-        db.session().unwrap().call("n", params![]).unwrap()[0],
+        db.session().unwrap().call_durably("n", params![]).unwrap()[0],
         rows,
         "a restart under the same limit succeeds"
     );
@@ -355,10 +356,10 @@ fn returning_into_gives_nulls_without_a_row_and_refuses_several() {
              END $$;",
         )
         .unwrap();
-    assert_eq!(session.call("change", params![1, 1]).unwrap()[0], Value::Int(8));
-    assert_eq!(session.call("change", params![2, 1]).unwrap()[0], Value::Null);
-    assert_eq!(session.call("remove", params![2]).unwrap()[0], Value::Null);
-    let error = session.call("remove", params![1]).unwrap_err().to_string();
+    assert_eq!(session.call_durably("change", params![1, 1]).unwrap()[0], Value::Int(8));
+    assert_eq!(session.call_durably("change", params![2, 1]).unwrap()[0], Value::Null);
+    assert_eq!(session.call_durably("remove", params![2]).unwrap()[0], Value::Null);
+    let error = session.call_durably("remove", params![1]).unwrap_err().to_string();
     assert!(error.contains("more than one row"), "{error}");
 }
 

@@ -1,6 +1,7 @@
 //! Definitions that change in transactions of several statements: all or nothing, by every method of
 //! recovery.
 
+use crate::common::Durably as _;
 use crate::common::{on, recovered_digest_of, recovered_digest_on, small};
 use reprise::disk::{CrashingDisk, Disk};
 use reprise::rooms::procedure::Nowhere;
@@ -11,23 +12,20 @@ use std::sync::Arc;
 const FOLDER: &str = "/db";
 
 fn run(session: &mut Session, text: &str) -> Result<(), Error> {
-    let mut prepared = session.prepare(text, &[])?.expect("a statement");
-    let completion = session.run_prepared(&mut prepared, &[], || Box::new(Nowhere))?;
-    session.wait_for(completion.commit)
+    let prepared = session.prepare(text)?;
+    let completion = session.execute_into(&prepared, &[], Box::new(Nowhere))?;
+    completion.commit.wait()
 }
 
 fn in_transaction(session: &mut Session, statements: &[&str]) -> Result<(), Error> {
-    session.begin_block();
+    session.begin().unwrap();
     for statement in statements {
         if let Err(error) = run(session, statement) {
-            session.rollback_block();
+            session.rollback();
             return Err(error);
         }
     }
-    match session.commit_block()? {
-        Some(commit) => session.wait_for(commit),
-        None => Ok(()),
-    }
+    session.commit()?.wait()
 }
 
 const BEFORE: &str = "
@@ -109,15 +107,15 @@ fn what_is_rolled_back_was_never_there() {
     let mut session = database.session().unwrap();
     session.execute_script(BEFORE).unwrap();
     let before = database.digest().unwrap();
-    session.begin_block();
+    session.begin().unwrap();
     MIGRATION.iter().for_each(|statement| run(&mut session, statement).unwrap());
     // Nobody else sees any of it.
     let mut other = database.session().unwrap();
     assert!(other.query("SELECT * FROM note").is_err());
     assert_eq!(numbers(&mut other, "SELECT id FROM old ORDER BY id"), [1, 2]);
-    session.rollback_block();
+    session.rollback();
     assert!(session.query("SELECT * FROM note").is_err());
-    assert!(session.call("twice", &[Value::Int(1)]).is_err());
+    assert!(session.call_durably("twice", &[Value::Int(1)]).is_err());
     assert_eq!(database.digest().unwrap(), before);
     in_transaction(&mut session, &MIGRATION).unwrap();
     check_after(&mut session);
@@ -130,7 +128,7 @@ fn the_second_has_lost() {
     session.execute_script(BEFORE).unwrap();
     let mut other = database.session().unwrap();
     for theirs in ["CREATE TABLE theirs (id INT)", "UPDATE account SET balance = 0 WHERE id = 1"] {
-        session.begin_block();
+        session.begin().unwrap();
         run(&mut session, "SELECT balance FROM account WHERE id = 1").unwrap();
         run(&mut session, "CREATE TABLE own (id INT PRIMARY KEY)").unwrap();
         run(&mut session, "INSERT INTO own VALUES (1)").unwrap();
@@ -140,10 +138,10 @@ fn the_second_has_lost() {
             waiting.join().unwrap()
         });
         match theirs {
-            Ok(()) => assert_eq!(session.commit_block().unwrap_err().sqlstate(), "40001"),
+            Ok(()) => assert_eq!(session.commit().unwrap_err().sqlstate(), "40001"),
             Err(error) => {
                 assert_eq!(error.sqlstate(), "55P03");
-                session.rollback_block();
+                session.rollback();
             }
         }
         assert!(session.query("SELECT * FROM own").is_err());
@@ -159,10 +157,10 @@ fn an_open_transaction_that_waits_for_definitions_ends() {
     session.execute_script(BEFORE).unwrap();
     let mut other = database.session().unwrap();
     for (place, waits_first) in [true, false].into_iter().enumerate() {
-        session.begin_block();
+        session.begin().unwrap();
         run(&mut session, "UPDATE account SET balance = balance + 1 WHERE id = 1").unwrap();
         run(&mut session, &format!("CREATE TABLE own{place} (id INT PRIMARY KEY)")).unwrap();
-        other.begin_block();
+        other.begin().unwrap();
         run(&mut other, "UPDATE account SET balance = balance + 1 WHERE id = 2").unwrap();
         let begun = std::time::Instant::now();
         std::thread::scope(|scope| {
@@ -171,11 +169,11 @@ fn an_open_transaction_that_waits_for_definitions_ends() {
             let waiting = scope.spawn(move || {
                 std::thread::sleep(if waits_first { std::time::Duration::ZERO } else { pause });
                 let waited = run(other, "UPDATE account SET balance = balance + 1 WHERE id = 1");
-                other.rollback_block();
+                other.rollback();
                 waited
             });
             std::thread::sleep(if waits_first { pause } else { std::time::Duration::ZERO });
-            session.commit_block().unwrap();
+            drop(session.commit().unwrap());
             assert_eq!(waiting.join().unwrap().unwrap_err().sqlstate(), "40P01");
         });
         assert!(begun.elapsed() < std::time::Duration::from_secs(5), "{:?}", begun.elapsed());
@@ -246,7 +244,7 @@ fn the_indexes_of_a_written_table_stay() {
     }
     // The other way round, and taken back.
     for ends_well in [false, true] {
-        session.begin_block();
+        session.begin().unwrap();
         for statement in [
             "DROP INDEX t_k",
             "INSERT INTO t VALUES (3, 30, 3)",
@@ -256,10 +254,9 @@ fn the_indexes_of_a_written_table_stay() {
             run(&mut session, statement).unwrap();
         }
         match ends_well {
-            false => session.rollback_block(),
+            false => session.rollback(),
             true => {
-                let commit = session.commit_block().unwrap().expect("it has written");
-                session.wait_for(commit).unwrap();
+                session.commit().unwrap().wait().unwrap();
             }
         }
         let expected: &[i64] = if ends_well { &[3, 1] } else { &[1, 2] };
@@ -307,11 +304,11 @@ fn of_two_that_commit_at_once_one_is_first() {
                 let (database, all_written) = (&database, &all_written);
                 scope.spawn(move || {
                     let mut session = database.session().unwrap();
-                    session.begin_block();
+                    session.begin().unwrap();
                     run(&mut session, &format!("CREATE TABLE {name}_{round} (id INT PRIMARY KEY)")).unwrap();
                     run(&mut session, &format!("INSERT INTO {name}_{round} VALUES (1)")).unwrap();
                     all_written.wait();
-                    session.commit_block().map(drop).map_err(|error| error.sqlstate().to_owned())
+                    session.commit().map(drop).map_err(|error| error.sqlstate().to_owned())
                 })
             };
             [one("a"), one("b")].map(|thread| thread.join().unwrap())

@@ -45,9 +45,9 @@ impl RowSink for Returned {
 
 fn run(session: &mut Session, text: &str) -> Result<Vec<i64>, Error> {
     let returned = Returned::default();
-    let mut prepared = session.prepare(text, &[])?.expect("a statement");
-    let completion = session.run_prepared(&mut prepared, &[], || Box::new(returned.clone()))?;
-    session.wait_for(completion.commit)?;
+    let prepared = session.prepare(text)?;
+    let completion = session.execute_into(&prepared, &[], Box::new(returned.clone()))?;
+    completion.commit.wait()?;
     let numbers = returned.0.lock().unwrap().clone();
     Ok(numbers)
 }
@@ -153,7 +153,7 @@ impl History {
         let in_block = statements.len() > 1;
         let (mut numbers, mut references) = (Vec::new(), Vec::new());
         if in_block {
-            session.begin_block();
+            session.begin().unwrap();
         }
         let ran = statements.iter().try_for_each(|Statement { text, returns, references: added }| {
             let has_savepoint = in_block && self.random.random_range(0..2) == 0;
@@ -174,14 +174,14 @@ impl History {
         });
         let ended = match ran {
             Ok(()) if in_block && self.random.random_range(0..5) > 0 => {
-                session.commit_block().and_then(|commit| commit.map_or(Ok(()), |own| session.wait_for(own)))
+                session.commit().and_then(|commit| commit.wait())
             }
             Ok(()) if in_block => {
-                session.rollback_block();
+                session.rollback();
                 Err(Error::Sql(SqlError::new("40000", "rolled back")))
             }
             other => {
-                session.rollback_block();
+                session.rollback();
                 other
             }
         };

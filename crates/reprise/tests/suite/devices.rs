@@ -1,5 +1,6 @@
 //! Log devices of every kind: what was acknowledged is there again.
 
+use crate::common::Durably as _;
 use crate::common::{on, recovered_digest_of, small};
 use reprise::disk::CrashingDisk;
 use reprise::{Content, Database, DeviceOptions, Error, LogIo, Sequencing, params};
@@ -38,9 +39,9 @@ fn every_kind_of_device_recovers() {
                 let mut session = db.session().unwrap();
                 scope.spawn(move || {
                     for n in 0..800 {
-                        let ticket = session.submit("put", params![(n * 7 + thread) % 500, n]).unwrap();
+                        let commit = session.call("put", params![(n * 7 + thread) % 500, n]).unwrap().commit;
                         if n % 100 == 0 {
-                            ticket.wait().unwrap();
+                            commit.wait().unwrap();
                         }
                     }
                 });
@@ -109,7 +110,7 @@ fn devices_are_not_shared() {
     let first = open_with_devices(&path("first"), &[&log]).unwrap();
     // A backup takes no device that holds the log of another database, not even of the one that it is a
     // backup of.
-    first.session().unwrap().call("put", params![1, 1]).unwrap();
+    first.session().unwrap().call_durably("put", params![1, 1]).unwrap();
     let live = first.digest().unwrap();
     first.backup(path("backup")).unwrap();
     drop(first);

@@ -1,13 +1,14 @@
 //! A full disk, and a process without descriptors, stop nothing for good: commits are refused while the log
 //! can't grow, reads go on, and what was acknowledged, and nothing else, is there afterwards.
 
+use crate::common::Durably as _;
 use crate::common::on;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use reprise::disk::{CrashingDisk, RealDisk, ScarceDisk};
 use reprise::rooms::logging::LogError;
 use reprise::rooms::procedure::Nowhere;
-use reprise::{Config, Content, Database, Error, Sequencing, Session, Value, params};
+use reprise::{Config, Content, Database, Error, Parameters, Sequencing, Session, Value, params};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -41,11 +42,11 @@ fn config(disk: &ScarceDisk, sequencing: Sequencing, devices: usize) -> Config {
 }
 
 fn book(session: &mut Session, id: i32, bytes: usize) -> Result<(), Error> {
-    session.call("book", params![id, "x".repeat(bytes)]).map(drop)
+    session.call_durably("book", params![id, "x".repeat(bytes)]).map(drop)
 }
 
 fn has(session: &mut Session, id: i32) -> bool {
-    session.call("has", params![id]).unwrap()[0] == Value::Int(1)
+    session.call_durably("has", params![id]).unwrap()[0] == Value::Int(1)
 }
 
 /// A database whose log files have more room than its buffers, on a folder of the operating system.
@@ -137,13 +138,13 @@ fn commits_are_refused_and_reads_go_on_until_there_is_room() {
             assert_eq!(session.query(statement).unwrap_err().sqlstate(), "53100", "{statement}");
         }
         // A caller that waits itself has nothing to wait for.
-        let mut prepared = session.prepare("DELETE FROM bookings", &[]).unwrap().unwrap();
-        let refused_at_once = session.try_prepared(&mut prepared, &[], Box::new(Nowhere));
+        let prepared = session.prepare("DELETE FROM bookings").unwrap();
+        let refused_at_once = session.attempt(&prepared, &Parameters::default(), Box::new(Nowhere));
         assert_eq!(refused_at_once.unwrap_err().sqlstate(), "53100", "{large:?}");
-        session.begin_block();
+        session.begin().unwrap();
         session.query("SELECT count(*) FROM bookings").unwrap();
         assert_eq!(session.query("DELETE FROM bookings").unwrap_err().sqlstate(), "53100");
-        session.rollback_block();
+        session.rollback();
         large.disk.limit_room(u64::MAX);
         large.book_at_last(&mut session, refused);
         drop((session, db));
@@ -161,11 +162,11 @@ fn a_large_transaction_with_definitions_is_refused_and_leaves_nothing_locked() {
         (0..30).for_each(|id| book(&mut session, id, NOTE).unwrap());
         let mut other = db.session().unwrap();
         let mut run = || {
-            session.begin_block();
+            session.begin().unwrap();
             session.query("CREATE TABLE more (id INT PRIMARY KEY)")?;
             session.query("INSERT INTO bookings SELECT id + 100, note FROM bookings")?;
             session.query("DELETE FROM bookings WHERE id = 0")?;
-            session.commit_block().map(drop)
+            session.commit().map(drop)
         };
         large.disk.limit_room(0);
         let error = run().unwrap_err();
@@ -188,7 +189,7 @@ fn a_database_closes_and_opens_on_a_full_disk_and_a_checkpoint_frees_its_log() {
         session.execute_script(SCHEMA).unwrap();
         book(&mut session, 0, NOTE).unwrap();
         large.disk.leave_room(FILE * 2);
-        let mut rewrite = || session.call("rewrite", params![0, "y".repeat(NOTE)]).err();
+        let mut rewrite = || session.call_durably("rewrite", params![0, "y".repeat(NOTE)]).err();
         let error = (0..1000).find_map(|_| rewrite()).expect("a disk is finite");
         assert!(matches!(error, Error::Log(LogError::NoRoom(_))), "{large:?}: {error}");
         large.disk.limit_room(0);

@@ -4,6 +4,7 @@
 //! `file <length> <path>` for each file, then a line `<offset> <hexadecimal bytes>` for each 32 bytes of it
 //! that are not zero. Format 4 is made again by `REPRISE_GOLDEN=1 cargo test -p reprise --test suite golden`.
 
+use crate::common::Durably as _;
 use crate::common::on;
 use reprise::disk::{CrashingDisk, Disk};
 use reprise::rooms::procedure::SEMANTICS;
@@ -98,7 +99,7 @@ fn make(content: Content, sequencing: Sequencing, closes: bool) -> (Files, Diges
             let id = incarnation * 10 + call;
             let session = &mut sessions[call as usize % 2];
             session.log_by_value(id % 3 == 1);
-            session.call("book", params![id, id * 7]).unwrap();
+            session.call_durably("book", params![id, id * 7]).unwrap();
             if id == 4 {
                 db.checkpoint().unwrap();
             }
@@ -197,7 +198,7 @@ fn a_log_of_other_semantics_is_not_replayed() {
         let (db, disk) =
             open(with_semantics(closed, SEMANTICS + 1)).unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!(db.digest().unwrap(), digest, "{what}");
-        db.session().unwrap().call("book", params![30, 1]).unwrap();
+        db.session().unwrap().call_durably("book", params![30, 1]).unwrap();
         let digest = db.digest().unwrap();
         drop(db);
         let db = Database::open(FOLDER, config(disk, content, sequencing)).unwrap();

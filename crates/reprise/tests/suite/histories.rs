@@ -2,6 +2,7 @@
 //! sequencing, no acknowledged transaction is lost, what is there is there with everything that it had read,
 //! the last writer of each row wins, and what one recovery has left out never comes back.
 
+use crate::common::Durably as _;
 use crate::common::{on, scheme_of, seeds};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -124,15 +125,16 @@ impl History {
             let (place, id) = (self.random.random_range(0..3), self.next_id);
             self.next_id += 1;
             let (read, write) = (self.random.random_range(0..ROWS), self.random.random_range(0..ROWS));
-            let commit = match self.random.random_range(0..6) {
-                4 => sessions[place].submit_commit("move", params![id, read, write % 2])?,
-                5 => sessions[place].submit_commit("count_places", params![id, read % 2])?,
-                0 => sessions[place].submit_commit("come_or_go", params![id, read % 2])?,
-                _ => sessions[place].submit_commit("step", params![id, read, write])?,
+            let done = match self.random.random_range(0..6) {
+                4 => sessions[place].call("move", params![id, read, write % 2])?,
+                5 => sessions[place].call("count_places", params![id, read % 2])?,
+                0 => sessions[place].call("come_or_go", params![id, read % 2])?,
+                _ => sessions[place].call("step", params![id, read, write])?,
             };
-            queues[place].push(commit, id);
+            let commit = done.commit;
+            queues[place].push(commit.point(), id);
             match self.random.random_range(0..12) {
-                0 => sessions[place].wait_for(commit)?,
+                0 => commit.wait()?,
                 1 => {
                     let _ = db.checkpoint();
                 }
@@ -152,7 +154,7 @@ impl History {
         let config = self.config(disk);
         let db = Database::open(FOLDER, config).unwrap_or_else(|error| panic!("{context}: {error}"));
         let mut session = db.session().unwrap();
-        let mut ask = |procedure: &str, id: i64| session.call(procedure, params![id]).unwrap();
+        let mut ask = |procedure: &str, id: i64| session.call_durably(procedure, params![id]).unwrap();
         let mut found = BTreeMap::new();
         for id in 1..self.next_id {
             let row = ask("what", id);

@@ -1,13 +1,14 @@
 //! SELECT … FOR UPDATE: a transaction that wants to write the rows, or to hold them too, waits until the
 //! transaction has ended.
 
+use crate::common::Durably as _;
 use crate::common::open;
 use reprise::rooms::procedure::Nowhere;
-use reprise::{Attempt, Error, Session};
+use reprise::{Attempt, Error, Parameters, Session};
 
 fn attempt(session: &mut Session, text: &str) -> Result<Attempt, Error> {
-    let mut prepared = session.prepare(text, &[])?.expect("a statement");
-    session.try_prepared(&mut prepared, &[], Box::new(Nowhere))
+    let prepared = session.prepare(text)?;
+    session.attempt(&prepared, &Parameters::default(), Box::new(Nowhere))
 }
 
 fn is_done(attempt: Result<Attempt, Error>) -> bool {
@@ -31,9 +32,9 @@ fn held_rows_are_waited_for() {
         "SELECT job.id FROM job LEFT JOIN owner ON owner.id = job.owner WHERE job.id < 3 ORDER BY job.id + 1 FOR UPDATE OF job",
         "SELECT 1 FROM (SELECT id FROM job WHERE id = 1 FOR UPDATE) AS one",
     ] {
-        first.begin_block();
+        first.begin().unwrap();
         assert!(is_done(attempt(&mut first, query)), "{query}");
-        second.begin_block();
+        second.begin().unwrap();
         // Once such transactions have lost the row, this waits for a moment.
         second.query("SELECT state FROM job WHERE id = 1 FOR SHARE").unwrap();
         assert!(!is_done(attempt(&mut second, "SELECT state FROM job WHERE id = 1 FOR UPDATE")), "{query}");
@@ -41,26 +42,26 @@ fn held_rows_are_waited_for() {
         for other in ["SELECT id FROM owner FOR UPDATE", "UPDATE job SET state = state + 1 WHERE id = 3"] {
             assert!(is_done(attempt(&mut second, other)), "{query}: {other}");
         }
-        second.rollback_block();
+        second.rollback();
         assert!(is_done(attempt(&mut first, "UPDATE job SET state = state + 1 WHERE id = 1")));
-        first.commit_block().unwrap();
-        second.begin_block();
+        drop(first.commit().unwrap());
+        second.begin().unwrap();
         // Nobody has lost a race.
         assert!(is_done(attempt(&mut second, "UPDATE job SET state = state + 1 WHERE id = 1")));
-        second.commit_block().unwrap();
+        drop(second.commit().unwrap());
     }
     assert_eq!(first.query("SELECT state FROM job WHERE id = 1").unwrap().rows[0][0].to_string(), "8");
 
-    first.begin_block();
+    first.begin().unwrap();
     assert!(is_done(attempt(&mut first, "SELECT * FROM job WHERE id = 2 FOR UPDATE")));
-    second.begin_block();
+    second.begin().unwrap();
     let error = attempt(&mut second, "SELECT * FROM job WHERE id = 2 FOR UPDATE NOWAIT").unwrap_err();
     assert_eq!(error.sqlstate(), "55P03", "{error}");
-    second.rollback_block();
-    first.rollback_block();
-    second.begin_block();
+    second.rollback();
+    first.rollback();
+    second.begin().unwrap();
     assert!(is_done(attempt(&mut second, "SELECT * FROM job WHERE id = 2 FOR UPDATE NOWAIT")));
-    second.rollback_block();
+    second.rollback();
 
     for (query, sqlstate) in [
         ("SELECT DISTINCT state FROM job FOR UPDATE", "0A000"),
@@ -69,7 +70,7 @@ fn held_rows_are_waited_for() {
         ("SELECT state FROM job FOR UPDATE OF nothing", "42P01"),
         ("SELECT state FROM job FOR UPDATE SKIP LOCKED", "0A000"),
     ] {
-        assert_eq!(second.prepare(query, &[]).unwrap_err().sqlstate(), sqlstate, "{query}");
+        assert_eq!(second.prepare(query).unwrap_err().sqlstate(), sqlstate, "{query}");
     }
 }
 
@@ -91,18 +92,18 @@ fn a_statement_that_waited_does_not_overwrite_what_was_committed_meanwhile() {
             INSERT INTO t VALUES (1, 1, 0), (2, 2, 0), (3, 3, 0);";
         first.execute_script(script).unwrap();
         let both = "UPDATE t SET v = v + (SELECT max(v) FROM t WHERE id = 3), k = k + 10 WHERE id IN (1, 2)";
-        first.begin_block();
+        first.begin().unwrap();
         assert!(is_done(attempt(&mut first, "UPDATE t SET v = v + 7 WHERE id = 2")));
-        second.begin_block();
+        second.begin().unwrap();
         assert!(!is_done(attempt(&mut second, both)), "{change}");
         third.query("UPDATE t SET v = 5 WHERE id = 3").unwrap();
         assert!(!is_done(attempt(&mut third, change)), "{change}: the row is held");
         match commits {
-            true => drop(first.commit_block().unwrap()),
-            false => first.rollback_block(),
+            true => drop(first.commit().unwrap()),
+            false => first.rollback(),
         }
         assert!(is_done(attempt(&mut second, both)), "{change}");
-        second.commit_block().unwrap();
+        drop(second.commit().unwrap());
         assert!(is_done(attempt(&mut third, change)), "{change}");
         let of = |session: &mut Session, query: &str| {
             let rows = session.query(query).unwrap().rows;
@@ -130,14 +131,14 @@ fn what_an_earlier_statement_has_read_counts_after_a_wait() {
         INSERT INTO t SELECT n, 10 * n FROM generate_series(1, 50) AS g (n);
         CREATE TABLE seen (id INT PRIMARY KEY);";
     first.execute_script(script).unwrap();
-    first.begin_block();
+    first.begin().unwrap();
     assert!(is_done(attempt(&mut first, "SELECT id FROM t WHERE id = 50 FOR UPDATE")));
-    second.begin_block();
+    second.begin().unwrap();
     assert!(is_done(attempt(&mut second, "SELECT count(*) FROM t WHERE k BETWEEN 0 AND 1000")));
     // One entry more for each row, so that the leaf is full.
     assert!(!is_done(attempt(&mut second, "UPDATE t SET k = k + 1 WHERE id BETWEEN 1 AND 50")));
     third.query("INSERT INTO t VALUES (1000, 495)").unwrap();
-    first.rollback_block();
+    first.rollback();
     // It has not counted the row that it would see now.
     let error = attempt(&mut second, "INSERT INTO seen SELECT id FROM t WHERE id = 1000").unwrap_err();
     assert_eq!(error.sqlstate(), "40001", "{error}");

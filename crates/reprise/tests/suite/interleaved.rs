@@ -13,6 +13,7 @@ mod history;
 mod schedule;
 mod statements;
 
+use crate::common::Durably as _;
 use crate::common::{on, scheme_of, seeds};
 use check::check;
 use client::{Client, World};
@@ -149,13 +150,13 @@ impl Run {
         }
         let mut commits = Vec::new();
         for client in &mut clients {
-            client.session.rollback_block();
+            client.session.rollback();
             client.end(Outcome::Aborted, None);
             commits.append(&mut client.commits);
         }
         if db.check_log().is_ok() && self.random.random_range(0..2) == 0 {
             let last = commits.iter().map(|(_, commit)| *commit);
-            last.for_each(|commit| drop(clients[0].session.wait_for(commit)));
+            last.for_each(|commit| drop(db.wait(commit)));
         }
         let mut history = std::mem::take(&mut *world.history.lock().unwrap());
         for (place, commit) in commits {

@@ -1,5 +1,6 @@
 //! Transactions whose records no log buffer holds.
 
+use crate::common::Durably as _;
 use crate::common::{on, open, recovered_digest_of, small};
 use reprise::disk::CrashingDisk;
 use reprise::{Config, Content, Database, Digest, Images, Sequencing, Session, Value, params};
@@ -89,10 +90,10 @@ fn large_arguments_are_logged_as_what_was_asked() {
              BEGIN INSERT INTO blob VALUES (p_id, p_body); END $$;",
         )
         .unwrap();
-    session.call("keep", &[Value::Int(1), Value::Text("y".repeat(6 << 20))]).unwrap();
+    session.call_durably("keep", &[Value::Int(1), Value::Text("y".repeat(6 << 20))]).unwrap();
     // What fails leaves nothing behind.
-    assert!(session.call("keep", &[Value::Int(1), Value::Text("z".repeat(6 << 20))]).is_err());
-    session.call("keep", params![2, "small"]).unwrap();
+    assert!(session.call_durably("keep", &[Value::Int(1), Value::Text("z".repeat(6 << 20))]).is_err());
+    session.call_durably("keep", params![2, "small"]).unwrap();
     let digest = database.digest().unwrap();
     drop((session, database));
     assert_eq!(large_files(folder.path()).len(), 1);
@@ -153,9 +154,9 @@ fn every_content_holds_them() {
                 .query(statement)
                 .unwrap_or_else(|error| panic!("{}: {statement}: {error}", name(&config)));
             // What is given up leaves nothing behind.
-            session.begin_block();
+            session.begin().unwrap();
             run(&mut session, "UPDATE t SET body = repeat('u', 90)");
-            session.rollback_block();
+            session.rollback();
             assert!(
                 session.query("INSERT INTO t SELECT n, 0, '' FROM generate_series(-2000, 1) AS n").is_err()
             );
@@ -188,8 +189,8 @@ fn every_content_holds_them() {
 }
 
 fn run(session: &mut Session, statement: &str) {
-    let mut prepared = session.prepare(statement, &[]).unwrap().unwrap();
-    session.run_prepared(&mut prepared, &[], || Box::new(reprise::rooms::procedure::Nowhere)).unwrap();
+    let prepared = session.prepare(statement).unwrap();
+    session.execute_into(&prepared, &[], Box::new(reprise::Nowhere)).unwrap().commit.wait().unwrap();
 }
 
 /// Runs the statements until one fails; the digests before the first and after each.
@@ -250,13 +251,13 @@ fn rows_that_are_inserted_and_changed_are_recovered() {
         let database = Database::open(folder.path(), config).unwrap();
         let mut session = database.session().unwrap();
         session.execute_script("CREATE TABLE t (id BIGINT PRIMARY KEY, body TEXT)").unwrap();
-        session.begin_block();
+        session.begin().unwrap();
         let insert = format!("INSERT INTO t SELECT n, repeat('x', 100) FROM generate_series(1, {ROWS}) AS n");
         run(&mut session, &insert);
         run(&mut session, "UPDATE t SET body = 'changed' || id WHERE id % 2 = 0");
         run(&mut session, "DELETE FROM t WHERE id % 3 = 0");
-        let commit = session.commit_block().unwrap().unwrap();
-        session.wait_for(commit).unwrap();
+        let commit = session.commit().unwrap();
+        commit.wait().unwrap();
         assert!(!large_files(folder.path()).is_empty() || content == Content::Physiological);
         let digest = database.digest().unwrap();
         drop((session, database));

@@ -1,9 +1,10 @@
 //! Two-phase locking: what a transaction locks, for how long, and what becomes of two that lock each other
 //! out. Each policy against deadlocks keeps sums right, and each abort is counted under its reason.
 
+use crate::common::Durably as _;
 use crate::common::small;
 use reprise::rooms::procedure::Nowhere;
-use reprise::{AbortReason, Attempt, Database, Error, Scheme, Session, TransactionState};
+use reprise::{AbortReason, Attempt, Database, Error, Parameters, Scheme, Session, TransactionState};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
@@ -36,8 +37,8 @@ fn locking() -> impl Iterator<Item = Scheme> {
 }
 
 fn attempt(session: &mut Session, text: &str) -> Result<Attempt, Error> {
-    let mut prepared = session.prepare(text, &[])?.expect("a statement");
-    session.try_prepared(&mut prepared, &[], Box::new(Nowhere))
+    let prepared = session.prepare(text)?;
+    session.attempt(&prepared, &Parameters::default(), Box::new(Nowhere))
 }
 
 fn int(session: &mut Session, text: &str) -> i64 {
@@ -82,21 +83,21 @@ fn a_statement_waits_for_a_granule_that_another_transaction_has_locked() {
             let case = format!("{held} | {wanted} | in a block: {in_block}");
             let (_folder, db, mut first) = open(Scheme::TwoPhase);
             let mut second = db.session().unwrap();
-            first.begin_block();
+            first.begin().unwrap();
             first.query(held).unwrap();
             if in_block {
-                second.begin_block();
+                second.begin().unwrap();
             }
             let attempted = attempt(&mut second, wanted);
             match (waits, &attempted) {
                 (true, Ok(Attempt::Busy(_))) | (false, Ok(Attempt::Done(_))) => {}
                 _ => panic!("{case}: {attempted:?}"),
             }
-            first.commit_block().unwrap();
+            drop(first.commit().unwrap());
             if waits {
                 assert!(matches!(attempt(&mut second, wanted), Ok(Attempt::Done(_)) | Err(_)), "{case}");
             }
-            second.commit_block().unwrap();
+            drop(second.commit().unwrap());
         }
     }
 }
@@ -108,12 +109,12 @@ fn locks_are_released_at_the_end_of_the_transaction() {
     let (_folder, db, mut first) = open(Scheme::TwoPhase);
     let mut second = db.session().unwrap();
     for commits in [true, false] {
-        first.begin_block();
+        first.begin().unwrap();
         first.query("UPDATE t SET v = v + 1 WHERE id = 1").unwrap();
         first.query("SELECT count(*) FROM lines WHERE a = 1").unwrap();
         match commits {
-            true => _ = first.commit_block().unwrap(),
-            false => first.rollback_block(),
+            true => _ = first.commit().unwrap(),
+            false => first.rollback(),
         }
         for text in [
             "UPDATE t SET v = v + 1 WHERE id = 1",
@@ -132,12 +133,12 @@ fn a_read_only_transaction_waits_for_no_lock() {
     let (_folder, db, mut first) = open(Scheme::TwoPhase);
     first.query("INSERT INTO lines SELECT 7, n, 0 FROM generate_series(1, 20000) AS n").unwrap();
     let mut writer = db.session().unwrap();
-    writer.begin_block();
+    writer.begin().unwrap();
     writer.query("UPDATE lines SET v = 1 WHERE a = 7 AND b = 19999").unwrap();
     first.set_access(reprise::Access::ReadOnly);
     first.ends_at(Some(Instant::now() + FOREVER));
     assert_eq!(int(&mut first, "SELECT sum(v) FROM lines WHERE a = 7"), 0);
-    writer.commit_block().unwrap();
+    drop(writer.commit().unwrap());
     assert_eq!(int(&mut first, "SELECT sum(v) FROM lines WHERE a = 7"), 1);
 }
 
@@ -157,7 +158,7 @@ fn of_two_upgrades_one_goes_on() {
                 let mut session = db.session().unwrap();
                 let barrier = &barrier;
                 scope.spawn(move || {
-                    session.begin_block();
+                    session.begin().unwrap();
                     session.query("SELECT v FROM t WHERE id = 1").unwrap();
                     barrier.wait();
                     session.ends_at(Some(Instant::now() + FOREVER));
@@ -167,7 +168,7 @@ fn of_two_upgrades_one_goes_on() {
                         assert_eq!(session.transaction_state(), TransactionState::Failed);
                     });
                     barrier.wait();
-                    session.commit_block().unwrap();
+                    drop(session.commit().unwrap());
                     usize::from(failed.is_err())
                 })
             });
@@ -222,10 +223,10 @@ fn updates_of_one_row_are_no_deadlock() {
             session.ends_at(Some(Instant::now() + FOREVER));
             scope.spawn(move || {
                 for _ in 0..200 {
-                    session.begin_block();
+                    session.begin().unwrap();
                     session.query(text).unwrap();
                     session.query("UPDATE t SET v = v + 1 WHERE id = 1").unwrap();
-                    session.commit_block().unwrap();
+                    drop(session.commit().unwrap());
                 }
             });
         }
@@ -240,18 +241,17 @@ fn aborts_are_counted_by_reason() {
     let (_folder, db, mut first) = open(Scheme::Optimistic);
     let mut second = db.session().unwrap();
     let mut lost = |read: &str, changed: &str, reason: AbortReason| {
-        first.begin_block();
+        first.begin().unwrap();
         first.query(read).unwrap();
         second.query(changed).unwrap();
-        let ran =
-            first.query("UPDATE t SET v = v + 1 WHERE id = 3").and_then(|_| first.commit_block().map(|_| ()));
+        let ran = first.query("UPDATE t SET v = v + 1 WHERE id = 3").and_then(|_| first.commit().map(|_| ()));
         assert_eq!(ran.unwrap_err().sqlstate(), "40001", "{read}");
-        first.rollback_block();
+        first.rollback();
         assert_eq!(db.statistics().aborts.of(reason), 1, "{read}: {:?}", db.statistics().aborts);
     };
     lost("SELECT v FROM t WHERE id = 1", "UPDATE t SET v = v + 1 WHERE id = 1", AbortReason::Read);
     lost("SELECT v FROM t WHERE id = 9", "INSERT INTO t VALUES (9, 0, 9, 9)", AbortReason::Phantom);
-    first.begin_block();
+    first.begin().unwrap();
     first.query("UPDATE t SET v = 5 WHERE id = 1").unwrap();
     second.set_lock_timeout(Some(Duration::from_millis(20)));
     assert_eq!(second.query("UPDATE t SET v = 6 WHERE id = 1").unwrap_err().sqlstate(), "55P03");

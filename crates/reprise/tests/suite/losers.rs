@@ -1,6 +1,7 @@
 //! Transactions whose operations are in a physiological log, but not what became of them: `aries` undoes
 //! them, logs that it did before the database opens, and goes on where it was when that is interrupted.
 
+use crate::common::Durably as _;
 use crate::common::{digest_by, on};
 use reprise::disk::{CrashingDisk, Disk};
 use reprise::rooms::catalog::Reader;
@@ -58,18 +59,18 @@ fn with_losers(images: Images) -> (CrashingDisk, Digest) {
     let mut session = db.session().unwrap();
     session.execute_script(SCHEMA).unwrap();
     for id in 0..30 {
-        session.call("open_account", params![id]).unwrap();
+        session.call_durably("open_account", params![id]).unwrap();
     }
     for id in 1..40 {
-        session.call("move", params![id, id % 10, 10 + id % 10]).unwrap();
+        session.call_durably("move", params![id, id % 10, 10 + id % 10]).unwrap();
     }
     let digest = db.digest().unwrap();
     // Each of rows that no other one of them has, as it holds their locks.
-    session.call("move", params![100, 0, 1]).unwrap();
-    session.call("move", params![40, 2, 3]).unwrap();
-    session.call("open_account", params![50]).unwrap();
-    session.call("close_account", params![20]).unwrap();
-    session.call("close_account", params![4]).unwrap();
+    session.call_durably("move", params![100, 0, 1]).unwrap();
+    session.call_durably("move", params![40, 2, 3]).unwrap();
+    session.call_durably("open_account", params![50]).unwrap();
+    session.call_durably("close_account", params![20]).unwrap();
+    session.call_durably("close_account", params![4]).unwrap();
     drop((session, db));
 
     let disk = CrashingDisk::default();
@@ -164,10 +165,10 @@ fn undo_goes_on_where_it_was() {
             let db = Database::open(FOLDER, config(&shared, Images::Columns)).unwrap();
             let mut session = db.session().unwrap();
             for (id, from, to) in [(200, 0, 1), (201, 2, 3), (202, 5, 21)] {
-                session.call("move", params![id, from, to]).unwrap();
+                session.call_durably("move", params![id, from, to]).unwrap();
             }
-            session.call("open_account", params![50]).unwrap();
-            session.call("close_account", params![20]).unwrap();
+            session.call_durably("open_account", params![50]).unwrap();
+            session.call_durably("close_account", params![20]).unwrap();
             let live = db.digest().unwrap();
             drop((session, db));
             let again: Arc<dyn Disk> = Arc::new(after.after_crash(seed));

@@ -1,6 +1,7 @@
 //! Databases at their limit of memory: what is gone makes room, what was committed comes back under the same
 //! limit.
 
+use crate::common::Durably as _;
 use reprise::{Config, Content, Database, Error, Session, params};
 use std::path::Path;
 
@@ -58,17 +59,17 @@ fn inserts_that_are_rolled_back_make_room() {
     type TakesBack = fn(&mut Session);
     let ways: [(&str, TakesBack); 5] = [
         ("a rolled back transaction", |session| {
-            session.begin_block();
+            session.begin().unwrap();
             assert!(is_done(session, ROWS));
-            session.rollback_block();
+            session.rollback();
         }),
         ("a savepoint", |session| {
-            session.begin_block();
+            session.begin().unwrap();
             session.query("UPDATE one SET id = 1").unwrap();
             session.set_savepoint("s").unwrap();
             assert!(is_done(session, ROWS));
             session.roll_back_to_savepoint("s").unwrap();
-            session.commit_block().unwrap();
+            drop(session.commit().unwrap());
         }),
         ("a statement that fails", |session| {
             let error = session.query(&format!("{ROWS} UNION ALL SELECT 7, 'seven', 7")).unwrap_err();
@@ -117,7 +118,7 @@ fn filled(db: &Database) -> String {
         .unwrap();
     let call = |session: &mut Session, name: &str, id: i32, length: i32| {
         let text = "x".repeat((length.wrapping_mul(7919) % 900).unsigned_abs() as usize);
-        match session.submit(name, params![id, text]) {
+        match session.call(name, params![id, text]) {
             Ok(_) => true,
             Err(Error::Sql(error)) if error.sqlstate == "53200" => false,
             Err(error) => panic!("{error}"),
@@ -182,9 +183,9 @@ fn a_call_that_has_handled_a_shortage_comes_back_as_it_was() {
                  END $$;",
             )
             .unwrap();
-        session.call("try", params![1, 1000]).unwrap();
-        session.call("try", params![2, 50_000_000]).unwrap();
-        session.call("try", params![3, 1000]).unwrap();
+        session.call_durably("try", params![1, 1000]).unwrap();
+        session.call_durably("try", params![2, 50_000_000]).unwrap();
+        session.call_durably("try", params![3, 1000]).unwrap();
         let rows = session.query("SELECT what FROM seen ORDER BY id").unwrap().rows;
         assert_eq!(
             rows.iter().map(|row| row[0].to_string()).collect::<Vec<_>>(),

@@ -1,6 +1,7 @@
 //! Texts of any shape: what nests too deeply is refused, and what is only long is not, on threads with an
 //! ordinary stack.
 
+use crate::common::Durably as _;
 use crate::common::{open, with};
 use reprise::Database;
 use std::sync::Arc;
@@ -155,14 +156,14 @@ fn a_long_statement_is_cancelled_while_it_is_planned() {
     let (_folder, _db, mut session) = with(LONG);
     for (name, text, _) in long_statements(20_000) {
         session.cancelled_by(Arc::new(AtomicBool::new(true)));
-        let error = session.prepare(&text, &[]).expect_err("it is cancelled");
+        let error = session.prepare(&text).expect_err("it is cancelled");
         assert_eq!(error.sqlstate(), "57014", "{name}: {error}");
         session.cancelled_by(Arc::default());
         session.ends_at(Some(Instant::now()));
-        let error = session.prepare(&text, &[]).expect_err("it has taken too long");
+        let error = session.prepare(&text).expect_err("it has taken too long");
         assert!(error.to_string().contains("statement timeout"), "{name}: {error}");
         session.ends_at(None);
-        match session.prepare(&text, &[]) {
+        match session.prepare(&text) {
             Err(error) if name.starts_with("chain") => assert_eq!(error.sqlstate(), "54001", "{name}"),
             prepared => assert!(prepared.is_ok(), "{name}"),
         }

@@ -1,6 +1,7 @@
 //! Procedures that hold queries, statements of clients and their transactions come back after a crash as they
 //! were: they are logged by value, beside calls that are logged as such.
 
+use crate::common::Durably as _;
 use crate::common::{open, recovered_digest_of, small};
 use reprise::rooms::procedure::Nowhere;
 use reprise::{Content, Database, Sequencing, Session, TransactionState, Value, params};
@@ -26,8 +27,8 @@ END $$;
 ";
 
 fn run(session: &mut Session, text: &str, arguments: &[Value]) -> Result<u64, reprise::Error> {
-    let mut prepared = session.prepare(text, &[])?.unwrap();
-    Ok(session.run_prepared(&mut prepared, arguments, || Box::new(Nowhere))?.affected)
+    let prepared = session.prepare(text)?;
+    Ok(session.execute_into(&prepared, arguments, Box::new(Nowhere))?.affected)
 }
 
 #[test]
@@ -41,12 +42,12 @@ fn queries_in_procedures_and_transactions_are_recovered() {
         let mut session = db.session().unwrap();
         session.execute_script(SCHEMA).unwrap();
         for n in 0..40i64 {
-            session.call("add", params![n, n * 7 % 50, n % 4]).unwrap();
+            session.call_durably("add", params![n, n * 7 % 50, n % 4]).unwrap();
             if n % 10 == 9 {
-                session.call("sum_up", params![]).unwrap();
+                session.call_durably("sum_up", params![]).unwrap();
             }
             if n % 7 == 3 {
-                session.begin_block();
+                session.begin().unwrap();
                 let insert =
                     "INSERT INTO item SELECT id + 1000, price, 9 FROM item WHERE id = $1 RETURNING id";
                 assert_eq!(run(&mut session, insert, params![n]).unwrap(), 1);
@@ -54,13 +55,13 @@ fn queries_in_procedures_and_transactions_are_recovered() {
                     run(&mut session, "UPDATE item SET price = $1 WHERE kind = 9", params![n]).unwrap(),
                     n as u64 / 7 + 1
                 );
-                let commit = session.commit_block().unwrap().unwrap();
-                session.wait_for(commit).unwrap();
+                let commit = session.commit().unwrap();
+                commit.wait().unwrap();
             }
             if n % 8 == 5 {
-                session.begin_block();
+                session.begin().unwrap();
                 run(&mut session, "DELETE FROM item", params![]).unwrap();
-                session.rollback_block();
+                session.rollback();
             }
         }
         let moved = "UPDATE item SET id = id + 5000 WHERE kind = 2";
@@ -89,7 +90,7 @@ fn no_random_value_is_drawn_twice() {
         )
         .unwrap();
     for _ in 0..200 {
-        session.call("draw", &[]).unwrap();
+        session.call_durably("draw", &[]).unwrap();
         session.execute_script("INSERT INTO t (r) VALUES (random())").unwrap();
     }
 }
@@ -100,13 +101,13 @@ fn a_statement_that_fails_fails_its_transaction() {
     let db = Database::open(folder.path(), small()).unwrap();
     let mut session = db.session().unwrap();
     session.execute_script(SCHEMA).unwrap();
-    session.begin_block();
+    session.begin().unwrap();
     run(&mut session, "INSERT INTO item VALUES (1, 1, 1)", params![]).unwrap();
     let error = run(&mut session, "INSERT INTO item VALUES ($1, 1, 1)", params![1]).unwrap_err();
     assert_eq!(error.sqlstate(), "23505");
     assert_eq!(session.transaction_state(), TransactionState::Failed);
     assert_eq!(run(&mut session, "SELECT 1", params![]).unwrap_err().sqlstate(), "25P02");
-    assert!(session.commit_block().unwrap().is_none(), "there is nothing to commit");
+    assert_eq!(session.commit().unwrap_err().sqlstate(), "25P02", "there is nothing to commit");
     assert_eq!(session.transaction_state(), TransactionState::None);
     assert_eq!(session.query("SELECT 1 FROM item").unwrap().affected, 0);
 }
@@ -117,14 +118,14 @@ fn definitions_that_change_are_followed() {
     let db = Database::open(folder.path(), small()).unwrap();
     let (mut session, mut other) = (db.session().unwrap(), db.session().unwrap());
     session.execute_script(SCHEMA).unwrap();
-    let mut prepared = session.prepare("SELECT price FROM item WHERE price = $1", &[]).unwrap().unwrap();
+    let prepared = session.prepare("SELECT price FROM item WHERE price = $1").unwrap();
     other.execute_script("CREATE INDEX item_by_price ON item (price)").unwrap();
-    session.run_prepared(&mut prepared, params![3], || Box::new(Nowhere)).unwrap();
-    let plan = session.prepare("EXPLAIN SELECT price FROM item WHERE price = 3", &[]).unwrap().unwrap();
-    let plan = format!("{:?}", plan.kind());
+    session.execute_into(&prepared, params![3], Box::new(Nowhere)).unwrap();
+    let plan = session.prepare("EXPLAIN SELECT price FROM item WHERE price = 3").unwrap();
+    let plan = format!("{:?}", plan.plan().kind);
     assert!(plan.contains("item_by_price"), "{plan}");
     other.execute_script("DROP PROCEDURE sum_up; DROP PROCEDURE add; DROP TABLE item").unwrap();
-    let error = session.run_prepared(&mut prepared, params![3], || Box::new(Nowhere)).unwrap_err();
+    let error = session.execute_into(&prepared, params![3], Box::new(Nowhere)).unwrap_err();
     assert_eq!(error.sqlstate(), "42P01");
 }
 

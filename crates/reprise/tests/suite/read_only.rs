@@ -1,8 +1,9 @@
 //! READ ONLY transactions: they write nothing, read one state, and never fail because of others.
 
+use crate::common::Durably as _;
 use crate::common::with;
 use reprise::rooms::procedure::Nowhere;
-use reprise::{Access, Attempt, Session, TransactionState};
+use reprise::{Access, Attempt, Parameters, Session, TransactionState};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -43,19 +44,19 @@ fn nothing_is_written() {
         session.set_access(Access::ReadOnly);
         let error = session.query(write).unwrap_err();
         assert_eq!(error.sqlstate(), "25006", "{write}: {error}");
-        session.begin_block();
+        session.begin().unwrap();
         let error = session.query(write).unwrap_err();
         assert_eq!(error.sqlstate(), "25006", "{write} in a transaction: {error}");
         assert_eq!(session.transaction_state(), TransactionState::Failed);
-        session.rollback_block();
+        session.rollback();
         session.set_access(Access::ReadWrite);
         // One that becomes READ ONLY after it has written.
-        session.begin_block();
+        session.begin().unwrap();
         session.query("UPDATE t SET v = v WHERE id = 3").unwrap();
         session.change_access(Access::ReadOnly).unwrap();
         let error = session.query(write).unwrap_err();
         assert_eq!(error.sqlstate(), "25006", "{write} behind a write: {error}");
-        session.rollback_block();
+        session.rollback();
     }
     assert_eq!(sum(&mut session, "SELECT count(*) * 100 + sum(v) FROM t"), before);
     assert_eq!(sum(&mut session, "SELECT nextval('s')"), "1");
@@ -66,7 +67,7 @@ fn what_only_reads_runs() {
     let (_folder, _db, mut session) = with(TABLES);
     session.set_access(Access::ReadOnly);
     session.query("CALL reads()").unwrap();
-    session.begin_block();
+    session.begin().unwrap();
     session.query("CALL reads()").unwrap();
     session.set_savepoint("s").unwrap();
     assert_eq!(session.query("SELECT 1 / (v - v) FROM t").unwrap_err().sqlstate(), "22012");
@@ -74,7 +75,7 @@ fn what_only_reads_runs() {
     assert_eq!(sum(&mut session, "SELECT count(*) FROM t"), "20");
     assert_eq!(session.change_access(Access::ReadWrite).unwrap_err().sqlstate(), "25001");
     session.release_savepoint("s").unwrap();
-    session.commit_block().unwrap();
+    drop(session.commit().unwrap());
     session.set_access(Access::ReadWrite);
     session.query("UPDATE t SET v = 1").unwrap();
 }
@@ -101,7 +102,7 @@ fn it_reads_one_state_and_never_fails() {
         }
         for round in 0..100 {
             session.set_access(Access::ReadOnly);
-            session.begin_block();
+            session.begin().unwrap();
             let first = sum(&mut session, "SELECT count(*) FROM t");
             let rows = session.query("SELECT id, v FROM t ORDER BY id").unwrap().rows;
             for n in 1..=20 {
@@ -113,7 +114,7 @@ fn it_reads_one_state_and_never_fails() {
             if round % 20 == 0 {
                 db.checkpoint().unwrap();
             }
-            session.commit_block().unwrap();
+            drop(session.commit().unwrap());
         }
         ends.store(true, Ordering::Relaxed);
     });
@@ -126,12 +127,12 @@ fn it_sees_what_was_acknowledged_before_it_began() {
     let mut other = db.session().unwrap();
     session.set_access(Access::ReadOnly);
     for n in 1..50 {
-        session.begin_block();
+        session.begin().unwrap();
         other.query(&format!("UPDATE t SET v = {n} WHERE id = 1")).unwrap();
         assert_eq!(sum(&mut session, "SELECT v FROM t WHERE id = 1"), n.to_string());
         other.query("UPDATE t SET v = -1 WHERE id = 1").unwrap();
         assert_eq!(sum(&mut session, "SELECT v FROM t WHERE id = 1"), n.to_string());
-        session.commit_block().unwrap();
+        drop(session.commit().unwrap());
     }
 }
 
@@ -143,16 +144,16 @@ fn a_definition_that_waits_leaves_the_snapshot_alone() {
     let [mut writer, mut defines] = [(); 2].map(|()| db.session().unwrap());
     let query = "SELECT sum(v * id) FROM t";
     reader.set_access(Access::ReadOnly);
-    reader.begin_block();
+    reader.begin().unwrap();
     let before = sum(&mut reader, query);
     writer.query("UPDATE t SET v = 5").unwrap();
     defines.set_lock_timeout(Some(Duration::from_millis(400)));
-    let mut prepared = reader.prepare(query, &[]).unwrap().unwrap();
+    let prepared = reader.prepare(query).unwrap();
     let mut was_busy = false;
     std::thread::scope(|scope| {
         let defining = scope.spawn(|| defines.query("CREATE TABLE u (id INT PRIMARY KEY)").map(drop));
         while !defining.is_finished() {
-            match reader.try_prepared(&mut prepared, &[], Box::new(Nowhere)).unwrap() {
+            match reader.attempt(&prepared, &Parameters::default(), Box::new(Nowhere)).unwrap() {
                 Attempt::Busy(_) => was_busy = true,
                 Attempt::Done(_) => {}
             }
@@ -161,5 +162,5 @@ fn a_definition_that_waits_leaves_the_snapshot_alone() {
     });
     assert!(was_busy);
     assert_eq!(sum(&mut reader, query), before);
-    reader.commit_block().unwrap();
+    drop(reader.commit().unwrap());
 }

@@ -60,9 +60,9 @@ fn fill(folder: &Path) {
         session.log_by_value(random.random_range(0..5) == 0);
         let (from, to) = (random.random_range(0..100), random.random_range(0..100));
         let amounts: Vec<i32> = (0..random.random_range(1..4)).collect();
-        last = Some(session.submit("pay", params![from, to, amounts]).unwrap());
+        last = Some(session.call("pay", params![from, to, amounts]).unwrap());
     }
-    last.unwrap().wait().unwrap();
+    last.unwrap().commit.wait().unwrap();
 }
 
 fn copy(from: &Path, to: &Path) {

@@ -1,5 +1,6 @@
 //! A database that is killed and opened again and again holds few log files, and all that was acknowledged.
 
+use crate::common::Durably as _;
 use crate::common::on;
 use reprise::disk::{CrashingDisk, Disk};
 use reprise::{Config, Content, Database, Sequencing, Value};

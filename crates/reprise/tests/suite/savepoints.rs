@@ -1,5 +1,6 @@
 //! What is rolled back to a savepoint has not happened: random histories against those without it.
 
+use crate::common::Durably as _;
 use crate::common::{open, recovered_digest_of, scheme_of, seeds, small};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -7,9 +8,9 @@ use reprise::rooms::procedure::Nowhere;
 use reprise::{Content, Database, Error, Scheme, Session, TransactionState, Value, params};
 
 fn run(session: &mut Session, text: &str) -> Result<(), Error> {
-    let mut prepared = session.prepare(text, &[])?.expect("a statement");
-    let completion = session.run_prepared(&mut prepared, &[], || Box::new(Nowhere))?;
-    session.wait_for(completion.commit)
+    let prepared = session.prepare(text)?;
+    let completion = session.execute_into(&prepared, &[], Box::new(Nowhere))?;
+    completion.commit.wait()
 }
 
 const SCHEMA: &str = "
@@ -34,7 +35,7 @@ fn random_statement(rng: &mut SmallRng) -> String {
 /// Runs statements in a transaction, each after a savepoint, so that one that fails is as if it had not been;
 /// and parts that are rolled back.
 fn with_savepoints(session: &mut Session, kept: &[String], rng: &mut SmallRng) {
-    session.begin_block();
+    session.begin().unwrap();
     for (place, statement) in kept.iter().enumerate() {
         session.set_savepoint("one").unwrap();
         if run(session, statement).is_err() {
@@ -53,9 +54,7 @@ fn with_savepoints(session: &mut Session, kept: &[String], rng: &mut SmallRng) {
         session.roll_back_to_savepoint("gone").unwrap();
         session.release_savepoint("gone").unwrap();
     }
-    if let Some(commit) = session.commit_block().unwrap() {
-        session.wait_for(commit).unwrap();
-    }
+    session.commit().unwrap().wait().unwrap();
 }
 
 /// The same statements, each a transaction of its own.
@@ -116,7 +115,7 @@ fn what_is_rolled_back_has_not_happened() {
 fn savepoints_have_names_and_an_end() {
     let (_folder, _database, mut session) = start();
     assert_eq!(session.set_savepoint("s").unwrap_err().sqlstate(), "25P01");
-    session.begin_block();
+    session.begin().unwrap();
     assert_eq!(session.roll_back_to_savepoint("s").unwrap_err().sqlstate(), "3B001");
     run(&mut session, "INSERT INTO t VALUES (1, 1, 'one')").unwrap();
     session.set_savepoint("s").unwrap();
@@ -129,7 +128,7 @@ fn savepoints_have_names_and_an_end() {
     session.roll_back_to_savepoint("s").unwrap();
     session.release_savepoint("s").unwrap();
     assert_eq!(session.release_savepoint("s").unwrap_err().sqlstate(), "3B001");
-    session.commit_block().unwrap();
+    drop(session.commit().unwrap());
     assert_eq!(session.query("SELECT count(*), max(id) FROM t").unwrap().rows[0][1].to_string(), "1");
 }
 
@@ -143,10 +142,10 @@ fn two_clients_wait_for_each_other_instead_of_losing() {
             scope.spawn(|| {
                 let mut session = database.session().unwrap();
                 for _ in 0..TIMES {
-                    session.begin_block();
+                    session.begin().unwrap();
                     run(&mut session, "UPDATE t SET a = a + 1 WHERE id = 1").unwrap();
                     std::thread::yield_now();
-                    session.commit_block().expect("nobody has lost a race");
+                    drop(session.commit().expect("nobody has lost a race"));
                 }
             });
         }
@@ -159,18 +158,18 @@ fn two_that_wait_for_each_other_go_on_and_one_has_lost() {
     let (_folder, database, mut session) = start();
     run(&mut session, "INSERT INTO t VALUES (1, 1, 'x'), (2, 2, 'y')").unwrap();
     let mut other = database.session().unwrap();
-    session.begin_block();
-    other.begin_block();
+    session.begin().unwrap();
+    other.begin().unwrap();
     run(&mut session, "UPDATE t SET b = 'p' WHERE id = 1").unwrap();
     run(&mut other, "UPDATE t SET b = 'q' WHERE id = 2").unwrap();
     let results = std::thread::scope(|scope| {
         let first = scope.spawn(|| {
             let ran = run(&mut session, "UPDATE t SET b = 'r' WHERE id = 2");
-            ran.and_then(|()| session.commit_block()).is_ok()
+            ran.and_then(|()| session.commit()).is_ok()
         });
         let second = scope.spawn(|| {
             let ran = run(&mut other, "UPDATE t SET b = 's' WHERE id = 1");
-            ran.and_then(|()| other.commit_block()).is_ok()
+            ran.and_then(|()| other.commit()).is_ok()
         });
         [first.join().unwrap(), second.join().unwrap()]
     });
@@ -188,11 +187,11 @@ fn what_is_a_transaction_of_its_own_is_refused_within_another() {
             "CREATE PROCEDURE add(p INT) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO t VALUES (p, p); END $$",
         )
         .unwrap();
-    session.begin_block();
+    session.begin().unwrap();
     run(&mut session, "INSERT INTO t VALUES (1, 1)").unwrap();
     let refused = [
+        session.call_durably("add", params![2]).map(drop),
         session.call("add", params![2]).map(drop),
-        session.submit("add", params![2]).map(drop),
         session.execute_script("INSERT INTO t VALUES (2, 2)"),
     ];
     for refused in refused {
@@ -203,15 +202,15 @@ fn what_is_a_transaction_of_its_own_is_refused_within_another() {
     let rows = session.query("SELECT a FROM t ORDER BY a").unwrap().rows;
     assert_eq!(rows, [1, 5].map(|a| vec![Value::Int(a)]));
     run(&mut session, "CALL add(3)").unwrap();
-    let commit = session.commit_block().unwrap().unwrap();
-    session.wait_for(commit).unwrap();
-    session.call("add", params![4]).unwrap();
+    let commit = session.commit().unwrap();
+    commit.wait().unwrap();
+    session.call_durably("add", params![4]).unwrap();
     let rows = session.query("SELECT id FROM t ORDER BY id").unwrap().rows;
     assert_eq!(rows, [1, 3, 4, 5].map(|id| vec![Value::Int(id)]));
-    session.begin_block();
+    session.begin().unwrap();
     session.query("INSERT INTO t VALUES (6, 6)").unwrap();
     assert_eq!(session.query("SELECT nothing").unwrap_err().sqlstate(), "42703");
     assert_eq!(session.query("SELECT 1").unwrap_err().sqlstate(), "25P02");
-    assert_eq!(session.commit_block().unwrap(), None);
+    assert_eq!(session.commit().unwrap_err().sqlstate(), "25P02");
     assert!(session.query("SELECT id FROM t WHERE id = 6").unwrap().rows.is_empty());
 }

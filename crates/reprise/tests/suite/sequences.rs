@@ -1,5 +1,6 @@
 //! No number of a sequence is given twice, whatever happens.
 
+use crate::common::Durably as _;
 use crate::common::{on, open};
 use reprise::disk::{CrashingDisk, Disk};
 use reprise::{Database, Error, Session, Value};

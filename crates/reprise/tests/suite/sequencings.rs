@@ -1,5 +1,6 @@
 //! What each sequencing promises beside that nothing is lost.
 
+use crate::common::Durably as _;
 use crate::common::{on, recovered_digest_of, scheme_of, small};
 use reprise::disk::{ClosedGate, CrashingDisk, GatedDisk};
 use reprise::rooms::catalog::{Arena, Datum};
@@ -44,18 +45,18 @@ fn a_deleted_row_keeps_its_number_until_it_is_durable() {
     let db = open(folder.path(), config);
     let mut sessions = [db.session().unwrap(), db.session().unwrap()];
     for session in &mut sessions {
-        let _ = session.submit("put", params![1, 1]).ok();
+        let _ = session.call("put", params![1, 1]).ok();
     }
     std::thread::sleep(Duration::from_millis(20));
     let [ahead, behind] = &mut sessions;
     for n in 10..500 {
-        let _ = ahead.submit("put", params![n, n]).unwrap();
+        let _ = ahead.call("put", params![n, n]).unwrap();
     }
-    let _ = ahead.submit("remove", params![1]).unwrap();
+    let _ = ahead.call("remove", params![1]).unwrap();
     for n in 500..1_000 {
-        let _ = ahead.submit("put", params![n, n]).unwrap();
+        let _ = ahead.call("put", params![n, n]).unwrap();
     }
-    let _ = behind.submit("put", params![1, 2]).unwrap();
+    let _ = behind.call("put", params![1, 2]).unwrap();
     let live = db.digest().unwrap();
     drop((sessions, db));
     assert_eq!(recovered_digest_of(Content::Logical, folder.path()), live);
@@ -67,21 +68,21 @@ fn what_depends_on_nothing_undurable_is_acknowledged_alone() {
     let folder = tempfile::tempdir().unwrap();
     let db = open(folder.path(), ssn(2));
     let mut session = db.session().unwrap();
-    let first = session.submit("put", params![1, 1]).unwrap();
+    let first = session.call("put", params![1, 1]).unwrap().commit;
     first.wait().unwrap();
     db.checkpoint().unwrap();
-    let alone = session.submit("change", params![1, 2]).unwrap();
-    assert!(alone.commit().alone, "the row that it overwrites is durable");
+    let alone = session.call("change", params![1, 2]).unwrap().commit;
+    assert!(alone.point().alone, "the row that it overwrites is durable");
     alone.wait().unwrap();
     assert!(alone.is_durable());
     let run = |sessions: &mut [Session]| {
         let count = sessions.len();
-        let submit = |n: usize| sessions[n % count].submit("change", params![1, n as i64]).unwrap();
-        let tickets: Vec<_> = (0..1_000).map(submit).collect();
-        tickets.last().unwrap().wait().unwrap();
-        tickets.iter().for_each(|ticket| ticket.wait().unwrap());
-        assert!(tickets.iter().all(|ticket| ticket.is_durable()));
-        tickets.iter().filter(|ticket| ticket.commit().alone).count()
+        let submit = |n: usize| sessions[n % count].call("change", params![1, n as i64]).unwrap().commit;
+        let commits: Vec<_> = (0..1_000).map(submit).collect();
+        commits.last().unwrap().wait().unwrap();
+        commits.iter().for_each(|commit| commit.wait().unwrap());
+        assert!(commits.iter().all(|commit| commit.is_durable()));
+        commits.iter().filter(|commit| commit.point().alone).count()
     };
     let mut sessions = [session, db.session().unwrap()];
     assert_eq!(run(&mut sessions[..1]), 1_000, "each overwrites what is in its own log, before it");
@@ -105,10 +106,10 @@ fn every_sequencing_follows_every_other() {
                 session.execute_script(SCHEMA).unwrap();
             }
             for n in next..next + 20 {
-                session.call("put", params![n, n]).unwrap();
-                let _ = session.submit("change", params![n / 2, n]).unwrap();
+                session.call_durably("put", params![n, n]).unwrap();
+                let _ = session.call("change", params![n / 2, n]).unwrap();
                 if n % 7 == 0 {
-                    let _ = session.submit("remove", params![n / 3]).unwrap();
+                    let _ = session.call("remove", params![n / 3]).unwrap();
                 }
             }
             next += 20;
@@ -138,10 +139,10 @@ fn two_devices(folder: &Path) -> (Arc<GatedDisk>, Database, [Session; 2]) {
          CREATE INDEX t_v ON t (v)",
         )
         .unwrap();
-    sessions[1].call("change", params![5, 1]).unwrap();
+    sessions[1].call_durably("change", params![5, 1]).unwrap();
     // A worker's log follows from its slot.
     let device =
-        |session: &mut Session| session.submit("change", params![6, 1]).unwrap().commit().worker.0 % 2;
+        |session: &mut Session| session.call("change", params![6, 1]).unwrap().commit.point().worker.0 % 2;
     if device(&mut sessions[0]) == 1 {
         sessions.swap(0, 1);
     }
@@ -156,9 +157,9 @@ fn a_read_on_a_snapshot_waits_for_all_that_it_has_read() {
     let folder = tempfile::tempdir().unwrap();
     let (disk, db, [mut first, mut second]) = two_devices(folder.path());
     let closed = disk.close();
-    let undurable = second.submit("change", params![77, 2]).unwrap();
-    let alone = first.submit("change", params![1, 2]).unwrap();
-    assert!(alone.commit().alone, "it waits for the first device only");
+    let undurable = second.call("change", params![77, 2]).unwrap().commit;
+    let alone = first.call("change", params![1, 2]).unwrap().commit;
+    assert!(alone.point().alone, "it waits for the first device only");
     alone.wait().unwrap();
     assert_is_not_acknowledged(closed, &db, &mut first, ("SELECT sum(v) FROM t", 6_002));
     assert!(undurable.is_durable());
@@ -174,7 +175,7 @@ fn a_read_on_a_snapshot_waits_for_deletes() {
         let folder = tempfile::tempdir().unwrap();
         let (disk, db, [mut first, mut second]) = two_devices(folder.path());
         let closed = disk.close();
-        let undurable = second.submit("remove", params![77]).unwrap();
+        let undurable = second.call("remove", params![77]).unwrap().commit;
         assert_is_not_acknowledged(closed, &db, &mut first, (query, 5_999));
         assert!(undurable.is_durable());
     }
@@ -188,15 +189,15 @@ fn assert_is_not_acknowledged(
     session: &mut Session,
     (query, expected): (&str, i64),
 ) {
-    let mut prepared = session.prepare(query, &[]).unwrap().unwrap();
+    let prepared = session.prepare(query).unwrap();
     let found = Arc::new(Mutex::new(Datum::Null));
     let sink = || Box::new(Last(Arc::clone(&found))) as Box<dyn RowSink>;
-    let commit = session.submit_prepared(&mut prepared, &[], sink).unwrap().commit;
-    let is_durable = db.is_durable(commit);
+    let commit = session.execute_into(&prepared, &[], sink()).unwrap().commit;
+    let is_durable = db.is_durable(commit.point());
     drop(closed);
     assert_eq!(*found.lock().unwrap(), Datum::Int(expected), "{query}");
     assert!(!is_durable, "{query} is acknowledged before what it has read is durable");
-    session.wait_for(commit).unwrap();
+    commit.wait().unwrap();
 }
 
 /// The last step of a procedure that commits may depend on less than its earlier steps.
@@ -205,11 +206,11 @@ fn a_call_waits_for_all_its_steps() {
     let folder = tempfile::tempdir().unwrap();
     let (disk, _db, [_first, mut second]) = two_devices(folder.path());
     let closed = disk.close();
-    let ticket = second.submit("change_and_look", params![8, 9]).unwrap();
-    let is_durable = ticket.is_durable();
+    let commit = second.call("change_and_look", params![8, 9]).unwrap().commit;
+    let is_durable = commit.is_durable();
     drop(closed);
     assert!(!is_durable, "it is acknowledged before its first step is durable");
-    ticket.wait().unwrap();
+    commit.wait().unwrap();
 }
 
 /// Keeps the first value of the last row.
@@ -246,7 +247,7 @@ fn a_log_that_begins_during_a_checkpoint_stays() {
         // More than one file holds.
         let mut session = db.session().unwrap();
         for n in 0..5_000 {
-            session.call("put", params![n, n]).unwrap();
+            session.call_durably("put", params![n, n]).unwrap();
         }
         drop(closed);
         taking.join().unwrap().unwrap();

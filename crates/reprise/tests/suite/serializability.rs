@@ -2,6 +2,7 @@
 //! the same digest. The procedures are made so that a lost update, a write skew, a phantom or a stale index
 //! entry changes it.
 
+use crate::common::Durably as _;
 use crate::common::{open, recovered_digest_of, small};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -142,7 +143,7 @@ fn run_and_recover((sequencing, content, shadows): Logged, concurrency: Scheme, 
                 let mut random = SmallRng::seed_from_u64(seed * 100 + thread);
                 for _ in 0..2_000 {
                     let (procedure, arguments) = request(&mut random);
-                    match session.submit(procedure, &arguments) {
+                    match session.call(procedure, &arguments) {
                         Ok(_) => {}
                         Err(Error::Sql(error)) => {
                             let known = ["23505", "P0001"].contains(&error.sqlstate.as_str());
@@ -183,12 +184,12 @@ fn a_read_only_call_sees_one_state() {
         let mut writer = db.session().unwrap();
         scope.spawn(move || {
             for n in 0..5_000 {
-                let _ = writer.submit("move", params![n % 7 - 3]).unwrap();
+                let _ = writer.call("move", params![n % 7 - 3]).unwrap();
             }
         });
         for _ in 0..5_000 {
-            let _ = session.submit("total", params![]).unwrap();
-            assert_eq!(session.row()[0], Value::Int(100));
+            let done = session.call("total", params![]).unwrap();
+            assert_eq!(done.rows[0][0], Value::Int(100));
         }
     });
 }
@@ -224,14 +225,14 @@ fn a_doomed_attempt_does_not_loop_for_ever() {
         scope.spawn(|| {
             let mut session = db.session().unwrap();
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                let _ = session.submit("move_both", &[]).unwrap();
+                let _ = session.call("move_both", &[]).unwrap();
             }
         });
         let mut session = db.session().unwrap();
         let mut calls = 0;
         // Until attempts have been found out: conflicts are counted where a session publishes them.
         while calls < 2_000 || db.statistics().conflicts < 10 {
-            assert_eq!(session.call("compare_both", &[]).unwrap()[0], Value::Int(300));
+            assert_eq!(session.call_durably("compare_both", &[]).unwrap()[0], Value::Int(300));
             calls += 1;
         }
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -256,6 +257,6 @@ fn own_changes_of_an_observed_index_are_no_conflict() {
              END $$;",
         )
         .unwrap();
-    assert_eq!(session.call("churn", &[]).unwrap()[0], Value::Int(1));
+    assert_eq!(session.call_durably("churn", &[]).unwrap()[0], Value::Int(1));
     assert_eq!(db.statistics().conflicts, 0);
 }

@@ -1,6 +1,7 @@
 //! Shadow logs: whatever a crash leaves of the database's log and of those beside it, all come to one state
 //! by all methods.
 
+use crate::common::Durably as _;
 use crate::common::{SHADOWS, on, recovered_digest_on};
 use reprise::disk::{CrashingDisk, Disk};
 use reprise::{Content, Database, Error, params};
@@ -36,8 +37,8 @@ fn work(disk: &Arc<dyn Disk>, ids: std::ops::Range<i32>) -> Result<(), Error> {
         // Some are in flight at the crash.
         let session = &mut sessions[id as usize % 2];
         match id % 3 {
-            0 => drop(session.call("put", params![id, id * 7])?),
-            _ => drop(session.submit("put", params![id, id * 7])?),
+            0 => drop(session.call_durably("put", params![id, id * 7])?),
+            _ => drop(session.call("put", params![id, id * 7])?),
         }
         if id == middle {
             db.checkpoint()?;

@@ -1,5 +1,6 @@
 //! Queries that take long run on a snapshot: they see one moment, never fail, and fail nobody.
 
+use crate::common::Durably as _;
 use crate::common::{open, recovered_digest, small};
 use reprise::rooms::catalog::{Arena, Datum};
 use reprise::rooms::procedure::{RowSink, SqlError};
@@ -31,7 +32,7 @@ END $$;";
 fn filled(db: &Database) -> Session {
     let mut session = db.session().unwrap();
     session.execute_script(SCHEMA).unwrap();
-    session.call("fill", params![ROWS as i32]).unwrap();
+    session.call_durably("fill", params![ROWS as i32]).unwrap();
     session
 }
 
@@ -68,8 +69,8 @@ fn long_queries_beside_writers(concurrency: Scheme, rounds: usize) {
                     while !stop.load(Ordering::Relaxed) {
                         let (from, to, grp) =
                             (next(ROWS) as i32 + 1, next(ROWS) as i32 + 1, next(100) as i32);
-                        let _ = session.submit("move", params![from, to, grp]).unwrap();
-                        let _ = session.submit("renew", params![to, grp]).unwrap();
+                        let _ = session.call("move", params![from, to, grp]).unwrap();
+                        let _ = session.call("renew", params![to, grp]).unwrap();
                     }
                 });
             }
@@ -166,8 +167,8 @@ fn a_slow_reader_finds_its_place_again() {
                 let id = round * 7919 % ROWS + 1;
                 let grp = (round * 31 % 120) as i32;
                 match round % 4 {
-                    0 => drop(writer.submit("renew", params![id as i32, grp]).unwrap()),
-                    1 => drop(writer.submit("move", params![id as i32, 1, grp]).unwrap()),
+                    0 => drop(writer.call("renew", params![id as i32, grp]).unwrap()),
+                    1 => drop(writer.call("move", params![id as i32, 1, grp]).unwrap()),
                     2 => drop(
                         writer
                             .query(&format!("DELETE FROM items WHERE id = {id} AND note <> 'new'"))
@@ -187,14 +188,14 @@ fn a_slow_reader_finds_its_place_again() {
         };
         let rows = Arc::new(Mutex::new(BTreeMap::new()));
         let meanwhile = Arc::new(Mutex::new(meanwhile));
-        let mut prepared = reader.prepare(query, &[]).unwrap().unwrap();
+        let prepared = reader.prepare(query).unwrap();
         let sink = || {
             let meanwhile = Arc::clone(&meanwhile);
             let meanwhile = move || (meanwhile.lock().unwrap())();
             Box::new(Slow { rows: Arc::clone(&rows), kept: 0, meanwhile }) as Box<dyn RowSink>
         };
         // Nobody writes before the first rows are on their way, so the first attempt ends with them.
-        reader.run_prepared(&mut prepared, &[], sink).unwrap();
+        reader.execute_into(&prepared, &[], sink()).unwrap();
         assert_eq!(*rows.lock().unwrap(), expected, "{query}");
     }
 }
@@ -227,13 +228,13 @@ fn memory_comes_back_after_a_snapshot() {
                     told.lock().unwrap().recv().unwrap();
                 }
             }));
-            let mut prepared = reader.prepare("SELECT id, grp, v FROM items", &[]).unwrap().unwrap();
+            let prepared = reader.prepare("SELECT id, grp, v FROM items").unwrap();
             let sink = || {
                 let meanwhile = Arc::clone(&meanwhile);
                 let meanwhile = move || (meanwhile.lock().unwrap())();
                 Box::new(Slow { rows: Arc::clone(&rows), kept: 0, meanwhile }) as Box<dyn RowSink>
             };
-            reader.run_prepared(&mut prepared, &[], sink).unwrap();
+            reader.execute_into(&prepared, &[], sink()).unwrap();
         });
         assert_eq!(rows.lock().unwrap().len(), ROWS as usize);
         // Cleaning up goes along with transactions.
@@ -256,7 +257,7 @@ fn definitions_wait_for_snapshots() {
     let db = open(folder.path());
     let mut reader = filled(&db);
     let rows = Arc::new(Mutex::new(BTreeMap::new()));
-    let mut prepared = reader.prepare("SELECT id, grp, v FROM items", &[]).unwrap().unwrap();
+    let prepared = reader.prepare("SELECT id, grp, v FROM items").unwrap();
     let emptied = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let (begin, begun) = std::sync::mpsc::channel::<()>();
@@ -282,7 +283,7 @@ fn definitions_wait_for_snapshots() {
             let meanwhile = move || (meanwhile.lock().unwrap())();
             Box::new(Slow { rows: Arc::clone(&rows), kept: 0, meanwhile }) as Box<dyn RowSink>
         };
-        reader.run_prepared(&mut prepared, &[], sink).unwrap();
+        reader.execute_into(&prepared, &[], sink()).unwrap();
         assert!(seen.load(Ordering::SeqCst));
     });
     assert_eq!(rows.lock().unwrap().len(), ROWS as usize);

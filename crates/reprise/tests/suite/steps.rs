@@ -1,5 +1,6 @@
 //! Procedures that end transactions themselves: each step is durable, and none is done twice.
 
+use crate::common::Durably as _;
 use crate::common::{open, recovered_digest, small};
 use reprise::rooms::procedure::Nowhere;
 use reprise::{Database, Scheme, Session, params};
@@ -49,23 +50,23 @@ fn steps_stay_and_what_fails_after_them_does_not() {
         let db = open(folder.path());
         let mut session = db.session().unwrap();
         session.execute_script(SCHEMA).unwrap();
-        session.call("in_batches", params![25, 10, 0]).unwrap();
+        session.call_durably("in_batches", params![25, 10, 0]).unwrap();
         assert_eq!(count(&mut session, "SELECT count(*) FROM t"), "25");
         session.query("DELETE FROM t").unwrap();
-        let error = session.call("in_batches", params![25, 10, 17]).unwrap_err();
+        let error = session.call_durably("in_batches", params![25, 10, 17]).unwrap_err();
         assert_eq!(error.sqlstate(), "P0001", "{error}");
         assert_eq!(count(&mut session, "SELECT count(*) FROM t"), "10", "the step that failed left nothing");
-        session.call("every_other", params![]).unwrap();
+        session.call_durably("every_other", params![]).unwrap();
         assert_eq!(
             count(&mut session, "SELECT string_agg(id::text, ' ' ORDER BY id) FROM t WHERE id > 100"),
             "102 104 106 108 110"
         );
-        session.call("outer_one", params![]).unwrap();
+        session.call_durably("outer_one", params![]).unwrap();
         assert_eq!(
             count(&mut session, "SELECT string_agg(id::text, ' ' ORDER BY id) FROM t WHERE id > 300"),
             "301"
         );
-        session.call("guarded", params![]).unwrap();
+        session.call_durably("guarded", params![]).unwrap();
         assert_eq!(
             count(
                 &mut session,
@@ -73,11 +74,11 @@ fn steps_stay_and_what_fails_after_them_does_not() {
             ),
             "201 202"
         );
-        session.begin_block();
-        let mut call = session.prepare("CALL every_other()", &[]).unwrap().unwrap();
-        let error = session.run_prepared(&mut call, &[], || Box::new(Nowhere)).unwrap_err();
+        session.begin().unwrap();
+        let call = session.prepare("CALL every_other()").unwrap();
+        let error = session.execute_into(&call, &[], Box::new(Nowhere)).unwrap_err();
         assert_eq!(error.sqlstate(), "2D000", "{error}");
-        session.rollback_block();
+        session.rollback();
         db.digest().unwrap()
     };
     assert_eq!(recovered_digest(folder.path()), live);
@@ -103,7 +104,7 @@ fn contend(concurrency: Scheme) {
                         let mut done = 0;
                         for _ in 0..300 {
                             // What loses a race after its first step has done some: so one step a call here.
-                            match session.call("bump", params![1]) {
+                            match session.call_durably("bump", params![1]) {
                                 Ok(_) => done += 1,
                                 Err(error) => assert_eq!(error.sqlstate(), "40001", "{error}"),
                             }

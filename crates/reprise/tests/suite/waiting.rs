@@ -1,9 +1,10 @@
 //! Waiting for other transactions: for the holder of a row or key, until that has ended, and never for ever.
 
+use crate::common::Durably as _;
 use crate::common::with;
 use reprise::rooms::catalog::{Arena, Datum};
 use reprise::rooms::procedure::{Nowhere, RowSink, SqlError};
-use reprise::{Attempt, Error, Session, TransactionState};
+use reprise::{Attempt, Error, Parameters, Session, TransactionState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
@@ -47,8 +48,8 @@ const TABLES: &str = "CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL, u INT 
     END $$";
 
 fn attempt(session: &mut Session, text: &str) -> Result<Attempt, Error> {
-    let mut prepared = session.prepare(text, &[])?.expect("a statement");
-    session.try_prepared(&mut prepared, &[], Box::new(Nowhere))
+    let prepared = session.prepare(text)?;
+    session.attempt(&prepared, &Parameters::default(), Box::new(Nowhere))
 }
 
 fn rows(session: &mut Session, text: &str) -> String {
@@ -98,10 +99,10 @@ fn a_statement_waits_for_the_holder_of_a_row_or_key() {
         for (commits, in_block) in [(true, false), (false, false), (true, true), (false, true)] {
             let (_folder, db, mut first) = with(TABLES);
             let mut second = db.session().unwrap();
-            first.begin_block();
+            first.begin().unwrap();
             held.split("; ").for_each(|text| drop(first.query(text).unwrap()));
             if in_block {
-                second.begin_block();
+                second.begin().unwrap();
             }
             let case = format!("{held} | {wanted} | commits {commits}, in a block {in_block}");
             let attempted = attempt(&mut second, wanted);
@@ -112,13 +113,13 @@ fn a_statement_waits_for_the_holder_of_a_row_or_key() {
                 let waits = scope.spawn(|| {
                     let answer = second.query(wanted);
                     assert!(has_ended.load(Ordering::SeqCst), "{case}: it has not waited");
-                    answer.and_then(|_| if in_block { second.commit_block().map(|_| ()) } else { Ok(()) })
+                    answer.and_then(|_| if in_block { second.commit().map(|_| ()) } else { Ok(()) })
                 });
                 std::thread::sleep(Duration::from_millis(30));
                 has_ended.store(true, Ordering::SeqCst);
                 match commits {
-                    true => drop(first.commit_block().unwrap()),
-                    false => first.rollback_block(),
+                    true => drop(first.commit().unwrap()),
+                    false => first.rollback(),
                 }
                 waits.join().unwrap()
             });
@@ -143,16 +144,16 @@ fn a_wait_ends_by_its_limits_and_leaves_nothing_held() {
         for in_block in [false, true] {
             let (_folder, db, mut first) = with(TABLES);
             let [mut second, mut third] = [(); 2].map(|()| db.session().unwrap());
-            first.begin_block();
+            first.begin().unwrap();
             first.query("INSERT INTO t VALUES (5, 5, 5)").unwrap();
             first.query("UPDATE t SET v = 9 WHERE id = 1").unwrap();
             let fails = |limit: &str, sqlstate: &str, second: &mut Session| {
                 if in_block {
-                    second.begin_block();
+                    second.begin().unwrap();
                 }
                 let error = second.query(wanted).unwrap_err();
                 assert_eq!(error.sqlstate(), sqlstate, "{wanted}, {limit}: {error}");
-                second.rollback_block();
+                second.rollback();
             };
             second.set_lock_timeout(Some(Duration::from_millis(40)));
             fails("lock_timeout", "55P03", &mut second);
@@ -169,7 +170,7 @@ fn a_wait_ends_by_its_limits_and_leaves_nothing_held() {
                 });
                 fails("cancel", "57014", &mut second);
             });
-            first.commit_block().unwrap();
+            drop(first.commit().unwrap());
             // The one that has given up is in no queue.
             third.set_lock_timeout(Some(FOREVER));
             third.query("UPDATE t SET v = 10 WHERE id = 1").unwrap();
@@ -189,19 +190,19 @@ fn a_statement_that_fails_when_it_is_repeated_holds_nothing() {
         let (_folder, db, mut first) = with(TABLES);
         let [mut second, mut third] = [(); 2].map(|()| db.session().unwrap());
         first.query("ALTER TABLE t ADD note TEXT").unwrap();
-        first.begin_block();
+        first.begin().unwrap();
         first.query("UPDATE t SET v = 9 WHERE id = 2").unwrap();
-        let mut prepared = second.prepare(wanted, &[]).unwrap().unwrap();
+        let prepared = second.prepare(wanted).unwrap();
         for _ in 0..2 {
-            let attempted = second.try_prepared(&mut prepared, &[], Box::new(Nowhere));
+            let attempted = second.attempt(&prepared, &Parameters::default(), Box::new(Nowhere));
             assert!(matches!(attempted, Ok(Attempt::Busy(_))), "{wanted}: {attempted:?}");
         }
         let held = attempt(&mut third, "UPDATE t SET v = v + 1 WHERE id = 1");
         assert!(matches!(held, Ok(Attempt::Busy(_))), "{wanted} holds the row: {held:?}");
         third.stop_waiting();
-        first.commit_block().unwrap();
+        drop(first.commit().unwrap());
         first.query(change).unwrap();
-        let attempted = second.try_prepared(&mut prepared, &[], Box::new(Nowhere));
+        let attempted = second.attempt(&prepared, &Parameters::default(), Box::new(Nowhere));
         assert!(attempted.is_err(), "{wanted}: {attempted:?}");
         let freed = attempt(&mut third, "UPDATE t SET v = v + 1 WHERE id = 1");
         assert!(matches!(freed, Ok(Attempt::Done(_))), "{wanted}: {freed:?}");
@@ -220,15 +221,15 @@ fn of_a_deadlock_one_side_fails_and_the_other_goes_on() {
                 let mut session = db.session().unwrap();
                 let (barrier, failed) = (&barrier, &failed);
                 scope.spawn(move || {
-                    session.begin_block();
+                    session.begin().unwrap();
                     session.query(&format!("UPDATE t SET v = v + 1 WHERE id = {first}")).unwrap();
                     barrier.wait();
                     match session.query(&format!("UPDATE t SET v = v + 1 WHERE id = {then}")) {
-                        Ok(_) => drop(session.commit_block().unwrap()),
+                        Ok(_) => drop(session.commit().unwrap()),
                         Err(error) => {
                             assert_eq!(error.sqlstate(), "40P01", "{error}");
                             assert_eq!(session.transaction_state(), TransactionState::Failed);
-                            session.rollback_block();
+                            session.rollback();
                             failed.fetch_add(1, Ordering::SeqCst);
                         }
                     }
@@ -247,16 +248,16 @@ fn of_a_deadlock_one_side_fails_and_the_other_goes_on() {
 fn a_deadlock_over_keys_is_found_and_a_savepoint_gets_out_of_it() {
     let (_folder, db, mut first) = with(TABLES);
     let mut second = db.session().unwrap();
-    first.begin_block();
+    first.begin().unwrap();
     first.query("INSERT INTO t VALUES (10, 1, NULL)").unwrap();
     first.set_savepoint("s").unwrap();
     first.query("INSERT INTO t VALUES (12, 1, NULL)").unwrap();
-    second.begin_block();
+    second.begin().unwrap();
     second.query("INSERT INTO t VALUES (11, 2, NULL)").unwrap();
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| {
             second.query("INSERT INTO t VALUES (12, 2, NULL)").unwrap();
-            second.commit_block().unwrap();
+            drop(second.commit().unwrap());
         });
         std::thread::sleep(Duration::from_millis(50));
         let error = first.query("INSERT INTO t VALUES (11, 3, NULL)").unwrap_err();
@@ -264,7 +265,7 @@ fn a_deadlock_over_keys_is_found_and_a_savepoint_gets_out_of_it() {
         waits.join().unwrap();
     });
     first.roll_back_to_savepoint("s").unwrap();
-    first.commit_block().unwrap();
+    drop(first.commit().unwrap());
     assert_eq!(rows(&mut first, "SELECT id, v FROM t WHERE id >= 10 ORDER BY id"), "10 1, 11 2, 12 2");
 }
 
@@ -284,14 +285,14 @@ fn a_row_that_has_changed_since_it_was_read_is_no_wait() {
             for locks in [false, true] {
                 let (_folder, db, mut first) = with(TABLES);
                 let mut second = db.session().unwrap();
-                first.begin_block();
+                first.begin().unwrap();
                 first.query(read).unwrap();
                 second.query("UPDATE t SET v = v + 1 WHERE id = 1").unwrap();
                 first.ends_at(Some(Instant::now() + FOREVER));
                 let text = if locks { "SELECT v FROM t WHERE id = 1 FOR UPDATE" } else { write };
                 let error = first.query(text).and_then(|_| first.query(write)).unwrap_err();
                 assert_eq!(error.sqlstate(), "40001", "{read} | {write}: {error}");
-                first.rollback_block();
+                first.rollback();
                 first.query(write).unwrap();
             }
         }
@@ -302,17 +303,17 @@ fn a_row_that_has_changed_since_it_was_read_is_no_wait() {
 fn nowait_sees_a_held_row_outside_of_a_transaction() {
     let (_folder, db, mut first) = with(TABLES);
     let mut second = db.session().unwrap();
-    first.begin_block();
+    first.begin().unwrap();
     first.query("SELECT v FROM t WHERE id = 1 FOR UPDATE").unwrap();
     second.ends_at(Some(Instant::now() + FOREVER));
     for procedure in ["at_once", "at_once_in_steps"] {
         let error = second.query(&format!("CALL {procedure}(1)")).unwrap_err();
         assert_eq!(error.sqlstate(), "55P03", "{procedure}: {error}");
-        let error = second.call(procedure, &[reprise::Value::Int(1)]).unwrap_err();
+        let error = second.call_durably(procedure, &[reprise::Value::Int(1)]).unwrap_err();
         assert_eq!(error.sqlstate(), "55P03", "{procedure}: {error}");
         second.query(&format!("CALL {procedure}(2)")).unwrap();
     }
-    first.rollback_block();
+    first.rollback();
     second.query("CALL at_once(1)").unwrap();
     second.query("CALL at_once_in_steps(1)").unwrap();
 }
@@ -324,7 +325,7 @@ fn a_procedure_that_has_committed_waits_for_a_key() {
     for (commits, key) in [(true, 9), (false, 9), (true, 5), (false, 5)] {
         let (_folder, db, mut first) = with(TABLES);
         let mut second = db.session().unwrap();
-        first.begin_block();
+        first.begin().unwrap();
         first.query("INSERT INTO t VALUES (5, 5, 9)").unwrap();
         let call =
             format!("CALL puts_in_steps({}, {})", if key == 5 { 5 } else { 6 }, if key == 5 { 7 } else { 9 });
@@ -333,8 +334,8 @@ fn a_procedure_that_has_committed_waits_for_a_key() {
             std::thread::sleep(Duration::from_millis(50));
             assert!(!waits.is_finished(), "{call}");
             match commits {
-                true => _ = first.commit_block().unwrap(),
-                false => first.rollback_block(),
+                true => _ = first.commit().unwrap(),
+                false => first.rollback(),
             }
             waits.join().unwrap()
         });
@@ -364,7 +365,7 @@ fn a_statement_waits_for_definitions_that_are_made() {
     let (_folder, db, mut first) = with(TABLES);
     first.query("INSERT INTO t SELECT n, n, NULL FROM generate_series(10, 400000) AS n").unwrap();
     let [mut second, mut third] = [(); 2].map(|()| db.session().unwrap());
-    let mut prepared = second.prepare("UPDATE t SET v = 7 WHERE id = 1", &[]).unwrap().unwrap();
+    let prepared = second.prepare("UPDATE t SET v = 7 WHERE id = 1").unwrap();
     std::thread::scope(|scope| {
         let defines = scope.spawn(|| first.query("CREATE INDEX t_v ON t (v, id)").map(drop));
         while !db.changes_definitions() {
@@ -373,7 +374,7 @@ fn a_statement_waits_for_definitions_that_are_made() {
         // New sessions are made meanwhile.
         drop(db.session().unwrap());
         let begun = Instant::now();
-        let attempted = second.try_prepared(&mut prepared, &[], Box::new(Nowhere));
+        let attempted = second.attempt(&prepared, &Parameters::default(), Box::new(Nowhere));
         assert!(matches!(attempted, Ok(Attempt::Busy(_))), "{attempted:?}");
         assert!(begun.elapsed() < Duration::from_secs(1));
         third.ends_at(Some(Instant::now() + Duration::from_millis(10)));
@@ -381,7 +382,7 @@ fn a_statement_waits_for_definitions_that_are_made() {
         assert!(!defines.is_finished(), "the table is too small for this test");
         defines.join().unwrap().unwrap();
     });
-    let attempted = second.try_prepared(&mut prepared, &[], Box::new(Nowhere));
+    let attempted = second.attempt(&prepared, &Parameters::default(), Box::new(Nowhere));
     assert!(matches!(attempted, Ok(Attempt::Done(_))), "{attempted:?}");
 }
 
@@ -390,7 +391,7 @@ fn a_statement_waits_for_definitions_that_are_made() {
 fn a_procedure_that_commits_waits_in_the_middle() {
     let (_folder, db, mut first) = with(TABLES);
     let mut second = db.session().unwrap();
-    first.begin_block();
+    first.begin().unwrap();
     first.query("UPDATE t SET v = 5 WHERE id = 2").unwrap();
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| second.query("CALL in_steps(2)").map(drop));
@@ -400,7 +401,7 @@ fn a_procedure_that_commits_waits_in_the_middle() {
         }
         std::thread::sleep(Duration::from_millis(30));
         assert!(!waits.is_finished());
-        first.commit_block().unwrap();
+        drop(first.commit().unwrap());
         waits.join().unwrap().unwrap();
     });
     assert_eq!(rows(&mut first, "SELECT v FROM t ORDER BY id"), "0, 105, 1");
@@ -418,11 +419,11 @@ fn transactions_that_begin_with_their_write_do_not_fail() {
                 for _ in 0..100 {
                     match in_block {
                         true => {
-                            session.begin_block();
+                            session.begin().unwrap();
                             session.query("UPDATE t SET v = v + 1 WHERE id = 1").unwrap();
                             std::thread::sleep(Duration::from_micros(200));
                             session.query("UPDATE t SET v = v + 1 WHERE id = 2").unwrap();
-                            session.commit_block().unwrap();
+                            drop(session.commit().unwrap());
                         }
                         false => {
                             session.query("CALL raise_by(1, 1)").unwrap();
@@ -449,12 +450,12 @@ fn what_is_read_and_then_written_seldom_fails() {
             scope.spawn(move || {
                 for round in 0..rounds {
                     let id = 1 + round % 2;
-                    session.begin_block();
+                    session.begin().unwrap();
                     session.query(&format!("SELECT v FROM t WHERE id = {id}")).unwrap();
                     std::thread::sleep(Duration::from_micros(200));
                     let written = session.query(&format!("UPDATE t SET v = v + 1 WHERE id = {id}"));
-                    if written.and_then(|_| session.commit_block()).is_err() {
-                        session.rollback_block();
+                    if written.and_then(|_| session.commit()).is_err() {
+                        session.rollback();
                         failed.fetch_add(1, Ordering::SeqCst);
                     }
                 }
@@ -472,11 +473,11 @@ fn what_is_read_and_then_written_seldom_fails() {
 fn readers_of_a_hot_row_go_on() {
     let (_folder, db, mut holder) = with(TABLES);
     let mut reader = db.session().unwrap();
-    holder.begin_block();
+    holder.begin().unwrap();
     holder.query("UPDATE t SET v = 7 WHERE id = 1").unwrap();
     let read = "SELECT v FROM t WHERE id = 1";
     for round in 0..3 {
-        reader.begin_block();
+        reader.begin().unwrap();
         let begun = Instant::now();
         assert_eq!(rows(&mut reader, read), "0");
         assert_eq!(rows(&mut reader, read), "0");
@@ -485,11 +486,11 @@ fn readers_of_a_hot_row_go_on() {
             let attempted = attempt(&mut reader, "UPDATE t SET v = v + 1 WHERE id = 1");
             assert!(matches!(attempted, Ok(Attempt::Busy(_))), "{attempted:?}");
             reader.stop_waiting();
-            reader.rollback_block();
+            reader.rollback();
         }
     }
-    reader.commit_block().unwrap();
-    holder.commit_block().unwrap();
+    drop(reader.commit().unwrap());
+    drop(holder.commit().unwrap());
     reader.query("UPDATE t SET v = v + 1 WHERE id = 1").unwrap();
     assert_eq!(rows(&mut reader, read), "8");
 }
@@ -506,11 +507,11 @@ fn of_two_transactions_that_conflict_one_commits() {
             let (barrier, failed, both) = (&barrier, &failed, &both);
             scope.spawn(move || {
                 for _ in 0..rounds {
-                    session.begin_block();
+                    session.begin().unwrap();
                     session.query(&format!("SELECT v FROM t WHERE id = {}", 3 - own)).unwrap();
                     session.query(&format!("UPDATE t SET v = v + 1 WHERE id = {own}")).unwrap();
                     barrier.wait();
-                    if session.commit_block().is_err() {
+                    if session.commit().is_err() {
                         failed.fetch_add(1, Ordering::SeqCst);
                     }
                     if barrier.wait().is_leader() && failed.swap(0, Ordering::SeqCst) == 2 {
@@ -567,12 +568,12 @@ fn a_panic_holds_nothing() {
         let mut session = db.session().unwrap();
         let panicked = std::thread::spawn(move || {
             if in_block {
-                session.begin_block();
+                session.begin().unwrap();
                 session.query("UPDATE t SET v = 77 WHERE id = 1").unwrap();
             }
             let text = "INSERT INTO t VALUES (50, 1, 50) RETURNING id";
-            let mut prepared = session.prepare(text, &[]).unwrap().unwrap();
-            session.run_prepared(&mut prepared, &[], || Box::new(Panics)).map(drop)
+            let prepared = session.prepare(text).unwrap();
+            session.execute_into(&prepared, &[], Box::new(Panics)).map(drop)
         });
         assert!(panicked.join().is_err());
         other.set_lock_timeout(Some(FOREVER));

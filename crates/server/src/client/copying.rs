@@ -1,13 +1,13 @@
 //! COPY.
 
 use super::rows::RowsTo;
-use super::{Asked, Client, Ran, Statement};
+use super::{Asked, Client, NamedStatement, Ran};
 use crate::copy::{CopyIn, CopyOut, Row};
 use pgwire::messages::PgWireBackendMessage as Message;
 use pgwire::messages::copy::{CopyDone, CopyInResponse, CopyOutResponse};
 use reprise::rooms::procedure::{Nowhere, SqlError};
 use reprise::rooms::sql::{Copy, CopyFormat};
-use reprise::{Access, Attempt, Error, Session};
+use reprise::{Access, Attempt, Error, Parameters, Session};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -17,7 +17,7 @@ const LONG: usize = 1 << 20;
 
 impl Client {
     pub(super) fn begin_copy(&mut self, copy: &Copy, asked: Asked) -> Result<Ran, Error> {
-        let prepared = self.plan(&copy.text, |session| session.prepare(&copy.text, &[]))?;
+        let prepared = self.plan(&copy.text, |session| session.prepare_typed(&copy.text, &[]))?;
         let Some(prepared) = prepared else { return Ok(Ran::Empty) };
         let columns = prepared.parameters().len();
         self.begin_implicit()?;
@@ -75,7 +75,7 @@ impl Client {
                             _ => return Ok(None),
                         },
                     };
-                    let attempt = session.try_prepared(&mut copy.insert, &values, Box::new(Nowhere));
+                    let attempt = session.attempt(&copy.insert, &values, Box::new(Nowhere));
                     match attempt.map_err(|error| copy.at_its_row(error))? {
                         Attempt::Done(_) => copy.inserted += 1,
                         Attempt::Busy(busy) => {
@@ -129,7 +129,7 @@ impl Client {
     }
 
     pub(super) async fn copy_out(&mut self, copy: &Copy) -> Result<Ran, Error> {
-        let prepared = self.plan(&copy.text, |session| session.prepare(&copy.text, &[]))?;
+        let prepared = self.plan(&copy.text, |session| session.prepare_typed(&copy.text, &[]))?;
         let Some(prepared) = prepared else { return Ok(Ran::Empty) };
         let columns = prepared.columns();
         let format = i16::from(copy.options.format == CopyFormat::Binary);
@@ -139,8 +139,8 @@ impl Client {
         out.begin(columns, &mut self.output.lock());
         let rows = self.rows(&prepared, &[], RowsTo::Copy(out.clone()));
         let count = Arc::clone(&rows.count);
-        let mut statement = Statement { prepared: Some(prepared), took: None };
-        let ran = self.run_in_session(&mut statement, &[], rows).await?;
+        let mut statement = NamedStatement { prepared: Some(prepared), took: None };
+        let ran = self.run_in_session(&mut statement, &Parameters::default(), rows).await?;
         out.end(&mut self.output.lock());
         self.output.put(Message::CopyDone(CopyDone::new()));
         let Ran::Complete(_) = ran else { return Ok(ran) };

@@ -1,20 +1,19 @@
 //! Extended queries: statements and portals by name.
 
 use super::rows::{format_at, row_description, whole_rows};
-use super::{Asked, Client, Portal, Ran, Statement};
+use super::{Asked, Client, NamedStatement, Portal, Ran};
 use crate::hold;
-use crate::wire::{Format, described, type_of, value_of};
+use crate::wire::{Format, datum_of, described, type_of};
 use bytes::{Buf, Bytes, BytesMut};
 use pgwire::messages::PgWireBackendMessage as Message;
 use pgwire::messages::data::{NoData, ParameterDescription};
 use pgwire::messages::extendedquery::{
     Bind, BindComplete, Close, CloseComplete, Describe, Execute, Parse, ParseComplete, PortalSuspended,
 };
-use reprise::rooms::catalog::Type;
+use reprise::rooms::catalog::{Datum, Type};
 use reprise::rooms::procedure::SqlError;
-use reprise::rooms::procedure::query::OutputColumn;
 use reprise::rooms::sql::Kind;
-use reprise::{Error, Prepared, Value};
+use reprise::{Column, Error, Parameters, Statement};
 use std::io;
 use std::sync::{Arc, Mutex};
 
@@ -80,13 +79,13 @@ impl Client {
         if !name.is_empty() {
             self.check_kept(PLANNED * text.len())?;
         }
-        let prepared = self.plan(text, |session| session.prepare(text, types))?;
-        let statement = Statement { prepared, took: None };
+        let prepared = self.plan(text, |session| session.prepare_typed(text, types))?;
+        let statement = NamedStatement { prepared, took: None };
         self.statements.insert(name, Arc::new(Mutex::new(statement)));
         Ok(())
     }
 
-    pub(super) fn statement(&self, name: &str) -> Result<Arc<Mutex<Statement>>, Error> {
+    pub(super) fn statement(&self, name: &str) -> Result<Arc<Mutex<NamedStatement>>, Error> {
         self.statements.get(name).cloned().ok_or_else(|| {
             SqlError::new("26000", format!("prepared statement \"{name}\" does not exist")).into()
         })
@@ -108,7 +107,7 @@ impl Client {
         let values = &message.parameters;
         let parameters = {
             let own = hold(&statement);
-            let types = own.prepared.as_ref().map(Prepared::parameters).unwrap_or_default();
+            let types = own.prepared.as_ref().map(Statement::parameters).unwrap_or_default();
             if types.len() != values.len() {
                 let message = format!(
                     "bind message supplies {} parameters, but the prepared statement requires {}",
@@ -126,11 +125,18 @@ impl Client {
             if room > SMALL || message.portal_name.is_some() {
                 self.check_kept(room)?;
             }
-            let value = |(place, (bytes, ty)): (usize, (&Option<Bytes>, &Type))| match bytes {
-                None => Ok(Value::Null),
-                Some(bytes) => value_of(bytes, *ty, format_at(&formats, place)),
-            };
-            values.iter().zip(types).enumerate().map(value).collect::<Result<Vec<_>, _>>()?
+            let arena = &mut self.scratch;
+            arena.clear();
+            let mut parameters = own.prepared.as_ref().map(Parameters::new).unwrap_or_default();
+            for (index, (bytes, ty)) in values.iter().zip(types).enumerate() {
+                let value = match bytes {
+                    None => Datum::Null,
+                    Some(bytes) => datum_of(bytes, *ty, format_at(&formats, index), arena)
+                        .map_err(|error| error.with_detail(format!("Parameter ${}.", index + 1)))?,
+                };
+                parameters.push(value, arena);
+            }
+            parameters
         };
         let codes = message.result_column_format_codes.iter();
         let formats = codes.map(|code| Format::of(*code)).collect::<Result<Vec<_>, _>>()?;
@@ -161,7 +167,7 @@ impl Client {
     pub(super) fn describe_statement(&mut self, name: &str) -> Result<Message, Error> {
         let statement = self.statement(name)?;
         let own = hold(&statement);
-        let types = own.prepared.as_ref().map(Prepared::parameters).unwrap_or_default();
+        let types = own.prepared.as_ref().map(Statement::parameters).unwrap_or_default();
         let oids = types.iter().map(|ty| described(*ty).0).collect();
         self.output.put(Message::ParameterDescription(ParameterDescription::new(oids)));
         let columns = self.columns_of(own.prepared.as_ref());
@@ -169,9 +175,9 @@ impl Client {
     }
 
     /// The columns of a statement's rows; those of FETCH are the cursor's.
-    pub(super) fn columns_of(&self, prepared: Option<&Prepared>) -> Vec<OutputColumn> {
+    pub(super) fn columns_of(&self, prepared: Option<&Statement>) -> Vec<Column> {
         let Some(prepared) = prepared else { return Vec::new() };
-        match prepared.kind() {
+        match &prepared.plan().kind {
             Kind::Fetch { name, moves: false, .. } => {
                 let portal = self.portals.get(name).filter(|portal| portal.is_cursor);
                 let columns = portal.map(|portal| {
@@ -192,7 +198,7 @@ impl Client {
         Ok(Self::description(&columns, &formats))
     }
 
-    pub(super) fn description(columns: &[OutputColumn], formats: &[Format]) -> Message {
+    pub(super) fn description(columns: &[Column], formats: &[Format]) -> Message {
         if columns.is_empty() { Message::NoData(NoData::new()) } else { row_description(columns, formats) }
     }
 
@@ -227,14 +233,12 @@ impl Client {
         if self.portal(name)?.left.is_some() {
             return self.go_on(name, most);
         }
-        let portal = self.portal(name)?;
-        let statement = Arc::clone(&portal.statement);
-        let (parameters, formats) = (portal.parameters.clone(), portal.formats.clone());
+        let statement = Arc::clone(&self.portal(name)?.statement);
         let mut own = hold(&statement).clone();
         let is_of_transaction = own.prepared.as_ref().is_some_and(|own| {
             use Kind::{Analyze, Call, Copy, Declare, Definition, Execute, Run};
             matches!(
-                own.kind(),
+                own.plan().kind,
                 Run(_)
                     | Analyze(_)
                     | Call(..)
@@ -247,11 +251,16 @@ impl Client {
         if !is_sync && is_of_transaction {
             self.begin_implicit()?;
         }
+        let portal = self.portal(name)?;
+        let (parameters, formats) = (std::mem::take(&mut portal.parameters), portal.formats.clone());
         // Only what has rows, and is asked for some of them, keeps the others.
         let has_rows = own.prepared.as_ref().is_some_and(|own| !own.columns().is_empty());
         let kept = (most > 0 && has_rows).then(|| Arc::new(Mutex::new(BytesMut::new())));
         let ran = self.run(&mut own, &parameters, &formats, kept.clone(), Asked::Extended).await;
         *hold(&statement) = own;
+        if let Some(portal) = self.portals.get_mut(name) {
+            portal.parameters = parameters;
+        }
         match (ran?, kept) {
             (Ran::Complete(tag), Some(kept)) => {
                 let rows = std::mem::take(&mut *hold(&kept));

@@ -7,10 +7,9 @@ use crate::wire::{Format, described, most_bytes, put_value};
 use bytes::BytesMut;
 use pgwire::messages::PgWireBackendMessage as Message;
 use pgwire::messages::data::{FieldDescription, RowDescription};
-use reprise::CommitOrder;
 use reprise::rooms::catalog::{Arena, Datum, Type};
-use reprise::rooms::procedure::query::OutputColumn;
 use reprise::rooms::procedure::{RowSink, SqlError};
+use reprise::{Column, CommitOrder};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -131,8 +130,8 @@ pub(super) fn format_at(formats: &[Format], place: usize) -> Format {
     }
 }
 
-pub(super) fn row_description(columns: &[OutputColumn], formats: &[Format]) -> Message {
-    let field = |(place, column): (usize, &OutputColumn)| {
+pub(super) fn row_description(columns: &[Column], formats: &[Format]) -> Message {
+    let field = |(place, column): (usize, &Column)| {
         let (oid, size, modifier) = described(column.ty);
         let format = format_at(formats, place).code();
         FieldDescription::new(column.name.clone(), 0, 0, oid, size, modifier, format)

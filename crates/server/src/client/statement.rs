@@ -1,7 +1,7 @@
 //! What a statement does, however it was asked for.
 
 use super::rows::{Rows, RowsTo, row_description, whole_rows};
-use super::{Asked, Client, OpenTransaction, Portal, Ran, SHORT, Statement};
+use super::{Asked, Client, NamedStatement, OpenTransaction, Portal, Ran, SHORT};
 use crate::hold;
 use crate::link::Output;
 use crate::told;
@@ -12,7 +12,7 @@ use pgwire::messages::response::NoticeResponse;
 use reprise::rooms::catalog::{Arena, ScalarType};
 use reprise::rooms::procedure::SqlError;
 use reprise::rooms::sql::Kind;
-use reprise::{Attempt, Backup, Busy, Error, Prepared, TransactionState, Value};
+use reprise::{Attempt, Backup, Busy, Error, Parameters, Statement, TransactionState};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -54,7 +54,7 @@ impl Client {
     }
 
     /// Tells the columns of the rows that a statement is about to give, where it gives any.
-    pub(super) fn describe_rows(&self, prepared: Option<&Prepared>) {
+    pub(super) fn describe_rows(&self, prepared: Option<&Statement>) {
         let columns = self.columns_of(prepared);
         if !columns.is_empty() {
             self.output.put(row_description(&columns, &[]));
@@ -64,22 +64,22 @@ impl Client {
     /// Runs a statement. Its rows go to the client, or are kept.
     pub(super) async fn run(
         &mut self,
-        statement: &mut Statement,
-        parameters: &[Value],
+        statement: &mut NamedStatement,
+        parameters: &Parameters,
         formats: &[Format],
         kept: Option<Arc<Mutex<BytesMut>>>,
         asked: Asked,
     ) -> Result<Ran, Error> {
-        let Some(prepared) = &mut statement.prepared else { return Ok(Ran::Empty) };
+        let Some(prepared) = &statement.prepared else { return Ok(Ran::Empty) };
         self.begin_statement();
+        let plan = prepared.plan();
         let (tag, state) = (prepared.tag(), self.transaction_state());
-        let is_end =
-            matches!(prepared.kind(), Kind::Commit { .. } | Kind::Rollback { .. } | Kind::RollbackTo(_));
+        let is_end = matches!(plan.kind, Kind::Commit { .. } | Kind::Rollback { .. } | Kind::RollbackTo(_));
         if state == TransactionState::Failed && !is_end {
             return Err(failed_transaction());
         }
         let complete = |tag: &str| Ok(Ran::Complete(tag.into()));
-        let kind = match prepared.kind() {
+        let kind = match &plan.kind {
             Kind::Definition | Kind::Run(_) | Kind::Analyze(_) | Kind::Call(..) => {
                 let to = kept.map_or(RowsTo::Client, RowsTo::Portal);
                 let rows = self.rows(prepared, formats, to);
@@ -143,7 +143,8 @@ impl Client {
                 complete(tag)
             }
             Kind::Execute { name, arguments } => {
-                Box::pin(self.run_named(&name, &arguments, formats, asked)).await
+                let execute = prepared.text().to_owned();
+                Box::pin(self.run_named(&execute, &name, &arguments, formats, asked)).await
             }
             Kind::Savepoint(_) if self.is_implicit => {
                 let message = "SAVEPOINT can only be used in transaction blocks";
@@ -214,16 +215,16 @@ impl Client {
         if self.portals.contains_key(&name) {
             return Err(SqlError::new("42P03", format!("cursor \"{name}\" already exists")).into());
         }
-        let prepared = self.plan(text, |session| session.prepare(text, &[]))?;
-        let mut own = Statement { prepared, took: None };
+        let prepared = self.plan(text, |session| session.prepare_typed(text, &[]))?;
+        let mut own = NamedStatement { prepared, took: None };
         let kept = Arc::new(Mutex::new(BytesMut::new()));
         let Some(prepared) = &own.prepared else { return Ok(Ran::Empty) };
         let rows = self.rows(prepared, &[], RowsTo::Portal(Arc::clone(&kept)));
-        let Ran::Complete(_) = self.run_in_session(&mut own, &[], rows).await? else {
+        let Ran::Complete(_) = self.run_in_session(&mut own, &Parameters::default(), rows).await? else {
             return Ok(Ran::Empty);
         };
         let left = Some((std::mem::take(&mut *hold(&kept)), "FETCH".into()));
-        let (statement, parameters, formats) = (Arc::new(Mutex::new(own)), Vec::new(), Vec::new());
+        let (statement, parameters, formats) = (Arc::new(Mutex::new(own)), Parameters::default(), Vec::new());
         let is_open = self.transaction_state() != TransactionState::None;
         let is_new = is_open.then_some(self.savepoints.len());
         let portal = Portal { statement, parameters, formats, left, is_cursor: true, holds, is_new };
@@ -256,7 +257,7 @@ impl Client {
         Ok(Ran::Complete(format!("{} {taken}", if moves { "MOVE" } else { "FETCH" })))
     }
 
-    pub(super) fn rows(&self, prepared: &Prepared, formats: &[Format], to: RowsTo) -> Rows {
+    pub(super) fn rows(&self, prepared: &Statement, formats: &[Format], to: RowsTo) -> Rows {
         Rows {
             types: prepared.columns().iter().map(|column| column.ty).collect(),
             formats: formats.to_vec(),
@@ -271,11 +272,11 @@ impl Client {
 
     pub(super) async fn run_in_session(
         &mut self,
-        statement: &mut Statement,
-        parameters: &[Value],
+        statement: &mut NamedStatement,
+        parameters: &Parameters,
         rows: Rows,
     ) -> Result<Ran, Error> {
-        let Some(prepared) = &mut statement.prepared else { return Ok(Ran::Empty) };
+        let Some(prepared) = &statement.prepared else { return Ok(Ran::Empty) };
         let is_short = !prepared.waits_on_its_thread()
             && statement.took.map_or_else(|| prepared.looks_short(), |took| took < SHORT);
         let _running = self.run_attended();
@@ -285,7 +286,7 @@ impl Client {
             let rows = Box::new(rows.clone());
             let attempt = |own: &mut Self| {
                 own.with_session(|session| {
-                    let attempt = session.try_prepared(prepared, parameters, rows);
+                    let attempt = session.attempt(prepared, parameters, rows);
                     let notices = session.take_notices();
                     Ok((attempt, notices))
                 })
@@ -316,7 +317,7 @@ impl Client {
             }
         };
         let tag = prepared.tag();
-        let tag = match prepared.kind() {
+        let tag = match &prepared.plan().kind {
             Kind::Run(_) if tag != "DO" => format!("{tag} {}", completion.affected),
             Kind::Call(..) if tag == "SELECT" => format!("{tag} {}", completion.affected),
             _ => tag.into(),
@@ -381,39 +382,35 @@ impl Client {
         })
     }
 
-    /// EXECUTE of a statement that was named by PREPARE.
+    /// Runs the statement that an EXECUTE names; `arguments` are those in the text of the EXECUTE.
     pub(super) async fn run_named(
         &mut self,
+        execute: &str,
         name: &str,
         arguments: &[String],
         formats: &[Format],
         asked: Asked,
     ) -> Result<Ran, Error> {
         let statement = self.statement(name)?;
-        let types = {
-            let own = hold(&statement);
-            own.prepared.as_ref().map(|own| own.parameters().to_vec()).unwrap_or_default()
-        };
-        if types.len() != arguments.len() {
+        let mut own = hold(&statement).clone();
+        let expected = own.prepared.as_ref().map_or(0, |own| own.parameters().len());
+        if expected != arguments.len() {
             let message = format!("wrong number of parameters for prepared statement \"{name}\"");
-            let detail = format!("Expected {} parameters but got {}.", types.len(), arguments.len());
+            let detail = format!("Expected {expected} parameters but got {}.", arguments.len());
             return Err(SqlError::new("42601", message).with_detail(detail).into());
         }
         if arguments.iter().any(|argument| argument.contains('(')) {
             // A function may write, which is then of one transaction with the statement.
             self.begin_implicit()?;
         }
-        let mut parameters = Vec::new();
-        let _running = self.run_attended();
-        for (argument, ty) in arguments.iter().zip(types) {
-            // As PostgreSQL, the argument is of the parameter's type.
-            let text = format!("SELECT CAST(({argument}) AS {ty})");
+        let mut parameters = Parameters::default();
+        if let Some(statement) = own.prepared.as_ref().filter(|_| !arguments.is_empty()) {
+            let _running = self.run_attended();
             // It may wait for another transaction.
-            let answer =
-                tokio::task::block_in_place(|| self.with_session(|session| session.submit_query(&text)))?;
-            parameters.extend(answer.rows.into_iter().flatten().next());
+            parameters = tokio::task::block_in_place(|| {
+                self.with_session(|session| session.evaluate_arguments(execute, statement))
+            })?;
         }
-        let mut own = hold(&statement).clone();
         if asked == Asked::Simply {
             self.describe_rows(own.prepared.as_ref());
         }

@@ -103,7 +103,7 @@ impl Client {
         self.has_lost_session = false;
         if self.session.is_some() {
             let rolled_back = self.with_session(|session| {
-                session.rollback_block();
+                session.rollback();
                 Ok(())
             });
             debug_assert!(rolled_back.is_ok(), "rolling back can't fail");
@@ -113,10 +113,7 @@ impl Client {
     pub(super) fn begin_implicit(&mut self) -> Result<(), Error> {
         if self.transaction_state() == TransactionState::None {
             let open = OpenTransaction::new(&self.server)?;
-            self.with_session(|session| {
-                session.begin_block();
-                Ok(())
-            })?;
+            self.with_session(Session::begin)?;
             self.open = Some(open);
             self.is_implicit = true;
         }
@@ -129,7 +126,7 @@ impl Client {
         self.renew_deadline();
         // With definitions among its statements this takes as long as those take.
         let takes_long = self.session.as_deref().is_some_and(Session::changes_definitions);
-        let act = |own: &mut Self| own.with_session(|session| session.commit_block());
+        let act = |own: &mut Self| own.with_session(|session| session.commit());
         let committed = if takes_long { tokio::task::block_in_place(|| act(self)) } else { act(self) };
         // What a cursor shows is there, or has never been.
         self.portals.retain(|_, portal| portal.is_new.is_none() || committed.is_ok());

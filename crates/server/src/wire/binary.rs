@@ -3,9 +3,9 @@
 //! whose SQLSTATEs these are.
 //! Held by: `values` in `workload`, beside PostgreSQL.
 
-use reprise::Value;
 use reprise::rooms::catalog::{
-    Decimal, DecimalError, ScalarType, Type, checked_date, checked_timestamp, utf8_of,
+    Arena, Datum, Decimal, DecimalError, ScalarType, Type, checked_date, checked_timestamp, exact_datum,
+    rounded_timestamp, text_datum, utf8_of,
 };
 use reprise::rooms::procedure::SqlError;
 use reprise::rooms::sql::type_oids;
@@ -49,12 +49,12 @@ fn malformed(what: &str) -> SqlError {
     SqlError::new("22P03", what)
 }
 
-/// The value that bytes are; all of them must be used.
-pub(super) fn value_of(bytes: &[u8], ty: Type) -> Result<Value, SqlError> {
+/// Reads a value, which must use all bytes.
+pub(super) fn datum_of(bytes: &[u8], ty: Type, arena: &mut Arena) -> Result<Datum, SqlError> {
     let mut message = Message(bytes);
     let value = match ty {
-        Type::Scalar(scalar) => scalar_of(&mut message, scalar)?,
-        Type::Array(element) => array_of(&mut message, element)?,
+        Type::Scalar(scalar) => scalar_of(&mut message, scalar, arena)?,
+        Type::Array(element) => array_of(&mut message, element, arena)?,
     };
     match message.0 {
         [] => Ok(value),
@@ -62,32 +62,33 @@ pub(super) fn value_of(bytes: &[u8], ty: Type) -> Result<Value, SqlError> {
     }
 }
 
-fn scalar_of(message: &mut Message<'_>, ty: ScalarType) -> Result<Value, SqlError> {
+fn scalar_of(message: &mut Message<'_>, ty: ScalarType, arena: &mut Arena) -> Result<Datum, SqlError> {
     Ok(match ty {
-        ScalarType::SmallInt => Value::Int(message.short()?.into()),
-        ScalarType::Integer => Value::Int(message.int()?.into()),
-        ScalarType::BigInt => Value::Int(message.long()?),
+        ScalarType::SmallInt => Datum::Int(message.short()?.into()),
+        ScalarType::Integer => Datum::Int(message.int()?.into()),
+        ScalarType::BigInt => Datum::Int(message.long()?),
         // REAL is taken for DOUBLE PRECISION.
         ScalarType::Double if message.0.len() == 4 => {
-            Value::Double(f32::from_be_bytes(message.array()?).into())
+            Datum::Double(f32::from_be_bytes(message.array()?).into())
         }
-        ScalarType::Double => Value::Double(f64::from_be_bytes(message.array()?)),
-        ScalarType::Boolean => Value::Boolean(message.array::<1>()? != [0]),
-        ScalarType::Numeric { .. } | ScalarType::AnyNumeric => Value::Numeric(numeric_of(message)?),
+        ScalarType::Double => Datum::Double(f64::from_be_bytes(message.array()?)),
+        ScalarType::Boolean => Datum::boolean(message.array::<1>()? != [0]),
+        ScalarType::Numeric { .. } | ScalarType::AnyNumeric => exact_datum(numeric_of(message)?, ty, arena)?,
         ScalarType::Char(_) | ScalarType::Varchar(_) | ScalarType::Text => {
-            Value::Text(utf8_of(message.rest())?.into())
+            text_datum(utf8_of(message.rest())?, ty, arena)?
         }
-        ScalarType::Timestamp | ScalarType::Timestamptz | ScalarType::ShortTimestamp { .. } => {
-            Value::Timestamp(checked_timestamp(message.long()?)?)
+        ScalarType::Timestamp | ScalarType::Timestamptz => Datum::Int(checked_timestamp(message.long()?)?),
+        ScalarType::ShortTimestamp { precision, .. } => {
+            Datum::Int(rounded_timestamp(checked_timestamp(message.long()?)?, precision)?)
         }
-        ScalarType::Date => Value::Date(checked_date(message.int()?.into())?),
-        ScalarType::Bytea => Value::Bytes(message.rest().to_vec()),
-        ScalarType::Uuid => Value::Uuid(message.array()?),
+        ScalarType::Date => Datum::Int(checked_date(message.int()?.into())?.into()),
+        ScalarType::Bytea => arena.push_bytes(message.rest()),
+        ScalarType::Uuid => arena.push_bytes(&message.array::<16>()?),
     })
 }
 
 /// Dimensions, whether there are NULLs, the element's type, bounds, elements with their lengths.
-fn array_of(message: &mut Message<'_>, element: ScalarType) -> Result<Value, SqlError> {
+fn array_of(message: &mut Message<'_>, element: ScalarType, arena: &mut Arena) -> Result<Datum, SqlError> {
     let dimensions = message.int()?;
     if dimensions < 0 {
         return Err(malformed(&format!("invalid number of dimensions: {dimensions}")));
@@ -114,7 +115,7 @@ fn array_of(message: &mut Message<'_>, element: ScalarType) -> Result<Value, Sql
         ));
     }
     if dimensions == 0 {
-        return Ok(Value::Array(Vec::new()));
+        return Ok(arena.push_array(&[]));
     }
     let (count, first) = (message.int()?, message.int()?);
     if !(0..=MOST_ELEMENTS).contains(&count) {
@@ -131,15 +132,15 @@ fn array_of(message: &mut Message<'_>, element: ScalarType) -> Result<Value, Sql
     for _ in 0..count {
         let length = message.int()?;
         if length == -1 {
-            values.push(Value::Null);
+            values.push(Datum::Null);
             continue;
         }
         let parts = usize::try_from(length).ok().and_then(|length| message.0.split_at_checked(length));
         let (own, rest) = parts.ok_or_else(|| malformed("insufficient data left in message"))?;
         message.0 = rest;
-        values.push(value_of(own, element.into())?);
+        values.push(datum_of(own, element.into(), arena)?);
     }
-    Ok(Value::Array(values))
+    Ok(arena.push_array(&values))
 }
 
 /// NUMERIC: digits of base 10,000, of which the first has a weight; those behind the scale are cut.

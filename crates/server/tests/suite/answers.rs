@@ -7,7 +7,7 @@ use crate::wire::Ask::{
 use crate::wire::Wire;
 use reprise::disk::{ClosedGate, CrashingDisk, GatedDisk};
 use reprise::rooms::procedure::Nowhere;
-use reprise::{Config, Content, Database, Sequencing, Session};
+use reprise::{Config, Content, Database, Parameters, Sequencing, Session};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -302,8 +302,8 @@ fn leave_undurable(sessions: Vec<Session>, ways: &[&Way], closed: &ClosedGate, s
     let texts = ways.iter().map(|way| way.undurable).filter(|text| !text.is_empty());
     let writers = texts.zip(sessions).map(|(text, mut session)| {
         std::thread::spawn(move || {
-            let mut prepared = session.prepare(text, &[]).unwrap().expect("a statement");
-            let tried = session.try_prepared(&mut prepared, &[], Box::new(Nowhere));
+            let prepared = session.prepare(text).unwrap();
+            let tried = session.attempt(&prepared, &Parameters::default(), Box::new(Nowhere));
             tried.map(|_| ()).unwrap_or_else(|error| panic!("{text}: {error}"));
         })
     });

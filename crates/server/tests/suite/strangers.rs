@@ -4,7 +4,7 @@
 use crate::wire::{Ask, Wire};
 use postgres::{Client, NoTls};
 use reprise::disk::{CrashingDisk, GatedDisk};
-use reprise::{Config, Database, Session};
+use reprise::{Config, Database, Session, params};
 use server::{Options, Tls, Users, verifier};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -273,7 +273,7 @@ fn a_server_that_stops_acknowledges_what_has_committed_and_says_goodbye() {
     commits.send(&[Ask::Simple("INSERT INTO t VALUES (2)")]);
     // Its row is there before it is durable.
     let is_there = |session: &mut Session| {
-        !session.submit_query("SELECT id FROM t WHERE id = 2").unwrap().rows.is_empty()
+        !session.execute("SELECT id FROM t WHERE id = 2", params![]).unwrap().rows.is_empty()
     };
     while !is_there(&mut session) {
         std::thread::yield_now();

@@ -6,8 +6,8 @@
 
 use crate::server::Server;
 use postgres::{Client as Postgres, SimpleQueryMessage};
-use reprise::rooms::catalog::{ScalarType, Type, format_timestamptz};
-use reprise::{Config, Database, Error, Session, Value};
+use reprise::rooms::catalog::format_timestamptz;
+use reprise::{Column, Config, Database, Error, ScalarType, Session, Value, params};
 use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner, default_column_validator, default_validator};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -68,20 +68,20 @@ impl DB for Reprise {
     type ColumnType = DefaultColumnType;
 
     fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, Refused> {
-        let answer = self
-            .session
-            .query(sql)
-            .map_err(|error| Refused(format!("{} {}", error.sqlstate(), message(&error))))?;
-        let value = |(value, (_, ty)): (&Value, &(String, Type))| match value {
+        let refused = |error: Error| Refused(format!("{} {}", error.sqlstate(), message(&error)));
+        let statement = self.session.prepare(sql).map_err(refused)?;
+        let answer = self.session.execute(&statement, params![]).map_err(refused)?;
+        let columns = statement.columns();
+        let value = |(value, column): (&Value, &Column)| match value {
             Value::Null => text(None),
-            Value::Timestamp(us) if *ty == ScalarType::Timestamptz.into() => {
+            Value::Timestamp(us) if column.ty == ScalarType::Timestamptz.into() => {
                 text(Some(&format_timestamptz(*us)))
             }
             value => text(Some(&value.to_string())),
         };
-        let columns = &answer.columns;
-        let rows = answer.rows.iter().map(|row| row.iter().zip(columns).map(value).collect()).collect();
-        Ok(output(answer.columns.len(), rows, answer.affected))
+        let rows =
+            answer.rows.iter().map(|row| row.values().iter().zip(columns).map(value).collect()).collect();
+        Ok(output(columns.len(), rows, answer.affected))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::server::Server;
 use postgres::{Client as Postgres, SimpleQueryMessage};
 use reprise::disk::{CrashingDisk, Disk};
 use reprise::rooms::recovery::{RecoveryConfig, recover};
-use reprise::{Config, Database, Digest, Error, Method, Progress, Session, TransactionState, Value};
+use reprise::{Config, Database, Digest, Error, Method, Progress, Session, TransactionState, Value, params};
 use statements::{Generator, procedures};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -131,7 +131,7 @@ fn on_postgresql(postgres: &mut Postgres, text: &str) -> Outcome {
 }
 
 fn on_reprise(session: &mut Session, text: &str) -> Outcome {
-    match session.query(text) {
+    match session.execute(text, params![]) {
         Ok(answer) => Ok(answer.affected),
         Err(Error::Sql(error)) => Err((error.sqlstate.to_string(), error.message.to_string())),
         Err(error) => Err((error.sqlstate().into(), error.to_string())),
@@ -157,9 +157,10 @@ fn compare(session: &mut Session, tables: &[Table]) {
         value => format!("'{value}'"),
     };
     for table in tables {
-        let answer = session.query(&format!("SELECT * FROM {}", table.name));
+        let answer = session.execute(&format!("SELECT * FROM {}", table.name), params![]);
         let answer = answer.unwrap_or_else(|error| panic!("{}: {error}", table.name));
-        let mut got: Vec<Vec<_>> = answer.rows.iter().map(|row| row.iter().map(literal).collect()).collect();
+        let mut got: Vec<Vec<_>> =
+            answer.rows.iter().map(|row| row.values().iter().map(literal).collect()).collect();
         let mut expected = table.rows.clone();
         got.sort();
         expected.sort();
@@ -170,7 +171,7 @@ fn compare(session: &mut Session, tables: &[Table]) {
 /// Looks for rows that reference nothing, and for keys that are there twice.
 fn check_references(session: &mut Session, tables: &[Table]) {
     let none = |session: &mut Session, query: &str| {
-        match session.query(query) {
+        match session.execute(query, params![]) {
             Ok(answer) => assert!(answer.rows.is_empty(), "{query}: {:?}", answer.rows),
             // A transaction does not look at a table that it has altered.
             Err(error) => assert_eq!(error.sqlstate(), "0A000", "{query}: {error}"),
@@ -291,7 +292,7 @@ impl History {
             let text = self.generator.statement(self.kind, &self.tables);
             // A definition by itself looks at the rows at once.
             if place == 0 && (count > 1 || !DEFINES.iter().any(|word| text.starts_with(word))) {
-                session.begin_block();
+                session.begin().unwrap();
             }
             let in_savepoint = count > 1 && self.generator.one_in(2);
             if in_savepoint {
@@ -318,14 +319,13 @@ impl History {
         self.said.push(format!("{end};"));
         postgres.batch_execute(end).unwrap();
         match ran {
-            Ran::Undone => session.rollback_block(),
+            Ran::Undone => session.rollback(),
             Ran::FailsAtCommit => {
-                let refused = session.commit_block().unwrap_err();
+                let refused = session.commit().unwrap_err();
                 assert!(["22", "23"].contains(&&refused.sqlstate()[..2]), "{refused}");
             }
             Ran::Stays => {
-                let commit = session.commit_block().unwrap();
-                commit.map_or(Ok(()), |commit| session.wait_for(commit)).unwrap();
+                session.commit().unwrap().wait().unwrap();
             }
         }
         self.tables = tables(postgres);

@@ -33,8 +33,8 @@ fn run(db: &Database, workload: &dyn Workload, ad_hoc_percent: usize, seed: u64)
                 for call in 0..CALLS {
                     client.next(&mut request);
                     session.log_by_value(call * 37 % 100 < ad_hoc_percent);
-                    match session.submit(request.procedure, &request.arguments) {
-                        Ok(ticket) => last = Some(ticket),
+                    match session.call(request.procedure, &request.arguments) {
+                        Ok(done) => last = Some(done.commit),
                         Err(Error::Sql(_)) => {}
                         Err(error) => panic!("{error}"),
                     }

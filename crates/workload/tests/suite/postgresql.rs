@@ -71,10 +71,10 @@ fn literal(value: &Value) -> String {
 
 /// The outputs of a call, or SQLSTATE and message, as text.
 fn on_reprise(session: &mut reprise::Session, request: &Request) -> String {
-    match session.submit(request.procedure, &request.arguments) {
-        Ok(_) => {
-            let row = session.row();
-            row.values().iter().map(|value| format!("{value}|")).collect()
+    match session.call(request.procedure, &request.arguments) {
+        Ok(done) => {
+            let values = done.rows.iter().flat_map(|row| row.values());
+            values.map(|value| format!("{value}|")).collect()
         }
         Err(Error::Sql(error)) => format!("{} {}", error.sqlstate, error.message),
         Err(error) => panic!("{request:?}: {error}"),

@@ -1,6 +1,7 @@
 //! Data folders whose history is known: every state that their files ever had, and the digest of the database
 //! then.
 
+use crate::common::Durably as _;
 use crate::common::on;
 use reprise::disk::{CrashingDisk, Disk};
 use reprise::{Config, Content, Database, Digest, Sequencing, params};
@@ -82,7 +83,7 @@ impl Shape {
             }
             for call in 0..CALLS {
                 let id = incarnation * CALLS + call;
-                sessions[call as usize % 2].call("book", params![id, id * 7 + salt]).unwrap();
+                sessions[call as usize % 2].call_durably("book", params![id, id * 7 + salt]).unwrap();
                 digests.push(db.digest().unwrap());
                 let checkpoints = [CALLS / 3, 2 * CALLS / 3];
                 if self.has_checkpoints && checkpoints.contains(&call) {

@@ -5,7 +5,10 @@ use reprise::rooms::checkpoint::{Consistency, Manifest};
 use reprise::rooms::recovery::{Recovered, RecoveryConfig, recover};
 use reprise::rooms::storage::{Cursor, Direction, Worker};
 use reprise::rooms::transaction::Tables;
-use reprise::{Config, Content, Database, Digest, Method, Progress, ReplayMode, Scheme, Session, disk::Disk};
+use reprise::{
+    Column, Config, Content, Database, Digest, Error, Executed, Method, Progress, ReplayMode, Row, Scheme,
+    Session, Value, disk::Disk, params,
+};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -59,6 +62,43 @@ pub fn with(script: &str) -> (tempfile::TempDir, Database, Session) {
     let mut session = db.session().unwrap();
     session.execute_script(script).unwrap();
     (folder, db, session)
+}
+
+/// A durable answer.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Answer {
+    pub columns: Vec<Column>,
+    pub rows: Vec<Vec<Value>>,
+    pub affected: u64,
+}
+
+/// Executes statements and calls, and waits until their answers, errors included, are durable.
+pub trait Durably {
+    fn query(&mut self, text: &str) -> Result<Answer, Error>;
+
+    /// Returns the outputs of the procedure.
+    fn call_durably(&mut self, procedure: &str, arguments: &[Value]) -> Result<Row, Error>;
+}
+
+impl Durably for Session {
+    fn query(&mut self, text: &str) -> Result<Answer, Error> {
+        let answer = execute(self, text);
+        self.shown().wait()?;
+        answer
+    }
+
+    fn call_durably(&mut self, procedure: &str, arguments: &[Value]) -> Result<Row, Error> {
+        let executed = self.call(procedure, arguments);
+        self.shown().wait()?;
+        Ok(executed?.rows.into_iter().next().unwrap_or_default())
+    }
+}
+
+fn execute(session: &mut Session, text: &str) -> Result<Answer, Error> {
+    let statement = session.prepare(text).inspect_err(|_| session.fail_transaction())?;
+    let Executed { rows, affected, .. } = session.execute(&statement, params![])?;
+    let rows = rows.into_iter().map(Row::into_values).collect();
+    Ok(Answer { columns: statement.columns().to_vec(), rows, affected })
 }
 
 /// One log of each content beside the database's own.

@@ -6,7 +6,9 @@ use rand::Rng;
 use rand::rngs::SmallRng;
 use reprise::rooms::catalog::{Arena, CommitOrder, Datum};
 use reprise::rooms::procedure::{RowSink, SqlError};
-use reprise::{Attempt, Busy, Commit, Database, Error, Prepared, Session, TransactionState};
+use reprise::{
+    Attempt, Busy, CommitPoint, Database, Error, Parameters, Session, Statement, TransactionState,
+};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -54,13 +56,13 @@ pub struct Client {
     pub session: Session,
     pub random: SmallRng,
     name: String,
-    prepared: HashMap<String, Prepared>,
+    prepared: HashMap<String, Statement>,
     transaction: Option<Transaction>,
     /// How many statements there were when each savepoint was set.
     savepoints: Vec<usize>,
     pending: Option<Asked>,
     /// What is to be durable of each transaction, by its place in the history.
-    pub commits: Vec<(usize, Commit)>,
+    pub commits: Vec<(usize, CommitPoint)>,
     pub meanwhile: Meanwhile,
 }
 
@@ -134,7 +136,7 @@ impl Client {
     }
 
     /// Ends the transaction.
-    pub fn end(&mut self, outcome: Outcome, commit: Option<Commit>) {
+    pub fn end(&mut self, outcome: Outcome, commit: Option<CommitPoint>) {
         let Some(mut transaction) = self.transaction.take() else { return };
         (transaction.ended, transaction.outcome) = (self.world.now(), outcome);
         transaction.is_acknowledged = outcome == Outcome::Committed && commit.is_none();
@@ -161,12 +163,12 @@ impl Client {
         }
         match (self.session.transaction_state(), self.random.random_range(0..20)) {
             (TransactionState::None, _) if self.world.ends.load(Ordering::SeqCst) => return Step::Done,
-            (TransactionState::None, 0..9) => self.session.begin_block(),
+            (TransactionState::None, 0..9) => self.session.begin().unwrap(),
             (TransactionState::None, _) => return self.choose(),
             (TransactionState::Open, 0..3) => {
-                let ended = self.session.commit_block();
+                let ended = self.session.commit();
                 match ended {
-                    Ok(commit) => self.end(Outcome::Committed, commit),
+                    Ok(commit) => self.end(Outcome::Committed, Some(commit.point())),
                     Err(error) if broken(&error) => {
                         self.end(Outcome::Unknown, None);
                         return Step::Broken;
@@ -175,7 +177,7 @@ impl Client {
                 }
             }
             (TransactionState::Open, 3) => {
-                self.session.rollback_block();
+                self.session.rollback();
                 self.end(Outcome::Aborted, None);
             }
             (TransactionState::Open, 4..6) => {
@@ -199,7 +201,7 @@ impl Client {
                 self.roll_back_to_savepoint();
             }
             (TransactionState::Failed, _) => {
-                self.session.rollback_block();
+                self.session.rollback();
                 self.end(Outcome::Aborted, None);
             }
             (TransactionState::Open, _) => return self.choose(),
@@ -211,7 +213,7 @@ impl Client {
         let place = self.random.random_range(0..self.savepoints.len());
         // One that failed with all of its transaction can't go back.
         if self.session.roll_back_to_savepoint(&format!("s{place}")).is_err() {
-            self.session.rollback_block();
+            self.session.rollback();
             return self.end(Outcome::Aborted, None);
         }
         self.savepoints.truncate(place + 1);
@@ -271,10 +273,10 @@ impl Client {
 
     fn run(&mut self, asked: &Asked, sink: Box<dyn RowSink>) -> Result<Attempt, Error> {
         if !self.prepared.contains_key(&asked.text) {
-            let prepared = self.session.prepare(&asked.text, &[])?.expect("a statement");
+            let prepared = self.session.prepare(&asked.text)?;
             self.prepared.insert(asked.text.clone(), prepared);
         }
-        let prepared = self.prepared.get_mut(&asked.text).expect("it was prepared just now");
-        self.session.try_prepared(prepared, &asked.parameters, sink)
+        let prepared = &self.prepared[&asked.text];
+        self.session.attempt(prepared, &Parameters::of(prepared, &asked.parameters)?, sink)
     }
 }

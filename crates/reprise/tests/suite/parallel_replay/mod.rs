@@ -151,7 +151,7 @@ fn check(case: &Case) {
         }
         session.log_by_value(call.by_value);
         let arguments = call.values(&case.procedures[call.procedure]);
-        match session.submit(&format!("p{}", call.procedure), &arguments) {
+        match session.call(&format!("p{}", call.procedure), &arguments) {
             Ok(_) | Err(Error::Sql(_)) => {}
             Err(error) => panic!("{error}"),
         }

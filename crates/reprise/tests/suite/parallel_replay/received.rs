@@ -38,9 +38,9 @@ fn keys_that_are_read_cut_the_block_of_the_bank() {
             let person = name(n * 7 % 40);
             let amount = Value::Int(n * 97 % 9000);
             let _ = match n % 5 {
-                0 if changes => session.submit("marry", &[person, name(n * 11 % 40)]).unwrap(),
-                0 | 1 => session.submit("deposit", &[person, amount, Value::Int(1)]).unwrap(),
-                _ => session.submit("transfer", &[person, amount]).unwrap(),
+                0 if changes => session.call("marry", &[person, name(n * 11 % 40)]).unwrap(),
+                0 | 1 => session.call("deposit", &[person, amount, Value::Int(1)]).unwrap(),
+                _ => session.call("transfer", &[person, amount]).unwrap(),
             };
         }
         let live = db.digest().unwrap();

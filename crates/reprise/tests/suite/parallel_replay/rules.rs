@@ -21,8 +21,8 @@ fn jumps_and_found_are_replayed_as_they_ran() {
     }
     session.execute_script("INSERT INTO c VALUES (1, 0), (3, 0);").unwrap();
     for k in [2, 5, 1, 9, 4, 3] {
-        let _ = session.submit("returns_from_within", &[Value::Int(k)]).unwrap();
-        let _ = session.submit("finds", &[Value::Int(k)]).unwrap();
+        let _ = session.call("returns_from_within", &[Value::Int(k)]).unwrap();
+        let _ = session.call("finds", &[Value::Int(k)]).unwrap();
     }
     let live = db.digest().unwrap();
     drop((session, db));
@@ -43,7 +43,7 @@ fn check_parts(parts: &[(&str, Vec<TestCall>)], by_value: impl Fn(usize) -> bool
         session.execute_script(script).unwrap();
         for (number, (procedure, arguments)) in calls.iter().enumerate() {
             session.log_by_value(by_value(number));
-            let _ = session.submit(procedure, arguments).unwrap();
+            let _ = session.call(procedure, arguments).unwrap();
         }
     }
     let live = db.digest().unwrap();

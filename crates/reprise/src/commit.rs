@@ -1,0 +1,103 @@
+//! Commits: transactions that were executed, and whose durability is still to come.
+
+use crate::database::Inner;
+use crate::{Error, Row};
+use logging::Commit as CommitPoint;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// A session's reference to its database. The commits of a session share it, so that those of different
+/// sessions change no common counter.
+pub(crate) struct SessionDatabase(pub(crate) Arc<Inner>);
+
+/// What must be durable before an answer is shown: the transaction itself, and all that it has read.
+///
+/// A thread waits for it by `wait`; a task awaits it, and blocks no thread.
+///
+/// ```
+/// # fn main() -> Result<(), reprise::Error> {
+/// # let folder = tempfile::tempdir().expect("a temporary folder");
+/// # let db = reprise::Database::open(folder.path(), reprise::Config::default())?;
+/// # let mut session = db.session()?;
+/// session.execute_script("CREATE TABLE visits (at BIGINT PRIMARY KEY)")?;
+/// let first = session.execute("INSERT INTO visits VALUES (1)", reprise::params![])?.commit;
+/// let second = session.execute("INSERT INTO visits VALUES (2)", reprise::params![])?.commit;
+/// second.wait()?; // both are in one batch of the log, mostly
+/// first.wait()?;
+/// assert!(first.is_durable());
+/// # Ok(()) }
+/// ```
+///
+/// ```
+/// # fn main() -> Result<(), reprise::Error> {
+/// # let folder = tempfile::tempdir().expect("a temporary folder");
+/// # let db = reprise::Database::open(folder.path(), reprise::Config::default())?;
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+/// # runtime.block_on(async {
+/// # let mut session = db.session()?;
+/// session.execute_script("CREATE TABLE visits (at BIGINT PRIMARY KEY)")?;
+/// session.execute("INSERT INTO visits VALUES (1)", reprise::params![])?.commit.await?;
+/// # Ok(()) }) }
+/// ```
+#[must_use = "a transaction counts only once it is durable: wait for its commit"]
+#[derive(Clone)]
+pub struct Commit {
+    database: Arc<SessionDatabase>,
+    point: CommitPoint,
+}
+
+impl std::fmt::Debug for Commit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Commit").field(&self.point).finish()
+    }
+}
+
+impl Commit {
+    pub(crate) fn new(database: &Arc<SessionDatabase>, point: CommitPoint) -> Self {
+        Self { database: Arc::clone(database), point }
+    }
+
+    /// Returns the point of the log that must be durable, for `CommitQueue` and `Database::is_durable`.
+    #[inline]
+    pub fn point(&self) -> CommitPoint {
+        self.point
+    }
+
+    /// Returns whether it is durable.
+    pub fn is_durable(&self) -> bool {
+        self.database.0.logs.is_durable(self.point)
+    }
+
+    /// Waits until it is durable. Blocks this thread.
+    ///
+    /// # Errors
+    /// The log has failed before that.
+    pub fn wait(&self) -> Result<(), Error> {
+        Ok(self.database.0.logs.wait(self.point)?)
+    }
+}
+
+impl Future for Commit {
+    type Output = Result<(), Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.database.0.logs.poll(self.point, context.waker()) {
+            Ok(true) => Poll::Ready(Ok(())),
+            Ok(false) => Poll::Pending,
+            Err(error) => Poll::Ready(Err(error.into())),
+        }
+    }
+}
+
+/// The answer of a statement or call that was executed.
+#[derive(Clone, Debug)]
+pub struct Executed {
+    /// The rows of a query, or of RETURNING; the outputs of a call as one row.
+    pub rows: Vec<Row>,
+    /// Number of rows that it returned or wrote.
+    pub affected: u64,
+    /// What must be durable before the answer is shown.
+    pub commit: Commit,
+}

@@ -1,0 +1,297 @@
+//! What a program does with a session: it prepares statements, executes them, and calls procedures.
+//!
+//! No function here waits for the disk, `execute_script` aside: an answer carries the commit to wait for.
+
+use super::block::TransactionState;
+use super::statement::{Parameters, Statement, ToStatement};
+use super::{Attempt, Session};
+use crate::definitions::unknown_procedure;
+use crate::rows::Collector;
+use crate::worker::{Recorded, Request, room_for};
+use crate::{Commit, Error, Executed, Row};
+use catalog::{Type, Value, datum_from_value, encode_value, now_us, value_from_datum};
+use logging::Commit as CommitPoint;
+use procedure::{Call, Procedure, RowSink, SqlError};
+use sql::interruptible;
+use std::sync::{Arc, PoisonError};
+
+impl Session {
+    /// Prepares a statement, to be executed once or many times.
+    ///
+    /// ```
+    /// # use reprise::{Config, Database, Error, Value, params};
+    /// # fn main() -> Result<(), Error> {
+    /// # let folder = tempfile::tempdir().expect("a temporary folder");
+    /// # let db = Database::open(folder.path(), Config::default())?;
+    /// # let mut session = db.session()?;
+    /// let add = session.prepare("SELECT $1::int + $2::int AS sum")?;
+    /// let done = session.execute(&add, params![19, 23])?;
+    /// assert_eq!(done.rows[0].get("sum"), Some(&Value::Int(42)));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// Anything wrong with it, with line and column.
+    pub fn prepare(&mut self, text: &str) -> Result<Statement, Error> {
+        let prepared = self.prepare_typed(text, &[])?;
+        prepared.ok_or_else(|| SqlError::new("42601", "the text holds no statement").into())
+    }
+
+    /// Prepares a statement whose client knows the types of some parameters. Returns `None` when the text
+    /// holds no statement. The result may follow from definitions that are not durable yet: see `shown`.
+    ///
+    /// ```
+    /// # use reprise::{Config, Database, Error, ScalarType, params};
+    /// # fn main() -> Result<(), Error> {
+    /// # let folder = tempfile::tempdir().expect("a temporary folder");
+    /// # let db = Database::open(folder.path(), Config::default())?;
+    /// # let mut session = db.session()?;
+    /// let types = [Some(ScalarType::BigInt.into())];
+    /// let double = session.prepare_typed("SELECT $1 * 2", &types)?.expect("a statement");
+    /// assert_eq!(double.parameters(), [ScalarType::BigInt.into()]);
+    /// assert!(session.prepare_typed("-- nothing", &[])?.is_none());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// Anything wrong with it, with line and column.
+    pub fn prepare_typed(&mut self, text: &str, types: &[Option<Type>]) -> Result<Option<Statement>, Error> {
+        self.begin_answer();
+        self.catch_up();
+        let bound = self.plan(text, types)?;
+        Ok(bound.map(|bound| Statement::new(text, types, self.worker.version.number, bound)))
+    }
+
+    /// Binds a statement against the session's definitions.
+    pub(super) fn plan(&self, text: &str, types: &[Option<Type>]) -> Result<Option<sql::Prepared>, Error> {
+        let _room = room_for(text, &self.worker.inner.account)?;
+        let schema = &self.worker.version.schema;
+        let interrupts = self.worker.machine.interrupts().clone();
+        interruptible(interrupts, || schema.prepare(text, types).map_err(Error::from))
+    }
+
+    /// Executes a statement: in the open transaction, or as a transaction of its own. It is executed when
+    /// this returns, and counts once its commit is durable.
+    ///
+    /// ```
+    /// # use reprise::{Config, Database, Error, params};
+    /// # fn main() -> Result<(), Error> {
+    /// # let folder = tempfile::tempdir().expect("a temporary folder");
+    /// # let db = Database::open(folder.path(), Config::default())?;
+    /// # let mut session = db.session()?;
+    /// session.execute_script("CREATE TABLE items (id INT PRIMARY KEY, name TEXT)")?;
+    /// let done = session.execute("INSERT INTO items VALUES ($1, $2)", params![1, "a pen"])?;
+    /// assert_eq!(done.affected, 1);
+    /// done.commit.wait()?; // durable now; `done.commit.await?` blocks no thread
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// The statement is refused or failed: nothing of it happened, and an open transaction can only be rolled
+    /// back. The error may follow from transactions that are not durable yet: see `shown`. Or the log failed.
+    pub fn execute<S: ToStatement + ?Sized>(
+        &mut self,
+        statement: &S,
+        parameters: &[Value],
+    ) -> Result<Executed, Error> {
+        let statement = statement.to_statement(self).inspect_err(|_| self.fail_transaction())?;
+        let (sink, rows) = Collector::collect(statement.shared_columns());
+        let executed = self.execute_into(&statement, parameters, sink)?;
+        let rows = std::mem::take(&mut *rows.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(Executed { rows, ..executed })
+    }
+
+    /// As `execute`, for many rows: they go to a sink as they are found. They count once this returns,
+    /// because an attempt that lost a race begins them again.
+    ///
+    /// ```
+    /// # use reprise::{Arena, Config, Database, Datum, Error, RowSink, SqlError, params};
+    /// # use std::sync::{Arc, atomic::{AtomicI64, Ordering}};
+    /// # fn main() -> Result<(), Error> {
+    /// # let folder = tempfile::tempdir().expect("a temporary folder");
+    /// # let db = Database::open(folder.path(), Config::default())?;
+    /// # let mut session = db.session()?;
+    /// struct Sum(Arc<AtomicI64>);
+    ///
+    /// impl RowSink for Sum {
+    ///     fn begin(&mut self) {
+    ///         self.0.store(0, Ordering::Relaxed);
+    ///     }
+    ///
+    ///     fn row(&mut self, values: &[Datum], _: &Arena) -> Result<(), SqlError> {
+    ///         if let [Datum::Int(value)] = values {
+    ///             self.0.fetch_add(*value, Ordering::Relaxed);
+    ///         }
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// let sum = Arc::new(AtomicI64::new(0));
+    /// let numbers = session.prepare("SELECT n FROM generate_series(1, 100) AS n")?;
+    /// session.execute_into(&numbers, params![], Box::new(Sum(Arc::clone(&sum))))?;
+    /// assert_eq!(sum.load(Ordering::Relaxed), 5050);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As `execute`.
+    pub fn execute_into(
+        &mut self,
+        statement: &Statement,
+        parameters: &[Value],
+        sink: Box<dyn RowSink>,
+    ) -> Result<Executed, Error> {
+        let parameters = Parameters::of(statement, parameters).inspect_err(|_| {
+            self.begin_answer();
+            self.fail_transaction();
+        })?;
+        match self.attempt_bound(statement, &parameters, sink)? {
+            Attempt::Done(done) => {
+                let commit = Commit::new(&self.database, done.commit);
+                Ok(Executed { rows: Vec::new(), affected: done.affected, commit })
+            }
+            Attempt::Busy(_) => unreachable!("this thread waits"),
+        }
+    }
+
+    /// Calls a procedure by its name, as a transaction of its own. Parameters without an argument have their
+    /// defaults. The outputs are the one row of the answer.
+    ///
+    /// ```
+    /// # use reprise::{Config, Database, Error, params};
+    /// # fn main() -> Result<(), Error> {
+    /// # let folder = tempfile::tempdir().expect("a temporary folder");
+    /// # let db = Database::open(folder.path(), Config::default())?;
+    /// # let mut session = db.session()?;
+    /// session.execute_script(
+    ///     "CREATE PROCEDURE greet(name TEXT DEFAULT 'you', OUT greeting TEXT) LANGUAGE plpgsql AS $$
+    ///      BEGIN greeting := 'Hello ' || name; END $$",
+    /// )?;
+    /// let done = session.call("greet", params!["Ada"])?;
+    /// assert_eq!(done.rows[0][0].to_string(), "Hello Ada");
+    /// assert_eq!(session.call("greet", params![])?.rows[0][0].to_string(), "Hello you");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// The procedure raised an error, a constraint was violated, the arguments are wrong, a transaction is
+    /// open (25001): nothing happened. The error may follow from transactions that are not durable yet: see
+    /// `shown`. Or the log failed.
+    pub fn call(&mut self, procedure: &str, arguments: &[Value]) -> Result<Executed, Error> {
+        self.refuse_in_block()?;
+        self.begin_answer();
+        loop {
+            let Some(index) = self.worker.known.indexes.get(procedure).copied() else {
+                self.worker.refresh();
+                if self.worker.known.indexes.contains_key(procedure) {
+                    continue;
+                }
+                return Err(unknown_procedure(procedure, &self.worker.version).into());
+            };
+            let known = Arc::clone(&self.worker.known);
+            let own = &known.procedures[index];
+            let mut record = std::mem::take(&mut self.arguments);
+            let encoded = self.encode_arguments(&own.procedure, arguments, &mut record);
+            let ran = encoded.and_then(|()| self.run_alone(&own.procedure, &record, Recorded::Call));
+            self.arguments = record;
+            if let Some(point) = ran? {
+                let machine = &self.worker.machine;
+                let outputs = own.procedure.outputs();
+                let values: Vec<_> = outputs
+                    .map(|(_, register, ty)| {
+                        value_from_datum(machine.get(register), ty, &machine.frame.arena)
+                    })
+                    .collect();
+                let rows = match values.is_empty() {
+                    true => Vec::new(),
+                    false => vec![Row::new(Arc::clone(&own.columns), values)],
+                };
+                let (affected, commit) = (rows.len() as u64, Commit::new(&self.database, point));
+                return Ok(Executed { rows, affected, commit });
+            }
+        }
+    }
+
+    /// Encodes the arguments of a call, with defaults for those left out.
+    fn encode_arguments(
+        &mut self,
+        procedure: &Procedure,
+        arguments: &[Value],
+        record: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        record.clear();
+        let inputs = procedure.inputs().count();
+        let given = || format!("{} takes {inputs} arguments, not {}", procedure.name, arguments.len());
+        if arguments.len() > inputs {
+            return Err(SqlError::new("42883", given()).into());
+        }
+        let arena = &mut self.worker.machine.frame.arena;
+        arena.clear();
+        for (index, (_, parameter)) in procedure.inputs().enumerate() {
+            let Some(value) = arguments.get(index).or(parameter.default.as_ref()) else {
+                let message = format!("{}: parameter \"{}\" has no default", given(), parameter.name);
+                return Err(SqlError::new("42883", message).into());
+            };
+            let datum = datum_from_value(value, parameter.ty, arena).map_err(|error| {
+                let detail = format!("Parameter \"{}\" of {}.", parameter.name, procedure.name);
+                SqlError::from(error).with_detail(detail)
+            })?;
+            encode_value(datum, parameter.ty, arena, record);
+        }
+        Ok(())
+    }
+
+    /// Runs a procedure as a transaction of its own, with encoded arguments. Returns `None` when the
+    /// definitions have changed before it began.
+    pub(super) fn run_alone(
+        &mut self,
+        procedure: &Procedure,
+        arguments: &[u8],
+        recorded: Recorded<'_>,
+    ) -> Result<Option<CommitPoint>, Error> {
+        let is_call = matches!(recorded, Recorded::Call);
+        let timestamp_us = if procedure.uses_timestamp || !is_call { now_us() } else { 0 };
+        let seed = if procedure.uses_seed || !is_call { self.next_seed() } else { 0 };
+        let request = Request { call: Call { procedure, timestamp_us, seed }, arguments, recorded };
+        self.run_request(&request)
+    }
+
+    /// Returns what must be durable before the last answer, an error included, is shown to anybody. An answer
+    /// that is no error carries the same in its `commit`.
+    ///
+    /// ```
+    /// # use reprise::{Config, Database, Error, params};
+    /// # fn main() -> Result<(), Error> {
+    /// # let folder = tempfile::tempdir().expect("a temporary folder");
+    /// # let db = Database::open(folder.path(), Config::default())?;
+    /// # let mut session = db.session()?;
+    /// session.execute_script("CREATE TABLE names (name TEXT PRIMARY KEY)")?;
+    /// session.execute("INSERT INTO names VALUES ('Ada')", params![])?;
+    /// let error = session.execute("INSERT INTO names VALUES ('Ada')", params![]).unwrap_err();
+    /// session.shown().wait()?; // the row that is in the way is durable now
+    /// assert_eq!(error.sqlstate(), "23505");
+    /// # Ok(()) }
+    /// ```
+    pub fn shown(&self) -> Commit {
+        Commit::new(&self.database, self.must_be_durable())
+    }
+
+    /// Returns whether a transaction is open, and whether a statement of it has failed.
+    ///
+    /// ```
+    /// # use reprise::{Config, Database, Error, TransactionState, params};
+    /// # fn main() -> Result<(), Error> {
+    /// # let folder = tempfile::tempdir().expect("a temporary folder");
+    /// # let db = Database::open(folder.path(), Config::default())?;
+    /// # let mut session = db.session()?;
+    /// session.begin()?;
+    /// session.execute("SELECT 1 / 0", params![]).unwrap_err();
+    /// assert_eq!(session.transaction_state(), TransactionState::Failed);
+    /// session.rollback();
+    /// assert_eq!(session.transaction_state(), TransactionState::None);
+    /// # Ok(()) }
+    /// ```
+    pub fn transaction_state(&self) -> TransactionState {
+        self.block.state
+    }
+}

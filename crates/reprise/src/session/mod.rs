@@ -1,0 +1,182 @@
+//! A session: what one client has. It runs calls and statements on its worker, one at a time, and
+//! acknowledges them.
+
+mod answers;
+mod block;
+mod execute;
+mod read_only;
+mod script;
+mod serving;
+mod staged;
+mod statement;
+mod waiting;
+
+pub use block::TransactionState;
+pub use read_only::Access;
+pub use serving::{Attempt, Completion};
+pub use statement::{Parameters, Statement, ToStatement};
+
+use crate::Error;
+use crate::commit::SessionDatabase;
+use crate::database::Inner;
+use crate::worker::{Refused, Request, Settings, Worker};
+use catalog::CommitOrder;
+use logging::Commit as CommitPoint;
+use procedure::seed_of;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A client's way to run transactions, one at a time. One thread uses it at a time.
+///
+/// ```
+/// # use reprise::{Config, Database, Error, params};
+/// # fn main() -> Result<(), Error> {
+/// # let folder = tempfile::tempdir().expect("a temporary folder");
+/// # let db = Database::open(folder.path(), Config::default())?;
+/// let mut session = db.session()?;
+/// session.execute_script(
+///     "CREATE TABLE accounts (id INT PRIMARY KEY, balance INT NOT NULL);
+///      INSERT INTO accounts VALUES (1, 100), (2, 0);",
+/// )?;
+/// session.begin()?;
+/// session.execute("UPDATE accounts SET balance = balance - 30 WHERE id = 1", params![])?;
+/// session.execute("UPDATE accounts SET balance = balance + 30 WHERE id = 2", params![])?;
+/// session.commit()?.wait()?; // durable now
+/// # Ok(()) }
+/// ```
+pub struct Session {
+    worker: Worker,
+    /// The transaction of several statements.
+    block: block::Block,
+    waiting: waiting::Waiting,
+    /// What later transactions may do.
+    access: Access,
+    /// The number of the next seed.
+    seeds: u64,
+    /// Buffer for the encoded arguments of the next call.
+    arguments: Vec<u8>,
+    /// What must be durable before the last answer is given, definitions aside.
+    answer: CommitPoint,
+    /// The session's reference for the commits that it hands out.
+    database: Arc<SessionDatabase>,
+    _counted: Counted,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("workspace", &self.worker.workspace).finish_non_exhaustive()
+    }
+}
+
+/// A session is counted until this is dropped.
+struct Counted(Arc<Inner>);
+
+impl Counted {
+    /// # Errors
+    /// `53300`: the database has as many sessions as are configured.
+    fn new(inner: &Arc<Inner>) -> Result<Self, Error> {
+        let counted = Self(Arc::clone(inner));
+        if inner.sessions.fetch_add(1, Ordering::Relaxed) >= inner.config.workers {
+            return Err(Error::TooManySessions(inner.config.workers));
+        }
+        Ok(counted)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.sessions.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Session {
+    pub(crate) fn new(inner: Arc<Inner>) -> Result<Self, Error> {
+        let counted = Counted::new(&inner)?;
+        let database = Arc::new(SessionDatabase(Arc::clone(&inner)));
+        let worker = Worker::new(inner)?;
+        let slot = worker.workspace.slot();
+        Ok(Self {
+            worker,
+            block: block::Block::default(),
+            waiting: waiting::Waiting::default(),
+            access: Access::default(),
+            seeds: RandomState::new().hash_one(slot.0),
+            arguments: Vec::new(),
+            answer: CommitPoint { worker: slot, ..CommitPoint::of_all(CommitOrder(0)) },
+            database,
+            _counted: counted,
+        })
+    }
+
+    /// Returns what the worker has to know for the next request.
+    #[inline]
+    fn settings(&self) -> Settings {
+        Settings {
+            is_read_only: self.access == Access::ReadOnly,
+            is_in_block: self.block.state != TransactionState::None,
+            caller_waits: self.waiting.by_caller,
+            lock_timeout: self.waiting.lock_timeout,
+        }
+    }
+
+    /// Sets whether a log of commands records later transactions by value: their rows instead of their calls.
+    /// Such records are longer, and replay does not run the procedures again. PACMAN §4.5 (ad-hoc
+    /// transactions).
+    pub fn log_by_value(&mut self, by_value: bool) {
+        self.worker.pipeline.by_value = by_value;
+    }
+
+    /// Sets how many bytes a statement may take; `None` is the limit of the database's configuration.
+    pub fn limit_statements(&mut self, bytes: Option<usize>) {
+        let bytes = bytes.unwrap_or(self.worker.inner.config.statement_bytes());
+        self.worker.machine.limit_statements(bytes);
+    }
+
+    /// Gives back the buffers of a statement that took much memory; without that the next statement uses them
+    /// again. The last answer is forgotten then. Returns whether a buffer was given back.
+    pub fn give_memory_back(&mut self) -> bool {
+        let has_ended = self.block.state == TransactionState::None && !self.is_waiting();
+        let is_much = self.worker.give_memory_back(has_ended);
+        if is_much {
+            self.arguments = Vec::new();
+        }
+        is_much
+    }
+
+    /// Returns whether deleted and changed rows hold memory that can be given back.
+    pub fn has_garbage(&self) -> bool {
+        self.worker.workspace.has_garbage()
+    }
+
+    /// Cleans up behind the session's transactions. A session that runs transactions does so at intervals; an
+    /// idle one does not.
+    pub fn collect_garbage(&mut self) {
+        self.worker.collect_garbage();
+    }
+
+    /// Refuses a transaction that writes while the log can't grow, or has failed. Waits while neither is
+    /// known.
+    fn check_log(&mut self) -> Result<(), Error> {
+        let settings = self.settings();
+        self.worker.check_log(&settings)
+    }
+
+    #[inline]
+    fn run_request(&mut self, request: &Request<'_>) -> Result<Option<CommitPoint>, Error> {
+        let settings = self.settings();
+        match self.worker.run(request, &settings) {
+            Ok(commit) => Ok(commit.map(|commit| self.answers(commit))),
+            Err(Refused { error, shown }) => {
+                self.shows(shown);
+                Err(*error)
+            }
+        }
+    }
+
+    /// Returns the seed of the next transaction.
+    fn next_seed(&mut self) -> u64 {
+        self.seeds = self.seeds.wrapping_add(1);
+        seed_of(self.seeds)
+    }
+}

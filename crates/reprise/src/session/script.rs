@@ -1,0 +1,113 @@
+//! Scripts and definitions: statements as text, each a transaction of its own.
+
+use super::{Access, Session};
+use crate::Error;
+use crate::sequences::Taking;
+use crate::worker::{Recorded, Request, room_for};
+use catalog::{CommitOrder, now_us};
+use logging::Commit as CommitPoint;
+use logging::content::StatementRecord;
+use procedure::{Call, Effect};
+use sql::Schema;
+use std::sync::{Arc, PoisonError};
+use transaction::Tables;
+
+impl Session {
+    /// Executes a script of statements, one transaction each: definitions, INSERT, UPDATE, DELETE, CALL. All
+    /// are durable when it returns.
+    ///
+    /// ```
+    /// # use reprise::{Config, Database, Error};
+    /// # fn main() -> Result<(), Error> {
+    /// # let folder = tempfile::tempdir().expect("a temporary folder");
+    /// # let db = Database::open(folder.path(), Config::default())?;
+    /// # let mut session = db.session()?;
+    /// session.execute_script("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1), (2);")?;
+    /// let script = "INSERT INTO t VALUES (3);\nINSERT INTO u VALUES (1);";
+    /// let error = session.execute_script(script).unwrap_err();
+    /// assert!(error.to_string().starts_with("line 2"), "{error}");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// The first statement that is refused, with its line and column in the script; those before it have
+    /// happened. All are refused while a transaction is open (25001).
+    pub fn execute_script(&mut self, script: &str) -> Result<(), Error> {
+        let inner = Arc::clone(&self.worker.inner);
+        let room = room_for(script, &inner.account)?;
+        let statements = Schema::split(script)?;
+        drop(room);
+        let mut shown = self.nothing_shown();
+        for (statement, line, column) in statements {
+            let ran = self.run_statement(&statement).map_err(|error| match error {
+                Error::Statement(error) => Error::Statement(error.inside(line, column)),
+                other => other,
+            });
+            shown = shown.and(self.must_be_durable());
+            if let Err(error) = ran {
+                inner.logs.wait(shown)?;
+                return Err(error);
+            }
+        }
+        Ok(inner.logs.wait(shown)?)
+    }
+
+    /// Runs one statement as a transaction of its own.
+    pub(super) fn run_statement(&mut self, statement: &str) -> Result<CommitPoint, Error> {
+        self.refuse_in_block()?;
+        self.worker.inner.logs.check_failed()?;
+        self.begin_answer();
+        if self.access == Access::ReadOnly
+            && let Some(prepared) = self.prepare_typed(statement, &[])?
+        {
+            self.refuse_writes(&prepared)?;
+        }
+        let (timestamp_us, seed) = (now_us(), self.next_seed());
+        loop {
+            let inner = Arc::clone(&self.worker.inner);
+            let room = room_for(statement, &inner.account)?;
+            let effect = inner.definitions.effect_of(statement)?;
+            drop(room);
+            let Effect::Run(procedure) = effect else {
+                return self.define(&StatementRecord { timestamp_us, seed, text: statement, written: None });
+            };
+            self.worker.refresh();
+            let call = Call { procedure: &procedure, timestamp_us, seed };
+            let request = Request { call, arguments: &[], recorded: Recorded::Statement(statement) };
+            if let Some(commit) = self.run_request(&request)? {
+                return Ok(commit);
+            }
+        }
+    }
+
+    /// Changes definitions as one transaction.
+    fn define(&mut self, statement: &StatementRecord<'_>) -> Result<CommitPoint, Error> {
+        let inner = Arc::clone(&self.worker.inner);
+        let epochs = Arc::clone(&self.worker.version.tables.epochs);
+        // A definition that changes nothing draws no number.
+        let mut drawn = CommitOrder(0);
+        self.check_log()?;
+        let mut record = Vec::new();
+        statement.write_definition(&mut record);
+        inner.logs.check_size(record.len())?;
+        {
+            // No snapshot is opened while definitions change.
+            let _alone = inner.maintenance.lock().unwrap_or_else(PoisonError::into_inner);
+            let prepare =
+                |effect: &Effect, tables: &Tables| Taking { inner: &inner, tables }.give_back_for(effect);
+            let patience = self.worker.patience(&self.settings());
+            let worker = self.worker.workspace.worker();
+            let changed = inner.definitions.change(statement, worker, &patience, prepare, |slot| {
+                let records = inner.logs.prepare_definition(&record)?;
+                let (order, logged) = inner.logs.define(slot, &epochs, records, |_| {});
+                drawn = order;
+                logged
+            });
+            // The definition has looked at rows without observing them.
+            changed.inspect_err(|_| self.shows_everything())?;
+        }
+        self.worker.refresh();
+        self.worker.machine.frame.affected = 0;
+        Ok(self.answers(CommitPoint { number: drawn, ..self.nothing_shown() }))
+    }
+}

@@ -1,0 +1,361 @@
+//! What a server does with a session: statements that never wait on the thread that runs them, limits, and
+//! statements that are kept.
+
+use super::Session;
+use super::block::{TransactionState, failed_block};
+use super::statement::{Parameters, Statement};
+use crate::Error;
+use crate::worker::{Busy, Recorded};
+use catalog::{Arena, Datum, Reader, decode_value, encode_value, now_us};
+use logging::Commit as CommitPoint;
+use procedure::query::OutputColumn;
+use procedure::{CurrentNumbers, Nowhere, Procedure, Register, RowSink, SqlError};
+use sql::{Arguments, Kind, interruptible};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+/// The result of `Session::attempt`.
+#[derive(Debug)]
+pub enum Attempt {
+    /// The statement is done.
+    Done(Completion),
+    /// The statement was undone, because another transaction holds a row or key that it writes. The same
+    /// session runs it again later, or gives it up by `Session::stop_waiting`.
+    Busy(Busy),
+}
+
+/// A statement that is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Completion {
+    /// Number of rows that it returned or wrote.
+    pub affected: u64,
+    /// What must be durable before it is acknowledged: the transaction, and all that the answer shows.
+    pub commit: CommitPoint,
+}
+
+/// Sends lines, each as a row of one text.
+fn write_lines(lines: &[String], mut sink: Box<dyn RowSink>) -> Result<(), SqlError> {
+    sink.begin();
+    for line in lines {
+        let mut arena = Arena::default();
+        let text = arena.push_bytes(line.as_bytes());
+        sink.row(&[text], &arena)?;
+    }
+    Ok(())
+}
+
+impl Session {
+    /// Executes a statement as `execute_into`, but the caller waits where another transaction holds a row or
+    /// key: for servers, whose threads run many clients.
+    ///
+    /// ```
+    /// # use reprise::{Attempt, Config, Database, Error, Nowhere, Parameters, params};
+    /// # fn main() -> Result<(), Error> {
+    /// # let folder = tempfile::tempdir().expect("a temporary folder");
+    /// # let db = Database::open(folder.path(), Config::default())?;
+    /// # let (mut first, mut second) = (db.session()?, db.session()?);
+    /// first.execute_script("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1)")?;
+    /// first.begin()?;
+    /// first.execute("DELETE FROM t", params![])?;
+    /// let delete = second.prepare("DELETE FROM t WHERE id = $1")?;
+    /// let parameters = Parameters::of(&delete, params![1])?;
+    /// let attempt = second.attempt(&delete, &parameters, Box::new(Nowhere))?;
+    /// let Attempt::Busy(busy) = attempt else { panic!("the row is held") };
+    /// first.rollback();
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    /// runtime.block_on(busy.released()).expect("no deadlock");
+    /// let attempt = second.attempt(&delete, &parameters, Box::new(Nowhere))?;
+    /// assert!(matches!(attempt, Attempt::Done(_)));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As `execute`.
+    pub fn attempt(
+        &mut self,
+        statement: &Statement,
+        parameters: &Parameters,
+        sink: Box<dyn RowSink>,
+    ) -> Result<Attempt, Error> {
+        self.waiting.by_caller = true;
+        let attempt = self.attempt_bound(statement, parameters, sink);
+        self.waiting.by_caller = false;
+        attempt
+    }
+
+    pub(super) fn attempt_bound(
+        &mut self,
+        statement: &Statement,
+        parameters: &Parameters,
+        sink: Box<dyn RowSink>,
+    ) -> Result<Attempt, Error> {
+        if self.block.state == TransactionState::Failed {
+            return Err(failed_block());
+        }
+        self.begin_answer();
+        let ran = match self.refuse_writes(statement) {
+            Ok(()) => self.run_bound(statement, parameters, sink),
+            Err(error) => Err(error),
+        };
+        self.worker.machine.count_rows(false);
+        self.worker.machine.send_rows_to(None);
+        let busy = self.worker.races.busy.take();
+        self.waiting.is_pending = busy.is_some();
+        if let Some(busy) = busy {
+            return Ok(Attempt::Busy(busy));
+        }
+        match ran {
+            Err(error) => {
+                let settings = self.settings();
+                self.worker.let_go_unless_busy(&settings);
+                self.fail_transaction();
+                Err(error)
+            }
+            Ok(affected) => Ok(Attempt::Done(Completion { affected, commit: self.must_be_durable() })),
+        }
+    }
+
+    /// Evaluates the arguments of an EXECUTE, given as its text, as parameters of the named statement.
+    ///
+    /// ```
+    /// # use reprise::{Attempt, Config, Database, Error, Nowhere};
+    /// # fn main() -> Result<(), Error> {
+    /// # let folder = tempfile::tempdir().expect("a temporary folder");
+    /// # let db = Database::open(folder.path(), Config::default())?;
+    /// # let mut session = db.session()?;
+    /// let add = session.prepare("SELECT $1::int + $2::int")?;
+    /// let parameters = session.evaluate_arguments("EXECUTE add (6 * 3, length('four'))", &add)?;
+    /// let attempt = session.attempt(&add, &parameters, Box::new(Nowhere))?;
+    /// assert!(matches!(attempt, Attempt::Done(done) if done.affected == 1));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// An argument is refused, with line and column, or can't be evaluated; an open transaction has failed.
+    pub fn evaluate_arguments(&mut self, execute: &str, statement: &Statement) -> Result<Parameters, Error> {
+        if self.block.state == TransactionState::Failed {
+            return Err(failed_block());
+        }
+        self.begin_answer();
+        let evaluated = self.run_arguments(execute, statement);
+        evaluated.inspect_err(|_| {
+            let settings = self.settings();
+            self.worker.let_go_unless_busy(&settings);
+            self.fail_transaction();
+        })
+    }
+
+    fn run_arguments(&mut self, execute: &str, statement: &Statement) -> Result<Parameters, Error> {
+        if self.block.state == TransactionState::Open {
+            self.begin_in_block()?;
+        } else {
+            self.catch_up();
+        }
+        loop {
+            let schema = &self.worker.version.schema;
+            let types = statement.parameters();
+            let procedure = interruptible(self.worker.machine.interrupts().clone(), || {
+                schema.execute_arguments(execute, types).map_err(Error::from)
+            })?;
+            if !self.run_here(&procedure, &[], Recorded::Rows)? {
+                continue;
+            }
+            let (mut parameters, machine) = (Parameters::new(statement), &self.worker.machine);
+            for (_, register, _) in procedure.outputs() {
+                parameters.push(machine.get(register), &machine.frame.arena);
+            }
+            return Ok(parameters);
+        }
+    }
+
+    /// Runs a statement, bound against the current definitions. Returns how many rows it returned or wrote.
+    fn run_bound(
+        &mut self,
+        statement: &Statement,
+        parameters: &Parameters,
+        mut sink: Box<dyn RowSink>,
+    ) -> Result<u64, Error> {
+        parameters.check(statement)?;
+        let in_block = self.block.state == TransactionState::Open;
+        if in_block {
+            self.begin_in_block()?;
+        } else {
+            self.catch_up();
+        }
+        loop {
+            let plan = self.current_plan(statement)?;
+            let values = parameters.bytes();
+            match &plan.kind {
+                Kind::Definition if in_block => {
+                    // The definition has looked at rows without observing them.
+                    self.stage(statement.text()).inspect_err(|_| self.shows_everything())?;
+                    return Ok(0);
+                }
+                Kind::Definition => {
+                    self.run_statement(statement.text())?;
+                    return Ok(0);
+                }
+                Kind::Run(procedure) => {
+                    self.worker.machine.send_rows_to(Some(sink));
+                    let has_run = self.run_here(procedure, values, Recorded::Rows)?;
+                    match self.worker.machine.take_sink() {
+                        Some(taken) if !has_run => sink = taken,
+                        _ => return Ok(self.worker.machine.frame.affected),
+                    }
+                }
+                Kind::Analyze(procedure) => {
+                    if let Some(lines) = self.analyze(procedure, values)? {
+                        write_lines(&lines, sink)?;
+                        return Ok(0);
+                    }
+                }
+                Kind::Call(procedure, arguments) => {
+                    let has_run = if arguments.are_parameters() {
+                        self.run_here(procedure, values, Recorded::Call)?
+                    } else {
+                        self.run_evaluated(procedure, arguments, parameters)?
+                    };
+                    if has_run {
+                        return self.send_outputs(&plan.columns, sink);
+                    }
+                }
+                _ => return Err(SqlError::new("0A000", "this statement has no rows").into()),
+            }
+        }
+    }
+
+    /// Returns the plan of a statement for the session's definitions.
+    fn current_plan(&mut self, statement: &Statement) -> Result<Arc<sql::Prepared>, Error> {
+        let version = self.worker.version.number;
+        if let Some(plan) = statement.plan_for(version) {
+            return Ok(plan);
+        }
+        match self.plan(statement.text(), statement.given_types())? {
+            Some(plan) => Ok(statement.bind(version, plan)?),
+            None => Ok(statement.plan()),
+        }
+    }
+
+    /// Runs a statement in the open transaction, or as a transaction of its own. Returns false when the
+    /// definitions have changed before it began.
+    #[inline]
+    fn run_here(
+        &mut self,
+        procedure: &Procedure,
+        arguments: &[u8],
+        recorded: Recorded<'_>,
+    ) -> Result<bool, Error> {
+        if self.block.state == TransactionState::Open {
+            self.run_in_block(procedure, arguments)?;
+            return Ok(true);
+        }
+        Ok(self.run_alone(procedure, arguments, recorded)?.is_some())
+    }
+
+    /// Runs a statement for EXPLAIN ANALYZE. Returns its plan with counts and times; `None` when the
+    /// definitions have changed before it began.
+    fn analyze(&mut self, procedure: &Procedure, arguments: &[u8]) -> Result<Option<Vec<String>>, Error> {
+        self.worker.machine.send_rows_to(Some(Box::new(Nowhere)));
+        self.worker.machine.count_rows(true);
+        let begun = Instant::now();
+        if !self.run_here(procedure, arguments, Recorded::Rows)? {
+            return Ok(None);
+        }
+        let took = begun.elapsed();
+        let mut lines = procedure.explained(Some(&self.worker.machine.count_rows(false)));
+        lines.push(format!("Execution Time: {:.3} ms", took.as_secs_f64() * 1e3));
+        Ok(Some(lines))
+    }
+
+    /// Evaluates the arguments of a call, and runs it. Returns false when the definitions have changed before
+    /// it began.
+    fn run_evaluated(
+        &mut self,
+        procedure: &Procedure,
+        arguments: &Arguments,
+        parameters: &Parameters,
+    ) -> Result<bool, Error> {
+        let mut record = std::mem::take(&mut self.arguments);
+        let evaluated = self.evaluate(procedure, arguments, parameters, &mut record);
+        let ran = evaluated.and_then(|()| self.run_here(procedure, &record, Recorded::Call));
+        self.arguments = record;
+        ran
+    }
+
+    /// Evaluates the arguments of a call, and encodes them.
+    fn evaluate(
+        &mut self,
+        procedure: &Procedure,
+        arguments: &Arguments,
+        parameters: &Parameters,
+        record: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let (timestamp_us, seed) = (now_us(), self.next_seed());
+        let machine = &mut self.worker.machine;
+        machine.begin_piece(arguments.registers(), timestamp_us, seed);
+        let mut reader = Reader::new(parameters.bytes());
+        for (index, ty) in parameters.types().iter().enumerate() {
+            let value = decode_value(*ty, &mut reader, &mut machine.frame.arena)
+                .map_err(|error| SqlError::new("08P01", format!("malformed parameters: {error}")))?;
+            machine.set(Register(index as u32), value);
+        }
+        record.clear();
+        let values = arguments.evaluate(machine).map_err(|error| Error::Sql(*error))?;
+        for (value, (_, parameter)) in values.into_iter().zip(procedure.inputs()) {
+            encode_value(value, parameter.ty, &machine.frame.arena, record);
+        }
+        Ok(())
+    }
+
+    /// Sends the outputs of the call that has run as a row. Returns how many rows that were.
+    fn send_outputs(&self, columns: &[OutputColumn], mut sink: Box<dyn RowSink>) -> Result<u64, Error> {
+        if columns.is_empty() {
+            return Ok(0);
+        }
+        let machine = &self.worker.machine;
+        let row: Vec<Datum> = columns.iter().map(|column| machine.get(column.register)).collect();
+        sink.begin();
+        sink.row(&row, &machine.frame.arena)?;
+        Ok(1)
+    }
+
+    /// Returns whether a statement is bound against the definitions that all sessions see.
+    pub fn is_current(&mut self, statement: &Statement) -> bool {
+        self.catch_up();
+        !self.changes_definitions() && statement.plan_for(self.worker.version.number).is_some()
+    }
+
+    /// Returns the number of the definitions that the session knows.
+    pub fn definitions(&self) -> u64 {
+        self.worker.version.number
+    }
+
+    /// Takes over definitions that have changed: a session that keeps older ones keeps their tables. Does
+    /// nothing inside a transaction, because definitions don't change under it.
+    pub fn catch_up(&mut self) {
+        if !self.block.begun && !self.worker.inner.definitions.is_current(self.worker.version.number) {
+            self.worker.refresh();
+        }
+    }
+
+    /// Sets the flag that ends the statement in progress when it is raised.
+    pub fn cancelled_by(&mut self, flag: Arc<AtomicBool>) {
+        self.worker.machine.cancelled_by(flag);
+    }
+
+    /// Sets the latest moment for the end of later statements.
+    pub fn ends_at(&mut self, deadline: Option<Instant>) {
+        self.worker.machine.ends_at(deadline);
+    }
+
+    /// Exchanges the last numbers of sequences, which `currval` returns, for those of another client.
+    pub fn swap_current_numbers(&mut self, numbers: &mut CurrentNumbers) {
+        std::mem::swap(&mut self.worker.machine.services.current_numbers, numbers);
+    }
+
+    /// Takes the notices that RAISE gave in the last call.
+    pub fn take_notices(&mut self) -> Vec<SqlError> {
+        std::mem::take(&mut self.worker.machine.services.notices)
+    }
+}

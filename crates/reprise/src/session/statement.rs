@@ -1,0 +1,267 @@
+//! Prepared statements, and the values of their parameters.
+
+use super::Session;
+use crate::{Column, Error};
+use catalog::{Arena, Datum, Type, Value, datum_from_value, encode_value};
+use procedure::SqlError;
+use sql::Kind;
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A statement that was prepared by a session. Other sessions of the database can execute it, too.
+///
+/// ```
+/// # use reprise::{Config, Database, Error, params};
+/// # fn main() -> Result<(), Error> {
+/// # let folder = tempfile::tempdir().expect("a temporary folder");
+/// # let db = Database::open(folder.path(), Config::default())?;
+/// # let mut session = db.session()?;
+/// session.execute_script("CREATE TABLE items (id INT PRIMARY KEY, name TEXT)")?;
+/// let insert = session.prepare("INSERT INTO items VALUES ($1, $2)")?;
+/// for (id, name) in [(1, "a pen"), (2, "ink")] {
+///     session.execute(&insert, params![id, name])?;
+/// }
+/// let find = session.prepare("SELECT name FROM items WHERE id = $1")?;
+/// assert_eq!(find.columns()[0].name, "name");
+/// assert_eq!(session.execute(&find, params![2])?.rows[0][0].to_string(), "ink");
+/// # Ok(()) }
+/// ```
+pub struct Statement {
+    fixed: Arc<Fixed>,
+    bound: Mutex<Bound>,
+}
+
+/// What later definitions do not change.
+#[derive(Debug)]
+struct Fixed {
+    text: Box<str>,
+    /// Types of parameters as the client gave them.
+    types: Box<[Option<Type>]>,
+    parameters: Arc<[Type]>,
+    columns: Arc<[Column]>,
+    tag: &'static str,
+}
+
+/// A statement bound against one version of the definitions.
+#[derive(Clone, Debug)]
+struct Bound {
+    version: u64,
+    plan: Arc<sql::Prepared>,
+}
+
+/// A clone is bound anew by itself where definitions change.
+impl Clone for Statement {
+    fn clone(&self) -> Self {
+        Self { fixed: Arc::clone(&self.fixed), bound: Mutex::new(self.bound()) }
+    }
+}
+
+impl std::fmt::Debug for Statement {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Statement").field(&self.fixed.text).finish()
+    }
+}
+
+impl Statement {
+    pub(super) fn new(text: &str, types: &[Option<Type>], version: u64, plan: sql::Prepared) -> Self {
+        let column =
+            |column: &procedure::query::OutputColumn| Column { name: column.name.clone(), ty: column.ty };
+        let fixed = Fixed {
+            text: text.into(),
+            types: types.into(),
+            parameters: plan.parameters.as_slice().into(),
+            columns: plan.columns.iter().map(column).collect(),
+            tag: plan.tag,
+        };
+        Self { fixed: Arc::new(fixed), bound: Mutex::new(Bound { version, plan: Arc::new(plan) }) }
+    }
+
+    fn bound(&self) -> Bound {
+        self.bound.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns its text.
+    pub fn text(&self) -> &str {
+        &self.fixed.text
+    }
+
+    /// Returns the types of its parameters.
+    pub fn parameters(&self) -> &[Type] {
+        &self.fixed.parameters
+    }
+
+    /// Returns the columns of its rows; none of a statement that returns no rows.
+    pub fn columns(&self) -> &[Column] {
+        &self.fixed.columns
+    }
+
+    /// Returns the columns as the rows of its answers share them.
+    pub(super) fn shared_columns(&self) -> &Arc<[Column]> {
+        &self.fixed.columns
+    }
+
+    /// Returns the first words of PostgreSQL's command tag for it.
+    pub fn tag(&self) -> &'static str {
+        self.fixed.tag
+    }
+
+    /// Returns the plan that it was bound to last.
+    pub fn plan(&self) -> Arc<sql::Prepared> {
+        self.bound().plan
+    }
+
+    /// Returns the plan if it is bound against a version of the definitions.
+    pub(super) fn plan_for(&self, version: u64) -> Option<Arc<sql::Prepared>> {
+        let bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
+        (bound.version == version).then(|| Arc::clone(&bound.plan))
+    }
+
+    /// Returns the types of parameters as the client gave them.
+    pub(super) fn given_types(&self) -> &[Option<Type>] {
+        &self.fixed.types
+    }
+
+    /// Keeps the plan for another version of the definitions.
+    ///
+    /// # Errors
+    /// `0A000`: its rows or parameters have other types now.
+    pub(super) fn bind(&self, version: u64, plan: sql::Prepared) -> Result<Arc<sql::Prepared>, SqlError> {
+        let columns = plan.columns.iter().map(|column| column.ty);
+        let is_alike = columns.eq(self.columns().iter().map(|column| column.ty));
+        if !is_alike || plan.parameters != self.parameters() {
+            let error = SqlError::new("0A000", "cached plan must not change result type");
+            return Err(error.with_hint("Prepare the statement again."));
+        }
+        let plan = Arc::new(plan);
+        let bound = Bound { version, plan: Arc::clone(&plan) };
+        *self.bound.lock().unwrap_or_else(PoisonError::into_inner) = bound;
+        Ok(plan)
+    }
+
+    /// Returns whether it is likely to take no longer than a few accesses to rows.
+    pub fn looks_short(&self) -> bool {
+        match &self.plan().kind {
+            Kind::Run(procedure) | Kind::Call(procedure, _) => procedure.looks_short(),
+            Kind::Definition | Kind::Analyze(_) => false,
+            _ => true,
+        }
+    }
+
+    /// Returns whether it may wait on the thread that runs it: a definition waits for transactions to end,
+    /// and a procedure that commits waits for rows.
+    pub fn waits_on_its_thread(&self) -> bool {
+        match &self.plan().kind {
+            Kind::Definition => true,
+            Kind::Run(procedure) | Kind::Analyze(procedure) | Kind::Call(procedure, _) => {
+                procedure.ends_transactions
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A statement to execute: one that was prepared, or a text.
+pub trait ToStatement {
+    /// Returns the statement, prepared by the session where it is a text.
+    ///
+    /// # Errors
+    /// Anything wrong with the text, with line and column.
+    fn to_statement(&self, session: &mut Session) -> Result<Cow<'_, Statement>, Error>;
+}
+
+impl ToStatement for Statement {
+    fn to_statement(&self, _: &mut Session) -> Result<Cow<'_, Statement>, Error> {
+        Ok(Cow::Borrowed(self))
+    }
+}
+
+impl ToStatement for str {
+    fn to_statement(&self, session: &mut Session) -> Result<Cow<'_, Statement>, Error> {
+        session.prepare(self).map(Cow::Owned)
+    }
+}
+
+impl ToStatement for String {
+    fn to_statement(&self, session: &mut Session) -> Result<Cow<'_, Statement>, Error> {
+        self.as_str().to_statement(session)
+    }
+}
+
+/// The values of a statement's parameters, encoded as the log's records hold arguments.
+#[derive(Clone, Default, Debug)]
+pub struct Parameters {
+    /// The types of the statement's parameters.
+    types: Arc<[Type]>,
+    /// How many values were pushed.
+    count: usize,
+    bytes: Vec<u8>,
+}
+
+impl Parameters {
+    /// Returns the parameters of a statement, without a value yet.
+    pub fn new(statement: &Statement) -> Self {
+        Self { types: Arc::clone(&statement.fixed.parameters), count: 0, bytes: Vec::new() }
+    }
+
+    /// Returns the parameters of a statement with values.
+    ///
+    /// # Errors
+    /// As `push_value`.
+    pub fn of(statement: &Statement, values: &[Value]) -> Result<Self, SqlError> {
+        let (mut parameters, mut arena) = (Self::new(statement), Arena::default());
+        values.iter().try_for_each(|value| parameters.push_value(value, &mut arena))?;
+        Ok(parameters)
+    }
+
+    /// Returns the type of the parameter whose value is pushed next; `None` when all have values.
+    pub fn next_type(&self) -> Option<Type> {
+        self.types.get(self.count).copied()
+    }
+
+    /// Adds the value of the next parameter, which must be of its type. Values beyond the last parameter are
+    /// only counted.
+    pub fn push(&mut self, value: Datum, arena: &Arena) {
+        if let Some(ty) = self.next_type() {
+            encode_value(value, ty, arena, &mut self.bytes);
+        }
+        self.count += 1;
+    }
+
+    /// Adds the value of the next parameter.
+    ///
+    /// # Errors
+    /// `42804` and the errors of the type: it is no value of the parameter's type.
+    pub fn push_value(&mut self, value: &Value, arena: &mut Arena) -> Result<(), SqlError> {
+        let datum = match self.next_type() {
+            Some(ty) => datum_from_value(value, ty, arena).map_err(|error| {
+                SqlError::from(error).with_detail(format!("Parameter ${}.", self.count + 1))
+            })?,
+            None => Datum::Null,
+        };
+        self.push(datum, arena);
+        Ok(())
+    }
+
+    /// Checks that these are the values of all parameters of a statement.
+    pub(super) fn check(&self, statement: &Statement) -> Result<(), SqlError> {
+        let expected = &statement.fixed.parameters;
+        if self.count != expected.len() {
+            let message = format!("the statement has {} parameters, not {}", expected.len(), self.count);
+            return Err(SqlError::new("08P01", message));
+        }
+        if !Arc::ptr_eq(&self.types, expected) && self.types != *expected {
+            return Err(SqlError::new("08P01", "the parameters are those of another statement"));
+        }
+        Ok(())
+    }
+
+    /// Returns the types of the parameters.
+    pub(super) fn types(&self) -> &[Type] {
+        &self.types
+    }
+
+    /// Returns the encoded values.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}

@@ -1,0 +1,223 @@
+//! A worker executes transactions: it has the workspace, the registers, the commit pipeline and the
+//! definitions that a call runs with.
+//!
+//! All that it needs to know of a call is in the call's request and settings, so that a call can run on any
+//! thread. What a client keeps from call to call is in its session.
+//! Not here: the statements of longer transactions and their savepoints, which a session runs on its worker
+//! (`session/block.rs`).
+
+mod races;
+mod request;
+mod run;
+mod steps;
+mod texts;
+mod utilization;
+
+pub use races::Busy;
+pub(crate) use races::{Awaited, Races, serialization_failure};
+pub(crate) use request::{Recorded, Refused, Request, Settings};
+pub(crate) use texts::room_for;
+
+use crate::database::Inner;
+use crate::definitions::Version;
+use crate::sequences::Source;
+use crate::{Column, Error};
+use catalog::Datum;
+use procedure::{Machine, Procedure};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use transaction::{CommitPipeline, Workspace};
+use utilization::Utilization;
+
+/// A worker adds its counters to those of the database after this many calls.
+const PUBLISH_EVERY: u64 = 256;
+
+/// The procedures as one worker knows them. Workers share procedures but not this, so that a call changes no
+/// counter that other workers change too.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) procedures: Vec<KnownProcedure>,
+    /// The index of each procedure, by name.
+    pub(crate) indexes: HashMap<String, usize>,
+}
+
+/// A procedure, and the columns of the row of its outputs.
+#[derive(Debug)]
+pub(crate) struct KnownProcedure {
+    pub(crate) procedure: Arc<Procedure>,
+    pub(crate) columns: Arc<[Column]>,
+}
+
+impl KnownProcedure {
+    fn new(procedure: &Arc<Procedure>) -> Self {
+        let outputs = procedure.outputs();
+        let columns = outputs.map(|(name, _, ty)| Column { name: name.into(), ty }).collect();
+        Self { procedure: Arc::clone(procedure), columns }
+    }
+}
+
+impl Known {
+    fn new(version: &Version) -> Arc<Self> {
+        let procedures: Vec<_> = version.procedures.values().map(KnownProcedure::new).collect();
+        let indexes = procedures.iter().enumerate();
+        let indexes = indexes.map(|(index, known)| (known.procedure.name.clone(), index)).collect();
+        Arc::new(Self { procedures, indexes })
+    }
+}
+
+/// Transactions that a worker has not added to the counters of the database yet.
+#[derive(Default, Debug)]
+pub(crate) struct Tally {
+    pub(crate) committed: u64,
+    pub(crate) read: u64,
+    pub(crate) failed: u64,
+    pub(crate) conflicts: u64,
+    /// Calls since the last time.
+    calls: u64,
+}
+
+/// What executes the transactions of one session at a time.
+pub(crate) struct Worker {
+    pub(crate) inner: Arc<Inner>,
+    /// The definitions that it works with.
+    pub(crate) version: Arc<Version>,
+    pub(crate) known: Arc<Known>,
+    pub(crate) workspace: Workspace,
+    pub(crate) machine: Machine,
+    /// The arguments of the request in hand, loaded from its record.
+    arguments: Vec<Datum>,
+    pub(crate) pipeline: CommitPipeline,
+    pub(crate) races: Races,
+    pub(crate) tally: Tally,
+    utilization: Utilization,
+}
+
+impl Worker {
+    pub(crate) fn new(inner: Arc<Inner>) -> Result<Self, Error> {
+        let version = inner.definitions.current();
+        let (epochs, memory) = (version.tables.epochs.clone(), version.tables.memory.clone());
+        let worker = storage::Worker::new(epochs, memory);
+        let worker = worker.ok_or(Error::TooManySessions(inner.config.workers))?;
+        inner.logs.add_worker(worker.slot())?;
+        let pipeline =
+            CommitPipeline::new(Arc::clone(&inner.logs), &inner.adaptive, &version.tables, worker.slot());
+        let workspace = Workspace::new(version.tables.clone(), worker);
+        let mut machine = Machine::default();
+        machine.count_by(Arc::new(Source::new(Arc::clone(&inner), version.tables.clone())));
+        machine.compile_by(Some(Arc::new(texts::Texts::new(&version))));
+        let account = Arc::clone(version.tables.memory.account());
+        machine.limit_memory(Some(account), inner.config.statement_bytes());
+        Ok(Self {
+            known: Known::new(&version),
+            inner,
+            version,
+            workspace,
+            machine,
+            arguments: Vec::new(),
+            pipeline,
+            races: Races::default(),
+            tally: Tally::default(),
+            utilization: Utilization::default(),
+        })
+    }
+
+    /// Returns another pipeline for the same slot.
+    fn new_pipeline(&self) -> CommitPipeline {
+        let Inner { logs, adaptive, .. } = &*self.inner;
+        CommitPipeline::new(Arc::clone(logs), adaptive, self.workspace.tables(), self.workspace.slot())
+    }
+
+    /// Takes over the current definitions.
+    pub(crate) fn refresh(&mut self) {
+        self.enter_version(self.inner.definitions.current());
+        let sequences = Source::new(Arc::clone(&self.inner), self.version.tables.clone());
+        self.machine.count_by(Arc::new(sequences));
+    }
+
+    /// Takes over a version of the definitions.
+    pub(crate) fn enter_version(&mut self, version: Arc<Version>) {
+        self.machine.compile_by(Some(Arc::new(texts::Texts::new(&version))));
+        self.version = version;
+        self.known = Known::new(&self.version);
+        self.workspace.set_tables(self.version.tables.clone());
+    }
+
+    /// Gives back the buffers of a statement that took much memory; without that the next statement uses them
+    /// again. `has_ended` says whether no transaction is open. Returns whether a buffer was given back.
+    pub(crate) fn give_memory_back(&mut self, has_ended: bool) -> bool {
+        let is_much = self.machine.give_back(has_ended);
+        if is_much {
+            self.arguments = Vec::new();
+            self.workspace.give_memory_back();
+            let by_value = self.pipeline.by_value;
+            self.pipeline = self.new_pipeline();
+            self.pipeline.by_value = by_value;
+            memory::give_back();
+        }
+        is_much
+    }
+
+    /// Cleans up behind the worker's transactions, unless one is running.
+    pub(crate) fn collect_garbage(&mut self) {
+        if self.workspace.worker().is_active() {
+            return;
+        }
+        let durable = self.inner.durable(self.workspace.worker());
+        let (definitions, version) = (&self.inner.definitions, self.version.number);
+        self.workspace.collect_garbage_now(durable, || definitions.is_current(version));
+    }
+
+    /// Refuses a transaction that writes while the log can't grow, or has failed. Waits while neither is
+    /// known.
+    #[inline]
+    pub(crate) fn check_log(&mut self, settings: &Settings) -> Result<(), Error> {
+        if self.inner.logs.is_in_doubt() {
+            self.await_others(Awaited::Log(Arc::clone(&self.inner)), None, settings)?;
+        }
+        Ok(self.inner.logs.check()?)
+    }
+
+    /// Cleans up and counts after a transaction.
+    #[inline]
+    pub(crate) fn after_call(&mut self) {
+        let durable = self.inner.durable(self.workspace.worker());
+        let (definitions, version) = (&self.inner.definitions, self.version.number);
+        self.workspace.collect_garbage(durable, || definitions.is_current(version));
+        self.tally.calls += 1;
+        if self.tally.calls >= PUBLISH_EVERY {
+            self.publish();
+        }
+    }
+
+    /// Adds the counters to those of the database.
+    fn publish(&mut self) {
+        let tally = std::mem::take(&mut self.tally);
+        let add = |counter: &AtomicU64, count: u64| counter.fetch_add(count, Ordering::Relaxed);
+        add(&self.inner.committed, tally.committed);
+        add(&self.inner.read, tally.read);
+        add(&self.inner.failed, tally.failed);
+        add(&self.inner.conflicts, tally.conflicts);
+        if self.inner.logs.durable().is_none() {
+            // Without a logger nothing else ends epochs, and memory is reclaimed by epochs.
+            let epochs = self.workspace.worker().epochs();
+            epochs.advance_from(epochs.current());
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if self.workspace.is_committing() {
+            // A panic in the middle of a commit: the rows in memory are no state of the database. The log
+            // holds one.
+            tracing::error!(
+                "a commit has panicked: the process ends, and recovers from its log when it starts again"
+            );
+            std::process::abort();
+        }
+        self.workspace.rollback_if_running();
+        self.workspace.release_holds();
+        self.publish();
+    }
+}

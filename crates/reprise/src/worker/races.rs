@@ -1,0 +1,362 @@
+//! Requests that lose a race, or come to rows of other transactions: how often they run again, and what they
+//! wait for.
+//!
+//! A transaction of one request runs again until it commits. After some lost races it holds the rows that it
+//! writes, after more also those that it reads, so that it commits in the end. A statement of a longer
+//! transaction runs again as long as the earlier reads of the transaction hold.
+//! Invariants: 1. a wait ends with the blocker, by `lock_timeout`, by the statement's deadline or by its
+//! cancellation. 2. where the caller waits, the worker never does. 3. of transactions that wait for each
+//! other one fails (40P01), or releases its rows.
+//! Held by: `crates/reprise/tests/suite/waiting.rs`.
+
+use super::{Settings, Worker};
+use crate::Error;
+use crate::database::Inner;
+use crate::definitions::Patience;
+use procedure::{Conflict, Interrupts, SqlError};
+use std::sync::Arc;
+use std::task::{Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+use storage::Slot;
+use transaction::{AbortReason, Blocker, Holding, Holds, Refusal, WaitInPlace};
+
+/// A thread that waits looks at its limits this often.
+const TICK: Duration = Duration::from_millis(20);
+/// After this many lost races in a row a worker lets other threads run before it tries again.
+const PATIENCE: u32 = 8;
+/// From this many lost races on a transaction holds what it writes.
+const HOLDS_WRITTEN: u32 = 8;
+/// From this many on it holds what it reads.
+const HOLDS_READ: u32 = 24;
+/// A caller that waits itself is asked to let others run after each round of this many lost races.
+const ROUND: u32 = 16;
+/// The longest wait for a hot row that is only read: readers do not wait for a transaction that its client
+/// leaves open.
+const FOR_HOT: Duration = Duration::from_millis(100);
+/// The SQLSTATE of a wait that took longer than `lock_timeout`.
+const LOCK_TIMEOUT: &str = "55P03";
+/// A statement of a longer transaction that has lost this many races fails.
+const MOST_RETRIES: u32 = 256;
+
+/// What a statement that was undone waits for.
+#[derive(Clone)]
+pub(crate) enum Awaited {
+    /// Nothing: it has lost races, and lets other transactions run first.
+    Others,
+    /// The transaction that holds a row or key.
+    Blocker {
+        blocker: Blocker,
+        worker: Slot,
+        /// Whether the statement is of a transaction that stays open meanwhile.
+        is_open: bool,
+        holds: Arc<Holds>,
+    },
+    /// Definitions that are being made.
+    Definitions(Arc<Inner>),
+    /// A log of which it is not known whether it can grow.
+    Log(Arc<Inner>),
+}
+
+/// What a statement that was undone, and can be run again, waits for.
+#[derive(Clone)]
+#[must_use = "the statement has not happened: run it again, later"]
+pub struct Busy {
+    awaited: Awaited,
+    /// When the statement is run again at the latest, whether or not what it waits for has come.
+    until: Option<Instant>,
+}
+
+impl std::fmt::Debug for Busy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let awaited: &dyn std::fmt::Debug = match &self.awaited {
+            Awaited::Others => &"others",
+            Awaited::Blocker { blocker, .. } => blocker,
+            Awaited::Definitions(_) => &"definitions",
+            Awaited::Log(_) => &"the log",
+        };
+        f.debug_tuple("Busy").field(awaited).finish()
+    }
+}
+
+impl Busy {
+    /// Whether what is awaited has come. `waker` is woken when it does.
+    fn poll(&self, waker: &Waker) -> Poll<Result<(), Refusal>> {
+        match &self.awaited {
+            Awaited::Others => Poll::Ready(Ok(())),
+            Awaited::Blocker { blocker, worker, is_open, holds } => {
+                match holds.wait(*blocker, *worker, *is_open, waker) {
+                    Ok(true) => Poll::Pending,
+                    Ok(false) => Poll::Ready(Ok(())),
+                    Err(refusal) => Poll::Ready(Err(refusal)),
+                }
+            }
+            Awaited::Definitions(inner) => inner.definitions.poll_made(waker).map(Ok),
+            Awaited::Log(inner) => inner.logs.poll_known(waker).map(Ok),
+        }
+    }
+
+    /// When the statement is to be run again at the latest; `None` where it waits until `released`.
+    pub fn until(&self) -> Option<Instant> {
+        self.until
+    }
+
+    /// Returns once the statement can be run again. Where the caller stops waiting before, it says so by
+    /// `Session::stop_waiting`.
+    ///
+    /// # Errors
+    /// The transaction must not wait while it holds locks: see `Session::break_deadlock`.
+    pub async fn released(&self) -> Result<(), Refusal> {
+        // Where nothing is left to wait for, other tasks run before the statement runs again: its client's
+        // deadline and cancellation are seen then.
+        let mut has_yielded = false;
+        std::future::poll_fn(|context| match self.poll(context.waker()) {
+            Poll::Ready(Ok(())) if !std::mem::replace(&mut has_yielded, true) => {
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+            polled => polled,
+        })
+        .await
+    }
+}
+
+/// The races that the request in hand has lost.
+#[derive(Default)]
+pub(crate) struct Races {
+    /// Lost races in a row.
+    lost: u32,
+    /// Whether the request has come to a row that another transaction holds.
+    was_held: bool,
+    /// What the caller has to wait for.
+    pub(crate) busy: Option<Busy>,
+    /// When the request stops waiting for hot rows that it only reads.
+    hot_until: Option<Instant>,
+}
+
+fn waker_of(thread: Thread) -> Waker {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    Waker::from(Arc::new(Unpark(thread)))
+}
+
+fn refused(refusal: Refusal) -> SqlError {
+    let (sqlstate, message) = match refusal {
+        Refusal::Deadlock => ("40P01", "deadlock detected"),
+        Refusal::NoWait => ("40001", "could not serialize access: a row or key is locked"),
+        Refusal::WaitDie => {
+            ("40001", "could not serialize access: an older transaction has locked a row or key")
+        }
+    };
+    let hint = "Run the transaction again. Transactions that lock the same rows in the same order do not \
+                wait for each other.";
+    SqlError::new(sqlstate, message).with_hint(hint)
+}
+
+/// Waits on this thread until a statement can be run again, or a deadlock is found.
+///
+/// # Errors
+/// `55P03` after the time limit, `57014`.
+fn wait_on_thread(
+    busy: &Busy,
+    interrupts: &Interrupts,
+    limit: Option<Duration>,
+) -> Result<Result<(), Refusal>, SqlError> {
+    let waker = waker_of(std::thread::current());
+    let limit = limit.map(|limit| Instant::now() + limit);
+    loop {
+        match busy.poll(&waker) {
+            Poll::Ready(ended) => return Ok(ended),
+            Poll::Pending => std::thread::park_timeout(TICK),
+        }
+        interrupts.check()?;
+        if busy.until.is_some_and(|until| Instant::now() >= until) {
+            return Ok(Ok(()));
+        }
+        if limit.is_some_and(|limit| Instant::now() >= limit) {
+            return Err(SqlError::new(LOCK_TIMEOUT, "canceling statement due to lock timeout"));
+        }
+    }
+}
+
+/// Returns the error of a transaction that lost a race for good.
+pub(crate) fn serialization_failure(conflict: Conflict) -> Error {
+    let error = SqlError::new("40001", "could not serialize access due to concurrent update");
+    let error = SqlError { detail: Some(format!("{conflict}.")), ..error };
+    Error::Sql(error.with_hint("The transaction might succeed if retried."))
+}
+
+impl Worker {
+    /// Releases the rows that a request holds which has ended, or does not run again.
+    pub(crate) fn let_go(&mut self) {
+        self.workspace.release_holds();
+        self.forget_races();
+    }
+
+    /// As `let_go`, unless the request is to run again once the caller has waited, or is a statement of a
+    /// longer transaction.
+    #[cold]
+    pub(crate) fn let_go_unless_busy(&mut self, settings: &Settings) {
+        if self.races.busy.is_none() && !settings.is_in_block {
+            self.let_go();
+        }
+    }
+
+    /// Releases the rows of a transaction of one request whose wait was refused; it can wait again.
+    ///
+    /// # Errors
+    /// `40P01` or `40001` in a longer transaction.
+    pub(crate) fn let_rows_go(&mut self, refusal: Refusal, settings: &Settings) -> Result<(), Error> {
+        self.workspace.tables().aborts.count(refusal);
+        if settings.is_in_block {
+            return Err(refused(refusal).into());
+        }
+        self.workspace.release_all_but_awaited();
+        Ok(())
+    }
+
+    /// Returns how long a definition waits for transactions to end.
+    pub(crate) fn patience(&self, settings: &Settings) -> Patience {
+        let patience = Patience::default();
+        let limit = settings.lock_timeout.unwrap_or(patience.limit);
+        Patience { interrupts: self.machine.interrupts().clone(), limit }
+    }
+
+    /// Returns the rows that the next attempt holds.
+    pub(super) fn holding(&self) -> Holding {
+        match self.races.lost {
+            HOLDS_READ.. => Holding::Read,
+            HOLDS_WRITTEN.. => Holding::Written,
+            _ if self.races.was_held => Holding::Written,
+            _ => Holding::Nothing,
+        }
+    }
+
+    /// Forgets the races of a request that has ended.
+    #[inline]
+    pub(crate) fn forget_races(&mut self) {
+        (self.races.lost, self.races.was_held) = (0, false);
+        if self.races.hot_until.take().is_some() {
+            self.workspace.ignore_heat(false);
+        }
+    }
+
+    /// Counts a lost race, and waits until the request can run again. Where the caller waits, `busy` says
+    /// what it waits for.
+    ///
+    /// # Errors
+    /// The request does not run again: it was cancelled, it has waited or tried for too long. Or the caller
+    /// waits.
+    #[cold]
+    pub(crate) fn before_retry(&mut self, conflict: Conflict, settings: &Settings) -> Result<(), Error> {
+        self.count_conflict(conflict);
+        self.machine.interrupts().check()?;
+        let is_held = conflict == Conflict::Held;
+        let blocker = self.workspace.blocker().filter(|_| is_held);
+        if is_held {
+            self.races.was_held = true;
+        } else {
+            self.races.lost += 1;
+            if settings.is_in_block && self.races.lost > MOST_RETRIES {
+                return Err(serialization_failure(conflict));
+            }
+        }
+        if let Some(blocker) = blocker {
+            let holds = Arc::clone(&self.workspace.tables().holds);
+            // It does not wait long for a row that is hot.
+            let is_open = settings.is_in_block && !self.workspace.was_hot();
+            let awaited = Awaited::Blocker { blocker, worker: self.workspace.slot(), is_open, holds };
+            if !self.workspace.was_hot() {
+                return self.await_others(awaited, None, settings);
+            }
+            let until = *self.races.hot_until.get_or_insert_with(|| Instant::now() + FOR_HOT);
+            if Instant::now() >= until {
+                self.workspace.ignore_heat(true);
+                return Ok(());
+            }
+            return self.await_others(awaited, Some(until), settings);
+        }
+        if is_held || settings.caller_waits && self.races.lost.is_multiple_of(ROUND) {
+            return self.await_others(Awaited::Others, None, settings);
+        }
+        back_off(self.races.lost);
+        Ok(())
+    }
+
+    /// Counts an attempt that was undone.
+    pub(super) fn count_conflict(&mut self, conflict: Conflict) {
+        self.tally.conflicts += 1;
+        self.workspace.tables().aborts.count(conflict);
+    }
+
+    /// Counts a commit that has lost a race.
+    pub(crate) fn lost_at_commit(&mut self, conflict: Conflict) -> Error {
+        self.count_conflict(conflict);
+        serialization_failure(conflict)
+    }
+
+    /// Waits until the request can run again, unless the caller does.
+    ///
+    /// # Errors
+    /// As `before_retry`.
+    pub(super) fn await_others(
+        &mut self,
+        awaited: Awaited,
+        until: Option<Instant>,
+        settings: &Settings,
+    ) -> Result<(), Error> {
+        let busy = Busy { awaited, until };
+        if settings.caller_waits {
+            self.races.busy = Some(busy);
+            // The caller sees `busy` instead of this error.
+            return Err(serialization_failure(Conflict::Held));
+        }
+        let interrupts = self.machine.interrupts().clone();
+        // Definitions and the log are no locks.
+        let limit = settings.lock_timeout.filter(|_| matches!(busy.awaited, Awaited::Blocker { .. }));
+        let aborts = Arc::clone(&self.workspace.tables().aborts);
+        while let Err(refusal) = wait_on_thread(&busy, &interrupts, limit).inspect_err(|error| {
+            if error.sqlstate == LOCK_TIMEOUT {
+                aborts.count(AbortReason::LockTimeout);
+            }
+        })? {
+            // It holds nothing afterwards, so that it is not refused again.
+            self.let_rows_go(refusal, settings)?;
+            interrupts.check()?;
+        }
+        Ok(())
+    }
+
+    /// Returns a function that waits for other transactions in the middle of a call that can't run again.
+    pub(super) fn waits_in_place(&self, settings: &Settings) -> Box<WaitInPlace> {
+        let (interrupts, limit) = (self.machine.interrupts().clone(), settings.lock_timeout);
+        let (worker, holds) = (self.workspace.slot(), Arc::clone(&self.workspace.tables().holds));
+        let aborts = Arc::clone(&self.workspace.tables().aborts);
+        Box::new(move |blocker| {
+            let awaited = Awaited::Blocker { blocker, worker, is_open: true, holds: Arc::clone(&holds) };
+            let busy = Busy { awaited, until: None };
+            let waited = wait_on_thread(&busy, &interrupts, limit);
+            if !matches!(waited, Ok(Ok(()))) {
+                holds.stop_waiting(worker);
+            }
+            Ok(waited?.map_err(|refusal| {
+                aborts.count(refusal);
+                refused(refusal)
+            })?)
+        })
+    }
+}
+
+/// Waits a little longer after every lost race, and lets other threads run after some.
+fn back_off(lost: u32) {
+    for _ in 0..1u32 << lost.min(10) {
+        std::hint::spin_loop();
+    }
+    if lost > PATIENCE {
+        std::thread::yield_now();
+    }
+}

@@ -1,0 +1,246 @@
+//! Transactions of one call or statement: attempts, until one of them commits.
+//!
+//! An attempt that loses a race is repeated (`races`). One that only reads and takes long continues on a
+//! snapshot.
+//! Invariant: a request that has failed, or is to be repeated, has left nothing. Held by:
+//! `serializability.rs`, `interleaved.rs`.
+
+use super::{Awaited, Recorded, Refused, Request, Settings, Worker, serialization_failure};
+use crate::Error;
+use catalog::{CommitOrder, Reader};
+use logging::Commit;
+use logging::content::{CallRecord, StatementRecord};
+use procedure::{Call, Conflict, Failure, SqlError, execute};
+use std::sync::Arc;
+use storage::Snapshot;
+use transaction::{CommitError, Committed, LoggedBy, Outcome};
+
+impl Worker {
+    /// Begins a transaction under the current definitions. Returns false when they have changed; the worker
+    /// has taken them over then.
+    ///
+    /// # Errors
+    /// `55000` while loaded rows are not in a checkpoint; `57014`. Or the caller waits until definitions are
+    /// made.
+    #[inline]
+    pub(crate) fn begin(&mut self, settings: &Settings) -> Result<bool, Error> {
+        self.workspace.begin();
+        if self.inner.definitions.is_current(self.version.number) {
+            return Ok(true);
+        }
+        self.workspace.rollback();
+        if self.inner.definitions.is_changing() {
+            self.await_others(Awaited::Definitions(Arc::clone(&self.inner)), None, settings)?;
+        }
+        self.inner.definitions.check_saved()?;
+        self.refresh();
+        Ok(false)
+    }
+
+    /// Runs a request as a transaction of its own until it commits or fails. Returns `None` when the
+    /// definitions have changed: then nothing was run, and the worker has taken the new ones over.
+    #[inline]
+    pub(crate) fn run(
+        &mut self,
+        request: &Request<'_>,
+        settings: &Settings,
+    ) -> Result<Option<Commit>, Refused> {
+        let is_call = matches!(request.recorded, Recorded::Call);
+        if is_call && self.utilization.call_begins() == Some(true) {
+            self.inner.logs.note_saturation();
+        }
+        let ran = self.run_to_end(request, settings);
+        match ran {
+            Ok(Some(_)) => self.forget_races(),
+            _ => self.let_go_unless_busy(settings),
+        }
+        if is_call {
+            self.utilization.call_ends();
+        }
+        ran
+    }
+
+    /// As `run`; rows that an undone attempt holds stay held.
+    #[inline]
+    fn run_to_end(&mut self, request: &Request<'_>, settings: &Settings) -> Result<Option<Commit>, Refused> {
+        let procedure = request.call.procedure;
+        if settings.is_read_only {
+            return self.run_on_snapshot(request, settings);
+        }
+        if !procedure.read_only {
+            self.check_log(settings)?;
+        }
+        if procedure.ends_transactions {
+            return self.run_in_steps(request, settings);
+        }
+        loop {
+            self.load(request)?;
+            if !self.begin(settings)? {
+                return Ok(None);
+            }
+            self.workspace.hold_rows(self.holding());
+            if procedure.read_only {
+                self.workspace.only_reads();
+            }
+            self.pipeline.begin();
+            let failure = match self.execute(request.call) {
+                Ok(()) => {
+                    let written = self.machine.written();
+                    let depends = self.machine.has_caught_shortage();
+                    match self.commit(LoggedBy::Call { procedure, written, depends }) {
+                        Ok(commit) => return Ok(Some(commit)),
+                        // A refusal is an answer, and shows what the transaction has read.
+                        Err(CommitError::Log(error)) => return Err(self.refused(error.into())),
+                        Err(CommitError::Conflict(conflict)) => Failure::Conflict(conflict),
+                    }
+                }
+                Err(Failure::Error(error)) => match self.workspace.rollback_after_error() {
+                    Ok(()) => {
+                        self.tally.failed += 1;
+                        let refused = self.refused(Error::Sql(*error));
+                        self.after_call();
+                        return Err(refused);
+                    }
+                    Err(conflict) => Failure::Conflict(conflict),
+                },
+                Err(failure) => {
+                    self.workspace.rollback_to_wait();
+                    failure
+                }
+            };
+            match failure {
+                Failure::Long => {
+                    self.workspace.release_holds();
+                    return self.run_on_snapshot(request, settings);
+                }
+                _ if self.machine.has_sent_rows() => {
+                    self.count_conflict(Conflict::Read);
+                    return Err(serialization_failure(Conflict::Read).into());
+                }
+                Failure::Conflict(conflict) => self.before_retry(conflict, settings)?,
+                failure => {
+                    unreachable!("an attempt ends with an error, a conflict or on a snapshot: {failure}")
+                }
+            }
+        }
+    }
+
+    /// Loads the arguments of a request for its next attempt, and begins its record.
+    #[inline]
+    pub(crate) fn load(&mut self, request: &Request<'_>) -> Result<(), Error> {
+        let Call { procedure, timestamp_us, seed } = request.call;
+        self.machine.reset(timestamp_us, seed);
+        let mut reader = Reader::new(request.arguments);
+        procedure
+            .read_arguments(&mut reader, &mut self.machine.frame.arena, &mut self.arguments)
+            .map_err(|error| SqlError::new("08P01", format!("malformed arguments: {error}")))?;
+        let pipeline = &mut self.pipeline;
+        match request.recorded {
+            Recorded::Call => {
+                let is_logged = pipeline.records_calls();
+                let witnessed = self.inner.config.record_witnesses
+                    && is_logged
+                    && !(pipeline.by_value || procedure.by_value)
+                    && !procedure.witnesses.is_empty();
+                pipeline.witnesses.begin(if witnessed { &procedure.witnesses } else { &[] });
+                let record = CallRecord {
+                    procedure: procedure.id,
+                    version: procedure.version,
+                    timestamp_us,
+                    seed,
+                    witnessed,
+                    arguments: if is_logged { request.arguments } else { &[] },
+                    written: None,
+                };
+                record.write(&mut pipeline.call);
+            }
+            Recorded::Statement(text) => {
+                pipeline.witnesses.begin(&[]);
+                StatementRecord { timestamp_us, seed, text, written: None }.write(&mut pipeline.call);
+            }
+            Recorded::Rows => pipeline.witnesses.begin(&[]),
+        }
+        Ok(())
+    }
+
+    /// Executes a call that was loaded, in the running transaction.
+    #[inline]
+    pub(crate) fn execute(&mut self, call: Call<'_>) -> Result<(), Failure> {
+        let arguments = self.arguments.iter().copied();
+        let witnesses = &mut self.pipeline.witnesses;
+        execute(call, arguments, &mut self.machine, &mut self.workspace, witnesses)
+    }
+
+    /// Runs a procedure that only reads on a snapshot, where it may take any time. Returns `None` when the
+    /// definitions have changed.
+    fn run_on_snapshot(
+        &mut self,
+        request: &Request<'_>,
+        settings: &Settings,
+    ) -> Result<Option<Commit>, Refused> {
+        self.load(request)?;
+        if !self.begin(settings)? {
+            return Ok(None);
+        }
+        let snapshot = self.snapshot();
+        let (ran, last) = self.execute_on(request.call, &snapshot);
+        drop(snapshot);
+        match ran {
+            Ok(()) => self.tally.read += 1,
+            Err(_) => self.tally.failed += 1,
+        }
+        self.after_call();
+        let refused = |error| Refused { error: Box::new(error), shown: last };
+        match ran {
+            Ok(()) => Ok(Some(self.pipeline.outcome_of_reads(last).commit)),
+            Err(Failure::Error(error)) => Err(refused(Error::Sql(*error))),
+            Err(_) => Err(refused(serialization_failure(Conflict::Read))),
+        }
+    }
+
+    /// Opens a snapshot in the running transaction.
+    fn snapshot(&mut self) -> Snapshot {
+        let tables = self.workspace.tables();
+        tables.snapshots.open(&tables.epochs)
+    }
+
+    /// Opens a snapshot, and leaves shared memory again.
+    pub(crate) fn open_snapshot(&mut self, settings: &Settings) -> Result<Snapshot, Error> {
+        while !self.begin(settings)? {}
+        let snapshot = self.snapshot();
+        self.workspace.rollback();
+        Ok(snapshot)
+    }
+
+    /// Executes a call that was loaded on a snapshot, and ends the running transaction, which has read
+    /// nothing. Returns the result of the call, and the greatest number of the rows that it has read.
+    pub(crate) fn execute_on(
+        &mut self,
+        call: Call<'_>,
+        snapshot: &Snapshot,
+    ) -> (Result<(), Failure>, CommitOrder) {
+        let arguments = self.arguments.iter().copied();
+        let mut reader = self.workspace.reader(snapshot);
+        let ran = execute(call, arguments, &mut self.machine, &mut reader, &mut self.pipeline.witnesses);
+        let last = reader.last();
+        self.workspace.rollback_if_running();
+        (ran, last)
+    }
+
+    /// Commits the running transaction, and counts it.
+    #[inline]
+    pub(crate) fn commit(&mut self, logged_by: LoggedBy<'_>) -> Result<Commit, CommitError> {
+        let Outcome { committed, commit } = self.pipeline.commit(&mut self.workspace, logged_by)?;
+        match committed {
+            Committed::Wrote(_) => self.tally.committed += 1,
+            Committed::Read(_) => self.tally.read += 1,
+        }
+        self.after_call();
+        Ok(commit)
+    }
+
+    /// Returns an error that shows what the last transaction has read.
+    pub(crate) fn refused(&mut self, error: Error) -> Refused {
+        Refused { error: Box::new(error), shown: self.workspace.last_observed() }
+    }
+}

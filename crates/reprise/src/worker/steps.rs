@@ -1,0 +1,133 @@
+//! Calls of procedures that end transactions themselves: each step is a transaction of its own, logged by
+//! value.
+
+use super::{Refused, Request, Settings, Worker, serialization_failure};
+use crate::Error;
+use catalog::CommitOrder;
+use logging::{Commit, Observed};
+use procedure::{Conflict, Failure, SqlError, Whole, execute};
+use std::sync::{Arc, Mutex, PoisonError};
+use transaction::{CommitError, CommitPipeline, LoggedBy, Workspace};
+
+/// What the steps of a call share.
+struct Steps {
+    pipeline: CommitPipeline,
+    /// Steps that have committed; their effects stay.
+    committed: u64,
+    /// What must be durable before an answer shows the reads and writes of the steps.
+    shown: Option<Commit>,
+}
+
+impl Steps {
+    fn commit(&mut self, workspace: &mut Workspace) -> Result<(), Failure> {
+        match self.pipeline.commit(workspace, LoggedBy::Value) {
+            Ok(outcome) => {
+                self.committed += 1;
+                self.show(outcome.commit);
+                Ok(())
+            }
+            Err(CommitError::Log(error)) => Err(SqlError::new(error.sqlstate(), error.to_string()).into()),
+            Err(CommitError::Conflict(conflict)) => Err(conflict.into()),
+        }
+    }
+
+    fn show(&mut self, commit: Commit) {
+        self.shown = Some(self.shown.map_or(commit, |shown| shown.and(commit)));
+    }
+
+    /// Returns the transactions whose values the next step may have.
+    fn observed(&self) -> Observed {
+        let foreign = |shown: &Commit| if shown.alone { CommitOrder(0) } else { shown.number };
+        let shown = self.shown.as_ref();
+        shown.map_or_else(Observed::default, |shown| Observed { last: shown.number, foreign: foreign(shown) })
+    }
+}
+
+impl Worker {
+    /// Runs a procedure that ends transactions. Returns `None` when the definitions have changed before it
+    /// began.
+    pub(super) fn run_in_steps(
+        &mut self,
+        request: &Request<'_>,
+        settings: &Settings,
+    ) -> Result<Option<Commit>, Refused> {
+        loop {
+            self.load(request)?;
+            if !self.begin(settings)? {
+                return Ok(None);
+            }
+            self.workspace.hold_rows(self.holding());
+            let steps = self.begin_steps();
+            self.workspace.wait_in_place_by(Some(self.waits_in_place(settings)));
+            let arguments = self.arguments.iter().copied();
+            let ran = execute(request.call, arguments, &mut self.machine, &mut self.workspace, &mut Whole);
+            self.workspace.end_transactions_by(None);
+            self.workspace.wait_in_place_by(None);
+            let mut steps = steps.lock().unwrap_or_else(PoisonError::into_inner);
+            let observed = self.workspace.last_observed();
+            let ran = match ran {
+                Ok(()) => steps.commit(&mut self.workspace),
+                // The error may follow from states of different moments.
+                Err(Failure::Error(error)) if self.workspace.worker().is_active() => Err(self
+                    .workspace
+                    .rollback_after_error()
+                    .err()
+                    .map_or(Failure::Error(error), Failure::from)),
+                Err(failure) => Err(failure),
+            };
+            self.workspace.rollback_if_running();
+            self.tally.committed += steps.committed;
+            self.after_call();
+            let refused = |error| {
+                let shown = steps.shown.map_or(CommitOrder(0), |shown| shown.number);
+                Refused { error: Box::new(error), shown: shown.max(observed) }
+            };
+            match ran {
+                Ok(()) => return Ok(steps.shown),
+                Err(Failure::Error(error)) => {
+                    self.tally.failed += 1;
+                    return Err(refused(Error::Sql(*error)));
+                }
+                // The steps that have committed stay, so the call can't begin again.
+                Err(_) if steps.committed > 0 => {
+                    self.count_conflict(Conflict::Read);
+                    return Err(refused(serialization_failure(Conflict::Read)));
+                }
+                Err(failure) => {
+                    drop(steps);
+                    let conflict =
+                        if let Failure::Conflict(conflict) = failure { conflict } else { Conflict::Read };
+                    self.before_retry(conflict, settings)?;
+                }
+            }
+        }
+    }
+
+    /// Makes the workspace commit or roll back each step of the call that runs next.
+    fn begin_steps(&mut self) -> Arc<Mutex<Steps>> {
+        let mut pipeline = self.new_pipeline();
+        pipeline.begin();
+        let steps = Arc::new(Mutex::new(Steps { pipeline, committed: 0, shown: None }));
+        let (shared, inner, number) = (Arc::clone(&steps), Arc::clone(&self.inner), self.version.number);
+        let end = move |workspace: &mut Workspace, commit: bool| {
+            let mut steps = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            match commit {
+                true => steps.commit(workspace)?,
+                false => {
+                    steps.show(Commit::of_all(workspace.last_observed()));
+                    workspace.rollback();
+                }
+            }
+            workspace.begin();
+            workspace.carry(steps.observed());
+            if !inner.definitions.is_current(number) {
+                let message = "definitions have changed between two transactions of a procedure";
+                return Err(SqlError::new("40001", message).into());
+            }
+            steps.pipeline.begin();
+            Ok(())
+        };
+        self.workspace.end_transactions_by(Some(Box::new(end)));
+        steps
+    }
+}
