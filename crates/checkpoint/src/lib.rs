@@ -14,7 +14,7 @@ mod part;
 mod writer;
 
 pub use error::CheckpointError;
-pub use loader::{Check, Discard, Indexes, Rows, load};
+pub use loader::{Check, Discard, Indexes, Load, Rows};
 pub use manifest::{Consistency, Definitions, Manifest, NeededLogs, Part};
 pub use part::PartRow;
-pub use writer::{CheckpointSummary, Destination, Log, Shadow, write};
+pub use writer::{CheckpointSummary, Contents, Destination, Log, Shadow, write};

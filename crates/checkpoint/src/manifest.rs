@@ -100,6 +100,16 @@ impl Manifest {
         folder.join(NAME)
     }
 
+    /// Returns the number of rows.
+    pub fn rows(&self) -> u64 {
+        self.parts.iter().map(|part| part.rows).sum()
+    }
+
+    /// Returns the size of all parts, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.parts.iter().map(|part| part.bytes).sum()
+    }
+
     /// Returns the same checkpoint for the data folder of a shadow log inside this one.
     pub(crate) fn as_seen_from_inside(&self, shadow: Shadow<'_>) -> Self {
         let outer = |part: &Part| Part { path: Path::new("..").join(&part.path), ..part.clone() };

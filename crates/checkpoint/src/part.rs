@@ -57,12 +57,14 @@ impl Form {
 /// The identity of a part file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PartId {
+    pub(crate) table: TableId,
     pub(crate) database: DatabaseId,
     pub(crate) checkpoint: u64,
     pub(crate) index: u32,
 }
 
 impl PartId {
+    /// Encodes the fields behind the table.
     fn encode(self) -> [u8; HEADER - OLD_HEADER] {
         let mut bytes = [0; HEADER - OLD_HEADER];
         bytes[..16].copy_from_slice(&self.database.to_bytes());
@@ -84,16 +86,11 @@ pub(crate) struct PartWriter {
 }
 
 impl PartWriter {
-    pub(crate) fn create(
-        disk: &SharedDisk,
-        path: PathBuf,
-        table: TableId,
-        (id, form): (PartId, Form),
-    ) -> Result<Self, LogError> {
+    pub(crate) fn create(disk: &SharedDisk, path: PathBuf, id: PartId, form: Form) -> Result<Self, LogError> {
         let file = disk.create(&path).map_err(|error| LogError::io("create", &path, error))?;
         let mut header = MAGIC.to_vec();
         header.extend_from_slice(&form.version().to_le_bytes());
-        header.extend_from_slice(&table.0.to_le_bytes());
+        header.extend_from_slice(&id.table.0.to_le_bytes());
         header.extend_from_slice(&id.encode());
         file.write_at(0, &header).map_err(|error| LogError::io("write", &path, error))?;
         Ok(Self {
@@ -154,109 +151,131 @@ struct OpenPart {
     start: u64,
 }
 
-/// Opens a checkpoint's part; `index` is its index in the manifest, which lies in `folder`.
-fn open_part(
-    disk: &SharedDisk,
-    path: &Path,
-    (folder, manifest): (&Path, &Manifest),
-    (index, part): (usize, &Part),
-) -> Result<OpenPart, LogError> {
-    let unproven = |kind| LogError::unproven(path, 0, kind);
-    let by = || Manifest::path(folder);
-    let io = |error| LogError::io("read", path, error);
-    let file = match disk.open(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Err(unproven(UnprovenKind::Missing { by: by() }));
-        }
-        opened => opened.map_err(io)?,
-    };
-    let length = file.length().map_err(io)?;
-    if length != part.bytes {
-        let kind = CorruptionKind::Truncated { actual: length, expected: part.bytes };
-        return Err(LogError::corrupt(path, length.min(part.bytes), kind));
-    }
-    let mut header = [0; HEADER];
-    file.read_at(0, &mut header).map_err(io)?;
-    let form = Form::of_version(u32::from_le_bytes([header[8], header[9], header[10], header[11]]));
-    let (Some((form, has_id)), true) =
-        (form, header[..8] == *MAGIC && header[12..OLD_HEADER] == part.table.0.to_le_bytes())
-    else {
-        let kind = CorruptionKind::Malformed("this is no part of this checkpoint");
-        return Err(LogError::corrupt(path, 0, kind));
-    };
-    if !has_id {
-        return Ok(OpenPart { file, form, start: OLD_HEADER as u64 });
-    }
-    let (database, checkpoint) = (manifest.parts_of, manifest.number);
-    let found = header[OLD_HEADER..OLD_HEADER + DatabaseId::BYTES].try_into();
-    database.admit(DatabaseId::from_bytes(found.expect("the bytes of a number")), path)?;
-    let expected = PartId { database, checkpoint, index: index as u32 };
-    if expected.encode() != header[OLD_HEADER..] {
-        return Err(unproven(UnprovenKind::OtherCheckpoint { by: by() }));
-    }
-    Ok(OpenPart { file, form, start: HEADER as u64 })
+/// A part file of a checkpoint.
+#[derive(Clone, Copy)]
+pub(crate) struct PartFile<'a> {
+    pub(crate) disk: &'a SharedDisk,
+    /// The data folder.
+    pub(crate) folder: &'a Path,
+    /// The checkpoint of the folder.
+    pub(crate) manifest: &'a Manifest,
+    /// The index of the part in the manifest.
+    pub(crate) index: usize,
+    pub(crate) part: &'a Part,
 }
 
-/// Runs `row` on every row of a checkpoint's part; `index` is its index in the manifest, which lies in
-/// `folder`.
-pub(crate) fn read_part(
-    disk: &SharedDisk,
-    (folder, manifest): (&Path, &Manifest),
-    (index, part): (usize, &Part),
-    mut row: impl FnMut(PartRow<'_>) -> Result<(), CheckpointError>,
-) -> Result<(), CheckpointError> {
-    let path = &seen_from(folder, &part.path);
-    let corrupt = |offset: u64, kind| CheckpointError::from(LogError::corrupt(path, offset, kind));
-    let io = |error| LogError::io("read", path, error);
-    let OpenPart { file, form, start } = open_part(disk, path, (folder, manifest), (index, part))?;
-    let bytes = part.bytes;
-    let mut checksum = 0;
-    let mut offset = start;
-    let (mut block, mut words) = (Vec::new(), Vec::new());
-    while offset < bytes {
-        let mut head = [0; BLOCK_HEADER];
-        let read = file.read_at(offset, &mut head).map_err(io)?;
-        let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
-        let end = offset + (BLOCK_HEADER as u64) + u64::from(length);
-        if read < BLOCK_HEADER || end > bytes {
-            return Err(corrupt(offset, CorruptionKind::Malformed("a block is longer than its file")));
+impl PartFile<'_> {
+    /// Opens the file, and checks that it belongs to the checkpoint.
+    fn open(&self, path: &Path) -> Result<OpenPart, LogError> {
+        let Self { disk, folder, manifest, index, part } = *self;
+        let unproven = |kind| LogError::unproven(path, 0, kind);
+        let by = || Manifest::path(folder);
+        let io = |error| LogError::io("read", path, error);
+        let file = match disk.open(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(unproven(UnprovenKind::Missing { by: by() }));
+            }
+            opened => opened.map_err(io)?,
+        };
+        let length = file.length().map_err(io)?;
+        if length != part.bytes {
+            let kind = CorruptionKind::Truncated { actual: length, expected: part.bytes };
+            return Err(LogError::corrupt(path, length.min(part.bytes), kind));
         }
-        block.resize(length as usize, 0);
-        file.read_at(offset + BLOCK_HEADER as u64, &mut block).map_err(io)?;
-        if crc32c::crc32c(&block).to_le_bytes() != head[4..] {
-            return Err(corrupt(offset, CorruptionKind::Checksum));
+        let mut header = [0; HEADER];
+        file.read_at(0, &mut header).map_err(io)?;
+        let form = Form::of_version(u32::from_le_bytes([header[8], header[9], header[10], header[11]]));
+        let (Some((form, has_id)), true) =
+            (form, header[..8] == *MAGIC && header[12..OLD_HEADER] == part.table.0.to_le_bytes())
+        else {
+            let kind = CorruptionKind::Malformed("the file is not a part of this checkpoint");
+            return Err(LogError::corrupt(path, 0, kind));
+        };
+        if !has_id {
+            return Ok(OpenPart { file, form, start: OLD_HEADER as u64 });
         }
-        checksum = crc32c::crc32c_append(crc32c::crc32c_append(checksum, &head), &block);
-        let mut rest = block.as_slice();
-        while let Some((count, tail)) = rest.split_first_chunk::<4>() {
-            let too_long = || corrupt(offset, CorruptionKind::Malformed("a row is longer than its block"));
-            let count = u32::from_le_bytes(*count) as usize * 8;
-            let (slot, tail) = match form.has_slots {
-                true => {
-                    let (slot, tail) = tail.split_first_chunk::<4>().ok_or_else(too_long)?;
-                    (Some(u32::from_le_bytes(*slot)), tail)
-                }
-                false => (None, tail),
-            };
-            let (order, tail) = match form.has_orders {
-                true => {
-                    let (order, tail) = tail.split_first_chunk::<8>().ok_or_else(too_long)?;
-                    (Some(CommitOrder(u64::from_le_bytes(*order))), tail)
-                }
-                false => (None, tail),
-            };
-            let (row_bytes, tail) = tail.split_at_checked(count).ok_or_else(too_long)?;
-            words.clear();
-            let chunks = row_bytes.chunks_exact(8);
-            words.extend(chunks.map(|chunk| u64::from_le_bytes(chunk.try_into().expect("eight bytes"))));
-            row(PartRow { slot, order, words: &words })?;
-            rest = tail;
+        let (database, checkpoint) = (manifest.parts_of, manifest.number);
+        let found = header[OLD_HEADER..OLD_HEADER + DatabaseId::BYTES].try_into();
+        database.admit(DatabaseId::from_bytes(found.expect("the bytes of a number")), path)?;
+        let expected = PartId { table: part.table, database, checkpoint, index: index as u32 };
+        if expected.encode() != header[OLD_HEADER..] {
+            return Err(unproven(UnprovenKind::OtherCheckpoint { by: by() }));
         }
-        offset = end;
+        Ok(OpenPart { file, form, start: HEADER as u64 })
     }
-    if part.checksum.is_some_and(|expected| expected != checksum) {
-        let kind = UnprovenKind::OtherCheckpoint { by: Manifest::path(folder) };
-        return Err(LogError::unproven(path, 0, kind).into());
+
+    /// Runs `row` on every row.
+    ///
+    /// # Errors
+    /// The disk fails; the file is damaged, missing, or of another checkpoint; `row` fails.
+    pub(crate) fn read(
+        &self,
+        mut row: impl FnMut(PartRow<'_>) -> Result<(), CheckpointError>,
+    ) -> Result<(), CheckpointError> {
+        let Self { folder, part, .. } = *self;
+        let path = &seen_from(folder, &part.path);
+        let corrupt = |offset: u64, kind| CheckpointError::from(LogError::corrupt(path, offset, kind));
+        let io = |error| LogError::io("read", path, error);
+        let OpenPart { file, form, start } = self.open(path)?;
+        let (mut checksum, mut offset) = (0, start);
+        let (mut block, mut words) = (Vec::new(), Vec::new());
+        while offset < part.bytes {
+            let mut head = [0; BLOCK_HEADER];
+            let read = file.read_at(offset, &mut head).map_err(io)?;
+            let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
+            let end = offset + (BLOCK_HEADER as u64) + u64::from(length);
+            if read < BLOCK_HEADER || end > part.bytes {
+                return Err(corrupt(offset, CorruptionKind::Malformed("a block is longer than its file")));
+            }
+            block.resize(length as usize, 0);
+            file.read_at(offset + BLOCK_HEADER as u64, &mut block).map_err(io)?;
+            if crc32c::crc32c(&block).to_le_bytes() != head[4..] {
+                return Err(corrupt(offset, CorruptionKind::Checksum));
+            }
+            checksum = crc32c::crc32c_append(crc32c::crc32c_append(checksum, &head), &block);
+            let mut rows = block.as_slice();
+            while let Some((count, fields)) = rows.split_first_chunk::<4>() {
+                let too_long =
+                    || corrupt(offset, CorruptionKind::Malformed("a row is longer than its block"));
+                let bytes = u32::from_le_bytes(*count) as usize * 8;
+                let found;
+                (found, rows) = form.split_row(fields, bytes, &mut words).ok_or_else(too_long)?;
+                row(found)?;
+            }
+            offset = end;
+        }
+        if part.checksum.is_some_and(|expected| expected != checksum) {
+            let kind = UnprovenKind::OtherCheckpoint { by: Manifest::path(folder) };
+            return Err(LogError::unproven(path, 0, kind).into());
+        }
+        Ok(())
     }
-    Ok(())
+}
+
+impl Form {
+    /// Splits a row from the fields behind its length, and copies its words; `None` when it is too long.
+    #[inline]
+    fn split_row<'b, 'w>(
+        self,
+        mut fields: &'b [u8],
+        bytes: usize,
+        words: &'w mut Vec<u64>,
+    ) -> Option<(PartRow<'w>, &'b [u8])> {
+        let (mut slot, mut order) = (None, None);
+        if self.has_slots {
+            let number;
+            (number, fields) = fields.split_first_chunk::<4>()?;
+            slot = Some(u32::from_le_bytes(*number));
+        }
+        if self.has_orders {
+            let number;
+            (number, fields) = fields.split_first_chunk::<8>()?;
+            order = Some(CommitOrder(u64::from_le_bytes(*number)));
+        }
+        let (row, behind) = fields.split_at_checked(bytes)?;
+        words.clear();
+        let chunks = row.chunks_exact(8);
+        words.extend(chunks.map(|chunk| u64::from_le_bytes(chunk.try_into().expect("eight bytes"))));
+        Some((PartRow { slot, order, words }, behind))
+    }
 }

@@ -137,19 +137,32 @@ enum Moment {
     Any,
 }
 
-/// Writes and publishes a checkpoint of all tables and of an image of the definitions. The log keeps the
-/// records numbered from `keep` on. All definitions are durable, and do not change during the checkpoint.
+/// A checkpoint to write.
+#[derive(Clone, Debug)]
+pub struct Contents<'a> {
+    /// The moment at which rows are read.
+    pub consistency: Consistency,
+    /// An image of the definitions (`sql::Schema::to_image`). All definitions are durable, and do not change
+    /// during the checkpoint.
+    pub definitions: String,
+    /// The tables of the definitions.
+    pub tables: &'a Tables,
+    /// The log keeps the records numbered from this on.
+    pub keep: CommitOrder,
+    /// Number of threads that write; 0 counts as 1.
+    pub threads: usize,
+}
+
+/// Writes and publishes a checkpoint.
 ///
 /// # Errors
 /// A device is full, or fails; the previous checkpoint is then still the newest.
 pub fn write(
     to: Destination<'_>,
-    consistency: Consistency,
-    definitions: String,
-    tables: &Tables,
-    threads: usize,
-    (log, keep): (&impl Log, CommitOrder),
+    contents: Contents<'_>,
+    log: &impl Log,
 ) -> Result<(Manifest, CheckpointSummary), CheckpointError> {
+    let Contents { consistency, definitions, tables, keep, threads } = contents;
     let Destination { disk, folder, database, incarnation, devices } = to;
     let begun = Instant::now();
     let number = Manifest::read(disk, folder)?.map_or(1, |last| last.number + 1);
@@ -197,13 +210,8 @@ pub fn write(
     manifest.publish(disk, folder)?;
     log.checkpointed(number)?;
     remove_others(disk, devices, number)?;
-    let sum = |of: fn(&Part) -> u64| manifest.parts.iter().map(of).sum();
-    let summary = CheckpointSummary {
-        bound,
-        rows: sum(|part| part.rows),
-        bytes: sum(|part| part.bytes),
-        elapsed: begun.elapsed(),
-    };
+    let (rows, bytes) = (manifest.rows(), manifest.bytes());
+    let summary = CheckpointSummary { bound, rows, bytes, elapsed: begun.elapsed() };
     Ok((manifest, summary))
 }
 
@@ -269,16 +277,16 @@ fn write_parts(
     let run = |mut worker: Worker| -> Result<CommitOrder, CheckpointError> {
         let mut last = CommitOrder(0);
         loop {
-            let place = next.fetch_add(1, Ordering::Relaxed);
-            let Some(range) = ranges.get(place) else { return Ok(last) };
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(range) = ranges.get(index) else { return Ok(last) };
             let table = range.store.definition().id;
             let device = shares().begin();
             let folder = part_folder(&folders[device], number);
-            let path = folder.join(format!("part-{place:06}"));
+            let path = folder.join(format!("part-{index:06}"));
             let has_orders = matches!(moment, Moment::Any);
             let form = Form { has_slots: range.store.has_slots(), has_orders };
-            let id = PartId { database, checkpoint: number, index: place as u32 };
-            let mut writer = PartWriter::create(disk, path.clone(), table, (id, form))?;
+            let id = PartId { table, database, checkpoint: number, index: index as u32 };
+            let mut writer = PartWriter::create(disk, path.clone(), id, form)?;
             let (greatest, digest) = write_range(range, moment, &mut writer, &mut worker)?;
             last = last.max(greatest);
             writer.finish()?;

@@ -1,18 +1,17 @@
-//! Whether the files of a database prove that none of them, and nothing of them, is missing.
-//! Paper: Poplar §5 takes the logs as they are. Differs: what is acknowledged is told from what other files
-//! name.
+//! Proves that no file of a database, and no piece of a file, is missing.
+//! Paper: Poplar §5 accepts any logs. Differs: files name other files that must exist.
 //!
-//! | fact | is told by |
+//! | fact | evidence |
 //! |---|---|
-//! | a device belongs to the database and the logger | its marker; headers of its files |
-//! | which checkpoint is the newest | the pepoch file |
-//! | with which file a log must begin | the manifest; the first one where there is no checkpoint |
-//! | which is the newest file of a log | the pepoch file; the manifest |
-//! | how far a log goes at least | batches of other loggers; the manifest; the pepoch file once the incarnation is over |
+//! | the database and the logger of a device | its marker; headers of its files |
+//! | the newest checkpoint | the pepoch file |
+//! | the first file of a log | the manifest; the first file of all where there is no checkpoint |
+//! | the newest file of a log | the pepoch file; the manifest |
+//! | the last batch of a log | other loggers; the manifest; after the incarnation, the pepoch file |
 //!
-//! Each is written after what it tells of is durable, so a crash never makes it wrong.
+//! Invariant: evidence is written after the files that it names are durable, so a crash never makes it wrong.
 //! Held by: `altered_files` (crates/reprise).
-//! Not here: what a damaged file looks like (`logging::reader`); docs/recovery.md has all cases.
+//! Not here: damage inside a file (`logging::reader`). docs/recovery.md has all cases.
 
 use catalog::CommitOrder;
 use checkpoint::Manifest;
@@ -21,25 +20,25 @@ use logging::{DeviceMarker, FileId, LogError, LoggerLog, PepochFile, UnprovenKin
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// A fault that leaves the log complete up to an order only.
+/// A missing or damaged file. The log is complete up to an order only.
 #[derive(Clone, Debug)]
 pub(crate) struct Loss {
     pub(crate) error: LogError,
     pub(crate) complete: CommitOrder,
 }
 
-/// From which file on recovery needs a log.
+/// The files of a log that recovery needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Needed {
-    /// From the file with this sequence on.
+    /// Those from this sequence on.
     From(u64),
-    /// Not at all: a checkpoint holds everything.
+    /// None: the checkpoint holds all transactions of the log.
     Nothing,
-    /// The checkpoint's format does not tell.
+    /// Unknown to the format of the checkpoint.
     Unknown,
 }
 
-/// The files that tell what others must hold.
+/// The files that name other files.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evidence<'a> {
     pub(crate) folder: &'a Path,
@@ -48,14 +47,14 @@ pub(crate) struct Evidence<'a> {
     pub(crate) manifest: Option<&'a Manifest>,
 }
 
-/// A log as it was found on a device.
+/// A log that was found on a device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FoundLog<'a> {
     pub(crate) device: usize,
     pub(crate) log: &'a LoggerLog,
 }
 
-/// The greatest number that a file names, and that file.
+/// The greatest number in any file, and that file.
 #[derive(Default)]
 struct Named {
     number: u64,
@@ -70,7 +69,7 @@ impl Named {
     }
 }
 
-/// Finds files of a database in a folder that has no pepoch file, or on devices.
+/// Returns a file of a database in a folder that has no pepoch file, or on its devices.
 ///
 /// # Errors
 /// The disk fails.
@@ -87,12 +86,12 @@ pub(crate) fn leftover(
     let is_ours = |path: &&PathBuf| {
         **path == Manifest::path(folder) || is_large(&name(path)) || name(path).starts_with("checkpoint-")
     };
-    if let Some(own) = found.iter().find(is_ours) {
-        return Ok(Some(own.clone()));
+    if let Some(file) = found.iter().find(is_ours) {
+        return Ok(Some(file.clone()));
     }
     let configured = devices.iter().map(|device| (folder.join(device), true));
     for (device, is_configured) in configured.chain(found.into_iter().map(|folder| (folder, false))) {
-        // What is no folder has no files.
+        // A file in place of a folder has no files.
         let Ok(files) = disk.list(&device) else { continue };
         let marker = DeviceMarker::path(&device);
         let is_of_device = |path: &PathBuf| is_large(&name(path)) || name(path).starts_with("checkpoint-");
@@ -106,7 +105,12 @@ pub(crate) fn leftover(
 }
 
 impl Evidence<'_> {
-    /// From which file on recovery needs the log of a logger in an incarnation.
+    /// Returns the bound of the checkpoint; the first of all orders where there is none.
+    pub(crate) fn bound(&self) -> CommitOrder {
+        self.manifest.map(|manifest| manifest.bound).unwrap_or_default()
+    }
+
+    /// Returns the files that recovery needs of the log of a logger in an incarnation.
     pub(crate) fn needed(&self, incarnation: u64, logger: u32) -> Needed {
         let Some(manifest) = self.manifest else { return Needed::From(1) };
         let Some(logs) = &manifest.logs else { return Needed::Unknown };
@@ -117,8 +121,8 @@ impl Evidence<'_> {
         }
     }
 
-    /// Refuses a checkpoint that is not the newest, or not of this database, and a pepoch file that is older
-    /// than it.
+    /// Refuses a checkpoint that is not the newest, or of another database, and a pepoch file that is older
+    /// than the checkpoint.
     ///
     /// # Errors
     /// `Missing`, `Outdated`, `Foreign`.
@@ -141,7 +145,7 @@ impl Evidence<'_> {
         Ok(())
     }
 
-    /// Compares the markers of all devices with what they should be; returns the missing ones.
+    /// Checks the markers of all devices; returns the missing ones.
     ///
     /// # Errors
     /// A marker is damaged, or of another database or logger; the disk fails.
@@ -161,7 +165,7 @@ impl Evidence<'_> {
                 None => {
                     let kind = UnprovenKind::Missing { by: pepoch };
                     let error = LogError::unproven(&DeviceMarker::path(device), 0, kind);
-                    // Whether anything else of the device is missing, the logs tell.
+                    // The logs tell whether any other file of the device is missing.
                     losses.push(Loss { error, complete: CommitOrder(u64::MAX) });
                 }
             }
@@ -169,8 +173,8 @@ impl Evidence<'_> {
         Ok(losses)
     }
 
-    /// Looks for what is missing in the logs. `ended` tells up to which order all incarnations before one
-    /// count.
+    /// Returns the missing and damaged files of the logs. `ended` returns the order up to which all
+    /// incarnations before one count.
     ///
     /// # Errors
     /// A log is of another database or device, or of an incarnation that the pepoch file does not know.
@@ -223,7 +227,8 @@ impl Evidence<'_> {
         Ok(())
     }
 
-    /// The path that a file of a log has, of which other logs of the incarnation are there.
+    /// Returns the path of a file. `logs` are those of the incarnation; their names tell the form of the
+    /// path.
     fn path_of(&self, incarnation: u64, logger: u32, sequence: u64, logs: &[&FoundLog<'_>]) -> PathBuf {
         let has_worker = |found: &&FoundLog<'_>| {
             found.log.files.first().and_then(|file| FileId::of(file)).is_some_and(|id| id.worker.is_some())
@@ -234,7 +239,7 @@ impl Evidence<'_> {
         id.path(self.devices.get(device).map_or(self.folder, PathBuf::as_path))
     }
 
-    /// What is missing of a log, if anything is.
+    /// Returns the first missing or damaged file of a log.
     fn check_log(
         &self,
         incarnation: u64,

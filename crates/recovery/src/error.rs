@@ -1,4 +1,4 @@
-//! Why a database could not be recovered.
+//! Errors of recovery.
 
 use crate::Method;
 use checkpoint::CheckpointError;
@@ -8,14 +8,15 @@ use schedule::Divergence;
 use sql::{ImageError, StatementError};
 use thiserror::Error;
 
-/// An error of recovery. Nothing was changed.
+/// An error of recovery. Nothing on the disk has changed.
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum RecoveryError {
     /// The disk failed, or a log file is damaged.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// Log files are missing or damaged; recovery can go on with what came before, if that is accepted.
+    /// Log files are missing or damaged. Recovery can go on with the state before them, if the loss is
+    /// accepted.
     #[error(transparent)]
     Incomplete(LogError),
     /// The checkpoint could not be loaded.
@@ -23,50 +24,53 @@ pub enum RecoveryError {
     Checkpoint(#[from] CheckpointError),
     /// A logger's files are missing.
     #[error(
-        "the log of incarnation {incarnation} was written by {loggers} loggers, but the files of only {found} are there: is a log device missing?"
+        "the log of incarnation {incarnation} was written by {loggers} loggers, but only {found} of them \
+         have files: is a log device missing?"
     )]
     MissingDevice {
-        /// Which opening of the database.
+        /// The opening of the database.
         incarnation: u64,
-        /// How many loggers there were.
+        /// Number of loggers of the incarnation.
         loggers: u32,
-        /// How many logs there are.
+        /// Number of loggers with files.
         found: u32,
     },
     /// A definition of the checkpoint or of the log was refused.
     #[error(
-        "a definition that was accepted once is refused now: {0}; open the folder with the release that wrote it, take a \
-         checkpoint there, and come back"
+        "a definition that an earlier release accepted is refused: {0}; open the folder with the release \
+         that wrote it, and take a checkpoint there"
     )]
     Definition(StatementError),
-    /// The definitions of the checkpoint are not as any version of Reprise writes them.
+    /// The definitions of the checkpoint are malformed.
     #[error("the checkpoint: {0}")]
     Definitions(ImageError),
     /// The execution of a logged transaction differs from its record.
     #[error(transparent)]
     Diverged(#[from] Divergence),
-    /// The method does not replay what the log holds.
-    #[error("this method does not replay logs that hold {holds}; {replays} does")]
+    /// The method does not replay a kind of record in the log.
+    #[error("this method does not replay {holds}, which the log holds; {replays} does")]
     WrongMethod {
-        /// What the log holds.
+        /// The records in the log.
         holds: &'static str,
-        /// Which method would.
+        /// A method that replays them.
         replays: &'static str,
     },
-    /// The method takes the newest write of a row alone, and the log has columns.
+    /// The method replays only the newest write of a row, and the log holds only the changed columns.
     #[error(
-        "this method takes the newest write of each row alone, but the log holds only the columns that changed; llr-p replays it"
+        "this method replays only the newest write of each row, but the log holds only the changed columns; \
+         llr-p replays it"
     )]
     ColumnsOnly,
-    /// The rows of the checkpoint are of different moments.
+    /// The rows of the checkpoint were read at different moments.
     #[error(
-        "the checkpoint is a fuzzy one, upon which the last writer of each row wins: poplar, llr and plr replay that, {0} does not"
+        "the checkpoint is fuzzy, so the last writer of each row must win: poplar, llr and plr replay the \
+         log over it, {0} does not"
     )]
     FuzzyCheckpoint(Method),
     /// Two rows of a physical log have one key.
-    #[error("two slots of {table} hold rows with one key: the log does not fit the checkpoint")]
+    #[error("two slots of \"{table}\" hold rows with the same key: the log does not fit the checkpoint")]
     SlotsDisagree {
-        /// Which table.
+        /// The table.
         table: String,
     },
     /// Rows and indexes do not fit the configured memory.
@@ -87,17 +91,17 @@ impl RecoveryError {
         }
     }
 
-    /// What an operator can do about it.
+    /// Returns the remedy, if there is one.
     pub fn hint(&self) -> Option<&'static str> {
         self.of_files().and_then(LogError::hint)
     }
 
-    /// Whether recovery can go on with what came before the fault.
+    /// Returns whether recovery can go on with the state before the fault.
     pub fn can_be_accepted(&self) -> bool {
         matches!(self, Self::Incomplete(_))
     }
 
-    /// The log holds records that the method does not replay.
+    /// Returns the error of a log with records that the method does not replay.
     pub(crate) fn holds(kind: RecordKind) -> Self {
         let (holds, replays) = match kind {
             RecordKind::Call | RecordKind::Statement => ("commands", "clr-p"),

@@ -1,31 +1,48 @@
 //! Recovery: the newest checkpoint, the log of all devices up to the cut, and replay.
 //!
-//! | what the log holds | what recovery does |
+//! 1. `find` reads the pepoch file, the manifest and the logs, proves that they are complete, and cuts the
+//!    log.
+//! 2. `prepare` applies the definitions of the checkpoint and loads its rows.
+//! 3. `replay` runs one method over them; `replay::Method` has the table of the methods.
+//!
+//! | in the folder | recovery |
 //! |---|---|
-//! | a checkpoint before it | its definitions are applied, its rows are loaded in parallel |
-//! | logs of earlier incarnations | records count up to the cut that the pepoch file gives |
-//! | the log of the last incarnation | records count up to the number to which all its loggers are complete, or were vouched for, and those of its companions (shadow logs); past that, those that count alone |
-//! | a fuzzy checkpoint | its rows have their own numbers: `poplar`, `llr` and `plr` let the last writer win |
-//! | commands and writes by value | `clr` and `clr-p` run the procedures again; writes alone `llr`, `llr-p` and `poplar` replay too |
+//! | a checkpoint | its definitions are applied, its rows are loaded in parallel |
+//! | logs of earlier incarnations | records count up to the cut in the pepoch file |
+//! | the log of the last incarnation | records count up to its durable number, or alone |
+//! | a fuzzy checkpoint | rows have their own numbers: `poplar`, `llr` and `plr` let the last writer win |
+//! | commands, with writes by value | `clr` and `clr-p` run the procedures again |
+//! | writes by value alone | `llr`, `llr-p` and `poplar` replay them too |
 //! | physical records | `plr` writes slots |
-//! | operations and outcomes | `aries` redoes what counts, and undoes what had not committed |
-//! | records that the method asked for does not replay | an error that names the one that does |
+//! | operations and outcomes | `aries` redoes committed operations, and undoes those without an outcome |
+//! | records that the method does not replay | an error names a method that does |
 //!
-//! What is found at the start, with missing, older and foreign files, is a table in docs/recovery.md.
+//! The durable number of an incarnation is the number up to which all its loggers are complete or vouched
+//! for, and so are the loggers of its companions (shadow logs). `logging::content::Stamp` says which records
+//! count alone.
 //!
-//! Recovery only reads. Recovering twice gives the same state; a crash during recovery changes nothing.
+//! docs/recovery.md has a table of all startup cases, with missing, older and foreign files.
+//!
+//! Invariant: recovery only reads. Recovering twice gives the same state; a crash during recovery changes
+//! nothing. Held by: `crates/reprise/tests/suite/recovery_survives_kill.rs`.
 //! Not here: making the cut durable before new transactions run (`reprise`).
 
 mod completeness;
+mod config;
 mod error;
+mod find;
 mod log;
+mod prepare;
 mod progress;
 mod recover;
 mod replay;
+mod report;
 
+pub use config::{REPLAY_BATCH, RecoveryConfig};
 pub use error::RecoveryError;
 pub use log::LogContents;
 pub use progress::{Progress, Stage};
-pub use recover::{REPLAY_BATCH, Recovered, RecoveryConfig, RecoveryReport, recover};
+pub use recover::{Recovered, recover};
 pub use replay::{Latches, Method};
+pub use report::RecoveryReport;
 pub use schedule::{BlockMeasures, Breakdown as ReplayBreakdown, Mode as ReplayMode, ThreadTimes};

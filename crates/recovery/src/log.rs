@@ -1,8 +1,9 @@
 //! The logs of all devices: read in parallel, cut, and merged by commit order.
 //!
-//! Invariant: what is returned of every incarnation holds all acknowledged transactions, and with each all
-//! those whose writes it had read: a prefix of the serial order, or, where numbers follow no serial order,
-//! everything numbered up to the cut and what counts alone past it (`logging::content::Stamp`).
+//! Invariant: the records of every incarnation hold all acknowledged transactions, and with each of them all
+//! transactions whose writes it had read. They are a prefix of the serial order; where numbers follow no
+//! serial order, they are all transactions numbered up to the cut, and past it those that count alone
+//! (`logging::content::Stamp`). Held by: `crates/reprise/tests/suite/crash_consistency.rs`, `histories.rs`.
 
 use crate::RecoveryError;
 use crate::completeness::{Evidence, FoundLog, Loss, Needed};
@@ -17,9 +18,9 @@ use logging::{
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
-/// Where a record is: log, batch, byte in it; and what it is.
+/// The address of a record: log, batch, and offset in the batch; and its kind.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Address {
     order: CommitOrder,
     log: u32,
     batch: u32,
@@ -27,23 +28,23 @@ struct Place {
     kind: RecordKind,
 }
 
-impl Place {
-    /// Adds the record as what it is replayed. A transaction that changes definitions stands at two places:
-    /// for these, and for what it wrote under them.
-    fn add_to(self, kinds: &mut BTreeSet<RecordKind>, places: &mut Vec<Self>) {
+impl Address {
+    /// Adds the record under the kinds as which it is replayed. A transaction that changes definitions is
+    /// added twice: for the definitions, and for its writes under them.
+    fn add_to(self, kinds: &mut BTreeSet<RecordKind>, addresses: &mut Vec<Self>) {
         let replayed: &[RecordKind] = match &self.kind {
             RecordKind::Definitions => &[RecordKind::Definition, RecordKind::Writes],
-            one => std::slice::from_ref(one),
+            kind => std::slice::from_ref(kind),
         };
         kinds.extend(replayed);
-        places.extend(replayed.iter().map(|kind| Self { kind: *kind, ..self }));
+        addresses.extend(replayed.iter().map(|kind| Self { kind: *kind, ..self }));
     }
 }
 
-/// The log of records that lie in files of their own: their place is one of those.
+/// The log number of large records; their batch number is an index of `LogContents::large`.
 const LARGE: u32 = u32::MAX;
 
-/// A record that lies in a file of its own.
+/// A large record, which lies in a file of its own.
 #[derive(Debug)]
 struct Large {
     kind: RecordKind,
@@ -54,66 +55,66 @@ struct Large {
 #[derive(Debug, Default)]
 pub struct LogContents {
     logs: Vec<LoggerLog>,
-    places: Vec<Place>,
+    addresses: Vec<Address>,
     large: Vec<Large>,
-    /// Files of records that lie in files of their own, with the orders of those.
+    /// The files of large records, with the orders of these.
     pub large_files: Vec<(PathBuf, CommitOrder)>,
     /// The cut of every incarnation.
     pub cuts: BTreeMap<u64, CommitOrder>,
-    /// The greatest order that is mentioned anywhere.
+    /// The greatest order in any log, kept or cut.
     pub last: CommitOrder,
-    /// Transactions past a cut: they were never acknowledged, and they stay unheard.
+    /// Number of transactions past a cut; none of them was acknowledged.
     pub discarded: u64,
-    /// Bytes of all log files.
+    /// Size of all log files, in bytes.
     pub bytes: u64,
-    /// Log files by device, with the greatest order that each may hold.
+    /// The log files by device, each with an upper bound of the orders in it.
     pub files: Vec<Vec<(PathBuf, CommitOrder)>>,
-    /// What the records are.
+    /// The kinds of the records.
     pub kinds: BTreeSet<RecordKind>,
-    /// Transactions that committed.
+    /// Number of committed transactions.
     pub transactions: u64,
-    /// Bytes of the records.
+    /// Size of the records, in bytes.
     pub record_bytes: u64,
-    /// How the logs of each incarnation end.
+    /// By incarnation, the ends of its logs.
     pub ends: BTreeMap<u64, Vec<LogEnd>>,
-    /// What is missing, and was accepted to be.
+    /// The missing files that were accepted.
     pub losses: Vec<LogError>,
-    /// Nothing past this counts, because something is missing.
+    /// The last order before a missing file; no transaction past it counts.
     pub complete: CommitOrder,
 }
 
-/// Reads the logs of a data folder. Transactions before `from` are left out. Where something is missing, and
-/// that is accepted, so are those after the first that may be missing.
+/// Reads the logs of a data folder. Transactions before the bound of the checkpoint are left out. Where loss
+/// is accepted and a file is missing, so are the transactions that may come after those of the missing file.
 ///
 /// # Errors
 /// The disk fails; a file is damaged, missing, or of another database.
 pub(crate) fn load_logs(
     disk: &SharedDisk,
     evidence: Evidence<'_>,
-    from: CommitOrder,
     accepts_loss: bool,
 ) -> Result<LogContents, RecoveryError> {
     let Evidence { folder, devices: folders, pepoch, .. } = evidence;
     let losses = evidence.check_markers(disk)?;
     let by_device: Vec<Result<_, LogError>> = std::thread::scope(|scope| {
-        let devices = folders.iter().enumerate();
-        let reading: Vec<_> = devices
-            .map(|(device, folder)| scope.spawn(move || read_needed(disk, (device as u32, folder), evidence)))
-            .collect();
-        reading.into_iter().map(|thread| thread.join().expect("reading does not panic")).collect()
+        let devices = 0..folders.len() as u32;
+        let reading: Vec<_> =
+            devices.map(|device| scope.spawn(move || read_needed(disk, device, evidence))).collect();
+        reading.into_iter().map(|thread| thread.join().expect("a reading thread does not panic")).collect()
     });
     let mut contents = LogContents { complete: CommitOrder(u64::MAX), ..LogContents::default() };
     let mut logs_of_device = Vec::new();
     for device in by_device {
-        let (logs, unneeded) = device?;
+        let DeviceLogs { logs, unneeded } = device?;
         logs_of_device.push((logs.len(), unneeded));
         contents.logs.extend(logs);
     }
-    contents.check(evidence, &logs_of_device, losses, (from, accepts_loss))?;
+    let counts = logs_of_device.iter().enumerate();
+    let devices = counts.flat_map(|(device, (count, _))| std::iter::repeat_n(device, *count)).collect();
+    contents.check(evidence, devices, losses, accepts_loss)?;
     contents.find_cuts(pepoch, |incarnation| durable_in_companions(disk, folder, pepoch, incarnation))?;
     let first = folders.first().map(PathBuf::as_path).unwrap_or(folder);
     let read = |record| Ok(read_large(disk, first, pepoch.database, record)?);
-    let lasts = contents.index_records(from, read)?;
+    let lasts = contents.index_records(evidence.bound(), read)?;
     contents.last = lasts.iter().copied().max().unwrap_or_default();
     let mut logs = contents.logs.iter().zip(lasts);
     for (count, unneeded) in logs_of_device {
@@ -125,12 +126,16 @@ pub(crate) fn load_logs(
     Ok(contents)
 }
 
-/// Reads the logs of a device that recovery needs; returns the files of the others, too.
-fn read_needed(
-    disk: &SharedDisk,
-    (device, folder): (u32, &Path),
-    evidence: Evidence<'_>,
-) -> Result<(Vec<LoggerLog>, Vec<PathBuf>), LogError> {
+/// The logs of one device.
+struct DeviceLogs {
+    logs: Vec<LoggerLog>,
+    /// The files that recovery does not need.
+    unneeded: Vec<PathBuf>,
+}
+
+/// Reads the logs of a device that recovery needs.
+fn read_needed(disk: &SharedDisk, device: u32, evidence: Evidence<'_>) -> Result<DeviceLogs, LogError> {
+    let folder = &evidence.devices[device as usize];
     let mut unneeded = Vec::new();
     let logs = read_device_where(disk, folder, device, |id| {
         let is_needed = match evidence.needed(id.incarnation, id.logger(device)) {
@@ -143,10 +148,10 @@ fn read_needed(
         }
         is_needed
     })?;
-    Ok((logs, unneeded))
+    Ok(DeviceLogs { logs, unneeded })
 }
 
-/// Up to which order everything of an incarnation is durable in the logs of all companions that there are.
+/// Returns the order up to which an incarnation is durable in the logs of all companions; `None` without any.
 fn durable_in_companions(
     disk: &SharedDisk,
     folder: &Path,
@@ -156,7 +161,7 @@ fn durable_in_companions(
     let mut least: Option<CommitOrder> = None;
     for companion in &pepoch.companions {
         let folder = seen_from(folder, companion);
-        // One that is gone, or of another incarnation, lacks nothing that counts here.
+        // A companion that was removed, or that has no such incarnation, lacks no transaction of it.
         let Some(other) = PepochFile::read(disk, &folder)? else { continue };
         let Some(own) = other.incarnations.iter().find(|own| own.number == incarnation) else { continue };
         let durable = match own.cut {
@@ -174,32 +179,32 @@ fn durable_in_companions(
     Ok(least)
 }
 
-/// Whether a record says that a transaction committed.
+/// Returns whether a record says that a transaction committed.
 fn is_a_commit(record: &Record<'_>) -> bool {
     match record {
         Record::Outcome(outcome) => outcome.committed,
         Record::Operation(_) => false,
-        Record::Large(own) => own.kind != RecordKind::Operation,
+        Record::Large(large) => large.kind != RecordKind::Operation,
         _ => true,
     }
 }
 
 impl LogContents {
-    /// Refuses logs that are not complete, or takes what is complete.
+    /// Refuses logs that are not complete, or keeps their complete beginning. `devices` has the device of
+    /// each log.
     fn check(
         &mut self,
         evidence: Evidence<'_>,
-        logs_of_device: &[(usize, Vec<PathBuf>)],
+        devices: Vec<usize>,
         mut losses: Vec<Loss>,
-        (from, accepts_loss): (CommitOrder, bool),
+        accepts_loss: bool,
     ) -> Result<(), RecoveryError> {
-        let counts = logs_of_device.iter().enumerate();
-        let devices = counts.flat_map(|(device, (count, _))| std::iter::repeat_n(device, *count));
-        let logs: Vec<_> = devices.zip(&self.logs).map(|(device, log)| FoundLog { device, log }).collect();
+        let logs = devices.into_iter().zip(&self.logs);
+        let logs: Vec<_> = logs.map(|(device, log)| FoundLog { device, log }).collect();
         let before = |incarnation: u64| {
-            let earlier = evidence.pepoch.incarnations.iter().filter(|own| own.number < incarnation);
-            let cuts = earlier.filter_map(|own| own.cut).max().unwrap_or_default();
-            cuts.max(CommitOrder(from.0.saturating_sub(1)))
+            let earlier = evidence.pepoch.incarnations.iter().filter(|known| known.number < incarnation);
+            let cuts = earlier.filter_map(|known| known.cut).max().unwrap_or_default();
+            cuts.max(CommitOrder(evidence.bound().0.saturating_sub(1)))
         };
         losses.extend(evidence.check_logs(&logs, before)?);
         if let Some(Loss { error, .. }) = losses.iter().find(|loss| !loss.error.can_be_accepted()) {
@@ -214,10 +219,10 @@ impl LogContents {
         }
         self.complete = losses.iter().map(|loss| loss.complete).min().unwrap_or(self.complete);
         self.losses = losses.into_iter().map(|loss| loss.error).collect();
-        let of_many_moments = evidence.manifest.filter(|own| own.consistency == Consistency::Fuzzy);
-        match (of_many_moments, self.losses.first()) {
-            // Its rows are of different moments: without the log that follows they are no state that ever
-            // was.
+        let fuzzy = evidence.manifest.filter(|manifest| manifest.consistency == Consistency::Fuzzy);
+        match (fuzzy, self.losses.first()) {
+            // Its rows were read at different moments: without the log that follows they are no state of the
+            // database.
             (Some(manifest), Some(error)) if self.complete < manifest.last => Err(error.clone().into()),
             _ => Ok(()),
         }
@@ -239,8 +244,8 @@ impl LogContents {
             let found = logs.len() as u32;
             let written = logs.iter().any(|log| !log.batches.is_empty());
             let known = pepoch.cut_of(incarnation);
-            // Loggers write nothing before all of them have their files, so a log without batches may be
-            // short of one.
+            // Loggers write nothing before all of them have their files, so in a log without batches a file
+            // may be missing.
             if found < loggers && written && known.is_none() && self.losses.is_empty() {
                 return Err(RecoveryError::MissingDevice { incarnation, loggers, found });
             }
@@ -254,166 +259,122 @@ impl LogContents {
         Ok(())
     }
 
-    /// Finds the records that count; returns the greatest order that each log mentions.
+    /// Collects the records that count; returns the greatest order in each log.
     fn index_records(
         &mut self,
         from: CommitOrder,
         read_large: impl Fn(LargeRecord) -> Result<(PathBuf, Vec<u8>), RecoveryError>,
     ) -> Result<Vec<CommitOrder>, RecoveryError> {
-        let mut lasts = Vec::new();
-        // Records in files of their own, and the transactions that committed after the checkpoint.
-        let (mut large, mut committed) = (Vec::new(), HashSet::new());
-        for (log_place, log) in self.logs.iter().enumerate() {
-            let cut = self.cuts[&log.incarnation];
-            let mut last = CommitOrder(0);
-            for (batch_place, batch) in log.batches.iter().enumerate() {
-                let mut reader = Reader::new(&batch.records);
-                last = last.max(batch.completed).max(batch.vouched);
-                while reader.remaining() > 0 {
-                    let offset = batch.records.len() - reader.remaining();
-                    let (stamp, kind, record) = content::read(&mut reader).map_err(|_| {
-                        let kind = CorruptionKind::Malformed("a record of this batch is malformed");
-                        LogError::corrupt(&batch.file, batch.offset, kind)
-                    })?;
-                    let order = stamp.order;
-                    last = last.max(order);
-                    let bytes = batch.records.len() - reader.remaining() - offset;
-                    let is_operation = match &record {
-                        Record::Large(own) => own.kind == RecordKind::Operation,
-                        _ => kind == RecordKind::Operation,
-                    };
-                    if order > cut && !stamp.alone || order > self.complete {
-                        self.discarded += u64::from(is_a_commit(&record));
-                    } else if order >= from || is_operation {
-                        if order >= from && log.semantics != procedure::SEMANTICS {
-                            let (written, known) = (log.semantics, procedure::SEMANTICS);
-                            let kind = UnprovenKind::OtherSemantics { written, known };
-                            return Err(LogError::unproven(&batch.file, batch.offset, kind).into());
-                        }
-                        // An operation is logged before its transaction draws the order that it commits at.
-                        let (log, batch) = (log_place as u32, batch_place as u32);
-                        self.record_bytes += bytes as u64;
-                        self.transactions += u64::from(is_a_commit(&record));
-                        let place = Place { order, log, batch, offset: offset as u32, kind };
-                        match record {
-                            Record::Large(own) => {
-                                large.push((own, place));
-                                continue;
-                            }
-                            Record::Outcome(Outcome { transaction, committed: true }) => {
-                                committed.insert(transaction);
-                            }
-                            _ => {}
-                        }
-                        place.add_to(&mut self.kinds, &mut self.places);
-                    }
-                }
-            }
-            lasts.push(last);
-        }
-        for (own, mut place) in large {
+        let logs = std::mem::take(&mut self.logs);
+        let mut index = Index { contents: self, from, large: Vec::new(), committed: HashSet::new() };
+        let lasts = logs.iter().enumerate().map(|(number, log)| index.add_log(number as u32, log)).collect();
+        let Index { large, committed, .. } = index;
+        self.logs = logs;
+        for (record, mut address) in large {
             // The checkpoint holds the operations of transactions that began before it.
-            if place.order < from && !committed.contains(&place.order) {
+            if address.order < from && !committed.contains(&address.order) {
                 continue;
             }
-            let (file, body) = read_large(own)?;
+            let (file, body) = read_large(record)?;
             self.record_bytes += body.len() as u64;
-            self.large_files.push((file, place.order));
-            self.large.push(Large { kind: own.kind, body });
-            (place.log, place.batch, place.kind) = (LARGE, self.large.len() as u32 - 1, own.kind);
-            place.add_to(&mut self.kinds, &mut self.places);
+            self.large_files.push((file, address.order));
+            self.large.push(Large { kind: record.kind, body });
+            (address.log, address.batch, address.kind) = (LARGE, self.large.len() as u32 - 1, record.kind);
+            address.add_to(&mut self.kinds, &mut self.addresses);
         }
-        Ok(lasts)
+        lasts
     }
 
-    /// Puts the records in commit order; or, between definitions, as they lie on their devices.
+    /// Puts the records in commit order; or, between definitions, in the order of their devices.
     pub(crate) fn arrange(&mut self, by_device: bool) {
-        let is_definition = |place: &&Place| place.kind == RecordKind::Definition;
-        let mut definitions: Vec<_> = self.places.iter().filter(is_definition).map(|own| own.order).collect();
+        let is_definition = |address: &&Address| address.kind == RecordKind::Definition;
+        let mut definitions: Vec<_> =
+            self.addresses.iter().filter(is_definition).map(|own| own.order).collect();
         if !by_device {
-            let is_later = |place: &Place| place.kind != RecordKind::Definition;
-            self.places.sort_unstable_by_key(|place| {
-                (place.order, is_later(place), place.log, place.batch, place.offset)
+            let is_later = |address: &Address| address.kind != RecordKind::Definition;
+            self.addresses.sort_unstable_by_key(|address| {
+                (address.order, is_later(address), address.log, address.batch, address.offset)
             });
         } else if !definitions.is_empty() {
             definitions.sort_unstable();
-            // How many definitions come before it; each of those is between two segments.
-            let segment = |place: &Place| match place.kind {
-                RecordKind::Definition => 2 * definitions.partition_point(|order| *order < place.order) + 1,
-                _ => 2 * definitions.partition_point(|order| *order <= place.order),
+            // The number of definitions before the record; each definition is between two segments.
+            let segment = |address: &Address| match address.kind {
+                RecordKind::Definition => 2 * definitions.partition_point(|order| *order < address.order) + 1,
+                _ => 2 * definitions.partition_point(|order| *order <= address.order),
             };
-            self.places.sort_by_key(segment);
+            self.addresses.sort_by_key(segment);
         }
     }
 
-    /// Transactions to replay.
+    /// Returns the number of records.
     pub fn len(&self) -> usize {
-        self.places.len()
+        self.addresses.len()
     }
 
-    /// Whether there is nothing to replay.
+    /// Returns whether there are no records.
     pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.addresses.is_empty()
     }
 
-    /// The records, as they are arranged: in commit order where nothing else is said.
+    /// Returns the records as they are arranged: in commit order, unless the method asks for another order.
     pub fn records(&self) -> impl Iterator<Item = (CommitOrder, content::Record<'_>)> {
-        (0..self.len()).map(|place| self.record(place))
+        (0..self.len()).map(|index| self.record(index))
     }
 
-    /// The record at a place.
-    pub fn record(&self, place: usize) -> (CommitOrder, content::Record<'_>) {
-        let place = self.places[place];
-        let record = match place.log {
+    /// Returns a record.
+    pub fn record(&self, index: usize) -> (CommitOrder, content::Record<'_>) {
+        let address = self.addresses[index];
+        let record = match address.log {
             LARGE => {
-                let Large { kind, body } = &self.large[place.batch as usize];
+                let Large { kind, body } = &self.large[address.batch as usize];
                 content::read_as(*kind, &mut Reader::new(body))
-                    .expect("a checksum has shown that it is what was written")
+                    .expect("its checksum was right when it was read")
             }
             log => {
-                let batch = &self.logs[log as usize].batches[place.batch as usize];
-                content::read_again(&mut Reader::new(&batch.records[place.offset as usize..]))
-                    .expect("what was read once while it was indexed is read again")
+                let batch = &self.logs[log as usize].batches[address.batch as usize];
+                content::read_again(&mut Reader::new(&batch.records[address.offset as usize..]))
+                    .expect("it was read once when it was indexed")
                     .1
             }
         };
         let record = match record {
-            Record::Definitions(own) if place.kind == RecordKind::Definition => {
-                Record::Definition(own.definitions)
+            Record::Definitions(both) if address.kind == RecordKind::Definition => {
+                Record::Definition(both.definitions)
             }
-            Record::Definitions(own) => Record::Writes(own.writes),
+            Record::Definitions(both) => Record::Writes(both.writes),
             other => other,
         };
-        (place.order, record)
+        (address.order, record)
     }
 
-    /// The order of the last record; the first of all orders when there is none.
+    /// Returns the greatest order of a record; the first of all orders when there is no record.
     pub fn last_order(&self) -> CommitOrder {
-        self.places.iter().map(|place| place.order).max().unwrap_or_default()
+        self.addresses.iter().map(|address| address.order).max().unwrap_or_default()
     }
 
-    /// The order of the record at a place.
-    pub fn order(&self, place: usize) -> CommitOrder {
-        self.places[place].order
+    /// Returns the order of a record.
+    pub fn order(&self, index: usize) -> CommitOrder {
+        self.addresses[index].order
     }
 
-    /// What the record at a place is.
-    pub fn kind(&self, place: usize) -> RecordKind {
-        self.places[place].kind
+    /// Returns the kind of a record.
+    pub fn kind(&self, index: usize) -> RecordKind {
+        self.addresses[index].kind
     }
 
-    /// The places of definitions, and of statements that may be some.
+    /// Returns the indexes of definitions, and of statements that may be definitions.
     pub fn statements(&self) -> impl Iterator<Item = usize> {
-        let is_one = |place: &Place| matches!(place.kind, RecordKind::Definition | RecordKind::Statement);
-        self.places.iter().enumerate().filter(move |(_, own)| is_one(own)).map(|(place, _)| place)
+        let is_one =
+            |address: &Address| matches!(address.kind, RecordKind::Definition | RecordKind::Statement);
+        self.addresses.iter().enumerate().filter(move |(_, address)| is_one(address)).map(|(index, _)| index)
     }
 
-    /// The logs, one an incarnation and device.
+    /// Returns the logs, one for each incarnation and logger.
     pub fn logs(&self) -> &[LoggerLog] {
         &self.logs
     }
 
-    /// Where the last incarnation's logs were torn.
+    /// Returns where the logs of the last incarnation were torn.
     pub fn torn(&self) -> Vec<(PathBuf, u64)> {
         let last = self.logs.iter().map(|log| log.incarnation).max();
         let torn = self.logs.iter().filter(|log| Some(log.incarnation) == last);
@@ -425,15 +386,82 @@ impl LogContents {
     }
 }
 
+/// The records of the logs, while they are collected.
+struct Index<'c> {
+    contents: &'c mut LogContents,
+    /// The bound of the checkpoint.
+    from: CommitOrder,
+    large: Vec<(LargeRecord, Address)>,
+    /// Transactions whose commit after the checkpoint is an outcome of its own.
+    committed: HashSet<CommitOrder>,
+}
+
+impl Index<'_> {
+    /// Adds the records of a log that count; returns the greatest order in it.
+    fn add_log(&mut self, number: u32, log: &LoggerLog) -> Result<CommitOrder, RecoveryError> {
+        let mut last = CommitOrder(0);
+        for (batch_number, batch) in log.batches.iter().enumerate() {
+            last = last.max(batch.completed).max(batch.vouched);
+            let mut reader = Reader::new(&batch.records);
+            while reader.remaining() > 0 {
+                let offset = (batch.records.len() - reader.remaining()) as u32;
+                let (stamp, kind, record) = content::read(&mut reader).map_err(|_| {
+                    let kind = CorruptionKind::Malformed("a record of this batch is malformed");
+                    LogError::corrupt(&batch.file, batch.offset, kind)
+                })?;
+                last = last.max(stamp.order);
+                let bytes = (batch.records.len() - reader.remaining()) as u64 - u64::from(offset);
+                let address =
+                    Address { order: stamp.order, log: number, batch: batch_number as u32, offset, kind };
+                if stamp.order > self.contents.cuts[&log.incarnation] && !stamp.alone
+                    || stamp.order > self.contents.complete
+                {
+                    self.contents.discarded += u64::from(is_a_commit(&record));
+                } else if stamp.order >= self.from || is_an_operation(kind, &record) {
+                    // An operation is logged before its transaction draws the order of its commit.
+                    if stamp.order >= self.from && log.semantics != procedure::SEMANTICS {
+                        let (written, known) = (log.semantics, procedure::SEMANTICS);
+                        let kind = UnprovenKind::OtherSemantics { written, known };
+                        return Err(LogError::unproven(&batch.file, batch.offset, kind).into());
+                    }
+                    self.contents.record_bytes += bytes;
+                    self.contents.transactions += u64::from(is_a_commit(&record));
+                    self.add(address, &record);
+                }
+            }
+        }
+        Ok(last)
+    }
+
+    fn add(&mut self, address: Address, record: &Record<'_>) {
+        match record {
+            Record::Large(large) => return self.large.push((*large, address)),
+            Record::Outcome(Outcome { transaction, committed: true }) => {
+                self.committed.insert(*transaction);
+            }
+            _ => {}
+        }
+        address.add_to(&mut self.contents.kinds, &mut self.contents.addresses);
+    }
+}
+
+/// Returns whether a record is an operation, or refers to one.
+fn is_an_operation(kind: RecordKind, record: &Record<'_>) -> bool {
+    match record {
+        Record::Large(large) => large.kind == RecordKind::Operation,
+        _ => kind == RecordKind::Operation,
+    }
+}
+
 #[cfg(test)]
 impl LogContents {
-    /// A log of records in commit order, each without what stands before its body.
+    /// Makes a log of records in commit order, each without the bytes before its body.
     pub(crate) fn of_records(records: Vec<(CommitOrder, RecordKind, Vec<u8>)>) -> Self {
         let mut contents = Self::default();
         for (order, kind, body) in records {
             let batch = contents.large.len() as u32;
             contents.kinds.insert(kind);
-            contents.places.push(Place { order, log: LARGE, batch, offset: 0, kind });
+            contents.addresses.push(Address { order, log: LARGE, batch, offset: 0, kind });
             contents.large.push(Large { kind, body });
         }
         contents

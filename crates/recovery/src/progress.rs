@@ -1,23 +1,23 @@
-//! How far a recovery is: counters that a progress bar or a log line reads.
+//! The progress of a recovery: counters that a progress bar or a log line reads.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// What recovery is doing.
+/// A stage of recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
-    /// Loading the checkpoint; counted in bytes.
+    /// Loading the checkpoint, counted in bytes.
     Checkpoint,
-    /// Reading the log; counted in files' bytes.
+    /// Reading the log, counted in bytes.
     Log,
-    /// Replaying; counted in transactions.
+    /// Replaying the log, counted in records.
     Replay,
-    /// Done.
+    /// The end.
     Done,
 }
 
 const STAGES: [Stage; 4] = [Stage::Checkpoint, Stage::Log, Stage::Replay, Stage::Done];
 
-/// Shared counters.
+/// The counters, shared by all threads.
 #[derive(Default, Debug)]
 pub struct Progress {
     stage: AtomicUsize,
@@ -40,7 +40,7 @@ impl Progress {
         self.done.store(done, Ordering::Relaxed);
     }
 
-    /// Stage, how much of it is done, and of how much.
+    /// Returns the stage, the finished work of it, and all work of it.
     pub fn now(&self) -> (Stage, u64, u64) {
         let stage = STAGES[self.stage.load(Ordering::Acquire).min(STAGES.len() - 1)];
         (stage, self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed))

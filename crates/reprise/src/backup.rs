@@ -13,7 +13,9 @@
 use crate::database::Database;
 use crate::{Config, Error, opening};
 use catalog::CommitOrder;
-use checkpoint::{Check, CheckpointError, Consistency, Destination, Discard, Manifest, Shadow};
+use checkpoint::{
+    Check, CheckpointError, Consistency, Contents, Destination, Discard, Load, Manifest, Shadow,
+};
 use logging::disk::{SharedDisk, make_folder};
 use logging::{DatabaseId, LogError, LogRange, LogSet, PepochFile};
 use recovery::{Progress, RecoveryConfig, recover};
@@ -139,14 +141,14 @@ impl Source<'_> {
         let (database, devices) = (DatabaseId::random(), [target.to_path_buf()]);
         // No opening of the backup has come before its checkpoint.
         let to = Destination { disk, folder: target, database, incarnation: 0, devices: &devices };
-        let log = (&SourceLog(logs), CommitOrder::default());
         let definitions = schema.to_image().map_err(Error::Definitions)?;
+        let (consistency, keep) = (Consistency::Consistent, CommitOrder::default());
+        let contents = Contents { consistency, definitions, tables, keep, threads };
         let (manifest, summary) =
-            checkpoint::write(to, Consistency::Consistent, definitions, tables, threads, log)
-                .map_err(Error::Checkpoint)?;
-        let (rows, read) = ((tables, &Discard), AtomicU64::new(0));
-        let how = (threads, Check::Digests);
-        checkpoint::load(disk, target, &manifest, rows, how, &read).map_err(Error::Checkpoint)?;
+            checkpoint::write(to, contents, &SourceLog(logs)).map_err(Error::Checkpoint)?;
+        let (check, progress) = (Check::Digests, &AtomicU64::new(0));
+        let load = Load { disk, folder: target, manifest: &manifest, tables, threads, check, progress };
+        load.rows(&Discard).map_err(Error::Checkpoint)?;
         PepochFile { database, checkpoint: manifest.number, ..PepochFile::default() }.write(disk, target)?;
         let (folder, digest) = (target.to_path_buf(), digest_of(&manifest, tables));
         let (rows, bytes) = (summary.rows, summary.bytes);

@@ -4,7 +4,7 @@ use crate::Error;
 use crate::database::Inner;
 use crate::sequences::Taking;
 use catalog::{CommitOrder, Epoch};
-use checkpoint::{CheckpointSummary, Consistency, Destination};
+use checkpoint::{CheckpointSummary, Consistency, Contents, Destination};
 use logging::Content;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -44,16 +44,15 @@ impl Inner {
         // The log behind the checkpoint begins with what is not durable yet, which must not be a definition
         // that it holds.
         self.logs.complete(self.logs.defined())?;
-        let (manifest, summary) = checkpoint::write(
-            to,
+        let contents = Contents {
             consistency,
-            version.schema.to_image().map_err(Error::Definitions)?,
-            &version.tables,
-            // At least one a device, as each waits for its own.
-            self.config.checkpoint_threads.max(self.devices.len()),
-            (&*self.logs, incomplete),
-        )
-        .map_err(Error::Checkpoint)?;
+            definitions: version.schema.to_image().map_err(Error::Definitions)?,
+            tables: &version.tables,
+            keep: incomplete,
+            // At least one thread for each device, because each thread waits for its device.
+            threads: self.config.checkpoint_threads.max(self.devices.len()),
+        };
+        let (manifest, summary) = checkpoint::write(to, contents, &*self.logs).map_err(Error::Checkpoint)?;
         if holds_loaded_rows {
             self.definitions.end_load();
         }

@@ -1,30 +1,57 @@
 //! `clr`: serial re-execution of the command log in commit order.
 //! Paper: PACMAN §2.3 (CLR); command logging §III. The reference for every other method.
-//! Invariant: every read whose result is recorded finds that result again, and every call writes what it
-//! wrote.
-//! Held by: `divergence_is_refused`.
+//! Invariant: every read whose result is recorded finds that result again, and every call makes the writes
+//! that its record summarizes. Held by: `divergence_is_refused`, `serial_replay_compares_witnesses`.
 
-use super::divergence::{check_statement, statement_diverged, undefined};
-use super::{define, definitions_of, unknown_record, writes_diverged};
-use crate::{LogContents, Progress, RecoveryError, Stage};
+use super::context::{Replay, ReplayContext, Replayed, statements_of};
+use super::divergence::{check_statement, statement_diverged, undefined, unknown_record, writes_diverged};
+use crate::{RecoveryError, Stage};
 use catalog::{Arena, CommitOrder, Datum, Epoch, ProcedureId, Reader};
+use checkpoint::{CheckpointError, Indexes, Load};
 use logging::content::{CallRecord, Record, StatementRecord, WritesRecord};
-use procedure::{
-    Call, Effect, Machine, OperationId, Part, Procedure, Tapes, Whole, WitnessRecorder, execute,
-};
+use procedure::{Call, Machine, OperationId, Part, Procedure, Tapes, Whole, WitnessRecorder, execute};
 use schedule::{Definitions, RecordedCall, ValueWriter, in_words};
-use sql::Schema;
 use std::collections::HashMap;
 use std::sync::Arc;
-use storage::Worker;
-use transaction::{Tables, Workspace};
+use transaction::Workspace;
 
 /// Progress is published after this many transactions.
 const REPORT_EVERY: u64 = 1024;
 
-struct Replay {
-    schema: Schema,
-    tables: Tables,
+/// The method.
+pub(super) struct Clr;
+
+impl Replay for Clr {
+    fn load(&mut self, checkpoint: &Load<'_>) -> Result<(), CheckpointError> {
+        checkpoint.rows(&Indexes::All)
+    }
+
+    fn run_all(&mut self, context: &mut ReplayContext<'_>) -> Result<Replayed, RecoveryError> {
+        let (log, progress) = (context.log, context.progress);
+        let mut serial = Serial::new(context)?;
+        progress.begin(Stage::Replay, log.len() as u64);
+        for (done, (order, record)) in (1..).zip(log.records()) {
+            serial.context.tables.epochs.advance_to(order.epoch());
+            match record {
+                Record::Call(call) => serial.call(order, &call)?,
+                Record::Definition(statement) | Record::Statement(statement) => {
+                    serial.statements(order, &statement)?;
+                }
+                Record::Writes(writes) => serial.writes(order, writes)?,
+                _ => return Err(unknown_record(order)),
+            }
+            serial.workspace.collect_garbage(CommitOrder::last_of(Epoch(order.epoch().0 - 1)), || true);
+            if done % REPORT_EVERY == 0 {
+                progress.set_done(done);
+            }
+        }
+        progress.set_done(log.len() as u64);
+        Ok(Replayed::default())
+    }
+}
+
+struct Serial<'c, 'a> {
+    context: &'c mut ReplayContext<'a>,
     procedures: HashMap<ProcedureId, Arc<Procedure>>,
     definitions: Definitions,
     workspace: Workspace,
@@ -34,11 +61,11 @@ struct Replay {
     writer: ValueWriter,
 }
 
-/// What is compared with a call's record once the call has run.
+/// What is compared with a call's record after the call.
 #[derive(Default)]
 struct Checks {
     witnesses: WitnessRecorder,
-    /// The rows that each operation came to; to name those of a call that diverges.
+    /// By operation, the number of its rows; they name the operations of a call that diverges.
     rows: Vec<u64>,
 }
 
@@ -62,49 +89,28 @@ impl Tapes for Checks {
     }
 }
 
-/// Replays everything; returns the definitions and tables as they are afterwards.
-pub(crate) fn replay(
-    log: &LogContents,
-    schema: Schema,
-    tables: Tables,
-    progress: &Progress,
-) -> Result<(Schema, Tables), RecoveryError> {
-    let worker = Worker::new(tables.epochs.clone(), tables.memory.clone()).ok_or(RecoveryError::NoWorker)?;
-    let workspace = Workspace::new(tables.clone(), worker);
-    let machine = Machine::default();
-    let procedures = HashMap::new();
-    let arguments = Vec::new();
-    let writer = ValueWriter::default();
-    let checks = Checks::default();
-    let definitions = Definitions::default();
-    let mut replay =
-        Replay { schema, tables, procedures, definitions, workspace, machine, arguments, checks, writer };
-    replay.index_definitions();
-    progress.begin(Stage::Replay, log.len() as u64);
-    for (done, (order, record)) in (1..).zip(log.records()) {
-        replay.tables.epochs.advance_to(order.epoch());
-        match record {
-            Record::Call(call) => replay.call(order, &call)?,
-            Record::Definition(statement) | Record::Statement(statement) => {
-                replay.statement(order, &statement)?;
-            }
-            Record::Writes(writes) => replay.writes(order, writes)?,
-            _ => return Err(unknown_record(order)),
-        }
-        replay.workspace.collect_garbage(CommitOrder::last_of(Epoch(order.epoch().0 - 1)), || true);
-        if done % REPORT_EVERY == 0 {
-            progress.set_done(done);
-        }
+impl<'c, 'a> Serial<'c, 'a> {
+    fn new(context: &'c mut ReplayContext<'a>) -> Result<Self, RecoveryError> {
+        let workspace = Workspace::new(context.tables.clone(), context.worker()?);
+        let mut serial = Self {
+            context,
+            procedures: HashMap::new(),
+            definitions: Definitions::default(),
+            workspace,
+            machine: Machine::default(),
+            arguments: Vec::new(),
+            checks: Checks::default(),
+            writer: ValueWriter::default(),
+        };
+        serial.index_definitions();
+        Ok(serial)
     }
-    progress.set_done(log.len() as u64);
-    Ok((replay.schema, replay.tables))
-}
 
-impl Replay {
     fn index_definitions(&mut self) {
+        let ReplayContext { schema, tables, .. } = &*self.context;
         self.procedures =
-            self.schema.procedures().map(|procedure| (procedure.id, Arc::clone(procedure))).collect();
-        self.definitions = Definitions::new(self.tables.iter().map(|store| store.definition()));
+            schema.procedures().map(|procedure| (procedure.id, Arc::clone(procedure))).collect();
+        self.definitions = Definitions::new(tables.iter().map(|store| store.definition()));
     }
 
     fn call(&mut self, order: CommitOrder, record: &CallRecord<'_>) -> Result<(), RecoveryError> {
@@ -113,37 +119,37 @@ impl Replay {
             return Err(undefined(order, record.procedure, record.version));
         };
         let procedure = Arc::clone(procedure);
-        let call = RecordedCall { order, procedure: &procedure, record };
+        let recorded = RecordedCall { order, procedure: &procedure, record };
         self.machine.reset(record.timestamp_us, record.seed);
         let mut reader = Reader::new(record.arguments);
         procedure
             .read_arguments(&mut reader, &mut self.machine.frame.arena, &mut self.arguments)
-            .map_err(|error| call.diverged(&error))?;
+            .map_err(|error| recorded.diverged(&error))?;
         self.checks.witnesses.begin(if record.witnessed { &procedure.witnesses } else { &[] });
         self.checks.rows.clear();
         self.checks.rows.resize(procedure.operations.len(), 0);
         self.workspace.begin();
-        let again = Call { procedure: &procedure, timestamp_us: record.timestamp_us, seed: record.seed };
+        let call = Call { procedure: &procedure, timestamp_us: record.timestamp_us, seed: record.seed };
         let arguments = self.arguments.iter().copied();
         if let Err(failure) =
-            execute(again, arguments, &mut self.machine, &mut self.workspace, &mut self.checks)
+            execute(call, arguments, &mut self.machine, &mut self.workspace, &mut self.checks)
         {
             self.workspace.rollback();
-            return Err(call.failed(&procedure.operations, self.machine.failed_at(), &failure).into());
+            return Err(recorded.failed(&procedure.operations, self.machine.failed_at(), &failure).into());
         }
-        let recorded = reader.take(reader.remaining()).unwrap_or_default();
-        if let Err(error) = self.check(call, recorded) {
+        let witnesses = reader.take(reader.remaining()).unwrap_or_default();
+        if let Err(error) = self.check(recorded, witnesses) {
             self.workspace.rollback();
             return Err(error);
         }
-        Ok(self.workspace.commit_at(order).map_err(|conflict| call.diverged(&conflict))?)
+        Ok(self.workspace.commit_at(order).map_err(|conflict| recorded.diverged(&conflict))?)
     }
 
-    /// Compares what a call did with its record; `recorded` are the witness values there.
-    fn check(&self, call: RecordedCall<'_>, recorded: &[u8]) -> Result<(), RecoveryError> {
+    /// Compares the reads and writes of a call with its record, whose witness values are `witnesses`.
+    fn check(&self, call: RecordedCall<'_>, witnesses: &[u8]) -> Result<(), RecoveryError> {
         let operations = &call.procedure.operations;
         if call.record.witnessed
-            && let Some(id) = self.checks.witnesses.first_difference(recorded)
+            && let Some(id) = self.checks.witnesses.first_difference(witnesses)
         {
             let operation = in_words(&operations[id.0 as usize]);
             let error = format!("it read other values than its record says; operation: {operation}");
@@ -152,8 +158,10 @@ impl Replay {
         let written = self.machine.written();
         match call.record.written {
             Some(recorded) if recorded != written => {
-                let writes = operations.iter().zip(&self.checks.rows).filter(|(own, _)| own.writes());
-                Err(call.wrote_otherwise(written, writes.map(|(own, rows)| (in_words(own), *rows))).into())
+                let rows = operations.iter().zip(&self.checks.rows);
+                let writes = rows.filter(|(operation, _)| operation.writes());
+                let by_operation = writes.map(|(operation, rows)| (in_words(operation), *rows));
+                Err(call.wrote_otherwise(written, by_operation).into())
             }
             _ => Ok(()),
         }
@@ -166,15 +174,22 @@ impl Replay {
         self.workspace.commit_at(order).map_err(|conflict| writes_diverged(order, &conflict))
     }
 
-    fn statement(&mut self, order: CommitOrder, record: &StatementRecord<'_>) -> Result<(), RecoveryError> {
-        for text in definitions_of(record)? {
-            self.one_statement(order, &StatementRecord { text: &text, ..*record })?;
+    fn statements(&mut self, order: CommitOrder, record: &StatementRecord<'_>) -> Result<(), RecoveryError> {
+        for text in statements_of(record)? {
+            let statement = StatementRecord { text: &text, ..*record };
+            match self.context.apply_definition(order, &statement, self.workspace.worker())? {
+                Some(procedure) => self.execute(order, &procedure, &statement)?,
+                None => {
+                    self.workspace.set_tables(self.context.tables.clone());
+                    self.index_definitions();
+                }
+            }
         }
         Ok(())
     }
 
-    /// Runs a statement that is no definition.
-    fn run(
+    /// Executes a statement that is no definition.
+    fn execute(
         &mut self,
         order: CommitOrder,
         procedure: &Procedure,
@@ -184,29 +199,13 @@ impl Replay {
         self.machine.reset(timestamp_us, seed);
         self.workspace.begin();
         let call = Call { procedure, timestamp_us, seed };
-        let ran = execute(call, std::iter::empty(), &mut self.machine, &mut self.workspace, &mut Whole);
-        let ran = ran.map_err(|failure| statement_diverged(order, text, &failure));
-        let checked = ran.and_then(|()| check_statement(order, text, written, self.machine.written()));
+        let executed = execute(call, std::iter::empty(), &mut self.machine, &mut self.workspace, &mut Whole);
+        let executed = executed.map_err(|failure| statement_diverged(order, text, &failure));
+        let checked = executed.and_then(|()| check_statement(order, text, written, self.machine.written()));
         if checked.is_err() {
             self.workspace.rollback();
             return checked;
         }
         self.workspace.commit_at(order).map_err(|conflict| statement_diverged(order, text, &conflict))
-    }
-
-    fn one_statement(
-        &mut self,
-        order: CommitOrder,
-        record: &StatementRecord<'_>,
-    ) -> Result<(), RecoveryError> {
-        let (schema, effect) = self.schema.apply(record.text).map_err(RecoveryError::Definition)?;
-        if let Effect::Run(procedure) = effect {
-            return self.run(order, &procedure, record);
-        }
-        define(order, record, &effect, &mut self.tables, self.workspace.worker())?;
-        self.schema = schema;
-        self.workspace.set_tables(self.tables.clone());
-        self.index_definitions();
-        Ok(())
     }
 }

@@ -2,22 +2,36 @@
 //! Paper: SiloR §5; PACMAN §6.2 (LLR). Differs: rows have one version; secondary indexes are built at the
 //! end.
 //!
-//! The last writer of a row wins, whenever it comes, so every write must be of a whole row.
+//! The last writer of a row wins in any order of the writes, so every write must be of a whole row.
 
+use super::context::{Replay, ReplayContext, Replayed};
+use super::divergence::{unfit, unknown_record, writes_diverged};
 use super::tuples::{
     Latches, Tombstones, TupleWrite, build_indexes, each_segment, newest_first, rewrite, state_at, sweep,
     table_of,
 };
-use super::{unfit, unknown_record, writes_diverged};
-use crate::{LogContents, Progress, RecoveryError};
+use crate::RecoveryError;
 use catalog::{Arena, CommitOrder, Datum, RowChange};
+use checkpoint::{CheckpointError, Indexes, Load};
 use logging::content::Record as Logged;
-use sql::Schema;
 use std::sync::{Mutex, PoisonError};
 use storage::{Added, Finger, Guard, NewState, Record, TableStore};
 use transaction::Tables;
 
-/// What one write needs.
+/// The method.
+pub(super) struct Llr;
+
+impl Replay for Llr {
+    fn load(&mut self, checkpoint: &Load<'_>) -> Result<(), CheckpointError> {
+        checkpoint.rows(&Indexes::Primary)
+    }
+
+    fn run_all(&mut self, context: &mut ReplayContext<'_>) -> Result<Replayed, RecoveryError> {
+        write_newest_first(context)
+    }
+}
+
+/// The buffers of one transaction's writes.
 #[derive(Default)]
 struct Scratch {
     arena: Arena,
@@ -27,25 +41,20 @@ struct Scratch {
     image: Vec<u64>,
 }
 
-/// Replays everything; returns the definitions and tables as they are afterwards.
-pub(crate) fn replay(
-    log: &LogContents,
-    schema: Schema,
-    tables: Tables,
-    (threads, latches): (usize, Latches),
-    progress: &Progress,
-) -> Result<(Schema, Tables), RecoveryError> {
+/// Replays the whole log, from its end backwards between definitions.
+pub(super) fn write_newest_first(context: &mut ReplayContext<'_>) -> Result<Replayed, RecoveryError> {
     let tombstones: Mutex<Tombstones> = Mutex::default();
-    let (schema, tables) = each_segment(log, schema, tables, progress, |range, tables| {
-        newest_first(log, range, tables, threads, progress, |order, record, guard| {
+    each_segment(context, |range, context| {
+        let writer = RowWriter { tables: &context.tables, latches: context.config.latches };
+        newest_first(range, context, |order, record, guard| {
             let Logged::Writes(writes) = record else {
                 return Err(unknown_record(order));
             };
             let mut scratch = Scratch::default();
             for (_, write) in writes.writes() {
                 let write = TupleWrite::Write(write);
-                let gone = write_row(order, &write, tables, latches, &mut scratch, guard)?;
-                if let Some(record) = gone.and_then(Record::held) {
+                let deleted = writer.write(order, &write, &mut scratch, guard)?;
+                if let Some(record) = deleted.and_then(Record::held) {
                     let mut tombstones = tombstones.lock().unwrap_or_else(PoisonError::into_inner);
                     tombstones.push((write.table(), record));
                 }
@@ -53,65 +62,66 @@ pub(crate) fn replay(
             Ok(())
         })
     })?;
-    let tombstones = tombstones.into_inner().unwrap_or_else(PoisonError::into_inner);
-    sweep(vec![tombstones], threads, &tables)?;
-    Ok((schema, build_indexes(tables, threads, log.last_order())?))
+    sweep(vec![tombstones.into_inner().unwrap_or_else(PoisonError::into_inner)], context)?;
+    build_indexes(context)?;
+    Ok(Replayed::default())
 }
 
-/// Writes a row unless a later transaction has; returns its record when it is gone by that.
-fn write_row<'g>(
-    order: CommitOrder,
-    write: &TupleWrite<'_>,
-    tables: &Tables,
+/// Writes rows under latches.
+struct RowWriter<'t> {
+    tables: &'t Tables,
     latches: Latches,
-    scratch: &mut Scratch,
-    guard: &'g Guard,
-) -> Result<Option<Record<'g>>, RecoveryError> {
-    let table = table_of(tables, write.table(), order)?;
-    let store = tables.store(table.id);
-    let Scratch { arena, row, changed, key, image } = scratch;
-    let damaged = |_| unfit(order);
-    arena.clear();
-    key.clear();
-    write.key(table, (arena, row), key).map_err(damaged)?;
-    let gone = write.change() == RowChange::Delete;
-    if gone || !write.image(table, image).map_err(damaged)? {
-        if write.change() == RowChange::Update {
-            return Err(RecoveryError::ColumnsOnly);
-        }
-        write.decode(table, arena, row, changed).map_err(damaged)?;
-        match gone {
-            true => table.layout.encode_columns(&table.primary().columns, row, arena, image),
-            false => table.layout.encode(row, arena, image),
-        }
-    }
-    let record = match store.find(key, guard).0 {
-        Some(record) => record,
-        None => {
-            let (record, is_added) = add(order, (store, key), image, gone, guard)?;
-            if is_added {
-                return Ok(gone.then_some(record));
-            }
-            record
-        }
-    };
-    let written = rewrite(record, order, (!gone).then_some(image), latches);
-    Ok((gone && written).then_some(record))
 }
 
-/// Adds a row, or the tombstone of one; or finds the record that another thread has added meanwhile. Whether
-/// it was added.
+impl RowWriter<'_> {
+    /// Writes a row, unless a later transaction has written it; returns the record of a deleted row.
+    fn write<'g>(
+        &self,
+        order: CommitOrder,
+        write: &TupleWrite<'_>,
+        scratch: &mut Scratch,
+        guard: &'g Guard,
+    ) -> Result<Option<Record<'g>>, RecoveryError> {
+        let table = table_of(self.tables, write.table(), order)?;
+        let store = self.tables.store(table.id);
+        let Scratch { arena, row, changed, key, image } = scratch;
+        let damaged = |_| unfit(order);
+        arena.clear();
+        key.clear();
+        write.key(table, arena, row, key).map_err(damaged)?;
+        let is_delete = write.change() == RowChange::Delete;
+        if is_delete || !write.image(table, image).map_err(damaged)? {
+            if write.change() == RowChange::Update {
+                return Err(RecoveryError::ColumnsOnly);
+            }
+            write.decode(table, arena, row, changed).map_err(damaged)?;
+            match is_delete {
+                true => table.layout.encode_columns(&table.primary().columns, row, arena, image),
+                false => table.layout.encode(row, arena, image),
+            }
+        }
+        let record = match store.find(key, guard).0 {
+            Some(record) => record,
+            None => match add(order, store, scratch, is_delete, guard)? {
+                Added::New(record) => return Ok(is_delete.then_some(record)),
+                Added::Exists(record) => record,
+            },
+        };
+        let is_written = rewrite(record, order, (!is_delete).then_some(&scratch.image), self.latches);
+        Ok((is_delete && is_written).then_some(record))
+    }
+}
+
+/// Adds the row in the scratch, or its tombstone; or finds the record that another thread has added
+/// meanwhile.
 fn add<'g>(
     order: CommitOrder,
-    (store, key): (&TableStore, &[u8]),
-    image: &[u64],
-    gone: bool,
+    store: &TableStore,
+    scratch: &Scratch,
+    is_delete: bool,
     guard: &'g Guard,
-) -> Result<(Record<'g>, bool), RecoveryError> {
+) -> Result<Added<'g>, RecoveryError> {
     let failed = |error: storage::OutOfMemory| writes_diverged(order, &error);
-    let new = (image, NewState::committed(state_at(order, gone)));
-    Ok(match store.add(key, new, guard, &mut Finger::default(), &mut |_| {}).map_err(failed)? {
-        Added::New(record) => (record, true),
-        Added::Exists(existing) => (existing, false),
-    })
+    let new = (&*scratch.image, NewState::committed(state_at(order, is_delete)));
+    store.add(&scratch.key, new, guard, &mut Finger::default(), &mut |_| {}).map_err(failed)
 }

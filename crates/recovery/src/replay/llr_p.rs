@@ -1,21 +1,40 @@
 //! `llr-p`: a logical log replayed without latches, its writes shuffled by table and primary key.
 //! Paper: PACMAN §4.5, §6.2 (LLR-P).
 
+use super::context::{Replay, ReplayContext, Replayed};
+use super::divergence::unknown_record;
 use super::tuples::{Select, Shuffle, Shuffled, TupleWrite, build_indexes, each_segment, sweep};
-use super::unknown_record;
-use crate::{LogContents, Progress, RecoveryError};
+use crate::RecoveryError;
 use catalog::CommitOrder;
+use checkpoint::{CheckpointError, Indexes, Load};
 use logging::content::Record;
-use sql::Schema;
-use transaction::Tables;
 
-/// All writes count.
+/// The method.
+pub(super) struct LlrP;
+
+impl Replay for LlrP {
+    fn load(&mut self, checkpoint: &Load<'_>) -> Result<(), CheckpointError> {
+        checkpoint.rows(&Indexes::Primary)
+    }
+
+    fn run_all(&mut self, context: &mut ReplayContext<'_>) -> Result<Replayed, RecoveryError> {
+        let mut shuffled = Shuffled::default();
+        each_segment(context, |range, context| {
+            Shuffle { context, select: AllWrites }.replay(range, &mut shuffled)
+        })?;
+        sweep(shuffled.tombstones, context)?;
+        build_indexes(context)?;
+        Ok(Replayed::default())
+    }
+}
+
+/// Selects all writes.
 struct AllWrites;
 
 impl Select for AllWrites {
     fn select<'l>(
         &self,
-        _place: usize,
+        _index: usize,
         order: CommitOrder,
         record: Record<'l>,
         add: &mut dyn FnMut(CommitOrder, TupleWrite<'l>),
@@ -24,21 +43,4 @@ impl Select for AllWrites {
         writes.writes().for_each(|(_, write)| add(order, TupleWrite::Write(write)));
         Ok(())
     }
-}
-
-/// Replays everything; returns the definitions and tables as they are afterwards.
-pub(crate) fn replay(
-    log: &LogContents,
-    schema: Schema,
-    tables: Tables,
-    threads: usize,
-    progress: &Progress,
-) -> Result<(Schema, Tables), RecoveryError> {
-    let shuffle = Shuffle { log, threads, progress, select: AllWrites };
-    let mut shuffled = Shuffled::default();
-    let (schema, tables) = each_segment(log, schema, tables, progress, |range, tables| {
-        shuffle.replay(range, tables, &mut shuffled)
-    })?;
-    sweep(shuffled.tombstones, threads, &tables)?;
-    Ok((schema, build_indexes(tables, threads, log.last_order())?))
 }

@@ -1,8 +1,10 @@
-//! Methods of replay: one file a method.
+//! Methods of replay: one file each, behind `Replay`. This file has the table of the methods, and chooses one
+//! of them at the start of a recovery.
 
 mod aries;
 mod clr;
 mod clr_p;
+mod context;
 mod divergence;
 mod llr;
 mod llr_p;
@@ -12,31 +14,22 @@ mod poplar;
 mod tests;
 mod tuples;
 
+pub(crate) use context::{Replay, ReplayContext};
 pub use tuples::Latches;
 
-use crate::{LogContents, Progress, RecoveryConfig, RecoveryError};
-use catalog::CommitOrder;
-use checkpoint::{Check, CheckpointError, Consistency, Indexes, Manifest};
-use clr_p::How;
-use divergence::{statement_diverged, unfit, unknown_record, writes_diverged};
-use logging::content::{RecordKind, StatementRecord};
-use logging::disk::SharedDisk;
-use plr::SlotArrays;
-use procedure::Effect;
-use schedule::{Breakdown, Mode, Settings};
-use sql::Schema;
+use crate::RecoveryError;
+use checkpoint::Consistency;
+use logging::Content;
+use logging::content::RecordKind;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::path::Path;
 use std::str::FromStr;
-use storage::Worker;
-use transaction::{Applying, Tables};
 
-/// How a log is replayed.
+/// A method of replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Method {
-    /// The fastest that replays what the folder holds.
+    /// The fastest method that replays the log of the folder.
     #[default]
     Auto,
     /// Serial re-execution of commands, in commit order: the reference for every other method.
@@ -51,78 +44,152 @@ pub enum Method {
     Plr,
     /// Physiological records: analysis, redo, undo.
     Aries,
-    /// Logical records, as they lie on their devices, under latches (Poplar).
+    /// Logical records in the order of their devices, under latches (Poplar).
     Poplar,
 }
 
+/// The properties of a method.
+struct Properties {
+    method: Method,
+    name: &'static str,
+    /// The kinds of records that it replays, beside definitions.
+    replays: &'static [RecordKind],
+    /// Whether it replays over a fuzzy checkpoint, whose rows have their own numbers.
+    over_fuzzy: bool,
+    /// Whether it takes the records in the order of their devices, rather than in commit order.
+    by_device: bool,
+    /// Whether the records of its tables have slots.
+    has_slots: bool,
+    new: fn() -> Box<dyn Replay>,
+}
+
+const COMMANDS: &[RecordKind] =
+    &[RecordKind::Call, RecordKind::Statement, RecordKind::Writes, RecordKind::Definitions];
+const WRITES: &[RecordKind] = &[RecordKind::Writes, RecordKind::Definitions];
+const SLOTS: &[RecordKind] = &[RecordKind::Slots];
+const OPERATIONS: &[RecordKind] =
+    &[RecordKind::Operation, RecordKind::Outcome, RecordKind::Writes, RecordKind::Definitions];
+
+/// The methods, with the most general properties where a line does not say otherwise.
+const METHODS: [Properties; 7] = [
+    Properties { ..Properties::of(Method::Clr, "clr", COMMANDS, || Box::new(clr::Clr)) },
+    Properties { ..Properties::of(Method::ClrP, "clr-p", COMMANDS, || Box::new(clr_p::ClrP)) },
+    Properties { over_fuzzy: true, ..Properties::of(Method::Llr, "llr", WRITES, || Box::new(llr::Llr)) },
+    Properties { ..Properties::of(Method::LlrP, "llr-p", WRITES, || Box::new(llr_p::LlrP)) },
+    Properties {
+        over_fuzzy: true,
+        has_slots: true,
+        ..Properties::of(Method::Plr, "plr", SLOTS, || Box::<plr::Plr>::default())
+    },
+    Properties { ..Properties::of(Method::Aries, "aries", OPERATIONS, || Box::new(aries::Aries)) },
+    Properties {
+        over_fuzzy: true,
+        by_device: true,
+        ..Properties::of(Method::Poplar, "poplar", WRITES, || Box::new(poplar::Poplar))
+    },
+];
+
+/// The methods that replay each content, the reference or the paper's method first.
+const OF_CONTENT: [(Content, &[Method]); 5] = [
+    (Content::Command, &[Method::Clr, Method::ClrP]),
+    (Content::Adaptive, &[Method::Clr, Method::ClrP]),
+    (Content::Logical, &[Method::Llr, Method::LlrP, Method::Poplar]),
+    (Content::Physical, &[Method::Plr]),
+    (Content::Physiological, &[Method::Aries]),
+];
+
+/// The methods that `Auto` tries, fastest first, over a consistent checkpoint or none.
+const FASTEST: [Method; 4] = [Method::LlrP, Method::ClrP, Method::Plr, Method::Aries];
+/// The methods that `Auto` tries, fastest first, over a fuzzy checkpoint.
+const FASTEST_OVER_FUZZY: [Method; 4] = [Method::Poplar, Method::ClrP, Method::Plr, Method::Aries];
+
+impl Properties {
+    const fn of(
+        method: Method,
+        name: &'static str,
+        replays: &'static [RecordKind],
+        new: fn() -> Box<dyn Replay>,
+    ) -> Self {
+        Self { method, name, replays, over_fuzzy: false, by_device: false, has_slots: false, new }
+    }
+}
+
 impl Method {
-    /// All of them, as the command line names them.
-    pub const NAMES: [(&str, Self); 8] = [
-        ("auto", Self::Auto),
-        ("clr", Self::Clr),
-        ("clr-p", Self::ClrP),
-        ("llr", Self::Llr),
-        ("llr-p", Self::LlrP),
-        ("plr", Self::Plr),
-        ("aries", Self::Aries),
-        ("poplar", Self::Poplar),
-    ];
-
-    /// Those that replay a log of a content, the reference or the paper's own first.
-    pub fn of(content: logging::Content) -> &'static [Self] {
-        match content {
-            logging::Content::Command | logging::Content::Adaptive => &[Self::Clr, Self::ClrP],
-            logging::Content::Logical => &[Self::Llr, Self::LlrP, Self::Poplar],
-            logging::Content::Physical => &[Self::Plr],
-            logging::Content::Physiological => &[Self::Aries],
-            _ => &[],
+    /// All methods, as the command line names them.
+    pub const NAMES: [(&str, Self); METHODS.len() + 1] = {
+        let mut names = [("auto", Self::Auto); METHODS.len() + 1];
+        let mut index = 0;
+        while index < METHODS.len() {
+            names[index + 1] = (METHODS[index].name, METHODS[index].method);
+            index += 1;
         }
+        names
+    };
+
+    /// Returns the methods that replay a log of a content, the reference or the paper's method first.
+    pub fn of(content: Content) -> &'static [Self] {
+        OF_CONTENT.iter().find(|(known, _)| *known == content).map_or(&[], |(_, methods)| methods)
     }
 
-    /// Whether it replays a kind of record.
+    /// Returns the properties of the method; `Auto` stands for `ClrP` where nothing decides.
+    fn properties(self) -> &'static Properties {
+        const ALL: &[Properties] = &METHODS;
+        let method = if self == Self::Auto { Self::ClrP } else { self };
+        ALL.iter().find(|known| known.method == method).expect("each method is in the table")
+    }
+
+    /// Returns whether the method replays a kind of record.
     fn replays(self, kind: RecordKind) -> bool {
-        match kind {
-            RecordKind::Definition | RecordKind::Large => true,
-            RecordKind::Call | RecordKind::Statement => matches!(self, Self::Clr | Self::ClrP),
-            RecordKind::Writes | RecordKind::Definitions => self != Self::Plr,
-            RecordKind::Slots => self == Self::Plr,
-            RecordKind::Operation | RecordKind::Outcome => self == Self::Aries,
-        }
+        matches!(kind, RecordKind::Definition | RecordKind::Large)
+            || self.properties().replays.contains(&kind)
     }
 
-    /// The method that it stands for, where the log holds these kinds of records.
+    /// Returns whether the method takes the records in the order of their devices.
+    pub(crate) fn is_by_device(self) -> bool {
+        self.properties().by_device
+    }
+
+    /// Returns whether the records of the method's tables have slots.
+    pub(crate) fn has_slots(self) -> bool {
+        self.properties().has_slots
+    }
+
+    /// Begins a replay by the method.
+    pub(crate) fn replay(self) -> Box<dyn Replay> {
+        (self.properties().new)()
+    }
+
+    /// Returns the method itself, or what `Auto` stands for, for a log with these kinds of records.
     ///
     /// # Errors
-    /// It does not replay one of them.
+    /// The method does not replay one of the kinds, or not over this checkpoint.
     pub(crate) fn chosen(
         self,
         kinds: &BTreeSet<RecordKind>,
         consistency: Consistency,
     ) -> Result<Self, RecoveryError> {
-        // Nothing is replayed upon it where there are only definitions.
+        // A log of definitions alone replays no rows over the checkpoint.
         let is_fuzzy =
-            consistency == Consistency::Fuzzy && kinds.iter().any(|own| *own != RecordKind::Definition);
-        let chosen = match self {
-            Self::Auto if kinds.iter().all(|kind| *kind == RecordKind::Definition) => Self::ClrP,
-            Self::Auto => {
-                let fastest = match is_fuzzy {
-                    true => [Self::Poplar, Self::ClrP, Self::Plr, Self::Aries],
-                    false => [Self::LlrP, Self::ClrP, Self::Plr, Self::Aries],
-                };
-                let fits = |method: &Self| kinds.iter().all(|kind| method.replays(*kind));
-                fastest.into_iter().find(fits).unwrap_or(Self::ClrP)
-            }
-            // Logs of format version 1 do not tell definitions from other statements, which these methods
-            // then find out.
-            own => own,
-        };
-        if is_fuzzy && !matches!(chosen, Self::Poplar | Self::Llr | Self::Plr) {
+            consistency == Consistency::Fuzzy && kinds.iter().any(|kind| *kind != RecordKind::Definition);
+        let chosen = if self == Self::Auto { Self::fastest(kinds, is_fuzzy) } else { self };
+        if is_fuzzy && !chosen.properties().over_fuzzy {
             return Err(RecoveryError::FuzzyCheckpoint(chosen));
         }
+        // Logs of format version 1 do not tell definitions from other statements; a method that replays only
+        // definitions refuses the statement itself.
         match kinds.iter().find(|kind| **kind != RecordKind::Statement && !chosen.replays(**kind)) {
             Some(kind) => Err(RecoveryError::holds(*kind)),
             None => Ok(chosen),
         }
+    }
+
+    fn fastest(kinds: &BTreeSet<RecordKind>, is_fuzzy: bool) -> Self {
+        if kinds.iter().all(|kind| *kind == RecordKind::Definition) {
+            return Self::ClrP;
+        }
+        let methods = if is_fuzzy { FASTEST_OVER_FUZZY } else { FASTEST };
+        let fits = |method: &Self| kinds.iter().all(|kind| method.replays(*kind));
+        methods.into_iter().find(fits).unwrap_or(Self::ClrP)
     }
 }
 
@@ -131,10 +198,8 @@ impl FromStr for Method {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let known = Self::NAMES.map(|(name, _)| name).join(", ");
-        let found = Self::NAMES.iter().find(|(name, _)| *name == text);
-        found
-            .map(|(_, method)| *method)
-            .ok_or_else(|| format!("unknown recovery method \"{text}\"; known are: {known}"))
+        let found = Self::NAMES.iter().find(|(name, _)| *name == text).map(|(_, method)| *method);
+        found.ok_or_else(|| format!("unknown recovery method \"{text}\"; known are: {known}"))
     }
 }
 
@@ -142,108 +207,4 @@ impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(Self::NAMES.iter().find(|(_, method)| method == self).map_or("", |(name, _)| name))
     }
-}
-
-/// The state that is replayed upon: definitions, rows, and where physical rows are.
-pub(crate) struct State {
-    pub(crate) schema: Schema,
-    pub(crate) tables: Tables,
-    slots: SlotArrays,
-}
-
-/// What a replay tells of itself.
-#[derive(Default)]
-pub(crate) struct Replayed {
-    pub(crate) breakdown: Option<Breakdown>,
-    pub(crate) mode: Option<Mode>,
-    /// Transactions that had not committed.
-    pub(crate) undone: Vec<CommitOrder>,
-}
-
-impl State {
-    /// Nothing yet.
-    pub(crate) fn new(method: Method, tables: Tables) -> Self {
-        let tables = if method == Method::Plr { tables.slotted() } else { tables };
-        Self { schema: Schema::default(), tables, slots: SlotArrays::default() }
-    }
-
-    /// Loads the rows of a checkpoint as the method wants them.
-    pub(crate) fn load(
-        &self,
-        method: Method,
-        (disk, folder): (&SharedDisk, &Path),
-        manifest: &Manifest,
-        how: (usize, Check),
-        progress: &Progress,
-    ) -> Result<(), CheckpointError> {
-        let (tables, done) = (&self.tables, progress.counter());
-        match method {
-            Method::Clr | Method::ClrP | Method::Auto => {
-                checkpoint::load(disk, folder, manifest, (tables, &Indexes::All), how, done)
-            }
-            Method::Llr | Method::LlrP | Method::Aries | Method::Poplar => {
-                checkpoint::load(disk, folder, manifest, (tables, &Indexes::Primary), how, done)
-            }
-            Method::Plr => checkpoint::load(disk, folder, manifest, (tables, &self.slots), how, done),
-        }
-    }
-
-    /// Replays a log upon it. `from` is the bound of the checkpoint.
-    pub(crate) fn replay(
-        self,
-        method: Method,
-        (log, from): (&LogContents, CommitOrder),
-        config: &RecoveryConfig,
-        progress: &Progress,
-    ) -> Result<(Self, Replayed), RecoveryError> {
-        let Self { schema, tables, slots } = self;
-        let threads = config.threads.max(1);
-        let mut replayed = Replayed::default();
-        let (schema, tables) = match method {
-            Method::Clr => clr::replay(log, schema, tables, progress)?,
-            Method::ClrP | Method::Auto => {
-                let settings = Settings { mode: config.mode, threads };
-                let how = How { settings, batch: config.batch.max(1) };
-                let (schema, tables, breakdown) = clr_p::replay(log, schema, tables, how, progress)?;
-                replayed.breakdown = Some(breakdown);
-                replayed.mode = Some(config.mode);
-                (schema, tables)
-            }
-            Method::Llr => llr::replay(log, schema, tables, (threads, config.latches), progress)?,
-            Method::Poplar => poplar::replay(log, schema, tables, (threads, config.latches), progress)?,
-            Method::LlrP => llr_p::replay(log, schema, tables, threads, progress)?,
-            Method::Plr => {
-                let on = (schema, tables, &slots);
-                plr::replay(log, on, (threads, config.latches), progress)?
-            }
-            Method::Aries => {
-                let on = (schema, tables);
-                let (schema, tables, undone) = aries::replay(log, from, on, threads, progress)?;
-                replayed.undone = undone;
-                (schema, tables)
-            }
-        };
-        Ok((Self { schema, tables, slots }, replayed))
-    }
-}
-
-/// The statements of a record of definitions.
-fn definitions_of<'a>(
-    record: &StatementRecord<'a>,
-) -> Result<impl Iterator<Item = String> + use<'a>, RecoveryError> {
-    let statements = Schema::split(record.text).map_err(RecoveryError::Definition)?;
-    Ok(statements.into_iter().map(|(text, ..)| text))
-}
-
-/// Changes tables as a definition says.
-pub(crate) fn define(
-    order: CommitOrder,
-    record: &StatementRecord<'_>,
-    effect: &Effect,
-    tables: &mut Tables,
-    worker: &mut Worker,
-) -> Result<(), RecoveryError> {
-    let how = Applying { timestamp_us: record.timestamp_us, seed: record.seed, is_new: false };
-    let applied = tables.apply(effect, how, &worker.enter());
-    applied.map_err(|error| statement_diverged(order, record.text, &error))
 }

@@ -2,21 +2,56 @@
 //! all indexes are built at the end.
 //! Paper: PACMAN §6.2 (PLR).
 
+use super::context::{Replay, ReplayContext, Replayed};
+use super::divergence::{unfit, unknown_record, writes_diverged};
 use super::tuples::{Latches, each_segment, newest_first, rewrite, run_on, state_at};
-use super::{unfit, unknown_record, writes_diverged};
-use crate::{LogContents, Progress, RecoveryError};
+use crate::RecoveryError;
 use catalog::{CommitOrder, TableId};
-use checkpoint::{PartRow, Rows};
+use checkpoint::{CheckpointError, Load, PartRow, Rows};
 use logging::content::{Record as Logged, SlotWrite};
-use sql::Schema;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use storage::{Added, Guard, Linker, NewState, OutOfMemory, RecordState, SlotArray, TableStore, Worker};
+use storage::{Added, Guard, Linker, NewState, OutOfMemory, RecordState, SlotArray, TableStore};
 use transaction::Tables;
+
+/// The method.
+#[derive(Default)]
+pub(super) struct Plr {
+    arrays: SlotArrays,
+}
+
+impl Replay for Plr {
+    fn load(&mut self, checkpoint: &Load<'_>) -> Result<(), CheckpointError> {
+        checkpoint.rows(&self.arrays)
+    }
+
+    fn run_all(&mut self, context: &mut ReplayContext<'_>) -> Result<Replayed, RecoveryError> {
+        let arrays = &self.arrays;
+        each_segment(context, |range, context| {
+            let writer = SlotWriter { tables: &context.tables, arrays, latches: context.config.latches };
+            newest_first(range, context, |order, record, guard| {
+                let Logged::Slots(writes) = record else {
+                    return Err(unknown_record(order));
+                };
+                let mut image = Vec::new();
+                writes.writes().try_for_each(|write| writer.write(order, &write, &mut image, guard))
+            })
+        })?;
+        let pages = pages_of(context, arrays)?;
+        let vacancies = link_rows(context, &pages)?;
+        for (table, Vacancy { next, mut free }) in vacancies {
+            free.retain(|slot| *slot < next);
+            if let Some(slots) = context.tables.store(table).slots() {
+                slots.resume(next, free);
+            }
+        }
+        Ok(Replayed::default())
+    }
+}
 
 /// The records of all tables by slot.
 #[derive(Default)]
-pub(crate) struct SlotArrays(RwLock<HashMap<TableId, Arc<SlotArray>>>);
+struct SlotArrays(RwLock<HashMap<TableId, Arc<SlotArray>>>);
 
 impl SlotArrays {
     fn of(&self, table: TableId, guard: &Guard) -> Arc<SlotArray> {
@@ -54,83 +89,91 @@ impl Rows for SlotArrays {
     }
 }
 
-/// Replays everything over what the checkpoint held; returns the definitions and tables as they are
-/// afterwards.
-pub(crate) fn replay(
-    log: &LogContents,
-    (schema, tables, arrays): (Schema, Tables, &SlotArrays),
-    (threads, latches): (usize, Latches),
-    progress: &Progress,
-) -> Result<(Schema, Tables), RecoveryError> {
-    let (schema, tables) = each_segment(log, schema, tables, progress, |range, tables| {
-        newest_first(log, range, tables, threads, progress, |order, record, guard| {
-            let Logged::Slots(writes) = record else {
-                return Err(unknown_record(order));
-            };
-            let mut image = Vec::new();
-            writes
-                .writes()
-                .try_for_each(|write| write_slot(order, &write, (tables, arrays), latches, &mut image, guard))
-        })
-    })?;
-    Ok((schema, index(tables, arrays, threads)?))
-}
-
-/// Writes a slot unless a later transaction has.
-fn write_slot(
-    order: CommitOrder,
-    write: &SlotWrite<'_>,
-    (tables, arrays): (&Tables, &SlotArrays),
+/// Writes slots under latches.
+struct SlotWriter<'t> {
+    tables: &'t Tables,
+    arrays: &'t SlotArrays,
     latches: Latches,
-    image: &mut Vec<u64>,
-    guard: &Guard,
-) -> Result<(), RecoveryError> {
-    let store = tables.by_id(write.table).ok_or_else(|| unfit(order))?;
-    let array = arrays.of(write.table, guard);
-    let words = write.image(store.definition()).map_err(|_| unfit(order))?;
-    let gone = words.is_none();
-    image.clear();
-    match words {
-        Some(words) => image.extend(words),
-        None => image.resize(store.definition().layout.fixed_words(), 0),
-    }
-    let record = match array.get(write.slot, guard) {
-        Some(record) => record,
-        None => {
-            let failed = |error: OutOfMemory| writes_diverged(order, &error);
-            let state = NewState::committed(state_at(order, gone));
-            match array.add(write.slot, image, state, guard).map_err(failed)? {
-                Added::New(_) => return Ok(()),
-                Added::Exists(other) => other,
-            }
-        }
-    };
-    rewrite(record, order, (!gone).then_some(image), latches);
-    Ok(())
 }
 
-/// Builds all indexes from the slots, and finds out which slots are free.
-fn index(mut tables: Tables, arrays: &SlotArrays, threads: usize) -> Result<Tables, RecoveryError> {
-    let stores: Vec<_> = tables.iter().cloned().collect();
-    let mut worker =
-        Worker::new(tables.epochs.clone(), tables.memory.clone()).ok_or(RecoveryError::NoWorker)?;
+impl SlotWriter<'_> {
+    /// Writes a slot, unless a later transaction has written it. `image` is a buffer.
+    fn write(
+        &self,
+        order: CommitOrder,
+        write: &SlotWrite<'_>,
+        image: &mut Vec<u64>,
+        guard: &Guard,
+    ) -> Result<(), RecoveryError> {
+        let store = self.tables.by_id(write.table).ok_or_else(|| unfit(order))?;
+        let array = self.arrays.of(write.table, guard);
+        let words = write.image(store.definition()).map_err(|_| unfit(order))?;
+        let is_delete = words.is_none();
+        image.clear();
+        match words {
+            Some(words) => image.extend(words),
+            None => image.resize(store.definition().layout.fixed_words(), 0),
+        }
+        let record = match array.get(write.slot, guard) {
+            Some(record) => record,
+            None => {
+                let failed = |error: OutOfMemory| writes_diverged(order, &error);
+                let state = NewState::committed(state_at(order, is_delete));
+                match array.add(write.slot, image, state, guard).map_err(failed)? {
+                    Added::New(_) => return Ok(()),
+                    Added::Exists(other) => other,
+                }
+            }
+        };
+        rewrite(record, order, (!is_delete).then_some(image), self.latches);
+        Ok(())
+    }
+}
+
+/// A page of a table's slots.
+struct Page {
+    store: Arc<TableStore>,
+    array: Arc<SlotArray>,
+    number: usize,
+}
+
+/// The free slots of a table.
+#[derive(Default)]
+struct Vacancy {
+    /// The slot above all slots in use.
+    next: u32,
+    /// Slots without a row.
+    free: Vec<u32>,
+}
+
+/// Gives all tables empty indexes; returns the pages of their slots.
+fn pages_of(context: &mut ReplayContext<'_>, arrays: &SlotArrays) -> Result<Vec<Page>, RecoveryError> {
+    let stores: Vec<_> = context.tables.iter().cloned().collect();
+    let mut worker = context.worker()?;
     let guard = worker.enter();
     let mut pages = Vec::new();
     for store in stores {
         let empty = store.with_empty_indexes(0, &guard).map_err(RecoveryError::OutOfMemory)?;
         let array = arrays.of(store.definition().id, &guard);
-        tables.set(empty);
-        let store = Arc::clone(tables.by_id(store.definition().id).expect("it was just set"));
-        pages.extend(array.pages().map(|page| (Arc::clone(&store), Arc::clone(&array), page)));
+        context.tables.set(empty);
+        let store = context.tables.by_id(store.definition().id).expect("the table was set");
+        let page = |number| Page { store: Arc::clone(store), array: Arc::clone(&array), number };
+        pages.extend(array.pages().map(page));
     }
-    drop(guard);
-    // Of each table the slots that are free, and the one above those in use.
-    let vacant: Mutex<HashMap<TableId, (u32, Vec<u32>)>> = Mutex::default();
-    run_on(threads, &tables, pages.len(), |page, worker| {
-        let (store, array, page) = &pages[page];
+    Ok(pages)
+}
+
+/// Builds all indexes from the slots; returns the free slots.
+fn link_rows(
+    context: &ReplayContext<'_>,
+    pages: &[Page],
+) -> Result<HashMap<TableId, Vacancy>, RecoveryError> {
+    let vacancies: Mutex<HashMap<TableId, Vacancy>> = Mutex::default();
+    run_on(context, pages.len(), |page, worker| {
+        let Page { store, array, number } = &pages[page];
         let (table, indexes) = (store.definition().id, store.definition().indexes.len());
         let (mut linker, mut free, mut next) = (Linker::default(), Vec::new(), 0);
-        let result = array.drain(*page, &worker.enter(), |slot, record| {
+        let result = array.drain(*number, &worker.enter(), |slot, record| {
             let Some(record) = record.filter(|record| !record.locked_state().is_absent()) else {
                 free.push(slot);
                 return Ok(());
@@ -141,17 +184,11 @@ fn index(mut tables: Tables, arrays: &SlotArrays, threads: usize) -> Result<Tabl
                 Some(_) => Err(RecoveryError::SlotsDisagree { table: store.definition().name.clone() }),
             }
         });
-        let mut vacant = vacant.lock().unwrap_or_else(PoisonError::into_inner);
-        let (above, all) = vacant.entry(table).or_default();
-        *above = next.max(*above);
-        all.append(&mut free);
+        let mut vacancies = vacancies.lock().unwrap_or_else(PoisonError::into_inner);
+        let vacancy = vacancies.entry(table).or_default();
+        vacancy.next = next.max(vacancy.next);
+        vacancy.free.append(&mut free);
         result
     })?;
-    for (table, (next, mut free)) in vacant.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        free.retain(|slot| *slot < next);
-        if let Some(slots) = tables.store(table).slots() {
-            slots.resume(next, free);
-        }
-    }
-    Ok(tables)
+    Ok(vacancies.into_inner().unwrap_or_else(PoisonError::into_inner))
 }

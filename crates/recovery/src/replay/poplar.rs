@@ -1,24 +1,25 @@
-//! `poplar`: a logical log replayed by all threads at once, each device's records as they lie there, under
+//! `poplar`: a logical log replayed by all threads at once, each device's records in their order there, under
 //! latches: the last writer of a row wins, by number. Nothing is sorted.
-//! Paper: Poplar §5. What counts, from RSNs to RSNe and what counts alone past that, is found as the log is
-//! read (`crate::log`). Differs: records are taken from a device's end backwards, as the last writer then
-//! mostly comes first.
+//! Paper: Poplar §5. Reading the log finds the records that count, from RSNs to RSNe and those that count
+//! alone past that (`crate::log`). Differs: records are taken from a device's end backwards, because the last
+//! writer then mostly comes first.
 
+use super::context::{Replay, ReplayContext, Replayed};
 use super::llr;
-use super::tuples::Latches;
-use crate::{LogContents, Progress, RecoveryError};
-use sql::Schema;
-use transaction::Tables;
+use crate::RecoveryError;
+use checkpoint::{CheckpointError, Indexes, Load};
 
-/// Replays everything, upon a fuzzy checkpoint or a consistent one; returns the definitions and tables as
-/// they are afterwards.
-pub(crate) fn replay(
-    log: &LogContents,
-    schema: Schema,
-    tables: Tables,
-    how: (usize, Latches),
-    progress: &Progress,
-) -> Result<(Schema, Tables), RecoveryError> {
-    // The records are arranged by device (`LogContents::arrange`); rows are written as `llr` writes them.
-    llr::replay(log, schema, tables, how, progress)
+/// The method.
+pub(super) struct Poplar;
+
+impl Replay for Poplar {
+    /// Loads a fuzzy checkpoint or a consistent one.
+    fn load(&mut self, checkpoint: &Load<'_>) -> Result<(), CheckpointError> {
+        checkpoint.rows(&Indexes::Primary)
+    }
+
+    fn run_all(&mut self, context: &mut ReplayContext<'_>) -> Result<Replayed, RecoveryError> {
+        // The records are arranged by device (`LogContents::arrange`); `llr` writes rows the same way.
+        llr::write_newest_first(context)
+    }
 }

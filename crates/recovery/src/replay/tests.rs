@@ -1,15 +1,15 @@
-//! Replay checks itself: logs whose records do not fit what their calls do.
+//! Replay checks itself: it refuses logs whose records differ from the execution of their calls.
 
 mod queue;
 
-use super::{State, define};
+use super::ReplayContext;
 use crate::{LogContents, Method, Progress, RecoveryConfig, RecoveryError};
 use catalog::{Arena, CommitOrder, Datum, Epoch, ScalarType, Written, encode_value, put_varint};
 use logging::content::{BODY_FROM, CallRecord, RecordKind, StatementRecord, put_written};
 use procedure::{Call, Effect, Machine, Procedure, Whole, execute};
 use sql::Schema;
 use std::sync::Arc;
-use storage::{Digest, Epochs, Memory, Worker};
+use storage::{Digest, Epochs, Memory};
 use transaction::{Tables, Workspace};
 
 const DEFINITIONS: [&str; 4] = [
@@ -28,7 +28,7 @@ const DEFINITIONS: [&str; 4] = [
      END $$",
 ];
 
-/// A log in the making: what its records name has run.
+/// A log that is being written. The transactions of its records have run.
 struct Log {
     schema: Schema,
     records: Vec<(CommitOrder, RecordKind, Vec<u8>)>,
@@ -37,20 +37,20 @@ struct Log {
 }
 
 impl Log {
-    /// A log of definitions and of four accounts, of which two have one holder.
+    /// Makes a log of definitions and of four accounts; two accounts have one holder.
     fn new() -> Self {
-        let (epochs, memory) = (Arc::new(Epochs::new(Epoch(1), 2)), Arc::new(Memory::new(1 << 28)));
-        let mut worker = Worker::new(Arc::clone(&epochs), Arc::clone(&memory)).unwrap();
-        let (mut tables, mut schema, mut records) =
-            (Tables::new(epochs, memory), Schema::default(), Vec::new());
+        let tables = Tables::new(Arc::new(Epochs::new(Epoch(1), 2)), Arc::new(Memory::new(1 << 28)));
+        let mut records = Vec::new();
+        let (nothing, config, progress) = Default::default();
+        let mut context = context_of(&nothing, tables, &config, &progress);
+        let mut worker = context.worker().unwrap();
         for text in DEFINITIONS {
             let (record, mut bytes) = (statement(text), Vec::new());
             record.write_definition(&mut bytes);
             push(&mut records, RecordKind::Definition, &bytes);
-            let (changed, effect) = schema.apply(text).unwrap();
-            define(CommitOrder(0), &record, &effect, &mut tables, &mut worker).unwrap();
-            schema = changed;
+            assert!(context.apply_definition(CommitOrder(0), &record, &mut worker).unwrap().is_none());
         }
+        let ReplayContext { schema, tables, .. } = context;
         let mut log =
             Self { schema, records, workspace: Workspace::new(tables, worker), machine: Machine::default() };
         log.statement("INSERT INTO account VALUES (1, 1, 10)", |_| ());
@@ -60,7 +60,7 @@ impl Log {
         log
     }
 
-    /// Runs a procedure; returns what it has written.
+    /// Runs a procedure; returns the summary of its writes.
     fn run(&mut self, procedure: &Procedure, arguments: impl ExactSizeIterator<Item = Datum>) -> Written {
         let Self { records, workspace, machine, .. } = self;
         machine.reset(0, 0);
@@ -71,7 +71,7 @@ impl Log {
         machine.written()
     }
 
-    /// Adds a statement, and changes what its record says that it has written.
+    /// Adds a statement, with a changed summary of its writes.
     fn statement(&mut self, text: &str, change: impl FnOnce(&mut Written)) {
         let (_, effect) = self.schema.apply(text).unwrap();
         let Effect::Run(procedure) = effect else { panic!("{text} is a definition") };
@@ -88,7 +88,7 @@ impl Log {
         self.call_as(name, arguments, witness, |_| ());
     }
 
-    /// Adds a call, and changes what its record says that it has written.
+    /// Adds a call, with a changed summary of its writes.
     fn call_as(
         &mut self,
         name: &str,
@@ -123,8 +123,8 @@ impl Log {
         push(&mut self.records, RecordKind::Call, &bytes);
     }
 
-    /// Takes away what the last record, a call, says that it has written: so are those of format versions 1
-    /// to 3.
+    /// Removes the summary of writes from the last record, a call. Records of format versions 1 to 3 have
+    /// none.
     fn forget_written(&mut self) {
         const HAS_WRITTEN: u8 = 8;
         let (.., body) = self.records.last_mut().unwrap();
@@ -133,38 +133,39 @@ impl Log {
     }
 
     fn replayed(&self, method: Method, threads: usize) -> Result<Digest, RecoveryError> {
-        let log = LogContents::of_records(self.records.clone());
-        let state = Self::state_after(&log, method, threads, &Progress::default())?;
-        Ok(state.tables.digest().unwrap())
-    }
-
-    /// Replays a log over no tables.
-    fn state_after(
-        log: &LogContents,
-        method: Method,
-        threads: usize,
-        progress: &Progress,
-    ) -> Result<State, RecoveryError> {
-        let tables = Tables::new(Arc::new(Epochs::new(Epoch(1), 16)), Arc::new(Memory::new(1 << 28)));
+        let (log, progress) = (LogContents::of_records(self.records.clone()), Progress::default());
         let config = RecoveryConfig { method, threads, ..RecoveryConfig::default() };
-        let state = State::new(method, tables);
-        Ok(state.replay(method, (log, CommitOrder(0)), &config, progress)?.0)
+        let tables = Tables::new(Arc::new(Epochs::new(Epoch(1), 16)), Arc::new(Memory::new(1 << 28)));
+        let mut context = context_of(&log, tables, &config, &progress);
+        method.replay().run_all(&mut context)?;
+        Ok(context.tables.digest().unwrap())
     }
 
-    /// Every method refuses the log, with an error that holds these words.
+    /// Asserts that every method refuses the log, with an error that contains these words.
     #[track_caller]
     fn is_refused(&self, words: &[&str]) {
         for (method, threads) in [(Method::Clr, 1), (Method::ClrP, 1), (Method::ClrP, 3)] {
             let error = self.replayed(method, threads).map(|_| ()).unwrap_err().to_string();
-            for own in words {
-                assert!(error.contains(own), "{method}, {threads} threads: {own:?} is not in {error:?}");
+            for word in words {
+                assert!(error.contains(word), "{method}, {threads} threads: {word:?} is not in {error:?}");
             }
         }
     }
 }
 
-fn order(place: usize) -> CommitOrder {
-    CommitOrder(CommitOrder::first_of(Epoch(2)).0 + place as u64)
+/// A context over tables without definitions.
+fn context_of<'a>(
+    log: &'a LogContents,
+    tables: Tables,
+    config: &'a RecoveryConfig,
+    progress: &'a Progress,
+) -> ReplayContext<'a> {
+    let (from, schema) = (CommitOrder(0), Schema::default());
+    ReplayContext { log, from, schema, tables, config, progress }
+}
+
+fn order(index: usize) -> CommitOrder {
+    CommitOrder(CommitOrder::first_of(Epoch(2)).0 + index as u64)
 }
 
 fn statement(text: &str) -> StatementRecord<'_> {
@@ -212,12 +213,12 @@ fn divergence_is_refused() {
     often.is_refused(&["procedure charge(3, 5)", "read account"]);
 }
 
-/// As many rows are written as the records say, but other values, or to other rows.
+/// The number of written rows is that of the records, but the values or the rows differ.
 #[test]
 fn values_that_differ_are_refused() {
     let mut value = Log::new();
     value.call("pay", [1, 2], None);
-    // A call that is missing in the log: the next ones come to other values.
+    // A call is missing in the log, so that the next calls compute other values.
     value.call("pay", [1, 3], None);
     value.records.pop();
     value.call("pay", [2, 1], None);
@@ -233,7 +234,7 @@ fn values_that_differ_are_refused() {
     statement.is_refused(&["UPDATE account SET v = 0 WHERE holder = 3", "wrote 2 rows with checksum"]);
 }
 
-/// Parallel replay is spared the reads that are witnesses; serial replay makes them, and compares.
+/// Parallel replay does not make the reads behind witnesses; serial replay makes them, and compares.
 #[test]
 fn serial_replay_compares_witnesses() {
     let mut log = Log::new();

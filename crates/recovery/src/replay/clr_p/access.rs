@@ -1,10 +1,10 @@
-//! How pieces read and write: in place, at once, and without locks.
+//! The access of replayed pieces: they read and write rows in place, without locks.
 //!
 //! The schedule gives every row to one thread at a time, in commit order, and only committed calls are
-//! replayed. So nothing is validated, nothing is kept aside until commit, and nothing is ever undone. Indexes
-//! are shared by all threads, as neighbouring keys may belong to different ones.
+//! replayed. So there is no validation, no write set and no undo. All threads share the indexes, because
+//! neighbouring keys may belong to different threads.
 //! Invariant: every record is in each index exactly under the key of its row. Held by: the digests of
-//! `crates/reprise/tests/suite/parallel_replay`, which reads the tables over their indexes afterwards.
+//! `crates/reprise/tests/suite/parallel_replay`, which reads the tables through their indexes afterwards.
 
 use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table, TableId};
 use procedure::{DataAccess, Failure, KeptRows, ScanRange, SqlError};
@@ -14,7 +14,7 @@ use storage::{
 };
 use transaction::{Expectations, Tables};
 
-/// One thread's access to the tables.
+/// The access of one thread.
 pub(in crate::replay) struct Direct {
     tables: Tables,
     pub(super) worker: Worker,
@@ -53,7 +53,7 @@ impl Direct {
         }
     }
 
-    /// The finger for inserts into an index.
+    /// Resets the finger when inserts go to another index.
     fn set_finger(&mut self, table: &Table, index: usize) {
         if self.inserted != Some((table.id, index)) {
             self.inserted = Some((table.id, index));
@@ -61,7 +61,7 @@ impl Direct {
         }
     }
 
-    /// Adds a record to an index under `self.key`. Whether it was added.
+    /// Adds a record to an index under `self.key`; returns false when the key exists.
     fn link(&mut self, table: &Table, index: usize, record: Handle) -> Result<bool, Failure> {
         self.set_finger(table, index);
         let Self { tables, worker, key, finger, .. } = self;
@@ -70,7 +70,7 @@ impl Direct {
         Ok(linked.map_err(out_of_memory)? == Linked::Added)
     }
 
-    /// Adds a record of `self.image` under its primary key, which is `self.key`; `None` when that is taken.
+    /// Adds a record of `self.image` under its primary key `self.key`; returns `None` when the key exists.
     fn add(&mut self, table: &Table) -> Result<Option<Handle>, Failure> {
         self.set_finger(table, 0);
         let Self { tables, worker, key, finger, image, order, .. } = self;
@@ -82,7 +82,7 @@ impl Direct {
         })
     }
 
-    /// The key of a record's row in an index, into `self.key`.
+    /// Puts the key of a record's row in an index into `self.key`.
     fn key_of_row(&mut self, table: &Table, index: usize, record: Handle) {
         self.scratch.clear();
         let row = self.worker.guard().record(record).row();
@@ -149,7 +149,7 @@ impl DataAccess for Direct {
     #[inline]
     fn find(&mut self, table: &Table, key: &[u8]) -> Result<Option<Handle>, Failure> {
         let guard = self.worker.guard();
-        // A record that was found ahead may have been deleted since, and its key be another's.
+        // The record that was found ahead may be deleted by now, and another record may have its key.
         let is_there = |found: &Handle| !guard.record(*found).locked_state().is_dead();
         if let Some(found) = self.expected.take(table.id, key).filter(is_there) {
             return Ok(Some(found));

@@ -1,156 +1,153 @@
 //! `clr-p`: the command log replayed on all cores.
 //! Paper: PACMAN §§4.2–4.5.
 //!
-//! The log is cut into segments between definitions. For each, the procedures that occur in it are analysed,
-//! and its transactions run as `schedule` orders them, straight on the tables (`access`).
+//! The log is cut into segments between definitions. For each segment, the procedures that it calls are
+//! analysed, and its transactions run as `schedule` orders them, straight on the tables (`access`).
 
 mod access;
 mod source;
 
-use super::divergence::{check_statement, statement_diverged};
-use super::{define, definitions_of, unfit, unknown_record};
-use crate::{LogContents, Progress, RecoveryError, Stage};
+use super::context::{Replay, ReplayContext, Replayed, statements_of, worker_of};
+use super::divergence::{check_statement, statement_diverged, unfit, unknown_record};
+use crate::{RecoveryError, Stage};
 use access::Direct;
-use catalog::{CommitOrder, ProcedureId, Table, TableId};
+use catalog::{CommitOrder, Table, TableId};
+use checkpoint::{CheckpointError, Indexes, Load};
 use logging::content::{Record, StatementRecord};
 use procedure::analysis::{Analysis, LogFacts, Pieces};
-use procedure::{Call, Effect, Machine, Procedure, Whole, execute};
+use procedure::{Call, Machine, Procedure, Whole, execute};
 use schedule::{Access, Breakdown, Definitions, Programs, RunError, Settings};
-use source::LogSource;
-use sql::Schema;
+use source::{LogSource, ProgramKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
-use storage::Worker;
 use transaction::Tables;
 
-/// How to replay.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct How {
-    pub(crate) settings: Settings,
-    /// Transactions of a batch.
-    pub(crate) batch: usize,
-}
+/// The method.
+pub(super) struct ClrP;
 
-/// A procedure, its version, and whether the call's witness values are recorded.
-type ProgramKey = (ProcedureId, u32, bool);
-
-/// What a segment's records are.
-#[derive(Default)]
-struct Occurring {
+/// The records of the log between two definitions.
+struct Segment {
+    /// The indexes of the records.
+    range: Range<usize>,
+    /// The programs that it calls.
     programs: BTreeSet<ProgramKey>,
+    /// The tables that transactions logged by value write.
     written_by_value: BTreeMap<TableId, Arc<Table>>,
 }
 
-/// Replays everything; returns the definitions and tables as they are afterwards, and where the time went.
-pub(crate) fn replay(
-    log: &LogContents,
-    mut schema: Schema,
-    mut tables: Tables,
-    how: How,
-    progress: &Progress,
-) -> Result<(Schema, Tables, Breakdown), RecoveryError> {
-    progress.begin(Stage::Replay, log.len() as u64);
-    let mut breakdown = Breakdown::default();
-    let mut place = 0;
-    while place < log.len() {
-        if let (order, Record::Definition(statement) | Record::Statement(statement)) = log.record(place) {
-            for text in definitions_of(&statement)? {
-                let one = StatementRecord { text: &text, ..statement };
-                (schema, tables) = run_statement(order, &one, schema, tables)?;
+impl Replay for ClrP {
+    fn load(&mut self, checkpoint: &Load<'_>) -> Result<(), CheckpointError> {
+        checkpoint.rows(&Indexes::All)
+    }
+
+    fn run_all(&mut self, context: &mut ReplayContext<'_>) -> Result<Replayed, RecoveryError> {
+        let log = context.log;
+        context.progress.begin(Stage::Replay, log.len() as u64);
+        let mut breakdown = Breakdown::default();
+        let mut index = 0;
+        while index < log.len() {
+            if let (order, Record::Definition(record) | Record::Statement(record)) = log.record(index) {
+                for text in statements_of(&record)? {
+                    run_statement(order, &StatementRecord { text: &text, ..record }, context)?;
+                }
+                index += 1;
+                continue;
             }
-            place += 1;
-            continue;
+            let segment = Segment::from(index, context)?;
+            index = segment.range.end;
+            segment.replay(context, &mut breakdown)?;
         }
-        let (first, mut occurring) = (place, Occurring::default());
-        while place < log.len() {
-            match log.record(place) {
+        let mode = Some(context.config.mode);
+        Ok(Replayed { breakdown: Some(breakdown), mode, undone: Vec::new() })
+    }
+}
+
+/// Applies a definition, or executes another statement.
+fn run_statement(
+    order: CommitOrder,
+    record: &StatementRecord<'_>,
+    context: &mut ReplayContext<'_>,
+) -> Result<(), RecoveryError> {
+    let mut worker = context.worker()?;
+    let Some(procedure) = context.apply_definition(order, record, &mut worker)? else { return Ok(()) };
+    let mut access = Direct::new(context.tables.clone(), worker);
+    let mut machine = Machine::default();
+    machine.reset(record.timestamp_us, record.seed);
+    access.stay();
+    access.begin(order);
+    let call = Call { procedure: &procedure, timestamp_us: record.timestamp_us, seed: record.seed };
+    let executed = execute(call, std::iter::empty(), &mut machine, &mut access, &mut Whole);
+    access.leave();
+    executed.map_err(|failure| statement_diverged(order, record.text, &failure))?;
+    check_statement(order, record.text, record.written, machine.written())
+}
+
+/// Returns the access of one thread.
+///
+/// # Errors
+/// `NoWorker`.
+pub(super) fn direct(tables: &Tables) -> Result<Direct, RecoveryError> {
+    Ok(Direct::new(tables.clone(), worker_of(tables)?))
+}
+
+impl Segment {
+    /// Collects the records from one on, up to the next definition.
+    fn from(first: usize, context: &ReplayContext<'_>) -> Result<Self, RecoveryError> {
+        let (log, tables) = (context.log, &context.tables);
+        let (mut programs, mut written_by_value) = (BTreeSet::new(), BTreeMap::new());
+        let mut end = first;
+        while end < log.len() {
+            match log.record(end) {
                 (_, Record::Call(call)) => {
-                    occurring.programs.insert((call.procedure, call.version, call.witnessed));
+                    programs.insert(ProgramKey::of(&call));
                 }
                 (order, Record::Writes(writes)) => {
                     for (_, write) in writes.writes() {
                         let store = tables.by_id(write.table).ok_or_else(|| unfit(order))?;
                         let table = || Arc::clone(store.definition());
-                        occurring.written_by_value.entry(write.table).or_insert_with(table);
+                        written_by_value.entry(write.table).or_insert_with(table);
                     }
                 }
                 (_, Record::Definition(_) | Record::Statement(_)) => break,
                 (order, _) => return Err(unknown_record(order)),
             }
-            place += 1;
+            end += 1;
         }
-        replay_transactions(log, first..place, (&schema, &tables), occurring, how, progress, &mut breakdown)?;
+        Ok(Self { range: first..end, programs, written_by_value })
     }
-    Ok((schema, tables, breakdown))
-}
 
-fn run_statement(
-    order: CommitOrder,
-    record: &StatementRecord<'_>,
-    schema: Schema,
-    mut tables: Tables,
-) -> Result<(Schema, Tables), RecoveryError> {
-    tables.epochs.advance_to(order.epoch());
-    let (changed, effect) = schema.apply(record.text).map_err(RecoveryError::Definition)?;
-    let mut data = direct(&tables)?;
-    if let Effect::Run(procedure) = effect {
-        let mut machine = Machine::default();
-        machine.reset(record.timestamp_us, record.seed);
-        data.stay();
-        data.begin(order);
-        let call = Call { procedure: &procedure, timestamp_us: record.timestamp_us, seed: record.seed };
-        let executed = execute(call, std::iter::empty(), &mut machine, &mut data, &mut Whole);
-        data.leave();
-        executed.map_err(|failure| statement_diverged(order, record.text, &failure))?;
-        check_statement(order, record.text, record.written, machine.written())?;
-        return Ok((schema, tables));
+    /// Replays the transactions of the segment.
+    fn replay(self, context: &ReplayContext<'_>, breakdown: &mut Breakdown) -> Result<(), RecoveryError> {
+        let begun = Instant::now();
+        let ReplayContext { log, schema, tables, config, .. } = context;
+        let settings = Settings { mode: config.mode, threads: context.threads() };
+        let defined = |key: &ProgramKey| {
+            let is_called = |procedure: &&Arc<Procedure>| {
+                procedure.id == key.procedure && procedure.version == key.version && !procedure.by_value
+            };
+            schema.procedures().find(is_called).map(|procedure| &**procedure)
+        };
+        // A call of a procedure that is not defined is refused when its batch is read.
+        let known = self.programs.iter().filter_map(|key| Some((*key, defined(key)?)));
+        let (keys, procedures): (Vec<ProgramKey>, Vec<&Procedure>) = known.unzip();
+        let facts = LogFacts { written_by_value: self.written_by_value };
+        let programs = procedures.iter().copied().zip(keys.iter().map(|key| key.is_witnessed));
+        let analysis = Analysis::for_replay(programs, facts, settings.decomposition());
+        let pieces = Pieces::of(&analysis);
+        let definitions = Definitions::new(tables.iter().map(|store| store.definition()));
+        let last = log.order(self.range.end - 1);
+        let source = LogSource::new(context, self.range, &keys);
+        let programs = Programs::new(&pieces, procedures, &definitions, settings, source.sample())?;
+        breakdown.analysis_s += begun.elapsed().as_secs_f64();
+        let accesses = (0..settings.threads).map(|_| direct(tables)).collect::<Result<_, _>>()?;
+        let measured = programs.run(&source, accesses, &analysis.block_names());
+        breakdown.add(measured.map_err(|error| match error {
+            RunError::Source(error) => error,
+            RunError::Diverged(divergence) => divergence.into(),
+        })?);
+        tables.epochs.advance_to(last.epoch());
+        Ok(())
     }
-    define(order, record, &effect, &mut tables, &mut data.worker)?;
-    Ok((changed, tables))
-}
-
-pub(in crate::replay) fn direct(tables: &Tables) -> Result<Direct, RecoveryError> {
-    let worker = Worker::new(tables.epochs.clone(), tables.memory.clone()).ok_or(RecoveryError::NoWorker)?;
-    Ok(Direct::new(tables.clone(), worker))
-}
-
-/// Replays transactions between which no definition changes.
-fn replay_transactions(
-    log: &LogContents,
-    range: Range<usize>,
-    (schema, tables): (&Schema, &Tables),
-    occurring: Occurring,
-    how: How,
-    progress: &Progress,
-    breakdown: &mut Breakdown,
-) -> Result<(), RecoveryError> {
-    let begun = Instant::now();
-    let defined = |(id, version, _): &ProgramKey| {
-        let named = |own: &&Arc<Procedure>| own.id == *id && own.version == *version && !own.by_value;
-        schema.procedures().find(named).map(|own| &**own)
-    };
-    // A call of one that is not defined is found when its batch is planned.
-    let known = occurring.programs.iter().filter_map(|key| Some((*key, defined(key)?)));
-    let (keys, procedures): (Vec<ProgramKey>, Vec<&Procedure>) = known.unzip();
-    let Settings { threads, .. } = how.settings;
-    let facts = LogFacts { written_by_value: occurring.written_by_value };
-    let witnessed = keys.iter().map(|(.., witnessed)| *witnessed);
-    let decomposition = how.settings.decomposition();
-    let analysis = Analysis::for_replay(procedures.iter().copied().zip(witnessed), facts, decomposition);
-    let pieces = Pieces::of(&analysis);
-    let definitions = Definitions::new(tables.iter().map(|store| store.definition()));
-    let last = log.order(range.end - 1);
-    let source = LogSource::new(log, range, how.batch, &keys, tables, progress);
-    let programs = Programs::new(&pieces, procedures, &definitions, how.settings, source.sample())?;
-    breakdown.analysis_s += begun.elapsed().as_secs_f64();
-    let accesses = (0..threads).map(|_| direct(tables)).collect::<Result<_, _>>()?;
-    let measured = programs.run(&source, accesses, &analysis.block_names());
-    breakdown.add(measured.map_err(|error| match error {
-        RunError::Source(error) => error,
-        RunError::Diverged(divergence) => divergence.into(),
-    })?);
-    tables.epochs.advance_to(last.epoch());
-    Ok(())
 }

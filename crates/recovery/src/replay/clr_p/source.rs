@@ -1,63 +1,67 @@
 //! A segment of the log as a source of transactions.
 
-use super::ProgramKey;
-use crate::replay::divergence::undefined;
-use crate::replay::unknown_record;
-use crate::{LogContents, Progress, RecoveryError};
-use catalog::CommitOrder;
-use logging::content::Record;
+use crate::RecoveryError;
+use crate::replay::context::ReplayContext;
+use crate::replay::divergence::{undefined, unknown_record};
+use catalog::{CommitOrder, ProcedureId};
+use logging::content::{CallRecord, Record};
 use schedule::{Body, Next, SAMPLED, Source, Transaction};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use transaction::Tables;
+
+/// The program of a call.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) struct ProgramKey {
+    pub(super) procedure: ProcedureId,
+    pub(super) version: u32,
+    /// Whether the call's record has witness values.
+    pub(super) is_witnessed: bool,
+}
+
+impl ProgramKey {
+    pub(super) fn of(call: &CallRecord<'_>) -> Self {
+        Self { procedure: call.procedure, version: call.version, is_witnessed: call.witnessed }
+    }
+}
 
 /// Records of the log between which no definition changes.
-pub(super) struct LogSource<'l> {
-    log: &'l LogContents,
+pub(super) struct LogSource<'c> {
+    context: &'c ReplayContext<'c>,
     range: Range<usize>,
-    /// Transactions of a batch.
+    /// Number of transactions of a batch.
     batch: usize,
     /// The index of each program.
     programs: HashMap<ProgramKey, usize>,
-    tables: &'l Tables,
-    progress: &'l Progress,
-    /// The first record that is not claimed.
+    /// The index of the first record that is not claimed.
     next: AtomicUsize,
-    /// Records of the whole log that are replayed.
+    /// Number of records of the whole log that are replayed.
     replayed: AtomicU64,
 }
 
-impl<'l> LogSource<'l> {
-    pub(super) fn new(
-        log: &'l LogContents,
-        range: Range<usize>,
-        batch: usize,
-        programs: &[ProgramKey],
-        tables: &'l Tables,
-        progress: &'l Progress,
-    ) -> Self {
+impl<'c> LogSource<'c> {
+    pub(super) fn new(context: &'c ReplayContext<'c>, range: Range<usize>, programs: &[ProgramKey]) -> Self {
         let programs = programs.iter().enumerate().map(|(program, key)| (*key, program)).collect();
         let (next, replayed) = (AtomicUsize::new(range.start), AtomicU64::new(range.start as u64));
-        Self { log, range, batch, programs, tables, progress, next, replayed }
+        Self { context, range, batch: context.config.batch.max(1), programs, next, replayed }
     }
 
     /// Returns some transactions of the whole range.
-    pub(super) fn sample(&self) -> impl Iterator<Item = Transaction<'l>> {
+    pub(super) fn sample(&self) -> impl Iterator<Item = Transaction<'c>> {
         let step = self.range.len().div_ceil(SAMPLED).max(1);
         // A call of a procedure that is not defined is refused when its batch is read.
         self.range.clone().step_by(step).filter_map(|index| self.transaction(index).ok())
     }
 
-    fn transaction(&self, index: usize) -> Result<Transaction<'l>, RecoveryError> {
-        let (order, record) = self.log.record(index);
+    fn transaction(&self, index: usize) -> Result<Transaction<'c>, RecoveryError> {
+        let (order, record) = self.context.log.record(index);
         Ok(Transaction { order, body: self.body(order, record)? })
     }
 
-    fn body(&self, order: CommitOrder, record: Record<'l>) -> Result<Body<'l>, RecoveryError> {
+    fn body(&self, order: CommitOrder, record: Record<'c>) -> Result<Body<'c>, RecoveryError> {
         match record {
             Record::Call(record) => {
-                let program = self.programs.get(&(record.procedure, record.version, record.witnessed));
+                let program = self.programs.get(&ProgramKey::of(&record));
                 let program = *program.ok_or_else(|| undefined(order, record.procedure, record.version))?;
                 Ok(Body::Call { program, record })
             }
@@ -67,9 +71,9 @@ impl<'l> LogSource<'l> {
     }
 }
 
-impl<'l> Source for LogSource<'l> {
+impl<'c> Source for LogSource<'c> {
     type Claim = Range<usize>;
-    type Batch = Vec<Transaction<'l>>;
+    type Batch = Vec<Transaction<'c>>;
     type Error = RecoveryError;
 
     fn claim(&self, _waits: bool) -> Next<Range<usize>> {
@@ -86,7 +90,8 @@ impl<'l> Source for LogSource<'l> {
 
     fn finished(&self, batch: &Self::Batch) {
         let count = batch.len() as u64;
-        self.progress.set_done(self.replayed.fetch_add(count, Ordering::Relaxed) + count);
-        self.tables.epochs.advance_from(self.tables.epochs.current());
+        let ReplayContext { progress, tables, .. } = self.context;
+        progress.set_done(self.replayed.fetch_add(count, Ordering::Relaxed) + count);
+        tables.epochs.advance_from(tables.epochs.current());
     }
 }

@@ -1,16 +1,18 @@
 //! A queue as a source of transactions: the schedule does not know how many will come.
 
-use super::{Log, order};
+use super::{Log, context_of, order};
 use crate::replay::clr_p::direct;
-use crate::{LogContents, Method, Progress};
-use catalog::{CommitOrder, Reader};
+use crate::{LogContents, Method};
+use catalog::{CommitOrder, Epoch, Reader};
 use logging::content::{Record, RecordKind, read_as};
 use procedure::analysis::{Analysis, Decomposition, LogFacts, Pieces};
 use schedule::{Batch, Body, Definitions, Mode, Next, Programs, Settings, Source, Transaction};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
+use storage::{Epochs, Memory};
+use transaction::Tables;
 
 /// Records that the batch owns. All of them are calls.
 struct Owned(Vec<(CommitOrder, Vec<u8>)>);
@@ -110,7 +112,10 @@ fn a_queue_gives_the_state_of_serial_execution() {
 
     for (mode, threads) in [(Mode::Pipelined, 3), (Mode::Pipelined, 1), (Mode::Synchronous, 2)] {
         let before = LogContents::of_records(log.records[..first].to_vec());
-        let state = Log::state_after(&before, Method::Clr, 1, &Progress::default()).unwrap();
+        let (config, progress) = Default::default();
+        let tables = Tables::new(Arc::new(Epochs::new(Epoch(1), 16)), Arc::new(Memory::new(1 << 28)));
+        let mut state = context_of(&before, tables, &config, &progress);
+        Method::Clr.replay().run_all(&mut state).unwrap();
         let pay = state.schema.procedures().find(|procedure| procedure.name == "pay").unwrap();
         let settings = Settings { mode, threads };
         let analysis = Analysis::for_replay([(&**pay, false)], LogFacts::default(), Decomposition::default());

@@ -1,15 +1,14 @@
-//! Rows written by whichever thread comes, newest transaction first, each under its record's latch: the last
-//! writer wins.
+//! Rows written by any thread, newest transaction first, each under its record's latch: the last writer wins.
 //! Paper: SiloR §5 (log recovery); PACMAN §6.2 (PLR and LLR, and Figure 15: both without latches).
 
-use super::run_on;
-use crate::{LogContents, Progress, RecoveryError};
+use super::finish::run_on;
+use crate::RecoveryError;
+use crate::replay::context::ReplayContext;
 use catalog::CommitOrder;
 use logging::content::Record as Logged;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use storage::{Guard, Record, RecordState};
-use transaction::Tables;
 
 /// Records of the log that a thread takes at a time.
 const CHUNK: usize = 256;
@@ -17,31 +16,29 @@ const CHUNK: usize = 256;
 /// Whether rows are latched while they are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Latches {
-    /// They are.
+    /// Rows are latched.
     #[default]
     On,
-    /// They are not: what comes out may be wrong, and only how long it took is worth anything.
+    /// Rows are not latched. The recovered state may be wrong; only the duration of replay is of use.
     Off,
 }
 
-/// Runs `write` on the records of a part of the log, from its end backwards, on several threads.
-pub(in crate::replay) fn newest_first<'l>(
-    log: &'l LogContents,
+/// Runs `write` on a range of the log's records, from its end backwards, on several threads.
+pub(in crate::replay) fn newest_first(
     range: Range<usize>,
-    tables: &Tables,
-    threads: usize,
-    progress: &Progress,
-    write: impl Fn(CommitOrder, Logged<'l>, &Guard) -> Result<(), RecoveryError> + Sync,
+    context: &ReplayContext<'_>,
+    write: impl Fn(CommitOrder, Logged<'_>, &Guard) -> Result<(), RecoveryError> + Sync,
 ) -> Result<(), RecoveryError> {
+    let ReplayContext { log, progress, .. } = context;
     let done = AtomicU64::new(range.start as u64);
     let chunks = range.len().div_ceil(CHUNK);
-    run_on(threads, tables, chunks, |chunk, worker| {
+    run_on(context, chunks, |chunk, worker| {
         let end = range.end - chunk * CHUNK;
-        let places = end.saturating_sub(CHUNK).max(range.start)..end;
-        let count = places.len() as u64;
+        let indexes = end.saturating_sub(CHUNK).max(range.start)..end;
+        let count = indexes.len() as u64;
         let guard = worker.enter();
-        let result = places.rev().try_for_each(|place| {
-            let (order, record) = log.record(place);
+        let result = indexes.rev().try_for_each(|index| {
+            let (order, record) = log.record(index);
             write(order, record, &guard)
         });
         drop(guard);
@@ -49,18 +46,18 @@ pub(in crate::replay) fn newest_first<'l>(
         progress.set_done(done.fetch_add(count, Ordering::Relaxed) + count);
         result
     })?;
-    let last = range.map(|place| log.order(place)).max().unwrap_or_default();
-    tables.epochs.advance_to(last.epoch());
+    let last = range.map(|index| log.order(index)).max().unwrap_or_default();
+    context.tables.epochs.advance_to(last.epoch());
     Ok(())
 }
 
-/// The state of a record that was written at an order, or is gone by that.
-pub(in crate::replay) fn state_at(order: CommitOrder, gone: bool) -> RecordState {
-    if gone { RecordState::absent(order) } else { RecordState::present(order) }
+/// Returns the state of a record that the transaction at an order has written, or deleted.
+pub(in crate::replay) fn state_at(order: CommitOrder, is_deleted: bool) -> RecordState {
+    if is_deleted { RecordState::absent(order) } else { RecordState::present(order) }
 }
 
-/// Gives a record what it is at an order, unless it is of a later one already; `None` when the row is gone.
-/// Returns whether it did.
+/// Writes a record at an order, unless it has a later order; `None` deletes the row. Returns whether the
+/// record was written.
 pub(in crate::replay) fn rewrite(
     record: Record<'_>,
     order: CommitOrder,
@@ -69,7 +66,7 @@ pub(in crate::replay) fn rewrite(
 ) -> bool {
     let state = state_at(order, image.is_none());
     if latches == Latches::Off {
-        // A row that outgrows its memory moves, which two threads can't do at a time.
+        // A row that outgrows its memory moves, which two threads cannot do at the same time.
         let fits = image.is_none_or(|image| image.len() <= record.row().capacity());
         let newer = record.locked_state().order() < order;
         if newer && fits {
@@ -84,7 +81,7 @@ pub(in crate::replay) fn rewrite(
         }
         std::hint::spin_loop();
     };
-    // A record that was never written is of no order, and the first transaction's order is above that.
+    // A record that was never written has no order, and any order is above that.
     if before.was_present() && before.order() >= order {
         record.unlock(before);
         return false;

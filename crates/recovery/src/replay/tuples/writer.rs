@@ -1,31 +1,42 @@
-//! Rows written in place, at once and without latches: by the one thread that has them, in commit order.
+//! Rows written in place, without latches and without undo, by the one thread that owns them, in commit
+//! order.
 
-use super::{Tombstones, TupleWrite};
+use super::finish::Tombstones;
+use super::write::TupleWrite;
 use crate::RecoveryError;
-use crate::replay::{unfit, writes_diverged};
-use catalog::{Arena, CommitOrder, Datum, RowChange, Table, TableId};
+use crate::replay::divergence::{unfit, writes_diverged};
+use catalog::{Arena, CommitOrder, Datum, RowChange, TableId};
 use logging::content::{Operation, Side};
 use storage::{Added, Change, Finger, Handle, NewState, Record, RecordState, TableStore, Worker};
 use transaction::Tables;
 
-/// What one thread writes with.
+/// Writes rows for one thread.
 pub(in crate::replay) struct TupleWriter {
-    pub(in crate::replay) worker: Worker,
+    pub(super) worker: Worker,
     arena: Arena,
     row: Vec<Datum>,
     changed: Vec<usize>,
     image: Vec<u64>,
     inserted: Option<TableId>,
     finger: Finger,
-    /// Rows that are gone, whose records are still there.
+    /// Deleted rows whose records are still in the primary index.
     pub(super) tombstones: Tombstones,
 }
 
+/// The row of a write.
+#[derive(Clone, Copy)]
+pub(super) struct Target<'a> {
+    pub(super) store: &'a TableStore,
+    /// Its primary key.
+    pub(super) key: &'a [u8],
+    /// Its record, if that is known already.
+    pub(super) found: Option<Handle>,
+}
+
 impl TupleWriter {
-    pub(in crate::replay) fn new(tables: &Tables) -> Result<Self, RecoveryError> {
-        let worker = Worker::new(tables.epochs.clone(), tables.memory.clone());
-        Ok(Self {
-            worker: worker.ok_or(RecoveryError::NoWorker)?,
+    pub(in crate::replay) fn new(worker: Worker) -> Self {
+        Self {
+            worker,
             arena: Arena::default(),
             row: Vec::new(),
             changed: Vec::new(),
@@ -33,7 +44,7 @@ impl TupleWriter {
             inserted: None,
             finger: Finger::default(),
             tombstones: Tombstones::new(),
-        })
+        }
     }
 
     /// Begins to write.
@@ -41,42 +52,41 @@ impl TupleWriter {
         self.worker.stay();
     }
 
-    /// Lets memory go that nobody sees any more.
+    /// Ends writing, and gives back memory that no thread reads any more.
     pub(in crate::replay) fn leave(&mut self) {
         self.inserted = None;
         self.worker.leave();
         self.worker.reclaim();
     }
 
-    /// The rows that it has removed, and those that it was given as such.
+    /// Takes the tombstones of the deleted rows.
     pub(in crate::replay) fn take_tombstones(&mut self) -> Tombstones {
         std::mem::take(&mut self.tombstones)
     }
 
-    /// Does one write to the row with a primary key, whose record may be known already.
-    pub(in crate::replay) fn write(
+    /// Makes one write to its row.
+    pub(super) fn write(
         &mut self,
         order: CommitOrder,
         write: &TupleWrite<'_>,
-        (store, key): (&TableStore, &[u8]),
-        found: Option<Handle>,
+        target: Target<'_>,
     ) -> Result<(), RecoveryError> {
-        let table = &**store.definition();
+        let table = &**target.store.definition();
         match write.change() {
-            RowChange::Delete => return self.delete(order, (store, key), found),
+            RowChange::Delete => return self.delete(order, target),
             change => {
                 if write.image(table, &mut self.image).map_err(|_| unfit(order))? {
-                    return self.put_image(order, change, (store, key), found);
+                    return self.put_image(order, change, target);
                 }
             }
         }
         self.arena.clear();
         let Self { arena, row, changed, .. } = self;
         write.decode(table, arena, row, changed).map_err(|_| unfit(order))?;
-        self.put_decoded(order, write.change(), (store, key), found)
+        self.put_decoded(order, write.change(), target)
     }
 
-    /// Takes an operation of a transaction back.
+    /// Undoes an operation of a transaction.
     pub(in crate::replay) fn undo(
         &mut self,
         transaction: CommitOrder,
@@ -91,18 +101,15 @@ impl TupleWriter {
         let Self { arena, row, changed, .. } = self;
         operation.key(table, (arena, row), &mut key).map_err(damaged)?;
         operation.decode(Side::Undo, table, arena, row, changed).map_err(damaged)?;
+        let target = Target { store, key: &key, found: None };
         match operation.change(Side::Undo) {
-            RowChange::Delete => self.delete(transaction, (store, &key), None),
-            change => self.put_decoded(transaction, change, (store, &key), None),
+            RowChange::Delete => self.delete(transaction, target),
+            change => self.put_decoded(transaction, change, target),
         }
     }
 
-    fn find(
-        &self,
-        (store, key): (&TableStore, &[u8]),
-        found: Option<Handle>,
-        order: CommitOrder,
-    ) -> Result<Record<'_>, RecoveryError> {
+    fn find(&self, target: Target<'_>, order: CommitOrder) -> Result<Record<'_>, RecoveryError> {
+        let Target { store, key, found } = target;
         let guard = self.worker.guard();
         let record = found.map(|found| guard.record(found)).or_else(|| store.find(key, guard).0);
         record.ok_or_else(|| {
@@ -110,16 +117,11 @@ impl TupleWriter {
         })
     }
 
-    fn delete(
-        &mut self,
-        order: CommitOrder,
-        at: (&TableStore, &[u8]),
-        found: Option<Handle>,
-    ) -> Result<(), RecoveryError> {
-        let record = self.find(at, found, order)?;
+    fn delete(&mut self, order: CommitOrder, target: Target<'_>) -> Result<(), RecoveryError> {
+        let record = self.find(target, order)?;
         record.unlock(RecordState::absent(order));
         let held = record.held();
-        self.tombstones.extend(held.map(|held| (at.0.definition().id, held)));
+        self.tombstones.extend(held.map(|held| (target.store.definition().id, held)));
         Ok(())
     }
 
@@ -128,36 +130,34 @@ impl TupleWriter {
         &mut self,
         order: CommitOrder,
         change: RowChange,
-        (store, key): (&TableStore, &[u8]),
-        found: Option<Handle>,
+        target: Target<'_>,
     ) -> Result<(), RecoveryError> {
-        let record = match (found, change) {
+        let record = match (target.found, change) {
             (Some(found), _) => self.worker.guard().record(found),
-            (None, RowChange::Insert) => match self.insert((store, key), order)? {
+            (None, RowChange::Insert) => match self.insert(target, order)? {
                 Some(existing) => self.worker.guard().record(existing),
                 None => return Ok(()),
             },
-            (None, _) => self.find((store, key), None, order)?,
+            (None, _) => self.find(target, order)?,
         };
         record.write_image(&self.image);
         record.unlock(RecordState::present(order));
         Ok(())
     }
 
-    /// Writes the columns that are decoded.
+    /// Writes the decoded columns.
     fn put_decoded(
         &mut self,
         order: CommitOrder,
         change: RowChange,
-        (store, key): (&TableStore, &[u8]),
-        found: Option<Handle>,
+        target: Target<'_>,
     ) -> Result<(), RecoveryError> {
-        let layout = &store.definition().layout;
+        let layout = &target.store.definition().layout;
         if change == RowChange::Insert {
             layout.encode(&self.row, &self.arena, &mut self.image);
-            return self.put_image(order, change, (store, key), found);
+            return self.put_image(order, change, target);
         }
-        let record = self.find((store, key), found, order)?;
+        let record = self.find(target, order)?;
         let slots = layout.slots();
         let Self { arena, row, changed, .. } = &*self;
         let changes = changed.iter().map(|column| Change { slot: slots[*column], datum: row[*column] });
@@ -166,12 +166,9 @@ impl TupleWriter {
         Ok(())
     }
 
-    /// Adds a record of `self.image`; returns the one that is there already, if one is.
-    fn insert(
-        &mut self,
-        (store, key): (&TableStore, &[u8]),
-        order: CommitOrder,
-    ) -> Result<Option<Handle>, RecoveryError> {
+    /// Adds a record of `self.image`; returns the existing record of the key, if there is one.
+    fn insert(&mut self, target: Target<'_>, order: CommitOrder) -> Result<Option<Handle>, RecoveryError> {
+        let Target { store, key, .. } = target;
         let failed = |error: storage::OutOfMemory| writes_diverged(order, &error);
         let id = store.definition().id;
         if self.inserted != Some(id) {
@@ -185,16 +182,4 @@ impl TupleWriter {
             Added::Exists(existing) => Ok(Some(existing.handle())),
         }
     }
-}
-
-/// Appends the primary key of a write's row.
-pub(super) fn key_of(
-    write: &TupleWrite<'_>,
-    table: &Table,
-    scratch: (&mut Arena, &mut Vec<Datum>),
-    key: &mut Vec<u8>,
-    order: CommitOrder,
-) -> Result<(), RecoveryError> {
-    scratch.0.clear();
-    write.key(table, scratch, key).map_err(|_| unfit(order))
 }

@@ -1,0 +1,136 @@
+//! The interface of the methods of replay, and the database that they work on.
+//! Invariant: the schema and the tables of a context are of the same moment. Held by:
+//! `ReplayContext::apply_definition`, the only function that changes them.
+
+use super::divergence::statement_diverged;
+use crate::{LogContents, Progress, RecoveryConfig, RecoveryError};
+use catalog::CommitOrder;
+use checkpoint::{CheckpointError, Load};
+use logging::content::StatementRecord;
+use procedure::{Effect, Procedure};
+use schedule::{Breakdown, Mode};
+use sql::Schema;
+use std::sync::Arc;
+use storage::Worker;
+use transaction::{Applying, Tables};
+
+/// A method of replay.
+pub(crate) trait Replay {
+    /// Loads the rows of a checkpoint into the indexes or slots that the method works on.
+    ///
+    /// # Errors
+    /// The disk fails; the checkpoint is damaged; memory is short.
+    fn load(&mut self, checkpoint: &Load<'_>) -> Result<(), CheckpointError>;
+
+    /// Replays the whole log over the tables of the context.
+    ///
+    /// # Errors
+    /// A transaction diverges; the method does not replay a record; memory is short.
+    fn run_all(&mut self, context: &mut ReplayContext<'_>) -> Result<Replayed, RecoveryError>;
+}
+
+/// The result of a replay, beside the tables.
+#[derive(Default)]
+pub(crate) struct Replayed {
+    /// The time of a parallel replay of commands.
+    pub(crate) breakdown: Option<Breakdown>,
+    /// The mode of a parallel replay of commands.
+    pub(crate) mode: Option<Mode>,
+    /// The transactions that had not committed, in the order in which they were undone.
+    pub(crate) undone: Vec<CommitOrder>,
+}
+
+/// A database while its log is replayed.
+pub(crate) struct ReplayContext<'a> {
+    /// The log, arranged as the method asks.
+    pub(crate) log: &'a LogContents,
+    /// The bound of the checkpoint; the first of all orders where there is none.
+    pub(crate) from: CommitOrder,
+    /// The definitions so far.
+    pub(crate) schema: Schema,
+    /// The tables so far.
+    pub(crate) tables: Tables,
+    /// The settings of recovery.
+    pub(crate) config: &'a RecoveryConfig,
+    /// The counters of progress.
+    pub(crate) progress: &'a Progress,
+}
+
+impl ReplayContext<'_> {
+    /// Returns the number of threads that replay, at least 1.
+    pub(crate) fn threads(&self) -> usize {
+        self.config.threads.max(1)
+    }
+
+    /// Returns a worker for one thread.
+    ///
+    /// # Errors
+    /// `NoWorker`.
+    pub(crate) fn worker(&self) -> Result<Worker, RecoveryError> {
+        worker_of(&self.tables)
+    }
+
+    /// Applies one statement of the log or of a checkpoint. Returns the procedure of a statement that is no
+    /// definition; it is not executed.
+    ///
+    /// # Errors
+    /// The statement is refused; its effect fails.
+    pub(crate) fn apply_definition(
+        &mut self,
+        order: CommitOrder,
+        record: &StatementRecord<'_>,
+        worker: &mut Worker,
+    ) -> Result<Option<Arc<Procedure>>, RecoveryError> {
+        self.tables.epochs.advance_to(order.epoch());
+        let (schema, effect) = self.schema.apply(record.text).map_err(RecoveryError::Definition)?;
+        if let Effect::Run(procedure) = effect {
+            return Ok(Some(procedure));
+        }
+        self.change_tables(order, record, &effect, worker)?;
+        self.schema = schema;
+        Ok(None)
+    }
+
+    /// Applies all definitions of an image, to no tables.
+    ///
+    /// # Errors
+    /// The image is malformed; memory is short.
+    pub(crate) fn apply_image(&mut self, image: &str, worker: &mut Worker) -> Result<(), RecoveryError> {
+        let schema = Schema::from_image(image).map_err(RecoveryError::Definitions)?;
+        let tables = schema.catalog().tables().map(|table| Effect::CreateTable(Arc::clone(table)));
+        let effect = Effect::All(tables.collect());
+        let record = StatementRecord { timestamp_us: 0, seed: 0, text: "", written: None };
+        self.change_tables(CommitOrder(0), &record, &effect, worker)?;
+        self.schema = schema;
+        Ok(())
+    }
+
+    fn change_tables(
+        &mut self,
+        order: CommitOrder,
+        record: &StatementRecord<'_>,
+        effect: &Effect,
+        worker: &mut Worker,
+    ) -> Result<(), RecoveryError> {
+        let how = Applying { timestamp_us: record.timestamp_us, seed: record.seed, is_new: false };
+        let applied = self.tables.apply(effect, how, &worker.enter());
+        applied.map_err(|error| statement_diverged(order, record.text, &error))
+    }
+}
+
+/// Returns a worker for one thread on tables.
+///
+/// # Errors
+/// `NoWorker`.
+pub(super) fn worker_of(tables: &Tables) -> Result<Worker, RecoveryError> {
+    Worker::new(tables.epochs.clone(), tables.memory.clone()).ok_or(RecoveryError::NoWorker)
+}
+
+/// Splits a record of definitions into its statements.
+///
+/// # Errors
+/// The text cannot be split.
+pub(super) fn statements_of(record: &StatementRecord<'_>) -> Result<Vec<String>, RecoveryError> {
+    let statements = Schema::split(record.text).map_err(RecoveryError::Definition)?;
+    Ok(statements.into_iter().map(|(text, ..)| text).collect())
+}
