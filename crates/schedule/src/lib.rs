@@ -10,8 +10,7 @@
 //!    partition (`plan`).
 //!    Where keys follow from results, this waits for the blocks that send them (`assign`).
 //! 4. A partition of a block runs once the blocks before it are done with the batch, and the same partition
-//!    is
-//!    done with the batch before (`readiness`). Its units run in commit order (`run`) on an `Access`.
+//!    is done with the batch before (`readiness`). Its units run in commit order (`run`) on an `Access`.
 //! 5. Pieces hand results to later pieces of the same transaction on tapes (`tape`).
 //! 6. Once all partitions of a batch are done, the writes of each call are compared with its record
 //!    (`written`), and the source is told.
