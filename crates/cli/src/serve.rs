@@ -223,8 +223,8 @@ impl Arguments {
         let listen = self.listen;
         if options.users.is_none() && !listen.ip().is_loopback() {
             bail!(
-                "{listen} can be reached from other machines: name a file of users with --users, or listen \
-                 on 127.0.0.1"
+                "{listen} can be reached from other machines: say who may come with --users, or listen on \
+                 127.0.0.1"
             );
         }
         if options.requires_tls && options.tls.is_none() {

@@ -54,7 +54,7 @@ struct Report {
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     if !arguments.latches && !matches!(arguments.method, Method::Llr | Method::Plr) {
-        bail!("--latches off needs --method llr or plr, not {}", arguments.method);
+        bail!("only llr and plr latch rows, not {}: leave out --latches off", arguments.method);
     }
     let config = Config::default();
     let settings = RecoveryConfig {
