@@ -13,7 +13,9 @@ pub mod query;
 mod values;
 
 pub use error::{Conflict, ErrorObject, Failure, Severity, SqlError};
-pub use execution::access::{DataAccess, KeptRows, ScanRange};
+pub use execution::access::{
+    DataAccess, KeptRows, LookAhead, NestedScans, ScanRange, Transaction, TransactionControl,
+};
 pub use execution::ahead::plan_lookups;
 pub use execution::code::Code;
 pub use execution::executor::{Call, announce_piece, execute, execute_piece};

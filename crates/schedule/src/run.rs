@@ -9,7 +9,7 @@ use crate::unit::Unit;
 use crate::{Batch, Body, ValueWriter};
 use catalog::{CommitOrder, Written};
 use logging::content::{Write, WritesRecord};
-use procedure::{DataAccess, Machine, WitnessValues, announce_piece, execute_piece};
+use procedure::{DataAccess, LookAhead, Machine, WitnessValues, announce_piece, execute_piece};
 
 /// The rows of this many units are looked up at once, so that their cache misses overlap.
 const GROUP: usize = 16;
@@ -17,7 +17,7 @@ const GROUP: usize = 16;
 const RECLAIM_EVERY: usize = 16;
 
 /// How one thread reads and writes rows.
-pub trait Access: DataAccess {
+pub trait Access: DataAccess + LookAhead {
     /// Begins to run units. Rows that are found stay valid until `leave`.
     fn stay(&mut self);
 

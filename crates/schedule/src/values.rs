@@ -6,7 +6,7 @@ use crate::Definitions;
 use crate::divergence::{Divergence, malformed_writes, writes_diverged};
 use catalog::{Arena, CommitOrder, Datum, DecodeError, RowChange, Table};
 use logging::content::Write;
-use procedure::{DataAccess, Failure, SqlError};
+use procedure::{DataAccess, Failure, LookAhead, SqlError};
 
 /// A row that leaves its unique keys before another row takes them, and comes back with new ones.
 struct Moved {
@@ -52,7 +52,7 @@ impl ValueWriter {
 
     /// Announces the row of a write, unless it is an insert. Returns `None` when the write does not fit its
     /// table.
-    pub fn announce<D: DataAccess>(
+    pub fn announce<D: LookAhead>(
         &mut self,
         write: &Write<'_>,
         definitions: &Definitions,

@@ -1,5 +1,7 @@
-//! What the executor needs of the state it runs on. Implemented at run time by `transaction`, in replay by
-//! `recovery`.
+//! The access that the executor needs to the database: to rows, ahead of reads, within queries, and to the
+//! transaction in progress.
+//!
+//! A run-time transaction implements all traits. Replay of pieces implements `DataAccess` and `LookAhead`.
 
 use crate::{Failure, SqlError};
 use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table, TableId};
@@ -54,34 +56,10 @@ impl<R: Copy> KeptRows<R> {
 
 /// Access to rows, one operation at a time. A row handle is valid until the transaction ends.
 pub trait DataAccess {
-    /// A row that was found. Equal to another one when both are the same row.
+    /// A row that was found. Two handles are equal when they name the same row.
     type Row: Copy + Eq + Hash;
 
-    /// Keeps a row until the transaction ends; its number, which may stand in a register.
-    fn keep(&mut self, row: Self::Row) -> i64;
-
-    /// The row that was kept under a number, in this transaction.
-    fn kept(&self, number: i64) -> Option<Self::Row>;
-
-    /// Lays the scan in progress aside, so that another one can be opened.
-    fn enter_scan(&mut self);
-
-    /// Takes up the scan again that was laid aside last.
-    fn leave_scan(&mut self);
-
-    /// Forgets what was expected.
-    fn expect_nothing(&mut self) {}
-
-    /// Announces that the row with a primary key will be looked for after those announced before. A hint: the
-    /// key may have no row, and may never be looked for.
-    fn expect(&mut self, table: &Table, key: &[u8]) {
-        let _ = (table, key);
-    }
-
-    /// Begins to load all expected rows, so that their cache misses overlap.
-    fn load_expected(&mut self) {}
-
-    /// The row with a primary key.
+    /// Returns the row with a primary key.
     ///
     /// # Errors
     /// A conflict.
@@ -94,35 +72,20 @@ pub trait DataAccess {
         let _ = table;
     }
 
-    /// Says whether what follows fails with `Conflict::Held` where it would wait for another transaction:
-    /// NOWAIT.
-    fn never_wait(&mut self, never_waits: bool) {
-        let _ = never_waits;
-    }
-
-    /// Has other transactions wait before they write a row, where transactions wait for each other at all:
-    /// FOR UPDATE.
-    ///
-    /// # Errors
-    /// Another one has it; a conflict.
-    fn hold(&mut self, table: TableId, row: Self::Row) -> Result<(), Failure> {
-        let _ = (table, row);
-        Ok(())
-    }
-
     /// Begins a scan; an earlier one ends.
     ///
     /// # Errors
     /// A conflict.
     fn open_scan(&mut self, table: &Table, range: ScanRange<'_>) -> Result<(), Failure>;
 
-    /// The next row of the scan.
+    /// Returns the next row of the scan.
     ///
     /// # Errors
     /// A conflict.
     fn next_row(&mut self) -> Result<Option<Self::Row>, Failure>;
 
-    /// Reads columns of one version of a row into `out`; false when the row is not there (any more).
+    /// Reads columns of a row into `out`, all of them from one state of the row. Returns false when the row
+    /// is absent.
     ///
     /// # Errors
     /// A conflict.
@@ -140,7 +103,7 @@ pub trait DataAccess {
     /// A conflict; `23505` when its key or a unique column's value is taken.
     fn insert(&mut self, table: &Table, row: &[Datum], arena: &Arena) -> Result<(), Failure>;
 
-    /// Changes columns (by place in the table) of a row that was read.
+    /// Changes columns of a row that was read; a column is named by its position in the table.
     ///
     /// # Errors
     /// A conflict; `23505` when a unique column's value is taken.
@@ -152,6 +115,60 @@ pub trait DataAccess {
         arena: &Arena,
     ) -> Result<(), Failure>;
 
+    /// Deletes a row that was read.
+    ///
+    /// # Errors
+    /// A conflict.
+    fn delete(&mut self, table: &Table, row: Self::Row) -> Result<(), Failure>;
+}
+
+/// Looks rows up before they are read, so that their cache misses overlap. These are hints: a key may have no
+/// row, or may never be read.
+pub trait LookAhead {
+    /// Forgets the announced keys.
+    fn expect_nothing(&mut self) {}
+
+    /// Announces that the row with a primary key will be read after those announced before.
+    fn expect(&mut self, table: &Table, key: &[u8]) {
+        let _ = (table, key);
+    }
+
+    /// Begins to load all announced rows.
+    fn load_expected(&mut self) {}
+}
+
+/// Scans inside scans, and rows that registers name: plans of queries need them, single operations do not.
+pub trait NestedScans: DataAccess {
+    /// Keeps a row until the transaction ends. Returns its number, which a register can hold.
+    fn keep(&mut self, row: Self::Row) -> i64;
+
+    /// Returns the row that this transaction has kept under a number.
+    fn kept(&self, number: i64) -> Option<Self::Row>;
+
+    /// Suspends the scan in progress, so that another one can be opened.
+    fn enter_scan(&mut self);
+
+    /// Resumes the scan that was suspended last.
+    fn leave_scan(&mut self);
+}
+
+/// Control over the transaction in progress. Replay has none: calls that need it are logged by value.
+pub trait TransactionControl: NestedScans {
+    /// Sets whether the next accesses fail with `Conflict::Held` instead of waiting for another transaction:
+    /// NOWAIT.
+    fn never_wait(&mut self, never_waits: bool) {
+        let _ = never_waits;
+    }
+
+    /// Holds a row, so that other transactions wait before they write it: FOR UPDATE.
+    ///
+    /// # Errors
+    /// Another transaction holds the row; a conflict.
+    fn hold(&mut self, table: TableId, row: Self::Row) -> Result<(), Failure> {
+        let _ = (table, row);
+        Ok(())
+    }
+
     /// Begins a part of the transaction that may be undone.
     fn begin_part(&mut self);
 
@@ -161,24 +178,23 @@ pub trait DataAccess {
     /// A conflict.
     fn undo_part(&mut self) -> Result<(), Failure>;
 
-    /// Ends the part that was begun last: it stays.
+    /// Ends the part that was begun last. Its writes stay.
     fn end_part(&mut self);
 
-    /// Ends the transaction, as if its statements so far had been all, and begins another one.
+    /// Commits or rolls back the transaction, and begins the next one: COMMIT or ROLLBACK in a procedure.
     ///
     /// # Errors
-    /// It can't end here; it lost a race.
+    /// `2D000`: the transaction can't end here. A conflict.
     fn end_transaction(&mut self, commit: bool) -> Result<(), Failure> {
         let _ = commit;
         Err(SqlError::new("2D000", "invalid transaction termination").into())
     }
 
-    /// Rows are about to wait for their client: shared memory is let go until `resume`, where that is
-    /// possible. Returns the greatest number of what was read so far: the rows must not be sent before
-    /// everything up to it is durable.
+    /// Releases shared memory until `resume`, while rows wait for their client. Returns the greatest number
+    /// that was read so far: rows may be sent once everything up to it is durable.
     ///
     /// # Errors
-    /// What was read must not be sent.
+    /// The rows read so far must not be sent.
     fn rest(&mut self) -> Result<CommitOrder, Failure> {
         Ok(CommitOrder(0))
     }
@@ -186,24 +202,23 @@ pub trait DataAccess {
     /// Goes on after `rest`.
     fn resume(&mut self) {}
 
-    /// Whether what was read so far no longer holds, so that the attempt must fail. Asked at intervals by
-    /// attempts that loop: one that saw states of different moments may loop for ever.
+    /// Returns whether validation would fail already. Asked at intervals by attempts that loop: one that read
+    /// states of different moments may loop for ever.
     fn is_doomed(&self) -> bool {
         false
     }
-
-    /// Deletes a row that was read.
-    ///
-    /// # Errors
-    /// A conflict.
-    fn delete(&mut self, table: &Table, row: Self::Row) -> Result<(), Failure>;
 }
 
-/// The row whose number stands in a register.
+/// The access that a whole procedure needs.
+pub trait Transaction: LookAhead + TransactionControl {}
+
+impl<D: LookAhead + TransactionControl> Transaction for D {}
+
+/// Returns the row whose number a register holds.
 ///
 /// # Errors
 /// It was kept by another transaction.
-pub(crate) fn row_of<D: DataAccess>(number: Datum, data: &D) -> Result<D::Row, Failure> {
+pub(crate) fn row_of<D: NestedScans>(number: Datum, data: &D) -> Result<D::Row, Failure> {
     let Datum::Int(number) = number else { unreachable!("rows stand in registers as numbers") };
     data.kept(number).ok_or_else(|| SqlError::new("XX000", "a row of another transaction is used").into())
 }

@@ -1,6 +1,7 @@
 //! What the executor runs, and what it runs it on.
 
-use crate::{Operation, OperationId, Procedure, Register, Statement};
+use crate::{Label, Operation, OperationId, Procedure, Register, Statement};
+use std::marker::PhantomData;
 
 /// What is executed: a procedure, or a piece of one.
 #[derive(Clone, Copy, Debug)]
@@ -22,8 +23,26 @@ impl<'a> From<&'a Procedure> for Code<'a> {
     }
 }
 
-pub(crate) struct Execution<'a, D, T> {
-    pub(crate) code: Code<'a>,
-    pub(crate) data: &'a mut D,
-    pub(crate) tapes: &'a mut T,
+/// One execution of code over a database. Its form says which statements it can run.
+pub(crate) struct Execution<'a, D, T, F> {
+    pub(super) code: Code<'a>,
+    pub(super) data: &'a mut D,
+    pub(super) tapes: &'a mut T,
+    form: PhantomData<F>,
+}
+
+impl<'a, D, T, F> Execution<'a, D, T, F> {
+    pub(super) fn new(code: Code<'a>, data: &'a mut D, tapes: &'a mut T) -> Self {
+        Self { code, data, tapes, form: PhantomData }
+    }
+}
+
+/// How a list of statements ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// After the last statement.
+    Here,
+    Exit(Label),
+    Continue(Label),
+    Return,
 }

@@ -1,18 +1,17 @@
 //! The executor: runs a procedure's statements over a `DataAccess`.
 
-use super::code::{Code, Execution};
+use super::code::{Code, Ended, Execution};
+use super::form::{Form, ReplayForm, RunTimeForm};
 use super::operations::load_outputs;
 use crate::execution::ahead::point_key;
 use crate::execution::rows::{select_rows, write_key};
 use crate::execution::tape::{Part, Tapes, Whole};
+use crate::query::Buffer;
 use crate::{
-    Cast, Conflict, DataAccess, Expression, Failure, Guarded, Label, Machine, Operation, OperationId,
-    OperationKind, Procedure, QueryOperation, Raise, Register, Severity, SqlError, Statement,
+    Conflict, DataAccess, Expression, Failure, Label, LookAhead, Machine, Operation, OperationId,
+    OperationKind, Procedure, QueryOperation, Raise, Register, Severity, SqlError, Statement, Transaction,
 };
 use catalog::Datum;
-
-/// Calls deeper than this are refused, as PostgreSQL refuses them by its stack limit.
-const MAX_DEPTH: usize = 100;
 
 /// This many rounds of a loop are looked up ahead, as more would not stay in the cache.
 const LOOK_AHEAD: usize = 32;
@@ -31,21 +30,12 @@ pub struct Call<'a> {
     pub seed: u64,
 }
 
-/// Where a list of statements ended.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Ended {
-    Here,
-    Exit(Label),
-    Continue(Label),
-    Return,
-}
-
-/// Runs a call with its input arguments, in order; afterwards the machine's registers hold the outputs, and
-/// `tapes` what it asked to be sent.
+/// Runs a call with its input arguments, in order. Afterwards the machine's registers hold the outputs, and
+/// `tapes` the values that were sent.
 ///
 /// # Errors
-/// What ended the call early; the transaction must then be rolled back.
-pub fn execute<D: DataAccess, T: Tapes>(
+/// The failure that ended the call; its transaction must be rolled back.
+pub fn execute<D: Transaction, T: Tapes>(
     call: Call<'_>,
     arguments: impl Iterator<Item = Datum>,
     machine: &mut Machine,
@@ -53,33 +43,72 @@ pub fn execute<D: DataAccess, T: Tapes>(
     tapes: &mut T,
 ) -> Result<(), Failure> {
     machine.frame.enter(call.procedure.registers.len());
-    for ((place, _), value) in call.procedure.inputs().zip(arguments) {
-        machine.set(Register(place as u32), value);
+    for ((position, _), value) in call.procedure.inputs().zip(arguments) {
+        machine.set(Register(position as u32), value);
     }
-    Execution { code: call.procedure.into(), data, tapes }.run_body(machine)
+    Execution::<_, _, RunTimeForm>::new(call.procedure.into(), data, tapes).run_body(machine)
 }
 
-/// Runs a piece of a procedure. The registers are as the caller made them with `Machine::begin_piece`; rows
+/// Runs a piece of a procedure in replay. `Machine::begin_piece` and the caller have set the registers; rows
 /// may have been announced with `announce_piece`.
 ///
 /// # Errors
-/// What ended it early.
-pub fn execute_piece<D: DataAccess, T: Tapes>(
+/// The failure that ended the piece.
+pub fn execute_piece<D: DataAccess + LookAhead, T: Tapes>(
     code: Code<'_>,
     machine: &mut Machine,
     data: &mut D,
     tapes: &mut T,
 ) -> Result<(), Failure> {
-    Execution { code, data, tapes }.run(code.body, machine).map(|_| ())
+    Execution::<_, _, ReplayForm>::new(code, data, tapes).run(code.body, machine).map(|_| ())
 }
 
-/// Announces the rows that a piece will look for, as far as they are known before it runs.
-pub fn announce_piece<D: DataAccess>(code: Code<'_>, machine: &mut Machine, data: &mut D) {
-    Execution { code, data, tapes: &mut Whole }.expect(code.ahead, machine);
+/// Announces the rows that a piece will read and whose keys are known before it runs.
+pub fn announce_piece<D: DataAccess + LookAhead>(code: Code<'_>, machine: &mut Machine, data: &mut D) {
+    Execution::<_, _, ReplayForm>::new(code, data, &mut Whole).expect(code.ahead, machine);
 }
 
-impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
-    fn run_body(&mut self, machine: &mut Machine) -> Result<(), Failure> {
+/// The values that the variable of a FOR loop over integers still takes.
+#[derive(Clone, Copy)]
+struct Count {
+    at: i64,
+    end: i64,
+    /// Negative when the loop counts down.
+    step: i64,
+}
+
+impl Count {
+    /// Evaluates the bounds and the step of a loop.
+    fn of([from, to, step]: [&Expression; 3], reverse: bool, machine: &mut Machine) -> Result<Self, Failure> {
+        let bound = |value: Datum| match value {
+            Datum::Int(value) => Ok(value),
+            _ => Err(SqlError::new("22004", "a bound of a FOR loop cannot be null")),
+        };
+        let (at, end) = (bound(from.evaluate(machine)?)?, bound(to.evaluate(machine)?)?);
+        let step = bound(step.evaluate(machine)?)?;
+        if step <= 0 {
+            return Err(SqlError::new("22023", "BY value of FOR loop must be greater than zero").into());
+        }
+        Ok(Self { at, end, step: if reverse { -step } else { step } })
+    }
+
+    #[inline]
+    fn is_over(self) -> bool {
+        if self.step > 0 { self.at > self.end } else { self.at < self.end }
+    }
+}
+
+/// A FOR loop over integers.
+struct RangeLoop<'s> {
+    label: Label,
+    variable: Register,
+    /// The accesses whose keys are known before the first round.
+    ahead: &'s [OperationId],
+    body: &'s [Statement],
+}
+
+impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'_, D, T, F> {
+    pub(super) fn run_body(&mut self, machine: &mut Machine) -> Result<(), Failure> {
         let Code { body, ahead, .. } = self.code;
         if ahead.len() > 1 {
             self.data.expect_nothing();
@@ -89,7 +118,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         self.run(body, machine).map(|_| ())
     }
 
-    fn run(&mut self, statements: &[Statement], machine: &mut Machine) -> Result<Ended, Failure> {
+    pub(super) fn run(&mut self, statements: &[Statement], machine: &mut Machine) -> Result<Ended, Failure> {
         for statement in statements {
             let ended = match statement {
                 Statement::Assign { target, value } => {
@@ -121,44 +150,11 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
                 Ok(Ended::Here)
             }
             Statement::ForRange { label, variable, from, to, step, reverse, ahead, body } => {
-                let bound = |value: Datum| match value {
-                    Datum::Int(value) => Ok(value),
-                    _ => Err(SqlError::new("22004", "a bound of a FOR loop cannot be null")),
-                };
-                let (mut at, end) = (bound(from.evaluate(machine)?)?, bound(to.evaluate(machine)?)?);
-                let step = bound(step.evaluate(machine)?)?;
-                if step <= 0 {
-                    let message = "BY value of FOR loop must be greater than zero";
-                    return Err(SqlError::new("22023", message).into());
-                }
-                let step = if *reverse { -step } else { step };
-                let mut looked_up = 0;
-                while if *reverse { at >= end } else { at <= end } {
-                    if looked_up == 0 && !ahead.is_empty() {
-                        looked_up = self.expect_rounds(*variable, ahead, (at, end, step), machine);
-                    }
-                    looked_up = looked_up.saturating_sub(1);
-                    machine.set(*variable, Datum::Int(at));
-                    if let Some(ended) = self.round(*label, body, machine)? {
-                        return Ok(ended);
-                    }
-                    let Some(next) = at.checked_add(step) else { break };
-                    at = next;
-                }
-                Ok(Ended::Here)
+                let count = Count::of([from, to, step], *reverse, machine)?;
+                self.for_range(&RangeLoop { label: *label, variable: *variable, ahead, body }, count, machine)
             }
             Statement::ForEach { label, variable, array, body } => {
-                let Datum::Array(span) = array.evaluate(machine)? else {
-                    return Err(SqlError::new("22004", "FOREACH expression must not be null").into());
-                };
-                for place in 0..span.length as usize {
-                    let value = machine.frame.arena.elements(span)[place];
-                    machine.set(*variable, value);
-                    if let Some(ended) = self.round(*label, body, machine)? {
-                        return Ok(ended);
-                    }
-                }
-                Ok(Ended::Here)
+                self.for_each(*label, *variable, array, body, machine)
             }
             Statement::ForRows { label, operation, body } => self.for_rows(*label, *operation, body, machine),
             Statement::While { label, condition, body } => {
@@ -173,21 +169,8 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
                 Ended::Exit(exited) if exited == *label => Ok(Ended::Here),
                 ended => Ok(ended),
             },
-            Statement::Opaque(opaque) => {
-                self.run_opaque(opaque, machine)?;
-                Ok(Ended::Here)
-            }
-            Statement::Guarded(guarded) => self.run_guarded(guarded, machine),
-            Statement::RaiseAgain => match machine.frame.handled.last() {
-                Some(error) => Err(error.clone().into()),
-                None => Err(SqlError::new("0Z002", "there is no error to raise again").into()),
-            },
             Statement::Exit(label) => Ok(Ended::Exit(*label)),
             Statement::Continue(label) => Ok(Ended::Continue(*label)),
-            Statement::Call { procedure, arguments, outputs } => {
-                call(procedure, arguments, outputs, machine, self.data)?;
-                Ok(Ended::Here)
-            }
             Statement::Raise(raise) => {
                 let error = raised(raise, machine)?;
                 if raise.severity == Severity::Exception {
@@ -198,76 +181,69 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
                 Ok(Ended::Here)
             }
             Statement::Return => Ok(Ended::Return),
+            Statement::Guarded(_) | Statement::RaiseAgain | Statement::Opaque(_) | Statement::Call { .. } => {
+                F::control(self, statement, machine)
+            }
             Statement::Assign { .. } | Statement::Execute(_) | Statement::If { .. } => {
                 self.run(std::slice::from_ref(statement), machine)
             }
         }
     }
 
-    /// Runs a block, and what is to be done when it fails: then nothing of it has happened, and its variables
-    /// are as they were left.
-    fn run_guarded(&mut self, guarded: &Guarded, machine: &mut Machine) -> Result<Ended, Failure> {
-        let place = machine.frame.place();
-        self.data.begin_part();
-        let error = match self.run(&guarded.body, machine) {
-            Ok(ended) => {
-                self.data.end_part();
+    fn for_range(
+        &mut self,
+        range: &RangeLoop<'_>,
+        mut count: Count,
+        machine: &mut Machine,
+    ) -> Result<Ended, Failure> {
+        let mut looked_up = 0;
+        while !count.is_over() {
+            if looked_up == 0 && !range.ahead.is_empty() {
+                looked_up = self.expect_rounds(range, count, machine);
+            }
+            looked_up = looked_up.saturating_sub(1);
+            machine.set(range.variable, Datum::Int(count.at));
+            if let Some(ended) = self.round(range.label, range.body, machine)? {
                 return Ok(ended);
             }
-            Err(Failure::Error(error)) => error,
-            Err(conflict) => return Err(conflict),
-        };
-        let Some(handler) = guarded.handlers.iter().find(|own| own.fits(&error.sqlstate)) else {
-            // The block that handles the error undoes this part with its own.
-            self.data.end_part();
-            return Err(Failure::Error(error));
-        };
-        // The error may come from reads of different moments. Then the attempt is repeated.
-        if self.data.is_doomed() {
-            return Err(Conflict::Read.into());
+            let Some(next) = count.at.checked_add(count.step) else { break };
+            count.at = next;
         }
-        machine.frame.has_caught_shortage |= error.sqlstate.starts_with("53");
-        machine.frame.come_back_to(place);
-        self.data.undo_part()?;
-        self.data.end_part();
-        let object = error.object.clone().unwrap_or_default();
-        let texts: [&str; 8] = [
-            &error.sqlstate,
-            &error.message,
-            error.detail.as_deref().unwrap_or_default(),
-            error.hint.as_deref().unwrap_or_default(),
-            &object.schema,
-            &object.table,
-            &object.column,
-            &object.constraint,
-        ];
-        for (register, text) in handler.told.into_iter().zip(texts) {
-            let value = machine.frame.arena.push_bytes(text.as_bytes());
-            machine.set(register, value);
-        }
-        machine.frame.handled.push(*error);
-        let ended = self.run(&handler.body, machine);
-        machine.frame.handled.pop();
-        ended
+        Ok(Ended::Here)
     }
 
-    /// Announces the rows of the next rounds of a loop, so that their cache misses overlap; returns how many
-    /// rounds.
-    fn expect_rounds(
+    fn for_each(
         &mut self,
+        label: Label,
         variable: Register,
-        ahead: &[OperationId],
-        (first, last, step): (i64, i64, i64),
+        array: &Expression,
+        body: &[Statement],
         machine: &mut Machine,
-    ) -> usize {
+    ) -> Result<Ended, Failure> {
+        let Datum::Array(span) = array.evaluate(machine)? else {
+            return Err(SqlError::new("22004", "FOREACH expression must not be null").into());
+        };
+        for position in 0..span.length as usize {
+            let value = machine.frame.arena.elements(span)[position];
+            machine.set(variable, value);
+            if let Some(ended) = self.round(label, body, machine)? {
+                return Ok(ended);
+            }
+        }
+        Ok(Ended::Here)
+    }
+
+    /// Announces the rows of the next rounds of a loop, so that their cache misses overlap. Returns the
+    /// number of rounds.
+    fn expect_rounds(&mut self, range: &RangeLoop<'_>, mut count: Count, machine: &mut Machine) -> usize {
         self.data.expect_nothing();
-        let (mut round, mut rounds) = (first, 0);
-        while rounds < LOOK_AHEAD && if step > 0 { round <= last } else { round >= last } {
-            machine.set(variable, Datum::Int(round));
-            self.expect(ahead, machine);
+        let mut rounds = 0;
+        while rounds < LOOK_AHEAD && !count.is_over() {
+            machine.set(range.variable, Datum::Int(count.at));
+            self.expect(range.ahead, machine);
             rounds += 1;
-            let Some(next) = round.checked_add(step) else { break };
-            round = next;
+            let Some(next) = count.at.checked_add(count.step) else { break };
+            count.at = next;
         }
         self.data.load_expected();
         rounds
@@ -286,7 +262,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
     }
 
     /// One round of a loop; `Some` when the loop ends with it.
-    fn round(
+    pub(super) fn round(
         &mut self,
         label: Label,
         body: &[Statement],
@@ -294,7 +270,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
     ) -> Result<Option<Ended>, Failure> {
         machine.frame.rounds = machine.frame.rounds.wrapping_add(1);
         if machine.frame.rounds.is_multiple_of(ASK_EVERY) {
-            if self.data.is_doomed() {
+            if F::is_doomed(self.data) {
                 return Err(Conflict::Read.into());
             }
             machine.check_cancelled()?;
@@ -317,7 +293,10 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         let operation = &self.code.operations[id.0 as usize];
         let select = match &operation.kind {
             OperationKind::Select(select) => select,
-            OperationKind::Query(own) => return self.for_rows_of_query(label, operation, own, body, machine),
+            OperationKind::Query(query) => {
+                let rows = F::rows_of(self, query, machine)?;
+                return self.for_rows_of_query(label, operation, query, &rows, body, machine);
+            }
             _ => unreachable!("a loop over rows reads"),
         };
         let start = machine.frame.rows.len();
@@ -367,12 +346,12 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         &mut self,
         label: Label,
         operation: &Operation,
-        own: &QueryOperation,
+        query: &QueryOperation,
+        rows: &Buffer,
         body: &[Statement],
         machine: &mut Machine,
     ) -> Result<Ended, Failure> {
-        let rows = self.rows_of(own, machine)?;
-        let targets: Vec<_> = own.outputs.iter().map(|(target, _)| *target).collect();
+        let targets: Vec<_> = query.outputs.iter().map(|(target, _)| *target).collect();
         let mut ended = Ended::Here;
         for row in 0..rows.len() {
             rows.load(row, &targets, machine);
@@ -382,70 +361,11 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
             }
         }
         if rows.len() == 0 {
-            machine.frame.set_to_null(&own.outputs);
+            machine.frame.set_to_null(&query.outputs);
         }
         machine.set(operation.found, Datum::boolean(rows.len() > 0));
         Ok(ended)
     }
-}
-
-/// Calls a procedure or function, and brings what it returns into the caller's registers.
-pub(crate) fn call<D: DataAccess>(
-    procedure: &Procedure,
-    arguments: &[Expression],
-    outputs: &[(Register, Cast)],
-    machine: &mut Machine,
-    data: &mut D,
-) -> Result<(), Failure> {
-    let first = machine.frame.rows.len();
-    for argument in arguments {
-        let value = argument.evaluate(machine)?;
-        machine.frame.rows.push(value);
-    }
-    call_upon(procedure, first, outputs, machine, data)
-}
-
-/// The same with values.
-pub(crate) fn call_with<D: DataAccess>(
-    procedure: &Procedure,
-    arguments: &[Datum],
-    outputs: &[(Register, Cast)],
-    machine: &mut Machine,
-    data: &mut D,
-) -> Result<(), Failure> {
-    let first = machine.frame.rows.len();
-    machine.frame.rows.extend_from_slice(arguments);
-    call_upon(procedure, first, outputs, machine, data)
-}
-
-/// The same with values that are the last of the machine's rows.
-fn call_upon<D: DataAccess>(
-    procedure: &Procedure,
-    first: usize,
-    outputs: &[(Register, Cast)],
-    machine: &mut Machine,
-    data: &mut D,
-) -> Result<(), Failure> {
-    if machine.frame.depth >= MAX_DEPTH {
-        return Err(SqlError::new("54001", "stack depth limit exceeded").into());
-    }
-    let caller = machine.frame.enter(procedure.registers.len());
-    for (place, (register, _)) in procedure.inputs().enumerate() {
-        let value = machine.frame.rows[first + place];
-        machine.set(Register(register as u32), value);
-    }
-    machine.frame.rows.truncate(first);
-    machine.frame.depth += 1;
-    // Operations are numbered in each procedure anew, so what the caller sends says nothing of the called
-    // one's.
-    Execution { code: procedure.into(), data, tapes: &mut Whole }.run_body(machine)?;
-    machine.frame.depth -= 1;
-    for ((_, from, _), (to, cast)) in procedure.outputs().zip(outputs) {
-        let value = cast.apply(machine.get(from), &mut machine.frame.arena).map_err(Failure::from)?;
-        machine.frame.set_in(caller, *to, value);
-    }
-    machine.frame.leave(caller);
-    Ok(())
 }
 
 fn assign_element(

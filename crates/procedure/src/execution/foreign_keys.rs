@@ -7,7 +7,7 @@
 use crate::execution::access::row_of;
 use crate::execution::operations::{check, require_value};
 use crate::query::Buffer;
-use crate::{Check, DataAccess, Expression, Failure, Machine, Register, ScanRange, SqlError};
+use crate::{Check, Expression, Failure, Machine, NestedScans, Register, ScanRange, SqlError};
 use catalog::{
     Arena, Catalog, Datum, ForeignKey, ReferenceAction, Table, TableId, successor, value_from_datum,
 };
@@ -129,7 +129,7 @@ impl Reference {
     ///
     /// # Errors
     /// `23503`, or a conflict.
-    pub fn require<D: DataAccess>(
+    pub fn require<D: NestedScans>(
         &self,
         row: &[Datum],
         arena: &mut Arena,
@@ -144,7 +144,7 @@ impl Reference {
 
     /// Whether a row still references what it did when the statement wrote it. One that a foreign key has
     /// changed since is looked at as it is then.
-    fn is_current<D: DataAccess>(
+    fn is_current<D: NestedScans>(
         &self,
         row: &[Datum],
         arena: &mut Arena,
@@ -182,7 +182,7 @@ impl Reference {
     }
 
     /// Returns whether a row with the referenced key exists.
-    fn is_there<D: DataAccess>(
+    fn is_there<D: NestedScans>(
         &self,
         values: &[Datum],
         arena: &mut Arena,
@@ -204,7 +204,7 @@ impl Reference {
     }
 
     /// Returns the rows that reference a key: the number of each row, and all of its columns.
-    fn users<D: DataAccess>(
+    fn users<D: NestedScans>(
         &self,
         values: &[Datum],
         arena: &mut Arena,
@@ -245,7 +245,7 @@ impl Reference {
 }
 
 /// Visits the rows of an index whose keys begin with `lower`, until `each` returns false.
-fn each_of<D: DataAccess>(
+fn each_of<D: NestedScans>(
     table: &Table,
     index: usize,
     lower: &[u8],
@@ -331,7 +331,7 @@ impl ForeignKeys {
 
     /// Looks after everything that references rows that a statement has changed or deleted, and everything
     /// that new rows reference.
-    pub(crate) fn follow<D: DataAccess>(
+    pub(crate) fn follow<D: NestedScans>(
         &self,
         changed: Changed<'_>,
         machine: &mut Machine,
@@ -350,7 +350,7 @@ impl ForeignKeys {
         }
     }
 
-    fn follow_once<D: DataAccess>(
+    fn follow_once<D: NestedScans>(
         &self,
         changed: &Changed<'_>,
         machine: &mut Machine,
@@ -405,7 +405,7 @@ impl ForeignKeys {
     }
 
     /// Refuses rows that reference what is not there.
-    pub(crate) fn require_all<D: DataAccess>(
+    pub(crate) fn require_all<D: NestedScans>(
         &self,
         table: TableId,
         rows: &Buffer,
@@ -441,7 +441,7 @@ struct Acting<'a> {
 }
 
 impl Acting<'_> {
-    fn act<D: DataAccess>(
+    fn act<D: NestedScans>(
         &self,
         users: &Buffer,
         machine: &mut Machine,
@@ -525,7 +525,7 @@ impl Acting<'_> {
     }
 
     /// NO ACTION: unless the key is there again, as another row's.
-    fn refuse<D: DataAccess>(&self, machine: &mut Machine, data: &mut D) -> Result<(), Failure> {
+    fn refuse<D: NestedScans>(&self, machine: &mut Machine, data: &mut D) -> Result<(), Failure> {
         let Reference { name, table, parent, parent_columns, .. } = self.reference;
         if self.reference.is_there(self.key, &mut machine.frame.arena, data)? {
             return Ok(());

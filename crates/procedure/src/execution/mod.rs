@@ -1,18 +1,21 @@
-//! The executor: runs procedures, and pieces of procedures, over a `DataAccess`.
+//! The executor: runs procedures, and pieces of procedures, over a database that access traits describe.
 //!
 //! Not here: plans of queries (`query`), what a data access does (`transaction`, `recovery`).
 
 pub(crate) mod access;
 pub(crate) mod ahead;
 pub(crate) mod code;
+pub(crate) mod control;
 pub(crate) mod cursors;
 pub(crate) mod executor;
 pub(crate) mod foreign_keys;
+pub(crate) mod form;
 pub(crate) mod frame;
 pub(crate) mod interrupts;
 pub(crate) mod machine;
 pub(crate) mod opaque;
 pub(crate) mod operations;
+pub(crate) mod queries;
 pub(crate) mod rows;
 pub(crate) mod services;
 pub(crate) mod tape;

@@ -2,14 +2,15 @@
 //! COMMIT and ROLLBACK within a procedure.
 
 use super::code::Execution;
+use super::control::call_with;
 use super::cursors::{converted, fetch, load_row};
-use super::executor::call_with;
+use super::form::RunTimeForm;
 use super::operations::not_one_row;
 use super::tape::Tapes;
 use crate::query::Buffer;
 use crate::{
-    DataAccess, Destination, Expression, Failure, Machine, Opaque, Operation, OperationKind, QueryOperation,
-    Register, RowSink, SqlError,
+    Destination, Expression, Failure, Machine, Opaque, Operation, OperationKind, QueryOperation, Register,
+    RowSink, SqlError, Transaction,
 };
 use catalog::{Arena, Datum, Type};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +26,7 @@ impl RowSink for Capture {
     }
 }
 
-impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
+impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm> {
     pub(crate) fn run_opaque(&mut self, statement: &Opaque, machine: &mut Machine) -> Result<(), Failure> {
         match statement {
             Opaque::ReturnNext(values) => {
@@ -36,14 +37,14 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
             }
             Opaque::ReturnQuery(operation) => {
                 let operation = &self.code.operations[operation.0 as usize];
-                let rows = self.rows_of(query_of(operation), machine)?;
+                let rows = self.collect_query(query_of(operation), machine)?;
                 machine.set(operation.found, Datum::boolean(rows.len() > 0));
                 machine.frame.row_count = rows.len() as i64;
                 machine.frame.return_rows(&rows)
             }
             Opaque::Open(cursor, operation) => {
                 let own = query_of(&self.code.operations[operation.0 as usize]);
-                let rows = self.rows_of(own, machine)?;
+                let rows = self.collect_query(own, machine)?;
                 let types = own.query.columns.iter().map(|column| column.ty).collect();
                 Ok(machine.frame.open(cursor, rows, types)?)
             }

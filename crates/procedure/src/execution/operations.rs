@@ -1,17 +1,16 @@
 //! What operations do.
 
 use super::code::Execution;
+use super::form::Form;
 use crate::execution::rows::{Flow, for_each_row, select_rows};
-use crate::execution::services::Output;
 use crate::execution::tape::{Part, Tapes};
-use crate::query::{Buffer, run_query};
 use crate::{
-    Access, Check, DataAccess, Expression, Failure, Machine, Operation, OperationId, OperationKind, Path,
-    QueryOperation, Register, Select, SqlError,
+    Access, Check, DataAccess, Expression, Failure, LookAhead, Machine, Operation, OperationId,
+    OperationKind, Path, Register, Select, SqlError,
 };
 use catalog::{Datum, RowHash, Table};
 
-impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
+impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'_, D, T, F> {
     #[inline]
     pub(super) fn operation(&mut self, id: OperationId, machine: &mut Machine) -> Result<(), Failure> {
         let code = self.code;
@@ -65,7 +64,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
                 machine.frame.written += hash.written();
                 for reference in references {
                     let (row, arena) = machine.window(*registers, values.len());
-                    reference.require(row, arena, self.data)?;
+                    F::require(reference, row, arena, self.data)?;
                 }
                 assign(returning, machine)?;
                 1
@@ -103,7 +102,7 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
                 count
             }
             OperationKind::Query(own) => {
-                let count = self.query(own, machine)?;
+                let count = F::query(self, own, machine)?;
                 machine.frame.row_count = count as i64;
                 machine.set(operation.found, Datum::boolean(count > 0));
                 return Ok(());
@@ -161,68 +160,6 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         Ok(found.len())
     }
 
-    /// Runs a query: for its effect, for the client, or for its first row. Returns how many rows it came to.
-    fn query(&mut self, own: &QueryOperation, machine: &mut Machine) -> Result<usize, Failure> {
-        let QueryOperation { query, outputs, strict, to_client } = own;
-        let mut count = 0;
-        if *to_client {
-            let mut output = machine.services.output.take();
-            // A statement that returns no columns has no rows, however many it writes.
-            let returns = !query.columns.is_empty();
-            let result = run_query(query, machine, self.data, &mut |machine, data| {
-                count += 1;
-                if let Some(Output { sink, row }) = &mut output
-                    && returns
-                {
-                    row.clear();
-                    row.extend(query.columns.iter().map(|column| machine.get(column.register)));
-                    sink.row(row, &machine.frame.arena)?;
-                    if sink.is_full() {
-                        let shown = data.rest()?;
-                        let relieved = sink.relieve(shown);
-                        data.resume();
-                        relieved?;
-                    }
-                }
-                Ok(Flow::Continue)
-            });
-            machine.services.output = output;
-            result?;
-            machine.frame.affected += count as u64;
-            return Ok(count);
-        }
-        let writes = query.plan.writes();
-        let mut first = Buffer::new(outputs.len());
-        run_query(query, machine, self.data, &mut |machine, _| {
-            count += 1;
-            if count == 1 {
-                push_outputs(outputs, machine, &mut first)?;
-            }
-            let enough = !writes && count > usize::from(*strict);
-            Ok(if enough { Flow::Stop } else { Flow::Continue })
-        })?;
-        if *strict && count != 1 {
-            return Err(not_one_row(count).into());
-        }
-        if first.len() == 0 {
-            machine.frame.set_to_null(outputs);
-        } else {
-            let targets: Vec<_> = outputs.iter().map(|(target, _)| *target).collect();
-            first.load(0, &targets, machine);
-        }
-        Ok(count)
-    }
-
-    /// The outputs of all rows of a query.
-    pub(crate) fn rows_of(&mut self, own: &QueryOperation, machine: &mut Machine) -> Result<Buffer, Failure> {
-        let mut rows = Buffer::new(own.outputs.len());
-        run_query(&own.query, machine, self.data, &mut |machine, _| {
-            push_outputs(&own.outputs, machine, &mut rows)?;
-            Ok(Flow::Continue)
-        })?;
-        Ok(rows)
-    }
-
     /// SELECT INTO: the first row; without one, NULLs.
     fn select_into(&mut self, select: &Select, machine: &mut Machine) -> Result<usize, Failure> {
         let start = machine.frame.rows.len();
@@ -238,17 +175,6 @@ impl<D: DataAccess, T: Tapes> Execution<'_, D, T> {
         machine.frame.rows.truncate(start);
         Ok(count)
     }
-}
-
-/// Adds the outputs of the row in the registers.
-fn push_outputs(
-    outputs: &[(Register, Expression)],
-    machine: &mut Machine,
-    rows: &mut Buffer,
-) -> Result<(), Failure> {
-    let row = outputs.iter().map(|(_, value)| value.evaluate(machine));
-    let row = row.collect::<Result<Vec<_>, _>>()?;
-    Ok(rows.push(row, &machine.frame.arena)?)
 }
 
 pub(super) fn load_outputs(select: &Select, start: usize, machine: &mut Machine) {

@@ -5,7 +5,7 @@ use super::key::write_equal;
 use super::run::{Sink, check_cancelled, run};
 use super::{JoinKey, JoinKind, Plan};
 use crate::execution::rows::Flow;
-use crate::{DataAccess, Failure, Machine, Register};
+use crate::{Failure, Machine, Register, Transaction};
 use catalog::Datum;
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ fn set_null(registers: &[Register], machine: &mut Machine) {
 }
 
 /// A nested loop.
-pub(super) fn run_loop<D: DataAccess>(
+pub(super) fn run_loop<D: Transaction>(
     plan: &Plan,
     machine: &mut Machine,
     data: &mut D,
@@ -69,7 +69,7 @@ fn write_key(
 }
 
 /// A hash join.
-pub(super) fn run_hash<D: DataAccess>(
+pub(super) fn run_hash<D: Transaction>(
     plan: &Plan,
     machine: &mut Machine,
     data: &mut D,

@@ -4,13 +4,13 @@ use super::buffer::{Buffer, Kept};
 use super::key::write_distinct;
 use super::{Combination, Plan, Query, TableFunction, join, subquery, write};
 use crate::execution::access::row_of;
-use crate::execution::executor::call;
+use crate::execution::control::call;
 use crate::execution::rows::{Flow, counts_of, for_each_row};
 use crate::ir::expression::compare_across;
 use crate::values::aggregate::Accumulator;
 use crate::{
-    Access, Aggregate, Cast, Conflict, DataAccess, Expression, Failure, Machine, Procedure, Register,
-    SortKey, SqlError,
+    Access, Aggregate, Cast, Conflict, Expression, Failure, Machine, Procedure, Register, SortKey, SqlError,
+    Transaction,
 };
 use catalog::{Datum, TableId};
 use std::cmp::Ordering;
@@ -24,7 +24,7 @@ pub(crate) type Sink<'s, D> = dyn FnMut(&mut Machine, &mut D) -> Result<Flow, Fa
 const SORT_AT_LEAST: usize = 1024;
 
 /// Runs a query; its rows are in the registers of its columns.
-pub(crate) fn run_query<D: DataAccess>(
+pub(crate) fn run_query<D: Transaction>(
     query: &Query,
     machine: &mut Machine,
     data: &mut D,
@@ -37,7 +37,7 @@ pub(crate) fn run_query<D: DataAccess>(
 }
 
 /// Runs a node. `Stop` when its sink wants no more.
-pub(crate) fn run<D: DataAccess>(
+pub(crate) fn run<D: Transaction>(
     plan: &Plan,
     machine: &mut Machine,
     data: &mut D,
@@ -56,7 +56,7 @@ pub(crate) fn run<D: DataAccess>(
 
 /// Holds each row of a plan before the next one is read: FOR UPDATE. With NOWAIT neither the search for rows
 /// nor the hold waits; the statements that use the rows may wait.
-fn hold_rows<D: DataAccess>(
+fn hold_rows<D: Transaction>(
     input: &Plan,
     handles: &[(TableId, Register)],
     nowait: bool,
@@ -94,7 +94,7 @@ fn hold_rows<D: DataAccess>(
     }
 }
 
-fn run_node<D: DataAccess>(
+fn run_node<D: Transaction>(
     plan: &Plan,
     machine: &mut Machine,
     data: &mut D,
@@ -242,7 +242,7 @@ fn run_node<D: DataAccess>(
 }
 
 /// Calls a function for the row of a query. Scans of the function leave the scan of the query alone.
-fn call_within<D: DataAccess>(
+fn call_within<D: Transaction>(
     function: &Procedure,
     arguments: &[Expression],
     outputs: &[(Register, Cast)],
@@ -255,7 +255,7 @@ fn call_within<D: DataAccess>(
     called
 }
 
-fn scan<D: DataAccess>(
+fn scan<D: Transaction>(
     access: &Access,
     handle: Option<Register>,
     machine: &mut Machine,
@@ -284,7 +284,7 @@ pub(super) fn check_cancelled(machine: &mut Machine) -> Result<(), Failure> {
     Ok(machine.check_row()?)
 }
 
-fn table_function<D: DataAccess>(
+fn table_function<D: Transaction>(
     function: TableFunction,
     (arguments, registers, ordinality): (&[Expression], &[Register], Option<Register>),
     machine: &mut Machine,
@@ -351,7 +351,7 @@ fn table_function<D: DataAccess>(
 }
 
 /// Copies of all rows of a node.
-pub(super) fn collect<D: DataAccess>(
+pub(super) fn collect<D: Transaction>(
     plan: &Plan,
     registers: &[Register],
     machine: &mut Machine,
@@ -366,7 +366,7 @@ pub(super) fn collect<D: DataAccess>(
 }
 
 /// Hands on the rows of a buffer.
-pub(super) fn read<D: DataAccess>(
+pub(super) fn read<D: Transaction>(
     rows: &Buffer,
     registers: &[Register],
     machine: &mut Machine,
@@ -376,7 +376,7 @@ pub(super) fn read<D: DataAccess>(
     read_in(rows, 0..rows.len(), registers, machine, data, sink)
 }
 
-fn read_in<D: DataAccess>(
+fn read_in<D: Transaction>(
     rows: &Buffer,
     order: impl Iterator<Item = usize>,
     registers: &[Register],
@@ -397,7 +397,7 @@ fn read_in<D: DataAccess>(
     Ok(Flow::Continue)
 }
 
-fn group<D: DataAccess>(
+fn group<D: Transaction>(
     input: &Plan,
     keys: &[(Register, Expression)],
     aggregates: &[Aggregate],
@@ -482,7 +482,7 @@ pub(crate) fn compare_keys(keys: &[SortKey], a: &[Datum], b: &[Datum], rows: &Bu
     Ordering::Equal
 }
 
-fn sort<D: DataAccess>(
+fn sort<D: Transaction>(
     input: &Plan,
     (keys, registers, wanted): (&[SortKey], &[Register], &[Option<Expression>; 2]),
     machine: &mut Machine,
@@ -526,7 +526,7 @@ fn sort<D: DataAccess>(
     read_in(&rows, order.into_iter().map(|row| row as usize), registers, machine, data, sink)
 }
 
-fn combine<D: DataAccess>(
+fn combine<D: Transaction>(
     combination: Combination,
     all: bool,
     inputs: &[Plan; 2],

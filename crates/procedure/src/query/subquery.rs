@@ -6,12 +6,12 @@ use super::run::run;
 use super::{Question, Subquery};
 use crate::execution::rows::Flow;
 use crate::ir::expression::compare;
-use crate::{CompareClass, CompareOperator, DataAccess, Expression, Failure, Machine, Register, SqlError};
+use crate::{CompareClass, CompareOperator, Expression, Failure, Machine, Register, SqlError, Transaction};
 use catalog::Datum;
 use std::sync::Arc;
 
 /// Evaluates a subquery for the row in the registers.
-pub(super) fn answer<D: DataAccess>(
+pub(super) fn answer<D: Transaction>(
     subquery: &Subquery,
     machine: &mut Machine,
     data: &mut D,
@@ -107,7 +107,7 @@ fn keep(subquery: &Subquery, kept: Kept, machine: &mut Machine) {
 }
 
 /// The first rows of a subquery.
-fn rows_of<D: DataAccess>(
+fn rows_of<D: Transaction>(
     subquery: &Subquery,
     registers: &[Register],
     enough: usize,
@@ -127,7 +127,7 @@ fn rows_of<D: DataAccess>(
     Ok(rows)
 }
 
-fn keys_of<D: DataAccess>(
+fn keys_of<D: Transaction>(
     subquery: &Subquery,
     class: CompareClass,
     row: &Expression,

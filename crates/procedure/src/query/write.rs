@@ -9,13 +9,15 @@ use crate::execution::access::row_of;
 use crate::execution::foreign_keys::Changed;
 use crate::execution::operations::{check, require_value};
 use crate::execution::rows::Flow;
-use crate::{Conflict, DataAccess, Expression, Failure, ForeignKeys, Machine, Register, ScanRange, SqlError};
+use crate::{
+    Conflict, Expression, Failure, ForeignKeys, Machine, Register, ScanRange, SqlError, Transaction,
+};
 use catalog::{Arena, Datum, Table, successor};
 use std::collections::HashSet;
 use std::hash::Hash;
 use std::sync::Arc;
 
-pub(super) fn insert<D: DataAccess>(
+pub(super) fn insert<D: Transaction>(
     insert: &Insert,
     machine: &mut Machine,
     data: &mut D,
@@ -88,7 +90,7 @@ impl<'p, R: Copy + Eq + Hash> Touched<'p, R> {
     }
 
     /// Remembers a row as it is before it is changed or deleted.
-    fn before<D: DataAccess<Row = R>>(
+    fn before<D: Transaction<Row = R>>(
         &mut self,
         row: R,
         machine: &mut Machine,
@@ -115,7 +117,7 @@ impl<'p, R: Copy + Eq + Hash> Touched<'p, R> {
     }
 
     /// Looks after foreign keys, at the end of the statement.
-    fn follow<D: DataAccess>(self, machine: &mut Machine, data: &mut D) -> Result<(), Failure> {
+    fn follow<D: Transaction>(self, machine: &mut Machine, data: &mut D) -> Result<(), Failure> {
         let Self { keys: Some(keys), table, inserted, old, new, .. } = self else { return Ok(()) };
         keys.require_all(table.id, &inserted, machine, data)?;
         let new = (new.len() > 0).then_some(new);
@@ -124,7 +126,7 @@ impl<'p, R: Copy + Eq + Hash> Touched<'p, R> {
 }
 
 /// Does something with every row of a buffer; those after the last one that the sink wants, too.
-fn for_each_kept<D: DataAccess>(
+fn for_each_kept<D: Transaction>(
     rows: &Buffer,
     registers: &[Register],
     machine: &mut Machine,
@@ -152,7 +154,7 @@ fn told<D>(sink: Option<&mut Sink<'_, D>>, machine: &mut Machine, data: &mut D) 
 }
 
 /// Inserts the row that stands in the registers.
-fn insert_row<D: DataAccess>(
+fn insert_row<D: Transaction>(
     insert: &Insert,
     touched: &mut Touched<'_, D::Row>,
     machine: &mut Machine,
@@ -188,7 +190,7 @@ fn insert_row<D: DataAccess>(
 }
 
 /// The row that stands in the way of the one in the registers.
-fn conflicting<D: DataAccess>(
+fn conflicting<D: Transaction>(
     table: &Table,
     conflict: &OnConflict,
     registers: Register,
@@ -229,7 +231,7 @@ fn conflicting<D: DataAccess>(
     Ok(None)
 }
 
-fn first_of<D: DataAccess>(
+fn first_of<D: Transaction>(
     table: &Table,
     range: ScanRange<'_>,
     machine: &mut Machine,
@@ -245,7 +247,7 @@ fn first_of<D: DataAccess>(
 }
 
 /// ON CONFLICT DO UPDATE: the row that was to be inserted stands in the registers.
-fn update_existing<D: DataAccess>(
+fn update_existing<D: Transaction>(
     (insert, update): (&Insert, &ConflictUpdate),
     touched: &mut Touched<'_, D::Row>,
     existing: D::Row,
@@ -291,7 +293,7 @@ fn update_existing<D: DataAccess>(
 }
 
 /// Reads all columns of a row that the statement has found.
-fn read_again<D: DataAccess>(
+fn read_again<D: Transaction>(
     table: &Table,
     row: D::Row,
     arena: &mut Arena,
@@ -310,7 +312,7 @@ fn read_again<D: DataAccess>(
 }
 
 /// Sets the registers of a row as it will be; returns what changes.
-fn change_row<D: DataAccess>(
+fn change_row<D: Transaction>(
     table: &Table,
     (row, registers): (D::Row, Register),
     assignments: &[(usize, Expression)],
@@ -332,7 +334,7 @@ fn change_row<D: DataAccess>(
     Ok(changes)
 }
 
-pub(super) fn update<D: DataAccess>(
+pub(super) fn update<D: Transaction>(
     update: &Update,
     machine: &mut Machine,
     data: &mut D,
@@ -384,7 +386,7 @@ pub(super) fn update<D: DataAccess>(
     Ok(flow)
 }
 
-pub(super) fn delete<D: DataAccess>(
+pub(super) fn delete<D: Transaction>(
     delete: &Delete,
     machine: &mut Machine,
     data: &mut D,
@@ -408,7 +410,7 @@ pub(super) fn delete<D: DataAccess>(
 }
 
 /// Each row of the table once, though it may match several rows of what it is joined with.
-fn distinct_rows<D: DataAccess>(rows: &Buffer, width: usize, data: &D) -> Result<Buffer, Failure> {
+fn distinct_rows<D: Transaction>(rows: &Buffer, width: usize, data: &D) -> Result<Buffer, Failure> {
     let mut seen = HashSet::new();
     let mut distinct = Buffer::new(width);
     for row in 0..rows.len() {

@@ -178,7 +178,10 @@ impl<'c, 'a> Serial<'c, 'a> {
         for text in statements_of(record)? {
             let statement = StatementRecord { text: &text, ..*record };
             match self.context.apply_definition(order, &statement, self.workspace.worker())? {
-                Some(procedure) => self.execute(order, &procedure, &statement)?,
+                Some(procedure) => {
+                    let Self { machine, workspace, .. } = self;
+                    execute_statement(order, &procedure, &statement, machine, workspace)?;
+                }
                 None => {
                     self.workspace.set_tables(self.context.tables.clone());
                     self.index_definitions();
@@ -187,25 +190,26 @@ impl<'c, 'a> Serial<'c, 'a> {
         }
         Ok(())
     }
+}
 
-    /// Executes a statement that is no definition.
-    fn execute(
-        &mut self,
-        order: CommitOrder,
-        procedure: &Procedure,
-        record: &StatementRecord<'_>,
-    ) -> Result<(), RecoveryError> {
-        let StatementRecord { timestamp_us, seed, text, written } = *record;
-        self.machine.reset(timestamp_us, seed);
-        self.workspace.begin();
-        let call = Call { procedure, timestamp_us, seed };
-        let executed = execute(call, std::iter::empty(), &mut self.machine, &mut self.workspace, &mut Whole);
-        let executed = executed.map_err(|failure| statement_diverged(order, text, &failure));
-        let checked = executed.and_then(|()| check_statement(order, text, written, self.machine.written()));
-        if checked.is_err() {
-            self.workspace.rollback();
-            return checked;
-        }
-        self.workspace.commit_at(order).map_err(|conflict| statement_diverged(order, text, &conflict))
+/// Executes a statement that is no definition, as a transaction with its old place in the order.
+pub(super) fn execute_statement(
+    order: CommitOrder,
+    procedure: &Procedure,
+    record: &StatementRecord<'_>,
+    machine: &mut Machine,
+    workspace: &mut Workspace,
+) -> Result<(), RecoveryError> {
+    let StatementRecord { timestamp_us, seed, text, written } = *record;
+    machine.reset(timestamp_us, seed);
+    workspace.begin();
+    let call = Call { procedure, timestamp_us, seed };
+    let executed = execute(call, std::iter::empty(), machine, workspace, &mut Whole);
+    let executed = executed.map_err(|failure| statement_diverged(order, text, &failure));
+    let checked = executed.and_then(|()| check_statement(order, text, written, machine.written()));
+    if checked.is_err() {
+        workspace.rollback();
+        return checked;
     }
+    workspace.commit_at(order).map_err(|conflict| statement_diverged(order, text, &conflict))
 }

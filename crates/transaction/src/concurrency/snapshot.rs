@@ -11,7 +11,9 @@ use crate::Tables;
 use crate::Workspace;
 use crate::workspace::Scans;
 use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table, TableId};
-use procedure::{DataAccess, Failure, KeptRows, ScanRange, SqlError};
+use procedure::{
+    DataAccess, Failure, KeptRows, LookAhead, NestedScans, ScanRange, SqlError, TransactionControl,
+};
 use storage::{Handle, Record, Snapshot, Worker};
 
 /// Reads what a snapshot holds.
@@ -76,22 +78,6 @@ fn only_reads(statement: &str) -> Failure {
 
 impl DataAccess for Reader<'_> {
     type Row = Handle;
-
-    fn keep(&mut self, row: Handle) -> i64 {
-        self.kept.keep(row)
-    }
-
-    fn kept(&self, number: i64) -> Option<Handle> {
-        self.kept.get(number)
-    }
-
-    fn enter_scan(&mut self) {
-        self.scans.enter();
-    }
-
-    fn leave_scan(&mut self) {
-        self.scans.leave();
-    }
 
     fn find(&mut self, table: &Table, key: &[u8]) -> Result<Option<Handle>, Failure> {
         let found = self.tables.store(table.id).find(key, self.worker.guard()).0.map(Record::handle);
@@ -165,7 +151,30 @@ impl DataAccess for Reader<'_> {
     fn delete(&mut self, _: &Table, _: Handle) -> Result<(), Failure> {
         Err(only_reads("DELETE"))
     }
+}
 
+/// A snapshot ignores the hints.
+impl LookAhead for Reader<'_> {}
+
+impl NestedScans for Reader<'_> {
+    fn keep(&mut self, row: Handle) -> i64 {
+        self.kept.keep(row)
+    }
+
+    fn kept(&self, number: i64) -> Option<Handle> {
+        self.kept.get(number)
+    }
+
+    fn enter_scan(&mut self) {
+        self.scans.enter();
+    }
+
+    fn leave_scan(&mut self) {
+        self.scans.leave();
+    }
+}
+
+impl TransactionControl for Reader<'_> {
     fn begin_part(&mut self) {
         self.parts.push(self.scans.depth());
     }

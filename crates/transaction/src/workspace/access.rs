@@ -5,7 +5,9 @@ use super::Workspace;
 use super::keys::{NewRow, out_of_memory};
 use super::write_set::Action;
 use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table, TableId};
-use procedure::{Conflict, DataAccess, Failure, ScanRange, SqlError};
+use procedure::{
+    Conflict, DataAccess, Failure, LookAhead, NestedScans, ScanRange, SqlError, TransactionControl,
+};
 use storage::{Handle, look_again};
 
 /// How often an insert looks for the end of a record that is leaving the index.
@@ -13,54 +15,6 @@ const MOST_LOOKS: u32 = 1 << 10;
 
 impl DataAccess for Workspace {
     type Row = Handle;
-
-    fn keep(&mut self, row: Handle) -> i64 {
-        self.kept.keep(row)
-    }
-
-    fn kept(&self, number: i64) -> Option<Handle> {
-        self.kept.get(number)
-    }
-
-    fn enter_scan(&mut self) {
-        self.scans.enter();
-    }
-
-    fn leave_scan(&mut self) {
-        self.scans.leave();
-    }
-
-    fn begin_part(&mut self) {
-        let mut savepoint = self.set_savepoint();
-        // The part itself goes on after it was undone.
-        savepoint.parts += 1;
-        self.parts.push(savepoint);
-    }
-
-    fn undo_part(&mut self) -> Result<(), Failure> {
-        if let Some(savepoint) = self.parts.last().copied() {
-            self.roll_back_to(savepoint);
-        }
-        Ok(())
-    }
-
-    fn end_part(&mut self) {
-        if let Some(savepoint) = self.parts.pop() {
-            self.release_savepoint(savepoint);
-        }
-    }
-
-    fn expect_nothing(&mut self) {
-        self.expected.clear();
-    }
-
-    fn expect(&mut self, table: &Table, key: &[u8]) {
-        self.expected.add(table, key, &self.tables, self.worker.guard());
-    }
-
-    fn load_expected(&mut self) {
-        self.expected.load(&self.tables, self.worker.guard());
-    }
 
     #[inline]
     fn find(&mut self, table: &Table, key: &[u8]) -> Result<Option<Handle>, Failure> {
@@ -83,17 +37,6 @@ impl DataAccess for Workspace {
     #[inline]
     fn will_write(&mut self, table: Option<TableId>) {
         self.writes_to = table;
-    }
-
-    fn never_wait(&mut self, never_waits: bool) {
-        self.set_never_waits(never_waits);
-    }
-
-    fn hold(&mut self, table: TableId, row: Handle) -> Result<(), Failure> {
-        match self.writes.find(row) {
-            Some(_) => Ok(()),
-            None => self.discipline.write(self, table, row),
-        }
     }
 
     fn open_scan(&mut self, table: &Table, range: ScanRange<'_>) -> Result<(), Failure> {
@@ -274,6 +217,89 @@ impl DataAccess for Workspace {
         self.ask_room()
     }
 
+    fn delete(&mut self, table: &Table, record: Handle) -> Result<(), Failure> {
+        match self.writes.find(record) {
+            Some(entry) => {
+                let after = match self.writes.entries[entry].action {
+                    Action::Insert | Action::Cancel => Action::Cancel,
+                    Action::Revive | Action::Unrevive => Action::Unrevive,
+                    Action::Update | Action::Delete => Action::Delete,
+                };
+                self.writes.set_action(entry, after);
+            }
+            None => {
+                self.discipline.write(self, table.id, record)?;
+                self.writes.add(record, table.id, Action::Delete);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl LookAhead for Workspace {
+    fn expect_nothing(&mut self) {
+        self.expected.clear();
+    }
+
+    fn expect(&mut self, table: &Table, key: &[u8]) {
+        self.expected.add(table, key, &self.tables, self.worker.guard());
+    }
+
+    fn load_expected(&mut self) {
+        self.expected.load(&self.tables, self.worker.guard());
+    }
+}
+
+impl NestedScans for Workspace {
+    fn keep(&mut self, row: Handle) -> i64 {
+        self.kept.keep(row)
+    }
+
+    fn kept(&self, number: i64) -> Option<Handle> {
+        self.kept.get(number)
+    }
+
+    fn enter_scan(&mut self) {
+        self.scans.enter();
+    }
+
+    fn leave_scan(&mut self) {
+        self.scans.leave();
+    }
+}
+
+impl TransactionControl for Workspace {
+    fn never_wait(&mut self, never_waits: bool) {
+        self.set_never_waits(never_waits);
+    }
+
+    fn hold(&mut self, table: TableId, row: Handle) -> Result<(), Failure> {
+        match self.writes.find(row) {
+            Some(_) => Ok(()),
+            None => self.discipline.write(self, table, row),
+        }
+    }
+
+    fn begin_part(&mut self) {
+        let mut savepoint = self.set_savepoint();
+        // The part itself goes on after it was undone.
+        savepoint.parts += 1;
+        self.parts.push(savepoint);
+    }
+
+    fn undo_part(&mut self) -> Result<(), Failure> {
+        if let Some(savepoint) = self.parts.last().copied() {
+            self.roll_back_to(savepoint);
+        }
+        Ok(())
+    }
+
+    fn end_part(&mut self) {
+        if let Some(savepoint) = self.parts.pop() {
+            self.release_savepoint(savepoint);
+        }
+    }
+
     fn end_transaction(&mut self, commit: bool) -> Result<(), Failure> {
         let refused = || SqlError::new("2D000", "invalid transaction termination");
         if !self.parts.is_empty() {
@@ -297,23 +323,5 @@ impl DataAccess for Workspace {
 
     fn is_doomed(&self) -> bool {
         self.reads_hold().is_err()
-    }
-
-    fn delete(&mut self, table: &Table, record: Handle) -> Result<(), Failure> {
-        match self.writes.find(record) {
-            Some(entry) => {
-                let after = match self.writes.entries[entry].action {
-                    Action::Insert | Action::Cancel => Action::Cancel,
-                    Action::Revive | Action::Unrevive => Action::Unrevive,
-                    Action::Update | Action::Delete => Action::Delete,
-                };
-                self.writes.set_action(entry, after);
-            }
-            None => {
-                self.discipline.write(self, table.id, record)?;
-                self.writes.add(record, table.id, Action::Delete);
-            }
-        }
-        Ok(())
     }
 }

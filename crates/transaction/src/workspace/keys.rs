@@ -5,7 +5,7 @@
 use super::Workspace;
 use super::write_set::{Action, Link};
 use catalog::{Arena, Datum, Table, TableId};
-use procedure::{Conflict, DataAccess, Failure, ScanRange, SqlError};
+use procedure::{Conflict, DataAccess, Failure, NestedScans, ScanRange, SqlError};
 use storage::{Added, Change, Finger, Handle, Linked, NewState, OutOfMemory};
 
 /// Where the transaction's last insert was.

@@ -7,7 +7,7 @@
 //! `crates/reprise/tests/suite/parallel_replay`, which reads the tables through their indexes afterwards.
 
 use catalog::{Arena, ColumnSlot, CommitOrder, Datum, Table, TableId};
-use procedure::{DataAccess, Failure, KeptRows, ScanRange, SqlError};
+use procedure::{DataAccess, Failure, LookAhead, ScanRange, SqlError};
 use schedule::Access;
 use storage::{
     Added, Change, Cursor, Direction, Finger, Handle, Linked, NewState, OutOfMemory, RecordState, Worker,
@@ -23,7 +23,6 @@ pub(in crate::replay) struct Direct {
     cursor: Cursor,
     scanned: Option<(TableId, usize)>,
     expected: Expectations,
-    kept: KeptRows<Handle>,
     inserted: Option<(TableId, usize)>,
     finger: Finger,
     image: Vec<u64>,
@@ -44,7 +43,6 @@ impl Direct {
             cursor: Cursor::default(),
             scanned: None,
             expected: Expectations::default(),
-            kept: KeptRows::default(),
             inserted: None,
             finger: Finger::default(),
             image: Vec::new(),
@@ -97,7 +95,6 @@ impl Access for Direct {
 
     fn leave(&mut self) {
         self.expected.clear();
-        self.kept.clear();
         self.inserted = None;
         self.worker.leave();
         self.worker.reclaim();
@@ -110,41 +107,7 @@ impl Access for Direct {
 }
 
 impl DataAccess for Direct {
-    fn begin_part(&mut self) {}
-
-    fn undo_part(&mut self) -> Result<(), Failure> {
-        unreachable!("a procedure whose parts may be undone is logged by value")
-    }
-
-    fn end_part(&mut self) {}
-
     type Row = Handle;
-
-    fn keep(&mut self, row: Handle) -> i64 {
-        self.kept.keep(row)
-    }
-
-    fn kept(&self, number: i64) -> Option<Handle> {
-        self.kept.get(number)
-    }
-
-    fn enter_scan(&mut self) {
-        unreachable!("pieces have one scan at a time: procedures with queries are logged by value")
-    }
-
-    fn leave_scan(&mut self) {}
-
-    fn expect_nothing(&mut self) {
-        self.expected.clear();
-    }
-
-    fn expect(&mut self, table: &Table, key: &[u8]) {
-        self.expected.add(table, key, &self.tables, self.worker.guard());
-    }
-
-    fn load_expected(&mut self) {
-        self.expected.load(&self.tables, self.worker.guard());
-    }
 
     #[inline]
     fn find(&mut self, table: &Table, key: &[u8]) -> Result<Option<Handle>, Failure> {
@@ -259,5 +222,19 @@ impl DataAccess for Direct {
         scratch.clear();
         tables.store(table.id).unlink(record, scratch, &mut |_| false);
         Ok(())
+    }
+}
+
+impl LookAhead for Direct {
+    fn expect_nothing(&mut self) {
+        self.expected.clear();
+    }
+
+    fn expect(&mut self, table: &Table, key: &[u8]) {
+        self.expected.add(table, key, &self.tables, self.worker.guard());
+    }
+
+    fn load_expected(&mut self) {
+        self.expected.load(&self.tables, self.worker.guard());
     }
 }

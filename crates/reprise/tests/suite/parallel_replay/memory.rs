@@ -2,7 +2,7 @@
 
 use catalog::{Arena, ColumnSlot, Datum, Table, TableId};
 use procedure::analysis::Piece;
-use procedure::{DataAccess, Failure, OperationId, Part, ScanRange, SqlError, Tapes};
+use procedure::{DataAccess, Failure, LookAhead, OperationId, Part, ScanRange, SqlError, Tapes};
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
@@ -101,18 +101,6 @@ impl Memory {
 impl DataAccess for Memory {
     type Row = usize;
 
-    fn keep(&mut self, row: usize) -> i64 {
-        row as i64
-    }
-
-    fn kept(&self, number: i64) -> Option<usize> {
-        usize::try_from(number).ok()
-    }
-
-    fn enter_scan(&mut self) {}
-
-    fn leave_scan(&mut self) {}
-
     fn find(&mut self, table: &Table, key: &[u8]) -> Result<Option<usize>, Failure> {
         Ok(self.keys(table, 0).get(key).copied())
     }
@@ -183,15 +171,9 @@ impl DataAccess for Memory {
         self.rows[row].is_deleted = true;
         Ok(())
     }
-
-    fn begin_part(&mut self) {}
-
-    fn undo_part(&mut self) -> Result<(), Failure> {
-        unreachable!("a procedure whose parts may be undone is logged by value")
-    }
-
-    fn end_part(&mut self) {}
 }
+
+impl LookAhead for Memory {}
 
 /// The tapes of one call: what its pieces have sent, by operation.
 #[derive(Default)]

@@ -1,0 +1,145 @@
+//! Runs the statements that need control of the transaction or of another procedure: CALL, blocks with an
+//! EXCEPTION clause, opaque statements.
+
+use super::code::{Ended, Execution};
+use super::form::RunTimeForm;
+use crate::execution::tape::{Tapes, Whole};
+use crate::{
+    Cast, Conflict, Expression, Failure, Guarded, Machine, Procedure, Register, SqlError, Statement,
+    Transaction,
+};
+use catalog::Datum;
+
+/// Calls deeper than this are refused, as PostgreSQL refuses them by its stack limit.
+const MAX_DEPTH: usize = 100;
+
+impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm> {
+    /// Runs a statement that the replay form does not have.
+    pub(super) fn run_control(
+        &mut self,
+        statement: &Statement,
+        machine: &mut Machine,
+    ) -> Result<Ended, Failure> {
+        match statement {
+            Statement::Call { procedure, arguments, outputs } => {
+                call(procedure, arguments, outputs, machine, self.data)?;
+                Ok(Ended::Here)
+            }
+            Statement::Guarded(guarded) => self.run_guarded(guarded, machine),
+            Statement::RaiseAgain => match machine.frame.handled.last() {
+                Some(error) => Err(error.clone().into()),
+                None => Err(SqlError::new("0Z002", "there is no error to raise again").into()),
+            },
+            Statement::Opaque(opaque) => {
+                self.run_opaque(opaque, machine)?;
+                Ok(Ended::Here)
+            }
+            _ => self.run(std::slice::from_ref(statement), machine),
+        }
+    }
+
+    /// Runs a block with an EXCEPTION clause. When the block fails, its writes are undone and the first
+    /// handler for the error runs; variables keep their values.
+    fn run_guarded(&mut self, guarded: &Guarded, machine: &mut Machine) -> Result<Ended, Failure> {
+        let place = machine.frame.place();
+        self.data.begin_part();
+        let error = match self.run(&guarded.body, machine) {
+            Ok(ended) => {
+                self.data.end_part();
+                return Ok(ended);
+            }
+            Err(Failure::Error(error)) => error,
+            Err(conflict) => return Err(conflict),
+        };
+        let Some(handler) = guarded.handlers.iter().find(|handler| handler.fits(&error.sqlstate)) else {
+            // The block that handles the error undoes this part with its own.
+            self.data.end_part();
+            return Err(Failure::Error(error));
+        };
+        // The error may come from reads of different moments. Then the attempt is repeated.
+        if self.data.is_doomed() {
+            return Err(Conflict::Read.into());
+        }
+        machine.frame.has_caught_shortage |= error.sqlstate.starts_with("53");
+        machine.frame.come_back_to(place);
+        self.data.undo_part()?;
+        self.data.end_part();
+        let object = error.object.clone().unwrap_or_default();
+        let texts: [&str; 8] = [
+            &error.sqlstate,
+            &error.message,
+            error.detail.as_deref().unwrap_or_default(),
+            error.hint.as_deref().unwrap_or_default(),
+            &object.schema,
+            &object.table,
+            &object.column,
+            &object.constraint,
+        ];
+        for (register, text) in handler.told.into_iter().zip(texts) {
+            let value = machine.frame.arena.push_bytes(text.as_bytes());
+            machine.set(register, value);
+        }
+        machine.frame.handled.push(*error);
+        let ended = self.run(&handler.body, machine);
+        machine.frame.handled.pop();
+        ended
+    }
+}
+
+/// Calls a procedure or function, and copies its outputs into the caller's registers.
+pub(crate) fn call<D: Transaction>(
+    procedure: &Procedure,
+    arguments: &[Expression],
+    outputs: &[(Register, Cast)],
+    machine: &mut Machine,
+    data: &mut D,
+) -> Result<(), Failure> {
+    let first = machine.frame.rows.len();
+    for argument in arguments {
+        let value = argument.evaluate(machine)?;
+        machine.frame.rows.push(value);
+    }
+    call_upon(procedure, first, outputs, machine, data)
+}
+
+/// Calls a procedure or function with values.
+pub(crate) fn call_with<D: Transaction>(
+    procedure: &Procedure,
+    arguments: &[Datum],
+    outputs: &[(Register, Cast)],
+    machine: &mut Machine,
+    data: &mut D,
+) -> Result<(), Failure> {
+    let first = machine.frame.rows.len();
+    machine.frame.rows.extend_from_slice(arguments);
+    call_upon(procedure, first, outputs, machine, data)
+}
+
+/// Calls a procedure or function whose arguments are the last values of the frame's `rows`.
+fn call_upon<D: Transaction>(
+    procedure: &Procedure,
+    first: usize,
+    outputs: &[(Register, Cast)],
+    machine: &mut Machine,
+    data: &mut D,
+) -> Result<(), Failure> {
+    if machine.frame.depth >= MAX_DEPTH {
+        return Err(SqlError::new("54001", "stack depth limit exceeded").into());
+    }
+    let caller = machine.frame.enter(procedure.registers.len());
+    for (place, (register, _)) in procedure.inputs().enumerate() {
+        let value = machine.frame.rows[first + place];
+        machine.set(Register(register as u32), value);
+    }
+    machine.frame.rows.truncate(first);
+    machine.frame.depth += 1;
+    // Each procedure numbers its operations from 0, so the caller's tapes do not apply to the called one.
+    Execution::<_, _, RunTimeForm>::new(procedure.into(), data, &mut Whole).run_body(machine)?;
+    machine.frame.depth -= 1;
+    for ((_, from, _), (to, cast)) in procedure.outputs().zip(outputs) {
+        let value = cast.apply(machine.get(from), &mut machine.frame.arena).map_err(Failure::from)?;
+        machine.frame.set_in(caller, *to, value);
+    }
+    machine.frame.leave(caller);
+    Ok(())
+}
