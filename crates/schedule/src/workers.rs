@@ -31,6 +31,16 @@ struct Run<'r, S: Source> {
     measures: Measures,
 }
 
+/// Stops a schedule when it is dropped. A thread leaves the loop of tasks because the schedule has ended, or
+/// because the thread has failed; then the other threads must not wait for its task.
+struct Stop<'s, B>(&'s Schedule<B>);
+
+impl<B> Drop for Stop<'_, B> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
 impl Programs<'_> {
     /// Runs the transactions of a source to its end, with one thread for each access. `names` describes each
     /// block in the measures.
@@ -68,13 +78,10 @@ impl Programs<'_> {
 }
 
 impl<S: Source> Run<'_, S> {
-    /// Runs tasks until the schedule ends, and ends it early when one of them fails.
+    /// Runs tasks until the schedule ends, and ends it early when one of them fails or panics.
     fn work<A: Access>(&self, access: A) -> Result<ThreadTimes, RunError<S::Error>> {
-        let result = self.run_tasks(access);
-        if result.is_err() {
-            self.schedule.stop();
-        }
-        result
+        let _stop = Stop(&self.schedule);
+        self.run_tasks(access)
     }
 
     fn run_tasks<A: Access>(&self, access: A) -> Result<ThreadTimes, RunError<S::Error>> {

@@ -8,7 +8,8 @@ use logging::content::{Record, RecordKind, read_as};
 use procedure::analysis::{Analysis, Decomposition, LogFacts, Pieces};
 use schedule::{Batch, Body, Definitions, Mode, Next, Programs, Settings, Source, Transaction};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use storage::{Epochs, Memory};
@@ -147,4 +148,56 @@ fn a_queue_gives_the_state_of_serial_execution() {
         assert_eq!(queue.finished.load(Ordering::Relaxed), 400);
         assert_eq!(state.tables.digest().unwrap(), serial, "{mode}, {threads} threads");
     }
+}
+
+/// A transaction that no thread can read.
+struct Unreadable;
+
+impl Batch for Unreadable {
+    fn len(&self) -> usize {
+        1
+    }
+
+    fn get(&self, _: usize) -> Transaction<'_> {
+        panic!("planted: this transaction cannot be read")
+    }
+}
+
+/// A source of one batch, whose threads panic.
+#[derive(Default)]
+struct Once(AtomicBool);
+
+impl Source for Once {
+    type Claim = Unreadable;
+    type Batch = Unreadable;
+    type Error = std::convert::Infallible;
+
+    fn claim(&self, _: bool) -> Next<Unreadable> {
+        if self.0.swap(true, Ordering::Relaxed) { Next::End } else { Next::Batch(Unreadable) }
+    }
+
+    fn read(&self, claim: Unreadable) -> Result<Unreadable, Self::Error> {
+        Ok(claim)
+    }
+
+    fn finished(&self, _: &Unreadable) {}
+}
+
+/// The other threads of a run must not wait for the task of a thread that has panicked.
+#[test]
+fn a_panic_of_one_thread_ends_the_run() {
+    let (ended, is_ended) = std::sync::mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        let _ended = ended;
+        let tables = Tables::new(Arc::new(Epochs::new(Epoch(1), 16)), Arc::new(Memory::new(1 << 28)));
+        let analysis = Analysis::for_replay([], LogFacts::default(), Decomposition::default());
+        let pieces = Pieces::of(&analysis);
+        let definitions = Definitions::default();
+        let settings = Settings { mode: Mode::Pipelined, threads: 3 };
+        let programs = Programs::new(&pieces, Vec::new(), &definitions, settings, std::iter::empty());
+        let accesses = (0..3).map(|_| direct(&tables).unwrap()).collect();
+        let _ = programs.unwrap().run(&Once::default(), accesses, &analysis.block_names());
+    });
+    let waited = is_ended.recv_timeout(Duration::from_secs(60));
+    assert_eq!(waited, Err(RecvTimeoutError::Disconnected), "the run has ended");
 }
