@@ -1,7 +1,7 @@
 //! Tasks that share one thread: each calls a procedure and awaits its commit. No thread is blocked, and one
 //! write of the log makes the calls of many tasks durable.
 //!
-//! `cargo run --release --example async_counter`
+//! `cargo run --release -p reprise --example async_counter`
 
 use reprise::{Config, Database, Error, params};
 use std::time::Instant;

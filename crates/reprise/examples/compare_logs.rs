@@ -1,6 +1,7 @@
 //! One run, logged as every content at once: what each log takes, and how fast each method brings it back.
 //!
-//! `cargo run --release --example compare_logs -- 200000` calls a procedure of one insert this many times.
+//! `cargo run --release -p reprise --example compare_logs -- 200000` calls a procedure of one insert
+//! this many times.
 //! Paper: command logging §V-C (bytes of a record, replay rates of a transaction of one insert).
 
 use reprise::rooms::recovery::{RecoveryConfig, recover};

@@ -1,6 +1,6 @@
 //! Opens a folder, makes a table and a procedure, calls it, closes, opens again, and reads.
 //!
-//! `cargo run --release --example counter`
+//! `cargo run --release -p reprise --example counter`
 
 use reprise::{Config, Database, Error, params};
 

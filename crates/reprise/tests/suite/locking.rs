@@ -41,6 +41,14 @@ fn attempt(session: &mut Session, text: &str) -> Result<Attempt, Error> {
     session.attempt(&prepared, &Parameters::default(), Box::new(Nowhere))
 }
 
+/// Commits the open transaction of a session, or ends the one that has failed.
+fn end(session: &mut Session) {
+    match session.transaction_state() {
+        TransactionState::Open => drop(session.commit().unwrap()),
+        TransactionState::Failed | TransactionState::None => session.rollback(),
+    }
+}
+
 fn int(session: &mut Session, text: &str) -> i64 {
     session.query(text).unwrap().rows[0][0].to_string().parse().unwrap()
 }
@@ -97,7 +105,7 @@ fn a_statement_waits_for_a_granule_that_another_transaction_has_locked() {
             if waits {
                 assert!(matches!(attempt(&mut second, wanted), Ok(Attempt::Done(_)) | Err(_)), "{case}");
             }
-            drop(second.commit().unwrap());
+            end(&mut second);
         }
     }
 }
@@ -168,7 +176,7 @@ fn of_two_upgrades_one_goes_on() {
                         assert_eq!(session.transaction_state(), TransactionState::Failed);
                     });
                     barrier.wait();
-                    drop(session.commit().unwrap());
+                    end(&mut session);
                     usize::from(failed.is_err())
                 })
             });
