@@ -79,15 +79,64 @@ pub(crate) fn boolean_of(text: &str) -> Option<bool> {
 /// Reads a double; `None` when the syntax is wrong, an error when the number is out of range.
 pub(crate) fn double_of(text: &str) -> Result<Option<f64>, ValueError> {
     let text = text.trim_matches(is_space);
+    let out_of_range = || {
+        let message = format!("\"{text}\" is out of range for type double precision");
+        ValueError::new("22003", message)
+    };
+    if let Some((value, is_zero)) = hexadecimal_double_of(text) {
+        let is_in_range = value.is_finite() && (is_zero || value != 0.0);
+        return if is_in_range { Ok(Some(value)) } else { Err(out_of_range()) };
+    }
     let Ok(value) = text.parse::<f64>() else { return Ok(None) };
     let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
     let is_number = mantissa.bytes().any(|byte| byte.is_ascii_digit());
     let is_zero = !mantissa.bytes().any(|byte| matches!(byte, b'1'..=b'9'));
     if is_number && (value.is_infinite() || value == 0.0 && !is_zero) {
-        let message = format!("\"{text}\" is out of range for type double precision");
-        return Err(ValueError::new("22003", message));
+        return Err(out_of_range());
     }
     Ok(Some(value))
+}
+
+/// Reads a double with hexadecimal digits, as C's strtod does: `0x1.8p3` is 12. Returns its value, and
+/// whether all digits are 0; `None` when the text has another form.
+fn hexadecimal_double_of(text: &str) -> Option<(f64, bool)> {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let digits = unsigned.strip_prefix("0x").or_else(|| unsigned.strip_prefix("0X"))?;
+    let (digits, exponent) = match digits.split_once(['p', 'P']) {
+        Some((digits, exponent)) => {
+            let number = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+            if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+                return None;
+            }
+            let most = if exponent.starts_with('-') { -1_000_000 } else { 1_000_000 };
+            (digits, exponent.parse::<i64>().unwrap_or(most).clamp(-1_000_000, 1_000_000))
+        }
+        None => (digits, 0),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if whole.is_empty() && fraction.is_empty() {
+        return None;
+    }
+    // The first 30 digits that count; of the others it counts only whether one is not 0.
+    let (mut mantissa, mut scale) = (0u128, exponent - 4 * fraction.len() as i64);
+    for digit in whole.chars().chain(fraction.chars()) {
+        let digit = u128::from(digit.to_digit(16)?);
+        match mantissa >> 120 {
+            0 => mantissa = mantissa << 4 | digit,
+            _ => {
+                mantissa |= u128::from(digit != 0);
+                scale += 4;
+            }
+        }
+    }
+    let mut value = mantissa as f64;
+    // In steps, as 2 to the whole scale may be out of range where the value is not.
+    while scale != 0 && value != 0.0 && value.is_finite() {
+        let step = scale.clamp(-1000, 1000);
+        value *= 2f64.powi(step as i32);
+        scale -= step;
+    }
+    Some((if text.starts_with('-') { -value } else { value }, mantissa == 0))
 }
 
 /// Reads bytes: `\x` and hexadecimal digits, or plain characters with `\\` and `\ooo`.
@@ -226,6 +275,33 @@ fn plain_element(text: &str) -> Option<(Option<String>, &str)> {
                     kept = element.len();
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubles_have_hexadecimal_digits() {
+        let read = |text: &str| double_of(text).map_err(|error| error.sqlstate);
+        for (text, value) in [
+            ("+0x1", 1.0),
+            ("-0X1.8p3", -12.0),
+            (" 0x.8 ", 0.5),
+            ("0x1p-1074", 5e-324),
+            ("0x1.fffffffffffffp1023", f64::MAX),
+            ("0x10000000000000000000000000000000000001p-148", 1.0),
+            ("0x0p99999999999999999999", 0.0),
+        ] {
+            assert_eq!(read(text), Ok(Some(value)), "{text}");
+        }
+        for text in ["0x", "0x.", "0x1p", "0x1p+", "x1", "0x1g", "0xp1", "0x+1", "+-0x1"] {
+            assert_eq!(read(text), Ok(None), "{text}");
+        }
+        for text in ["0x1p1024", "0x1p-1200", "-0x1p99999999999999999999"] {
+            assert_eq!(read(text).unwrap_err(), "22003", "{text}");
         }
     }
 }
