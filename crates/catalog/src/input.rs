@@ -117,7 +117,7 @@ fn hexadecimal_double_of(text: &str) -> Option<(f64, bool)> {
     if whole.is_empty() && fraction.is_empty() {
         return None;
     }
-    // The first 30 digits that count; of the others it counts only whether one is not 0.
+    // The mantissa holds 31 significant digits at most. Of further digits only whether one is not 0 matters.
     let (mut mantissa, mut scale) = (0u128, exponent - 4 * fraction.len() as i64);
     for digit in whole.chars().chain(fraction.chars()) {
         let digit = u128::from(digit.to_digit(16)?);
