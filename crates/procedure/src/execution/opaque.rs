@@ -82,7 +82,7 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm> {
         }
         let types: Vec<Type> = arguments.iter().map(|(_, ty)| *ty).collect();
         let Some(compiler) = &machine.services.compiler else {
-            return Err(SqlError::new("0A000", "EXECUTE is not to be had here").into());
+            return Err(SqlError::new("0A000", "EXECUTE is not available in this context").into());
         };
         let procedure = compiler.0.compile(&text, &types)?;
         let columns: Vec<Type> = procedure.client_columns().iter().map(|column| column.ty).collect();

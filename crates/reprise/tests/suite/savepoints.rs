@@ -145,7 +145,7 @@ fn two_clients_wait_for_each_other_instead_of_losing() {
                     session.begin().unwrap();
                     run(&mut session, "UPDATE t SET a = a + 1 WHERE id = 1").unwrap();
                     std::thread::yield_now();
-                    drop(session.commit().expect("nobody has lost a race"));
+                    drop(session.commit().expect("no transaction has lost a race"));
                 }
             });
         }
