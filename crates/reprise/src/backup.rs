@@ -1,14 +1,14 @@
-//! Backups: a copy of a database as of one moment, and the way back from it.
+//! Backups: a copy of a database as of one moment, and its restoration.
 //!
 //! A backup is a data folder: a pepoch file without incarnations, one consistent checkpoint with the digests
 //! of its rows, and no log. `Database::open` opens it like any other folder. A backup of an open database is
-//! written from a snapshot, so transactions go on meanwhile; it holds every transaction that was acknowledged
-//! before it began.
+//! written from a snapshot, so transactions go on meanwhile. It holds every transaction that was acknowledged
+//! before the backup began.
 //! Invariants: 1. a backup holds the state after a prefix of the serial order. 2. before `Backup::write`
 //! returns, the parts were read back and compared with the digest of what was written. Held by:
 //! `crates/reprise/tests/suite/backups.rs`.
-//! After a crash: the pepoch file is written last, so a folder without one is an unfinished backup, which is
-//! refused.
+//! After a crash: the pepoch file is written last, so a folder without one is an unfinished backup.
+//! `copy_database` refuses it.
 
 use crate::database::Database;
 use crate::{Config, Error, opening};
@@ -30,29 +30,30 @@ use transaction::Tables;
 /// A backup that was written and read back.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Backup {
-    /// Its folder.
+    /// The folder of the backup.
     pub folder: PathBuf,
     /// Rows of all tables.
     pub rows: u64,
-    /// Bytes of its checkpoint.
+    /// Bytes of the checkpoint.
     pub bytes: u64,
-    /// The digest of what was written, which is that of what was read back.
+    /// The digest of the rows, equal when written and when read back.
     pub digest: Digest,
-    /// How long it took, reading back included.
+    /// Time of writing and reading back.
     pub elapsed: Duration,
 }
 
-/// What a backup is of.
+/// The source of a backup.
 struct Source<'a> {
     disk: &'a SharedDisk,
     tables: &'a Tables,
     schema: &'a Schema,
     threads: usize,
-    /// The logs of an open database; what is copied must be durable there.
+    /// The logs of an open database, in which the copied transactions must be durable; `None` for a folder
+    /// that no process has open.
     logs: Option<&'a LogSet>,
 }
 
-/// The log of a backup's source: the backup waits for it, and needs nothing of it afterwards.
+/// The log of a backup's source. The backup waits until the log is durable, and uses no part of it.
 struct SourceLog<'a>(Option<&'a LogSet>);
 
 impl checkpoint::Log for SourceLog<'_> {
@@ -82,13 +83,13 @@ impl checkpoint::Log for SourceLog<'_> {
 }
 
 impl Database {
-    /// Writes a backup of the database as of now into a folder that is empty or does not exist. Transactions
-    /// go on meanwhile.
+    /// Writes a backup of the database into a folder that is empty or does not exist. Transactions go on
+    /// meanwhile.
     ///
     /// # Errors
-    /// `Error::BackupTarget` when the folder holds files; `Error::Checkpoint` when the disk fails or what is
-    /// read back differs; 55000 while loaded rows are in no checkpoint: a crash would take them from the
-    /// database that the backup is of.
+    /// `Error::BackupTarget`: the folder holds files. `Error::Checkpoint`: the disk failed, or the rows that
+    /// were read back differ. 55000: loaded rows are in no checkpoint, so a crash of the database would lose
+    /// rows that the backup holds.
     pub fn backup(&self, target: impl AsRef<Path>) -> Result<Backup, Error> {
         let inner = &self.inner;
         let _definitions_stay = inner.maintenance.lock().unwrap_or_else(PoisonError::into_inner);
@@ -107,12 +108,14 @@ impl Database {
 }
 
 /// Writes a backup of a data folder that no process has open, or of another backup, into a folder that is
-/// empty or does not exist. To restore a backup is to do this with the backup as the source: the target
-/// becomes a data folder of its own.
+/// empty or does not exist. With a backup as its source this restores the backup: the target is a new data
+/// folder, with a new database number.
 ///
 /// # Errors
-/// `Error::InUse` when a process has the folder open; `Error::Recovery` when the folder cannot be recovered,
-/// or its checkpoint is not what its digest says; `Error::BackupTarget` when the target holds files.
+/// `Error::NoDatabase`: the source has no pepoch file. `Error::InUse`: a process has the source open.
+/// `Error::Recovery`: the source cannot be recovered, or its checkpoint does not match its digest.
+/// `Error::BackupTarget`: the target holds files. `Error::Checkpoint`: the disk failed, or the rows that were
+/// read back differ.
 pub fn copy_database(
     folder: &Path,
     target: &Path,
@@ -139,7 +142,7 @@ impl Source<'_> {
         check_empty(disk, target)?;
         make_folder(&**disk, target).map_err(|error| LogError::io("create", target, error))?;
         let (database, devices) = (DatabaseId::random(), [target.to_path_buf()]);
-        // No opening of the backup has come before its checkpoint.
+        // The checkpoint precedes the first opening of the backup, so its incarnation is 0.
         let to = Destination { disk, folder: target, database, incarnation: 0, devices: &devices };
         let definitions = schema.to_image().map_err(Error::Definitions)?;
         let (consistency, keep) = (Consistency::Consistent, CommitOrder::default());
@@ -156,6 +159,8 @@ impl Source<'_> {
     }
 }
 
+/// # Errors
+/// `BackupTarget`: the folder holds files.
 fn check_empty(disk: &SharedDisk, target: &Path) -> Result<(), Error> {
     let found = disk.list(target).map_err(|error| LogError::io("list", target, error))?;
     match found.first() {

@@ -1,4 +1,4 @@
-//! Commits: transactions that were executed, and whose durability is still to come.
+//! Commits: executed transactions whose durability the caller waits for.
 
 use crate::database::Inner;
 use crate::{Error, Row};
@@ -8,13 +8,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// A session's reference to its database. The commits of a session share it, so that those of different
-/// sessions change no common counter.
+/// A session's reference to its database. The commits of a session share it, so that sessions do not contend
+/// for one reference count.
 pub(crate) struct SessionDatabase(pub(crate) Arc<Inner>);
 
-/// What must be durable before an answer is shown: the transaction itself, and all that it has read.
+/// The point of the log that must be durable before an answer is shown. It covers the transaction itself, and
+/// the transactions whose writes it has read.
 ///
-/// A thread waits for it by `wait`; a task awaits it, and blocks no thread.
+/// A thread waits for it by `wait`; a task awaits it without blocking a thread.
 ///
 /// ```
 /// # fn main() -> Result<(), reprise::Error> {
@@ -24,7 +25,7 @@ pub(crate) struct SessionDatabase(pub(crate) Arc<Inner>);
 /// session.execute_script("CREATE TABLE visits (at BIGINT PRIMARY KEY)")?;
 /// let first = session.execute("INSERT INTO visits VALUES (1)", reprise::params![])?.commit;
 /// let second = session.execute("INSERT INTO visits VALUES (2)", reprise::params![])?.commit;
-/// second.wait()?; // both are in one batch of the log, mostly
+/// second.wait()?; // usually, both are in one batch of the log
 /// first.wait()?;
 /// assert!(first.is_durable());
 /// # Ok(()) }
@@ -65,15 +66,15 @@ impl Commit {
         self.point
     }
 
-    /// Returns whether it is durable.
+    /// Returns whether the commit is durable.
     pub fn is_durable(&self) -> bool {
         self.database.0.logs.is_durable(self.point)
     }
 
-    /// Waits until it is durable. Blocks this thread.
+    /// Waits until the commit is durable. Blocks this thread.
     ///
     /// # Errors
-    /// The log has failed before that.
+    /// `Error::Log`: the log failed before the commit was durable.
     pub fn wait(&self) -> Result<(), Error> {
         Ok(self.database.0.logs.wait(self.point)?)
     }
@@ -96,8 +97,8 @@ impl Future for Commit {
 pub struct Executed {
     /// The rows of a query, or of RETURNING; the outputs of a call as one row.
     pub rows: Vec<Row>,
-    /// Number of rows that it returned or wrote.
+    /// Number of returned or written rows.
     pub affected: u64,
-    /// What must be durable before the answer is shown.
+    /// The commit that must be durable before the answer is shown.
     pub commit: Commit,
 }

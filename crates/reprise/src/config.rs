@@ -1,4 +1,4 @@
-//! How a database is opened.
+//! The settings with which a database is opened.
 
 use logging::content::Images;
 use logging::disk::{DeviceOptions, RealDisk, SharedDisk};
@@ -9,74 +9,74 @@ use std::sync::Arc;
 use std::time::Duration;
 use transaction::Scheme;
 
-/// A statement may take this many bytes, however little memory the database has.
+/// The least default of `statement_bytes`, however small `memory_bytes` is.
 const LEAST_STATEMENT: usize = 4 << 20;
 
 /// Settings of a database. Start from `Config::default()` and change what you need.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {
-    /// What is logged.
+    /// The content of the log.
     pub content: Content,
-    /// What logs by value hold of updated rows; `None` takes what suits the content.
+    /// The images of updated rows in logs by value; `None` is the default of the content.
     pub images: Option<Images>,
-    /// Whether physiological logs hold what undo needs. Without it a transaction's operations are logged when
-    /// it commits, after images only.
+    /// Whether physiological logs hold before images, for undo. Without them, a transaction's operations are
+    /// logged when it commits, with after images only.
     pub undo: bool,
-    /// Logs beside the database's own that record the same transactions as something else, to compare them.
+    /// The contents of shadow logs: further logs of the same transactions, for comparison.
     pub shadow_logs: Vec<Content>,
-    /// Whether calls are logged with witness values: few results of reads, which replay then need not do
-    /// again.
+    /// Whether the records of calls hold witness values: results of reads that replay then need not repeat.
     pub record_witnesses: bool,
-    /// In which order the log is durable.
+    /// What commit numbers mean, and when they are durable.
     pub sequencing: Sequencing,
-    /// How transactions are kept apart.
+    /// The scheme of concurrency control.
     pub concurrency: Scheme,
-    /// Folders of the log devices, one logger each; relative ones lie in the data folder. `None` takes those
-    /// that the folder was made with, `log` for a new one.
+    /// Folders of the log devices, with one logger each. Relative paths start at the data folder. `None` is
+    /// the devices that the database was created with; for a new database, the folder `log`.
     pub log_devices: Option<Vec<PathBuf>>,
-    /// Bytes of a log file.
+    /// Size of a log file, in bytes.
     pub log_file_bytes: u64,
-    /// Least time between two batches of a logger: zero writes whenever there is something.
+    /// Least time between two batches of a logger. Zero: a logger writes whenever it has records.
     pub flush_floor: Duration,
-    /// How long a commit waits for a device that is full, before its client is told that the outcome is not
-    /// known.
+    /// The time that a commit waits for a full device. Then its client gets an error that says that the
+    /// outcome is unknown.
     pub full_disk_patience: Duration,
-    /// With adaptive logs: how long a recovery may take. What is logged by value, and when a checkpoint is
-    /// taken, follows.
+    /// The longest recovery with an adaptive log. It decides which transactions are logged by value, and when
+    /// a checkpoint is taken.
     pub recovery_target: Duration,
-    /// How often a checkpoint is taken; `None` takes them only when asked.
+    /// Time from one checkpoint to the next. `None`: checkpoints are taken on request, and when an adaptive
+    /// log needs one.
     pub checkpoint_every: Option<Duration>,
-    /// Threads that write and load checkpoints, and replay the log where the method can.
+    /// Threads that write and load checkpoints. They also replay the log if the method is parallel.
     pub checkpoint_threads: usize,
-    /// How the log is replayed.
+    /// The recovery method.
     pub method: Method,
-    /// How much a parallel replay does at a time.
+    /// The steps of a parallel replay.
     pub mode: ReplayMode,
-    /// Whether to open what is left when files are missing or damaged: the newest state that can be proved,
-    /// without everything after it. Each loss is in the report and in a message.
+    /// Whether to open the newest provable state when files are missing or damaged, without everything after
+    /// it. Each loss is in the report and in a log message.
     pub accept_data_loss: bool,
-    /// Sessions at one time. Checkpoints, sequences and loaders have workers of their own.
+    /// Most sessions at one time. Checkpoints, sequences and loaders use further workers.
     pub workers: usize,
-    /// Bytes that the database may take: rows and indexes, and, where the program counts what it allocates
-    /// (`rooms::memory::Metered`), everything else.
+    /// Memory limit of the database, in bytes. It covers rows and indexes, and all other allocations if the
+    /// program counts them (`rooms::memory::Metered`).
     pub memory_bytes: usize,
-    /// Bytes that a statement may take; `None` is a quarter of `memory_bytes`.
+    /// Memory limit of a statement, in bytes; `None` is a quarter of `memory_bytes`, but at least 4 MiB.
     pub statement_bytes: Option<usize>,
-    /// Bytes of memory that are kept faulted in ahead of use, because the first touch of a page is slow.
+    /// Bytes of memory that are faulted in ahead of use, because the first access to a page is slow.
     pub memory_ahead_bytes: usize,
-    /// What the log devices are like.
+    /// Properties of the log devices.
     pub device: DeviceOptions,
-    /// Where files are.
+    /// The disk that holds all files.
     pub disk: SharedDisk,
 }
 
-/// Workers that no session takes: for sequences, a loader, a digest, and those that end just when others
-/// begin.
-const OWN_WORKERS: usize = 8;
+/// Workers beyond those of sessions and checkpoints: for sequences, loaders and digests, and for sessions
+/// that begin while earlier ones are still ending.
+const FURTHER_WORKERS: usize = 8;
 
 impl Config {
-    /// How a folder is recovered.
+    /// Returns the settings of the recovery.
     pub(crate) fn recovery(&self) -> RecoveryConfig {
         RecoveryConfig {
             method: self.method,
@@ -85,30 +85,30 @@ impl Config {
             device: self.device,
             new_devices: self.new_devices(),
             accept_data_loss: self.accept_data_loss,
-            workers: self.workers + self.checkpoint_threads + OWN_WORKERS,
+            workers: self.workers + self.checkpoint_threads + FURTHER_WORKERS,
             memory_bytes: self.memory_bytes,
             memory_ahead_bytes: self.ahead_bytes(),
             ..RecoveryConfig::default()
         }
     }
 
-    /// Bytes that are kept faulted in: a quarter of all, at most, as statements may take as much as rows
-    /// leave.
+    /// Returns the bytes that are faulted in ahead of use: at most a quarter of the limit, because statements
+    /// may take all memory that rows leave.
     pub(crate) fn ahead_bytes(&self) -> usize {
         self.memory_ahead_bytes.min(self.memory_bytes / 4)
     }
 
-    /// Bytes that a statement may take.
+    /// Returns the memory limit of a statement, in bytes.
     pub(crate) fn statement_bytes(&self) -> usize {
         self.statement_bytes.unwrap_or((self.memory_bytes / 4).max(LEAST_STATEMENT))
     }
 
-    /// The devices of a new folder.
+    /// Returns the log devices of a new database.
     pub(crate) fn new_devices(&self) -> Vec<PathBuf> {
         self.log_devices.clone().unwrap_or_else(|| LogConfig::default().devices)
     }
 
-    /// How logs are written.
+    /// Returns the settings of the log.
     pub(crate) fn log(&self) -> LogConfig {
         LogConfig {
             file_bytes: self.log_file_bytes,

@@ -1,4 +1,6 @@
-//! The database: opened, recovered, and handed out in sessions.
+//! The database: it is opened and recovered here, and makes sessions and loaders.
+//!
+//! Not here: the steps of an opening (`opening`), checkpoints (`maintenance`), backups (`backup`).
 
 use crate::definitions::{Definitions, Version};
 use crate::maintenance::Checkpointer;
@@ -17,29 +19,29 @@ use std::task::Poll;
 use storage::{Digest, Worker};
 use transaction::{Aborts, Adaptive};
 
-/// What happened since the database was opened.
+/// Counts since the database was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Statistics {
     /// Transactions that wrote and committed.
     pub committed: u64,
     /// Transactions that only read.
     pub read: u64,
-    /// Transactions that an error ended.
+    /// Transactions that ended with an error.
     pub failed: u64,
-    /// Attempts that a conflict ended and that were tried again.
+    /// Attempts that ended with a conflict.
     pub conflicts: u64,
-    /// Attempts that were undone, by reason. A wait that ends in a deadlock counts as both.
+    /// Undone attempts, by reason. A wait that ends in a deadlock counts as a wait and as a deadlock.
     pub aborts: Aborts,
-    /// Bytes that rows and indexes take.
+    /// Bytes of rows and indexes.
     pub memory_bytes: usize,
-    /// What was logged.
+    /// Bytes and batches of the log, without shadow logs.
     pub log: LogStatistics,
 }
 
-/// What all sessions share.
+/// The state that all sessions share.
 pub(crate) struct Inner {
     pub(crate) folder: PathBuf,
-    /// Of everything that the database takes.
+    /// Counts all memory of the database.
     pub(crate) account: Arc<memory::Account>,
     pub(crate) config: Config,
     pub(crate) definitions: Definitions,
@@ -49,11 +51,12 @@ pub(crate) struct Inner {
     pub(crate) database: DatabaseId,
     pub(crate) incarnation: u64,
     pub(crate) numbers: Numbers,
-    /// Held while a checkpoint is taken, definitions change, or a loader begins.
+    /// Held while a checkpoint or backup is written, definitions change, a digest is computed, or a loader
+    /// begins.
     pub(crate) maintenance: Mutex<()>,
     /// Loaders that have not ended.
     pub(crate) loaders: AtomicUsize,
-    /// Sessions that there are.
+    /// Sessions that have not ended.
     pub(crate) sessions: AtomicUsize,
     pub(crate) committed: AtomicU64,
     pub(crate) read: AtomicU64,
@@ -76,15 +79,16 @@ impl std::fmt::Debug for Database {
 }
 
 impl Inner {
-    /// Up to which number everything is durable, or as good as that.
+    /// Returns the number up to which all transactions are durable. Without a log, these are the transactions
+    /// of ended epochs.
     pub(crate) fn durable(&self, worker: &Worker) -> CommitOrder {
         let of_ended_epochs = || CommitOrder::last_of(Epoch(worker.epochs().current().0 - 1));
         self.logs.durable().unwrap_or_else(of_ended_epochs)
     }
 
-    /// Logs that recovery has undone transactions, before anything else is logged, so that no later recovery
-    /// undoes what was written since. Each is durable before the next one. A log of another content goes on
-    /// from a checkpoint instead.
+    /// Logs the aborts of the transactions that recovery has undone. They precede all new records, so that no
+    /// later recovery undoes newer writes. Each abort is durable before the next one is logged. Only a
+    /// physiological log needs them: a log of another content continues from a checkpoint.
     fn log_undone(&self, undone: Vec<CommitOrder>) -> Result<(), Error> {
         let tables = &self.definitions.current().tables;
         let own = self.logs.iter().next().filter(|own| own.format.content == Content::Physiological);
@@ -107,15 +111,18 @@ impl Inner {
 }
 
 impl Database {
-    /// Opens a folder, which is made if it is not there, and recovers what is in it.
+    /// Opens the database in a folder, and recovers it. Creates the folder if it does not exist.
     ///
     /// # Errors
-    /// Another process has it; it cannot be recovered; the disk fails.
+    /// `Error::InUse`: another process has the folder open. `Error::Recovery`: the database cannot be
+    /// recovered. `Error::Log`: the disk failed. `Error::DeviceInUse` and `Error::OtherDevices`: a log device
+    /// is locked, or is not a device of the database. `Error::InvalidContent` and `Error::InvalidSequencing`:
+    /// settings contradict each other. `Error::Checkpoint`: a checkpoint that the log needs failed.
     pub fn open(folder: impl AsRef<Path>, config: Config) -> Result<Self, Error> {
         Self::open_with(folder.as_ref(), config, &Progress::default())
     }
 
-    /// Opens a folder and tells a watcher how far recovery is.
+    /// Opens the database in a folder, and counts the steps of the recovery in `progress`.
     ///
     /// # Errors
     /// As `open`.
@@ -128,7 +135,7 @@ impl Database {
             recovery::recover(&disk, folder, &config.recovery(), progress).map_err(Error::Recovery)?;
         for loss in &recovered.report.losses {
             let cut = recovered.report.cut;
-            tracing::warn!(%loss, %cut, "accepted as lost is everything after {cut}, because {loss}");
+            tracing::warn!(%loss, %cut, "all transactions after {cut} are lost, as accepted: {loss}");
         }
         let mut locks = opening::take_devices(&mut recovered, &config, folder)?;
         locks.push(lock);
@@ -169,8 +176,8 @@ impl Database {
         if needs_checkpoint {
             inner.checkpoint()?;
         } else if is_scattered && let Err(error) = inner.checkpoint() {
-            // The log still has everything.
-            tracing::warn!(%error, "the log is not made shorter, because a checkpoint failed: {error}");
+            // The log still holds all transactions.
+            tracing::warn!(%error, "the log cannot be shortened, because a checkpoint failed: {error}");
         }
         inner.logs.publish_shadows()?;
         inner.definitions.current().tables.memory.count_all();
@@ -178,76 +185,77 @@ impl Database {
         Ok(Self { inner, report: Arc::new(recovered.report), _checkpointer: checkpointer })
     }
 
-    /// What recovery found when the database was opened.
+    /// Returns the report of the recovery at the opening.
     pub fn recovery_report(&self) -> &RecoveryReport {
         &self.report
     }
 
-    /// A session: one thread's way to run transactions.
+    /// Opens a session.
     ///
     /// # Errors
-    /// All worker slots are taken.
+    /// `Error::TooManySessions`: all workers are in use.
     pub fn session(&self) -> Result<Session, Error> {
         Session::new(Arc::clone(&self.inner))
     }
 
-    /// A way to fill tables before sessions use them. What it loads is durable after the next `checkpoint`;
-    /// until then every transaction is refused (SQLSTATE 55000), as one that saw loaded rows could not be
-    /// recovered.
+    /// Begins a bulk load, before sessions use the tables. Loaded rows are durable after the next
+    /// `checkpoint`. Until then all transactions are refused (SQLSTATE 55000), because a transaction that had
+    /// read loaded rows could not be recovered.
     ///
     /// # Errors
-    /// All worker slots are taken; transactions stay open (`55P03`).
+    /// `Error::TooManySessions`: all workers are in use. `55P03`: transactions stay open.
     pub fn loader(&self) -> Result<Loader, Error> {
         Loader::new(Arc::clone(&self.inner))
     }
 
-    /// Takes a checkpoint now, and recycles the log behind it.
+    /// Takes a checkpoint, and recycles the log files that recovery no longer needs.
     ///
     /// # Errors
-    /// The disk is full, or fails; the checkpoint before is then still there.
+    /// The disk is full or fails. The previous checkpoint then still exists.
     pub fn checkpoint(&self) -> Result<checkpoint::CheckpointSummary, Error> {
         self.inner.checkpoint()
     }
 
-    /// Takes a last checkpoint and closes the database, so that the next opening has nothing to replay: a
-    /// later release may then open the folder, whatever its executor means. Other clones and sessions must be
-    /// gone, or what they do later is replayed.
+    /// Takes a last checkpoint and drops this handle, so that the next opening has nothing to replay. A later
+    /// release can then open the folder even if its executor has other semantics. Transactions that other
+    /// clones and sessions commit after the checkpoint are replayed.
     ///
     /// # Errors
-    /// The disk is full, or fails; the log holds everything then.
+    /// The disk is full or fails. The log then holds all transactions.
     pub fn close(self) -> Result<(), Error> {
         self.checkpoint().map(drop)
     }
 
-    /// The digest of all tables as of now.
+    /// Returns the digest of all tables.
     ///
     /// # Errors
-    /// All worker slots are taken.
+    /// `Error::TooManySessions`: all workers are in use.
     pub fn digest(&self) -> Result<Digest, Error> {
         let _alone = self.inner.maintenance.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let tables = self.inner.definitions.current().tables.clone();
         tables.digest().ok_or(Error::TooManySessions(self.inner.config.workers))
     }
 
-    /// The account of everything that the database takes.
+    /// Returns the account of all memory of the database.
     pub fn memory(&self) -> &memory::Account {
         &self.inner.account
     }
 
-    /// Takes memory for a text of statements that is about to be taken to pieces, until that is done.
+    /// Reserves memory for parsing a text of statements, until the result is dropped. `None`: the text is
+    /// short and needs no reservation.
     ///
     /// # Errors
-    /// `53200`: there is not enough.
+    /// `53200`: there is not enough memory.
     pub fn room_for(&self, text: &str) -> Result<Option<memory::Reserved<'_>>, Error> {
         Ok(crate::worker::room_for(text, &self.inner.account)?)
     }
 
-    /// Bytes that a statement may take, unless its session says otherwise.
+    /// Returns the memory limit of a statement, in bytes, for sessions that set no other one.
     pub fn statement_bytes(&self) -> usize {
         self.inner.config.statement_bytes()
     }
 
-    /// Returns once the memory that is kept ahead of use is ready.
+    /// Waits until the memory that is faulted in ahead of use is ready. Blocks this thread.
     pub fn wait_for_memory(&self) {
         let memory = self.inner.definitions.current().tables.memory.clone();
         while memory.ready_bytes() < self.inner.config.ahead_bytes() && !memory.is_exhausted() {
@@ -255,7 +263,7 @@ impl Database {
         }
     }
 
-    /// Returns whether a point of the log is durable. For callers that keep the points of many commits.
+    /// Returns whether a point of the log is durable, for callers that hold the points of many commits.
     ///
     /// ```
     /// # use reprise::{CommitQueue, Config, Database, Error, params};
@@ -285,13 +293,13 @@ impl Database {
     /// Waits until a point of the log is durable. Blocks this thread.
     ///
     /// # Errors
-    /// The log has failed before that.
+    /// `Error::Log`: the log failed before the point was durable.
     pub fn wait(&self, point: CommitPoint) -> Result<(), Error> {
         Ok(self.inner.logs.wait(point)?)
     }
 
-    /// Returns what must be durable before rows are sent of which this is the greatest number
-    /// (`RowSink::relieve`).
+    /// Returns the point of the log that must be durable before rows are sent, where `shown` is the greatest
+    /// number of the rows (`RowSink::relieve`).
     pub fn must_be_durable(&self, shown: CommitOrder) -> CommitPoint {
         CommitPoint::of_all(shown.max(self.inner.logs.defined()))
     }
@@ -299,7 +307,7 @@ impl Database {
     /// Waits until a point of the log is durable. Blocks no thread.
     ///
     /// # Errors
-    /// The log has failed before that.
+    /// `Error::Log`: the log failed before the point was durable.
     pub async fn durable(&self, commit: CommitPoint) -> Result<(), Error> {
         std::future::poll_fn(|context| match self.inner.logs.poll(commit, context.waker()) {
             Ok(true) => Poll::Ready(Ok(())),
@@ -309,36 +317,36 @@ impl Database {
         .await
     }
 
-    /// What was written to each log since the database was opened, its own first, then shadow logs.
+    /// Returns the statistics of each log since the opening: the main log first, then shadow logs.
     pub fn log_statistics(&self) -> Vec<(Content, LogStatistics)> {
         self.inner.logs.statistics().collect()
     }
 
-    /// Sessions that there are.
+    /// Returns the number of open sessions.
     pub fn sessions(&self) -> usize {
         self.inner.sessions.load(Ordering::Relaxed)
     }
 
-    /// Sessions that there may be at one time.
+    /// Returns the most sessions at one time.
     pub fn most_sessions(&self) -> usize {
         self.inner.config.workers
     }
 
-    /// Whether definitions are changing: a statement that begins now waits until they have changed.
+    /// Returns whether definitions are changing. A statement that begins now waits until they have changed.
     pub fn changes_definitions(&self) -> bool {
         self.inner.definitions.is_changing()
     }
 
-    /// Whether the log works.
+    /// Checks that the log works.
     ///
     /// # Errors
-    /// It has failed: nothing is acknowledged any more.
+    /// `Error::Log`: the log has failed, so no commit is acknowledged any more.
     pub fn check_log(&self) -> Result<(), Error> {
         Ok(self.inner.logs.check()?)
     }
 
-    /// What happened since the database was opened, of sessions that have published it: each does so at
-    /// intervals, and when it ends.
+    /// Returns the counts since the database was opened. Each session adds its counts after 256 calls, and
+    /// when it ends.
     pub fn statistics(&self) -> Statistics {
         let tables = &self.inner.definitions.current().tables;
         Statistics {

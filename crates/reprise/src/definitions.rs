@@ -1,10 +1,10 @@
-//! The definitions that sessions work with, and how they change.
+//! The definitions that sessions use, and how they change.
 //!
-//! A change waits until no transaction is running and no snapshot open, then makes new definitions; sessions
-//! notice by a number.
-//! Invariant: a transaction runs from begin to end under one version of the definitions. A session announces
-//! itself as active, then looks at the version, and opens a snapshot only after that; a change raises the
-//! flag, then waits until nobody is active, and looks for snapshots. Held by:
+//! A change waits until no transaction is running and no snapshot is open. Then it publishes a new version,
+//! and sessions find its number at their next transaction.
+//! Invariant: a transaction runs from begin to end under one version of the definitions. A session enters the
+//! epochs, then reads the version's number, and opens a snapshot only after that. A change raises the flag,
+//! then waits until no other worker is active, and then looks for snapshots. Held by:
 //! `crates/reprise/tests/suite/definitions.rs`.
 
 use crate::Error;
@@ -20,12 +20,13 @@ use std::time::{Duration, Instant};
 use storage::{Epochs, Slot, Worker};
 use transaction::{Applying, Tables};
 
-/// For this long at a time other transactions are kept from beginning while a definition waits for those that
-/// are open.
+/// A change keeps transactions from beginning for at most this time while it waits for open ones; then it
+/// pauses for the same time.
 const ROUND: Duration = Duration::from_millis(20);
-/// How long a change waits for transactions to end.
+
+/// The limits of a change that waits for transactions to end.
 pub(crate) struct Patience {
-    /// What ends the statement from outside.
+    /// Cancellation and deadline of the statement.
     pub(crate) interrupts: Interrupts,
     pub(crate) limit: Duration,
 }
@@ -48,15 +49,16 @@ pub(crate) struct Version {
 impl Version {
     pub(crate) fn new(number: u64, schema: Schema, tables: Tables) -> Self {
         let procedures = schema.procedures();
-        let procedures = procedures.map(|own| (own.name.clone(), Arc::clone(own))).collect();
+        let procedures = procedures.map(|known| (known.name.clone(), Arc::clone(known))).collect();
         Self { number, schema, tables, procedures }
     }
 }
 
-/// The number that no version has: rows were loaded that no checkpoint holds.
+/// A number that no version has. It stands in `Definitions::number` while no checkpoint holds the loaded
+/// rows, so no session may use its version.
 const UNSAVED: u64 = u64::MAX;
 
-/// While it lives, sessions wait before they begin a transaction.
+/// The raised flag: sessions wait before they begin a transaction while it lives.
 struct Changing<'a>(&'a Definitions);
 
 impl<'a> Changing<'a> {
@@ -78,23 +80,24 @@ fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// The current version, and the flag that one is being made.
+/// The current version of the definitions, and the flag that a next one is being made.
 #[derive(Debug)]
 pub(crate) struct Definitions {
-    /// Locked for a moment only.
+    /// Locked only for copying or replacing the reference.
     current: Mutex<Arc<Version>>,
     /// The number of the current version, or `UNSAVED`. Changed while `making` is locked.
     number: AtomicU64,
     changing: AtomicBool,
     /// Held by the session that makes a version.
     making: Mutex<()>,
-    /// Told when no version is being made any more.
+    /// Woken when the flag is lowered.
     waiters: Mutex<Vec<Waker>>,
 }
 
-/// Loaded rows are not logged: a transaction that reads or writes them could not be replayed after a crash.
+/// Returns the error of a transaction before the checkpoint of loaded rows. They are not logged, so a
+/// transaction that reads or writes them could not be replayed after a crash.
 fn unsaved_rows() -> SqlError {
-    let error = SqlError::new("55000", "tables hold loaded rows that no checkpoint holds");
+    let error = SqlError::new("55000", "tables hold loaded rows that are in no checkpoint");
     error.with_hint("End all loaders and take a checkpoint.")
 }
 
@@ -109,43 +112,43 @@ impl Definitions {
         }
     }
 
-    /// The current version, also while the next one is being made.
+    /// Returns the current version, also while the next one is being made.
     pub(crate) fn current(&self) -> Arc<Version> {
         Arc::clone(&hold(&self.current))
     }
 
-    /// Whether no version is being made; otherwise `waker` is woken when that may have changed.
+    /// Returns `Ready` when no version is being made. Otherwise `waker` is woken when that may have changed.
     pub(crate) fn poll_made(&self, waker: &Waker) -> Poll<()> {
         if !self.is_changing() {
             return Poll::Ready(());
         }
         let mut waiters = hold(&self.waiters);
-        if !waiters.iter().any(|own| own.will_wake(waker)) {
+        if !waiters.iter().any(|known| known.will_wake(waker)) {
             waiters.push(waker.clone());
         }
-        // Whoever lowers the flag after this finds the waker.
+        // A change that lowers the flag after this finds the waker.
         if self.is_changing() { Poll::Pending } else { Poll::Ready(()) }
     }
 
-    /// Whether a session that is active now may go on with a version.
+    /// Returns whether the calling session, which has entered the epochs, may use a version.
     #[inline]
     pub(crate) fn is_current(&self, number: u64) -> bool {
-        // ORDERING: SeqCst after the session's `enter`: either this sees the flag, or the change sees the
-        // session.
+        // ORDERING: SeqCst pairs with the store in `Changing::begin` and the change's `is_quiet`. It comes
+        // after the session's `enter`, so either this sees the flag, or the change sees the session.
         !self.changing.load(Ordering::SeqCst) && self.number.load(Ordering::SeqCst) == number
     }
 
-    /// Whether a version is being made, or a session waits for the others to be quiet to make one.
+    /// Returns whether a version is being made, or a change waits for transactions to end.
     pub(crate) fn is_changing(&self) -> bool {
         self.changing.load(Ordering::SeqCst)
     }
 
-    /// Makes a new version while no other session is active. `make` gives what it consists of, or nothing
-    /// when there is no need. Open transactions are waited for until the statement's limit; other sessions go
-    /// on in between.
+    /// Makes a new version while no other session is active. `make` returns the schema and tables of the
+    /// version, or `None` if nothing changes. Waits for open transactions up to the limit of `patience`;
+    /// other sessions run transactions between the rounds of the wait.
     ///
     /// # Errors
-    /// What `make` fails with; `55P03` when transactions stay open.
+    /// The error of `make`; `55P03`: transactions stay open; `57014`: the statement was cancelled.
     pub(crate) fn exclusively(
         &self,
         slot: Slot,
@@ -159,7 +162,7 @@ impl Definitions {
             let current = self.current();
             let changing = Changing::begin(self);
             let round = Instant::now();
-            // In this order: who leaves a snapshot open has opened it while it was active.
+            // In this order: a session opens a snapshot only while it is active.
             let is_quiet = || epochs.is_quiet(slot) && !current.tables.snapshots.is_open();
             while !is_quiet() && round.elapsed() < ROUND {
                 std::thread::yield_now();
@@ -170,7 +173,7 @@ impl Definitions {
                 if begun.elapsed() > patience.limit {
                     let error =
                         SqlError::new("55P03", "definitions cannot change while transactions are open");
-                    let hint = "End the transactions that are idle, and try again.";
+                    let hint = "End idle transactions, and try again.";
                     return Err(error.with_hint(hint).into());
                 }
                 std::thread::sleep(ROUND);
@@ -182,17 +185,17 @@ impl Definitions {
                 *hold(&self.current) = Arc::clone(&made);
                 self.number.store(number, Ordering::SeqCst);
                 drop((changing, making));
-                // Freeing rows takes long, so it begins when others go on already.
+                // Freeing rows takes long, so it begins after other sessions can run again.
                 current.tables.give_way_to(&made.tables);
             }
             return Ok(());
         }
     }
 
-    /// Waits until no transaction is running; from then on none begins before `end_load`.
+    /// Waits until no transaction is running. From then on none begins before `end_load`.
     ///
     /// # Errors
-    /// `55P03` when transactions stay open.
+    /// `55P03`: transactions stay open.
     pub(crate) fn begin_load(&self, slot: Slot, epochs: &Epochs) -> Result<(), Error> {
         if self.number.load(Ordering::SeqCst) == UNSAVED {
             return Ok(());
@@ -203,13 +206,16 @@ impl Definitions {
         })
     }
 
-    /// A checkpoint holds all loaded rows: transactions may begin.
+    /// Lets transactions begin, because a checkpoint holds all loaded rows.
     pub(crate) fn end_load(&self) {
         let _making = hold(&self.making);
         self.number.store(self.current().number, Ordering::SeqCst);
     }
 
-    /// Returns an error while loaded rows are not in a checkpoint.
+    /// Checks that no loaded rows wait for a checkpoint.
+    ///
+    /// # Errors
+    /// `55000`: loaded rows are in no checkpoint.
     pub(crate) fn check_saved(&self) -> Result<(), Error> {
         match self.number.load(Ordering::SeqCst) {
             UNSAVED => Err(unsaved_rows().into()),
@@ -217,15 +223,19 @@ impl Definitions {
         }
     }
 
-    /// What a statement asks for; the current definitions say so.
+    /// Returns the effect of a statement under the current definitions.
     pub(crate) fn effect_of(&self, statement: &str) -> Result<Effect, Error> {
         Ok(self.current().schema.apply(statement)?.1)
     }
 
-    /// Applies a definition while no other session is active. `worker` belongs to the session that asks;
-    /// `prepare` is called before the data change, `log` writes the statement's record once it can't fail any
-    /// more. A statement that changes nothing, as applications send them whenever they start, is neither
-    /// logged nor remembered.
+    /// Applies a definition while no other session is active. `worker` is the calling session's; `prepare`
+    /// runs before the data change; `log` writes the statement's record after the change has succeeded. A
+    /// statement that changes nothing makes no version and no record: applications send such statements at
+    /// each start.
+    ///
+    /// # Errors
+    /// As `exclusively`; 55000: loaded rows are in no checkpoint; the errors of the definition, of `prepare`
+    /// and of `log`.
     pub(crate) fn change(
         &self,
         statement: &StatementRecord<'_>,
@@ -243,18 +253,23 @@ impl Definitions {
             }
             prepare(&effect, &current.tables)?;
             let mut tables = current.tables.clone();
-            let how = Applying { timestamp_us: statement.timestamp_us, seed: statement.seed, is_new: true };
-            tables.apply(&effect, how, &worker.enter())?;
+            let applying =
+                Applying { timestamp_us: statement.timestamp_us, seed: statement.seed, is_new: true };
+            tables.apply(&effect, applying, &worker.enter())?;
             log(slot)?;
             Ok(Some((schema, tables)))
         })
     }
 }
 
-/// No procedure of that name.
+/// Returns the error of a call whose procedure does not exist.
 pub(crate) fn unknown_procedure(name: &str, version: &Version) -> SqlError {
-    let error = SqlError::new("42883", format!("procedure {name} does not exist"));
+    let error = SqlError::new("42883", format!("procedure \"{name}\" does not exist"));
     let mut known: Vec<_> = version.procedures.keys().map(String::as_str).collect();
     known.sort_unstable();
-    if known.is_empty() { error } else { error.with_hint(format!("There are: {}.", known.join(", "))) }
+    if known.is_empty() {
+        error
+    } else {
+        error.with_hint(format!("The procedures are: {}.", known.join(", ")))
+    }
 }

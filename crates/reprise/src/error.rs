@@ -1,4 +1,4 @@
-//! What a database can answer instead of a result.
+//! The errors of a database, with their SQLSTATEs and hints.
 
 use checkpoint::CheckpointError;
 use logging::content::InvalidContent;
@@ -13,78 +13,81 @@ use thiserror::Error;
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The transaction was refused or said so itself; nothing of it happened.
+    /// A statement or call failed, or raised an exception. It has no effect.
     #[error("{} (SQLSTATE {})", .0.message, .0.sqlstate)]
     Sql(SqlError),
-    /// A statement was refused; nothing of it happened.
+    /// A statement was refused at a line and column of its text. It has no effect.
     #[error("{refused} (SQLSTATE {state})", refused = .0, state = .0.error.sqlstate)]
     Statement(StatementError),
-    /// The log failed. Whether the transaction in hand is durable is not known, unless it is refused with
-    /// `LogError::NoRoom`: then it has not happened.
+    /// The log failed. It is unknown whether the current transaction is durable, except after
+    /// `LogError::NoRoom`: then it has no effect.
     #[error(transparent)]
     Log(LogError),
-    /// The database could not be recovered; nothing was changed.
+    /// The database could not be recovered. No file was changed.
     #[error("cannot recover: {0}")]
     Recovery(RecoveryError),
-    /// A checkpoint could not be taken; the one before is still there.
+    /// A checkpoint could not be taken. The previous one still exists.
     #[error("cannot take a checkpoint: {0}")]
     Checkpoint(CheckpointError),
-    /// The definitions cannot be written into a checkpoint; the one before is still there.
+    /// The definitions cannot be written into a checkpoint. The previous one still exists.
     #[error("cannot take a checkpoint: {0}")]
     Definitions(ImageError),
-    /// Another process has the folder.
+    /// Another process has the folder open.
     #[error("{} is in use by another process", .0.display())]
     InUse(PathBuf),
     /// A folder that must hold a database holds none.
     #[error("{} holds no database: it has no pepoch file", .0.display())]
     NoDatabase(PathBuf),
-    /// The folder that a backup is to be written into holds files.
-    #[error("cannot write a backup: {} exists already; name a folder that is empty or does not exist", .0.display())]
+    /// The target folder of a backup holds this file.
+    #[error("cannot write a backup: {} already exists", .0.display())]
     BackupTarget(PathBuf),
-    /// A log device is locked.
+    /// Another database holds the lock of a log device, or the configuration names the device twice.
     #[error("log device {} is in use by another database, or is named twice", .0.display())]
     DeviceInUse(PathBuf),
-    /// All worker slots are taken.
-    #[error("all {0} worker slots are taken: close sessions, or raise the configured number of workers")]
+    /// All workers are in use.
+    #[error("all {0} workers are in use")]
     TooManySessions(usize),
-    /// The log can't hold what it is asked to.
+    /// The settings of the log's content contradict each other.
     #[error(transparent)]
     InvalidContent(InvalidContent),
-    /// The log can't be in the order that is asked for.
+    /// The sequencing does not support the content or the number of devices.
     #[error(transparent)]
     InvalidSequencing(InvalidSequencing),
-    /// The folder was made with other log devices.
-    #[error("the folder was made with the log devices {made:?}, not {asked:?}: open it with those")]
+    /// The database was created with other log devices.
+    #[error("the folder was made with the log devices {made:?}, not {asked:?}")]
     OtherDevices {
-        /// What the folder was made with.
+        /// The devices that the pepoch file names.
         made: Vec<PathBuf>,
-        /// What was asked for.
+        /// The devices that the configuration names.
         asked: Vec<PathBuf>,
     },
 }
 
 impl Error {
-    /// What an operator can do about it.
+    /// Returns the remedy, if there is one.
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Recovery(error) => error.hint(),
             Self::Log(error) | Self::Checkpoint(CheckpointError::Disk(error)) => error.hint(),
             Self::Sql(error) => error.hint.as_deref(),
             Self::Statement(error) => error.error.hint.as_deref(),
-            Self::DeviceInUse(_) => Some("Give each logger of each database a folder of its own."),
-            Self::OtherDevices { .. } => {
-                Some("Mount or link devices that have moved where they were when the database was made.")
-            }
+            Self::BackupTarget(_) => Some("Name a folder that is empty or does not exist."),
+            Self::DeviceInUse(_) => Some("Give each logger of each database a separate folder."),
+            Self::TooManySessions(_) => Some("Close sessions, or raise the configured number of workers."),
+            Self::OtherDevices { .. } => Some(
+                "Open the database with the devices of its creation. Mount or link moved devices at their \
+                 former paths.",
+            ),
             _ => None,
         }
     }
 
-    /// Whether `Config::accept_data_loss` would open the database with what is left.
+    /// Returns whether `Config::accept_data_loss` would open the newest state before the loss.
     pub fn can_be_accepted(&self) -> bool {
         matches!(self, Self::Recovery(error) if error.can_be_accepted())
     }
 
-    /// Whether the disk is full, or no descriptor is left: it may succeed later.
+    /// Returns whether the disk is full or no file descriptor is free: a later attempt may succeed.
     pub fn is_shortage(&self) -> bool {
         match self {
             Self::Log(error) | Self::Checkpoint(CheckpointError::Disk(error)) => error.is_shortage(),
@@ -92,7 +95,7 @@ impl Error {
         }
     }
 
-    /// PostgreSQL's code for it.
+    /// Returns the SQLSTATE, as PostgreSQL defines it.
     pub fn sqlstate(&self) -> &str {
         match self {
             Self::Sql(error) => &error.sqlstate,

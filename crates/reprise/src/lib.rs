@@ -1,6 +1,6 @@
 //! Reprise: a main-memory database whose transactions are stored procedures.
 //!
-//! It logs what was asked instead of what changed, and comes back by asking again.
+//! Its command log holds calls instead of changed rows; recovery runs the calls again.
 //!
 //! ```
 //! use reprise::{Config, Database, params};
@@ -24,7 +24,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! This crate puts the rooms together; each room is described in its own crate and in ARCHITECTURE.md.
+//! This crate connects the crates of the engine (`rooms`). ARCHITECTURE.md and each crate describe them.
 
 mod backup;
 mod commit;
@@ -63,7 +63,7 @@ pub use storage::{Digest, TableDigest};
 pub use transaction::{AbortReason, Aborts, Refusal, Scheme};
 pub use worker::Busy;
 
-/// The rooms, for programs that look inside: `reprise log`, tests, tools.
+/// The crates of the engine, for programs that need its internals: `reprise log`, tests, tools.
 pub mod rooms {
     pub use {catalog, checkpoint, logging, memory, procedure, recovery, sql, storage, transaction};
 }

@@ -1,8 +1,8 @@
-//! Filling tables at full speed: rows are not logged, so they are durable only with the next checkpoint.
+//! Bulk loading: loaded rows are not logged, so they are durable only with the next checkpoint.
 //!
 //! Invariant: no transaction runs between the first loaded row and a checkpoint that holds all of them. A
-//! transaction that saw such rows would be acknowledged, and replayed on empty tables after a crash. Held by:
-//! `transactions_wait_for_loaded_rows_to_be_saved`.
+//! transaction that read such rows would be acknowledged, but replayed on empty tables after a crash. Held
+//! by: `transactions_wait_for_loaded_rows_to_be_saved`.
 
 use crate::Error;
 use crate::database::Inner;
@@ -13,8 +13,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use storage::{Linker, Worker};
 
-/// Loads rows. Several may work at once, each in its thread. From the first loader on until a checkpoint
-/// holds what all of them loaded, transactions are refused (SQLSTATE 55000).
+/// Loads rows. Several loaders may work at once, each in its thread. From the first loader until a checkpoint
+/// holds all loaded rows, transactions are refused (SQLSTATE 55000).
 pub struct Loader {
     inner: Arc<Inner>,
     version: Arc<Version>,
@@ -35,15 +35,15 @@ impl std::fmt::Debug for Loader {
 
 impl Drop for Loader {
     fn drop(&mut self) {
-        // ORDERING: Release pairs with the Acquire in `Inner::checkpoint`, which must see the rows of a
-        // loader that has ended.
+        // ORDERING: Release pairs with the Acquire in `Inner::checkpoint`, so that a checkpoint that counts
+        // this loader as ended sees its rows.
         self.inner.loaders.fetch_sub(1, Ordering::Release);
     }
 }
 
 impl Loader {
     pub(crate) fn new(inner: Arc<Inner>) -> Result<Self, Error> {
-        // A checkpoint in progress may hold nothing of what is loaded from now on.
+        // A checkpoint in progress could miss rows that are loaded from now on, so this waits for it.
         let _alone = inner.maintenance.lock().unwrap_or_else(PoisonError::into_inner);
         let version = inner.definitions.current();
         let (epochs, memory) = (version.tables.epochs.clone(), version.tables.memory.clone());
@@ -64,18 +64,18 @@ impl Loader {
         })
     }
 
-    /// Adds a row, one value a column. CHECK constraints and UNIQUE columns but the primary key are not
-    /// looked at.
+    /// Adds a row, with one value per column. Checks no constraints except NOT NULL and the primary key.
     ///
     /// # Errors
-    /// No such table; a wrong number or type of values; NULL where none is allowed; a primary key that is
-    /// taken; out of memory.
+    /// 42P01: there is no such table. 42601: the number of values is wrong. 23502: NULL in a NOT NULL column.
+    /// 23505: the primary key exists. 53200: out of memory. A value of another type has the error of the
+    /// type.
     pub fn insert(&mut self, table: &str, values: &[Value]) -> Result<(), Error> {
         let missing = |error: catalog::CatalogError| SqlError::new("42P01", error.to_string());
         let table = self.version.schema.catalog().table(table).map_err(missing)?;
         let columns = table.visible();
         if values.len() != columns.len() {
-            let message = format!("{} has {} columns, not {}", table.name, columns.len(), values.len());
+            let message = format!("\"{}\" has {} columns, not {}", table.name, columns.len(), values.len());
             return Err(SqlError::new("42601", message).into());
         }
         self.arena.clear();
@@ -83,13 +83,16 @@ impl Loader {
         for (column, value) in columns.iter().zip(values) {
             let datum = datum_from_value(value, column.ty.into(), &mut self.arena).map_err(SqlError::from)?;
             if datum.is_null() && !column.nullable {
-                let message = format!("null value in column \"{}\" of \"{}\"", column.name, table.name);
+                let message = format!(
+                    "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
+                    column.name, table.name
+                );
                 return Err(SqlError::new("23502", message).into());
             }
             self.row.push(datum);
         }
         if table.hidden_key {
-            // As rows of statements have it: the time, then what tells rows of one moment apart.
+            // The form of a statement's hidden keys: the time, then a number that is unique at that time.
             let mut identity = [0; 16];
             identity[..8].copy_from_slice(&now_us().to_be_bytes());
             identity[8] = self.worker.slot().0 as u8;

@@ -1,4 +1,4 @@
-//! What runs beside transactions: checkpoints, at intervals or when asked.
+//! Checkpoints: on request, at intervals, and when an adaptive log needs one.
 
 use crate::Error;
 use crate::database::Inner;
@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use transaction::Adaptive;
 
-/// How often it is looked whether an adaptive log needs a checkpoint.
+/// Time between two checks whether an adaptive log needs a checkpoint.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 impl Inner {
@@ -21,13 +21,14 @@ impl Inner {
     pub(crate) fn checkpoint(&self) -> Result<CheckpointSummary, Error> {
         let _alone = self.maintenance.lock().unwrap_or_else(PoisonError::into_inner);
         let _room = self.logs.leave_room();
-        // ORDERING: Acquire pairs with the Release of a loader that ends.
+        // ORDERING: Acquire pairs with the Release in `Loader::drop`: without loaders, the checkpoint holds
+        // all loaded rows.
         let holds_loaded_rows = self.loaders.load(Ordering::Acquire) == 0;
         let version = self.definitions.current();
         Taking { inner: self, tables: &version.tables }.give_back()?;
         let logged_ns = self.adaptive.logged_ns();
-        // What a transaction logs before it draws its order may be of an earlier epoch, but not of one that
-        // is complete.
+        // A transaction may log operations before it draws its order. Their epoch may be earlier than the
+        // epoch of the order, but it is not complete.
         let incomplete = CommitOrder::first_of(Epoch(version.tables.epochs.completed(|_| true).0 + 1));
         let to = Destination {
             disk: &self.config.disk,
@@ -36,13 +37,14 @@ impl Inner {
             incarnation: self.incarnation,
             devices: &self.devices,
         };
-        // Where the last writer of a row wins anyway, nobody needs to keep old rows for the checkpoint.
+        // Without a serial order the last writer of a row wins in replay, so a fuzzy checkpoint suffices and
+        // transactions need not keep old versions for it.
         let consistency = match self.logs.numbering().is_serial() {
             false => Consistency::Fuzzy,
             true => Consistency::Consistent,
         };
-        // The log behind the checkpoint begins with what is not durable yet, which must not be a definition
-        // that it holds.
+        // The log behind the checkpoint begins with the records that are not durable yet. The definitions in
+        // the checkpoint must not be among them.
         self.logs.complete(self.logs.defined())?;
         let contents = Contents {
             consistency,
@@ -72,7 +74,7 @@ pub(crate) struct Checkpointer {
 }
 
 impl Checkpointer {
-    /// Starts the thread, when the configuration asks for checkpoints.
+    /// Starts the thread. `None`: the configuration needs no checkpoints.
     pub(crate) fn start(inner: &Arc<Inner>) -> Option<Self> {
         let every = inner.config.checkpoint_every;
         let is_adaptive = inner.config.content == Content::Adaptive;
@@ -89,7 +91,7 @@ impl Checkpointer {
                     continue;
                 }
                 if let Err(error) = inner.checkpoint() {
-                    // The log still has everything: the next attempt may succeed.
+                    // The log still holds all transactions, and the next attempt may succeed.
                     tracing::warn!(%error, "a checkpoint failed: {error}");
                 }
                 due.checkpoint_taken(&inner.adaptive);
@@ -105,7 +107,8 @@ struct Due {
     every: Option<Duration>,
     is_adaptive: bool,
     last: Instant,
-    /// What an adaptive log held when it was looked at last, and when that was.
+    /// The replay time of all records that an adaptive log had received at the last check, in nanoseconds,
+    /// and the moment of the check.
     looked: (u64, Instant),
     has_warned: bool,
 }
@@ -119,8 +122,8 @@ impl Default for Due {
 
 impl Due {
     fn look_after(&self) -> Duration {
-        let rest = self.every.map_or(Duration::MAX, |every| every.saturating_sub(self.last.elapsed()));
-        if self.is_adaptive { rest.min(LOOK_EVERY) } else { rest }
+        let left = self.every.map_or(Duration::MAX, |every| every.saturating_sub(self.last.elapsed()));
+        if self.is_adaptive { left.min(LOOK_EVERY) } else { left }
     }
 
     fn is_now(&mut self, adaptive: &Adaptive) -> bool {
@@ -139,7 +142,7 @@ impl Due {
             self.has_warned = true;
             tracing::warn!(
                 load_s,
-                "recovery will take longer than asked for: loading the checkpoint alone takes {load_s:.1} s"
+                "recovery will exceed its target: loading the checkpoint alone takes {load_s:.1} s"
             );
         }
     }

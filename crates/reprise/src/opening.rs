@@ -1,4 +1,8 @@
-//! From what was recovered to what runs: a new incarnation, rows as the log needs them, logs.
+//! The steps of an opening around recovery: the locks, the log devices, a new incarnation, rows in the form
+//! that the log needs, and the logs.
+//!
+//! Invariant: the cut of recovery is durable before the first new record, so no record beyond it returns.
+//! After a crash: a device has a marker only if the pepoch file knows its database (`take_devices`).
 
 use crate::{Config, Error};
 use catalog::CommitOrder;
@@ -15,10 +19,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use storage::Worker;
 
-/// Keeps others from a folder for as long as it lives.
+/// The lock of a folder; other processes cannot open the folder while it lives.
 pub type Lock = Box<dyn Any + Send + Sync>;
 
-/// Makes the folder, and makes sure that no other process has it.
+/// Creates the folder if it does not exist, and locks it.
+///
+/// # Errors
+/// `InUse`: another process has the lock. `Log`: the operating system refuses.
 pub(crate) fn lock(disk: &SharedDisk, folder: &Path) -> Result<Lock, Error> {
     make_folder(&**disk, folder).map_err(|error| LogError::io("create", folder, error))?;
     disk.lock(folder).map_err(|error| match error.kind() {
@@ -27,10 +34,11 @@ pub(crate) fn lock(disk: &SharedDisk, folder: &Path) -> Result<Lock, Error> {
     })
 }
 
-/// Keeps others from opening a folder while it is read. `None` where there is none, or it can't be locked.
+/// Locks a folder against openings while its files are read. `None`: the folder does not exist, or cannot be
+/// locked.
 ///
 /// # Errors
-/// `InUse`: what is read while transactions go on looks damaged.
+/// `InUse`: a process has the folder open. Files that are read while transactions write look damaged.
 pub fn read_alone(disk: &SharedDisk, folder: &Path) -> Result<Option<Lock>, Error> {
     match disk.lock(folder) {
         Ok(lock) => Ok(Some(lock)),
@@ -62,8 +70,9 @@ pub(crate) fn record_format(config: &Config) -> Result<RecordFormat, Error> {
     Ok(RecordFormat { content, images, undo: config.undo })
 }
 
-/// Makes rows as the logs to come name them. Returns whether those must go on from a checkpoint: one replay
-/// can't go over what was logged before and what will be, or rows are named as no checkpoint names them yet.
+/// Brings the recovered rows into the form that the new logs need: slots, numbering, concurrency control.
+/// Returns whether the new logs must begin with a checkpoint. They must if one replay cannot handle the old
+/// and the new records, or if the new records name rows by slots that no checkpoint holds.
 pub(crate) fn suit(
     mut recovered: Recovered,
     format: RecordFormat,
@@ -85,22 +94,22 @@ pub(crate) fn suit(
     recovered.tables = recovered.tables.controlled_by(config.concurrency);
     let is_fuzzy = recovered.consistency == Consistency::Fuzzy;
     let needs_snapshot = is_fuzzy && config.sequencing.numbering().is_serial();
-    // A folder of an older format is one of this format from here on.
+    // After the checkpoint, a folder of an older format has this format.
     let is_old = recovered.lacks_proof;
     let needs_checkpoint =
         lacks_slots || changes_content || needs_snapshot || is_old || !config.shadow_logs.is_empty();
-    // An empty database is one for every log.
+    // An empty database suits every log.
     let needs_checkpoint = needs_checkpoint && recovered.holds_anything();
-    // What was lost by consent is never looked for again.
+    // After the checkpoint, no recovery looks for the accepted losses again.
     let needs_checkpoint = needs_checkpoint || !recovered.report.losses.is_empty();
     Ok((recovered, needs_checkpoint))
 }
 
-/// Incarnations whose log files are kept until a checkpoint is taken, whether or not one is asked for.
+/// From this many incarnations with log files on, an opening takes a checkpoint.
 const MOST_INCARNATIONS: usize = 8;
 
-/// Whether the log lies in files of so many incarnations that the next opening should not read them again:
-/// each has a file at least.
+/// Returns whether log files of at least `MOST_INCARNATIONS` incarnations exist. A checkpoint then saves
+/// later openings from reading them again: each incarnation leaves at least one file.
 pub(crate) fn is_scattered(recovered: &Recovered) -> bool {
     let files = recovered.log_files.iter().flatten();
     let incarnations = files.filter_map(|(file, _)| logging::FileId::of(file)).map(|id| id.incarnation);
@@ -152,8 +161,8 @@ pub(crate) fn start_logs(
     Ok(LogSet::start(start)?)
 }
 
-/// Refuses log devices other than those that the folder was made with. Recovery comes later: it reads the
-/// folder's devices, so it would miss files on devices that have moved.
+/// Refuses log devices other than the devices that the pepoch file names. This precedes recovery, which reads
+/// the named devices and would miss the files of a moved device.
 pub(crate) fn check_devices(config: &Config, folder: &Path) -> Result<(), Error> {
     let Some(asked) = &config.log_devices else { return Ok(()) };
     match PepochFile::read(&config.disk, folder)? {
@@ -164,7 +173,7 @@ pub(crate) fn check_devices(config: &Config, folder: &Path) -> Result<(), Error>
     }
 }
 
-/// Makes the devices' folders, keeps others from them, and marks them as this database's.
+/// Creates and locks the folders of the log devices, and marks them as devices of this database.
 pub(crate) fn take_devices(
     recovered: &mut Recovered,
     config: &Config,
@@ -201,7 +210,8 @@ pub(crate) fn take_devices(
         refuse_other_logs(disk, &devices)?;
     }
     if lacks_marker {
-        // Before any marker, so that a crash in between leaves no marker that belongs to no folder.
+        // The pepoch file precedes the markers, so that a crash between them leaves no marker of an unknown
+        // database.
         pepoch.is_unmarked = true;
         pepoch.write(disk, folder)?;
         for (logger, device) in devices.iter().enumerate() {
@@ -212,7 +222,7 @@ pub(crate) fn take_devices(
     Ok(locks)
 }
 
-/// Refuses devices that hold log files: a database that has never been open has none.
+/// Refuses devices with log files: a database that was never open has none.
 fn refuse_other_logs(disk: &SharedDisk, devices: &[PathBuf]) -> Result<(), LogError> {
     for device in devices {
         let files = disk.list(device).map_err(|error| LogError::io("list", device, error))?;
@@ -223,7 +233,8 @@ fn refuse_other_logs(disk: &SharedDisk, devices: &[PathBuf]) -> Result<(), LogEr
     Ok(())
 }
 
-/// Makes the cut durable before anything new can be logged, so that what was cut never returns.
+/// Makes the cut durable, and returns the number of the new incarnation. No record is logged before, so
+/// records beyond the cut never return.
 pub(crate) fn begin_incarnation(
     mut recovered: Recovered,
     config: &Config,
@@ -231,7 +242,7 @@ pub(crate) fn begin_incarnation(
 ) -> Result<(Recovered, u64), Error> {
     let pepoch: &mut PepochFile = &mut recovered.pepoch;
     let number = pepoch.next();
-    // Cuts of incarnations whose files are gone are not needed any more.
+    // An incarnation without files needs no cut.
     let alive =
         |incarnation: &Incarnation| {
             recovered.log_files.iter().flatten().any(|(file, _)| {
@@ -239,8 +250,8 @@ pub(crate) fn begin_incarnation(
             })
         };
     pepoch.incarnations.retain(alive);
-    // Their files are about to be used again. No file tells of them from here on, so a crash on the way is no
-    // loss.
+    // The files of empty incarnations are about to be reused. From here on no file names them, so recovery
+    // after a crash does not miss them.
     for incarnation in pepoch.incarnations.iter_mut().filter(|own| recovered.empty.contains(&own.number)) {
         (incarnation.ends, incarnation.loggers) = (Vec::new(), 0);
     }

@@ -1,4 +1,4 @@
-//! Rows of an answer, as a caller keeps them.
+//! Rows of an answer, with their columns.
 
 use catalog::{Arena, Datum, Type, Value, value_from_datum};
 use procedure::{RowSink, SqlError};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// A column of an answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Column {
-    /// Its name.
+    /// The name in the answer: an alias, or the name of a table's column.
     pub name: String,
     /// The type of its values.
     pub ty: Type,
@@ -39,23 +39,23 @@ impl Row {
         Self { columns, values }
     }
 
-    /// Returns its columns.
+    /// Returns the columns.
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
 
-    /// Returns its values, one a column.
+    /// Returns the values, one per column.
     pub fn values(&self) -> &[Value] {
         &self.values
     }
 
-    /// Returns the value of a column by name.
+    /// Returns the value of the first column with a name; `None` if there is no such column.
     pub fn get(&self, name: &str) -> Option<&Value> {
         let index = self.columns.iter().position(|column| column.name == name);
         index.and_then(|index| self.values.get(index))
     }
 
-    /// Returns its values as a list of their own.
+    /// Returns the values, without the columns.
     pub fn into_values(self) -> Vec<Value> {
         self.values
     }
@@ -69,14 +69,14 @@ impl Index<usize> for Row {
     }
 }
 
-/// Keeps the rows of a statement.
+/// Collects the rows of a statement.
 pub(crate) struct Collector {
     columns: Arc<[Column]>,
     rows: Arc<Mutex<Vec<Row>>>,
 }
 
 impl Collector {
-    /// Returns a sink, and the rows that it keeps.
+    /// Returns a sink, and the list to which it adds rows.
     pub(crate) fn collect(columns: &Arc<[Column]>) -> (Box<dyn RowSink>, Arc<Mutex<Vec<Row>>>) {
         let rows = Arc::new(Mutex::new(Vec::new()));
         (Box::new(Self { columns: Arc::clone(columns), rows: Arc::clone(&rows) }), rows)

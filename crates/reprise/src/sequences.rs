@@ -1,11 +1,11 @@
-//! Numbers of sequences.
+//! The numbers of sequences.
 //!
-//! Numbers are taken in ranges. That a range is taken is a transaction of its own, which writes the row of
-//! the sequence's table and is durable before the first number is given: so no number comes twice, whatever
-//! becomes of those who asked and of the server; what is left of a range at a crash is passed over, as in
-//! PostgreSQL.
-//! Invariant: the row says of every number that was given that it is used up. Held by:
+//! Numbers are taken in ranges. A separate transaction takes a range: it writes the row of the sequence's
+//! table, and is durable before the first number is returned. So no number is returned twice, even if the
+//! calling transaction aborts or the server crashes.
+//! Invariant: the row of a sequence counts every returned number as used. Held by:
 //! `crates/reprise/tests/suite/sequences.rs`.
+//! After a crash: the numbers that remained in a range are skipped, as in PostgreSQL.
 
 use crate::Error;
 use crate::database::Inner;
@@ -18,18 +18,23 @@ use std::time::{Duration, Instant};
 use storage::Worker;
 use transaction::{CommitError, CommitPipeline, LoggedBy, Tables, Workspace, check_bounds, exhausted};
 
-/// Numbers that are taken at a time: as many at first, and at most.
+/// Numbers of a sequence's first range, and of each range that follows a slow one.
 const LEAST: u64 = 32;
+/// Most numbers of a range.
 const MOST: u64 = 4096;
-/// A range that is used up within this time is followed by a greater one.
+/// A range that is used up within this time is followed by one of twice its size.
 const SOON: Duration = Duration::from_millis(200);
 
-/// What is left of the range that was taken last.
+/// The newest range of a sequence.
 #[derive(Debug)]
 struct Range {
+    /// The number that is returned next.
     next: i64,
+    /// How many numbers are not returned yet.
     left: u64,
+    /// How many numbers the range had at first.
     taken: u64,
+    /// When the range was taken.
     since: Instant,
 }
 
@@ -39,7 +44,7 @@ struct Writer {
     pipeline: CommitPipeline,
 }
 
-/// The ranges of all sequences, and who takes new ones.
+/// The ranges of all sequences, and the writer that takes new ones.
 #[derive(Default)]
 pub(crate) struct Numbers {
     state: Mutex<State>,
@@ -57,8 +62,8 @@ impl std::fmt::Debug for Numbers {
     }
 }
 
-/// The sequences as one version of the definitions has them. Whoever asks is in a transaction under it, or
-/// changes definitions.
+/// The sequences of one version of the definitions. The calling session runs a transaction under that
+/// version, or changes definitions, so they do not change meanwhile.
 pub(crate) struct Source {
     inner: Arc<Inner>,
     tables: Tables,
@@ -88,7 +93,7 @@ impl Sequences for Source {
     }
 }
 
-/// Takes numbers, while the definitions don't change.
+/// Takes numbers of sequences. The definitions must not change while it lives.
 pub(crate) struct Taking<'a> {
     pub(crate) inner: &'a Inner,
     pub(crate) tables: &'a Tables,
@@ -100,13 +105,13 @@ impl Taking<'_> {
     }
 
     fn definition(&self, sequence: TableId) -> Result<(&Arc<Table>, &Sequence), SqlError> {
-        let missing = || SqlError::new("42P01", "the sequence is gone");
+        let missing = || SqlError::new("42P01", "the sequence was dropped");
         let table = self.tables.by_id(sequence).ok_or_else(missing)?.definition();
         let own = table.sequence.as_ref().ok_or_else(missing)?;
         Ok((table, own))
     }
 
-    /// Changes the row of a sequence, durably; returns what it said before.
+    /// Changes the row of a sequence, and waits until the change is durable. Returns the position before it.
     fn write(
         &self,
         state: &mut State,
@@ -114,7 +119,7 @@ impl Taking<'_> {
         own: &Sequence,
         change: impl Fn(SequencePlace) -> Result<SequencePlace, SqlError>,
     ) -> Result<SequencePlace, SqlError> {
-        // One that a panic leaves in the middle of a transaction does not come back.
+        // Taken out while it runs, so that a writer that panics inside a transaction is not used again.
         let mut writer = match state.writer.take() {
             Some(writer) => writer,
             None => {
@@ -143,7 +148,7 @@ impl Taking<'_> {
                 Err(_) => continue,
             };
             self.inner.logs.wait(commit).map_err(failed)?;
-            // Definitions don't change while a number is taken.
+            // Definitions do not change while a number is taken, so garbage can be collected.
             let durable = self.inner.durable(writer.workspace.worker());
             writer.workspace.collect_garbage(durable, || true);
             return Ok(before);
@@ -160,7 +165,8 @@ impl Writer {
         Ok(Self { workspace: Workspace::new(tables.clone(), worker), pipeline })
     }
 
-    /// Tries once to change a row. Returns what it said before, and what must be durable before that is told.
+    /// Tries once to change the row of a sequence. Returns the position before the change, and the commit
+    /// that must be durable before it is used.
     fn attempt(
         &mut self,
         table: &Arc<Table>,
@@ -170,8 +176,7 @@ impl Writer {
         self.workspace.begin();
         self.pipeline.begin();
         self.pipeline.witnesses.begin(&[]);
-        let ran = self.change(table, own, change);
-        let before = match ran {
+        let before = match self.change(table, own, change) {
             Ok(before) => before,
             Err(failure) => {
                 self.workspace.rollback();
@@ -244,7 +249,7 @@ impl Taking<'_> {
         Ok(())
     }
 
-    /// Where a sequence stands: before what is left of its range, or where its row says.
+    /// Returns the position of a sequence: of its range, or of its row if there is no range.
     fn place(&self, sequence: TableId) -> Result<SequencePlace, SqlError> {
         let (table, own) = self.definition(sequence)?;
         let mut state = self.state();
@@ -257,13 +262,13 @@ impl Taking<'_> {
         }
     }
 
-    /// Gives back what is left of all ranges, so that nothing is passed over.
+    /// Returns the remaining numbers of all ranges to their sequences, so that no number is skipped.
     pub(crate) fn give_back(&self) -> Result<(), SqlError> {
         self.give_back_of(|_| true)
     }
 
-    /// Gives back what is left of ranges whose sequences a definition is about to take numbers of: it goes on
-    /// where their rows say that they stand. No other session may be active.
+    /// Returns the remaining numbers of the ranges whose sequences a definition draws from: the definition
+    /// continues at the position in the sequence's row. No other session may be active.
     pub(crate) fn give_back_for(&self, effect: &Effect) -> Result<(), Error> {
         let sequences = effect.sequences();
         if !sequences.is_empty() {
@@ -277,7 +282,7 @@ impl Taking<'_> {
         let ranges: Vec<(TableId, Range)> =
             state.ranges.extract_if(|sequence, _| is_meant(*sequence)).collect();
         for (sequence, range) in ranges {
-            // One that was dropped has nothing to give back.
+            // The range of a dropped sequence is forgotten.
             let Ok((table, own)) = self.definition(sequence) else { continue };
             if range.left > 0 {
                 self.write(&mut state, table, own, |_| match range.left == range.taken {

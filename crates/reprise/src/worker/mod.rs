@@ -1,8 +1,8 @@
 //! A worker executes transactions: it has the workspace, the registers, the commit pipeline and the
-//! definitions that a call runs with.
+//! definitions of the running call.
 //!
-//! All that it needs to know of a call is in the call's request and settings, so that a call can run on any
-//! thread. What a client keeps from call to call is in its session.
+//! The request and the settings describe a call completely, so a call can run on any thread. The session
+//! holds the state that a client keeps from call to call.
 //! Not here: the statements of longer transactions and their savepoints, which a session runs on its worker
 //! (`session/block.rs`).
 
@@ -33,8 +33,8 @@ use utilization::Utilization;
 /// A worker adds its counters to those of the database after this many calls.
 const PUBLISH_EVERY: u64 = 256;
 
-/// The procedures as one worker knows them. Workers share procedures but not this, so that a call changes no
-/// counter that other workers change too.
+/// One worker's references to the procedures. Workers share procedures, but not these references, so that
+/// calls of different workers do not contend for one reference count.
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(crate) procedures: Vec<KnownProcedure>,
@@ -42,7 +42,7 @@ pub(crate) struct Known {
     pub(crate) indexes: HashMap<String, usize>,
 }
 
-/// A procedure, and the columns of the row of its outputs.
+/// A procedure, and the columns of its outputs.
 #[derive(Debug)]
 pub(crate) struct KnownProcedure {
     pub(crate) procedure: Arc<Procedure>,
@@ -66,26 +66,26 @@ impl Known {
     }
 }
 
-/// Transactions that a worker has not added to the counters of the database yet.
+/// Counts of a worker that are not added to the counters of the database yet.
 #[derive(Default, Debug)]
 pub(crate) struct Tally {
     pub(crate) committed: u64,
     pub(crate) read: u64,
     pub(crate) failed: u64,
     pub(crate) conflicts: u64,
-    /// Calls since the last time.
+    /// Calls since the counts were added last.
     calls: u64,
 }
 
-/// What executes the transactions of one session at a time.
+/// The executor of transactions; one session at a time uses it.
 pub(crate) struct Worker {
     pub(crate) inner: Arc<Inner>,
-    /// The definitions that it works with.
+    /// The definitions of its transactions.
     pub(crate) version: Arc<Version>,
     pub(crate) known: Arc<Known>,
     pub(crate) workspace: Workspace,
     pub(crate) machine: Machine,
-    /// The arguments of the request in hand, loaded from its record.
+    /// The arguments of the current request, decoded from its record.
     arguments: Vec<Datum>,
     pub(crate) pipeline: CommitPipeline,
     pub(crate) races: Races,
@@ -122,7 +122,7 @@ impl Worker {
         })
     }
 
-    /// Returns another pipeline for the same slot.
+    /// Returns another pipeline for this worker.
     fn new_pipeline(&self) -> CommitPipeline {
         let Inner { logs, adaptive, .. } = &*self.inner;
         CommitPipeline::new(Arc::clone(logs), adaptive, self.workspace.tables(), self.workspace.slot())
@@ -143,8 +143,8 @@ impl Worker {
         self.workspace.set_tables(self.version.tables.clone());
     }
 
-    /// Gives back the buffers of a statement that took much memory; without that the next statement uses them
-    /// again. `has_ended` says whether no transaction is open. Returns whether a buffer was given back.
+    /// Frees the buffers of a statement that took much memory; otherwise the next statement reuses them.
+    /// `has_ended`: no transaction is open. Returns whether a buffer was freed.
     pub(crate) fn give_memory_back(&mut self, has_ended: bool) -> bool {
         let is_much = self.machine.give_back(has_ended);
         if is_much {
@@ -158,7 +158,7 @@ impl Worker {
         is_much
     }
 
-    /// Cleans up behind the worker's transactions, unless one is running.
+    /// Frees the old rows and versions of the worker's transactions, unless a transaction is running.
     pub(crate) fn collect_garbage(&mut self) {
         if self.workspace.worker().is_active() {
             return;
@@ -168,17 +168,19 @@ impl Worker {
         self.workspace.collect_garbage_now(durable, || definitions.is_current(version));
     }
 
-    /// Refuses a transaction that writes while the log can't grow, or has failed. Waits while neither is
-    /// known.
+    /// Checks that the log accepts writes. Waits while this is unknown.
+    ///
+    /// # Errors
+    /// `Error::Log`: the log cannot grow, or has failed. Or the caller waits.
     #[inline]
     pub(crate) fn check_log(&mut self, settings: &Settings) -> Result<(), Error> {
         if self.inner.logs.is_in_doubt() {
-            self.await_others(Awaited::Log(Arc::clone(&self.inner)), None, settings)?;
+            self.await_end(Awaited::Log(Arc::clone(&self.inner)), None, settings)?;
         }
         Ok(self.inner.logs.check()?)
     }
 
-    /// Cleans up and counts after a transaction.
+    /// Collects garbage and counts after a transaction.
     #[inline]
     pub(crate) fn after_call(&mut self) {
         let durable = self.inner.durable(self.workspace.worker());
@@ -199,7 +201,7 @@ impl Worker {
         add(&self.inner.failed, tally.failed);
         add(&self.inner.conflicts, tally.conflicts);
         if self.inner.logs.durable().is_none() {
-            // Without a logger nothing else ends epochs, and memory is reclaimed by epochs.
+            // Loggers end epochs. Without one the worker does, because memory is reclaimed by epochs.
             let epochs = self.workspace.worker().epochs();
             epochs.advance_from(epochs.current());
         }
@@ -209,11 +211,9 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         if self.workspace.is_committing() {
-            // A panic in the middle of a commit: the rows in memory are no state of the database. The log
-            // holds one.
-            tracing::error!(
-                "a commit has panicked: the process ends, and recovers from its log when it starts again"
-            );
+            // A panic inside a commit leaves rows in memory that are no state of the database. The log holds
+            // a consistent one.
+            tracing::error!("a commit panicked: the process aborts; the next start recovers from the log");
             std::process::abort();
         }
         self.workspace.rollback_if_running();

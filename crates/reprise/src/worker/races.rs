@@ -1,12 +1,11 @@
-//! Requests that lose a race, or come to rows of other transactions: how often they run again, and what they
-//! wait for.
+//! Retries and waits of requests that lose a race or meet rows that other transactions hold.
 //!
-//! A transaction of one request runs again until it commits. After some lost races it holds the rows that it
-//! writes, after more also those that it reads, so that it commits in the end. A statement of a longer
-//! transaction runs again as long as the earlier reads of the transaction hold.
+//! A transaction of one request runs again until it commits. After 8 lost races it holds the rows that it
+//! writes, and after 24 also the rows that it reads, so that it commits in the end. A statement of a longer
+//! transaction runs again while the earlier reads of the transaction are still valid.
 //! Invariants: 1. a wait ends with the blocker, by `lock_timeout`, by the statement's deadline or by its
-//! cancellation. 2. where the caller waits, the worker never does. 3. of transactions that wait for each
-//! other one fails (40P01), or releases its rows.
+//! cancellation. 2. if the caller waits (`Settings::caller_waits`), the worker never does. 3. of transactions
+//! in a deadlock, one fails (40P01) or releases its rows.
 //! Held by: `crates/reprise/tests/suite/waiting.rs`.
 
 use super::{Settings, Worker};
@@ -21,56 +20,57 @@ use std::time::{Duration, Instant};
 use storage::Slot;
 use transaction::{AbortReason, Blocker, Holding, Holds, Refusal, WaitInPlace};
 
-/// A thread that waits looks at its limits this often.
+/// Time between two checks of a waiting thread's limits.
 const TICK: Duration = Duration::from_millis(20);
-/// After this many lost races in a row a worker lets other threads run before it tries again.
+/// After this many lost races in a row a worker yields to other threads before it tries again.
 const PATIENCE: u32 = 8;
-/// From this many lost races on a transaction holds what it writes.
+/// From this many lost races on, a transaction holds the rows that it writes.
 const HOLDS_WRITTEN: u32 = 8;
-/// From this many on it holds what it reads.
+/// From this many lost races on, it also holds the rows that it reads.
 const HOLDS_READ: u32 = 24;
-/// A caller that waits itself is asked to let others run after each round of this many lost races.
+/// If the caller waits, it gets `Attempt::Busy` after each round of this many lost races, so that other tasks
+/// run on its thread.
 const ROUND: u32 = 16;
-/// The longest wait for a hot row that is only read: readers do not wait for a transaction that its client
-/// leaves open.
+/// The longest wait of a reader for a hot row. It is short, because a client may leave the writing
+/// transaction open.
 const FOR_HOT: Duration = Duration::from_millis(100);
 /// The SQLSTATE of a wait that took longer than `lock_timeout`.
 const LOCK_TIMEOUT: &str = "55P03";
-/// A statement of a longer transaction that has lost this many races fails.
+/// A statement of a longer transaction fails after more lost races than this.
 const MOST_RETRIES: u32 = 256;
 
-/// What a statement that was undone waits for.
+/// The cause of a wait before an undone statement runs again.
 #[derive(Clone)]
 pub(crate) enum Awaited {
-    /// Nothing: it has lost races, and lets other transactions run first.
-    Others,
+    /// Lost races: other tasks run first.
+    Turn,
     /// The transaction that holds a row or key.
     Blocker {
         blocker: Blocker,
         worker: Slot,
-        /// Whether the statement is of a transaction that stays open meanwhile.
+        /// Whether the statement's transaction stays open during the wait.
         is_open: bool,
         holds: Arc<Holds>,
     },
     /// Definitions that are being made.
     Definitions(Arc<Inner>),
-    /// A log of which it is not known whether it can grow.
+    /// A log that may lack room for further records.
     Log(Arc<Inner>),
 }
 
-/// What a statement that was undone, and can be run again, waits for.
+/// The wait of a statement that was undone and must run again.
 #[derive(Clone)]
-#[must_use = "the statement has not happened: run it again, later"]
+#[must_use = "the statement was undone: run it again after the wait"]
 pub struct Busy {
     awaited: Awaited,
-    /// When the statement is run again at the latest, whether or not what it waits for has come.
+    /// The latest time to run the statement again, even if the blocker has not ended.
     until: Option<Instant>,
 }
 
 impl std::fmt::Debug for Busy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let awaited: &dyn std::fmt::Debug = match &self.awaited {
-            Awaited::Others => &"others",
+            Awaited::Turn => &"other tasks",
             Awaited::Blocker { blocker, .. } => blocker,
             Awaited::Definitions(_) => &"definitions",
             Awaited::Log(_) => &"the log",
@@ -80,10 +80,10 @@ impl std::fmt::Debug for Busy {
 }
 
 impl Busy {
-    /// Whether what is awaited has come. `waker` is woken when it does.
+    /// Returns `Ready` when the wait has ended. Otherwise `waker` is woken at its end.
     fn poll(&self, waker: &Waker) -> Poll<Result<(), Refusal>> {
         match &self.awaited {
-            Awaited::Others => Poll::Ready(Ok(())),
+            Awaited::Turn => Poll::Ready(Ok(())),
             Awaited::Blocker { blocker, worker, is_open, holds } => {
                 match holds.wait(*blocker, *worker, *is_open, waker) {
                     Ok(true) => Poll::Pending,
@@ -96,19 +96,19 @@ impl Busy {
         }
     }
 
-    /// When the statement is to be run again at the latest; `None` where it waits until `released`.
+    /// Returns the latest time to run the statement again; `None` if only `released` ends the wait.
     pub fn until(&self) -> Option<Instant> {
         self.until
     }
 
-    /// Returns once the statement can be run again. Where the caller stops waiting before, it says so by
+    /// Waits until the statement can run again. A caller that stops waiting earlier must call
     /// `Session::stop_waiting`.
     ///
     /// # Errors
-    /// The transaction must not wait while it holds locks: see `Session::break_deadlock`.
+    /// A refusal: the transaction must not wait while it holds rows. See `Session::break_deadlock`.
     pub async fn released(&self) -> Result<(), Refusal> {
-        // Where nothing is left to wait for, other tasks run before the statement runs again: its client's
-        // deadline and cancellation are seen then.
+        // Yields once, even if the wait has already ended, so that other tasks run first and the caller sees
+        // the statement's deadline and cancellation.
         let mut has_yielded = false;
         std::future::poll_fn(|context| match self.poll(context.waker()) {
             Poll::Ready(Ok(())) if !std::mem::replace(&mut has_yielded, true) => {
@@ -121,16 +121,16 @@ impl Busy {
     }
 }
 
-/// The races that the request in hand has lost.
+/// The lost races and the wait of the current request.
 #[derive(Default)]
 pub(crate) struct Races {
     /// Lost races in a row.
     lost: u32,
-    /// Whether the request has come to a row that another transaction holds.
+    /// Whether the request has met a row that another transaction holds.
     was_held: bool,
-    /// What the caller has to wait for.
+    /// The wait that the caller does instead of the worker.
     pub(crate) busy: Option<Busy>,
-    /// When the request stops waiting for hot rows that it only reads.
+    /// The end of the request's waits for hot rows that it only reads.
     hot_until: Option<Instant>,
 }
 
@@ -157,10 +157,10 @@ fn refused(refusal: Refusal) -> SqlError {
     SqlError::new(sqlstate, message).with_hint(hint)
 }
 
-/// Waits on this thread until a statement can be run again, or a deadlock is found.
+/// Waits on this thread until a statement can run again (`Ok`) or must not wait (`Err`).
 ///
 /// # Errors
-/// `55P03` after the time limit, `57014`.
+/// `55P03`: the time limit has passed. `57014`: the statement was cancelled.
 fn wait_on_thread(
     busy: &Busy,
     interrupts: &Interrupts,
@@ -183,7 +183,7 @@ fn wait_on_thread(
     }
 }
 
-/// Returns the error of a transaction that lost a race for good.
+/// Returns the error of a transaction that lost a race and is not retried.
 pub(crate) fn serialization_failure(conflict: Conflict) -> Error {
     let error = SqlError::new("40001", "could not serialize access due to concurrent update");
     let error = SqlError { detail: Some(format!("{conflict}.")), ..error };
@@ -191,14 +191,14 @@ pub(crate) fn serialization_failure(conflict: Conflict) -> Error {
 }
 
 impl Worker {
-    /// Releases the rows that a request holds which has ended, or does not run again.
+    /// Releases the rows of a request that has ended or does not run again.
     pub(crate) fn let_go(&mut self) {
         self.workspace.release_holds();
         self.forget_races();
     }
 
-    /// As `let_go`, unless the request is to run again once the caller has waited, or is a statement of a
-    /// longer transaction.
+    /// As `let_go`, unless the request runs again after a wait of the caller, or belongs to a longer
+    /// transaction.
     #[cold]
     pub(crate) fn let_go_unless_busy(&mut self, settings: &Settings) {
         if self.races.busy.is_none() && !settings.is_in_block {
@@ -206,10 +206,10 @@ impl Worker {
         }
     }
 
-    /// Releases the rows of a transaction of one request whose wait was refused; it can wait again.
+    /// Releases the rows of a transaction of one request whose wait was refused. Then it can wait again.
     ///
     /// # Errors
-    /// `40P01` or `40001` in a longer transaction.
+    /// `40P01` or `40001`: the request belongs to a longer transaction, which fails.
     pub(crate) fn let_rows_go(&mut self, refusal: Refusal, settings: &Settings) -> Result<(), Error> {
         self.workspace.tables().aborts.count(refusal);
         if settings.is_in_block {
@@ -219,14 +219,14 @@ impl Worker {
         Ok(())
     }
 
-    /// Returns how long a definition waits for transactions to end.
+    /// Returns the limits of a definition's wait for transactions to end.
     pub(crate) fn patience(&self, settings: &Settings) -> Patience {
         let patience = Patience::default();
         let limit = settings.lock_timeout.unwrap_or(patience.limit);
         Patience { interrupts: self.machine.interrupts().clone(), limit }
     }
 
-    /// Returns the rows that the next attempt holds.
+    /// Returns which rows the next attempt holds.
     pub(super) fn holding(&self) -> Holding {
         match self.races.lost {
             HOLDS_READ.. => Holding::Read,
@@ -245,12 +245,12 @@ impl Worker {
         }
     }
 
-    /// Counts a lost race, and waits until the request can run again. Where the caller waits, `busy` says
-    /// what it waits for.
+    /// Counts a lost race, and waits until the request can run again. If the caller waits, sets
+    /// `Races::busy`.
     ///
     /// # Errors
-    /// The request does not run again: it was cancelled, it has waited or tried for too long. Or the caller
-    /// waits.
+    /// `57014`, `55P03`, `40001`: the request was cancelled, has waited too long, or has lost too many races.
+    /// Or the caller waits.
     #[cold]
     pub(crate) fn before_retry(&mut self, conflict: Conflict, settings: &Settings) -> Result<(), Error> {
         self.count_conflict(conflict);
@@ -267,27 +267,27 @@ impl Worker {
         }
         if let Some(blocker) = blocker {
             let holds = Arc::clone(&self.workspace.tables().holds);
-            // It does not wait long for a row that is hot.
+            // A wait for a hot row is short, so it does not count as a wait of an open transaction.
             let is_open = settings.is_in_block && !self.workspace.was_hot();
             let awaited = Awaited::Blocker { blocker, worker: self.workspace.slot(), is_open, holds };
             if !self.workspace.was_hot() {
-                return self.await_others(awaited, None, settings);
+                return self.await_end(awaited, None, settings);
             }
             let until = *self.races.hot_until.get_or_insert_with(|| Instant::now() + FOR_HOT);
             if Instant::now() >= until {
                 self.workspace.ignore_heat(true);
                 return Ok(());
             }
-            return self.await_others(awaited, Some(until), settings);
+            return self.await_end(awaited, Some(until), settings);
         }
         if is_held || settings.caller_waits && self.races.lost.is_multiple_of(ROUND) {
-            return self.await_others(Awaited::Others, None, settings);
+            return self.await_end(Awaited::Turn, None, settings);
         }
         back_off(self.races.lost);
         Ok(())
     }
 
-    /// Counts an attempt that was undone.
+    /// Counts an undone attempt.
     pub(super) fn count_conflict(&mut self, conflict: Conflict) {
         self.tally.conflicts += 1;
         self.workspace.tables().aborts.count(conflict);
@@ -299,11 +299,11 @@ impl Worker {
         serialization_failure(conflict)
     }
 
-    /// Waits until the request can run again, unless the caller does.
+    /// Waits until the request can run again, unless the caller waits.
     ///
     /// # Errors
     /// As `before_retry`.
-    pub(super) fn await_others(
+    pub(super) fn await_end(
         &mut self,
         awaited: Awaited,
         until: Option<Instant>,
@@ -316,7 +316,7 @@ impl Worker {
             return Err(serialization_failure(Conflict::Held));
         }
         let interrupts = self.machine.interrupts().clone();
-        // Definitions and the log are no locks.
+        // `lock_timeout` limits waits for rows and keys, not for definitions or the log.
         let limit = settings.lock_timeout.filter(|_| matches!(busy.awaited, Awaited::Blocker { .. }));
         let aborts = Arc::clone(&self.workspace.tables().aborts);
         while let Err(refusal) = wait_on_thread(&busy, &interrupts, limit).inspect_err(|error| {
@@ -324,14 +324,14 @@ impl Worker {
                 aborts.count(AbortReason::LockTimeout);
             }
         })? {
-            // It holds nothing afterwards, so that it is not refused again.
+            // Without rows the request is not refused again.
             self.let_rows_go(refusal, settings)?;
             interrupts.check()?;
         }
         Ok(())
     }
 
-    /// Returns a function that waits for other transactions in the middle of a call that can't run again.
+    /// Returns a function that waits for other transactions inside a call that cannot run again.
     pub(super) fn waits_in_place(&self, settings: &Settings) -> Box<WaitInPlace> {
         let (interrupts, limit) = (self.machine.interrupts().clone(), settings.lock_timeout);
         let (worker, holds) = (self.workspace.slot(), Arc::clone(&self.workspace.tables().holds));
@@ -351,7 +351,7 @@ impl Worker {
     }
 }
 
-/// Waits a little longer after every lost race, and lets other threads run after some.
+/// Spins 2^`lost` times, but at most 1024 times. Yields the thread after more than `PATIENCE` lost races.
 fn back_off(lost: u32) {
     for _ in 0..1u32 << lost.min(10) {
         std::hint::spin_loop();

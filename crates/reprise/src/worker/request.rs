@@ -1,8 +1,7 @@
-//! What a worker is asked to run, and what it answers when it refuses.
+//! The requests that a worker runs, their settings, and their failures.
 //!
-//! A request holds what the record of its transaction holds: the procedure, the time, the seed and the
-//! encoded arguments. Registers are loaded from it at run time exactly as in replay
-//! (`Procedure::read_arguments`).
+//! A request has the contents of its transaction's record: the procedure, the time, the seed and the encoded
+//! arguments. Execution loads its registers from them exactly as replay does (`Procedure::read_arguments`).
 
 use crate::Error;
 use catalog::CommitOrder;
@@ -19,26 +18,26 @@ pub(crate) struct Request<'a> {
     pub(crate) recorded: Recorded<'a>,
 }
 
-/// How a log of commands records a request.
+/// The record of a request in a log of commands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Recorded<'a> {
-    /// As a call of its procedure.
+    /// The call of its procedure.
     Call,
-    /// As a statement with this text.
+    /// The statement with this text.
     Statement(&'a str),
-    /// As the rows that it writes.
+    /// The rows that it writes.
     Rows,
 }
 
-/// What a session sets for its requests.
+/// The settings of a session's requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
-    /// Whether requests run on a snapshot and may write nothing.
+    /// Whether requests run on a snapshot and must not write.
     pub(crate) is_read_only: bool,
-    /// Whether requests belong to a transaction of several statements, which stays open while they wait.
+    /// Whether requests belong to a transaction of several statements. It stays open while they wait.
     pub(crate) is_in_block: bool,
-    /// Whether the caller waits where another transaction holds a row or key. Otherwise the thread of the
-    /// worker waits.
+    /// Whether the caller waits when another transaction holds a row or key. Otherwise the worker's thread
+    /// waits.
     pub(crate) caller_waits: bool,
     /// The longest wait for one transaction that holds a row or key; `None` is no limit.
     pub(crate) lock_timeout: Option<Duration>,
@@ -48,7 +47,7 @@ pub(crate) struct Settings {
 #[derive(Debug)]
 pub(crate) struct Refused {
     pub(crate) error: Box<Error>,
-    /// The greatest number of the transactions that the error shows.
+    /// The greatest commit number of the transactions whose writes the error shows.
     pub(crate) shown: CommitOrder,
 }
 

@@ -1,9 +1,8 @@
 //! Transactions of one call or statement: attempts, until one of them commits.
 //!
-//! An attempt that loses a race is repeated (`races`). One that only reads and takes long continues on a
+//! An attempt that loses a race is repeated (`races`). A long attempt that only reads is repeated on a
 //! snapshot.
-//! Invariant: a request that has failed, or is to be repeated, has left nothing. Held by:
-//! `serializability.rs`, `interleaved.rs`.
+//! Invariant: a failed or undone attempt has no effect. Held by: `serializability.rs`, `interleaved.rs`.
 
 use super::{Awaited, Recorded, Refused, Request, Settings, Worker, serialization_failure};
 use crate::Error;
@@ -16,12 +15,12 @@ use storage::Snapshot;
 use transaction::{CommitError, Committed, LoggedBy, Outcome};
 
 impl Worker {
-    /// Begins a transaction under the current definitions. Returns false when they have changed; the worker
-    /// has taken them over then.
+    /// Begins a transaction under the current definitions. Returns false when they have changed: then the
+    /// worker has taken them over, and no transaction is running.
     ///
     /// # Errors
-    /// `55000` while loaded rows are not in a checkpoint; `57014`. Or the caller waits until definitions are
-    /// made.
+    /// `55000`: loaded rows are in no checkpoint. `57014`: the statement was cancelled. Or the caller waits
+    /// for definitions.
     #[inline]
     pub(crate) fn begin(&mut self, settings: &Settings) -> Result<bool, Error> {
         self.workspace.begin();
@@ -30,15 +29,15 @@ impl Worker {
         }
         self.workspace.rollback();
         if self.inner.definitions.is_changing() {
-            self.await_others(Awaited::Definitions(Arc::clone(&self.inner)), None, settings)?;
+            self.await_end(Awaited::Definitions(Arc::clone(&self.inner)), None, settings)?;
         }
         self.inner.definitions.check_saved()?;
         self.refresh();
         Ok(false)
     }
 
-    /// Runs a request as a transaction of its own until it commits or fails. Returns `None` when the
-    /// definitions have changed: then nothing was run, and the worker has taken the new ones over.
+    /// Runs a request as one transaction until it commits or fails. Returns `None` when the definitions have
+    /// changed: then the request did not run, and the worker has taken the new definitions over.
     #[inline]
     pub(crate) fn run(
         &mut self,
@@ -60,7 +59,7 @@ impl Worker {
         ran
     }
 
-    /// As `run`; rows that an undone attempt holds stay held.
+    /// As `run`, but rows that an undone attempt holds stay held.
     #[inline]
     fn run_to_end(&mut self, request: &Request<'_>, settings: &Settings) -> Result<Option<Commit>, Refused> {
         let procedure = request.call.procedure;
@@ -89,7 +88,7 @@ impl Worker {
                     let depends = self.machine.has_caught_shortage();
                     match self.commit(LoggedBy::Call { procedure, written, depends }) {
                         Ok(commit) => return Ok(Some(commit)),
-                        // A refusal is an answer, and shows what the transaction has read.
+                        // The error is an answer, and shows what the transaction has read.
                         Err(CommitError::Log(error)) => return Err(self.refused(error.into())),
                         Err(CommitError::Conflict(conflict)) => Failure::Conflict(conflict),
                     }
@@ -163,7 +162,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Executes a call that was loaded, in the running transaction.
+    /// Executes a loaded call in the running transaction.
     #[inline]
     pub(crate) fn execute(&mut self, call: Call<'_>) -> Result<(), Failure> {
         let arguments = self.arguments.iter().copied();
@@ -171,8 +170,8 @@ impl Worker {
         execute(call, arguments, &mut self.machine, &mut self.workspace, witnesses)
     }
 
-    /// Runs a procedure that only reads on a snapshot, where it may take any time. Returns `None` when the
-    /// definitions have changed.
+    /// Runs a procedure that only reads on a snapshot, without a time limit or conflicts. Returns `None` when
+    /// the definitions have changed.
     fn run_on_snapshot(
         &mut self,
         request: &Request<'_>,
@@ -204,7 +203,10 @@ impl Worker {
         tables.snapshots.open(&tables.epochs)
     }
 
-    /// Opens a snapshot, and leaves shared memory again.
+    /// Opens a snapshot under the current definitions. No transaction is running afterwards.
+    ///
+    /// # Errors
+    /// As `begin`.
     pub(crate) fn open_snapshot(&mut self, settings: &Settings) -> Result<Snapshot, Error> {
         while !self.begin(settings)? {}
         let snapshot = self.snapshot();
@@ -212,8 +214,9 @@ impl Worker {
         Ok(snapshot)
     }
 
-    /// Executes a call that was loaded on a snapshot, and ends the running transaction, which has read
-    /// nothing. Returns the result of the call, and the greatest number of the rows that it has read.
+    /// Executes a loaded call on a snapshot, and ends the running transaction, which only kept definitions
+    /// from changing. Returns the result of the call, and the greatest commit number of the rows that it has
+    /// read.
     pub(crate) fn execute_on(
         &mut self,
         call: Call<'_>,
@@ -239,7 +242,7 @@ impl Worker {
         Ok(commit)
     }
 
-    /// Returns an error that shows what the last transaction has read.
+    /// Returns an error that shows the reads of the last transaction.
     pub(crate) fn refused(&mut self, error: Error) -> Refused {
         Refused { error: Box::new(error), shown: self.workspace.last_observed() }
     }

@@ -1,5 +1,4 @@
-//! Calls of procedures that end transactions themselves: each step is a transaction of its own, logged by
-//! value.
+//! Calls of procedures with COMMIT or ROLLBACK. Each step between them is one transaction, logged by value.
 
 use super::{Refused, Request, Settings, Worker, serialization_failure};
 use crate::Error;
@@ -9,12 +8,12 @@ use procedure::{Conflict, Failure, SqlError, Whole, execute};
 use std::sync::{Arc, Mutex, PoisonError};
 use transaction::{CommitError, CommitPipeline, LoggedBy, Workspace};
 
-/// What the steps of a call share.
+/// The state that the steps of a call share.
 struct Steps {
     pipeline: CommitPipeline,
-    /// Steps that have committed; their effects stay.
+    /// Number of committed steps. Their effects stay.
     committed: u64,
-    /// What must be durable before an answer shows the reads and writes of the steps.
+    /// The commit that must be durable before an answer shows the reads and writes of the steps.
     shown: Option<Commit>,
 }
 
@@ -35,7 +34,7 @@ impl Steps {
         self.shown = Some(self.shown.map_or(commit, |shown| shown.and(commit)));
     }
 
-    /// Returns the transactions whose values the next step may have.
+    /// Returns the numbers of the transactions whose values the next step may use through variables.
     fn observed(&self) -> Observed {
         let foreign = |shown: &Commit| if shown.alone { CommitOrder(0) } else { shown.number };
         let shown = self.shown.as_ref();
@@ -44,8 +43,8 @@ impl Steps {
 }
 
 impl Worker {
-    /// Runs a procedure that ends transactions. Returns `None` when the definitions have changed before it
-    /// began.
+    /// Runs a procedure with COMMIT or ROLLBACK. Returns `None` when the definitions have changed before its
+    /// begin.
     pub(super) fn run_in_steps(
         &mut self,
         request: &Request<'_>,
@@ -67,7 +66,7 @@ impl Worker {
             let observed = self.workspace.last_observed();
             let ran = match ran {
                 Ok(()) => steps.commit(&mut self.workspace),
-                // The error may follow from states of different moments.
+                // An invalid read set may have caused the error; then the conflict counts.
                 Err(Failure::Error(error)) if self.workspace.worker().is_active() => Err(self
                     .workspace
                     .rollback_after_error()
@@ -88,7 +87,7 @@ impl Worker {
                     self.tally.failed += 1;
                     return Err(refused(Error::Sql(*error)));
                 }
-                // The steps that have committed stay, so the call can't begin again.
+                // Committed steps stay, so the call cannot run again.
                 Err(_) if steps.committed > 0 => {
                     self.count_conflict(Conflict::Read);
                     return Err(refused(serialization_failure(Conflict::Read)));
@@ -103,7 +102,7 @@ impl Worker {
         }
     }
 
-    /// Makes the workspace commit or roll back each step of the call that runs next.
+    /// Makes the workspace commit or roll back at each COMMIT or ROLLBACK of the next call.
     fn begin_steps(&mut self) -> Arc<Mutex<Steps>> {
         let mut pipeline = self.new_pipeline();
         pipeline.begin();
@@ -121,7 +120,7 @@ impl Worker {
             workspace.begin();
             workspace.carry(steps.observed());
             if !inner.definitions.is_current(number) {
-                let message = "definitions have changed between two transactions of a procedure";
+                let message = "definitions changed between two transactions of a procedure";
                 return Err(SqlError::new("40001", message).into());
             }
             steps.pipeline.begin();

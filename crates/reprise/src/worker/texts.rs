@@ -1,4 +1,4 @@
-//! Statements that procedures give as text.
+//! The statements that EXECUTE compiles from text, and the memory for parsing texts.
 
 use crate::definitions::Version;
 use memory::{Account, Reserved};
@@ -7,37 +7,37 @@ use sql::Kind;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Statements that are kept compiled, at most.
+/// Most compiled statements in the cache.
 const KEPT: usize = 256;
-/// Bytes of the longest statement that is kept.
+/// Bytes of the longest statement in the cache.
 const LONGEST_KEPT: usize = 16 << 10;
-/// Bytes of a text that is taken to pieces without asking.
+/// Texts with fewer bytes are parsed without a reservation of memory.
 const SHORT: usize = 8 << 10;
 /// A statement's tree and its plan take up to this many bytes for each byte of the text.
 const BYTES_FOR_ONE: usize = 100;
 
-/// Takes memory for a text that is about to be taken to pieces and planned, until that is done.
+/// Reserves memory for parsing and planning a text, until the result is dropped. `None`: the text is short.
 ///
 /// # Errors
-/// `53200`: there is no memory for its tree.
+/// `53200`: there is not enough memory.
 pub(crate) fn room_for<'a>(text: &str, account: &'a Account) -> Result<Option<Reserved<'a>>, SqlError> {
     if text.len() < SHORT {
         return Ok(None);
     }
     account.reserve(text.len().saturating_mul(BYTES_FOR_ONE)).map(Some).map_err(|_| {
         let error = SqlError::new("53200", "out of memory");
-        let detail = format!("A statement of {} bytes takes more memory than there is.", text.len());
+        let detail = format!("A statement of {} bytes needs more memory than is free.", text.len());
         error.with_detail(detail).with_hint("Send less in one statement, or values as parameters or by COPY.")
     })
 }
 
-/// A statement: its text and the types of its parameters.
-type Asked = (String, Vec<catalog::Type>);
+/// The text of a statement, and the types of its parameters.
+type TextKey = (String, Vec<catalog::Type>);
 
-/// Compiles statements under one version of the definitions, and remembers them.
+/// Compiles statements under one version of the definitions, with a cache.
 pub(super) struct Texts {
     version: Arc<Version>,
-    compiled: Mutex<HashMap<Asked, Arc<Procedure>>>,
+    compiled: Mutex<HashMap<TextKey, Arc<Procedure>>>,
 }
 
 impl Texts {
@@ -56,11 +56,11 @@ impl Compiler for Texts {
         let _room = room_for(text, self.version.tables.memory.account())?;
         let known: Vec<_> = types.iter().map(|ty| Some(*ty)).collect();
         let prepared = self.version.schema.prepare(text, &known).map_err(|error| {
-            let place = format!("In EXECUTE, line {}, column {}.", error.line, error.column);
-            SqlError { detail: error.error.detail.clone().or(Some(place)), ..error.error }
+            let position = format!("In EXECUTE, line {}, column {}.", error.line, error.column);
+            SqlError { detail: error.error.detail.clone().or(Some(position)), ..error.error }
         })?;
         let Some(prepared) = prepared else {
-            return Err(SqlError::new("42601", "EXECUTE of a text without a statement"));
+            return Err(SqlError::new("42601", "the text of EXECUTE holds no statement"));
         };
         let Kind::Run(procedure) = prepared.kind else {
             return Err(SqlError::new("0A000", format!("EXECUTE of {} is not supported", prepared.tag)));

@@ -1,19 +1,19 @@
-//! How much of a session's time goes into calls.
+//! The share of a session's time that calls take.
 //!
-//! A session that is always in a call submits as fast as it can, so every batch of the log that is written
-//! takes time from it: from its core, and from the device's interrupts on that core. One that pauses between
-//! calls would rather have its commits soon. The log asks for this difference.
+//! A session that is always in a call runs as fast as it can. Each batch of the log then takes time from its
+//! core: for the write, and for the device's interrupts. A session that pauses between calls gains more from
+//! an early commit. The log distinguishes the two (`LogSet::note_saturation`).
 
 use std::time::{Duration, Instant};
 
-/// One call in this many is measured.
+/// Number of calls per measured call.
 const MEASURE_EVERY: u32 = 16;
-/// Measured calls that are judged together.
+/// Measured calls per verdict.
 const JUDGED: u32 = 64;
-/// Saturated means in calls for more than this part of the time, in percent.
+/// A session is saturated if calls take more than this share of its time, in percent.
 const SATURATED: u32 = 75;
 
-/// One session's measure.
+/// The measurement of one session.
 #[derive(Default, Debug)]
 pub(crate) struct Utilization {
     calls: u32,
@@ -25,8 +25,8 @@ pub(crate) struct Utilization {
 }
 
 impl Utilization {
-    /// To be called when a call begins. Whether the session turned out to be saturated; `None` mostly, as
-    /// that takes some calls to tell.
+    /// Notes the begin of a call. Returns whether the session is saturated after each `JUDGED` measured
+    /// calls, and `None` after all other calls.
     #[inline]
     pub(crate) fn call_begins(&mut self) -> Option<bool> {
         self.calls += 1;
@@ -52,7 +52,7 @@ impl Utilization {
         Some(saturated)
     }
 
-    /// To be called when a call ends.
+    /// Notes the end of a call.
     #[inline]
     pub(crate) fn call_ends(&mut self) {
         if let Some(begun) = self.begun {
