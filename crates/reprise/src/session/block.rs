@@ -1,4 +1,4 @@
-//! Transactions of several statements: where they begin and end, and their savepoints.
+//! Transactions of several statements: their begin, statements, savepoints and end.
 
 use super::staged::Staged;
 use super::{Access, Session, read_only};
@@ -10,20 +10,19 @@ use procedure::{Call, Conflict, Failure, Procedure, SqlError};
 use storage::Snapshot;
 use transaction::{CommitError, Holding, LoggedBy, Savepoint};
 
-/// Where a session stands with transactions of several statements.
+/// The state of a session's transaction of several statements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TransactionState {
-    /// Each statement is a transaction of its own.
+    /// No such transaction is open: each statement is one transaction.
     #[default]
     None,
-    /// One is open.
+    /// A transaction is open.
     Open,
-    /// One is open, and a statement of it has failed: it can only be rolled back.
+    /// A transaction is open, and a statement of it has failed: it can only be rolled back.
     Failed,
 }
 
-/// Up to this many rows and index leaves, all that a transaction has observed is looked through after each of
-/// its statements.
+/// A read set of up to this many rows and index leaves is validated after each statement of its transaction.
 const ALWAYS_CHECKED: usize = 4096;
 
 /// A savepoint that a client has set.
@@ -31,9 +30,9 @@ struct NamedSavepoint {
     name: String,
     /// `None` in a READ ONLY transaction.
     savepoint: Option<Savepoint>,
-    /// How many definitions the transaction had changed.
+    /// Number of definitions that the transaction had changed at the savepoint.
     definitions: usize,
-    /// What the transaction was allowed to do.
+    /// The access mode of the transaction at the savepoint.
     access: Access,
 }
 
@@ -41,39 +40,41 @@ struct NamedSavepoint {
 #[derive(Default)]
 pub(super) struct Block {
     pub(super) state: TransactionState,
-    /// Whether it has run a statement.
+    /// Whether the transaction has run a statement.
     pub(super) begun: bool,
     pub(super) timestamp_us: i64,
     pub(super) access: Access,
-    /// What it reads, where it has begun as READ ONLY.
+    /// The snapshot of a READ ONLY transaction; `None` in other transactions.
     snapshot: Option<Snapshot>,
-    /// What it has changed of the definitions.
+    /// The changed definitions; `None` if there are none.
     pub(super) staged: Option<Box<Staged>>,
-    /// Savepoints, the last one last.
+    /// Savepoints, oldest first.
     savepoints: Vec<NamedSavepoint>,
-    /// Rows and index leaves that it had observed when all of them were found to hold.
+    /// Size of the read set, in rows and index leaves, when it was last valid.
     checked: usize,
 }
 
 impl Session {
-    /// Whether the open transaction has changed definitions.
+    /// Returns whether the open transaction has changed definitions.
     pub fn changes_definitions(&self) -> bool {
         self.block.staged.is_some()
     }
 
-    /// Refuses what is a transaction of its own while another one is open.
+    /// Checks that no transaction is open, for functions that run a separate one.
+    ///
+    /// # Errors
+    /// `25001`: a transaction is open.
     #[inline]
     pub(super) fn refuse_in_block(&self) -> Result<(), Error> {
         if self.block.state == TransactionState::None {
             return Ok(());
         }
-        let message = "a transaction is open: this function would run a transaction of its own";
+        let message = "cannot run a separate transaction while a transaction is open";
         let hint = "Execute a CALL statement, or end the transaction first.";
         Err(SqlError::new("25001", message).with_hint(hint).into())
     }
 
-    /// Begins a transaction: the statements that the session executes are parts of it until `commit` or
-    /// `rollback`.
+    /// Begins a transaction. The session's statements belong to it until `commit` or `rollback`.
     ///
     /// ```
     /// # use reprise::{Config, Database, Error, params};
@@ -101,7 +102,7 @@ impl Session {
         Ok(())
     }
 
-    /// Commits the open transaction. Nothing of it is acknowledged before the commit is durable.
+    /// Commits the open transaction. It survives a crash once the commit is durable.
     ///
     /// ```
     /// # use reprise::{Config, Database, Error, params};
@@ -119,8 +120,8 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// The transaction lost a race (40001), or a statement of it had failed (25P02): nothing of it happened.
-    /// No transaction is open (25P01). Or the log failed.
+    /// 40001: the transaction lost a race. 25P02: a statement of it had failed. In both cases it was rolled
+    /// back. 25P01: no transaction is open. `Error::Log`: the log failed.
     pub fn commit(&mut self) -> Result<Commit, Error> {
         match self.block.state {
             TransactionState::None => {
@@ -163,7 +164,7 @@ impl Session {
         }
     }
 
-    /// Undoes the open transaction. Does nothing where none is open.
+    /// Rolls the open transaction back. Does nothing if none is open.
     pub fn rollback(&mut self) {
         let block = std::mem::take(&mut self.block);
         if block.begun {
@@ -175,13 +176,13 @@ impl Session {
         }
     }
 
-    /// Makes an open transaction a failed one, because a statement of it has failed, whether or not it ran.
+    /// Makes an open transaction a failed one, because a statement of it has failed or was refused.
     pub fn fail_transaction(&mut self) {
         if self.block.state == TransactionState::Open {
             if self.block.savepoints.is_empty() {
                 let access = self.block.access;
                 self.rollback();
-                // A transaction that is chained to this one has its modes.
+                // COMMIT or ROLLBACK AND CHAIN reads the access mode later.
                 self.block.access = access;
             }
             self.block.state = TransactionState::Failed;
@@ -191,7 +192,7 @@ impl Session {
     /// SAVEPOINT.
     ///
     /// # Errors
-    /// `25P01` when no transaction is open; the log has failed.
+    /// `25P01`: no transaction is open. `Error::Log`: the log has failed.
     pub fn set_savepoint(&mut self, name: &str) -> Result<(), Error> {
         if self.block.state != TransactionState::Open {
             let message = "SAVEPOINT can only be used in transaction blocks";
@@ -200,7 +201,7 @@ impl Session {
         self.begin_in_block()?;
         let name = name.to_owned();
         let savepoint = self.block.snapshot.is_none().then(|| self.worker.workspace.set_savepoint());
-        let definitions = self.block.staged.as_ref().map_or(0, |own| own.len());
+        let definitions = self.block.staged.as_ref().map_or(0, |staged| staged.len());
         self.block.savepoints.push(NamedSavepoint {
             name,
             savepoint,
@@ -211,35 +212,35 @@ impl Session {
     }
 
     fn find_savepoint(&self, name: &str) -> Result<usize, Error> {
-        let place = self.block.savepoints.iter().rposition(|own| own.name == name);
-        place.ok_or_else(|| SqlError::new("3B001", format!("savepoint \"{name}\" does not exist")).into())
+        let index = self.block.savepoints.iter().rposition(|savepoint| savepoint.name == name);
+        index.ok_or_else(|| SqlError::new("3B001", format!("savepoint \"{name}\" does not exist")).into())
     }
 
-    /// RELEASE SAVEPOINT: it and all later ones are forgotten.
+    /// RELEASE SAVEPOINT: removes the savepoint and all later ones.
     ///
     /// # Errors
-    /// `3B001` when there is no such savepoint.
+    /// `3B001`: there is no such savepoint.
     pub fn release_savepoint(&mut self, name: &str) -> Result<(), Error> {
-        let place = self.find_savepoint(name)?;
-        if let Some(savepoint) = self.block.savepoints[place].savepoint {
+        let index = self.find_savepoint(name)?;
+        if let Some(savepoint) = self.block.savepoints[index].savepoint {
             self.worker.workspace.release_savepoint(savepoint);
         }
-        self.block.savepoints.truncate(place);
+        self.block.savepoints.truncate(index);
         Ok(())
     }
 
-    /// ROLLBACK TO SAVEPOINT: what came after it has not happened, and the transaction goes on.
+    /// ROLLBACK TO SAVEPOINT: undoes all later changes, and the transaction continues.
     ///
     /// # Errors
-    /// `3B001` when there is no such savepoint; `0A000` when definitions have changed since.
+    /// `3B001`: there is no such savepoint. `0A000`: definitions have changed since the savepoint.
     pub fn roll_back_to_savepoint(&mut self, name: &str) -> Result<(), Error> {
-        let place = self.find_savepoint(name)?;
-        let NamedSavepoint { savepoint, definitions, access, .. } = self.block.savepoints[place];
-        if self.block.staged.as_ref().map_or(0, |own| own.len()) != definitions {
-            let message = "rolling back to a savepoint before definitions have changed is not supported";
+        let index = self.find_savepoint(name)?;
+        let NamedSavepoint { savepoint, definitions, access, .. } = self.block.savepoints[index];
+        if self.block.staged.as_ref().map_or(0, |staged| staged.len()) != definitions {
+            let message = "rolling back a change of definitions to a savepoint is not supported";
             return Err(SqlError::new("0A000", message).with_hint("Roll the whole transaction back.").into());
         }
-        self.block.savepoints.truncate(place + 1);
+        self.block.savepoints.truncate(index + 1);
         if let Some(savepoint) = savepoint {
             self.worker.workspace.roll_back_to(savepoint);
         }
@@ -287,8 +288,8 @@ impl Session {
         if !procedure.read_only {
             self.check_log()?;
         }
-        if self.block.staged.as_ref().is_some_and(|own| own.defers_changes()) {
-            // A text that is compiled now could name any table.
+        if self.block.staged.as_ref().is_some_and(|staged| staged.defers_changes()) {
+            // The text of an EXECUTE could name a table whose change is deferred, so EXECUTE is refused.
             self.worker.machine.compile_by(None);
         }
         let settings = self.settings();
@@ -297,7 +298,8 @@ impl Session {
             let savepoint = self.worker.workspace.set_savepoint();
             let ran = self.worker.execute(call);
             self.shows_what_was_read();
-            // What failed, or is about to be shown, may have seen states of different moments.
+            // Before an answer or an error is shown, the read set must be valid: it may mix states of
+            // different moments.
             let ran = match ran {
                 Ok(()) => self.check_reads().map_err(Failure::Conflict),
                 Err(Failure::Error(error)) => match self.worker.workspace.reads_hold() {
@@ -326,13 +328,12 @@ impl Session {
             self.worker.workspace.forget_since(savepoint);
             self.worker.workspace.release_savepoint(savepoint);
             self.worker.workspace.heat_blocker();
-            // What earlier statements have read has changed: to run this one again would fail in the same
-            // way.
+            // If the reads of earlier statements are no longer valid, another attempt fails in the same way.
             if let Err(conflict) = self.worker.workspace.reads_hold() {
                 return Err(self.lost(conflict));
             }
             if let Err(error) = self.worker.before_retry(conflict, &settings) {
-                // Where the caller waits, the statement has not failed yet.
+                // If the caller waits, the statement has not failed yet.
                 if self.worker.races.busy.is_none() {
                     self.statement_failed();
                 }
@@ -341,8 +342,8 @@ impl Session {
         }
     }
 
-    /// Makes sure that all that the transaction has read holds at one moment, so that its answers show one
-    /// state. A transaction that has read much is looked through when it has read an eighth more.
+    /// Validates the read set, so that the transaction's answers show the state of one moment. A large read
+    /// set is validated again only when it has grown by an eighth.
     fn check_reads(&mut self) -> Result<(), Conflict> {
         let observed = self.worker.workspace.observations();
         if observed > ALWAYS_CHECKED && observed - self.block.checked.min(observed) < observed / 8 {
@@ -353,8 +354,8 @@ impl Session {
         Ok(())
     }
 
-    /// A statement has failed. What came behind the last savepoint is undone at once, so that no other
-    /// transaction waits for it.
+    /// Notes that a statement has failed. Undoes the changes since the last savepoint at once, so that no
+    /// other transaction waits for them.
     pub(super) fn statement_failed(&mut self) {
         self.worker.tally.failed += 1;
         self.worker.forget_races();
@@ -366,7 +367,7 @@ impl Session {
         }
     }
 
-    /// The transaction has lost a race for good.
+    /// Gives up a transaction that has lost a race, and returns its error.
     fn lost(&mut self, conflict: Conflict) -> Error {
         self.worker.tally.failed += 1;
         self.worker.workspace.tables().aborts.count(conflict);

@@ -1,6 +1,7 @@
-//! What a program does with a session: it prepares statements, executes them, and calls procedures.
+//! The functions of a session for programs: prepare and execute statements, call procedures.
 //!
-//! No function here waits for the disk, `execute_script` aside: an answer carries the commit to wait for.
+//! No function here waits for the disk: an answer carries the commit that the program waits for.
+//! Not here: `execute_script`, which waits for the disk (`script`).
 
 use super::block::TransactionState;
 use super::statement::{Parameters, Statement, ToStatement};
@@ -16,7 +17,7 @@ use sql::interruptible;
 use std::sync::{Arc, PoisonError};
 
 impl Session {
-    /// Prepares a statement, to be executed once or many times.
+    /// Prepares a statement for one or more executions.
     ///
     /// ```
     /// # use reprise::{Config, Database, Error, Value, params};
@@ -31,14 +32,15 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// Anything wrong with it, with line and column.
+    /// `Error::Statement`, with line and column: the statement is malformed, names unknown objects, or is not
+    /// supported. 42601: the text holds no statement.
     pub fn prepare(&mut self, text: &str) -> Result<Statement, Error> {
         let prepared = self.prepare_typed(text, &[])?;
         prepared.ok_or_else(|| SqlError::new("42601", "the text holds no statement").into())
     }
 
-    /// Prepares a statement whose client knows the types of some parameters. Returns `None` when the text
-    /// holds no statement. The result may follow from definitions that are not durable yet: see `shown`.
+    /// Prepares a statement with given types for some parameters. Returns `None` when the text holds no
+    /// statement. The result may depend on definitions that are not durable yet: see `shown`.
     ///
     /// ```
     /// # use reprise::{Config, Database, Error, ScalarType, params};
@@ -54,7 +56,8 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// Anything wrong with it, with line and column.
+    /// `Error::Statement`, with line and column: the statement is malformed, names unknown objects, or is not
+    /// supported.
     pub fn prepare_typed(&mut self, text: &str, types: &[Option<Type>]) -> Result<Option<Statement>, Error> {
         self.begin_answer();
         self.catch_up();
@@ -70,8 +73,8 @@ impl Session {
         interruptible(interrupts, || schema.prepare(text, types).map_err(Error::from))
     }
 
-    /// Executes a statement: in the open transaction, or as a transaction of its own. It is executed when
-    /// this returns, and counts once its commit is durable.
+    /// Executes a statement in the open transaction, or as one transaction if none is open. The effects are
+    /// visible when this returns, and survive a crash once the commit is durable.
     ///
     /// ```
     /// # use reprise::{Config, Database, Error, params};
@@ -87,8 +90,9 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// The statement is refused or failed: nothing of it happened, and an open transaction can only be rolled
-    /// back. The error may follow from transactions that are not durable yet: see `shown`. Or the log failed.
+    /// `Error::Statement` and `Error::Sql`: the statement was refused or failed. It has no effect, and an
+    /// open transaction can only be rolled back. The error may depend on transactions that are not durable
+    /// yet: see `shown`. `Error::Log`: the log failed.
     pub fn execute<S: ToStatement + ?Sized>(
         &mut self,
         statement: &S,
@@ -101,8 +105,8 @@ impl Session {
         Ok(Executed { rows, ..executed })
     }
 
-    /// As `execute`, for many rows: they go to a sink as they are found. They count once this returns,
-    /// because an attempt that lost a race begins them again.
+    /// As `execute`, for many rows: each row goes to a sink when it is found. The rows are final only when
+    /// this returns, because an attempt that lost a race is repeated and sends its rows again.
     ///
     /// ```
     /// # use reprise::{Arena, Config, Database, Datum, Error, RowSink, SqlError, params};
@@ -150,12 +154,12 @@ impl Session {
                 let commit = Commit::new(&self.database, done.commit);
                 Ok(Executed { rows: Vec::new(), affected: done.affected, commit })
             }
-            Attempt::Busy(_) => unreachable!("this thread waits"),
+            Attempt::Busy(_) => unreachable!("the worker waits, not the caller"),
         }
     }
 
-    /// Calls a procedure by its name, as a transaction of its own. Parameters without an argument have their
-    /// defaults. The outputs are the one row of the answer.
+    /// Calls a procedure by its name, as one transaction. Parameters without an argument have their defaults.
+    /// The outputs are the only row of the answer.
     ///
     /// ```
     /// # use reprise::{Config, Database, Error, params};
@@ -174,9 +178,10 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// The procedure raised an error, a constraint was violated, the arguments are wrong, a transaction is
-    /// open (25001): nothing happened. The error may follow from transactions that are not durable yet: see
-    /// `shown`. Or the log failed.
+    /// `Error::Sql`: the procedure raised an exception, a constraint was violated, the procedure does not
+    /// exist (42883), the arguments do not fit, or a transaction is open (25001). The call then has no
+    /// effect; only the steps before a COMMIT of the procedure stay. The error may depend on transactions
+    /// that are not durable yet: see `shown`. `Error::Log`: the log failed.
     pub fn call(&mut self, procedure: &str, arguments: &[Value]) -> Result<Executed, Error> {
         self.refuse_in_block()?;
         self.begin_answer();
@@ -189,14 +194,14 @@ impl Session {
                 return Err(unknown_procedure(procedure, &self.worker.version).into());
             };
             let known = Arc::clone(&self.worker.known);
-            let own = &known.procedures[index];
+            let called = &known.procedures[index];
             let mut record = std::mem::take(&mut self.arguments);
-            let encoded = self.encode_arguments(&own.procedure, arguments, &mut record);
-            let ran = encoded.and_then(|()| self.run_alone(&own.procedure, &record, Recorded::Call));
+            let encoded = self.encode_arguments(&called.procedure, arguments, &mut record);
+            let ran = encoded.and_then(|()| self.run_alone(&called.procedure, &record, Recorded::Call));
             self.arguments = record;
             if let Some(point) = ran? {
                 let machine = &self.worker.machine;
-                let outputs = own.procedure.outputs();
+                let outputs = called.procedure.outputs();
                 let values: Vec<_> = outputs
                     .map(|(_, register, ty)| {
                         value_from_datum(machine.get(register), ty, &machine.frame.arena)
@@ -204,7 +209,7 @@ impl Session {
                     .collect();
                 let rows = match values.is_empty() {
                     true => Vec::new(),
-                    false => vec![Row::new(Arc::clone(&own.columns), values)],
+                    false => vec![Row::new(Arc::clone(&called.columns), values)],
                 };
                 let (affected, commit) = (rows.len() as u64, Commit::new(&self.database, point));
                 return Ok(Executed { rows, affected, commit });
@@ -212,7 +217,7 @@ impl Session {
         }
     }
 
-    /// Encodes the arguments of a call, with defaults for those left out.
+    /// Encodes the arguments of a call, with defaults for missing ones.
     fn encode_arguments(
         &mut self,
         procedure: &Procedure,
@@ -221,7 +226,8 @@ impl Session {
     ) -> Result<(), Error> {
         record.clear();
         let inputs = procedure.inputs().count();
-        let given = || format!("{} takes {inputs} arguments, not {}", procedure.name, arguments.len());
+        let given =
+            || format!("procedure \"{}\" takes {inputs} arguments, not {}", procedure.name, arguments.len());
         if arguments.len() > inputs {
             return Err(SqlError::new("42883", given()).into());
         }
@@ -233,7 +239,7 @@ impl Session {
                 return Err(SqlError::new("42883", message).into());
             };
             let datum = datum_from_value(value, parameter.ty, arena).map_err(|error| {
-                let detail = format!("Parameter \"{}\" of {}.", parameter.name, procedure.name);
+                let detail = format!("Parameter \"{}\" of \"{}\".", parameter.name, procedure.name);
                 SqlError::from(error).with_detail(detail)
             })?;
             encode_value(datum, parameter.ty, arena, record);
@@ -241,8 +247,8 @@ impl Session {
         Ok(())
     }
 
-    /// Runs a procedure as a transaction of its own, with encoded arguments. Returns `None` when the
-    /// definitions have changed before it began.
+    /// Runs a procedure as one transaction, with encoded arguments. Returns `None` when the definitions have
+    /// changed before its begin.
     pub(super) fn run_alone(
         &mut self,
         procedure: &Procedure,
@@ -256,8 +262,8 @@ impl Session {
         self.run_request(&request)
     }
 
-    /// Returns what must be durable before the last answer, an error included, is shown to anybody. An answer
-    /// that is no error carries the same in its `commit`.
+    /// Returns the commit that must be durable before the last answer, an error included, is shown. A
+    /// successful answer carries the same commit (`Executed::commit`).
     ///
     /// ```
     /// # use reprise::{Config, Database, Error, params};
@@ -268,7 +274,7 @@ impl Session {
     /// session.execute_script("CREATE TABLE names (name TEXT PRIMARY KEY)")?;
     /// session.execute("INSERT INTO names VALUES ('Ada')", params![])?;
     /// let error = session.execute("INSERT INTO names VALUES ('Ada')", params![]).unwrap_err();
-    /// session.shown().wait()?; // the row that is in the way is durable now
+    /// session.shown().wait()?; // the conflicting row is durable now
     /// assert_eq!(error.sqlstate(), "23505");
     /// # Ok(()) }
     /// ```

@@ -1,5 +1,5 @@
-//! A session: what one client has. It runs calls and statements on its worker, one at a time, and
-//! acknowledges them.
+//! A session: the settings, the open transaction and the last answer of one client. It runs calls and
+//! statements on its worker, one at a time.
 
 mod answers;
 mod block;
@@ -27,7 +27,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A client's way to run transactions, one at a time. One thread uses it at a time.
+/// A session of one client. It runs one transaction at a time, and one thread uses it at a time.
 ///
 /// ```
 /// # use reprise::{Config, Database, Error, params};
@@ -50,13 +50,13 @@ pub struct Session {
     /// The transaction of several statements.
     block: block::Block,
     waiting: waiting::Waiting,
-    /// What later transactions may do.
+    /// The access mode of later transactions.
     access: Access,
     /// The number of the next seed.
     seeds: u64,
     /// Buffer for the encoded arguments of the next call.
     arguments: Vec<u8>,
-    /// What must be durable before the last answer is given, definitions aside.
+    /// The commit that must be durable before the last answer is shown, without definitions.
     answer: CommitPoint,
     /// The session's reference for the commits that it hands out.
     database: Arc<SessionDatabase>,
@@ -69,7 +69,7 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// A session is counted until this is dropped.
+/// Counts a session until it is dropped.
 struct Counted(Arc<Inner>);
 
 impl Counted {
@@ -109,7 +109,7 @@ impl Session {
         })
     }
 
-    /// Returns what the worker has to know for the next request.
+    /// Returns the worker's settings for the next request.
     #[inline]
     fn settings(&self) -> Settings {
         Settings {
@@ -121,20 +121,19 @@ impl Session {
     }
 
     /// Sets whether a log of commands records later transactions by value: their rows instead of their calls.
-    /// Such records are longer, and replay does not run the procedures again. PACMAN §4.5 (ad-hoc
-    /// transactions).
+    /// Such records are longer, and replay does not run their procedures. PACMAN §4.5 (ad-hoc transactions).
     pub fn log_by_value(&mut self, by_value: bool) {
         self.worker.pipeline.by_value = by_value;
     }
 
-    /// Sets how many bytes a statement may take; `None` is the limit of the database's configuration.
+    /// Sets the memory limit of later statements, in bytes; `None` is the limit of the configuration.
     pub fn limit_statements(&mut self, bytes: Option<usize>) {
         let bytes = bytes.unwrap_or(self.worker.inner.config.statement_bytes());
         self.worker.machine.limit_statements(bytes);
     }
 
-    /// Gives back the buffers of a statement that took much memory; without that the next statement uses them
-    /// again. The last answer is forgotten then. Returns whether a buffer was given back.
+    /// Frees the buffers of a statement that took much memory, and with them the last answer; otherwise the
+    /// next statement reuses them. Returns whether a buffer was freed.
     pub fn give_memory_back(&mut self) -> bool {
         let has_ended = self.block.state == TransactionState::None && !self.is_waiting();
         let is_much = self.worker.give_memory_back(has_ended);
@@ -144,19 +143,21 @@ impl Session {
         is_much
     }
 
-    /// Returns whether deleted and changed rows hold memory that can be given back.
+    /// Returns whether deleted and overwritten rows of this session wait to be freed.
     pub fn has_garbage(&self) -> bool {
         self.worker.workspace.has_garbage()
     }
 
-    /// Cleans up behind the session's transactions. A session that runs transactions does so at intervals; an
-    /// idle one does not.
+    /// Frees deleted and overwritten rows of the session's transactions. A session that runs transactions
+    /// does this at intervals; an idle one does not.
     pub fn collect_garbage(&mut self) {
         self.worker.collect_garbage();
     }
 
-    /// Refuses a transaction that writes while the log can't grow, or has failed. Waits while neither is
-    /// known.
+    /// Checks that the log accepts writes. Waits while this is unknown.
+    ///
+    /// # Errors
+    /// `Error::Log`: the log cannot grow, or has failed. Or the caller waits.
     fn check_log(&mut self) -> Result<(), Error> {
         let settings = self.settings();
         self.worker.check_log(&settings)

@@ -1,8 +1,8 @@
-//! READ ONLY transactions. They read one snapshot, so they wait for no other transaction, and never fail
+//! READ ONLY transactions. They read one snapshot, so they never wait for another transaction, and never fail
 //! because of one.
 //!
-//! The snapshot is opened with the first statement and holds all that was acknowledged before. Between its
-//! statements the transaction keeps nothing but the snapshot, which older versions of rows are kept for.
+//! The first statement opens the snapshot, which includes all transactions that were acknowledged before.
+//! Between its statements the transaction holds only the snapshot, for which writers keep older versions.
 //! Invariant: while the snapshot is open, definitions do not change. Held by: `Definitions::exclusively`,
 //! which waits for snapshots.
 //! Tests: `crates/reprise/tests/suite/read_only.rs`.
@@ -14,13 +14,13 @@ use procedure::{Failure, SqlError};
 use sql::Kind;
 use storage::Snapshot;
 
-/// What a transaction may do.
+/// The access mode of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Access {
-    /// Anything.
+    /// The transaction reads and writes.
     #[default]
     ReadWrite,
-    /// Read.
+    /// The transaction only reads.
     ReadOnly,
 }
 
@@ -30,12 +30,12 @@ pub(super) fn refused(statement: &str) -> Error {
 }
 
 impl Session {
-    /// Says what later transactions may do, those of one statement included.
+    /// Sets the access mode of later transactions, including transactions of one statement.
     pub fn set_access(&mut self, access: Access) {
         self.access = access;
     }
 
-    /// What the open transaction may do, or the next one where none is open.
+    /// Returns the access mode of the open transaction, or of the next one if none is open.
     pub fn access(&self) -> Access {
         match self.block.state {
             TransactionState::None => self.access,
@@ -43,10 +43,10 @@ impl Session {
         }
     }
 
-    /// Changes what the open transaction may do.
+    /// Changes the access mode of the open transaction.
     ///
     /// # Errors
-    /// `25001`: it has begun as READ ONLY, and has run a statement.
+    /// `25001`: a READ ONLY transaction that has run a statement cannot become READ WRITE.
     pub fn change_access(&mut self, access: Access) -> Result<(), Error> {
         if self.block.begun && self.block.access == Access::ReadOnly && access == Access::ReadWrite {
             let message = "transaction read-write mode must be set before any query";
@@ -56,12 +56,15 @@ impl Session {
         Ok(())
     }
 
-    /// Whether the open transaction has run a statement.
+    /// Returns whether the open transaction has run a statement.
     pub fn has_begun(&self) -> bool {
         self.block.begun
     }
 
-    /// Refuses a statement that writes, whatever it comes to, in a READ ONLY transaction.
+    /// Refuses a writing statement in a READ ONLY transaction, even if it would write no row.
+    ///
+    /// # Errors
+    /// `25006`: the statement writes.
     pub(super) fn refuse_writes(&self, statement: &Statement) -> Result<(), Error> {
         if self.access() == Access::ReadWrite {
             return Ok(());

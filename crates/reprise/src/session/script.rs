@@ -1,4 +1,4 @@
-//! Scripts and definitions: statements as text, each a transaction of its own.
+//! Scripts and definitions: statements as text, with one transaction per statement.
 
 use super::{Access, Session};
 use crate::Error;
@@ -13,8 +13,8 @@ use std::sync::{Arc, PoisonError};
 use transaction::Tables;
 
 impl Session {
-    /// Executes a script of statements, one transaction each: definitions, INSERT, UPDATE, DELETE, CALL. All
-    /// are durable when it returns.
+    /// Executes a script of statements, with one transaction per statement: definitions, INSERT, UPDATE,
+    /// DELETE, CALL. All are durable when it returns.
     ///
     /// ```
     /// # use reprise::{Config, Database, Error};
@@ -30,8 +30,9 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// The first statement that is refused, with its line and column in the script; those before it have
-    /// happened. All are refused while a transaction is open (25001).
+    /// The error of the first statement that fails, with its line and column in the script. Earlier
+    /// statements are committed and durable, later ones did not run. 25001: a transaction is open, and no
+    /// statement ran.
     pub fn execute_script(&mut self, script: &str) -> Result<(), Error> {
         let inner = Arc::clone(&self.worker.inner);
         let room = room_for(script, &inner.account)?;
@@ -52,7 +53,7 @@ impl Session {
         Ok(inner.logs.wait(shown)?)
     }
 
-    /// Runs one statement as a transaction of its own.
+    /// Runs a statement as one transaction.
     pub(super) fn run_statement(&mut self, statement: &str) -> Result<CommitPoint, Error> {
         self.refuse_in_block()?;
         self.worker.inner.logs.check_failed()?;
@@ -103,7 +104,7 @@ impl Session {
                 drawn = order;
                 logged
             });
-            // The definition has looked at rows without observing them.
+            // The definition has read rows without adding them to the read set.
             changed.inspect_err(|_| self.shows_everything())?;
         }
         self.worker.refresh();

@@ -1,5 +1,5 @@
-//! What a server does with a session: statements that never wait on the thread that runs them, limits, and
-//! statements that are kept.
+//! The functions of a session for servers: statements that never wait on the thread that runs them, limits,
+//! and checks of prepared statements.
 
 use super::Session;
 use super::block::{TransactionState, failed_block};
@@ -20,21 +20,21 @@ use std::time::Instant;
 pub enum Attempt {
     /// The statement is done.
     Done(Completion),
-    /// The statement was undone, because another transaction holds a row or key that it writes. The same
-    /// session runs it again later, or gives it up by `Session::stop_waiting`.
+    /// The statement was undone, because it must wait: usually for a transaction that holds a row or key. The
+    /// same session must run it again after the wait, or give it up by `Session::stop_waiting`.
     Busy(Busy),
 }
 
-/// A statement that is done.
+/// The result of a statement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Completion {
-    /// Number of rows that it returned or wrote.
+    /// Number of returned or written rows.
     pub affected: u64,
-    /// What must be durable before it is acknowledged: the transaction, and all that the answer shows.
+    /// The point of the log that must be durable before the answer is shown.
     pub commit: CommitPoint,
 }
 
-/// Sends lines, each as a row of one text.
+/// Sends each line as a row with one column of text.
 fn write_lines(lines: &[String], mut sink: Box<dyn RowSink>) -> Result<(), SqlError> {
     sink.begin();
     for line in lines {
@@ -46,8 +46,8 @@ fn write_lines(lines: &[String], mut sink: Box<dyn RowSink>) -> Result<(), SqlEr
 }
 
 impl Session {
-    /// Executes a statement as `execute_into`, but the caller waits where another transaction holds a row or
-    /// key: for servers, whose threads run many clients.
+    /// Executes a statement as `execute_into`, but the caller waits when another transaction holds a row or
+    /// key. This is for servers, whose threads run statements of many clients.
     ///
     /// ```
     /// # use reprise::{Attempt, Config, Database, Error, Nowhere, Parameters, params};
@@ -132,7 +132,8 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// An argument is refused, with line and column, or can't be evaluated; an open transaction has failed.
+    /// An argument is refused, with line and column, or its evaluation fails. 25P02: the open transaction has
+    /// failed.
     pub fn evaluate_arguments(&mut self, execute: &str, statement: &Statement) -> Result<Parameters, Error> {
         if self.block.state == TransactionState::Failed {
             return Err(failed_block());
@@ -169,7 +170,7 @@ impl Session {
         }
     }
 
-    /// Runs a statement, bound against the current definitions. Returns how many rows it returned or wrote.
+    /// Runs a statement under the current definitions. Returns the number of returned or written rows.
     fn run_bound(
         &mut self,
         statement: &Statement,
@@ -188,7 +189,7 @@ impl Session {
             let values = parameters.bytes();
             match &plan.kind {
                 Kind::Definition if in_block => {
-                    // The definition has looked at rows without observing them.
+                    // The definition has read rows without adding them to the read set.
                     self.stage(statement.text()).inspect_err(|_| self.shows_everything())?;
                     return Ok(0);
                 }
@@ -220,7 +221,10 @@ impl Session {
                         return self.send_outputs(&plan.columns, sink);
                     }
                 }
-                _ => return Err(SqlError::new("0A000", "this statement has no rows").into()),
+                _ => {
+                    let message = format!("{} is not supported by this function", statement.tag());
+                    return Err(SqlError::new("0A000", message).into());
+                }
             }
         }
     }
@@ -237,8 +241,8 @@ impl Session {
         }
     }
 
-    /// Runs a statement in the open transaction, or as a transaction of its own. Returns false when the
-    /// definitions have changed before it began.
+    /// Runs a statement in the open transaction, or as one transaction. Returns false when the definitions
+    /// have changed before its begin.
     #[inline]
     fn run_here(
         &mut self,
@@ -254,7 +258,7 @@ impl Session {
     }
 
     /// Runs a statement for EXPLAIN ANALYZE. Returns its plan with counts and times; `None` when the
-    /// definitions have changed before it began.
+    /// definitions have changed before its begin.
     fn analyze(&mut self, procedure: &Procedure, arguments: &[u8]) -> Result<Option<Vec<String>>, Error> {
         self.worker.machine.send_rows_to(Some(Box::new(Nowhere)));
         self.worker.machine.count_rows(true);
@@ -269,7 +273,7 @@ impl Session {
     }
 
     /// Evaluates the arguments of a call, and runs it. Returns false when the definitions have changed before
-    /// it began.
+    /// its begin.
     fn run_evaluated(
         &mut self,
         procedure: &Procedure,
@@ -308,7 +312,7 @@ impl Session {
         Ok(())
     }
 
-    /// Sends the outputs of the call that has run as a row. Returns how many rows that were.
+    /// Sends the outputs of the last call as a row. Returns the number of rows: 0 without outputs, or 1.
     fn send_outputs(&self, columns: &[OutputColumn], mut sink: Box<dyn RowSink>) -> Result<u64, Error> {
         if columns.is_empty() {
             return Ok(0);
@@ -320,7 +324,7 @@ impl Session {
         Ok(1)
     }
 
-    /// Returns whether a statement is bound against the definitions that all sessions see.
+    /// Returns whether a statement is bound against the current definitions of the database.
     pub fn is_current(&mut self, statement: &Statement) -> bool {
         self.catch_up();
         !self.changes_definitions() && statement.plan_for(self.worker.version.number).is_some()
@@ -331,20 +335,20 @@ impl Session {
         self.worker.version.number
     }
 
-    /// Takes over definitions that have changed: a session that keeps older ones keeps their tables. Does
-    /// nothing inside a transaction, because definitions don't change under it.
+    /// Takes over changed definitions. An idle session does this to free tables of older definitions. Does
+    /// nothing inside a transaction, whose definitions do not change.
     pub fn catch_up(&mut self) {
         if !self.block.begun && !self.worker.inner.definitions.is_current(self.worker.version.number) {
             self.worker.refresh();
         }
     }
 
-    /// Sets the flag that ends the statement in progress when it is raised.
+    /// Sets the flag that cancels the running statement when it is raised.
     pub fn cancelled_by(&mut self, flag: Arc<AtomicBool>) {
         self.worker.machine.cancelled_by(flag);
     }
 
-    /// Sets the latest moment for the end of later statements.
+    /// Sets the deadline of later statements; `None` is no limit.
     pub fn ends_at(&mut self, deadline: Option<Instant>) {
         self.worker.machine.ends_at(deadline);
     }
@@ -354,7 +358,7 @@ impl Session {
         std::mem::swap(&mut self.worker.machine.services.current_numbers, numbers);
     }
 
-    /// Takes the notices that RAISE gave in the last call.
+    /// Takes the notices that RAISE made in the last call.
     pub fn take_notices(&mut self) -> Vec<SqlError> {
         std::mem::take(&mut self.worker.machine.services.notices)
     }

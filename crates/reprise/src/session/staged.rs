@@ -1,11 +1,11 @@
 //! Definitions that a transaction of several statements changes, among other statements.
 //!
-//! They are its own until it commits: tables that it makes are empty and nobody else knows them, so its
-//! statements use them at once. What needs everybody else to stand still, indexes and other layouts of tables
-//! that were there before, is done at the commit; such tables can't be used in the same transaction any more.
-//! One record has the definitions and what the transaction wrote under them. Where another session has
-//! changed definitions meanwhile, the transaction has lost a race.
-//! Invariant: all statements come before all writes in replay, so no definition may look at rows that the
+//! The changes are private until the transaction commits. The transaction's statements use its new tables at
+//! once, because no other session knows them. Changes that need all other sessions idle are deferred to the
+//! commit: new indexes and new layouts of earlier tables. Such a table cannot be used in the same transaction
+//! any more. One record holds the definitions and the writes of the transaction. If another session has
+//! changed definitions meanwhile, the transaction fails with 40001.
+//! Invariant: replay runs all definitions before all writes, so no definition may read rows that the
 //! transaction wrote.
 //! Held by: `crates/reprise/tests/suite/definitions_in_transactions.rs`.
 
@@ -25,51 +25,57 @@ use std::sync::{Arc, MutexGuard, TryLockError};
 use std::time::Duration;
 use transaction::{Applying, CommitError, Counters, Description, Tables};
 
-/// Versions that are one transaction's own have numbers from here on.
+/// The number of the next private version. All private versions have numbers from 2^63 on.
 static NEXT_PRIVATE: AtomicU64 = AtomicU64::new(1 << 63);
 
-/// What a transaction has changed of the definitions so far.
+/// The definitions that a transaction has changed so far.
 pub(super) struct Staged {
-    /// The version that it began under.
+    /// The version before the first change.
     base: Arc<Version>,
+    /// The text and the effect of each statement.
     steps: Vec<(String, Effect)>,
     touched: Touched,
-    /// The sequences that it has made.
+    /// The sequences that the transaction has created.
     counters: Arc<Counters>,
     timestamp_us: i64,
     seed: u64,
 }
 
-/// The tables, sequences among them, that a transaction's definitions concern.
+/// The tables and sequences that a transaction's definitions concern.
 #[derive(Clone, Default)]
 struct Touched {
-    /// Tables that it has made, whether or not it has dropped them again.
-    own: BTreeSet<TableId>,
-    /// Tables that are only as they are defined once it commits.
+    /// Tables that the transaction has created, including dropped ones.
+    created: BTreeSet<TableId>,
+    /// Tables whose change is deferred to the commit, with their names.
     deferred: BTreeMap<TableId, String>,
-    /// Its own sequences of which the commit takes numbers.
+    /// Created sequences from which the commit draws numbers, with their names.
     drawn: BTreeMap<TableId, String>,
 }
 
-/// Sequences, of which some are the transaction's own.
-struct OwnSequences {
+/// The sequences of a transaction that changes definitions.
+struct StagedSequences {
+    /// Sequences that the transaction has created.
     counters: Arc<Counters>,
     drawn: BTreeMap<TableId, String>,
-    others: Source,
+    /// Sequences of the database.
+    shared: Source,
 }
 
-impl OwnSequences {
-    /// Who counts a sequence.
+impl StagedSequences {
+    /// Returns the source of a sequence's numbers.
+    ///
+    /// # Errors
+    /// `0A000`: the commit draws numbers from the sequence.
     fn of(&self, sequence: TableId) -> Result<&dyn Sequences, SqlError> {
         match self.drawn.get(&sequence) {
             Some(name) => Err(used_with_its_table(name)),
             None if self.counters.has(sequence) => Ok(&*self.counters),
-            None => Ok(&self.others),
+            None => Ok(&self.shared),
         }
     }
 }
 
-impl Sequences for OwnSequences {
+impl Sequences for StagedSequences {
     fn next(&self, sequence: TableId) -> Result<i64, SqlError> {
         self.of(sequence)?.next(sequence)
     }
@@ -85,24 +91,26 @@ impl Sequences for OwnSequences {
 
 fn each_effect(effect: &Effect, visit: &mut impl FnMut(&Effect) -> Result<(), Error>) -> Result<(), Error> {
     match effect {
-        Effect::All(effects) => effects.iter().try_for_each(|own| each_effect(own, visit)),
-        one => visit(one),
+        Effect::All(effects) => effects.iter().try_for_each(|effect| each_effect(effect, visit)),
+        single => visit(single),
     }
 }
 
-fn not_supported(what: String) -> SqlError {
-    SqlError::new("0A000", what).with_hint("Commit the transaction first.")
+fn not_supported(message: String) -> SqlError {
+    SqlError::new("0A000", message).with_hint("Commit the transaction first.")
 }
 
-fn refused(what: String) -> Error {
-    Error::Sql(not_supported(what))
+fn refused(message: String) -> Error {
+    Error::Sql(not_supported(message))
 }
 
-/// The rows get their numbers at the commit, and the log says nothing of numbers that were taken before.
+/// Returns the error of a sequence that fills a column of an older table and is also used directly. The rows
+/// get their numbers at the commit, and the log has no record of numbers that were drawn before.
 fn used_with_its_table(sequence: &str) -> SqlError {
-    let what =
-        "using a sequence in the transaction that has made it and fills a column of an older table by it";
-    not_supported(format!("{what} is not supported: \"{sequence}\""))
+    not_supported(format!(
+        "using the new sequence \"{sequence}\" is not supported in a transaction that fills a column of an \
+         earlier table from it"
+    ))
 }
 
 impl Staged {
@@ -111,21 +119,21 @@ impl Staged {
         Self { base, steps: Vec::new(), touched: Touched::default(), counters, timestamp_us: now_us(), seed }
     }
 
-    /// Whether some changes are made only as the transaction commits.
+    /// Returns whether some changes are deferred to the commit.
     pub(super) fn defers_changes(&self) -> bool {
         !self.touched.deferred.is_empty()
     }
 
-    /// How many definitions it has changed.
+    /// Returns the number of changed definitions.
     pub(super) fn len(&self) -> usize {
         self.steps.len()
     }
 
-    /// Counts the sequences that the transaction has made from now on.
+    /// Begins to count created sequences, and stops for dropped ones.
     fn count_sequences(&self, effect: &Effect) {
         match effect {
             Effect::CreateTable(table) => {
-                let beginning = table.sequence.as_ref().map(|own| own.beginning());
+                let beginning = table.sequence.as_ref().map(|sequence| sequence.beginning());
                 beginning.into_iter().for_each(|beginning| self.counters.add(table, beginning));
             }
             Effect::DropTable(table) => self.counters.remove(table.id),
@@ -134,13 +142,16 @@ impl Staged {
         }
     }
 
-    fn how(&self) -> Applying {
+    fn applying(&self) -> Applying {
         Applying { timestamp_us: self.timestamp_us, seed: self.seed, is_new: true }
     }
 }
 
 impl Session {
     /// Changes definitions in the open transaction.
+    ///
+    /// # Errors
+    /// The errors of the statement; `0A000`: the combination with earlier statements is not supported.
     pub(super) fn stage(&mut self, text: &str) -> Result<(), Error> {
         let (schema, effect) = self.worker.version.schema.apply(text)?;
         if effect.is_nothing() && schema.defines_the_same_as(&self.worker.version.schema) {
@@ -161,13 +172,13 @@ impl Session {
                 staged.steps.push((text.into(), effect));
                 let number = NEXT_PRIVATE.fetch_add(1, Ordering::Relaxed);
                 self.worker.enter_version(Arc::new(Version::new(number, schema, tables)));
-                self.worker.machine.count_by(Arc::new(OwnSequences {
+                self.worker.machine.count_by(Arc::new(StagedSequences {
                     counters: Arc::clone(&staged.counters),
                     drawn: staged.touched.drawn.clone(),
-                    others: Source::new(Arc::clone(&self.worker.inner), staged.base.tables.clone()),
+                    shared: Source::new(Arc::clone(&self.worker.inner), staged.base.tables.clone()),
                 }));
             }
-            // The transaction may go on behind a savepoint.
+            // The transaction may continue after a rollback to a savepoint.
             Err(_) => staged.touched = before,
         }
         self.block.staged = Some(staged);
@@ -183,37 +194,37 @@ impl Session {
         let written =
             |session: &Self, table: TableId, name: &str| match session.worker.workspace.has_written(table) {
                 true => {
-                    let what = "changing a table that the same transaction has written";
-                    Err(refused(format!("{what} is not supported: \"{name}\"")))
+                    let cause = "after the same transaction has written the table";
+                    Err(refused(format!("changing \"{name}\" is not supported {cause}")))
                 }
                 false => Ok(()),
             };
         match effect {
             Effect::CreateTable(table) => {
-                tables.apply(effect, staged.how(), self.worker.workspace.worker().guard())?;
-                staged.touched.own.insert(table.id);
+                tables.apply(effect, staged.applying(), self.worker.workspace.worker().guard())?;
+                staged.touched.created.insert(table.id);
             }
             Effect::DropTable(table) => {
                 written(self, table.id, &table.name)?;
-                // Its rows may have been read; whether they still are as they were is looked at in the end.
+                // The transaction may have read its rows; the commit validates these reads.
                 staged.touched.deferred.remove(&table.id);
             }
             Effect::Redefine(table) => {
                 let known = tables.by_id(table.id).map(|store| Arc::clone(store.definition()));
-                let known = known.as_ref().map(|own| &own.indexes[..]).unwrap_or_default();
+                let known = known.as_ref().map(|known| &known.indexes[..]).unwrap_or_default();
                 let is_among =
-                    |indexes: &[Index], index: &Index| indexes.iter().any(|own| own.id == index.id);
+                    |indexes: &[Index], index: &Index| indexes.iter().any(|known| known.id == index.id);
                 let adds = table.indexes.iter().any(|index| !is_among(known, index));
                 let removes = known.iter().any(|index| !is_among(&table.indexes, index));
-                // Writes are taken back by the indexes that they were made under.
+                // Rollback undoes writes through the indexes with which they were made.
                 if adds || removes {
                     written(self, table.id, &table.name)?;
                 }
-                let Touched { own, deferred, .. } = &mut staged.touched;
-                if deferred.contains_key(&table.id) || adds && !own.contains(&table.id) {
+                let Touched { created, deferred, .. } = &mut staged.touched;
+                if deferred.contains_key(&table.id) || adds && !created.contains(&table.id) {
                     deferred.insert(table.id, table.name.clone());
                 } else {
-                    tables.apply(effect, staged.how(), self.worker.workspace.worker().guard())?;
+                    tables.apply(effect, staged.applying(), self.worker.workspace.worker().guard())?;
                 }
             }
             Effect::Rebuild(rebuild) => {
@@ -221,13 +232,13 @@ impl Session {
                 for reference in &rebuild.references {
                     written(self, reference.parent.id, &reference.parent.name)?;
                 }
-                if staged.touched.own.contains(&rebuild.old.id) {
-                    tables.apply(effect, staged.how(), self.worker.workspace.worker().guard())?;
-                    staged.touched.own.insert(rebuild.new.id);
+                if staged.touched.created.contains(&rebuild.old.id) {
+                    tables.apply(effect, staged.applying(), self.worker.workspace.worker().guard())?;
+                    staged.touched.created.insert(rebuild.new.id);
                     return Ok(());
                 }
-                let Touched { own, drawn, .. } = &mut staged.touched;
-                for sequence in rebuild.sequences().into_iter().filter(|used| own.contains(used)) {
+                let Touched { created, drawn, .. } = &mut staged.touched;
+                for sequence in rebuild.sequences().into_iter().filter(|used| created.contains(used)) {
                     let name = tables.store(sequence).definition().name.clone();
                     if staged.counters.has_used(sequence) {
                         return Err(used_with_its_table(&name).into());
@@ -242,9 +253,12 @@ impl Session {
         Ok(())
     }
 
-    /// Refuses a statement about tables that are only as they are defined once the transaction commits.
+    /// Refuses a statement that uses a table or sequence whose change is deferred to the commit.
+    ///
+    /// # Errors
+    /// `0A000`: the statement uses such a table or sequence.
     pub(super) fn refuse_deferred(&self, procedure: &Procedure) -> Result<(), Error> {
-        let Some(staged) = self.block.staged.as_ref().filter(|own| own.defers_changes()) else {
+        let Some(staged) = self.block.staged.as_ref().filter(|staged| staged.defers_changes()) else {
             return Ok(());
         };
         let Touched { deferred, drawn, .. } = &staged.touched;
@@ -257,8 +271,8 @@ impl Session {
         match found {
             None => Ok(()),
             Some(name) => {
-                let what = "using a table in the transaction that has changed it";
-                Err(refused(format!("{what} is not supported: \"{name}\"")))
+                let cause = "in the transaction that has changed the table";
+                Err(refused(format!("using \"{name}\" is not supported {cause}")))
             }
         }
     }
@@ -270,7 +284,7 @@ impl Session {
             Ok(commit) => _ = self.answers(commit),
             Err(_) => {
                 self.worker.workspace.rollback_if_running();
-                // Definitions look at rows without taking note of them.
+                // Definitions read rows without adding them to the read set.
                 self.shows_everything();
             }
         }
@@ -303,8 +317,8 @@ impl Session {
                 return Err(serialization_failure(Conflict::Read));
             }
             let mut tables = current.tables.clone();
-            let own = staged.touched.own.iter();
-            own.filter_map(|id| private.tables.by_id(*id)).for_each(|store| tables.share(store));
+            let created = staged.touched.created.iter();
+            created.filter_map(|id| private.tables.by_id(*id)).for_each(|store| tables.share(store));
             for (_, effect) in &staged.steps {
                 Taking { inner: &inner, tables: &current.tables }.give_back_for(effect)?;
                 each_effect(effect, &mut |effect| self.publish_effect(effect, staged, &mut tables))?;
@@ -321,8 +335,11 @@ impl Session {
         Ok(commit)
     }
 
-    /// Waits for a checkpoint or the like to end. Not for another definition: it waits for this transaction
-    /// to end, which has lost the race to it.
+    /// Waits for a checkpoint or backup to end. Does not wait for another definition, because that waits for
+    /// this transaction to end: the transaction has lost the race to it.
+    ///
+    /// # Errors
+    /// `40001`: another session is changing definitions.
     fn wait_for_maintenance<'a>(&self, inner: &'a Inner) -> Result<MutexGuard<'a, ()>, Error> {
         loop {
             match inner.maintenance.try_lock() {
@@ -336,23 +353,22 @@ impl Session {
         }
     }
 
-    /// Does to the data what is to be seen by everybody from now on.
+    /// Applies an effect to the shared tables. Tables that the transaction has created are already complete.
     fn publish_effect(&mut self, effect: &Effect, staged: &Staged, tables: &mut Tables) -> Result<(), Error> {
-        let is_own = |table: TableId| staged.touched.own.contains(&table);
-        // Its own tables are as they are defined already.
+        let is_created = |table: TableId| staged.touched.created.contains(&table);
         let is_done = match effect {
-            Effect::CreateTable(table) | Effect::Redefine(table) => is_own(table.id),
-            Effect::Rebuild(rebuild) => is_own(rebuild.new.id),
+            Effect::CreateTable(table) | Effect::Redefine(table) => is_created(table.id),
+            Effect::Rebuild(rebuild) => is_created(rebuild.new.id),
             Effect::DropTable(_) => false,
             Effect::None | Effect::All(_) | Effect::Run(_) => true,
         };
         if !is_done {
-            tables.apply(effect, staged.how(), self.worker.workspace.worker().guard())?;
+            tables.apply(effect, staged.applying(), self.worker.workspace.worker().guard())?;
         }
         Ok(())
     }
 
-    /// Writes the rows of sequences that the transaction has made.
+    /// Inserts the rows of sequences that the transaction has created.
     fn store_numbers(&mut self, staged: &Staged) -> Result<(), Error> {
         for (sequence, (row, arena)) in staged.counters.rows() {
             let table = Arc::clone(self.worker.version.tables.store(sequence).definition());
@@ -364,7 +380,10 @@ impl Session {
         Ok(())
     }
 
-    /// The record of the definitions and of what was written, but for its number.
+    /// Returns the record of the definitions and the writes, without its commit number.
+    ///
+    /// # Errors
+    /// `0A000`: the images of a log cannot describe the writes.
     fn definitions_record(
         &mut self,
         definitions: StatementRecord<'_>,
@@ -385,8 +404,9 @@ impl Session {
             format.content != Content::Physical && !(has_updates && format.images == Images::Rows)
         };
         if !inner.logs.iter().all(|log| holds(log.format)) {
-            let what = "a log of whole rows can't hold a transaction that changes definitions and rows";
-            return Err(refused(what.into()));
+            let message = "a log of whole rows does not support changes of definitions and rows in one \
+                           transaction";
+            return Err(refused(message.into()));
         }
         Ok(record)
     }

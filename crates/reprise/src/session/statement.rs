@@ -8,7 +8,7 @@ use sql::Kind;
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A statement that was prepared by a session. Other sessions of the database can execute it, too.
+/// A statement that a session has prepared. Other sessions of the database can execute it, too.
 ///
 /// ```
 /// # use reprise::{Config, Database, Error, params};
@@ -31,11 +31,11 @@ pub struct Statement {
     bound: Mutex<Bound>,
 }
 
-/// What later definitions do not change.
+/// The parts of a statement that later definitions do not change.
 #[derive(Debug)]
 struct Fixed {
     text: Box<str>,
-    /// Types of parameters as the client gave them.
+    /// Types of parameters that the client gave; `None` for inferred ones.
     types: Box<[Option<Type>]>,
     parameters: Arc<[Type]>,
     columns: Arc<[Column]>,
@@ -49,7 +49,7 @@ struct Bound {
     plan: Arc<sql::Prepared>,
 }
 
-/// A clone is bound anew by itself where definitions change.
+/// A clone has a separate binding: it is bound again when it runs under changed definitions.
 impl Clone for Statement {
     fn clone(&self) -> Self {
         Self { fixed: Arc::clone(&self.fixed), bound: Mutex::new(self.bound()) }
@@ -80,43 +80,43 @@ impl Statement {
         self.bound.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns its text.
+    /// Returns the text.
     pub fn text(&self) -> &str {
         &self.fixed.text
     }
 
-    /// Returns the types of its parameters.
+    /// Returns the types of the parameters.
     pub fn parameters(&self) -> &[Type] {
         &self.fixed.parameters
     }
 
-    /// Returns the columns of its rows; none of a statement that returns no rows.
+    /// Returns the columns of the rows; empty for a statement without rows.
     pub fn columns(&self) -> &[Column] {
         &self.fixed.columns
     }
 
-    /// Returns the columns as the rows of its answers share them.
+    /// Returns the columns, shared by the rows of the answers.
     pub(super) fn shared_columns(&self) -> &Arc<[Column]> {
         &self.fixed.columns
     }
 
-    /// Returns the first words of PostgreSQL's command tag for it.
+    /// Returns PostgreSQL's command tag, without the count of rows.
     pub fn tag(&self) -> &'static str {
         self.fixed.tag
     }
 
-    /// Returns the plan that it was bound to last.
+    /// Returns the plan of the last binding.
     pub fn plan(&self) -> Arc<sql::Prepared> {
         self.bound().plan
     }
 
-    /// Returns the plan if it is bound against a version of the definitions.
+    /// Returns the plan if the statement is bound against a version of the definitions.
     pub(super) fn plan_for(&self, version: u64) -> Option<Arc<sql::Prepared>> {
         let bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
         (bound.version == version).then(|| Arc::clone(&bound.plan))
     }
 
-    /// Returns the types of parameters as the client gave them.
+    /// Returns the types of parameters that the client gave; `None` for inferred ones.
     pub(super) fn given_types(&self) -> &[Option<Type>] {
         &self.fixed.types
     }
@@ -138,7 +138,7 @@ impl Statement {
         Ok(plan)
     }
 
-    /// Returns whether it is likely to take no longer than a few accesses to rows.
+    /// Returns whether the statement probably accesses only a few rows.
     pub fn looks_short(&self) -> bool {
         match &self.plan().kind {
             Kind::Run(procedure) | Kind::Call(procedure, _) => procedure.looks_short(),
@@ -147,8 +147,8 @@ impl Statement {
         }
     }
 
-    /// Returns whether it may wait on the thread that runs it: a definition waits for transactions to end,
-    /// and a procedure that commits waits for rows.
+    /// Returns whether the statement may block the thread that runs it: a definition waits for transactions
+    /// to end, and a procedure with COMMIT or ROLLBACK waits for rows.
     pub fn waits_on_its_thread(&self) -> bool {
         match &self.plan().kind {
             Kind::Definition => true,
@@ -160,12 +160,12 @@ impl Statement {
     }
 }
 
-/// A statement to execute: one that was prepared, or a text.
+/// A statement to execute: a prepared one, or a text.
 pub trait ToStatement {
-    /// Returns the statement, prepared by the session where it is a text.
+    /// Returns the statement. A text is prepared by the session.
     ///
     /// # Errors
-    /// Anything wrong with the text, with line and column.
+    /// As `Session::prepare`.
     fn to_statement(&self, session: &mut Session) -> Result<Cow<'_, Statement>, Error>;
 }
 
@@ -187,18 +187,18 @@ impl ToStatement for String {
     }
 }
 
-/// The values of a statement's parameters, encoded as the log's records hold arguments.
+/// The values of a statement's parameters, in the encoding of arguments in log records.
 #[derive(Clone, Default, Debug)]
 pub struct Parameters {
-    /// The types of the statement's parameters.
+    /// The types of the parameters.
     types: Arc<[Type]>,
-    /// How many values were pushed.
+    /// Number of added values.
     count: usize,
     bytes: Vec<u8>,
 }
 
 impl Parameters {
-    /// Returns the parameters of a statement, without a value yet.
+    /// Returns the parameters of a statement, without values.
     pub fn new(statement: &Statement) -> Self {
         Self { types: Arc::clone(&statement.fixed.parameters), count: 0, bytes: Vec::new() }
     }
@@ -213,13 +213,13 @@ impl Parameters {
         Ok(parameters)
     }
 
-    /// Returns the type of the parameter whose value is pushed next; `None` when all have values.
+    /// Returns the type of the next parameter to add; `None` when all parameters have values.
     pub fn next_type(&self) -> Option<Type> {
         self.types.get(self.count).copied()
     }
 
-    /// Adds the value of the next parameter, which must be of its type. Values beyond the last parameter are
-    /// only counted.
+    /// Adds the value of the next parameter, which must have its type. Only counts a value beyond the last
+    /// parameter; execution then fails.
     pub fn push(&mut self, value: Datum, arena: &Arena) {
         if let Some(ty) = self.next_type() {
             encode_value(value, ty, arena, &mut self.bytes);
@@ -230,7 +230,7 @@ impl Parameters {
     /// Adds the value of the next parameter.
     ///
     /// # Errors
-    /// `42804` and the errors of the type: it is no value of the parameter's type.
+    /// `42804` and the errors of the type: the value does not have the parameter's type.
     pub fn push_value(&mut self, value: &Value, arena: &mut Arena) -> Result<(), SqlError> {
         let datum = match self.next_type() {
             Some(ty) => datum_from_value(value, ty, arena).map_err(|error| {
@@ -250,7 +250,7 @@ impl Parameters {
             return Err(SqlError::new("08P01", message));
         }
         if !Arc::ptr_eq(&self.types, expected) && self.types != *expected {
-            return Err(SqlError::new("08P01", "the parameters are those of another statement"));
+            return Err(SqlError::new("08P01", "the parameters belong to another statement"));
         }
         Ok(())
     }

@@ -1,23 +1,23 @@
-//! What a session waits for, and how long: its limits, and statements that its caller has to run again.
+//! The waits of a session: their limits, and statements that the caller runs again.
 
 use super::{Session, TransactionState};
 use crate::Error;
 use std::time::Duration;
 use transaction::{AbortReason, Refusal};
 
-/// How a session waits.
+/// The state and limits of a session's waits.
 #[derive(Default)]
 pub(super) struct Waiting {
-    /// Whether the caller waits where another transaction holds a row or key, instead of this thread.
+    /// Whether the caller waits when another transaction holds a row or key, instead of this thread.
     pub(super) by_caller: bool,
-    /// Whether a statement was `Attempt::Busy`, and has neither been run again nor given up.
+    /// Whether a statement was `Attempt::Busy`, and was neither repeated nor given up.
     pub(super) is_pending: bool,
     /// The longest wait for one transaction; `None` is no limit.
     pub(super) lock_timeout: Option<Duration>,
 }
 
 impl Session {
-    /// Returns whether a statement was `Attempt::Busy` and has neither been run again nor given up.
+    /// Returns whether a statement was `Attempt::Busy`, and was neither repeated nor given up.
     pub fn is_waiting(&self) -> bool {
         self.waiting.is_pending
     }
@@ -27,8 +27,8 @@ impl Session {
         self.waiting.lock_timeout = timeout;
     }
 
-    /// Gives up a statement that was `Attempt::Busy`. An open transaction can then only be rolled back, or
-    /// rolled back to a savepoint.
+    /// Gives up a statement that was `Attempt::Busy`. An open transaction has then failed: it can only be
+    /// rolled back, completely or to a savepoint.
     pub fn stop_waiting(&mut self) {
         self.waiting.is_pending = false;
         if self.block.state == TransactionState::None {
@@ -45,11 +45,11 @@ impl Session {
         self.stop_waiting();
     }
 
-    /// Releases the rows of the statement that was `Attempt::Busy`, because `Busy::released` has refused its
-    /// wait. A transaction of one statement can wait again.
+    /// Releases the rows of the statement that was `Attempt::Busy`, after `Busy::released` has refused the
+    /// wait. A transaction of one statement can then wait again.
     ///
     /// # Errors
-    /// `40P01` or `40001` in an open transaction, which has failed.
+    /// `40P01` or `40001`: a transaction is open, and has failed.
     pub fn break_deadlock(&mut self, refusal: Refusal) -> Result<(), Error> {
         let settings = self.settings();
         self.worker.let_rows_go(refusal, &settings).inspect_err(|_| self.stop_waiting())
