@@ -1,8 +1,8 @@
-//! How many connections there are: of clients that have shown who they are, and of others.
+//! The limits of connections: of authenticated clients, and of strangers, which are not authenticated yet.
 //!
-//! Both have limits of their own, so that sockets that say nothing keep no client away. Where there are too
-//! many of those, the oldest goes: a client shows within milliseconds who it is. Together they leave
-//! descriptors for the files of the database.
+//! The limits are separate, so that silent sockets do not keep clients away. At the limit of strangers the
+//! oldest stranger is disconnected: a client authenticates within milliseconds. Together the limits leave
+//! file descriptors for the database.
 //! Held by: `crates/server/tests/suite/strangers.rs`.
 
 use crate::hold;
@@ -10,13 +10,13 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 
-/// Most connections of clients that have not shown who they are, where descriptors do not allow fewer.
+/// Most strangers; a limit of descriptors may allow fewer.
 const MOST_STRANGERS: usize = 128;
 
-/// Descriptors of one connection: its socket, and the copy by which it is seen that the client has gone.
-const OF_A_CONNECTION: usize = 2;
+/// File descriptors of one connection: its socket, and the copy that `attendance` polls.
+const PER_CONNECTION: usize = 2;
 
-/// How many connections there may be.
+/// Most connections of each kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Limits {
     strangers: usize,
@@ -24,12 +24,12 @@ struct Limits {
 }
 
 impl Limits {
-    /// `max_connections` and `descriptors` are 0 where there is no such limit.
+    /// Returns the limits; 0 is no limit in both parameters.
     fn new(max_connections: usize, descriptors: usize) -> Self {
         let or_none = |limit: usize| if limit > 0 { limit } else { usize::MAX };
         let descriptors = match descriptors {
             0 => usize::MAX,
-            some => (some / OF_A_CONNECTION).max(1),
+            some => (some / PER_CONNECTION).max(1),
         };
         let strangers = MOST_STRANGERS.min(descriptors / 4).max(1);
         Self {
@@ -52,13 +52,13 @@ pub(crate) struct Admission {
     state: Mutex<State>,
 }
 
-/// A connection of a client that has not shown who it is, until this is dropped.
+/// A counted connection of a client that is not authenticated yet; its drop ends the count.
 pub(crate) struct Stranger {
     admission: Arc<Admission>,
     must_go: Arc<Notify>,
 }
 
-/// A connection of a client that has shown who it is, until this is dropped.
+/// A counted connection of an authenticated client; its drop ends the count.
 pub(crate) struct Admitted(Arc<Admission>);
 
 impl Admission {
@@ -66,7 +66,7 @@ impl Admission {
         Arc::new(Self { limits: Limits::new(max_connections, descriptors), state: Mutex::default() })
     }
 
-    /// Counts a connection; where there are too many strangers, the oldest is disconnected.
+    /// Counts a new connection. At the limit of strangers, the oldest stranger is disconnected.
     pub(crate) fn meet(self: &Arc<Self>) -> Stranger {
         let must_go = Arc::new(Notify::new());
         let mut state = hold(&self.state);
@@ -77,27 +77,27 @@ impl Admission {
         Stranger { admission: Arc::clone(self), must_go }
     }
 
-    /// Connections of clients that have shown who they are.
+    /// Returns the number of authenticated clients.
     pub(crate) fn clients(&self) -> usize {
         hold(&self.state).clients
     }
 
-    /// The limit of those, where it is reached.
+    /// Returns the limit of authenticated clients if it is reached.
     pub(crate) fn is_full(&self) -> Option<usize> {
         (self.clients() >= self.limits.clients).then_some(self.limits.clients)
     }
 }
 
 impl Stranger {
-    /// Returns once the connection has to make room for a newer one.
+    /// Waits until the connection must make room for a newer one.
     pub(crate) async fn must_go(&self) {
         self.must_go.notified().await;
     }
 
-    /// Counts the connection as one whose client has shown who it is.
+    /// Counts the connection as one of an authenticated client.
     ///
     /// # Errors
-    /// The limit, which is reached.
+    /// The limit of authenticated clients, if it is reached.
     pub(crate) fn admit(&self) -> Result<Admitted, usize> {
         let mut state = hold(&self.admission.state);
         if state.clients >= self.admission.limits.clients {

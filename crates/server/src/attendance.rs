@@ -1,9 +1,9 @@
-//! Whether clients are still there while their statements run: a statement whose client has gone is
-//! cancelled, as with PostgreSQL's `client_connection_check_interval`.
+//! Cancels statements whose clients have disconnected, as PostgreSQL does with
+//! `client_connection_check_interval`.
 //!
-//! A thread looks at the sockets of connections whose statement has run for the interval that the client has
-//! set, or by default for a second. It looks at copies of their file descriptors, so it needs nothing of the
-//! connections themselves.
+//! A thread polls the socket of each connection whose statement has run for the interval that the client has
+//! set (1 second by default). It polls copies of the file descriptors, so it does not lock connections. The
+//! thread also collects the garbage of idle sessions, and returns freed memory to the system.
 //! Held by: `cli/tests/suite/memory.rs`.
 
 use crate::Server;
@@ -16,32 +16,31 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
-/// How often it is looked which statements run.
+/// Time between two rounds of the thread.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// When this many bytes less are allocated than before, what was freed goes back to the system.
+/// Freed memory returns to the system when the allocated bytes have fallen by more than this.
 const MUCH: usize = 16 << 20;
 
-/// No statement runs.
+/// A value of `Attended::due`: no statement runs.
 const IDLE: u64 = 0;
-/// A statement runs, which the thread has not seen yet.
+/// A value of `Attended::due`: a statement runs that the thread has not seen yet.
 const BEGUN: u64 = 1;
 
-/// One connection, as far as those need to know it who cancel its statements.
+/// The part of a connection that other threads use to cancel its statements.
 pub(crate) struct Attended {
     /// Ends the statement that runs.
     pub(crate) cancel: Cancel,
-    /// A copy of the connection's socket; `None` where the system had no descriptor left.
+    /// A copy of the connection's socket; `None` if the system had no free descriptor.
     socket: Option<OwnedFd>,
-    /// When the client is looked after next, in milliseconds since `origin`; `IDLE` while no statement runs,
-    /// `BEGUN` before the thread has seen one.
+    /// The time of the next poll, in milliseconds since `origin`; or `IDLE`; or `BEGUN`.
     due: AtomicU64,
-    /// Milliseconds from one look to the next.
+    /// Milliseconds from one poll to the next.
     interval: AtomicU64,
     origin: Instant,
 }
 
-/// A request to end the statement in progress.
+/// A request to cancel the running statement.
 #[derive(Default)]
 pub(crate) struct Cancel {
     flag: Arc<AtomicBool>,
@@ -49,7 +48,7 @@ pub(crate) struct Cancel {
 }
 
 impl Cancel {
-    /// What is raised.
+    /// Returns the flag that `raise` sets.
     pub(crate) fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.flag)
     }
@@ -59,12 +58,12 @@ impl Cancel {
         self.changed.notify_one();
     }
 
-    /// A statement begins: earlier requests do not concern it.
+    /// Drops earlier requests, because a new statement begins.
     pub(crate) fn lower(&self) {
         self.flag.store(false, Ordering::Relaxed);
     }
 
-    /// Returns once there is a request.
+    /// Waits until there is a request.
     pub(crate) async fn raised(&self) {
         while !self.flag.load(Ordering::SeqCst) {
             self.changed.notified().await;
@@ -72,7 +71,7 @@ impl Cancel {
     }
 }
 
-/// Says that a statement runs, until it is dropped.
+/// Marks a statement as running until it is dropped.
 pub(crate) struct Running(Arc<Attended>);
 
 impl Attended {
@@ -81,13 +80,13 @@ impl Attended {
         Self { cancel: Cancel::default(), socket, due, interval, origin: Instant::now() }
     }
 
-    /// Lets no message come any more: the connection finds the end of what its client sends.
+    /// Shuts the socket down for reading: the connection finds the end of its input.
     pub(crate) fn hang_up(&self) {
-        // Where this fails, the connection has ended already.
+        // On failure the connection has ended already.
         let _ = self.socket.as_ref().map(|socket| shutdown(socket, Shutdown::Read));
     }
 
-    /// A statement begins, during which the client is looked after that often; never without an interval.
+    /// Begins a statement during which the socket is polled at this interval; `None` polls never.
     pub(crate) fn run(self: &Arc<Self>, interval: Option<Duration>) -> Option<Running> {
         let interval = interval?.as_millis() as u64;
         self.interval.store(interval, Ordering::Relaxed);
@@ -95,7 +94,7 @@ impl Attended {
         Some(Running(Arc::clone(self)))
     }
 
-    /// Cancels the statement if its client has gone and it is time to look.
+    /// Polls the socket if it is due, and cancels the statement if the client has disconnected.
     fn look(&self) {
         let due = self.due.load(Ordering::Relaxed);
         let Some(socket) = self.socket.as_ref().filter(|_| due != IDLE) else { return };
@@ -123,23 +122,22 @@ impl Drop for Running {
     }
 }
 
-/// Wakes the threads of a runtime, so that those that have nothing to do give memory back before they sleep
-/// again.
+/// Wakes all threads of a runtime, so that idle ones return memory to the system before they sleep again.
 fn wake_all(runtime: &Handle) {
     for _ in 0..runtime.metrics().num_workers() {
-        // While one sleeps here, others are woken for the rest.
+        // Each task occupies its thread, so the runtime wakes another thread for the next task.
         runtime.spawn(async { std::thread::sleep(Duration::from_millis(1)) });
     }
 }
 
-/// Looks after the clients and the idle sessions of a server for as long as that is there.
+/// Starts the thread. It ends when the server is dropped.
 pub(crate) fn begin(server: &Arc<Server>) {
     let server = Arc::downgrade(server);
     let runtime = Handle::current();
     let look = move || {
         let (mut most, mut freed) = (0, 0);
         while let Some(server) = Weak::upgrade(&server) {
-            server.connections.all().iter().for_each(|own| own.look());
+            server.connections.all().iter().for_each(|attended| attended.look());
             server.pool.get().inspect(|pool| pool.tidy());
             drop(server);
             let allocated = memory::process_bytes();
@@ -154,6 +152,6 @@ pub(crate) fn begin(server: &Arc<Server>) {
             std::thread::sleep(LOOK_EVERY);
         }
     };
-    // Without the thread, a client that has gone is noticed when its answer cannot be sent.
+    // Without the thread, a disconnect is noticed only when an answer cannot be sent.
     let _ = std::thread::Builder::new().name("attendance".into()).spawn(look);
 }

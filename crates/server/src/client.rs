@@ -1,8 +1,8 @@
-//! What the messages of one client do.
+//! The effects of one client's messages.
 //!
-//! An EXECUTE runs when the message behind it is known: before SYNC it is a transaction of its own, which may
-//! be logged as a call; otherwise all statements up to SYNC are one transaction, as in PostgreSQL. What a
-//! session has answered is put into the output together with what must be durable before it goes out
+//! An EXECUTE runs when the next message is known. If that is SYNC, the statement is one transaction, which
+//! may be logged as a call. Otherwise all statements up to SYNC are one transaction, as in PostgreSQL. An
+//! answer goes into the output together with the point of the log that must be durable before it is sent
 //! (`with_session`).
 
 mod copying;
@@ -32,19 +32,20 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// A statement that has taken this long before is not run where others wait for the thread.
+/// A statement that took this time in its last execution runs by `block_in_place`, so that the other tasks of
+/// its thread do not wait for it.
 const SHORT: Duration = Duration::from_micros(500);
 
-/// The pages of a portal's rows go back to the system where they are more bytes.
+/// The memory of a portal's rows returns to the system when they have more bytes.
 const LARGE: usize = 4 << 20;
-/// Bytes of a text that takes long to plan.
+/// From this many bytes on, a text is planned by `block_in_place`.
 const LONG: usize = 64 << 10;
 
 /// A statement that a client has named.
 #[derive(Clone)]
 struct NamedStatement {
     prepared: Option<Statement>,
-    /// How long it took the last time; nothing before the first.
+    /// The time of the last execution; `None` before the first.
     took: Option<Duration>,
 }
 
@@ -53,17 +54,17 @@ struct Portal {
     statement: Arc<Mutex<NamedStatement>>,
     parameters: Parameters,
     formats: Vec<Format>,
-    /// What is left of its rows, as messages, once it has run with a limit; and what its completion is
-    /// called.
+    /// The remaining rows, as messages, and the command tag; `None` unless it has run with a limit of rows.
     left: Option<(BytesMut, String)>,
-    /// Whether it was declared as a cursor, and whether that outlives its transaction.
+    /// Whether it was declared as a cursor.
     is_cursor: bool,
+    /// Whether the cursor outlives its transaction (WITH HOLD).
     holds: bool,
-    /// While the transaction that has declared it is open: how many savepoints that had then.
+    /// The number of savepoints at the declaration of a cursor; `None` when its transaction has ended.
     is_new: Option<usize>,
 }
 
-/// A savepoint of the open transaction, as far as the database does not know of it.
+/// The part of a savepoint that the session does not hold.
 struct Savepoint {
     name: String,
     settings: Mark,
@@ -78,24 +79,24 @@ impl Drop for Portal {
     }
 }
 
-/// What a statement came to.
+/// The outcome of a statement.
 enum Ran {
-    /// It is complete.
+    /// The statement is complete; this is its command tag.
     Complete(String),
-    /// There was none.
+    /// The text held no statement.
     Empty,
-    /// The client's data are awaited.
+    /// A COPY waits for the client's data.
     Copying,
 }
 
-/// How a statement was asked for.
+/// The protocol by which a statement was sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asked {
     Simply,
     Extended,
 }
 
-/// A transaction of several statements is counted until this is dropped.
+/// Counts a transaction of several statements until it is dropped.
 struct OpenTransaction(Arc<Server>);
 
 impl OpenTransaction {
@@ -111,33 +112,32 @@ impl Drop for OpenTransaction {
     }
 }
 
-/// A connection.
+/// The state of a connection.
 pub(crate) struct Client {
     server: Arc<Server>,
     registered: Registered,
     output: Output,
-    /// When the statement in hand began.
+    /// When the current statement began.
     begun: Instant,
-    /// When it has taken too long.
+    /// The deadline of the current statement; `None` is no limit.
     deadline: Option<Instant>,
-    /// Held while a transaction is open, or a statement waits.
+    /// The session of an open transaction or of a waiting statement; `None` while it is in the pool.
     session: Option<Box<Session>>,
-    /// Whether the session of the open transaction has panicked: the transaction has failed, and its client
-    /// has to say that it ends.
+    /// Whether the session of the open transaction has panicked. The transaction has failed, and ends when
+    /// the client ends it.
     has_lost_session: bool,
-    /// Counts the open transaction.
     open: Option<OpenTransaction>,
     statements: HashMap<String, Arc<Mutex<NamedStatement>>>,
     portals: HashMap<String, Portal>,
-    /// Numbers of sequences that it was given.
+    /// The last numbers of sequences, for `currval`.
     numbers: CurrentNumbers,
     settings: Settings,
     savepoints: Vec<Savepoint>,
-    /// Whether the open transaction ends with SYNC, or with the query that has several statements.
+    /// Whether the open transaction ends with SYNC, or at the end of a query of several statements.
     is_implicit: bool,
-    /// An EXECUTE whose next message is awaited.
+    /// An EXECUTE that waits for the next message: the portal, and the most rows.
     delayed: Option<(String, usize)>,
-    /// Buffers for the values of the parameters in hand.
+    /// Buffers for the values of the current parameters.
     scratch: Arena,
     copying: Option<(CopyIn, Asked)>,
 }
@@ -154,7 +154,8 @@ impl Client {
             Settings::new(&user, &database, &server.options, server.pool().database().statement_bytes());
         let mut refused = Vec::new();
         for (name, value) in asked {
-            // What the server does not know is not worth refusing a client, who is told.
+            // A setting that the server does not support is a notice, not an error, so that the client can
+            // connect.
             refused.extend(settings.set(&name.to_lowercase(), &value).err());
         }
         let client = Self {
@@ -205,8 +206,8 @@ impl Client {
         self.output.put(Message::ReadyForQuery(ReadyForQuery::new(status)));
     }
 
-    /// Runs something in a session, which goes back to the pool when no transaction is open afterwards. What
-    /// it answers goes out once everything is durable that the answer shows.
+    /// Runs a function with the session, which returns to the pool if no transaction is open afterwards. The
+    /// output is sent once all transactions that the answer shows are durable.
     fn with_session<T>(&mut self, act: impl FnOnce(&mut Session) -> Result<T, Error>) -> Result<T, Error> {
         let mut session = match self.session.take() {
             Some(session) => session,
@@ -228,7 +229,7 @@ impl Client {
             true => tokio::task::block_in_place(|| contained(|| act(&mut session))),
             false => contained(|| act(&mut session)),
         };
-        // A session that has panicked is not used again: as it goes, it undoes what it has begun.
+        // A session that has panicked is dropped, which rolls its transaction back.
         let result = result.inspect_err(|_| {
             self.open = None;
             self.savepoints.clear();
@@ -252,58 +253,58 @@ impl Client {
         result
     }
 
-    /// Waits until there is a session for what the next message asks for.
+    /// Waits until a session is free for the next message.
     pub(crate) async fn await_session(&mut self) {
-        // Mostly there is one: no count that all connections share is touched then.
+        // A connection with a session, and one that finds a free one, changes no shared counter.
         if self.session.is_none() && !self.server.pool().is_free() {
             let server = Arc::clone(&self.server);
             server.pool().free().await;
         }
     }
 
-    /// A message with a statement has come: what was asked before cancels nothing any more.
+    /// Begins a message with a statement: earlier cancel requests do not concern it.
     pub(crate) fn begin_message(&mut self) {
         self.registered.attended.cancel.lower();
     }
 
-    /// A statement begins.
+    /// Sets the begin and the deadline of a statement.
     fn begin_statement(&mut self) {
         self.begun = Instant::now();
         self.deadline = self.settings.limits().timeout.map(|limit| self.begun + limit);
     }
 
-    /// A statement is planned, or a transaction commits: that may take as long as a statement.
+    /// Sets the deadline of a planning or a commit, which may take as long as a statement.
     fn renew_deadline(&mut self) {
         self.deadline = self.settings.limits().timeout.map(|limit| Instant::now() + limit);
     }
 
-    /// A statement runs, until what this returns is dropped: its client is looked after.
+    /// Marks a statement as running until the result is dropped: if its client disconnects, it is cancelled.
     fn run_attended(&self) -> Option<Running> {
         self.registered.attended.run(self.settings.limits().check_interval)
     }
 
-    /// Makes sure that there is room for what the client wants to be kept.
+    /// Checks that there is memory for a prepared statement or portal.
     ///
     /// # Errors
-    /// `53200`.
+    /// `53200`: there is not enough memory.
     fn check_kept(&self, bytes: usize) -> Result<(), Error> {
         if self.server.pool().database().memory().has_room(bytes) {
             return Ok(());
         }
         let error = SqlError::new("53200", "out of memory");
-        Err(error.with_hint("Close prepared statements and portals that are not used any more.").into())
+        Err(error.with_hint("Close unused prepared statements and portals.").into())
     }
 
-    /// Looks whether the statement in hand has to end.
+    /// Checks that the current statement may go on.
     ///
     /// # Errors
-    /// `57014`.
+    /// `57014`: it was cancelled, or its deadline has passed.
     fn check_interrupts(&self) -> Result<(), Error> {
         let cancelled = Some(self.registered.attended.cancel.flag());
         Ok(Interrupts { cancelled, deadline: self.deadline }.check()?)
     }
 
-    /// Plans a statement, which may be cancelled or take too long as if it ran.
+    /// Plans a statement. Cancellation and `statement_timeout` apply as to an execution.
     fn plan<T>(
         &mut self,
         text: &str,
@@ -312,7 +313,7 @@ impl Client {
         self.renew_deadline();
         let has_failed = self.transaction_state() == TransactionState::Failed;
         let plan = |own: &mut Self| own.with_session(act);
-        // Others wait for the thread.
+        // Other tasks wait for the thread.
         let planned =
             if text.len() >= LONG { tokio::task::block_in_place(|| plan(self)) } else { plan(self) };
         planned.map_err(|error| match error.sqlstate() {
@@ -322,7 +323,7 @@ impl Client {
         })
     }
 
-    /// Says what went wrong. An open transaction has failed with it; one that nobody asked for is over.
+    /// Sends an error. An open transaction has failed; an implicit one is rolled back.
     fn fail(&mut self, error: &Error, text: &str) {
         self.output.put(Message::ErrorResponse(refused(error, text)));
         self.server.metrics.as_ref().inspect(|own| own.failed());
@@ -335,8 +336,9 @@ impl Client {
         }
     }
 
-    /// QUERY: a text of statements, each with its answer; the first error ends it. Several statements are one
-    /// transaction, but for where they say that it ends; with definitions among them, each is one.
+    /// QUERY: runs the statements of a text, each with its answer, up to the first error. Several statements
+    /// are one transaction, except where one of them ends it; with definitions among them, each is one
+    /// transaction.
     pub(crate) async fn query(&mut self, text: &str) -> io::Result<()> {
         self.portals.remove("");
         self.begin_message();
@@ -350,14 +352,14 @@ impl Client {
         Ok(())
     }
 
-    /// QUERY that is refused.
+    /// Answers a QUERY that is refused.
     pub(crate) fn refuse_query(&mut self, error: SqlError) {
         self.fail(&error.into(), "");
         self.close_portals();
         self.ready();
     }
 
-    /// Portals end with the transaction that they are of.
+    /// Closes the portals of a transaction that has ended; cursors WITH HOLD stay.
     fn close_portals(&mut self) {
         if self.transaction_state() == TransactionState::None {
             self.portals.retain(|_, portal| portal.holds);
@@ -371,7 +373,7 @@ impl Client {
                 let _room = self.server.pool().database().room_for(text).map_err(whole)?;
                 Schema::split(text).map_err(|error| whole(error.into()))?
             }
-            // Without a semicolon there is no more than one.
+            // Without a semicolon the text is one statement.
             false => vec![(text.to_owned(), 1, 1)],
         };
         if statements.is_empty() {
@@ -381,14 +383,14 @@ impl Client {
         let only = statements.len() == 1;
         let together = !only && !statements.iter().any(|(text, ..)| stands_alone(text));
         for (statement, line, column) in statements {
-            if together && !says_where_transactions_end(&statement) {
+            if together && !begins_or_ends_transaction(&statement) {
                 self.begin_implicit().map_err(whole)?;
             }
             let ran = self.simple_statement(statement, only).await;
-            ran.map_err(|error| whole(at_its_place(error, line, column)))?;
+            ran.map_err(|error| whole(with_position(error, line, column)))?;
         }
         match self.copying {
-            // It goes on until the copy is complete.
+            // The transaction ends when the copy is complete.
             Some(_) => Ok(()),
             None => self.commit_implicit().map_err(whole),
         }
@@ -397,10 +399,10 @@ impl Client {
     async fn simple_statement(&mut self, text: String, only: bool) -> Result<(), Error> {
         let server = Arc::clone(&self.server);
         let (prepared, values) = self.plan(&text, |session| server.plans.prepare(&text, session))?;
-        let is_copy = prepared.as_ref().is_some_and(|own| matches!(own.plan().kind, Kind::Copy(_)));
+        let is_copy = prepared.as_ref().is_some_and(|known| matches!(known.plan().kind, Kind::Copy(_)));
         if is_copy && !only {
             let error = SqlError::new("0A000", "COPY among other statements of one query is not supported");
-            return Err(error.with_hint("Send it by itself.").into());
+            return Err(error.with_hint("Send it as a separate query.").into());
         }
         let mut statement = NamedStatement { prepared, took: None };
         self.describe_rows(statement.prepared.as_ref());
@@ -423,12 +425,12 @@ impl Client {
     }
 }
 
-/// Runs something whose panic ends no more than the statement in hand.
+/// Runs a function, and turns a panic into an error of the current statement.
 fn contained<T>(act: impl FnOnce() -> T) -> Result<T, Error> {
     std::panic::catch_unwind(AssertUnwindSafe(act)).map_err(|panic| {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-        tracing::error!(panic = text, "a statement has panicked: {text}");
+        tracing::error!(panic = text, "a statement panicked: {text}");
         let error = SqlError::new("XX000", format!("internal error: {text}"));
         Error::Sql(
             error.with_hint("The transaction is rolled back. Please report this with the server's messages."),
@@ -441,12 +443,12 @@ fn first_word(text: &str) -> String {
     word.to_lowercase()
 }
 
-/// Whether a text with this statement in it is not one transaction: definitions, and what can't be part of
-/// one.
+/// Returns whether the statements of a text with this statement are separate transactions: this is a
+/// definition, or a command that must not run in a transaction.
 fn stands_alone(text: &str) -> bool {
     let word = first_word(text);
     if word.is_empty() {
-        // Behind a comment there may be anything.
+        // Behind a comment any statement may follow.
         return !text.trim_start().starts_with('(');
     }
     matches!(
@@ -468,12 +470,13 @@ fn stands_alone(text: &str) -> bool {
     )
 }
 
-fn says_where_transactions_end(text: &str) -> bool {
+fn begins_or_ends_transaction(text: &str) -> bool {
     matches!(first_word(text).as_str(), "abort" | "begin" | "commit" | "end" | "rollback" | "start")
 }
 
-/// An error in a statement that begins at a line and column of the text that was sent.
-fn at_its_place(error: Error, line: u32, column: u32) -> Error {
+/// Returns the error of a statement that begins at a line and column of the client's text, with its position
+/// in that text.
+fn with_position(error: Error, line: u32, column: u32) -> Error {
     match error {
         Error::Statement(error) => Error::Statement(error.inside(line, column)),
         other => other,

@@ -1,4 +1,6 @@
-//! One connection: message by message. What a message does is `client`'s.
+//! One connection: reads its messages, and calls the function of each message.
+//!
+//! Not here: the effects of messages (`client`).
 
 use crate::Server;
 use crate::client::Client;
@@ -10,7 +12,7 @@ use reprise::rooms::procedure::SqlError;
 use std::io;
 use std::sync::Arc;
 
-/// Answers a client that was greeted until it goes.
+/// Serves an authenticated client until it disconnects or the server stops.
 pub(crate) async fn run(greeted: Greeted, server: Arc<Server>) -> io::Result<()> {
     let Greeted { mut link, registered, user, database, settings, admitted: _admitted } = greeted;
     link.output.answers_of(&server);
@@ -24,13 +26,14 @@ pub(crate) async fn run(greeted: Greeted, server: Arc<Server>) -> io::Result<()>
     }
     if result.is_ok() && server.is_stopping() {
         let message = "terminating connection due to administrator command";
-        // Whatever is acknowledged before it is durable by then.
+        // `farewell` waits until the answers before it are durable.
         link.output.farewell(&SqlError::new("57P01", message)).await;
     }
     result
 }
 
-/// The next message, unless the client leaves a transaction idle for too long.
+/// Reads the next message. `None`: the client has disconnected, left a transaction idle for too long, or the
+/// server stops.
 async fn next(link: &mut Link, client: &mut Client) -> io::Result<Option<Message>> {
     let limit = client.idle_limit().filter(|_| client.transaction_state() != TransactionState::None);
     let Some(limit) = limit else { return link.next().await };
@@ -38,14 +41,14 @@ async fn next(link: &mut Link, client: &mut Client) -> io::Result<Option<Message
         return message;
     }
     let message = "terminating connection due to idle-in-transaction timeout";
-    // Others wait for it, whether or not the client reads.
+    // Before the message is sent, because other transactions wait for this one while the client may not read.
     client.roll_back();
     link.output.farewell(&SqlError::new("25P03", message)).await;
     Ok(None)
 }
 
 async fn answer(link: &mut Link, client: &mut Client) -> io::Result<()> {
-    // After an error of an extended query, messages are passed over until SYNC.
+    // After an error of an extended query, messages are skipped until SYNC.
     let mut skips = false;
     while let Some(message) = next(link, client).await? {
         client.await_session().await;
@@ -56,7 +59,7 @@ async fn answer(link: &mut Link, client: &mut Client) -> io::Result<()> {
                 Message::CopyData(data) => skips = client.copy_data(&data.data).await,
                 Message::CopyDone(_) => skips = client.copy_done().await,
                 Message::CopyFail(reason) => skips = client.copy_failed(&reason.message),
-                // Clients send them right behind the EXECUTE that begins the copy.
+                // Clients send them directly behind the EXECUTE that begins the copy.
                 Message::Flush(_) | Message::Sync(_) => {}
                 Message::Terminate(_) => return Ok(()),
                 _ => {
@@ -74,7 +77,7 @@ async fn answer(link: &mut Link, client: &mut Client) -> io::Result<()> {
             }
             _ if skips => true,
             Message::Query(query) => {
-                // What came before it without SYNC is of the same transaction.
+                // An EXECUTE before it without SYNC belongs to the same transaction.
                 let ran = client.run_delayed(false).await?;
                 if ran {
                     match refusal {
@@ -100,7 +103,7 @@ async fn answer(link: &mut Link, client: &mut Client) -> io::Result<()> {
             Message::Describe(describe) => client.run_delayed(false).await? && client.describe(describe),
             Message::Execute(execute) => client.run_delayed(false).await? && client.execute(execute),
             Message::Close(close) => client.run_delayed(false).await? && client.close(&close),
-            // What is left of a copy that has failed.
+            // Messages of a copy that has failed are skipped.
             Message::CopyData(_) | Message::CopyDone(_) | Message::CopyFail(_) => true,
             _ => return Err(io::Error::new(io::ErrorKind::InvalidData, "unexpected message")),
         };

@@ -1,6 +1,6 @@
-//! The server: any PostgreSQL client talks to it.
+//! The server: it speaks the PostgreSQL protocol with any client.
 //!
-//! Not here: what statements do (`reprise`), the form of the protocol's messages and SCRAM (pgwire).
+//! Not here: the execution of statements (`reprise`); the encoding of messages, and SCRAM (pgwire).
 
 mod admission;
 mod attendance;
@@ -40,38 +40,38 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What clients are told that this is.
+/// The `server_version` that clients read.
 pub(crate) const VERSION: &str = "15.0 (Reprise)";
-/// A client that has not shown who it is after this long is sent away, where nothing else is asked for.
+/// The default of `Options::startup_timeout`.
 const STARTUP_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often a server that stops looks whether its clients have gone.
+/// Time between two checks of a stopping server whether clients are still connected.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// How clients are served.
+/// Settings of a server.
 #[derive(Clone, Default)]
 pub struct Options {
-    /// Who may come, and what proves it; everybody where there is none.
+    /// The users and their passwords; `None` admits every client without a password.
     pub users: Option<Users>,
-    /// Encrypts the connections whose clients ask for it.
+    /// The certificate for encrypted connections; `None` refuses encryption.
     pub tls: Option<Tls>,
-    /// Whether clients of other machines have to encrypt their connections.
+    /// Whether clients of other machines must encrypt their connections.
     pub requires_tls: bool,
-    /// Most connections of clients that have shown who they are; 0 is no limit.
+    /// Most connections of authenticated clients; 0 is no limit.
     pub max_connections: usize,
-    /// Descriptors that connections may take, those of clients that have not shown who they are among them; 0
-    /// is no limit.
+    /// Most file descriptors of all connections, authenticated or not; 0 is no limit.
     pub descriptors: usize,
-    /// A client that has not shown who it is after this long is sent away; 10 seconds by default.
+    /// Time that a client has for its authentication before it is disconnected; `None` is 10 seconds.
     pub startup_timeout: Option<Duration>,
-    /// A statement that takes longer is cancelled; none by default.
+    /// Default of `statement_timeout`: a longer statement is cancelled. `None` is no limit.
     pub statement_timeout: Option<Duration>,
-    /// A client that leaves a transaction idle for longer is sent away; none by default.
+    /// Default of `idle_in_transaction_session_timeout`: a client that leaves a transaction idle for longer
+    /// is disconnected. `None` is no limit.
     pub idle_in_transaction_timeout: Option<Duration>,
     /// Whether statements are counted and timed, for `Server::serve_http`.
     pub with_metrics: bool,
-    /// The folder in which clients may make backups; none by default.
+    /// The folder in which clients may write backups; `None` refuses them.
     pub backups: Option<PathBuf>,
-    /// What everybody is told at the beginning.
+    /// A notice that each client receives when it connects.
     pub notice: Option<String>,
 }
 
@@ -81,17 +81,16 @@ impl std::fmt::Debug for Options {
     }
 }
 
-/// A database that is served, or will be once it is recovered.
+/// A server, of a database that is open or still recovering.
 pub struct Server {
     pool: OnceLock<Pool>,
     pub(crate) plans: Plans,
     pub(crate) options: Options,
-    /// Says how far the recovery is.
+    /// Returns the progress of the recovery, as a detail for clients.
     recovering: Box<dyn Fn() -> String + Send + Sync>,
     pub(crate) connections: Connections,
     pub(crate) metrics: Option<Metrics>,
     admission: Arc<Admission>,
-    /// Whether the server stops.
     is_stopping: AtomicBool,
 }
 
@@ -102,8 +101,8 @@ impl std::fmt::Debug for Server {
 }
 
 impl Server {
-    /// A server whose database is not open yet: until `open`, clients are told so (57P03) and what
-    /// `recovering` says.
+    /// Returns a server whose database is not open yet. Until `open`, clients get the error 57P03 with the
+    /// progress that `recovering` returns.
     pub fn new(options: Options, recovering: impl Fn() -> String + Send + Sync + 'static) -> Arc<Self> {
         let metrics = options.with_metrics.then(|| Metrics::new().expect("the bounds of times are some"));
         Arc::new(Self {
@@ -118,12 +117,12 @@ impl Server {
         })
     }
 
-    /// From now on clients are served. What is served already stays.
+    /// Begins to serve clients with a database. A second call has no effect.
     pub fn open(&self, database: Database) {
         self.pool.get_or_init(|| Pool::new(database));
     }
 
-    /// Answers clients on a listener until the future is dropped.
+    /// Serves clients of a listener until the future is dropped.
     ///
     /// # Errors
     /// The listener fails.
@@ -132,9 +131,9 @@ impl Server {
         loop {
             let (socket, client) = match listener.accept().await {
                 Ok(accepted) => accepted,
-                // The client has gone again, or there are no file descriptors left for now.
+                // The client has disconnected again, or no file descriptor is free.
                 Err(error) if error.kind() != io::ErrorKind::InvalidInput => {
-                    tracing::debug!(%error, "a connection can't be accepted: {error}");
+                    tracing::debug!(%error, "cannot accept a connection: {error}");
                     tokio::time::sleep(Duration::from_millis(10)).await;
                     continue;
                 }
@@ -143,7 +142,7 @@ impl Server {
             let server = Arc::clone(&self);
             tokio::spawn(async move {
                 server.metrics.as_ref().inspect(|own| own.connected());
-                // A connection that breaks concerns nobody else: its transaction is rolled back as it goes.
+                // An error ends this connection alone; dropping the connection rolls its transaction back.
                 if let Err(error) = answer(socket, &server).await {
                     tracing::info!(%client, %error, "{client}: {error}");
                 }
@@ -151,14 +150,15 @@ impl Server {
         }
     }
 
-    /// Sessions; a client that comes before there are any is sent away as it is greeted.
+    /// Returns the sessions of the database. Only authenticated clients use them, and these are admitted
+    /// after `open`.
     pub(crate) fn pool(&self) -> &Pool {
-        self.pool.get().expect("a client is greeted by a database that is open")
+        self.pool.get().expect("clients are admitted only while the database is open")
     }
 
-    /// Stops: statements that run are cancelled, what has committed is acknowledged once it is durable, and
-    /// each client is told (57P01) before its connection is closed. Returns whether all clients have gone
-    /// within a time.
+    /// Stops the server. Cancels running statements, acknowledges committed transactions once they are
+    /// durable, and sends each client the error 57P01 before its connection closes. Returns whether all
+    /// connections of authenticated clients have closed within `patience`.
     pub async fn stop(&self, patience: Duration) -> bool {
         self.is_stopping.store(true, Ordering::SeqCst);
         let begun = Instant::now();
@@ -166,7 +166,7 @@ impl Server {
             if begun.elapsed() >= patience {
                 return false;
             }
-            // One that was about to begin when the others ended ends now.
+            // Repeated, because a connection may have begun after the last call.
             self.connections.end_all();
             tokio::time::sleep(LOOK_AGAIN).await;
         }
@@ -177,7 +177,8 @@ impl Server {
         self.is_stopping.load(Ordering::SeqCst)
     }
 
-    /// What is said to a client that comes before the database is open, or while the server stops.
+    /// Returns the error for new clients: the database is not open yet, or the server stops. `None`: clients
+    /// are served.
     pub(crate) fn is_starting(&self) -> Option<SqlError> {
         if self.is_stopping() {
             return Some(SqlError::new("57P03", "the database system is shutting down"));
@@ -189,17 +190,17 @@ impl Server {
         self.pool.get().is_none().then(starting)
     }
 
-    /// The database, once it is open.
+    /// Returns the database; `None` before `open`.
     pub(crate) fn database(&self) -> Option<&Database> {
         self.pool.get().map(Pool::database)
     }
 
-    /// How many clients there are.
+    /// Returns the number of authenticated clients.
     pub(crate) fn connected(&self) -> usize {
         self.admission.clients()
     }
 
-    /// The limit of clients, where it is reached.
+    /// Returns the limit of authenticated clients if it is reached.
     pub(crate) fn is_full(&self) -> Option<usize> {
         self.admission.is_full()
     }
@@ -211,8 +212,8 @@ async fn answer(socket: TcpStream, server: &Arc<Server>) -> io::Result<()> {
     let greeted = tokio::select! {
         greeted = tokio::time::timeout(timeout, startup::greet(socket, server, &stranger)) => greeted,
         () = stranger.must_go() => {
-            // Worth no message where anybody can cause many.
-            tracing::debug!("too many clients have not shown who they are: the oldest is sent away");
+            // A debug message only, because any client can cause many of them.
+            tracing::debug!("disconnects the oldest unauthenticated client: there are too many");
             return Ok(());
         }
     };
@@ -232,12 +233,12 @@ fn info(severity: &str, error: &SqlError) -> ErrorInfo {
     info
 }
 
-/// Locks a mutex. A holder that has panicked ends its own connection alone.
+/// Locks a mutex, also after a panic of an earlier holder: the panic ends only that connection.
 pub(crate) fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An error that ends the connection.
+/// Returns an error that ends the connection, for its client.
 pub(crate) fn fatal(error: &SqlError) -> ErrorInfo {
     info("FATAL", error)
 }
@@ -246,7 +247,7 @@ pub(crate) fn notice(message: &str) -> ErrorInfo {
     info("NOTICE", &SqlError::new("00000", message))
 }
 
-/// An error as the client sees it; `text` is what it sent.
+/// Returns an error for the client. `text` is the query that it sent, in which an error may have a position.
 pub(crate) fn refused(error: &reprise::Error, text: &str) -> ErrorResponse {
     let mut response = ErrorResponse::from(error_info(error, text));
     if let reprise::Error::Sql(SqlError { object: Some(object), .. }) = error {
@@ -267,11 +268,15 @@ fn error_info(error: &reprise::Error, text: &str) -> ErrorInfo {
             info.position = Some(position.to_string());
             info
         }
-        other => info("ERROR", &SqlError::new(other.sqlstate(), other.to_string())),
+        other => {
+            let mut info = info("ERROR", &SqlError::new(other.sqlstate(), other.to_string()));
+            info.hint = other.hint().map(str::to_owned);
+            info
+        }
     }
 }
 
-/// What a RAISE said that is no error.
+/// Returns a notice of RAISE for the client.
 pub(crate) fn told(error: &SqlError) -> ErrorInfo {
     info("NOTICE", error)
 }

@@ -1,8 +1,8 @@
-//! The bytes of one connection: messages in, messages out. What goes out is kept until there is nothing left
-//! to read, so that a batch of messages is answered by one system call, and waits once for the log.
+//! The bytes of one connection: decodes input into messages, and buffers output. Output is kept until no
+//! input is left, so that a batch of messages is answered by one system call and one wait for the log.
 //!
-//! Invariant: nothing goes out before everything is durable that it shows: `flush` is the only way out, and
-//! waits for all that `shows` was told of. Held by: `crates/server/tests/suite/answers.rs`.
+//! Invariant: output is sent only when all transactions that it shows are durable. Only `flush` sends, and it
+//! waits for all points that `shows` has recorded. Held by: `crates/server/tests/suite/answers.rs`.
 
 use crate::shape::{is_message, is_startup};
 use crate::{Server, fatal, hold};
@@ -25,70 +25,72 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 
-/// Bytes that are read at a time, at least.
+/// Least free bytes of the input buffer before a read.
 const READ: usize = 16 << 10;
 /// Bytes of the largest startup message.
 const LARGEST_STARTUP: usize = 10_000;
-/// Rows of a statement that runs are kept up to this many bytes; then they are on their way, and it can't be
-/// tried again.
+/// The rows of a running statement are buffered up to this many bytes. Then they are sent, and the statement
+/// cannot be repeated.
 const HIGH: usize = 1 << 20;
 
-/// The same where memory is short.
+/// The same limit while memory is short.
 const LOW: usize = 64 << 10;
-/// A client whose messages are longer needs room for them.
+/// A longer message is accepted only if there is memory for it.
 const LONG: usize = 1 << 20;
-/// How often it is looked whether a client takes what is sent to it.
+/// Time between two checks whether a client reads its rows.
 const TICK: Duration = Duration::from_millis(20);
-/// A client that takes nothing for this long is in the way of others that wait for its session, and of the
-/// server's end.
+/// A client that reads nothing for this time is disconnected if statements wait for a session, or the server
+/// stops.
 const STALLED: Duration = Duration::from_secs(1);
-/// How long the last message to a client may take.
+/// The longest time of sending the last message.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// The pages of an answer that was longer go back to the system.
+/// The memory of a longer answer returns to the system.
 const LARGE: usize = 4 << 20;
-/// What was allocated for a message that was longer goes back to the system.
+/// The memory that a longer message took returns to the system.
 const HEAVY: usize = 256 << 10;
-/// A buffer of at most this many bytes is kept for the next answer.
+/// A buffer of at most this many bytes is reused for the next answer.
 const KEPT: usize = 64 << 10;
 
-/// The way out. Cheap to clone: a statement that runs has one, too.
+/// The output of a connection. Cheap to clone: a running statement has a clone.
 #[derive(Clone)]
-pub(crate) struct Output(Arc<WayOut>);
+pub(crate) struct Output(Arc<Shared>);
 
-struct WayOut {
+/// The state that the clones of an output share.
+struct Shared {
     bytes: Mutex<BytesMut>,
     socket: tokio::sync::Mutex<WriteHalf<MaybeTls>>,
-    /// The server whose answers go out; none while the client is greeted.
+    /// The server of the connection; unset until the client is authenticated.
     server: OnceLock<Arc<Server>>,
     shown: Mutex<Shown>,
-    /// Whether bytes are on their way. Where sending them was given up, the client has got a part of a
-    /// message, and gets no more.
+    /// Whether bytes are being sent. If a send was given up, this stays true: the client has a part of a
+    /// message, and receives nothing more.
     is_sending: AtomicBool,
-    /// Bytes that the client has taken.
+    /// Bytes that the socket has taken.
     taken: AtomicU64,
 }
 
-/// What the bytes show that are about to go out.
+/// The transactions and statements that the buffered output shows.
 #[derive(Default)]
 struct Shown {
-    /// What must be durable first: at most one for all logs, and one for each worker whose log counts alone.
+    /// The points that must be durable first: at most one for all logs, and one for each worker whose log
+    /// counts alone.
     commits: Vec<CommitPoint>,
-    /// Completions of statements, which are acknowledged with these bytes.
+    /// The tags and begins of statements that are acknowledged with these bytes.
     completed: Vec<(String, Instant)>,
 }
 
-/// Cuts what a client sends into messages. Nothing is kept for a message but what was sent of it.
+/// Cuts input into messages. An incomplete message takes only the memory of the bytes that have arrived.
 pub struct Decoder {
     input: BytesMut,
     context: DecodeContext,
-    /// The largest message that is read.
+    /// Bytes of the largest message that is accepted.
     largest: usize,
-    /// Why the last message is refused: its text is not UTF-8, or there was no room for it.
+    /// The error of the last message, if it is refused: its text is not UTF-8, or there was no memory for it.
     refused: Option<SqlError>,
 }
 
-/// Looks whether the statement and the names of a message are UTF-8. The decoder of messages replaces what is
-/// not.
+/// Returns the error of a message whose statement or names are not UTF-8. The decoder of messages would
+/// replace invalid bytes.
 fn wrong_text_in(tag: u8, body: &[u8]) -> Option<SqlError> {
     let strings = match tag {
         b'Q' => 1,
@@ -109,11 +111,11 @@ impl std::fmt::Debug for Decoder {
     }
 }
 
-/// Both ways.
+/// The input and the output of a connection.
 pub(crate) struct Link {
     socket: ReadHalf<MaybeTls>,
     decoder: Decoder,
-    /// Whether the message before was long.
+    /// Whether the previous message was longer than `HEAVY`.
     was_long: bool,
     pub(crate) output: Output,
 }
@@ -126,10 +128,10 @@ impl Output {
     fn new(socket: WriteHalf<MaybeTls>) -> Self {
         let (bytes, shown, server) = (Mutex::default(), Mutex::default(), OnceLock::new());
         let (socket, is_sending) = (tokio::sync::Mutex::new(socket), AtomicBool::new(false));
-        Self(Arc::new(WayOut { bytes, socket, server, shown, is_sending, taken: AtomicU64::new(0) }))
+        Self(Arc::new(Shared { bytes, socket, server, shown, is_sending, taken: AtomicU64::new(0) }))
     }
 
-    /// Says whose answers go out from now on.
+    /// Sets the server whose answers are sent from now on.
     pub(crate) fn answers_of(&self, server: &Arc<Server>) {
         self.0.server.get_or_init(|| Arc::clone(server));
     }
@@ -138,41 +140,41 @@ impl Output {
         hold(&self.0.bytes)
     }
 
-    /// Takes note of what must be durable before anything more goes out.
+    /// Records a point of the log that must be durable before more output is sent.
     pub(crate) fn shows(&self, commit: CommitPoint) {
         let mut shown = hold(&self.0.shown);
-        let is_alike = |own: &&mut CommitPoint| {
-            own.alone == commit.alone && (!commit.alone || own.worker == commit.worker)
+        let is_alike = |known: &&mut CommitPoint| {
+            known.alone == commit.alone && (!commit.alone || known.worker == commit.worker)
         };
         match shown.commits.iter_mut().find(is_alike) {
-            Some(own) => *own = own.and(commit),
+            Some(known) => *known = known.and(commit),
             None => shown.commits.push(commit),
         }
     }
 
-    /// As `shows`, of rows with numbers up to this.
+    /// As `shows`, for rows with commit numbers up to `number`.
     pub(crate) fn shows_rows(&self, number: CommitOrder) {
         if let Some(server) = self.0.server.get() {
             self.shows(server.pool().database().must_be_durable(number));
         }
     }
 
-    /// Takes note of a completion, to be measured when it goes out.
+    /// Records the completion of a statement, whose time is measured when the output is sent.
     pub(crate) fn completes(&self, tag: &str, begun: Instant) {
-        if self.0.server.get().is_some_and(|own| own.metrics.is_some()) {
+        if self.0.server.get().is_some_and(|server| server.metrics.is_some()) {
             hold(&self.0.shown).completed.push((tag.to_owned(), begun));
         }
     }
 
     pub(crate) fn put(&self, message: PgWireBackendMessage) {
-        message.encode(&mut self.lock()).expect("the server's own messages can be written");
+        message.encode(&mut self.lock()).expect("the server's messages can be encoded");
     }
 
-    /// Begins a row: its values are appended, and `end_row` is told where it began.
+    /// Begins a row message, whose values the caller appends. Returns its offset, for `end_row`.
     pub(crate) fn begin_row(bytes: &mut BytesMut, columns: usize) -> usize {
         let start = bytes.len();
         if start > LOW && bytes.capacity() < HIGH {
-            // All at once, as each step of growing would leave what it had.
+            // Grown at once, because each step of growing would leave a smaller buffer behind.
             bytes.reserve(HIGH);
         }
         bytes.put_u8(b'D');
@@ -186,7 +188,11 @@ impl Output {
         bytes[start + 1..start + 5].copy_from_slice(&length.to_be_bytes());
     }
 
-    /// Sends everything, once what it shows is durable.
+    /// Sends the output after all transactions that it shows are durable.
+    ///
+    /// # Errors
+    /// The connection is broken, or the log has failed. In that case the client receives the log's error
+    /// instead of the output.
     pub(crate) async fn flush(&self) -> io::Result<()> {
         if self.0.is_sending.load(Ordering::Relaxed) {
             return Err(io::ErrorKind::ConnectionAborted.into());
@@ -196,7 +202,7 @@ impl Output {
         }
         let failed = self.wait().await.err();
         if let Some(error) = &failed {
-            // No client may see what is lost.
+            // The client must not see transactions that are lost.
             self.lock().clear();
             let told = fatal(&SqlError::new(error.sqlstate(), error.to_string()));
             self.put(PgWireBackendMessage::ErrorResponse(ErrorResponse::from(told)));
@@ -205,12 +211,12 @@ impl Output {
         failed.map_or(Ok(()), |error| Err(io::Error::other(error)))
     }
 
-    /// Returns once everything is durable that the bytes show. What they show is forgotten only then, as this
-    /// may be dropped while it waits.
+    /// Waits until all transactions that the output shows are durable. Clears the points only then, because
+    /// the future may be dropped while it waits.
     async fn wait(&self) -> Result<(), reprise::Error> {
         let Some(server) = self.0.server.get() else { return Ok(()) };
-        for place in 0.. {
-            let Some(commit) = hold(&self.0.shown).commits.get(place).copied() else { break };
+        for index in 0.. {
+            let Some(commit) = hold(&self.0.shown).commits.get(index).copied() else { break };
             server.pool().database().durable(commit).await?;
         }
         let mut shown = hold(&self.0.shown);
@@ -223,9 +229,9 @@ impl Output {
 
     async fn send(&self) -> io::Result<()> {
         let bytes = {
-            let mut own = self.lock();
-            // A buffer that has grown goes with what it holds.
-            if own.capacity() > KEPT { std::mem::take(&mut *own) } else { own.split() }
+            let mut buffered = self.lock();
+            // A buffer that has grown is freed with its contents.
+            if buffered.capacity() > KEPT { std::mem::take(&mut *buffered) } else { buffered.split() }
         };
         let mut socket = self.0.socket.lock().await;
         self.0.is_sending.store(true, Ordering::Relaxed);
@@ -247,24 +253,29 @@ impl Output {
         Ok(())
     }
 
-    /// Whether there is so much to send that nothing should be added.
+    /// Returns whether the output should be sent before more is added.
     pub(crate) fn is_full(&self) -> bool {
         let length = self.lock().len();
-        length >= HIGH || length >= LOW && self.account().is_some_and(|own| own.is_tight())
+        length >= HIGH || length >= LOW && self.account().is_some_and(|account| account.is_tight())
     }
 
-    /// What memory is taken from; none while the client is greeted.
+    /// Returns the account of the database's memory; `None` until the client is authenticated.
     pub(crate) fn account(&self) -> Option<&Account> {
         self.0.server.get().map(|server| server.pool().database().memory())
     }
 
-    /// Whether others wait for the session in which the statement of a client runs that does not read.
+    /// Returns whether statements wait for a session, or the server stops: a client that does not read its
+    /// rows then blocks them.
     fn is_in_the_way(&self) -> bool {
         self.0.server.get().is_some_and(|server| server.pool().is_short() || server.is_stopping())
     }
 
-    /// Sends everything, from a thread that runs a statement. A client that takes nothing while others wait
-    /// is given up: it has a part of a message, and no way to tell where another one begins.
+    /// Sends the output from a thread that runs a statement. A client that reads nothing while other
+    /// statements wait for a session is given up: it has a part of a message, and cannot find the begin of
+    /// another one.
+    ///
+    /// # Errors
+    /// As `flush`; `TimedOut`: the client was given up.
     pub(crate) fn relieve(&self) -> io::Result<()> {
         let flush = async {
             let mut flush = pin!(self.flush());
@@ -274,23 +285,23 @@ impl Output {
                     return flushed;
                 }
                 if !std::mem::replace(&mut is_waiting, true) {
-                    // This thread waits for the client, perhaps for long: it keeps nothing but the statement.
+                    // The wait may be long, so this thread returns its free memory to the system.
                     memory::give_back();
                 }
                 let now = self.0.taken.load(Ordering::Relaxed);
-                // To wait for the disk is no fault of the client.
+                // A wait for the disk does not count against the client.
                 if now != taken || !self.0.is_sending.load(Ordering::Relaxed) {
                     (taken, since) = (now, Instant::now());
                 } else if since.elapsed() >= STALLED && self.is_in_the_way() {
-                    let why = "it does not read its rows while others wait for a session";
-                    return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+                    let cause = "it does not read its rows while other statements wait for a session";
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, cause));
                 }
             }
         };
         tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(flush))
     }
 
-    /// Tells the client why its connection ends, if it listens.
+    /// Sends the error that ends the connection. Gives up after `FAREWELL`.
     pub(crate) async fn farewell(&self, error: &SqlError) {
         self.put(PgWireBackendMessage::ErrorResponse(ErrorResponse::from(fatal(error))));
         // The connection ends in any case.
@@ -308,30 +319,31 @@ impl Link {
         Self { socket: reader, decoder: Decoder::of(input), was_long: false, output: Output::new(writer) }
     }
 
-    /// Why the last message is refused, if it is.
+    /// Takes the error of the last message; `None` if it is not refused.
     pub(crate) fn take_refusal(&mut self) -> Option<SqlError> {
         self.decoder.refused.take()
     }
 
-    /// The startup message has come: others follow, of at most this many bytes.
+    /// Expects messages with a tag from now on, of at most `largest` bytes, because the startup message has
+    /// arrived.
     pub(crate) fn started(&mut self, largest: usize) {
         self.decoder.started(largest);
     }
 
-    /// Passes over a message that is coming and has no room. A message of its kind takes its place, and says
-    /// why it is refused.
-    async fn pass_over_long(&mut self) -> io::Result<Option<PgWireFrontendMessage>> {
+    /// Skips a long message if there is no memory for it. Returns an empty message of the same kind in its
+    /// stead, and keeps the error for `take_refusal`.
+    async fn skip_long(&mut self) -> io::Result<Option<PgWireFrontendMessage>> {
         let length = self.decoder.input.len();
-        // It is read into the buffer, and then taken to pieces beside it.
-        if length < LONG || self.output.account().is_none_or(|own| own.has_room(2 * length)) {
+        // A message needs its length twice: in the buffer, and decoded.
+        if length < LONG || self.output.account().is_none_or(|account| account.has_room(2 * length)) {
             return Ok(None);
         }
         let (tag, mut awaited) = (self.decoder.input[0], self.decoder.awaited());
         self.decoder.input = BytesMut::new();
         memory::give_back();
         while awaited > 0 {
-            let mut passed_over = BytesMut::with_capacity(READ).limit(awaited);
-            match self.socket.read_buf(&mut passed_over).await? {
+            let mut skipped = BytesMut::with_capacity(READ).limit(awaited);
+            match self.socket.read_buf(&mut skipped).await? {
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                 read => awaited -= read,
             }
@@ -345,11 +357,14 @@ impl Link {
         }))
     }
 
-    /// The next message; `None` when the client has gone, or the server stops. What was to be sent is sent
-    /// before this waits.
+    /// Reads the next message. Sends the output before it waits for input. `None`: the client has
+    /// disconnected, or the server stops.
+    ///
+    /// # Errors
+    /// The connection is broken, the message is malformed or too long, or the log has failed.
     pub(crate) async fn next(&mut self) -> io::Result<Option<PgWireFrontendMessage>> {
         if std::mem::take(&mut self.was_long) {
-            // It has run, and no connection owns it any longer.
+            // The previous message was executed, so its memory is free.
             memory::give_back();
         }
         loop {
@@ -362,12 +377,12 @@ impl Link {
                 return Ok(Some(message));
             }
             self.output.flush().await?;
-            if let Some(refused) = self.pass_over_long().await? {
+            if let Some(refused) = self.skip_long().await? {
                 return Ok(Some(refused));
             }
             self.decoder.input.reserve(READ);
             let read = self.socket.read_buf(&mut self.decoder.input).await;
-            // A server that stops ends what is read (`Attended::hang_up`), which TLS takes for a fault.
+            // A stopping server shuts the input down (`Attended::hang_up`), which TLS reports as an error.
             if self.output.is_stopping() || read? == 0 {
                 return Ok(None);
             }
@@ -385,7 +400,7 @@ impl Drop for Link {
 }
 
 impl Decoder {
-    /// A decoder of what was sent, from the startup message on.
+    /// Returns a decoder of input that begins with the startup message.
     pub fn new(input: &[u8]) -> Self {
         Self::of(input.into())
     }
@@ -396,46 +411,50 @@ impl Decoder {
         Self { input, context, largest: LARGEST_STARTUP, refused: None }
     }
 
-    /// The startup message has come: others follow, of at most this many bytes.
+    /// Expects messages with a tag from now on, of at most `largest` bytes, because the startup message has
+    /// arrived.
     pub fn started(&mut self, largest: usize) {
         self.context.awaiting_frontend_startup = false;
         self.largest = largest;
     }
 
-    /// Bytes of the next message that have not come yet, where its length is known.
+    /// Returns how many bytes of the next message have not arrived yet; 0 while its length is unknown.
     fn awaited(&self) -> usize {
         let Some(length) = self.input.get(1..5) else { return 0 };
         let length = u32::from_be_bytes(length.try_into().expect("four bytes")) as usize;
         (1 + length).saturating_sub(self.input.len())
     }
 
-    /// The next message, once it is there, whole.
+    /// Takes the next message; `None` while it is incomplete.
     ///
     /// # Errors
-    /// It is no message, or longer than is allowed.
+    /// `InvalidData`: the message is malformed or too long.
     pub fn next_message(&mut self) -> io::Result<Option<PgWireFrontendMessage>> {
         let tag = usize::from(!self.context.awaiting_frontend_startup);
         let Some(length) = self.input.get(tag..tag + 4) else { return Ok(None) };
         let length = u32::from_be_bytes(length.try_into().expect("four bytes")) as usize;
         if length < 4 || length > self.largest {
-            return Err(malformed(format!("a message of {length} bytes; at most {} are read", self.largest)));
+            return Err(malformed(format!(
+                "a message has {length} bytes, but at least 4 and at most {} are allowed",
+                self.largest
+            )));
         }
         if self.input.len() < tag + length {
             return Ok(None);
         }
-        // Of one message alone, so that nothing behind it can be taken for a part of it.
-        let mut own = self.input.split_to(tag + length);
+        // Split off, so that the decoder cannot take later bytes for a part of this message.
+        let mut bytes = self.input.split_to(tag + length);
         let has_shape = match self.context.awaiting_frontend_startup {
-            true => is_startup(&own[4..]),
+            true => is_startup(&bytes[4..]),
             false => {
-                self.refused = wrong_text_in(own[0], &own[5..]);
-                is_message(own[0], &own[5..])
+                self.refused = wrong_text_in(bytes[0], &bytes[5..]);
+                is_message(bytes[0], &bytes[5..])
             }
         };
         if !has_shape {
             return Err(malformed("invalid message format"));
         }
-        let message = PgWireFrontendMessage::decode(&mut own, &self.context).map_err(malformed)?;
+        let message = PgWireFrontendMessage::decode(&mut bytes, &self.context).map_err(malformed)?;
         message.map(Some).ok_or_else(|| malformed("invalid message format"))
     }
 }

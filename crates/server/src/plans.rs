@@ -1,5 +1,5 @@
-//! Plans of simple queries, by their text without its integers: clients that write values into their texts
-//! ask for the same few again and again.
+//! A cache of plans of simple queries. The key is the text without its integers, because clients that write
+//! values into texts send the same few texts with other integers.
 
 use crate::hold;
 use reprise::rooms::sql::{Lifted, lift};
@@ -9,10 +9,10 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, MutexGuard};
 
 const SHARDS: usize = 16;
-/// A shard that has this many begins anew.
+/// A shard is emptied when it holds this many plans.
 const MOST_PLANS: usize = 64;
 
-/// Bytes of the longest text whose plan is kept.
+/// Bytes of the longest text in the cache.
 const LONGEST: usize = 16 << 10;
 
 /// The plans that all clients share.
@@ -28,10 +28,11 @@ impl Plans {
         hold(&self.shards[shard])
     }
 
-    /// A statement, ready to run with the values that come with it; `None` when the text holds none.
+    /// Returns the statement of a text, and the values of its integers as parameters. `None`: the text holds
+    /// no statement.
     ///
     /// # Errors
-    /// Anything wrong with it, at its place in the text.
+    /// As `Session::prepare`, with line and column in the given text.
     pub(crate) fn prepare(
         &self,
         text: &str,
@@ -41,13 +42,13 @@ impl Plans {
             return Ok((session.prepare_typed(text, &[])?, Parameters::default()));
         };
         let known = self.shard(&lifted).get(&lifted).cloned();
-        // The same text may come with greater integers, of another type.
+        // The same text may have greater integers, which have another type.
         let fits = |known: &Statement| known.parameters().iter().copied().map(Some).eq(types.iter().copied());
         if let Some(known) = known.filter(|known| fits(known) && session.is_current(known)) {
             let parameters = Parameters::of(&known, &values)?;
             return Ok((Some(known), parameters));
         }
-        // What is wrong is told of the text that was sent.
+        // On an error the original text is prepared, so that line and column are those of the client.
         let Ok(Some(prepared)) = session.prepare_typed(&lifted, &types) else {
             return Ok((session.prepare_typed(text, &[])?, Parameters::default()));
         };

@@ -1,9 +1,9 @@
-//! Sessions of the database. A connection has one while it runs a statement or a transaction, so that there
+//! The pool of sessions. A connection has a session only while it runs a statement or a transaction, so there
 //! may be many more connections than sessions.
 //!
-//! Invariants: 1. transactions of several statements never take the last `FOR_STATEMENTS` sessions: single
-//! statements are served whatever clients leave open. 2. of idle sessions no more than `MOST_IDLE` are kept,
-//! so that their memory and slots come back.
+//! Invariants: 1. transactions of several statements never take the last `FOR_STATEMENTS` sessions, so single
+//! statements run even if clients leave transactions open. 2. the pool keeps at most `MOST_IDLE` idle
+//! sessions and frees the memory and the workers of all further ones.
 //! Held by: `open_transactions_leave_room` (crates/server/tests/suite/limits.rs).
 
 use crate::hold;
@@ -14,34 +14,34 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// Sessions that transactions of several statements leave to others.
+/// Sessions that only single statements may take.
 const FOR_STATEMENTS: usize = 8;
 /// The longest wait of a client's message for a session.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The longest wait of a thread, whose message has found one free before.
+/// The longest wait of a thread for a session, after its message has found one free.
 const PATIENCE_OF_THREAD: Duration = Duration::from_secs(1);
-/// A thread that waits for a session looks again this often.
+/// Time between two checks of a thread that waits for a session.
 const TICK: Duration = Duration::from_millis(20);
-/// A task that waits for a session looks again this often, as a session may also end somewhere else than
-/// here.
+/// Time between two checks of a task that waits for a session: a session outside of the pool may end, too.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
-/// Idle sessions that are kept.
+/// Most idle sessions of the pool.
 const MOST_IDLE: usize = 32;
 
-/// The sessions.
+/// The sessions of a server.
 pub(crate) struct Pool {
     database: Database,
-    /// Sessions that no connection uses now, the last used first.
+    /// Sessions that no connection uses; the last one was used last, and is taken first.
     #[expect(clippy::vec_box, reason = "a session is large, and changes hands twice in each statement")]
     idle: Mutex<Vec<Box<Session>>>,
-    /// Sessions that transactions of several statements have.
+    /// Number of sessions in transactions of several statements.
     in_transactions: AtomicUsize,
-    /// Told when a session comes back: threads, and tasks.
+    /// Wakes waiting threads when a session is free.
     returned: Condvar,
+    /// Wakes waiting tasks when a session is free.
     freed: Notify,
-    /// Statements that wait for a session.
+    /// Number of statements that wait for a session.
     waiting: AtomicUsize,
-    /// The newest definitions that a session has come back with.
+    /// The newest version of the definitions among returned sessions.
     newest: AtomicU64,
 }
 
@@ -62,27 +62,26 @@ impl Pool {
         &self.database
     }
 
-    /// Returns once a session is free, or none has come back for `PATIENCE`: without a thread, as `take`
-    /// would need one.
+    /// Waits until a session is free, but at most for `PATIENCE`. Blocks no thread, unlike `take`.
     pub(crate) async fn free(&self) {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let until = Instant::now() + PATIENCE;
         while !self.is_free() && Instant::now() < until {
-            // Either way it looks again.
+            // The loop checks again after a wake-up and after the timeout.
             let _ = tokio::time::timeout(LOOK_AGAIN, self.freed.notified()).await;
         }
         self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether `take` would find a session now.
+    /// Returns whether `take` would find a session without waiting.
     pub(crate) fn is_free(&self) -> bool {
         self.database.sessions() < self.database.most_sessions() || !hold(&self.idle).is_empty()
     }
 
-    /// A session for a statement. Where all are taken this thread waits until one comes back.
+    /// Takes a session for a statement. Waits on this thread while all are in use, for at most a second.
     ///
     /// # Errors
-    /// `53300`: none has come back.
+    /// `53300`: no session was returned meanwhile.
     pub(crate) fn take(&self) -> Result<Box<Session>, Error> {
         let idle = hold(&self.idle).pop();
         match idle.map_or_else(|| self.new_session(), Ok) {
@@ -96,7 +95,7 @@ impl Pool {
         }
     }
 
-    /// Whether statements wait for a session.
+    /// Returns whether statements wait for a session.
     pub(crate) fn is_short(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
@@ -114,7 +113,7 @@ impl Pool {
             }
             let taken = idle.pop();
             drop(idle);
-            // A session may also have ended somewhere else than here.
+            // A session outside of the pool may have ended, so this tries to open a new one.
             match taken.map_or_else(|| self.new_session(), Ok) {
                 Err(Error::TooManySessions(_)) if Instant::now() < until => {}
                 taken => return taken,
@@ -122,11 +121,11 @@ impl Pool {
         }
     }
 
-    /// Gives a session back that is in no transaction. The first that knows new definitions has the others
-    /// take them over, so that no table is kept that is gone.
+    /// Returns a session without a transaction to the pool. If it is the first with new definitions, all idle
+    /// sessions take these over, so that no session keeps a dropped table in memory.
     pub(crate) fn give_back(&self, mut session: Box<Session>) {
         let newest = session.definitions();
-        // Definitions change seldom: most sessions only look.
+        // Definitions rarely change, so most calls only read the number.
         let known = match self.newest.load(Ordering::Relaxed) {
             known if known < newest => self.newest.fetch_max(newest, Ordering::Relaxed),
             known => known,
@@ -143,58 +142,59 @@ impl Pool {
         };
         drop(idle);
         drop(dropped);
-        self.tell_of_free();
+        self.notify_free();
         if newest > known {
             self.catch_up(newest);
         }
     }
 
-    /// A session is idle again. It was put there before: a statement that has counted itself as waiting has
-    /// either seen it, or is seen here.
-    fn tell_of_free(&self) {
+    /// Wakes a waiting statement. The session must be in `idle` before this call: then a statement that
+    /// counts itself as waiting either sees the session, or is seen here.
+    fn notify_free(&self) {
         if self.waiting.load(Ordering::SeqCst) > 0 {
             self.returned.notify_one();
             self.freed.notify_one();
         }
     }
 
-    /// Has idle sessions take new definitions over.
+    /// Makes idle sessions take over new definitions.
     #[cold]
     fn catch_up(&self, newest: u64) {
         loop {
             let mut idle = hold(&self.idle);
-            let Some(place) = idle.iter().position(|own| own.definitions() < newest) else { return };
-            let mut old = idle.swap_remove(place);
+            let old = idle.iter().position(|session| session.definitions() < newest);
+            let Some(index) = old else { return };
+            let mut old = idle.swap_remove(index);
             drop(idle);
             old.catch_up();
-            // Used last, as it was.
+            // At the front, because it was not used: sessions are taken from the end.
             hold(&self.idle).insert(0, old);
-            self.tell_of_free();
+            self.notify_free();
         }
     }
 
-    /// Has idle sessions clean up behind what they ran last.
+    /// Makes idle sessions free the deleted and overwritten rows of their last transactions.
     pub(crate) fn tidy(&self) {
-        let tidied: Vec<_> = hold(&self.idle).extract_if(.., |own| own.has_garbage()).collect();
+        let tidied: Vec<_> = hold(&self.idle).extract_if(.., |session| session.has_garbage()).collect();
         for mut session in tidied {
             session.collect_garbage();
             hold(&self.idle).insert(0, session);
-            self.tell_of_free();
+            self.notify_free();
         }
     }
 
     /// Counts a transaction of several statements, until `transaction_ended`.
     ///
     /// # Errors
-    /// `53300`: with one more, too few sessions would be left for single statements.
+    /// `53300`: a further transaction would leave too few sessions for single statements.
     pub(crate) fn transaction_begins(&self) -> Result<(), SqlError> {
         let most = self.database.most_sessions().saturating_sub(FOR_STATEMENTS).max(1);
         if self.in_transactions.fetch_add(1, Ordering::Relaxed) < most {
             return Ok(());
         }
         self.transaction_ended();
-        let error = SqlError::new("53300", format!("{most} transactions are open: no further one can begin"));
-        Err(error.with_hint("End transactions that are idle, or raise the server's number of workers."))
+        let error = SqlError::new("53300", format!("too many open transactions: the limit is {most}"));
+        Err(error.with_hint("End idle transactions, or raise the configured number of workers."))
     }
 
     pub(crate) fn transaction_ended(&self) {
