@@ -312,7 +312,7 @@ impl Client {
     ) -> Result<T, Error> {
         self.renew_deadline();
         let has_failed = self.transaction_state() == TransactionState::Failed;
-        let plan = |own: &mut Self| own.with_session(act);
+        let plan = |client: &mut Self| client.with_session(act);
         // Other tasks wait for the thread.
         let planned =
             if text.len() >= LONG { tokio::task::block_in_place(|| plan(self)) } else { plan(self) };
@@ -326,7 +326,7 @@ impl Client {
     /// Sends an error. An open transaction has failed; an implicit one is rolled back.
     fn fail(&mut self, error: &Error, text: &str) {
         self.output.put(Message::ErrorResponse(refused(error, text)));
-        self.server.metrics.as_ref().inspect(|own| own.failed());
+        self.server.metrics.as_ref().inspect(|metrics| metrics.failed());
         tracing::debug!(sqlstate = error.sqlstate(), %error, "{error}");
         if let Some(session) = &mut self.session {
             session.fail_transaction();

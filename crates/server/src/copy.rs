@@ -1,5 +1,7 @@
-//! COPY: rows as text, CSV or binary.
+//! The formats of COPY: text, CSV and binary.
 //! Source: PostgreSQL's documentation of COPY (file formats).
+//!
+//! Not here: the messages of COPY (`client/copying.rs`).
 
 use crate::wire::{Format, datum_of, put_value};
 use bytes::{BufMut, BytesMut};
@@ -12,25 +14,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
 
-/// Rows that come.
+/// The input of COPY FROM, which is cut into rows.
 pub(crate) struct CopyIn {
     options: CopyOptions,
-    /// Inserts one row.
+    /// The statement that inserts a row.
     pub(crate) insert: Statement,
     input: BytesMut,
-    /// The place in the input up to which there is no end of a row.
-    looked_up_to: usize,
+    /// Offset in the input before which no row ends.
+    searched_to: usize,
+    /// Whether the header was read.
     is_begun: bool,
+    /// Whether the end-of-data mark was read.
     is_over: bool,
-    /// Rows so far, with a header.
+    /// Number of rows that were read, including the header.
     rows: u64,
+    /// Number of rows that were inserted.
     pub(crate) inserted: u64,
 }
 
-/// The next of them.
+/// The next row of the input.
 pub(crate) enum Row {
     Values(Parameters),
-    /// More input is needed, or there is none.
+    /// The input holds no further complete row.
     None,
 }
 
@@ -44,7 +49,7 @@ impl CopyIn {
             options: copy.options.clone(),
             insert,
             input: BytesMut::new(),
-            looked_up_to: 0,
+            searched_to: 0,
             is_begun: false,
             is_over: false,
             rows: 0,
@@ -56,13 +61,13 @@ impl CopyIn {
         self.input.extend_from_slice(data);
     }
 
-    /// Bytes that have come and are not rows yet.
+    /// Returns the bytes of the input that are no complete row yet.
     pub(crate) fn buffered(&self) -> usize {
         self.input.len()
     }
 
-    /// Says in which row something went wrong.
-    pub(crate) fn at_its_row(&self, error: Error) -> Error {
+    /// Adds the number of the current row to an error.
+    pub(crate) fn with_row(&self, error: Error) -> Error {
         match error {
             Error::Sql(error) if error.detail.is_none() => {
                 Error::Sql(error.with_detail(format!("COPY, line {}.", self.rows)))
@@ -71,7 +76,10 @@ impl CopyIn {
         }
     }
 
-    /// The next row. At the end of the input the last one need not be ended.
+    /// Takes the next row. `is_end`: no more input follows, so the last row needs no line end.
+    ///
+    /// # Errors
+    /// `22P04`: the row is malformed. The errors of the types: a field is no value of its column's type.
     pub(crate) fn next_row(&mut self, is_end: bool) -> Result<Row, Error> {
         if self.is_over {
             self.input.clear();
@@ -85,60 +93,59 @@ impl CopyIn {
         let Some(fields) = fields else { return Ok(Row::None) };
         let types = self.insert.parameters();
         if fields.len() > types.len() {
-            return Err(self.at_its_row(bad("extra data after last expected column")));
+            return Err(self.with_row(bad("extra data after last expected column")));
         }
         if fields.len() < types.len() {
-            return Err(self.at_its_row(bad("missing data for a column")));
+            return Err(self.with_row(bad("missing data for a column")));
         }
         let (mut values, mut arena) = (Parameters::new(&self.insert), Arena::default());
         for (field, ty) in fields.into_iter().zip(types) {
             let value = match field {
                 None => Datum::Null,
                 Some(bytes) => datum_of(&bytes, *ty, Format::Text, &mut arena)
-                    .map_err(|error| self.at_its_row(error.into()))?,
+                    .map_err(|error| self.with_row(error.into()))?,
             };
             values.push(value, &arena);
         }
         Ok(Row::Values(values))
     }
 
-    /// Takes a line out of the input, without its end; `in_quotes` follows the bytes and says whether a
-    /// newline is one.
+    /// Takes a line from the input, without its end. `quote` holds the quote and escape characters of CSV, in
+    /// which a quoted newline is data.
     fn take_line(&mut self, is_end: bool, quote: Option<(u8, u8)>) -> Option<BytesMut> {
         let mut quoted = false;
-        let from = if quote.is_some() { 0 } else { self.looked_up_to };
-        let mut place = from;
-        while place < self.input.len() {
-            let byte = self.input[place];
+        let mut offset = if quote.is_some() { 0 } else { self.searched_to };
+        while offset < self.input.len() {
+            let byte = self.input[offset];
             match quote {
-                Some((quote, escape)) if quoted && byte == escape && escape != quote => place += 1,
+                Some((quote, escape)) if quoted && byte == escape && escape != quote => offset += 1,
                 Some((quote, _)) if byte == quote => quoted = !quoted,
                 // In text, a newline behind a backslash is data.
-                None if byte == b'\\' => place += 1,
+                None if byte == b'\\' => offset += 1,
                 _ if byte == b'\n' && !quoted => {
-                    let mut line = self.input.split_to(place + 1);
-                    line.truncate(place);
+                    let mut line = self.input.split_to(offset + 1);
+                    line.truncate(offset);
                     if line.last() == Some(&b'\r') {
                         line.truncate(line.len() - 1);
                     }
-                    self.looked_up_to = 0;
+                    self.searched_to = 0;
                     return Some(line);
                 }
                 _ => {}
             }
-            place += 1;
+            offset += 1;
         }
-        // A backslash at the end of the input may stand before a newline that comes later.
-        let is_escaped = quote.is_none() && place > self.input.len();
-        self.looked_up_to = self.input.len() - usize::from(is_escaped);
+        // A backslash at the end of the input may escape a newline that arrives later.
+        let is_escaped = quote.is_none() && offset > self.input.len();
+        self.searched_to = self.input.len() - usize::from(is_escaped);
         if is_end && !self.input.is_empty() {
-            self.looked_up_to = 0;
+            self.searched_to = 0;
             return Some(self.input.split());
         }
         None
     }
 
-    /// Passes over the header, and sees the end-of-data mark.
+    /// Takes a line of data: skips the header, and stops at the end-of-data mark.
     fn take_data_line(&mut self, is_end: bool, quote: Option<(u8, u8)>) -> Option<BytesMut> {
         loop {
             let line = self.take_line(is_end, quote)?;
@@ -156,70 +163,70 @@ impl CopyIn {
 
     fn text_fields(&mut self, is_end: bool) -> Result<Option<Vec<Option<Vec<u8>>>>, Error> {
         let Some(mut line) = self.take_data_line(is_end, None) else { return Ok(None) };
-        utf8_of(&line).map_err(|error| self.at_its_row(SqlError::from(error).into()))?;
+        utf8_of(&line).map_err(|error| self.with_row(SqlError::from(error).into()))?;
         let (delimiter, null) = (self.options.delimiter, self.options.null.as_bytes());
         let mut fields = Vec::new();
-        let (mut start, mut place) = (0, 0);
+        let (mut start, mut offset) = (0, 0);
         loop {
-            if line[place.min(line.len())..].starts_with(b"\\.") {
-                // The mark of the end, which a row may stand before.
-                if place + 2 < line.len() {
-                    return Err(self.at_its_row(bad("end-of-copy marker corrupt")));
+            if line[offset.min(line.len())..].starts_with(b"\\.") {
+                // The end-of-data mark, which may follow a row on its line.
+                if offset + 2 < line.len() {
+                    return Err(self.with_row(bad("end-of-copy marker corrupt")));
                 }
                 self.is_over = true;
-                line.truncate(place);
+                line.truncate(offset);
             }
-            if place < line.len() && line[place] == b'\\' {
-                place += 2;
+            if offset < line.len() && line[offset] == b'\\' {
+                offset += 2;
                 continue;
             }
-            if place >= line.len() || line[place] == delimiter {
-                let raw = &line[start..place.min(line.len())];
+            if offset >= line.len() || line[offset] == delimiter {
+                let raw = &line[start..offset.min(line.len())];
                 fields.push(if raw == null { None } else { Some(unescaped(raw)) });
-                if place >= line.len() {
+                if offset >= line.len() {
                     return Ok(Some(fields));
                 }
-                start = place + 1;
+                start = offset + 1;
             }
-            place += 1;
+            offset += 1;
         }
     }
 
     fn csv_fields(&mut self, is_end: bool) -> Result<Option<Vec<Option<Vec<u8>>>>, Error> {
         let (quote, escape) = (self.options.quote, self.options.escape);
         let Some(line) = self.take_data_line(is_end, Some((quote, escape))) else { return Ok(None) };
-        utf8_of(&line).map_err(|error| self.at_its_row(SqlError::from(error).into()))?;
+        utf8_of(&line).map_err(|error| self.with_row(SqlError::from(error).into()))?;
         let mut fields = Vec::new();
         let (mut field, mut was_quoted, mut quoted) = (Vec::new(), false, false);
-        let mut place = 0;
+        let mut offset = 0;
         loop {
-            let byte = line.get(place).copied();
+            let byte = line.get(offset).copied();
             match byte {
                 Some(byte)
                     if quoted
                         && byte == escape
-                        && line.get(place + 1).is_some_and(|next| *next == quote || *next == escape) =>
+                        && line.get(offset + 1).is_some_and(|next| *next == quote || *next == escape) =>
                 {
-                    field.push(line[place + 1]);
-                    place += 1;
+                    field.push(line[offset + 1]);
+                    offset += 1;
                 }
                 Some(byte) if byte == quote => {
                     quoted = !quoted;
                     was_quoted = true;
                 }
                 Some(byte) if quoted || byte != self.options.delimiter => field.push(byte),
-                None if quoted => return Err(self.at_its_row(bad("unterminated CSV quoted field"))),
+                None if quoted => return Err(self.with_row(bad("unterminated CSV quoted field"))),
                 end => {
                     let is_null = !was_quoted && field == self.options.null.as_bytes();
-                    let own = std::mem::take(&mut field);
-                    fields.push(if is_null { None } else { Some(own) });
+                    let bytes = std::mem::take(&mut field);
+                    fields.push(if is_null { None } else { Some(bytes) });
                     was_quoted = false;
                     if end.is_none() {
                         return Ok(Some(fields));
                     }
                 }
             }
-            place += 1;
+            offset += 1;
         }
     }
 
@@ -258,28 +265,28 @@ impl CopyIn {
             let message = format!("row field count is {count}, expected {}", types.len());
             return Err(bad(message));
         }
-        let (mut place, mut values, mut arena) = (2, Parameters::new(&self.insert), Arena::default());
+        let (mut offset, mut values, mut arena) = (2, Parameters::new(&self.insert), Arena::default());
         for ty in types {
-            let Some(length) = self.input.get(place..place + 4) else { return short() };
+            let Some(length) = self.input.get(offset..offset + 4) else { return short() };
             let length = number(length);
-            place += 4;
+            offset += 4;
             if length == -1 {
                 values.push(Datum::Null, &arena);
                 continue;
             }
             let Ok(length) = usize::try_from(length) else { return Err(bad("invalid field size")) };
-            let Some(bytes) = self.input.get(place..place + length) else { return short() };
+            let Some(bytes) = self.input.get(offset..offset + length) else { return short() };
             let value = datum_of(bytes, *ty, Format::Binary, &mut arena)?;
             values.push(value, &arena);
-            place += length;
+            offset += length;
         }
-        drop(self.input.split_to(place));
+        drop(self.input.split_to(offset));
         self.rows += 1;
         Ok(Row::Values(values))
     }
 }
 
-/// The number that up to `most` digits at the beginning stand for, and how many there are.
+/// Returns the number that the first digits form, and the count of these digits, which is at most `most`.
 fn digits(bytes: &[u8], radix: u32, most: usize) -> (u8, usize) {
     let digits = bytes.iter().take(most).map_while(|byte| (*byte as char).to_digit(radix));
     digits.fold((0, 0), |(value, count), digit| {
@@ -287,31 +294,31 @@ fn digits(bytes: &[u8], radix: u32, most: usize) -> (u8, usize) {
     })
 }
 
-/// A field of the text format without its backslashes.
+/// Returns a field of the text format without its backslashes.
 fn unescaped(raw: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(raw.len());
-    let mut rest = raw;
-    while let Some((byte, behind)) = rest.split_first() {
-        rest = behind;
+    let mut left = raw;
+    while let Some((byte, behind)) = left.split_first() {
+        left = behind;
         if *byte != b'\\' {
             out.push(*byte);
             continue;
         }
-        let Some((next, behind)) = rest.split_first() else {
+        let Some((next, behind)) = left.split_first() else {
             out.push(b'\\');
             break;
         };
-        rest = behind;
+        left = behind;
         out.push(match next {
             b'0'..=b'7' => {
-                let (value, count) = digits(&raw[raw.len() - rest.len() - 1..], 8, 3);
-                rest = &rest[count - 1..];
+                let (value, count) = digits(&raw[raw.len() - left.len() - 1..], 8, 3);
+                left = &left[count - 1..];
                 value
             }
-            b'x' => match digits(rest, 16, 2) {
+            b'x' => match digits(left, 16, 2) {
                 (_, 0) => b'x',
                 (value, count) => {
-                    rest = &rest[count..];
+                    left = &left[count..];
                     value
                 }
             },
@@ -327,11 +334,11 @@ fn unescaped(raw: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Rows that go.
+/// The output of COPY TO.
 #[derive(Clone)]
 pub(crate) struct CopyOut {
     options: CopyOptions,
-    /// Whether the header of the binary format is sent: it goes with the first row.
+    /// Whether the header of the binary format was written: it precedes the first row.
     is_headed: Arc<AtomicBool>,
 }
 
@@ -350,7 +357,7 @@ impl CopyOut {
         Self { options: copy.options.clone(), is_headed: Arc::default() }
     }
 
-    /// All rows come once more.
+    /// Begins again: a repeated attempt writes all rows once more.
     pub(crate) fn restart(&self) {
         self.is_headed.store(false, Ordering::Relaxed);
     }
@@ -362,12 +369,12 @@ impl CopyOut {
         }
     }
 
-    /// What comes before all rows.
+    /// Writes the header of text and CSV.
     pub(crate) fn begin(&self, columns: &[Column], out: &mut BytesMut) {
         match self.options.format {
             CopyFormat::Text | CopyFormat::Csv if self.options.header => put_data(out, |out| {
-                for (place, column) in columns.iter().enumerate() {
-                    self.put_field(place, Some(column.name.as_bytes()), false, out);
+                for (index, column) in columns.iter().enumerate() {
+                    self.put_field(index, Some(column.name.as_bytes()), false, out);
                 }
                 out.put_u8(b'\n');
             }),
@@ -375,7 +382,7 @@ impl CopyOut {
         }
     }
 
-    /// What comes after them.
+    /// Writes the trailer of the binary format.
     pub(crate) fn end(&self, out: &mut BytesMut) {
         if self.options.format == CopyFormat::Binary {
             put_data(out, |out| {
@@ -399,19 +406,19 @@ impl CopyOut {
                 return;
             }
             let mut text = BytesMut::new();
-            for (place, (value, ty)) in values.enumerate() {
+            for (index, (value, ty)) in values.enumerate() {
                 text.clear();
                 put_value(value, ty, arena, Format::Text, &mut text);
                 let bytes = (!value.is_null()).then(|| &text[4..]);
-                self.put_field(place, bytes, self.options.force_quote, out);
+                self.put_field(index, bytes, self.options.force_quote, out);
             }
             out.put_u8(b'\n');
         });
     }
 
-    fn put_field(&self, place: usize, field: Option<&[u8]>, force_quote: bool, out: &mut BytesMut) {
+    fn put_field(&self, index: usize, field: Option<&[u8]>, force_quote: bool, out: &mut BytesMut) {
         let CopyOptions { delimiter, quote, escape, null, format, .. } = &self.options;
-        if place > 0 {
+        if index > 0 {
             out.put_u8(*delimiter);
         }
         let Some(field) = field else {
@@ -420,7 +427,7 @@ impl CopyOut {
         };
         if *format == CopyFormat::Csv {
             let is_special = |byte: &u8| byte == delimiter || byte == quote || matches!(byte, b'\n' | b'\r');
-            let looks_like_end = place == 0 && field == b"\\.";
+            let looks_like_end = index == 0 && field == b"\\.";
             if !(force_quote || field == null.as_bytes() || looks_like_end || field.iter().any(is_special)) {
                 out.put_slice(field);
                 return;

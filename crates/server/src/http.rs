@@ -16,19 +16,19 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// How often what was recorded is summed up.
+/// Time between two calls of `Metrics::sum_up`.
 const SUM_UP_EVERY: Duration = Duration::from_secs(5);
-/// Most connections at a time.
+/// Most connections at one time.
 pub const MOST_CONNECTIONS: usize = 32;
-/// How long a client may take to send the header of a request, from the end of the last one on.
+/// The longest time from the end of a request to the complete header of the next one.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a connection may last, whatever its client does.
+/// The longest duration of a connection.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long accepting rests where it fails.
+/// The pause after a connection could not be accepted.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(10);
 
 impl Server {
-    /// Answers on a listener until the future is dropped. Only a server with metrics has any to show.
+    /// Serves a listener until the future is dropped. Without `Options::with_metrics`, `/metrics` is empty.
     ///
     /// # Errors
     /// The listener fails.
@@ -52,13 +52,12 @@ impl Server {
     }
 }
 
-/// Answers connections, of which there are few at a time, and none for long: the oldest makes room for a new
-/// one.
+/// Serves connections. At the limit, the oldest connection is closed for a new one.
 async fn accept(listener: TcpListener, router: Router) -> io::Result<()> {
     let mut connections = VecDeque::<JoinHandle<()>>::new();
     loop {
         let Ok((socket, _)) = listener.accept().await else {
-            // The client has gone again, or there are no file descriptors left for now.
+            // The client has disconnected again, or no file descriptor is free.
             tokio::time::sleep(ACCEPT_AGAIN).await;
             continue;
         };
@@ -71,7 +70,7 @@ async fn accept(listener: TcpListener, router: Router) -> io::Result<()> {
             connections.pop_front().inspect(JoinHandle::abort);
         }
         connections.push_back(tokio::spawn(async move {
-            // A connection that breaks, or takes too long, concerns its client alone.
+            // An error or a timeout ends this connection alone.
             let _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection).await;
         }));
     }

@@ -222,7 +222,7 @@ impl Output {
         let mut shown = hold(&self.0.shown);
         shown.commits.clear();
         for (tag, begun) in shown.completed.drain(..) {
-            server.metrics.as_ref().inspect(|own| own.completed(&tag, begun.elapsed()));
+            server.metrics.as_ref().inspect(|metrics| metrics.completed(&tag, begun.elapsed()));
         }
         Ok(())
     }

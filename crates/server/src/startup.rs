@@ -1,4 +1,4 @@
-//! The beginning of a connection: TLS, who it is, what it is told of the server.
+//! The begin of a connection: TLS, authentication, the server's parameters; and cancel requests.
 
 use crate::admission::{Admitted, Stranger};
 use crate::attendance::Attended;
@@ -26,59 +26,59 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 
-/// Bytes of the largest message before it is known who sends it.
+/// Bytes of the largest message before authentication.
 const LARGEST_UNKNOWN: usize = 64 << 10;
 /// Bytes of the largest message.
 const LARGEST: usize = 1 << 30;
 
-/// Wrong guesses of a connection's key within `GUESSES_COUNT`, after which cancel requests for it are passed
-/// over.
+/// After this many wrong keys for a connection within `GUESSES_COUNT`, further cancel requests for it are
+/// ignored.
 const MOST_GUESSES: u32 = 8;
-/// How long a wrong guess counts.
+/// The time during which wrong keys are counted.
 const GUESSES_COUNT: Duration = Duration::from_secs(10);
 
-/// The connections that a cancel request can name, by the number that clients take for a process id. The
-/// number is random, too: a guess has to meet 63 bits.
+/// The connections that a cancel request can name. The key is a random number that clients take for a process
+/// id. With the secret, an attacker must guess 63 bits.
 #[derive(Default)]
 pub(crate) struct Connections(Mutex<HashMap<i32, Cancellable>>);
 
 struct Cancellable {
     secret: i32,
     attended: Arc<Attended>,
-    /// Wrong guesses since the first that counts, and when that was.
+    /// The number of counted wrong keys, and the time of the first.
     guesses: (u32, Instant),
 }
 
 impl Connections {
-    /// Cancels what runs in a connection, if the client knows its secret.
+    /// Cancels the statement that runs in a connection, if the secret is right.
     fn cancel(&self, pid: i32, secret: i32) {
         let mut all = hold(&self.0);
-        let Some(own) = all.get_mut(&pid) else { return };
-        if own.guesses.1.elapsed() >= GUESSES_COUNT {
-            own.guesses = (0, Instant::now());
+        let Some(named) = all.get_mut(&pid) else { return };
+        if named.guesses.1.elapsed() >= GUESSES_COUNT {
+            named.guesses = (0, Instant::now());
         }
-        if own.guesses.0 >= MOST_GUESSES {
+        if named.guesses.0 >= MOST_GUESSES {
             return;
         }
-        if own.secret == secret {
-            own.attended.cancel.raise();
+        if named.secret == secret {
+            named.attended.cancel.raise();
         } else {
-            own.guesses.0 += 1;
+            named.guesses.0 += 1;
             tracing::warn!(pid, "a cancel request has a wrong key");
         }
     }
 
-    /// Cancels what runs in every connection, and has it end.
+    /// Cancels the statements of all connections, and ends the connections.
     pub(crate) fn end_all(&self) {
-        for own in hold(&self.0).values() {
-            own.attended.cancel.raise();
-            own.attended.hang_up();
+        for connection in hold(&self.0).values() {
+            connection.attended.cancel.raise();
+            connection.attended.hang_up();
         }
     }
 
-    /// All connections.
+    /// Returns all connections.
     pub(crate) fn all(&self) -> Vec<Arc<Attended>> {
-        hold(&self.0).values().map(|own| Arc::clone(&own.attended)).collect()
+        hold(&self.0).values().map(|connection| Arc::clone(&connection.attended)).collect()
     }
 }
 
@@ -87,7 +87,7 @@ pub(crate) struct Registered {
     pid: i32,
     secret: i32,
     server: Arc<Server>,
-    /// Whether the client is there, and what ends its statement.
+    /// Cancels the connection's statements.
     pub(crate) attended: Arc<Attended>,
 }
 
@@ -121,13 +121,13 @@ impl Drop for Registered {
     }
 }
 
-/// Who came.
+/// A connection of an authenticated client.
 pub(crate) struct Greeted {
     pub(crate) link: Link,
     pub(crate) registered: Registered,
     pub(crate) user: String,
     pub(crate) database: String,
-    /// Settings that the client began with.
+    /// Settings in the startup message.
     pub(crate) settings: Vec<(String, String)>,
     pub(crate) admitted: Admitted,
 }
@@ -136,7 +136,11 @@ fn protocol_violation(message: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
-/// Greets a client; `None` when it only wanted to cancel a statement, or has gone.
+/// Accepts a connection: TLS, startup message, authentication. `None`: it was a cancel request, or the client
+/// has disconnected.
+///
+/// # Errors
+/// The connection is broken, or the client was refused.
 pub(crate) async fn greet(
     socket: TcpStream,
     server: &Arc<Server>,
@@ -152,7 +156,7 @@ pub(crate) async fn greet(
     let parts = negotiated.into_parts();
     let is_secure = matches!(parts.io, MaybeTls::Tls(_));
     if is_secure && !parts.read_buf.is_empty() {
-        // Sent before TLS began, so perhaps by an attacker in between.
+        // These bytes preceded TLS, so a man in the middle may have sent them.
         return Err(protocol_violation("received unencrypted data after the request for TLS"));
     }
     let mut link = Link::new(parts.io, parts.read_buf);
@@ -250,17 +254,17 @@ async fn welcome(
     }
     link.output.put(Message::ReadyForQuery(ReadyForQuery::new(TransactionStatus::Idle)));
     let options = options_of(&parameters.remove("options").unwrap_or_default());
-    // What is said by itself counts before what is among options.
+    // Later settings win, so parameters of the startup message follow the options.
     let settings = options.into_iter().chain(parameters).filter(|(name, _)| name != "replication").collect();
     Ok(Greeted { link, registered, user, database, settings, admitted })
 }
 
-/// The settings among the options of a startup message, as PGOPTIONS has them: `-c name=value`,
-/// `--name=value`. A blank that is part of a value follows a backslash.
+/// Returns the settings in the options of a startup message, in the form of PGOPTIONS: `-c name=value` or
+/// `--name=value`. A backslash escapes a blank in a value.
 fn options_of(options: &str) -> Vec<(String, String)> {
     let (mut words, mut is_escaped) = (vec![String::new()], false);
     for character in options.chars() {
-        let word = words.last_mut().expect("there is always one");
+        let word = words.last_mut().expect("the list is never empty");
         match character {
             '\\' if !is_escaped => {
                 is_escaped = true;
@@ -280,7 +284,10 @@ fn options_of(options: &str) -> Vec<(String, String)> {
     words.iter().map(setting).collect()
 }
 
-/// SCRAM-SHA-256, where the server knows passwords; everybody is trusted where it does not.
+/// Authenticates a client by SCRAM-SHA-256. A server without a list of users admits every client.
+///
+/// # Errors
+/// The client was refused, or the connection is broken.
 async fn authenticate(link: &mut Link, user: &str, is_secure: bool, server: &Server) -> io::Result<()> {
     let Some(users) = &server.options.users else { return Ok(()) };
     let mut scram = ScramServerAuth::new();
@@ -302,7 +309,7 @@ async fn authenticate(link: &mut Link, user: &str, is_secure: bool, server: &Ser
     let Ok(first) = first.into_sasl_initial_response() else {
         return refuse(link, "08P01", "expected SASL response").await;
     };
-    // An unknown user meets the same questions as any other.
+    // An unknown user goes through the same exchange, so that a client cannot find out which users exist.
     let password = users.password(user);
     let data = first.data.unwrap_or_default();
     let Ok((answer, waiting)) = scram.on_client_first_message_with_secret(&data, password.secret()) else {

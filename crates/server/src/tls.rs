@@ -9,11 +9,11 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// What connections are encrypted with.
+/// The certificate and key of encrypted connections.
 #[derive(Clone)]
 pub struct Tls {
     acceptor: TlsAcceptor,
-    /// The chain, as PEM: passwords are bound to its first.
+    /// The chain of certificates, as PEM. SCRAM-SHA-256-PLUS binds to its first certificate.
     certificate: Arc<[u8]>,
 }
 
@@ -24,10 +24,11 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Reads a chain of certificates and the private key of its first, each a PEM file.
+    /// Reads a chain of certificates, and the private key of its first certificate, from two PEM files.
     ///
     /// # Errors
-    /// Says which file cannot be read or holds something else, or that the two do not belong together.
+    /// `InvalidInput`, with the name of the file: the file cannot be read or is malformed, or the key does
+    /// not fit the certificate.
     pub fn open(certificate: &Path, key: &Path) -> io::Result<Self> {
         let of = |path: &Path, error: String| {
             io::Error::new(io::ErrorKind::InvalidInput, format!("{}: {error}", path.display()))
@@ -36,7 +37,7 @@ impl Tls {
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
         let chain = chain.map_err(|error| of(certificate, error.to_string()))?;
         if chain.is_empty() {
-            return Err(of(certificate, "there is no certificate in it, as PEM".into()));
+            return Err(of(certificate, "the file holds no PEM certificate".into()));
         }
         let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| of(key, error.to_string()))?;
         let config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, secret);

@@ -1,4 +1,6 @@
-//! COPY.
+//! The messages of COPY: rows from the client are inserted, rows of a query are sent.
+//!
+//! Not here: the formats of COPY (`copy`).
 
 use super::rows::RowsTo;
 use super::{Asked, Client, NamedStatement, Ran};
@@ -12,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// A row that is longer needs room.
+/// For a longer row, the free memory is checked.
 const LONG: usize = 1 << 20;
 
 impl Client {
@@ -31,11 +33,11 @@ impl Client {
         Ok(Ran::Copying)
     }
 
-    /// Takes what the client sends; an error ends the copy. Whether messages are passed over until SYNC.
+    /// Takes data from the client; an error ends the copy. Returns whether messages are skipped until SYNC.
     pub(crate) async fn copy_data(&mut self, data: &[u8]) -> bool {
         let Some((mut copy, asked)) = self.copying.take() else { return false };
         copy.push(data);
-        // A row is in the buffer, and then in values beside it.
+        // A row needs its length twice: in the buffer, and as values.
         let length = 2 * copy.buffered();
         let ran = match length < LONG || self.server.pool().database().memory().has_room(length) {
             true => self.insert_rows(&mut copy, false).await,
@@ -50,7 +52,7 @@ impl Client {
         }
     }
 
-    /// Says why a copy has ended. Whether messages are passed over until SYNC.
+    /// Sends the error that ended a copy. Returns whether messages are skipped until SYNC.
     fn copy_broke(&mut self, error: &Error, asked: Asked) -> bool {
         self.fail(error, "");
         if asked == Asked::Simply {
@@ -59,10 +61,10 @@ impl Client {
         asked == Asked::Extended
     }
 
-    /// Inserts the rows that have come whole.
+    /// Inserts the complete rows of the input. `is_end`: no more input follows.
     async fn insert_rows(&mut self, copy: &mut CopyIn, is_end: bool) -> Result<(), Error> {
         let _running = self.run_attended();
-        // A row that waits for another transaction.
+        // The values of a row that waits for another transaction.
         let mut waits = None;
         loop {
             self.check_interrupts()?;
@@ -76,7 +78,7 @@ impl Client {
                         },
                     };
                     let attempt = session.attempt(&copy.insert, &values, Box::new(Nowhere));
-                    match attempt.map_err(|error| copy.at_its_row(error))? {
+                    match attempt.map_err(|error| copy.with_row(error))? {
                         Attempt::Done(_) => copy.inserted += 1,
                         Attempt::Busy(busy) => {
                             waits = Some(values);
@@ -95,12 +97,12 @@ impl Client {
         }
     }
 
-    /// The copy is complete. Whether messages are passed over until SYNC.
+    /// Ends a complete copy. Returns whether messages are skipped until SYNC.
     pub(crate) async fn copy_done(&mut self) -> bool {
         let Some((mut copy, asked)) = self.copying.take() else { return false };
         let done = match self.insert_rows(&mut copy, true).await {
             Ok(()) if asked == Asked::Simply => self.commit_implicit(),
-            // With SYNC, as all that comes before it.
+            // In an extended query, SYNC commits.
             done => done,
         };
         match done {
@@ -115,13 +117,13 @@ impl Client {
         }
     }
 
-    /// A message of the copy is refused. Whether messages are passed over until SYNC.
+    /// Ends a copy because a message of it is refused. Returns whether messages are skipped until SYNC.
     pub(crate) fn copy_refused(&mut self, error: SqlError) -> bool {
         let Some((_, asked)) = self.copying.take() else { return false };
         self.copy_broke(&error.into(), asked)
     }
 
-    /// The client gives the copy up. Whether messages are passed over until SYNC.
+    /// Ends a copy that the client gives up. Returns whether messages are skipped until SYNC.
     pub(crate) fn copy_failed(&mut self, reason: &str) -> bool {
         let Some((_, asked)) = self.copying.take() else { return false };
         let error = SqlError::new("57014", format!("COPY from stdin failed: {reason}"));

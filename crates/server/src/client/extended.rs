@@ -1,4 +1,4 @@
-//! Extended queries: statements and portals by name.
+//! The messages of extended queries: named statements and portals.
 
 use super::rows::{format_at, row_description, whole_rows};
 use super::{Asked, Client, NamedStatement, Portal, Ran};
@@ -17,13 +17,13 @@ use reprise::{Column, Error, Parameters, Statement};
 use std::io;
 use std::sync::{Arc, Mutex};
 
-/// Bytes that a plan keeps for each byte of its text.
+/// Estimated bytes of a plan for each byte of its text.
 const PLANNED: usize = 8;
-/// Parameters of an unnamed portal take this many bytes without asking.
+/// Parameters of an unnamed portal up to this many bytes need no check of memory.
 const SMALL: usize = 64 << 10;
 
-/// Bytes that a parameter takes until its statement has run: as it was sent, as a value, and as the statement
-/// has it. An element of an array may be sent as two bytes of text, or eight in binary.
+/// Returns the bytes that a parameter takes until its statement has run: as bytes of the message, as a value,
+/// and in the statement. An element of an array has at least two bytes as text, or eight in binary.
 fn room_for(bytes: Option<&Bytes>, ty: Type, format: Format) -> usize {
     let for_each = match (ty, format) {
         (Type::Array(_), Format::Text) => 120,
@@ -34,8 +34,8 @@ fn room_for(bytes: Option<&Bytes>, ty: Type, format: Format) -> usize {
 }
 
 impl Client {
-    /// What a message of an extended query came to; whether it went well.
-    pub(super) fn told(&mut self, done: Result<Message, Error>, text: &str) -> bool {
+    /// Sends the answer or the error of an extended query's message. Returns whether it succeeded.
+    pub(super) fn answer(&mut self, done: Result<Message, Error>, text: &str) -> bool {
         match done {
             Ok(message) => {
                 self.output.put(message);
@@ -48,7 +48,7 @@ impl Client {
         }
     }
 
-    /// A message that is refused. Whether it went well.
+    /// Answers a PARSE that is refused. Returns false: it did not succeed.
     pub(crate) fn refuse_parse(&mut self, error: SqlError) -> bool {
         self.fail(&error.into(), "");
         false
@@ -58,7 +58,7 @@ impl Client {
         let name = message.name.unwrap_or_default();
         self.begin_message();
         let parsed = self.prepare(name, &message.query, &message.type_oids);
-        self.told(parsed.map(|()| Message::ParseComplete(ParseComplete::new())), &message.query)
+        self.answer(parsed.map(|()| Message::ParseComplete(ParseComplete::new())), &message.query)
     }
 
     pub(super) fn prepare(&mut self, name: String, text: &str, oids: &[u32]) -> Result<(), Error> {
@@ -98,7 +98,7 @@ impl Client {
 
     pub(crate) fn bind(&mut self, message: Bind) -> bool {
         let bound = self.bind_portal(message);
-        self.told(bound.map(|()| Message::BindComplete(BindComplete::new())), "")
+        self.answer(bound.map(|()| Message::BindComplete(BindComplete::new())), "")
     }
 
     pub(super) fn bind_portal(&mut self, message: Bind) -> Result<(), Error> {
@@ -106,8 +106,8 @@ impl Client {
         let statement = self.statement(message.statement_name.as_deref().unwrap_or_default())?;
         let values = &message.parameters;
         let parameters = {
-            let own = hold(&statement);
-            let types = own.prepared.as_ref().map(Statement::parameters).unwrap_or_default();
+            let named = hold(&statement);
+            let types = named.prepared.as_ref().map(Statement::parameters).unwrap_or_default();
             if types.len() != values.len() {
                 let message = format!(
                     "bind message supplies {} parameters, but the prepared statement requires {}",
@@ -120,14 +120,14 @@ impl Client {
             let formats = codes.map(|code| Format::of(*code)).collect::<Result<Vec<_>, _>>()?;
             let room = values.iter().zip(types).enumerate();
             let room = room
-                .map(|(place, (bytes, ty))| room_for(bytes.as_ref(), *ty, format_at(&formats, place)))
+                .map(|(index, (bytes, ty))| room_for(bytes.as_ref(), *ty, format_at(&formats, index)))
                 .sum();
             if room > SMALL || message.portal_name.is_some() {
                 self.check_kept(room)?;
             }
             let arena = &mut self.scratch;
             arena.clear();
-            let mut parameters = own.prepared.as_ref().map(Parameters::new).unwrap_or_default();
+            let mut parameters = named.prepared.as_ref().map(Parameters::new).unwrap_or_default();
             for (index, (bytes, ty)) in values.iter().zip(types).enumerate() {
                 let value = match bytes {
                     None => Datum::Null,
@@ -160,29 +160,29 @@ impl Client {
         } else {
             self.describe_portal(&name)
         };
-        self.told(done, "")
+        self.answer(done, "")
     }
 
-    /// The types of a statement's parameters, and its columns.
+    /// Sends the types of a statement's parameters, and returns the message with its columns.
     pub(super) fn describe_statement(&mut self, name: &str) -> Result<Message, Error> {
         let statement = self.statement(name)?;
-        let own = hold(&statement);
-        let types = own.prepared.as_ref().map(Statement::parameters).unwrap_or_default();
+        let named = hold(&statement);
+        let types = named.prepared.as_ref().map(Statement::parameters).unwrap_or_default();
         let oids = types.iter().map(|ty| described(*ty).0).collect();
         self.output.put(Message::ParameterDescription(ParameterDescription::new(oids)));
-        let columns = self.columns_of(own.prepared.as_ref());
+        let columns = self.columns_of(named.prepared.as_ref());
         Ok(Self::description(&columns, &[]))
     }
 
-    /// The columns of a statement's rows; those of FETCH are the cursor's.
+    /// Returns the columns of a statement's rows. FETCH has the columns of its cursor.
     pub(super) fn columns_of(&self, prepared: Option<&Statement>) -> Vec<Column> {
         let Some(prepared) = prepared else { return Vec::new() };
         match &prepared.plan().kind {
             Kind::Fetch { name, moves: false, .. } => {
                 let portal = self.portals.get(name).filter(|portal| portal.is_cursor);
                 let columns = portal.map(|portal| {
-                    let own = hold(&portal.statement);
-                    own.prepared.as_ref().map(|own| own.columns().to_vec()).unwrap_or_default()
+                    let named = hold(&portal.statement);
+                    named.prepared.as_ref().map(|known| known.columns().to_vec()).unwrap_or_default()
                 });
                 columns.unwrap_or_default()
             }
@@ -193,8 +193,8 @@ impl Client {
     pub(super) fn describe_portal(&mut self, name: &str) -> Result<Message, Error> {
         let portal = self.portal(name)?;
         let (statement, formats) = (Arc::clone(&portal.statement), portal.formats.clone());
-        let own = hold(&statement);
-        let columns = self.columns_of(own.prepared.as_ref());
+        let named = hold(&statement);
+        let columns = self.columns_of(named.prepared.as_ref());
         Ok(Self::description(&columns, &formats))
     }
 
@@ -219,7 +219,8 @@ impl Client {
         true
     }
 
-    /// Runs the EXECUTE that was waiting for its next message, which is SYNC or not. Whether it went well.
+    /// Runs the EXECUTE that waited for the next message. `is_sync`: that message is SYNC. Returns whether it
+    /// succeeded.
     pub(crate) async fn run_delayed(&mut self, is_sync: bool) -> io::Result<bool> {
         let Some((name, most)) = self.delayed.take() else { return Ok(true) };
         if let Err(error) = self.run_portal(&name, most, is_sync).await {
@@ -234,11 +235,11 @@ impl Client {
             return self.go_on(name, most);
         }
         let statement = Arc::clone(&self.portal(name)?.statement);
-        let mut own = hold(&statement).clone();
-        let is_of_transaction = own.prepared.as_ref().is_some_and(|own| {
+        let mut named = hold(&statement).clone();
+        let is_of_transaction = named.prepared.as_ref().is_some_and(|known| {
             use Kind::{Analyze, Call, Copy, Declare, Definition, Execute, Run};
             matches!(
-                own.plan().kind,
+                known.plan().kind,
                 Run(_)
                     | Analyze(_)
                     | Call(..)
@@ -253,11 +254,11 @@ impl Client {
         }
         let portal = self.portal(name)?;
         let (parameters, formats) = (std::mem::take(&mut portal.parameters), portal.formats.clone());
-        // Only what has rows, and is asked for some of them, keeps the others.
-        let has_rows = own.prepared.as_ref().is_some_and(|own| !own.columns().is_empty());
+        // Only a statement with rows, and with a limit of rows, keeps the remaining rows.
+        let has_rows = named.prepared.as_ref().is_some_and(|known| !known.columns().is_empty());
         let kept = (most > 0 && has_rows).then(|| Arc::new(Mutex::new(BytesMut::new())));
-        let ran = self.run(&mut own, &parameters, &formats, kept.clone(), Asked::Extended).await;
-        *hold(&statement) = own;
+        let ran = self.run(&mut named, &parameters, &formats, kept.clone(), Asked::Extended).await;
+        *hold(&statement) = named;
         if let Some(portal) = self.portals.get_mut(name) {
             portal.parameters = parameters;
         }
@@ -274,7 +275,7 @@ impl Client {
         }
     }
 
-    /// Hands on rows that a portal has kept.
+    /// Sends up to `most` of the rows that a portal has kept; 0 is no limit.
     pub(super) fn go_on(&mut self, name: &str, most: usize) -> Result<(), Error> {
         let output = self.output.clone();
         let portal = self.portal(name)?;
@@ -287,14 +288,14 @@ impl Client {
             output.put(Message::PortalSuspended(PortalSuspended::new()));
             return Ok(());
         }
-        // The count is of what this EXECUTE has given.
+        // The tag counts the rows of this EXECUTE.
         let verb = tag.rsplit_once(' ').map_or(tag.as_str(), |(verb, _)| verb);
         let tag = if verb == "SELECT" { format!("SELECT {count}") } else { tag.clone() };
         self.completed(tag);
         Ok(())
     }
 
-    /// SYNC: what was implicit is committed; portals end with the transaction that they are of.
+    /// SYNC: commits an implicit transaction, and closes the portals of an ended one.
     pub(crate) async fn synchronize(&mut self) -> io::Result<()> {
         let went_well = self.run_delayed(true).await?;
         if self.copying.is_some() {

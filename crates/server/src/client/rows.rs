@@ -1,4 +1,4 @@
-//! Rows on their way: to the client, to a portal that keeps them, out of a COPY.
+//! The sinks of rows: the output to the client, a portal, a COPY.
 
 use crate::copy::CopyOut;
 use crate::hold;
@@ -13,22 +13,24 @@ use reprise::{Column, CommitOrder};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Bytes of rows that a portal keeps.
+/// Most bytes of rows that a portal keeps.
 const MOST_KEPT: usize = 1 << 30;
 
-/// A row that may be longer needs room.
+/// For a row that may be longer, the free memory is checked.
 const LONG: usize = 1 << 20;
 
-/// Rows on their way to the client.
+/// A sink that encodes rows.
 #[derive(Clone)]
 pub(super) struct Rows {
     pub(super) types: Vec<Type>,
     pub(super) formats: Vec<Format>,
     pub(super) to: RowsTo,
+    /// Offset of the first row in the output, to which a repeated attempt goes back.
     pub(super) begun_at: usize,
     pub(super) count: Arc<AtomicU64>,
+    /// Whether rows were sent, so that the statement cannot be repeated.
     pub(super) is_sent: bool,
-    /// Whether rows are sent before what they show is durable, as the client has asked.
+    /// Whether rows are sent before the transactions that they show are durable (`synchronous_commit = off`).
     pub(super) is_early: bool,
     pub(super) output: Output,
 }
@@ -41,14 +43,17 @@ pub(super) enum RowsTo {
 }
 
 impl Rows {
-    /// Makes sure that there is room for a long row, which is put together as a whole.
+    /// Checks that there is memory for a long row, which is encoded as a whole.
+    ///
+    /// # Errors
+    /// `54000`: the row may take more than 1 GiB. `53200`: there is not enough memory.
     #[cold]
     fn check_room(&self, bytes: usize) -> Result<(), SqlError> {
         if bytes > MOST_KEPT {
             return Err(SqlError::new("54000", "a row of the answer may take more than 1 GiB"));
         }
-        // While the buffer grows there are two of it.
-        if self.output.account().is_some_and(|own| !own.has_room(2 * bytes)) {
+        // A growing buffer exists twice.
+        if self.output.account().is_some_and(|account| !account.has_room(2 * bytes)) {
             return Err(SqlError::new("53200", "out of memory").with_detail("A row is too long."));
         }
         Ok(())
@@ -76,8 +81,8 @@ impl RowSink for Rows {
         }
         let put = |bytes: &mut BytesMut| {
             let start = Output::begin_row(bytes, values.len());
-            for (place, (value, ty)) in values.clone().enumerate() {
-                put_value(value, ty, arena, format_at(&self.formats, place), bytes);
+            for (index, (value, ty)) in values.clone().enumerate() {
+                put_value(value, ty, arena, format_at(&self.formats, index), bytes);
             }
             Output::end_row(bytes, start);
         };
@@ -89,7 +94,7 @@ impl RowSink for Rows {
                 if kept.len() > MOST_KEPT {
                     let error =
                         SqlError::new("53200", "out of memory: a cursor keeps more than 1 GiB of rows");
-                    return Err(error.with_hint("Ask for all rows at once: they are sent as they come."));
+                    return Err(error.with_hint("Run the query without a cursor or a limit of rows."));
                 }
                 put(&mut kept);
             }
@@ -113,7 +118,9 @@ impl RowSink for Rows {
             self.output.shows_rows(shown);
         }
         self.is_sent = true;
-        self.output.relieve().map_err(|error| SqlError::new("08006", format!("the client is gone: {error}")))
+        self.output
+            .relieve()
+            .map_err(|error| SqlError::new("08006", format!("connection to client lost: {error}")))
     }
 
     fn is_sent(&self) -> bool {
@@ -121,25 +128,26 @@ impl RowSink for Rows {
     }
 }
 
-/// The format of a column: each has its own, all have one, or all are text.
-pub(super) fn format_at(formats: &[Format], place: usize) -> Format {
+/// Returns the format of a column: `formats` holds one format per column, one for all columns, or none for
+/// text.
+pub(super) fn format_at(formats: &[Format], index: usize) -> Format {
     match formats {
         [] => Format::Text,
         [only] => *only,
-        several => several.get(place).copied().unwrap_or(Format::Text),
+        several => several.get(index).copied().unwrap_or(Format::Text),
     }
 }
 
 pub(super) fn row_description(columns: &[Column], formats: &[Format]) -> Message {
-    let field = |(place, column): (usize, &Column)| {
+    let field = |(index, column): (usize, &Column)| {
         let (oid, size, modifier) = described(column.ty);
-        let format = format_at(formats, place).code();
+        let format = format_at(formats, index).code();
         FieldDescription::new(column.name.clone(), 0, 0, oid, size, modifier, format)
     };
     Message::RowDescription(RowDescription::new(columns.iter().enumerate().map(field).collect()))
 }
 
-/// Where this many rows of a list of messages end, and how many there are.
+/// Returns the end of the first `most` row messages, as an offset, and their number.
 pub(super) fn whole_rows(rows: &[u8], most: usize) -> (usize, usize) {
     let (mut end, mut count) = (0, 0);
     while count < most && end < rows.len() {

@@ -1,4 +1,4 @@
-//! What a statement does, however it was asked for.
+//! The execution of one statement, of a simple or an extended query.
 
 use super::rows::{Rows, RowsTo, row_description, whole_rows};
 use super::{Asked, Client, NamedStatement, OpenTransaction, Portal, Ran, SHORT};
@@ -18,14 +18,14 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// How long a statement rests that has let its rows go, because of a deadlock or for want of a session.
-const REST: Duration = Duration::from_millis(20);
+/// The pause of a statement that has released its rows, because of a deadlock or for lack of a session.
+const PAUSE: Duration = Duration::from_millis(20);
 
 fn canceled(sqlstate: &str, reason: &str) -> Error {
     SqlError::new(sqlstate, format!("canceling statement due to {reason}")).into()
 }
 
-/// What is told to each statement of a transaction that has failed.
+/// Returns the error of each statement of a transaction that has failed.
 pub(super) fn failed_transaction() -> Error {
     let message = "current transaction is aborted, commands ignored until end of transaction block";
     SqlError::new("25P02", message).into()
@@ -53,7 +53,7 @@ impl Client {
         }
     }
 
-    /// Tells the columns of the rows that a statement is about to give, where it gives any.
+    /// Sends the columns of a statement, if it returns rows.
     pub(super) fn describe_rows(&self, prepared: Option<&Statement>) {
         let columns = self.columns_of(prepared);
         if !columns.is_empty() {
@@ -61,7 +61,7 @@ impl Client {
         }
     }
 
-    /// Runs a statement. Its rows go to the client, or are kept.
+    /// Runs a statement. Its rows go to the client, or to `kept`.
     pub(super) async fn run(
         &mut self,
         statement: &mut NamedStatement,
@@ -184,7 +184,11 @@ impl Client {
         }
     }
 
-    /// Makes a backup in the folder for backups. Returns what it holds, as one line.
+    /// Writes a backup into the folder for backups. Returns its description, as one line.
+    ///
+    /// # Errors
+    /// `25001`: a transaction is open. `42501`: the server allows no backups. `22023`: the name is no plain
+    /// name of a folder. The errors of `Database::backup`.
     fn back_up(&self, name: &str) -> Result<String, Error> {
         if self.transaction_state() != TransactionState::None {
             let message = "reprise_backup cannot be called inside a transaction block";
@@ -192,7 +196,7 @@ impl Client {
         }
         let Some(folder) = &self.server.options.backups else {
             let error = SqlError::new("42501", "backups by clients are not allowed");
-            return Err(error.with_hint("Start the server with --backups FOLDER.").into());
+            return Err(error.with_hint("Configure a folder for backups.").into());
         };
         if Path::new(name).file_name() != Some(OsStr::new(name)) {
             let error = SqlError::new("22023", format!("\"{name}\" is not the name of a folder"));
@@ -216,15 +220,16 @@ impl Client {
             return Err(SqlError::new("42P03", format!("cursor \"{name}\" already exists")).into());
         }
         let prepared = self.plan(text, |session| session.prepare_typed(text, &[]))?;
-        let mut own = NamedStatement { prepared, took: None };
+        let mut named = NamedStatement { prepared, took: None };
         let kept = Arc::new(Mutex::new(BytesMut::new()));
-        let Some(prepared) = &own.prepared else { return Ok(Ran::Empty) };
+        let Some(prepared) = &named.prepared else { return Ok(Ran::Empty) };
         let rows = self.rows(prepared, &[], RowsTo::Portal(Arc::clone(&kept)));
-        let Ran::Complete(_) = self.run_in_session(&mut own, &Parameters::default(), rows).await? else {
+        let Ran::Complete(_) = self.run_in_session(&mut named, &Parameters::default(), rows).await? else {
             return Ok(Ran::Empty);
         };
         let left = Some((std::mem::take(&mut *hold(&kept)), "FETCH".into()));
-        let (statement, parameters, formats) = (Arc::new(Mutex::new(own)), Parameters::default(), Vec::new());
+        let statement = Arc::new(Mutex::new(named));
+        let (parameters, formats) = (Parameters::default(), Vec::new());
         let is_open = self.transaction_state() != TransactionState::None;
         let is_new = is_open.then_some(self.savepoints.len());
         let portal = Portal { statement, parameters, formats, left, is_cursor: true, holds, is_new };
@@ -244,9 +249,7 @@ impl Client {
         let portal = self.portals.get_mut(name).filter(|portal| portal.is_cursor).ok_or_else(missing)?;
         if formats.contains(&Format::Binary) {
             let error = SqlError::new("0A000", "FETCH in binary format is not supported");
-            return Err(error
-                .with_hint("Ask for text, or bind the query to a portal of the protocol.")
-                .into());
+            return Err(error.with_hint("Fetch text, or bind the query to a portal of the protocol.").into());
         }
         let (rows, _) = portal.left.as_mut().ok_or_else(missing)?;
         let (end, taken) = whole_rows(rows, count.unwrap_or(usize::MAX));
@@ -284,8 +287,8 @@ impl Client {
         let completion = loop {
             let begun = Instant::now();
             let rows = Box::new(rows.clone());
-            let attempt = |own: &mut Self| {
-                own.with_session(|session| {
+            let attempt = |client: &mut Self| {
+                client.with_session(|session| {
                     let attempt = session.attempt(prepared, parameters, rows);
                     let notices = session.take_notices();
                     Ok((attempt, notices))
@@ -305,13 +308,13 @@ impl Client {
             let lock_timeout = self.settings.limits().lock_timeout;
             let limit = *limit.get_or_insert_with(|| lock_timeout.map(|limit| Instant::now() + limit));
             if self.open.is_none() && counted.is_none() {
-                // It keeps its session, as an open transaction does.
+                // A waiting statement keeps its session, so it counts as an open transaction.
                 counted = OpenTransaction::new(&self.server).ok();
             }
             if self.open.is_some() || counted.is_some() {
                 self.wait_until(limit, Some(&busy)).await?;
             } else {
-                // Too many keep a session already: it waits without one.
+                // At the limit of open transactions the statement waits without a session.
                 self.stop_waiting()?;
                 self.wait_until(limit, None).await?;
             }
@@ -325,7 +328,11 @@ impl Client {
         Ok(Ran::Complete(tag))
     }
 
-    /// Waits until a statement that was undone can be run again, or for a moment where it does not say when.
+    /// Waits until an undone statement can run again; without `busy`, waits for `PAUSE`.
+    ///
+    /// # Errors
+    /// `57014`: the statement was cancelled, or its deadline has passed. `55P03`: `limit` has passed. `40P01`
+    /// and `40001`: the wait was refused, and a transaction is open.
     pub(super) async fn wait_until(
         &mut self,
         limit: Option<Instant>,
@@ -336,7 +343,7 @@ impl Client {
             match busy {
                 Some(busy) => busy.released().await,
                 None => {
-                    tokio::time::sleep(REST).await;
+                    tokio::time::sleep(PAUSE).await;
                     Ok(())
                 }
             }
@@ -353,8 +360,8 @@ impl Client {
                     Ok(()) => return Ok(()),
                     Err(refusal) => {
                         self.with_session(|session| session.break_deadlock(refusal))?;
-                        // The others of the circle go on now.
-                        tokio::time::sleep(REST).await;
+                        // The other transactions of the deadlock go on first.
+                        tokio::time::sleep(PAUSE).await;
                         continue;
                     }
                 },
@@ -374,7 +381,7 @@ impl Client {
         }
     }
 
-    /// Gives up a statement that waits, and its place in a queue.
+    /// Gives up a waiting statement, and its position in a queue.
     fn stop_waiting(&mut self) -> Result<(), Error> {
         self.with_session(|session| {
             session.stop_waiting();
@@ -382,7 +389,7 @@ impl Client {
         })
     }
 
-    /// Runs the statement that an EXECUTE names; `arguments` are those in the text of the EXECUTE.
+    /// Runs the statement that an EXECUTE names; `arguments` are the texts of the EXECUTE's arguments.
     pub(super) async fn run_named(
         &mut self,
         execute: &str,
@@ -392,30 +399,30 @@ impl Client {
         asked: Asked,
     ) -> Result<Ran, Error> {
         let statement = self.statement(name)?;
-        let mut own = hold(&statement).clone();
-        let expected = own.prepared.as_ref().map_or(0, |own| own.parameters().len());
+        let mut named = hold(&statement).clone();
+        let expected = named.prepared.as_ref().map_or(0, |known| known.parameters().len());
         if expected != arguments.len() {
             let message = format!("wrong number of parameters for prepared statement \"{name}\"");
             let detail = format!("Expected {expected} parameters but got {}.", arguments.len());
             return Err(SqlError::new("42601", message).with_detail(detail).into());
         }
         if arguments.iter().any(|argument| argument.contains('(')) {
-            // A function may write, which is then of one transaction with the statement.
+            // A function may write; its writes belong to the transaction of the statement.
             self.begin_implicit()?;
         }
         let mut parameters = Parameters::default();
-        if let Some(statement) = own.prepared.as_ref().filter(|_| !arguments.is_empty()) {
+        if let Some(statement) = named.prepared.as_ref().filter(|_| !arguments.is_empty()) {
             let _running = self.run_attended();
-            // It may wait for another transaction.
+            // The evaluation may wait for another transaction.
             parameters = tokio::task::block_in_place(|| {
                 self.with_session(|session| session.evaluate_arguments(execute, statement))
             })?;
         }
         if asked == Asked::Simply {
-            self.describe_rows(own.prepared.as_ref());
+            self.describe_rows(named.prepared.as_ref());
         }
-        let ran = self.run(&mut own, &parameters, formats, None, asked).await;
-        *hold(&statement) = own;
+        let ran = self.run(&mut named, &parameters, formats, None, asked).await;
+        *hold(&statement) = named;
         ran
     }
 }

@@ -1,4 +1,4 @@
-//! Where transactions begin and end, and their modes.
+//! The commands of transactions: begin, end, savepoints and modes.
 
 use super::{Client, OpenTransaction, Savepoint};
 use reprise::rooms::procedure::SqlError;
@@ -20,8 +20,8 @@ impl Client {
         self.change_modes(modes)
     }
 
-    /// COMMIT and ROLLBACK; with AND CHAIN another transaction of the same modes begins. Returns the command
-    /// tag.
+    /// COMMIT and ROLLBACK. With AND CHAIN, another transaction with the same modes begins. Returns the
+    /// command tag.
     pub(super) fn end(&mut self, commits: bool, chains: bool) -> Result<&'static str, Error> {
         let state = self.transaction_state();
         let is_in_block = state != TransactionState::None && !self.is_implicit;
@@ -75,7 +75,7 @@ impl Client {
         }
     }
 
-    /// SET of `transaction_read_only` concerns the open transaction.
+    /// Applies SET of `transaction_read_only` to the open transaction.
     pub(super) fn take_over_modes(&mut self) -> Result<(), Error> {
         match self.settings.take_transaction_access() {
             Some(access) if self.transaction_state() == TransactionState::Open => {
@@ -106,7 +106,7 @@ impl Client {
                 session.rollback();
                 Ok(())
             });
-            debug_assert!(rolled_back.is_ok(), "rolling back can't fail");
+            debug_assert!(rolled_back.is_ok(), "a rollback cannot fail");
         }
     }
 
@@ -120,15 +120,15 @@ impl Client {
         Ok(())
     }
 
-    /// Ends the open transaction as it was asked for.
+    /// Commits the open transaction.
     pub(super) fn commit(&mut self) -> Result<(), Error> {
         self.is_implicit = false;
         self.renew_deadline();
-        // With definitions among its statements this takes as long as those take.
+        // A commit with definitions waits for other transactions.
         let takes_long = self.session.as_deref().is_some_and(Session::changes_definitions);
-        let act = |own: &mut Self| own.with_session(|session| session.commit());
+        let act = |client: &mut Self| client.with_session(|session| session.commit());
         let committed = if takes_long { tokio::task::block_in_place(|| act(self)) } else { act(self) };
-        // What a cursor shows is there, or has never been.
+        // If the commit failed, the transaction's cursors show rows that never existed.
         self.portals.retain(|_, portal| portal.is_new.is_none() || committed.is_ok());
         self.portals.values_mut().for_each(|portal| portal.is_new = None);
         committed.map(|_| ())
@@ -142,30 +142,31 @@ impl Client {
 
     pub(super) fn release_savepoint(&mut self, name: &str) -> Result<(), Error> {
         self.with_session(|session| session.release_savepoint(name))?;
-        let place = self.place_of(name);
-        self.savepoints.truncate(place);
+        let index = self.index_of(name);
+        self.savepoints.truncate(index);
         for depth in self.portals.values_mut().filter_map(|portal| portal.is_new.as_mut()) {
-            *depth = place.min(*depth);
+            *depth = index.min(*depth);
         }
         Ok(())
     }
 
-    /// ROLLBACK TO: settings are as they were, and cursors that were declared since are gone.
+    /// ROLLBACK TO SAVEPOINT: restores the settings, and closes cursors that were declared since.
     pub(super) fn roll_back_to_savepoint(&mut self, name: &str) -> Result<(), Error> {
         self.with_session(|session| session.roll_back_to_savepoint(name))?;
-        let place = self.place_of(name);
-        self.savepoints.truncate(place + 1);
-        self.settings.go_back_to(&self.savepoints[place].settings);
-        self.portals.retain(|_, portal| portal.is_new.is_none_or(|depth| depth <= place));
+        let index = self.index_of(name);
+        self.savepoints.truncate(index + 1);
+        self.settings.go_back_to(&self.savepoints[index].settings);
+        self.portals.retain(|_, portal| portal.is_new.is_none_or(|depth| depth <= index));
         Ok(())
     }
 
-    /// Where the last savepoint of a name stands, which the session has found, too.
-    fn place_of(&self, name: &str) -> usize {
-        self.savepoints.iter().rposition(|own| own.name == name).expect("both know the same savepoints")
+    /// Returns the index of the last savepoint of a name, which must exist in the session.
+    fn index_of(&self, name: &str) -> usize {
+        let index = self.savepoints.iter().rposition(|savepoint| savepoint.name == name);
+        index.expect("client and session have the same savepoints")
     }
 
-    /// Commits the transaction that no client has begun.
+    /// Commits the implicit transaction, if one is open.
     pub(super) fn commit_implicit(&mut self) -> Result<(), Error> {
         if !std::mem::take(&mut self.is_implicit) {
             return Ok(());
