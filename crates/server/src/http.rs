@@ -37,7 +37,7 @@ impl Server {
         let summing = async move {
             loop {
                 tokio::time::sleep(SUM_UP_EVERY).await;
-                server.metrics.as_ref().inspect(|own| own.sum_up());
+                server.metrics.as_ref().inspect(|metrics| metrics.sum_up());
             }
         };
         let router = Router::new()
@@ -65,7 +65,7 @@ async fn accept(listener: TcpListener, router: Router) -> io::Result<()> {
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
         let connection = http.serve_connection(TokioIo::new(socket), service);
-        connections.retain(|own| !own.is_finished());
+        connections.retain(|connection| !connection.is_finished());
         if connections.len() >= MOST_CONNECTIONS {
             connections.pop_front().inspect(JoinHandle::abort);
         }

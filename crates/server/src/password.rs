@@ -1,4 +1,4 @@
-//! What proves who a client is: SCRAM-SHA-256.
+//! The passwords of users, for authentication by SCRAM-SHA-256.
 //! Source: RFC 5802, RFC 7677; PostgreSQL's form of a verifier, and its mock authentication.
 
 use base64::Engine as _;
@@ -14,7 +14,7 @@ const SALT: usize = 16;
 /// Bytes of a key.
 const KEY: usize = 32;
 
-/// A password as the server keeps it: enough to check one, and not to give it.
+/// The verifier of a password: it checks a password, but does not reveal it.
 #[derive(Clone)]
 pub(crate) struct Password {
     salt: Vec<u8>,
@@ -30,7 +30,7 @@ impl fmt::Debug for Password {
 }
 
 impl Password {
-    /// Reads a verifier as PostgreSQL keeps it: `SCRAM-SHA-256$iterations:salt$stored key:server key`.
+    /// Reads a verifier in PostgreSQL's form: `SCRAM-SHA-256$iterations:salt$stored key:server key`.
     fn of(text: &str) -> Option<Self> {
         let mut parts = text.strip_prefix("SCRAM-SHA-256$")?.split('$');
         let (iterations, salt) = parts.next()?.split_once(':')?;
@@ -53,8 +53,8 @@ impl Password {
         }
     }
 
-    /// One that no password meets. Its salt depends on the name and on a secret, so that it stays the same,
-    /// as a user's does.
+    /// Returns a verifier that fits no password, for an unknown user. Its salt depends on the name and on a
+    /// secret, so that it stays the same, as a user's salt does.
     fn mock(name: &str, secret: &hmac::Key) -> Self {
         let derived =
             |purpose: &str| hmac::sign(secret, format!("{purpose}:{name}").as_bytes()).as_ref().to_vec();
@@ -69,7 +69,8 @@ impl Password {
     }
 }
 
-/// What a list of users has of a password: PostgreSQL's form of a SCRAM-SHA-256 verifier, with a random salt.
+/// Returns the verifier of a password for a list of users: SCRAM-SHA-256 in PostgreSQL's form, with a random
+/// salt.
 pub fn verifier(password: &str) -> String {
     let salt: [u8; SALT] = rand::random();
     let Password { salt, iterations, stored_key, server_key } = Password::plain(password, &salt);
@@ -77,15 +78,16 @@ pub fn verifier(password: &str) -> String {
     format!("SCRAM-SHA-256${iterations}:{salt}${stored}:{server}")
 }
 
-/// Who may come, and what proves it.
+/// The list of users, with the verifiers of their passwords.
 #[derive(Clone, Debug)]
 pub struct Users {
     passwords: HashMap<String, Password>,
-    /// What salts of unknown users follow from: the list itself, so that they outlast the process.
+    /// The secret of unknown users' salts. It is derived from the list, so that restarts do not change the
+    /// salts.
     secret: hmac::Key,
 }
 
-/// A line of a list of users that says nothing.
+/// An invalid line of a list of users.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UsersError {
     line: usize,
@@ -101,11 +103,11 @@ impl fmt::Display for UsersError {
 impl std::error::Error for UsersError {}
 
 impl Users {
-    /// Reads lines of `name:verifier`, with what PostgreSQL keeps of a password (`verifier`); empty lines and
-    /// those that begin with `#` say nothing.
+    /// Reads lines of `name:verifier`, with verifiers in PostgreSQL's form (see `verifier`). Skips empty
+    /// lines and lines that begin with `#`.
     ///
     /// # Errors
-    /// Says which line has no name or no verifier, or a name that another line has.
+    /// The number of a line without a name or verifier, or with the name of an earlier line.
     pub fn parse(text: &str) -> Result<Self, UsersError> {
         let mut users = HashMap::new();
         for (index, line) in text.lines().enumerate() {
@@ -115,11 +117,11 @@ impl Users {
             }
             let expected = "expected name:SCRAM-SHA-256$iterations:salt$stored key:server key";
             let (name, verifier) = line.split_once(':').ok_or_else(|| error(expected))?;
-            // What the line says is not repeated: it may be a password.
+            // The message does not quote the line, because it may hold a password.
             let password =
                 Password::of(verifier).filter(|_| !name.is_empty()).ok_or_else(|| error(expected))?;
             if users.insert(name.to_owned(), password).is_some() {
-                return Err(error(&format!("the user \"{name}\" is there twice")));
+                return Err(error(&format!("the user \"{name}\" is listed twice")));
             }
         }
         Ok(Self { passwords: users, secret: hmac::Key::new(hmac::HMAC_SHA256, text.as_bytes()) })
@@ -129,7 +131,7 @@ impl Users {
         self.passwords.contains_key(name)
     }
 
-    /// The password of a user; one that no client has, where there is no such user.
+    /// Returns the verifier of a user. For an unknown user, it fits no password.
     pub(crate) fn password(&self, name: &str) -> Password {
         self.passwords.get(name).cloned().unwrap_or_else(|| Password::mock(name, &self.secret))
     }
@@ -155,7 +157,7 @@ mod tests {
         {
             assert_eq!(error(&wrong), format!("line 1: {expected}"), "{wrong}");
         }
-        assert_eq!(error(&format!("ada:{one}\nada:{other}")), "line 2: the user \"ada\" is there twice");
+        assert_eq!(error(&format!("ada:{one}\nada:{other}")), "line 2: the user \"ada\" is listed twice");
     }
 
     #[test]
@@ -166,7 +168,7 @@ mod tests {
         assert_eq!(salt(&before, "eve"), salt(&after, "eve"));
         assert_eq!(salt(&before, "eve").len(), salt(&before, "ada").len());
         assert_ne!(salt(&before, "eve"), salt(&before, "eva"));
-        let others = Users::parse(&format!("ada:{}", verifier("secret"))).unwrap();
-        assert_ne!(salt(&before, "eve"), salt(&others, "eve"));
+        let another = Users::parse(&format!("ada:{}", verifier("secret"))).unwrap();
+        assert_ne!(salt(&before, "eve"), salt(&another, "eve"));
     }
 }

@@ -1,5 +1,5 @@
-//! SET and SHOW: a connection's settings. Most are kept and mean nothing here; those that would change an
-//! answer are refused.
+//! SET and SHOW: the settings of a connection. Most settings have no effect and are only stored. A value that
+//! would change answers in an unsupported way is refused.
 
 use crate::Options;
 use reprise::Access;
@@ -9,52 +9,52 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Values by name, in lower case; shared until one changes.
+/// Values by name, in lower case; copied on the first change.
 type Values = Arc<BTreeMap<String, String>>;
 
 /// The settings of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     values: Values,
-    /// What RESET goes back to: what the connection began with.
+    /// The values at the begin of the connection, which RESET restores.
     initial: Values,
-    /// What they were when the open transaction began to change them, and those that it changed for itself.
+    /// The values before the first change in the open transaction, and the names in its SET LOCAL.
     before: Option<(Values, Vec<String>)>,
-    /// What statements ask for each time.
+    /// The settings that each statement needs, decoded.
     limits: Limits,
 }
 
-/// What settings were at a savepoint.
+/// The settings at a savepoint.
 #[derive(Clone, Debug)]
 pub(crate) struct Mark {
     values: Values,
-    /// How many the transaction had changed for itself.
+    /// The number of names in SET LOCAL before the savepoint.
     local: usize,
 }
 
-/// The limits of a statement.
+/// The limits of a statement. `None` is no limit, unless a field says otherwise.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Limits {
-    /// How long it may take.
+    /// The longest execution (`statement_timeout`).
     pub(crate) timeout: Option<Duration>,
-    /// How long it may wait for what other transactions hold.
+    /// The longest wait for rows and keys that other transactions hold.
     pub(crate) lock_timeout: Option<Duration>,
-    /// How often it is looked whether its client is still there.
+    /// Time between two checks whether the client is still connected; `None` is no check.
     pub(crate) check_interval: Option<Duration>,
-    /// How many bytes it may take; `None` is the database's own limit.
+    /// Most bytes of memory (`work_mem`); `None` is the limit of the database's configuration.
     pub(crate) bytes: Option<usize>,
-    /// How long its client may leave a transaction idle.
+    /// The longest idle time of an open transaction.
     pub(crate) idle: Option<Duration>,
-    /// What transactions may do that don't say it themselves.
+    /// The access mode of transactions that name none.
     access: Access,
     /// Whether commits are acknowledged before they are durable.
     acknowledges_early: bool,
 }
 
-/// Kilobytes that `work_mem` may be, as in PostgreSQL.
+/// The range of `work_mem` in kilobytes, as in PostgreSQL.
 const WORK_MEMORY: RangeInclusive<usize> = 64..=2_147_483_647;
 
-/// What a connection begins with.
+/// The settings at the begin of a connection.
 const INITIAL: [(&str, &str); 30] = [
     ("application_name", ""),
     ("client_connection_check_interval", "1s"),
@@ -88,10 +88,10 @@ const INITIAL: [(&str, &str); 30] = [
     ("work_mem", "4MB"),
 ];
 
-/// A setting of the open transaction. It is kept with that.
+/// A setting of the open transaction. The session holds its value.
 const TRANSACTION_READ_ONLY: &str = "transaction_read_only";
 
-/// A truth value as settings write it.
+/// Reads a truth value of a setting.
 fn boolean_of(text: &str) -> Option<bool> {
     match text.to_lowercase().as_str() {
         "on" | "true" | "yes" | "1" | "t" | "y" => Some(true),
@@ -111,7 +111,7 @@ impl Default for Settings {
     }
 }
 
-/// A time as PostgreSQL's settings have it: milliseconds, or a number with a unit. 0 is no limit.
+/// Reads a time in the form of PostgreSQL's settings: milliseconds, or a number with a unit. 0 is no limit.
 fn duration_of(text: &str) -> Option<Option<Duration>> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -128,7 +128,8 @@ fn duration_of(text: &str) -> Option<Option<Duration>> {
     Some((milliseconds > 0).then(|| Duration::from_millis(milliseconds)))
 }
 
-/// An amount of memory as PostgreSQL's settings have it, in bytes: kilobytes, or a number with a unit.
+/// Reads an amount of memory in the form of PostgreSQL's settings: kilobytes, or a number with a unit.
+/// Returns bytes.
 fn memory_of(text: &str) -> Option<usize> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -144,7 +145,7 @@ fn memory_of(text: &str) -> Option<usize> {
     number.checked_mul(1 << shift)
 }
 
-/// An amount of memory as SHOW says it: in the largest unit that it is a whole number of.
+/// Returns an amount of memory in the form of SHOW: in the largest unit in which it is a whole number.
 fn memory_text(bytes: usize) -> String {
     let kilobytes = bytes >> 10;
     let units = [(30, "TB"), (20, "GB"), (10, "MB")];
@@ -154,10 +155,10 @@ fn memory_text(bytes: usize) -> String {
     }
 }
 
-/// What `work_mem` is when it is set to something.
+/// Returns the stored form of a value of `work_mem`.
 ///
 /// # Errors
-/// `22023`: it is no amount of memory, or out of range.
+/// `22023`: the value is no amount of memory, or out of range.
 fn work_memory(value: &str) -> Result<String, SqlError> {
     let Some(bytes) = memory_of(value) else {
         let message = format!("invalid value for parameter \"work_mem\": \"{value}\"");
@@ -184,10 +185,10 @@ fn unquoted(text: &str) -> String {
 }
 
 impl Settings {
-    /// What a client begins with.
+    /// Returns the settings of a new connection.
     pub(crate) fn new(user: &str, database: &str, options: &Options, statement_bytes: usize) -> Self {
         let mut settings = Self::default();
-        let milliseconds = |limit: Option<Duration>| limit.map_or(0, |own| own.as_millis()).to_string();
+        let milliseconds = |limit: Option<Duration>| limit.map_or(0, |limit| limit.as_millis()).to_string();
         for (name, value) in [
             ("statement_timeout", milliseconds(options.statement_timeout)),
             ("idle_in_transaction_session_timeout", milliseconds(options.idle_in_transaction_timeout)),
@@ -204,12 +205,12 @@ impl Settings {
         settings
     }
 
-    /// The limits of the next statement.
+    /// Returns the limits of the next statement.
     pub(crate) fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// Takes note of the limits when a setting has changed.
+    /// Decodes the limits after a setting has changed.
     fn read_limits(&mut self) {
         self.limits = Limits {
             timeout: self.duration("statement_timeout"),
@@ -218,33 +219,33 @@ impl Settings {
             bytes: self.values.get("work_mem").and_then(|text| memory_of(text)),
             idle: self.duration("idle_in_transaction_session_timeout"),
             access: self.access_of("default_transaction_read_only"),
-            acknowledges_early: self.values.get("synchronous_commit").is_some_and(|own| own == "off"),
+            acknowledges_early: self.values.get("synchronous_commit").is_some_and(|value| value == "off"),
         };
     }
 
-    /// A limit of time; nothing where there is none.
+    /// Reads a limit of time; `None` is no limit.
     fn duration(&self, name: &str) -> Option<Duration> {
         self.values.get(name).and_then(|text| duration_of(text)).flatten()
     }
 
-    /// Whether commits are acknowledged before they are durable.
+    /// Returns whether commits are acknowledged before they are durable.
     pub(crate) fn acknowledges_early(&self) -> bool {
         self.limits.acknowledges_early
     }
 
-    /// What transactions may do that don't say it themselves.
+    /// Returns the access mode of transactions that name none.
     pub(crate) fn access(&self) -> Access {
         self.limits.access
     }
 
     fn access_of(&self, name: &str) -> Access {
-        match self.values.get(name).is_some_and(|own| own == "on") {
+        match self.values.get(name).is_some_and(|value| value == "on") {
             true => Access::ReadOnly,
             false => Access::ReadWrite,
         }
     }
 
-    /// What the open transaction may do, if that was set.
+    /// Takes the access mode that SET gave to the open transaction; `None` if it gave none.
     pub(crate) fn take_transaction_access(&mut self) -> Option<Access> {
         let access = self.access_of(TRANSACTION_READ_ONLY);
         self.values_mut().remove(TRANSACTION_READ_ONLY).map(|_| access)
@@ -254,13 +255,13 @@ impl Settings {
         Arc::make_mut(&mut self.values)
     }
 
-    /// What is to be gone back to where the open transaction is rolled back to its savepoint of now.
+    /// Returns the settings for a savepoint that is set now.
     pub(crate) fn mark(&self) -> Mark {
         let local = self.before.as_ref().map_or(0, |(_, local)| local.len());
         Mark { values: Arc::clone(&self.values), local }
     }
 
-    /// The open transaction was rolled back to a savepoint.
+    /// Restores the settings of a savepoint.
     pub(crate) fn go_back_to(&mut self, mark: &Mark) {
         self.values = Arc::clone(&mark.values);
         if let Some((_, local)) = &mut self.before {
@@ -269,7 +270,7 @@ impl Settings {
         self.read_limits();
     }
 
-    /// The open transaction has ended: what it changed for itself alone, or came to nothing, is as before.
+    /// Ends the open transaction. Restores the settings of SET LOCAL, and all settings after a rollback.
     pub(crate) fn transaction_ended(&mut self, committed: bool) {
         let Some((before, local)) = self.before.take() else { return };
         if !committed {
@@ -286,10 +287,10 @@ impl Settings {
         self.read_limits();
     }
 
-    /// What SHOW says.
+    /// Returns the value that SHOW displays.
     ///
     /// # Errors
-    /// There is no such setting.
+    /// `42704`: there is no such setting.
     pub(crate) fn show(&self, name: &str) -> Result<String, SqlError> {
         let name = match name {
             "time zone" => "timezone",
@@ -302,10 +303,10 @@ impl Settings {
             .ok_or_else(|| SqlError::new("42704", format!("unrecognized configuration parameter \"{name}\"")))
     }
 
-    /// SET, RESET and DISCARD, as written.
+    /// Executes the text of a SET, RESET or DISCARD.
     ///
     /// # Errors
-    /// A value that would change answers.
+    /// As `set`.
     pub(crate) fn change(&mut self, statement: &str, in_transaction: bool) -> Result<(), SqlError> {
         if in_transaction && self.before.is_none() {
             self.before = Some((Arc::clone(&self.values), Vec::new()));
@@ -313,14 +314,14 @@ impl Settings {
         let text = statement.trim().trim_end_matches(';').trim();
         let mut words = text.split_whitespace();
         let verb = words.next().unwrap_or_default().to_lowercase();
-        let rest = text[verb.len()..].trim();
-        if verb == "discard" || verb == "reset" && rest.eq_ignore_ascii_case("all") {
+        let body = text[verb.len()..].trim();
+        if verb == "discard" || verb == "reset" && body.eq_ignore_ascii_case("all") {
             self.values = Arc::clone(&self.initial);
             self.read_limits();
             return Ok(());
         }
         if verb == "reset" {
-            let name = rest.to_lowercase();
+            let name = body.to_lowercase();
             if let Some(value) = self.initial.get(&name) {
                 let value = value.clone();
                 self.values_mut().insert(name, value);
@@ -328,17 +329,17 @@ impl Settings {
             }
             return Ok(());
         }
-        let lower = rest.to_lowercase();
+        let lower = body.to_lowercase();
         let is_local = lower.starts_with("local ");
-        let rest = ["session ", "local "]
+        let body = ["session ", "local "]
             .iter()
             .find(|word| lower.starts_with(**word))
-            .map_or(rest, |word| rest[word.len()..].trim());
-        if rest.to_lowercase().starts_with("time zone") {
-            return self.set("timezone", &unquoted(&rest[9..]));
+            .map_or(body, |word| body[word.len()..].trim());
+        if body.to_lowercase().starts_with("time zone") {
+            return self.set("timezone", &unquoted(&body[9..]));
         }
-        let split = rest.find(|c: char| c == '=' || c.is_whitespace()).unwrap_or(rest.len());
-        let (name, value) = rest.split_at(split);
+        let split = body.find(|c: char| c == '=' || c.is_whitespace()).unwrap_or(body.len());
+        let (name, value) = body.split_at(split);
         let value = value.trim().trim_start_matches('=').trim();
         let value = match value.get(..3) {
             Some(word) if word.eq_ignore_ascii_case("to ") => &value[3..],
@@ -348,7 +349,7 @@ impl Settings {
         if is_local {
             match &mut self.before {
                 Some((_, local)) => local.push(name.clone()),
-                // Outside of a transaction it lasts for no statement.
+                // Outside of a transaction, SET LOCAL has no effect.
                 None => return Ok(()),
             }
         }
@@ -358,29 +359,28 @@ impl Settings {
     /// Changes one setting.
     ///
     /// # Errors
-    /// A value that would change answers.
+    /// `0A000`: the value would change answers in an unsupported way. `22023`: the value is malformed.
+    /// `55P02`: the setting cannot be changed.
     pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<(), SqlError> {
-        let only = |wanted: &[&str], what: &str| {
-            if wanted.iter().any(|own| own.eq_ignore_ascii_case(value)) {
+        let only = |supported: &[&str], hint: &str| {
+            if supported.iter().any(|known| known.eq_ignore_ascii_case(value)) {
                 return Ok(());
             }
-            let message = format!("{name} = {value} is not supported");
-            Err(SqlError::new("0A000", message).with_hint(what))
+            let message = format!("value \"{value}\" of parameter \"{name}\" is not supported");
+            Err(SqlError::new("0A000", message).with_hint(hint))
         };
         match name {
             "client_encoding" | "names" => {
-                only(&["utf8", "utf-8", "unicode", "default"], "The server speaks UTF8.")?
+                only(&["utf8", "utf-8", "unicode", "default"], "The only encoding is UTF8.")?
             }
             "timezone" => only(
                 &["utc", "gmt", "etc/utc", "z", "default", "etc/gmt", "+00", "0"],
-                "Times are shown in UTC.",
+                "The only time zone is UTC.",
             )?,
             "datestyle" if !value.to_lowercase().contains("iso") => {
-                only(&["default"], "Dates are written in ISO style.")?;
+                only(&["default"], "The only style of dates is ISO.")?;
             }
-            "standard_conforming_strings" => {
-                only(&["on", "true", "default"], "Backslashes are plain characters.")?
-            }
+            "standard_conforming_strings" => only(&["on", "true", "default"], "The only value is on.")?,
             "server_version" | "server_version_num" => {
                 let message = format!("parameter \"{name}\" cannot be changed");
                 return Err(SqlError::new("55P02", message));
@@ -396,7 +396,7 @@ impl Settings {
             }
             "synchronous_commit" => only(
                 &["on", "off", "local", "remote_write", "remote_apply", "default", "true", "false"],
-                "It is on or off.",
+                "The values are on and off.",
             )?,
             "transaction_isolation" | "default_transaction_isolation" => return Ok(()),
             "default_transaction_read_only" | TRANSACTION_READ_ONLY

@@ -1,16 +1,16 @@
-//! The shapes of messages: whether the bytes of one are as many as its kind has. Looked at before a message
-//! is taken apart, which relies on them.
+//! The shapes of messages: whether a message has the bytes that its kind requires. The decoder of pgwire
+//! relies on the shape, so it is checked first.
 //! Source: PostgreSQL's documentation, "Message Formats".
 
 use std::ffi::CStr;
 
-/// What is left of a message.
+/// The bytes of a message that are not checked yet.
 struct Body<'a>(&'a [u8]);
 
 impl<'a> Body<'a> {
     fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
+        let (taken, left) = self.0.split_at_checked(count)?;
+        self.0 = left;
         Some(taken)
     }
 
@@ -19,19 +19,19 @@ impl<'a> Body<'a> {
         Some(u16::from_be_bytes(bytes.try_into().ok()?).into())
     }
 
-    /// Text up to a zero.
+    /// Takes a text and the zero byte behind it.
     fn text(&mut self) -> Option<()> {
         let text = CStr::from_bytes_until_nul(self.0).ok()?;
         self.take(text.count_bytes() + 1).map(|_| ())
     }
 
-    /// A count, and then that many numbers of a width.
+    /// Takes a count, and as many numbers of `width` bytes.
     fn numbers(&mut self, width: usize) -> Option<()> {
         let count = self.short()?;
         self.take(count * width).map(|_| ())
     }
 
-    /// Values with their lengths; that of NULL is -1.
+    /// Takes a count, and as many values with their lengths; the length of NULL is -1.
     fn values(&mut self) -> Option<()> {
         for _ in 0..self.short()? {
             let length = i32::from_be_bytes(self.take(4)?.try_into().ok()?);
@@ -41,7 +41,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// Whether a message that begins with a tag has the body that its kind has.
+/// Returns whether a message has a known tag and the body of its kind.
 pub(crate) fn is_message(tag: u8, body: &[u8]) -> bool {
     let mut body = Body(body);
     let shape = |body: &mut Body<'_>| -> Option<()> {
@@ -55,14 +55,14 @@ pub(crate) fn is_message(tag: u8, body: &[u8]) -> bool {
                 body.numbers(2)
             }
             b'D' | b'C' => {
-                let what = body.take(1)?;
-                matches!(what, b"S" | b"P").then_some(())?;
+                let target = body.take(1)?;
+                matches!(target, b"S" | b"P").then_some(())?;
                 body.text()
             }
             b'E' => body.text().and_then(|()| body.take(4)).map(|_| ()),
             b'Q' | b'f' => body.text(),
             b'S' | b'H' | b'X' | b'c' => Some(()),
-            // Data, and what authentication makes of them.
+            // The data of COPY and of authentication have any form.
             b'd' | b'p' => Some(()),
             _ => None,
         }
@@ -71,7 +71,8 @@ pub(crate) fn is_message(tag: u8, body: &[u8]) -> bool {
     has_shape && (matches!(tag, b'd' | b'p') || body.0.is_empty())
 }
 
-/// Whether the first message of SASL is one: the name of a mechanism, and data with their length.
+/// Returns whether the first message of SASL is well-formed: the name of a mechanism, and data with their
+/// length.
 pub(crate) fn is_sasl_initial(body: &[u8]) -> bool {
     let mut body = Body(body);
     let length = body.text().and_then(|()| body.take(4)).and_then(|bytes| bytes.try_into().ok());
@@ -79,16 +80,17 @@ pub(crate) fn is_sasl_initial(body: &[u8]) -> bool {
     length.is_some_and(|length| usize::try_from(length).unwrap_or(0) == body.0.len())
 }
 
-/// Whether a message that begins with its length is one that begins a connection.
+/// Returns whether the first message of a connection is well-formed. `body` is the message without its
+/// length.
 pub(crate) fn is_startup(body: &[u8]) -> bool {
     let mut body = Body(body);
     let Some(code) = body.take(4) else { return false };
     match u32::from_be_bytes(code.try_into().unwrap_or_default()) {
         // A cancel request: a process and a key.
         80_877_102 => body.0.len() == 8,
-        // Requests for encryption.
+        // A request for encryption.
         80_877_103 | 80_877_104 => body.0.is_empty(),
-        // Names and values, and a zero.
+        // A startup message: pairs of name and value, and a zero byte.
         _ => loop {
             match body.0 {
                 [0] => break true,
@@ -120,7 +122,7 @@ mod tests {
         count
     }
 
-    /// What the fuzzer found, and much like it: whatever comes, it is a message or refused.
+    /// Inputs that the fuzzer found, and random ones: each is decoded or refused, without a panic.
     #[test]
     fn bytes_of_any_kind_are_messages_or_refused() {
         let startup: &[u8] = b"\0\0\0\x10\0\x03\0\0user\0x\0\0";

@@ -1,4 +1,5 @@
-//! Values as they travel: PostgreSQL's types by their OIDs, and each value's text and binary form.
+//! The encoding of values for clients: PostgreSQL's types by their OIDs, and the text and binary form of
+//! values.
 //! Source: PostgreSQL's protocol documentation, and the send and receive functions that it describes.
 
 mod binary;
@@ -12,7 +13,7 @@ use reprise::rooms::procedure::SqlError;
 use reprise::rooms::sql::{type_length, type_modifier, type_oids};
 use std::fmt::Write as _;
 
-/// How a value is written.
+/// The form of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Format {
     Text,
@@ -38,21 +39,22 @@ impl Format {
     }
 }
 
-/// What a column says of its type: OID, bytes of a value (negative when they vary), modifier (-1: none).
+/// Returns the description of a column's type: OID, bytes of a value (negative: variable), modifier (-1:
+/// none).
 pub(crate) fn described(ty: Type) -> (u32, i16, i32) {
     let scalar = ty.element();
-    let (own, array) = type_oids(scalar);
+    let (oid, array) = type_oids(scalar);
     let modifier = type_modifier(scalar);
     match ty {
-        Type::Scalar(_) => (own, type_length(scalar), modifier),
+        Type::Scalar(_) => (oid, type_length(scalar), modifier),
         Type::Array(_) => (array, -1, modifier),
     }
 }
 
-/// The type of an OID that a client names; `None` when the statement is to tell.
+/// Returns the type of an OID; `None` if the statement decides the type.
 ///
 /// # Errors
-/// There is no such type here.
+/// `0A000`: the type is not supported.
 pub(crate) fn type_of(oid: u32) -> Result<Option<Type>, SqlError> {
     const ALL: [ScalarType; 13] = [
         ScalarType::SmallInt,
@@ -69,7 +71,7 @@ pub(crate) fn type_of(oid: u32) -> Result<Option<Type>, SqlError> {
         ScalarType::Bytea,
         ScalarType::Uuid,
     ];
-    // Of no type, or of a kind of text that says nothing of the value.
+    // Unspecified, unknown, void, or a text type that clients send for values of any type.
     if matches!(oid, 0 | 705 | 1042 | 19 | 2278) {
         return Ok(None);
     }
@@ -77,9 +79,9 @@ pub(crate) fn type_of(oid: u32) -> Result<Option<Type>, SqlError> {
         return Ok(Some(ScalarType::Double.into()));
     }
     for scalar in ALL {
-        let (own, array) = type_oids(scalar);
+        let (scalar_oid, array) = type_oids(scalar);
         let scalar = scalar.unlimited();
-        if oid == own {
+        if oid == scalar_oid {
             return Ok(Some(scalar.into()));
         }
         if oid == array {
@@ -105,7 +107,7 @@ pub(crate) fn put_value(value: Datum, ty: Type, arena: &Arena, format: Format, o
     out[start..start + 4].copy_from_slice(&length.to_be_bytes());
 }
 
-/// Bytes that a value takes at most, in any format.
+/// Returns the most bytes of a value, in any format.
 pub(crate) fn most_bytes(value: Datum, ty: Type, arena: &Arena) -> usize {
     /// Bytes of the longest number, date or time.
     const SCALAR: usize = 64;
@@ -135,8 +137,8 @@ fn put_text(value: Datum, ty: Type, arena: &Arena, out: &mut BytesMut) {
         Datum::Null => {}
         Datum::Array(span) => {
             out.put_u8(b'{');
-            for (place, element) in arena.elements(span).iter().enumerate() {
-                if place > 0 {
+            for (index, element) in arena.elements(span).iter().enumerate() {
+                if index > 0 {
                     out.put_u8(b',');
                 }
                 if element.is_null() {
@@ -181,11 +183,11 @@ fn put_text(value: Datum, ty: Type, arena: &Arena, out: &mut BytesMut) {
                     put_hex(bytes, out);
                 }
                 ScalarType::Uuid => {
-                    for (place, part) in [0..4, 4..6, 6..8, 8..10, 10..16].into_iter().enumerate() {
-                        if place > 0 {
+                    for (index, group) in [0..4, 4..6, 6..8, 8..10, 10..16].into_iter().enumerate() {
+                        if index > 0 {
                             out.put_u8(b'-');
                         }
-                        put_hex(bytes.get(part).unwrap_or_default(), out);
+                        put_hex(bytes.get(group).unwrap_or_default(), out);
                     }
                 }
                 _ => put_characters(bytes, scalar, out),
@@ -194,12 +196,12 @@ fn put_text(value: Datum, ty: Type, arena: &Arena, out: &mut BytesMut) {
     }
 }
 
-/// Text, blank-padded where its type is.
+/// Appends a text; CHAR(n) is padded with blanks.
 fn put_characters(bytes: &[u8], scalar: ScalarType, out: &mut BytesMut) {
     out.put_slice(bytes);
     if let ScalarType::Char(limit) = scalar {
-        let own = std::str::from_utf8(bytes).map_or(bytes.len(), |text| text.chars().count());
-        let blanks = (limit as usize).saturating_sub(own);
+        let length = std::str::from_utf8(bytes).map_or(bytes.len(), |text| text.chars().count());
+        let blanks = (limit as usize).saturating_sub(length);
         if limit != u32::MAX {
             out.put_bytes(b' ', blanks);
         }
@@ -212,7 +214,7 @@ fn put_hex(bytes: &[u8], out: &mut BytesMut) {
     });
 }
 
-/// An element of an array, in quotes where it needs some.
+/// Appends an element of an array, in quotes if it needs them.
 fn put_element(text: &[u8], out: &mut BytesMut) {
     let special = |byte: &u8| b"{}\",\\ \t\n\r\x0b\x0c".contains(byte);
     let quoted = text.is_empty() || text.iter().any(special) || text.eq_ignore_ascii_case(b"null");
@@ -264,7 +266,7 @@ fn put_binary(value: Datum, ty: Type, arena: &Arena, out: &mut BytesMut) {
     }
 }
 
-/// NUMERIC: digits of base 10,000, of which the first has a weight.
+/// Appends a NUMERIC: digits of base 10,000, and the weight of the first.
 fn put_numeric(decimal: Decimal, out: &mut BytesMut) {
     let negative = decimal.mantissa < 0;
     let scale = usize::from(decimal.scale);

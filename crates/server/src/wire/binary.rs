@@ -1,6 +1,6 @@
-//! Values in PostgreSQL's binary forms, as clients send them.
-//! Source: PostgreSQL 15, the receive functions of the types (`int4recv`, `numeric_recv`, `array_recv`, …),
-//! whose SQLSTATEs these are.
+//! The decoder of values in PostgreSQL's binary forms.
+//! Source: PostgreSQL 15, the receive functions of the types (`int4recv`, `numeric_recv`, `array_recv`, …).
+//! The SQLSTATEs are theirs.
 //! Held by: `values` in `workload`, beside PostgreSQL.
 
 use reprise::rooms::catalog::{
@@ -10,11 +10,11 @@ use reprise::rooms::catalog::{
 use reprise::rooms::procedure::SqlError;
 use reprise::rooms::sql::type_oids;
 
-/// Most dimensions of an array on PostgreSQL.
+/// Most dimensions of an array in PostgreSQL.
 const MOST_DIMENSIONS: i32 = 6;
-/// OIDs from this one on are given by each server.
+/// From this OID on, each server numbers its types itself.
 const FIRST_NOT_BUILT_IN: u32 = 10_000;
-/// Most elements of an array on PostgreSQL.
+/// Most elements of an array in PostgreSQL.
 const MOST_ELEMENTS: i32 = 0x7fff_ffff / 8;
 
 /// The bytes of a value that are not read yet.
@@ -23,8 +23,8 @@ struct Message<'a>(&'a [u8]);
 impl<'a> Message<'a> {
     fn array<const N: usize>(&mut self) -> Result<[u8; N], SqlError> {
         let short = || SqlError::new("08P01", "insufficient data left in message");
-        let (taken, rest) = self.0.split_first_chunk().ok_or_else(short)?;
-        self.0 = rest;
+        let (taken, left) = self.0.split_first_chunk().ok_or_else(short)?;
+        self.0 = left;
         Ok(*taken)
     }
 
@@ -40,13 +40,13 @@ impl<'a> Message<'a> {
         self.array().map(i64::from_be_bytes)
     }
 
-    fn rest(&mut self) -> &'a [u8] {
+    fn remaining(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.0)
     }
 }
 
-fn malformed(what: &str) -> SqlError {
-    SqlError::new("22P03", what)
+fn malformed(message: &str) -> SqlError {
+    SqlError::new("22P03", message)
 }
 
 /// Reads a value, which must use all bytes.
@@ -67,7 +67,7 @@ fn scalar_of(message: &mut Message<'_>, ty: ScalarType, arena: &mut Arena) -> Re
         ScalarType::SmallInt => Datum::Int(message.short()?.into()),
         ScalarType::Integer => Datum::Int(message.int()?.into()),
         ScalarType::BigInt => Datum::Int(message.long()?),
-        // REAL is taken for DOUBLE PRECISION.
+        // A client may send a REAL.
         ScalarType::Double if message.0.len() == 4 => {
             Datum::Double(f32::from_be_bytes(message.array()?).into())
         }
@@ -75,36 +75,37 @@ fn scalar_of(message: &mut Message<'_>, ty: ScalarType, arena: &mut Arena) -> Re
         ScalarType::Boolean => Datum::boolean(message.array::<1>()? != [0]),
         ScalarType::Numeric { .. } | ScalarType::AnyNumeric => exact_datum(numeric_of(message)?, ty, arena)?,
         ScalarType::Char(_) | ScalarType::Varchar(_) | ScalarType::Text => {
-            text_datum(utf8_of(message.rest())?, ty, arena)?
+            text_datum(utf8_of(message.remaining())?, ty, arena)?
         }
         ScalarType::Timestamp | ScalarType::Timestamptz => Datum::Int(checked_timestamp(message.long()?)?),
         ScalarType::ShortTimestamp { precision, .. } => {
             Datum::Int(rounded_timestamp(checked_timestamp(message.long()?)?, precision)?)
         }
         ScalarType::Date => Datum::Int(checked_date(message.int()?.into())?.into()),
-        ScalarType::Bytea => arena.push_bytes(message.rest()),
+        ScalarType::Bytea => arena.push_bytes(message.remaining()),
         ScalarType::Uuid => arena.push_bytes(&message.array::<16>()?),
     })
 }
 
-/// Dimensions, whether there are NULLs, the element's type, bounds, elements with their lengths.
+/// Reads an array: number of dimensions, a flag for NULLs, the OID of the elements, length and first index,
+/// and the elements with their lengths.
 fn array_of(message: &mut Message<'_>, element: ScalarType, arena: &mut Arena) -> Result<Datum, SqlError> {
     let dimensions = message.int()?;
     if dimensions < 0 {
         return Err(malformed(&format!("invalid number of dimensions: {dimensions}")));
     }
     if dimensions > MOST_DIMENSIONS {
-        let what = format!(
+        let message = format!(
             "number of array dimensions ({dimensions}) exceeds the maximum allowed ({MOST_DIMENSIONS})"
         );
-        return Err(SqlError::new("54000", what));
+        return Err(SqlError::new("54000", message));
     }
     if !matches!(message.int()?, 0 | 1) {
         return Err(malformed("invalid array flags"));
     }
     let oid = message.int()? as u32;
-    // All kinds of text are one type here, which a client may call by any of their names. As PostgreSQL, an
-    // OID of no built-in type may be that of another server.
+    // The text types have one representation, so a client may send any of their OIDs. As in PostgreSQL, the
+    // OID of a type that is not built in may come from another server.
     let is_same = oid == type_oids(element).0
         || oid >= FIRST_NOT_BUILT_IN
         || element.is_text() && matches!(oid, 19 | 25 | 1042 | 1043);
@@ -125,8 +126,8 @@ fn array_of(message: &mut Message<'_>, element: ScalarType, arena: &mut Arena) -
         ));
     }
     if dimensions > 1 || first != 1 {
-        let what = "arrays with bounds or of several dimensions are not supported";
-        return Err(SqlError::new("0A000", what));
+        let message = "arrays with bounds or of several dimensions are not supported";
+        return Err(SqlError::new("0A000", message));
     }
     let mut values = Vec::new();
     for _ in 0..count {
@@ -135,15 +136,15 @@ fn array_of(message: &mut Message<'_>, element: ScalarType, arena: &mut Arena) -
             values.push(Datum::Null);
             continue;
         }
-        let parts = usize::try_from(length).ok().and_then(|length| message.0.split_at_checked(length));
-        let (own, rest) = parts.ok_or_else(|| malformed("insufficient data left in message"))?;
-        message.0 = rest;
-        values.push(datum_of(own, element.into(), arena)?);
+        let split = usize::try_from(length).ok().and_then(|length| message.0.split_at_checked(length));
+        let (bytes, left) = split.ok_or_else(|| malformed("insufficient data left in message"))?;
+        message.0 = left;
+        values.push(datum_of(bytes, element.into(), arena)?);
     }
     Ok(arena.push_array(&values))
 }
 
-/// NUMERIC: digits of base 10,000, of which the first has a weight; those behind the scale are cut.
+/// Reads a NUMERIC: digits of base 10,000, and the weight of the first. Digits beyond the scale are cut.
 fn numeric_of(message: &mut Message<'_>) -> Result<Decimal, SqlError> {
     let (count, weight) = (message.short()? as u16, i32::from(message.short()?));
     let (sign, scale) = (message.short()? as u16, message.short()? as u16);
@@ -172,17 +173,17 @@ fn numeric_of(message: &mut Message<'_>) -> Result<Decimal, SqlError> {
 fn decimal_of(digits: &[i128], weight: i32, scale: u16) -> Result<Decimal, DecimalError> {
     let scale = u8::try_from(scale).map_err(|_| DecimalError::Overflow)?;
     let mut mantissa = 0i128;
-    for (place, digit) in digits.iter().enumerate().filter(|(_, digit)| **digit != 0) {
-        // The power of ten that the digit counts, once the point is behind the scale.
-        let exponent = (weight - place as i32) * 4 + i32::from(scale);
+    for (index, digit) in digits.iter().enumerate().filter(|(_, digit)| **digit != 0) {
+        // The power of ten of the digit in the mantissa, which is the value times 10^scale.
+        let exponent = (weight - index as i32) * 4 + i32::from(scale);
         let power = 10i128.checked_pow(exponent.unsigned_abs());
-        let part = match (exponent >= 0, power) {
+        let summand = match (exponent >= 0, power) {
             (true, power) => {
                 power.and_then(|power| digit.checked_mul(power)).ok_or(DecimalError::Overflow)?
             }
             (false, power) => power.map_or(0, |power| digit / power),
         };
-        mantissa = mantissa.checked_add(part).ok_or(DecimalError::Overflow)?;
+        mantissa = mantissa.checked_add(summand).ok_or(DecimalError::Overflow)?;
     }
     Decimal::new(mantissa, scale)
 }
