@@ -127,11 +127,11 @@ mod tests {
             let forms = |line: &[(Datum, ScalarType)]| -> Vec<Vec<u8>> {
                 line.iter().map(|(datum, ty)| form(*datum, *ty, &arena)).collect()
             };
-            for (place, line) in lines.iter().enumerate() {
-                let own = forms(line);
-                assert!(own.iter().all(|other| *other == own[0]), "{line:?}");
-                let others = lines[..place].iter().flat_map(|line| forms(line));
-                assert!(others.into_iter().all(|other| !other.starts_with(&own[0])), "{line:?}");
+            for (index, line) in lines.iter().enumerate() {
+                let equal = forms(line);
+                assert!(equal.iter().all(|form| *form == equal[0]), "{line:?}");
+                let unequal = lines[..index].iter().flat_map(|line| forms(line));
+                assert!(unequal.into_iter().all(|form| !form.starts_with(&equal[0])), "{line:?}");
             }
         }
     }

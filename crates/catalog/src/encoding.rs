@@ -145,7 +145,8 @@ pub fn encode_value(datum: Datum, ty: Type, arena: &Arena, out: &mut Vec<u8>) {
 fn is_integral(ty: Type) -> bool {
     matches!(ty, Type::Scalar(scalar) if !scalar.is_bytes()
         && scalar != ScalarType::Double
-        && (scalar.is_machine_numeric() || !matches!(scalar, ScalarType::Numeric { .. } | ScalarType::AnyNumeric)))
+        && (scalar.is_machine_numeric()
+            || !matches!(scalar, ScalarType::Numeric { .. } | ScalarType::AnyNumeric)))
 }
 
 /// Reads the value behind the head of an integer, or of a type that is stored as one.

@@ -9,7 +9,8 @@ use reprise::{Config, Content, Database, Method, Progress, params};
 use std::error::Error;
 
 const SCHEMA: &str = "
-CREATE TABLE votes (phone BIGINT PRIMARY KEY, state TEXT NOT NULL, contestant INT NOT NULL, at BIGINT NOT NULL);
+CREATE TABLE votes (phone BIGINT PRIMARY KEY, state TEXT NOT NULL, contestant INT NOT NULL,
+    at BIGINT NOT NULL);
 CREATE PROCEDURE vote(p_phone BIGINT, p_state TEXT, p_contestant INT) LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO votes VALUES (p_phone, p_state, p_contestant, p_phone % 86400);

@@ -28,7 +28,8 @@ BEGIN
     INSERT INTO window_rows VALUES (p_thread, o_n);
     DELETE FROM window_rows WHERE thread = p_thread AND n <= o_n - 50;
 END $$;
-CREATE PROCEDURE look(p_thread INT, OUT l BIGINT, OUT r BIGINT, OUT size INT, OUT rows BIGINT, OUT newest BIGINT)
+CREATE PROCEDURE look(p_thread INT, OUT l BIGINT, OUT r BIGINT, OUT size INT, OUT rows BIGINT,
+    OUT newest BIGINT)
 LANGUAGE plpgsql AS $$
 BEGIN
     SELECT n INTO l FROM left_side WHERE thread = p_thread;

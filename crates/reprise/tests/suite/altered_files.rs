@@ -74,7 +74,7 @@ fn check(shape: Shape) -> (usize, usize) {
             Ok(found) if found == *digest => Ok(()),
             Ok(found) if !shape.is_closed && alterations::is_like_a_torn_tail(files, &altered.files) => {
                 excepted += 1;
-                // Under `ssn` what counts alone in one log is there without what comes before it in others.
+                // Under `ssn`, a transaction that counts alone survives without earlier ones of other logs.
                 let is_right = shape.sequencing == Sequencing::Ssn || digests.contains(&found);
                 if is_right { Ok(()) } else { Err("a torn tail leaves a state that never was".into()) }
             }

@@ -17,7 +17,8 @@ CREATE INDEX account_note ON account (note);
 CREATE TABLE step (thread INT, n BIGINT, PRIMARY KEY (thread, n));
 CREATE SEQUENCE ticket;
 CREATE VIEW rich AS SELECT id FROM account WHERE balance > 1000;
-CREATE PROCEDURE transfer(p_thread INT, p_n BIGINT, p_from INT, p_to INT, p_amount NUMERIC) LANGUAGE plpgsql AS $$
+CREATE PROCEDURE transfer(p_thread INT, p_n BIGINT, p_from INT, p_to INT, p_amount NUMERIC)
+    LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE account SET balance = balance - p_amount, note = 'from ' || p_thread WHERE id = p_from;
     UPDATE account SET balance = balance + p_amount, note = NULL WHERE id = p_to;

@@ -102,8 +102,8 @@ fn no_batch_outgrows_its_file() {
     assert!(error.contains("too small"), "{error}");
 }
 
-/// The rows of a part are others than those that its digest is of, and all checksums of files are right: as
-/// if memory had failed while the checkpoint was written.
+/// The rows of a part do not match its digest, but all checksums of files are right: as if memory had failed
+/// while the checkpoint was written.
 #[test]
 fn digests_are_compared_when_that_is_asked_for() {
     let folder = tempfile::tempdir().unwrap();

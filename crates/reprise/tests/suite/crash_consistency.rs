@@ -307,7 +307,7 @@ fn change_every_byte(log: Log) {
     let (disk, file, _, end, ledger) = killed(log);
     let mut refused = 0;
     for at in 0..end + 5_000 {
-        // Beyond its sectors a page is padding that nobody reads; a sample of it will do.
+        // Beyond its sectors a page is padding that recovery does not read, so a sample suffices.
         if at % PAGE > 520 && at % 97 != 0 {
             continue;
         }
@@ -344,7 +344,7 @@ fn cut_at_every_byte(log: Log) {
         let error = Database::open(FOLDER, config(&shared, 1, log)).expect_err("a shortened log");
         assert!(error.to_string().contains("is damaged at byte"), "cut at {at}: {error}");
     }
-    // Lost sectors look like a crash before the batch was durable: its transactions go, all others stay.
+    // Lost sectors look like a crash before the batch was durable: recovery drops its transactions only.
     for at in begin as usize..end {
         let damaged = disk.after_crash(0);
         let mut is_changed = false;

@@ -1,5 +1,5 @@
-//! Definitions change while others work, are durable, and bad input is answered with what, where and what to
-//! do.
+//! Definitions change while other sessions run transactions, and are durable. Errors of bad input have a
+//! position and a hint.
 
 use crate::common::Durably as _;
 use crate::common::{open, recovered_digest, small};
@@ -62,20 +62,25 @@ fn checkpoints_are_as_long_as_what_is_defined() {
     session
         .execute_script(
             "CREATE SCHEMA s;
-             CREATE TABLE s.parent (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, v NUMERIC(9,2) DEFAULT 1.5);
-             CREATE TABLE child (k TEXT, at TIMESTAMPTZ, id BIGINT REFERENCES s.parent ON DELETE CASCADE, CHECK (k <> ''),
+             CREATE TABLE s.parent (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, v NUMERIC(9,2)
+                 DEFAULT 1.5);
+             CREATE TABLE child (k TEXT, at TIMESTAMPTZ, id BIGINT REFERENCES s.parent ON DELETE CASCADE,
+                 CHECK (k <> ''),
                                  UNIQUE (k, at));
              CREATE SEQUENCE numbers INCREMENT 3;
              CREATE VIEW rich AS SELECT id FROM s.parent WHERE v > 2;
-             CREATE PROCEDURE add(w NUMERIC) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO s.parent (v) VALUES (w); END $$;
-             CREATE PROCEDURE a_caller(w NUMERIC) LANGUAGE plpgsql AS $$ BEGIN CALL add(w); CALL add(w + 1); END $$;",
+             CREATE PROCEDURE add(w NUMERIC) LANGUAGE plpgsql AS $$
+                 BEGIN INSERT INTO s.parent (v) VALUES (w); END $$;
+             CREATE PROCEDURE a_caller(w NUMERIC) LANGUAGE plpgsql AS $$
+                 BEGIN CALL add(w); CALL add(w + 1); END $$;",
         )
         .unwrap();
     let round = |session: &mut Session, number: usize| {
         let script = format!(
             "CREATE TABLE passing_{number} (id INT PRIMARY KEY, v INT);
              CREATE INDEX passing_v ON passing_{number} (v);
-             CREATE PROCEDURE passing() LANGUAGE plpgsql AS $$ BEGIN UPDATE passing_{number} SET v = {number}; END $$;
+             CREATE PROCEDURE passing() LANGUAGE plpgsql AS $$
+                 BEGIN UPDATE passing_{number} SET v = {number}; END $$;
              DROP PROCEDURE passing;
              ALTER TABLE passing_{number} RENAME TO gone;
              DROP TABLE gone;
@@ -104,7 +109,8 @@ fn checkpoints_are_as_long_as_what_is_defined() {
     session
         .execute_script(
             "CREATE TABLE later (id INT PRIMARY KEY, n INT);
-             CREATE PROCEDURE later() LANGUAGE plpgsql AS $$ BEGIN INSERT INTO later VALUES (1, nextval('numbers')); END $$;",
+             CREATE PROCEDURE later() LANGUAGE plpgsql AS $$
+                 BEGIN INSERT INTO later VALUES (1, nextval('numbers')); END $$;",
         )
         .unwrap();
     session.call_durably("later", params![]).unwrap();
@@ -154,7 +160,8 @@ fn images_hold_what_is_defined_in_any_order() {
         "CREATE PROCEDURE rename(p INT, q INT) LANGUAGE plpgsql AS $$
          BEGIN UPDATE child SET id = q WHERE id = p; CALL del(p); END $$",
         "CREATE OR REPLACE FUNCTION z(x INT) RETURNS INT LANGUAGE plpgsql AS $$ BEGIN RETURN x + 5; END $$",
-        "CREATE OR REPLACE PROCEDURE del(p INT) LANGUAGE plpgsql AS $$ BEGIN DELETE FROM child WHERE id = p; END $$",
+        "CREATE OR REPLACE PROCEDURE del(p INT) LANGUAGE plpgsql AS $$ BEGIN DELETE FROM child \
+         WHERE id = p; END $$",
         "CREATE FUNCTION generate_series(x INT, y INT) RETURNS TABLE (g INT) LANGUAGE plpgsql AS $$
          BEGIN RETURN QUERY SELECT v FROM parent WHERE v BETWEEN x AND y; END $$",
         "CREATE PROCEDURE series() LANGUAGE plpgsql AS $$ DECLARE n INT;
@@ -171,7 +178,7 @@ fn images_hold_what_is_defined_in_any_order() {
         let db = open(folder.path());
         let mut session = db.session().unwrap();
         for _ in 0..90 {
-            // What others need comes first, and more often.
+            // The first statements define objects that the later ones need, so they are drawn more often.
             let mut draw = || random.random_range(0..STATEMENTS.len());
             let statement = STATEMENTS[draw().min(draw())];
             // What is there already, or lacks what it needs, is refused.
@@ -277,7 +284,8 @@ fn bad_input_is_answered_clearly() {
              BEGIN INSERT INTO t VALUES (p_id, p_name, p_n); END $$;
              CREATE PROCEDURE strict(p_id INT) LANGUAGE plpgsql AS $$
              DECLARE v TEXT; BEGIN SELECT name INTO STRICT v FROM t WHERE id = p_id; END $$;
-             CREATE PROCEDURE divide(p_by INT, OUT r INT) LANGUAGE plpgsql AS $$ BEGIN r := 1 / p_by; END $$;",
+             CREATE PROCEDURE divide(p_by INT, OUT r INT) LANGUAGE plpgsql AS $$
+                 BEGIN r := 1 / p_by; END $$;",
         )
         .unwrap();
     session.call_durably("put", params![1, "one"]).unwrap();
@@ -322,7 +330,8 @@ fn out_of_memory_is_an_error_of_the_statement() {
                 "CREATE TABLE t (id INT PRIMARY KEY, pad TEXT NOT NULL);
                  CREATE PROCEDURE put(p_id INT) LANGUAGE plpgsql AS $$
                  BEGIN INSERT INTO t VALUES (p_id, repeat('x', 4000)); END $$;
-                 CREATE PROCEDURE n(OUT c BIGINT) LANGUAGE plpgsql AS $$ BEGIN SELECT count(*) INTO c FROM t; END $$;",
+                 CREATE PROCEDURE n(OUT c BIGINT) LANGUAGE plpgsql AS $$
+                     BEGIN SELECT count(*) INTO c FROM t; END $$;",
             )
             .unwrap();
         let refused = (0..100_000).find_map(|id| session.call("put", params![id]).err()).unwrap();

@@ -46,7 +46,7 @@ const MIGRATION: [&str; 12] = [
     "INSERT INTO old VALUES (7, 'again')",
     "DELETE FROM account WHERE id = 4",
     "CREATE VIEW rich AS SELECT * FROM account WHERE balance > 150",
-    "ALTER TABLE account ADD COLUMN name TEXT DEFAULT 'nobody'",
+    "ALTER TABLE account ADD COLUMN name TEXT DEFAULT 'unnamed'",
     "CREATE TABLE gone (id INT)",
     "DROP TABLE gone",
 ];
@@ -61,7 +61,7 @@ fn check_after(session: &mut Session) {
     assert_eq!(numbers(session, "SELECT id FROM note WHERE account = 2 ORDER BY id"), [2, 5]);
     assert_eq!(numbers(session, "SELECT id FROM old"), [7]);
     assert_eq!(numbers(session, "SELECT count(*) FROM rich"), [2]);
-    assert_eq!(numbers(session, "SELECT count(*) FROM account WHERE name = 'nobody'"), [3]);
+    assert_eq!(numbers(session, "SELECT count(*) FROM account WHERE name = 'unnamed'"), [3]);
     assert!(session.query("SELECT * FROM gone").is_err());
 }
 
@@ -109,7 +109,7 @@ fn what_is_rolled_back_was_never_there() {
     let before = database.digest().unwrap();
     session.begin().unwrap();
     MIGRATION.iter().for_each(|statement| run(&mut session, statement).unwrap());
-    // Nobody else sees any of it.
+    // No other session sees the changes.
     let mut other = database.session().unwrap();
     assert!(other.query("SELECT * FROM note").is_err());
     assert_eq!(numbers(&mut other, "SELECT id FROM old ORDER BY id"), [1, 2]);

@@ -210,7 +210,8 @@ impl History {
         }
         for (table, column) in &self.references {
             let dangling = format!(
-                "SELECT count(*) FROM {table} WHERE {column} IS NOT NULL AND {column} NOT IN (SELECT id FROM parent)"
+                "SELECT count(*) FROM {table} WHERE {column} IS NOT NULL \
+                 AND {column} NOT IN (SELECT id FROM parent)"
             );
             match run(session, &dangling) {
                 Ok(count) => assert_eq!(count, [0], "rows of {table} reference nothing by {column}"),

@@ -164,19 +164,19 @@ impl History {
         }
         // What was counted must follow from the moves that are there.
         let mut owners = [0i64, 0, 1, 1];
-        let mut others = BTreeSet::new();
+        let mut moves_and_counts = BTreeSet::new();
         for id in 1..self.next_id {
             if let [Value::Int(place), Value::Int(owner)] = ask("move_of", id).values()[..] {
                 owners[place as usize] = owner;
-                others.insert(id);
+                moves_and_counts.insert(id);
             }
             if let [Value::Int(owner), Value::Int(counted)] = ask("census_of", id).values()[..] {
                 let there = owners.iter().filter(|own| **own == owner).count() as i64;
                 assert_eq!(counted, there, "{context}: {id} is there, and not what it had counted");
-                others.insert(id);
+                moves_and_counts.insert(id);
             }
         }
-        let is_there = |id: &i64| found.contains_key(id) || others.contains(id);
+        let is_there = |id: &i64| found.contains_key(id) || moves_and_counts.contains(id);
         for id in &self.acknowledged {
             assert!(is_there(id), "{context}: {id} was acknowledged and is lost");
         }
@@ -226,7 +226,7 @@ fn run(sequencing: Sequencing, seed: u64) {
                 shared
             }
             1 => {
-                // Some devices fail, the others go on.
+                // One device fails, and the remaining ones go on.
                 let failing = history.random.random_range(0..history.devices);
                 let fault = [Fault::Error, Fault::Full, Fault::ShortWrite][history.random.random_range(0..3)];
                 let under = PathBuf::from(FOLDER).join(format!("log{failing}"));

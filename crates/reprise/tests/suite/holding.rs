@@ -29,7 +29,8 @@ fn held_rows_are_waited_for() {
         "SELECT state FROM job WHERE id = 1 FOR UPDATE",
         // The first by another order than an index has.
         "SELECT id FROM job WHERE owner = 7 ORDER BY owner, id LIMIT 1 FOR NO KEY UPDATE",
-        "SELECT job.id FROM job LEFT JOIN owner ON owner.id = job.owner WHERE job.id < 3 ORDER BY job.id + 1 FOR UPDATE OF job",
+        "SELECT job.id FROM job LEFT JOIN owner ON owner.id = job.owner WHERE job.id < 3 \
+         ORDER BY job.id + 1 FOR UPDATE OF job",
         "SELECT 1 FROM (SELECT id FROM job WHERE id = 1 FOR UPDATE) AS one",
     ] {
         first.begin().unwrap();
@@ -46,7 +47,7 @@ fn held_rows_are_waited_for() {
         assert!(is_done(attempt(&mut first, "UPDATE job SET state = state + 1 WHERE id = 1")));
         drop(first.commit().unwrap());
         second.begin().unwrap();
-        // Nobody has lost a race.
+        // No transaction has lost a race.
         assert!(is_done(attempt(&mut second, "UPDATE job SET state = state + 1 WHERE id = 1")));
         drop(second.commit().unwrap());
     }

@@ -193,7 +193,7 @@ fn begin(world: &World, session: &mut Session) {
     world.history.lock().unwrap().push(transaction);
 }
 
-/// A transaction after all others that reads all rows of a history.
+/// Runs the last transaction of a history, which reads all of its rows.
 fn read_all(session: &mut Session, base: i64) -> Transaction {
     let last = base + WIDTH - 1;
     let text = format!("SELECT id, grp, code, list FROM t WHERE id BETWEEN {base} AND {last}");

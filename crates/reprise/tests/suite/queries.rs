@@ -17,7 +17,8 @@ DECLARE r RECORD;
 BEGIN
   INSERT INTO total SELECT kind, count(*), sum(price) FROM item GROUP BY kind
     ON CONFLICT (kind) DO UPDATE SET n = excluded.n, sum = excluded.sum;
-  FOR r IN SELECT i.id, t.n FROM item i JOIN total t ON t.kind = i.kind WHERE t.n > 3 ORDER BY i.id DESC LIMIT 2 LOOP
+  FOR r IN SELECT i.id, t.n FROM item i JOIN total t ON t.kind = i.kind WHERE t.n > 3 ORDER BY i.id DESC
+      LIMIT 2 LOOP
     UPDATE item SET price = price + r.n::INT WHERE id = r.id;
   END LOOP;
   IF (SELECT count(*) FROM total) > 2 THEN

@@ -1,4 +1,4 @@
-//! READ ONLY transactions: they write nothing, read one state, and never fail because of others.
+//! READ ONLY transactions: they write nothing, read one state, and never fail because of other transactions.
 
 use crate::common::Durably as _;
 use crate::common::with;
@@ -80,7 +80,8 @@ fn what_only_reads_runs() {
     session.query("UPDATE t SET v = 1").unwrap();
 }
 
-/// Between its statements others change rows, tables come and go behind its end, and checkpoints are taken.
+/// Meanwhile, other transactions change rows, insert and delete rows at the end of the table, and checkpoints
+/// are taken.
 #[test]
 fn it_reads_one_state_and_never_fails() {
     let (_folder, db, mut session) = with(TABLES);

@@ -29,7 +29,8 @@ BEGIN
         SELECT max(n) INTO v_last FROM entry WHERE id = p_from;
         INSERT INTO entry VALUES (p_from, coalesce(v_last, 0) + 1, p_amounts[i]);
         UPDATE account SET balance = balance - p_amounts[i] WHERE id = p_from;
-        UPDATE account SET balance = balance + p_amounts[i], note = left('from ' || p_from, 20) WHERE id = p_to;
+        UPDATE account SET balance = balance + p_amounts[i], note = left('from ' || p_from, 20)
+            WHERE id = p_to;
     END LOOP;
     DELETE FROM entry WHERE id = p_from AND n < coalesce(v_last, 0) - 20;
 END $$;

@@ -34,7 +34,7 @@ BEGIN
     UPDATE owners SET items = n WHERE id = o;
 END $$;
 
--- Only reads what others insert and delete: nothing but their order tells what it found.
+-- Only reads rows that other procedures insert and delete: its result depends on the serial order alone.
 CREATE PROCEDURE note_items(p_note BIGINT, p_owner INT) LANGUAGE plpgsql AS $$
 DECLARE n BIGINT;
 BEGIN
@@ -177,7 +177,8 @@ fn a_read_only_call_sees_one_state() {
              INSERT INTO a VALUES (1, 50); INSERT INTO a VALUES (2, 50);
              CREATE PROCEDURE move(n INT) LANGUAGE plpgsql AS $$ BEGIN
                  UPDATE a SET v = v - n WHERE id = 1; UPDATE a SET v = v + n WHERE id = 2; END $$;
-             CREATE PROCEDURE total(OUT t BIGINT) LANGUAGE plpgsql AS $$ BEGIN SELECT sum(v) INTO t FROM a; END $$;",
+             CREATE PROCEDURE total(OUT t BIGINT) LANGUAGE plpgsql AS $$
+                 BEGIN SELECT sum(v) INTO t FROM a; END $$;",
         )
         .unwrap();
     std::thread::scope(|scope| {
@@ -208,7 +209,7 @@ fn a_doomed_attempt_does_not_loop_for_ever() {
                  UPDATE pair SET v = v + 1 WHERE id = 1;
                  UPDATE pair SET v = v + 1 WHERE id = 2;
              END $$;
-             -- Between the two reads there is time for others to commit.
+             -- Between the two reads there is time for other transactions to commit.
              CREATE PROCEDURE compare_both(OUT rounds INT) LANGUAGE plpgsql AS $$
              DECLARE a INT; b INT;
              BEGIN

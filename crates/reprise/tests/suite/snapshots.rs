@@ -1,4 +1,4 @@
-//! Queries that take long run on a snapshot: they see one moment, never fail, and fail nobody.
+//! Long queries run on a snapshot: they see one moment, never fail, and make no other transaction fail.
 
 use crate::common::Durably as _;
 use crate::common::{open, recovered_digest, small};
@@ -80,7 +80,8 @@ fn long_queries_beside_writers(concurrency: Scheme, rounds: usize) {
                 let query = [
                     "SELECT count(*), sum(v) FROM items",
                     "SELECT count(*), sum(v) FROM items WHERE grp >= 0",
-                    "SELECT count(*), sum(v) FROM (SELECT v FROM items WHERE grp >= 0 ORDER BY grp DESC, id DESC LIMIT 6000) t",
+                    "SELECT count(*), sum(v) FROM (SELECT v FROM items WHERE grp >= 0 \
+                     ORDER BY grp DESC, id DESC LIMIT 6000) t",
                     "SELECT count(*), sum(b.v) FROM items a JOIN items b ON b.id = a.id",
                 ][round % 4];
                 let answer = session.query(query).unwrap();
@@ -194,7 +195,7 @@ fn a_slow_reader_finds_its_place_again() {
             let meanwhile = move || (meanwhile.lock().unwrap())();
             Box::new(Slow { rows: Arc::clone(&rows), kept: 0, meanwhile }) as Box<dyn RowSink>
         };
-        // Nobody writes before the first rows are on their way, so the first attempt ends with them.
+        // No transaction writes before the first rows are sent, so the first attempt is the last one.
         reader.execute_into(&prepared, &[], sink()).unwrap();
         assert_eq!(*rows.lock().unwrap(), expected, "{query}");
     }

@@ -48,7 +48,8 @@ impl Server {
 }
 
 const BANK: &str = "
-CREATE TABLE account (id INT PRIMARY KEY, owner TEXT NOT NULL, balance NUMERIC(12,2) NOT NULL CHECK (balance >= 0));
+CREATE TABLE account (id INT PRIMARY KEY, owner TEXT NOT NULL, balance NUMERIC(12,2) NOT NULL
+    CHECK (balance >= 0));
 CREATE PROCEDURE transfer(p_from INT, p_to INT, p_amount NUMERIC) LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE account SET balance = balance - p_amount WHERE id = p_from;
@@ -132,7 +133,7 @@ fn a_transaction_is_all_or_nothing() {
     transaction.execute("UPDATE account SET owner = 'Zoe' WHERE id = 1", &[]).unwrap();
     let row = transaction.query_one("SELECT owner FROM account WHERE id = 1", &[]).unwrap();
     assert_eq!(row.get::<_, &str>(0), "Zoe", "it sees what it has written");
-    assert_eq!(owner(&mut other), "Ada", "others don't");
+    assert_eq!(owner(&mut other), "Ada", "another client does not");
     transaction.rollback().unwrap();
     assert_eq!(owner(&mut client), "Ada");
     let mut transaction = client.transaction().unwrap();
@@ -221,7 +222,7 @@ fn a_client_that_vanishes_leaves_nothing() {
     let mut other = server.connect();
     other.batch_execute("BEGIN; INSERT INTO account VALUES (9, 'Gone', 1)").unwrap();
     drop(other);
-    // Its session is free again, and the row is nobody's.
+    // Its session is free again, and its row no longer exists.
     let inserted = (0..200).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(10));
         client.execute("INSERT INTO account VALUES (9, 'Here', 1)", &[]).is_ok()

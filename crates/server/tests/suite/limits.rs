@@ -23,11 +23,11 @@ fn open_transactions_leave_room() {
         let error = client.batch_execute("BEGIN").unwrap_err();
         assert_eq!(error.as_db_error().unwrap().code().code(), "53300");
         // Single statements are served, more of them at one time than there are sessions; and checkpoints.
-        let others: Vec<_> = (0..40).map(|_| connect(&server)).collect();
-        let threads = others.into_iter().map(|mut other| {
+        let clients: Vec<_> = (0..40).map(|_| connect(&server)).collect();
+        let threads = clients.into_iter().map(|mut single| {
             std::thread::spawn(move || {
                 for _ in 0..20 {
-                    other.batch_execute("UPDATE t SET v = v + 1 WHERE id = 1").unwrap();
+                    single.batch_execute("UPDATE t SET v = v + 1 WHERE id = 1").unwrap();
                 }
             })
         });

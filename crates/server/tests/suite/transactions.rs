@@ -12,7 +12,8 @@ struct Case {
 }
 
 const BEFORE: &str = "CREATE TABLE t (k INT PRIMARY KEY, v INT); INSERT INTO t VALUES (1, 10), (2, 20);
-CREATE FUNCTION writes() RETURNS INT LANGUAGE plpgsql AS $$ BEGIN INSERT INTO t VALUES (66, 6); RETURN 2; END $$;";
+CREATE FUNCTION writes() RETURNS INT LANGUAGE plpgsql AS $$
+    BEGIN INSERT INTO t VALUES (66, 6); RETURN 2; END $$;";
 
 const fn simply(text: &'static [Ask], leaves: &'static [i64]) -> Case {
     Case { sends: text, leaves }

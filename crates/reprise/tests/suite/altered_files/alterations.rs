@@ -91,7 +91,7 @@ fn replacements(history: &[Moment], other: &Files, path: &Path, altered: &mut Ve
     }
 }
 
-/// Puts what some files have below a folder in place of what others have.
+/// Replaces a folder in `files` by the folder `source` of `from`.
 fn put_folder(files: &mut Files, folder: &Path, from: &Files, source: &Path) {
     files.retain(|path, _| !path.starts_with(folder));
     for (path, bytes) in from.iter().filter(|(path, _)| path.starts_with(source)) {

@@ -86,7 +86,7 @@ impl Checker<'_> {
     fn name(&self, token: Token) -> String {
         match self.writers.get(&token) {
             Some((place, _)) => format!("{token} of {}", self.transactions[*place].name),
-            None => format!("{token} of nobody"),
+            None => format!("{token} of no transaction"),
         }
     }
 
@@ -321,8 +321,8 @@ impl Checker<'_> {
                     next.map(|to| (place, to, format!("it read {:?} of {:?}", seen.list, life.chain))),
                 );
             }
-            // Where its own writes hid rows that came back when they were undone, the answer says nothing of
-            // others.
+            // If the transaction's writes hid rows that came back when the writes were undone, the answer
+            // says nothing about other transactions.
             let is_undone = |token: &Token| {
                 self.writers
                     .get(token)

@@ -57,7 +57,7 @@ impl Schedule {
         Arc::new_cyclic(|own: &std::sync::Weak<Self>| {
             let clients = clients.into_iter().map(|mut client| {
                 let own = own.clone();
-                // While the rows of a slow client wait, the others go on.
+                // While the rows of a slow client wait, the other clients go on.
                 client.meanwhile = Arc::new(move || {
                     let own = own.upgrade().expect("its client runs");
                     let steps = own.random.lock().unwrap().random_range(0..4);

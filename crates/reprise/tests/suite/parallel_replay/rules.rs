@@ -231,13 +231,14 @@ fn rows_that_come_back_are_found() {
     let script = "
         CREATE TABLE item (a INT PRIMARY KEY, v INT NOT NULL);
         CREATE PROCEDURE come(k INT) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO item VALUES (k, 0); END $$;
-        CREATE PROCEDURE grow(k INT) LANGUAGE plpgsql AS $$ BEGIN UPDATE item SET v = v + 1 WHERE a = k; END $$;
+        CREATE PROCEDURE grow(k INT) LANGUAGE plpgsql AS $$
+            BEGIN UPDATE item SET v = v + 1 WHERE a = k; END $$;
         CREATE PROCEDURE go(k INT) LANGUAGE plpgsql AS $$ BEGIN DELETE FROM item WHERE a = k; END $$;";
     let steps = ["come", "grow", "grow", "go", "come", "grow", "go"];
     let calls = (0..500).flat_map(|n| steps.map(|step| (step, vec![Value::Int(n % 3)])));
     let last = (0..3).flat_map(|k| ["come", "grow"].map(|step| (step, vec![Value::Int(k)])));
-    let others = (10..600).map(|k| ("come", vec![Value::Int(k)]));
-    check_calls(script, others.chain(calls).chain(last), |_| false);
+    let first = (10..600).map(|k| ("come", vec![Value::Int(k)]));
+    check_calls(script, first.chain(calls).chain(last), |_| false);
 }
 
 /// A piece that touches the rows of two keys runs after everything that touched either before it. What is

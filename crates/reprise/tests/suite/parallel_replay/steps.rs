@@ -257,7 +257,7 @@ fn rows() -> impl Strategy<Value = Rows> {
     ]
 }
 
-/// A step without others inside.
+/// Generates a step without inner steps.
 fn simple_step() -> BoxedStrategy<Step> {
     let table = || 0..TABLES;
     let maybe = || proptest::option::of(variable());
