@@ -71,8 +71,10 @@ pub(crate) fn record_format(config: &Config) -> Result<RecordFormat, Error> {
 }
 
 /// Brings the recovered rows into the form that the new logs need: slots, numbering, concurrency control.
-/// Returns whether the new logs must begin with a checkpoint. They must if one replay cannot handle the old
-/// and the new records, or if the new records name rows by slots that no checkpoint holds.
+/// Returns whether the new logs must begin with a checkpoint. An empty database needs none. Otherwise the
+/// causes are: rows get slots that no checkpoint holds; one replay cannot handle the old and the new records;
+/// the checkpoint is fuzzy, but the new numbers are serial; the folder has an older format; there are shadow
+/// logs. An accepted loss always needs a checkpoint.
 pub(crate) fn suit(
     mut recovered: Recovered,
     format: RecordFormat,

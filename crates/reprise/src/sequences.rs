@@ -123,7 +123,13 @@ impl Taking<'_> {
         let mut writer = match state.writer.take() {
             Some(writer) => writer,
             None => {
-                let refused = |error: Error| SqlError::new(error.sqlstate(), error.to_string());
+                let refused = |error: Error| {
+                    let refused = SqlError::new(error.sqlstate(), error.to_string());
+                    match error.hint() {
+                        Some(hint) => refused.with_hint(hint),
+                        None => refused,
+                    }
+                };
                 Writer::new(self.inner, self.tables).map_err(refused)?
             }
         };

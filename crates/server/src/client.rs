@@ -60,7 +60,8 @@ struct Portal {
     is_cursor: bool,
     /// Whether the cursor outlives its transaction (WITH HOLD).
     holds: bool,
-    /// The number of savepoints at the declaration of a cursor; `None` when its transaction has ended.
+    /// The number of savepoints at the declaration of a cursor; `None` after the end of its transaction, and
+    /// for all other portals.
     is_new: Option<usize>,
 }
 

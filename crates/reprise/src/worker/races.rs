@@ -157,7 +157,7 @@ fn refused(refusal: Refusal) -> SqlError {
     SqlError::new(sqlstate, message).with_hint(hint)
 }
 
-/// Waits on this thread until a statement can run again (`Ok`) or must not wait (`Err`).
+/// Waits on this thread until a statement can run again. The inner result is an error if the wait is refused.
 ///
 /// # Errors
 /// `55P03`: the time limit has passed. `57014`: the statement was cancelled.

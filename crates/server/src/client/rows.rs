@@ -92,8 +92,7 @@ impl RowSink for Rows {
             RowsTo::Portal(kept) => {
                 let mut kept = hold(kept);
                 if kept.len() > MOST_KEPT {
-                    let error =
-                        SqlError::new("53200", "out of memory: a cursor keeps more than 1 GiB of rows");
+                    let error = SqlError::new("53200", "a cursor cannot keep more than 1 GiB of rows");
                     return Err(error.with_hint("Run the query without a cursor or a limit of rows."));
                 }
                 put(&mut kept);
