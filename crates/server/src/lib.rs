@@ -141,7 +141,7 @@ impl Server {
             };
             let server = Arc::clone(&self);
             tokio::spawn(async move {
-                server.metrics.as_ref().inspect(|own| own.connected());
+                server.metrics.as_ref().inspect(|metrics| metrics.connected());
                 // An error ends this connection alone; dropping the connection rolls its transaction back.
                 if let Err(error) = answer(socket, &server).await {
                     tracing::info!(%client, %error, "{client}: {error}");
