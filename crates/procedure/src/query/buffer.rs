@@ -1,11 +1,11 @@
-//! Rows that a query keeps: copies, in memory of their own.
+//! Buffers of rows that a query keeps. Their values are copies, outside of the machine's arena.
 
 use super::key::KeySet;
 use crate::{Machine, Register, SqlError};
 use catalog::{Arena, Datum};
 use std::sync::Arc;
 
-/// Most bytes of one buffer: what spans can point into.
+/// Maximum size of a buffer's arena, in bytes, before a row is added: a span has a 32-bit offset.
 const MOST_BYTES: usize = 3 << 30;
 
 /// Rows of one width.
@@ -59,7 +59,7 @@ impl Buffer {
         &self.values[row * self.width..][..self.width]
     }
 
-    /// Brings the first values of a row into registers.
+    /// Copies the first values of a row into registers.
     pub(crate) fn load(&self, row: usize, registers: &[Register], machine: &mut Machine) {
         for (register, value) in registers.iter().zip(self.row(row)) {
             let value = machine.frame.arena.adopt(*value, &self.arena);
@@ -68,7 +68,7 @@ impl Buffer {
     }
 }
 
-/// What a slot holds.
+/// The content of a slot.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Kept {
     #[default]
@@ -86,7 +86,7 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    /// Gives a query its slots; returns what `leave` needs.
+    /// Adds the slots of a query that begins. Returns the base of the outer query, for `leave`.
     pub(super) fn enter(&mut self, slots: u32) -> usize {
         let outer = self.base;
         self.base = self.kept.len();
@@ -107,18 +107,18 @@ impl Slots {
         self.kept[self.base + slot.0 as usize] = kept;
     }
 
-    /// Where the queries in progress are.
+    /// Returns the number of slots and the base of the innermost query, for `come_back_to`.
     pub(crate) fn place(&self) -> (usize, usize) {
         (self.kept.len(), self.base)
     }
 
-    /// Leaves all queries that were entered since.
+    /// Leaves all queries that were entered since `place` returned its result.
     pub(crate) fn come_back_to(&mut self, (kept, base): (usize, usize)) {
         self.kept.truncate(kept);
         self.base = base;
     }
 
-    /// Forgets everything.
+    /// Removes all slots.
     pub(crate) fn clear(&mut self) {
         self.kept.clear();
         self.base = 0;

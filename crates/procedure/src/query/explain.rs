@@ -1,11 +1,11 @@
-//! A plan as EXPLAIN shows it: a node a line, its inputs below it.
+//! Formats a plan for EXPLAIN: a line for each node, with its inputs indented below it.
 
 use super::{Combination, Delete, Insert, JoinKind, Plan, Question, Subquery, TableFunction, Update};
 use crate::{Access, Path};
 use std::collections::HashMap;
 use std::fmt;
 
-/// A plan, to be shown; with the rows that each node came to, where they were counted.
+/// A plan to be shown. With EXPLAIN ANALYZE: the number of rows of each node, by the node's address.
 #[derive(Clone, Copy, Debug)]
 pub struct Explained<'a>(pub &'a Plan, pub Option<&'a HashMap<usize, u64>>);
 
@@ -17,7 +17,7 @@ impl fmt::Display for Explained<'_> {
     }
 }
 
-fn way(access: &Access) -> String {
+fn describe_access(access: &Access) -> String {
     let table = &access.table;
     match &access.path {
         Path::Point { .. } => format!("Point {} using {}", table.name, table.primary().name),
@@ -61,7 +61,7 @@ fn describe(plan: &Plan) -> Option<String> {
         Plan::Values { rows, .. } => format!("Values ({} rows)", rows.len()),
         Plan::Scan { access, .. } => {
             let filter = if access.filter.is_some() { ", filtered" } else { "" };
-            way(access) + filter
+            describe_access(access) + filter
         }
         Plan::Function { function: TableFunction::Unnest, .. } => "Unnest".into(),
         Plan::Function { function: TableFunction::Series, .. } => "Series".into(),

@@ -1,4 +1,4 @@
-//! Joins.
+//! Nested-loop joins and hash joins.
 
 use super::buffer::Buffer;
 use super::key::write_equal;
@@ -13,7 +13,7 @@ fn set_null(registers: &[Register], machine: &mut Machine) {
     registers.iter().for_each(|register| machine.set(*register, Datum::Null));
 }
 
-/// A nested loop.
+/// Runs a nested-loop join.
 pub(super) fn run_loop<D: Transaction>(
     plan: &Plan,
     machine: &mut Machine,
@@ -21,7 +21,7 @@ pub(super) fn run_loop<D: Transaction>(
     sink: &mut Sink<'_, D>,
 ) -> Result<Flow, Failure> {
     let Plan::Loop { outer, inner, kind, condition, inner_registers } = plan else {
-        unreachable!("a loop is asked for")
+        unreachable!("the node is a nested-loop join")
     };
     run(outer, machine, data, &mut |machine, data| {
         let mut matched = false;
@@ -43,14 +43,15 @@ pub(super) fn run_loop<D: Transaction>(
 }
 
 /// The rows of the build side, by key.
-struct Table {
+struct HashTable {
     rows: Buffer,
     /// The last row of each key.
     last: HashMap<Vec<u8>, u32>,
-    /// For each row the one before it that has its key.
+    /// For each row, the previous row with the same key; `None` also for a row whose key has a NULL.
     before: Vec<Option<u32>>,
 }
 
+/// Encodes the key of the row in the registers. Returns false if a value of it is NULL.
 fn write_key(
     keys: &[JoinKey],
     is_probe: bool,
@@ -68,7 +69,7 @@ fn write_key(
     Ok(true)
 }
 
-/// A hash join.
+/// Runs a hash join.
 pub(super) fn run_hash<D: Transaction>(
     plan: &Plan,
     machine: &mut Machine,
@@ -76,10 +77,10 @@ pub(super) fn run_hash<D: Transaction>(
     sink: &mut Sink<'_, D>,
 ) -> Result<Flow, Failure> {
     let Plan::Hash { probe, build, keys, kind, condition, probe_registers, build_registers } = plan else {
-        unreachable!("a hash join is asked for")
+        unreachable!("the node is a hash join")
     };
     let mut table =
-        Table { rows: Buffer::new(build_registers.len()), last: HashMap::new(), before: Vec::new() };
+        HashTable { rows: Buffer::new(build_registers.len()), last: HashMap::new(), before: Vec::new() };
     let mut key = Vec::new();
     run(build, machine, data, &mut |machine, _| {
         let has_key = write_key(keys, false, machine, &mut key)?;

@@ -1,10 +1,11 @@
-//! Values as bytes that are equal when the values are: for groups, DISTINCT, hash joins and IN.
+//! Encodes values as bytes that are equal if and only if the values are. Users: groups, DISTINCT, hash joins
+//! and IN.
 
 use crate::CompareClass;
 use catalog::{Arena, Datum, Decimal};
 use std::collections::HashSet;
 
-/// Keys of rows, and whether one of them held a NULL.
+/// The encoded values of a subquery's rows, and whether one of the values is NULL.
 #[derive(Debug, Default)]
 pub(crate) struct KeySet {
     pub(crate) keys: HashSet<Vec<u8>>,
@@ -23,14 +24,14 @@ fn write_decimal(decimal: Decimal, out: &mut Vec<u8>) {
 }
 
 fn write_double(value: f64, out: &mut Vec<u8>) {
-    // Zeros are equal, and so are all that are no numbers.
+    // Both zeros are equal, and so are all NaNs.
     let value = if value == 0.0 { 0.0 } else { value };
     let bits = if value.is_nan() { f64::NAN.to_bits() } else { value.to_bits() };
     out.push(2);
     out.extend_from_slice(&bits.to_le_bytes());
 }
 
-/// Appends a value among values of its own type, where NULL is equal to NULL.
+/// Appends a value that is compared with values of the same type. NULL is equal to NULL.
 pub(crate) fn write_distinct(datum: Datum, arena: &Arena, out: &mut Vec<u8>) {
     match datum {
         Datum::Null => out.push(0),
@@ -57,8 +58,8 @@ pub(crate) fn write_distinct(datum: Datum, arena: &Arena, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a value that is compared under a class: the left one, or the right one. False when it is NULL,
-/// which is equal to nothing.
+/// Appends the left or right operand of a comparison under a class. Returns false if it is NULL, which is
+/// equal to no value.
 pub(super) fn write_equal(
     datum: Datum,
     class: CompareClass,

@@ -1,15 +1,13 @@
-//! Queries: what SQL asks of more than one table at a time, as a tree of nodes that hand on rows.
+//! Queries: statements with joins, aggregates or subqueries, as a tree of nodes that hand on rows.
 //!
-//! A row is what the registers hold: a node runs its input and sees each row in the registers that the input
-//! sets, so an inner node may use what outer ones have set (a lateral join, a correlated subquery), and
-//! expressions are those of procedures.
+//! Registers hold the current row. A node runs its input and sees each row in the registers that the input
+//! sets. An inner node can read the registers that an outer node has set: a lateral join, a correlated
+//! subquery. Expressions are those of procedures.
 //!
-//! Invariant: when a node has handed on a row, it takes the arena back to where it was before, so a query of
-//! any length needs no more of it than its longest row. Whoever keeps values beyond that copies them
-//! (`Buffer`).
+//! Invariant: a node that produces rows releases the arena to its mark after each row, so a query of any
+//! number of rows needs arena memory for one row. A node that keeps values longer copies them (`Buffer`).
 //!
-//! Not here: how SQL becomes a plan (`sql`). Procedures with queries are not analysed: their calls are logged
-//! by value.
+//! Not here: the planner (`sql`). Procedures with queries are not analysed; their calls are logged by value.
 
 mod buffer;
 mod explain;
@@ -31,7 +29,7 @@ use crate::{
 use catalog::{Table, TableId, Type};
 use std::sync::Arc;
 
-/// What a query keeps while it runs: rows that are found once.
+/// The number of a slot, in which a running query keeps a result that it computes once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlotId(pub u32);
 
@@ -42,185 +40,186 @@ pub struct OutputColumn {
     pub name: String,
     /// Its type.
     pub ty: Type,
-    /// Which register holds it.
+    /// The register that holds its value.
     pub register: Register,
 }
 
 /// A query.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// How its rows are come by.
+    /// The node that produces its rows.
     pub plan: Plan,
-    /// What they are; none of a statement that only writes.
+    /// The columns of the result; empty for a statement that only writes.
     pub columns: Vec<OutputColumn>,
-    /// How many slots the plan names.
+    /// Number of slots that the plan uses.
     pub slots: u32,
 }
 
 /// How rows are joined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum JoinKind {
-    /// Pairs that match.
+    /// Pairs of rows that match.
     Inner,
-    /// And left rows without a match.
+    /// Also left rows without a match.
     Left,
-    /// And rows of either side without a match.
+    /// Also rows of either side without a match.
     Full,
 }
 
 /// A pair of values that must be equal.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JoinKey {
-    /// How they compare.
+    /// How the values compare.
     pub class: CompareClass,
-    /// Of the row that is looked for.
+    /// The value of the probe side, whose rows are looked up in the hash table.
     pub probe: Expression,
-    /// Of the rows that are kept.
+    /// The value of the build side, whose rows are kept in the hash table.
     pub build: Expression,
 }
 
-/// A function that gives rows.
+/// A built-in function that returns rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TableFunction {
     /// Elements of arrays, side by side.
     Unnest,
-    /// Integers from one to another: `generate_series`.
+    /// Integers from a first to a last: `generate_series`.
     Series,
 }
 
-/// What two queries are combined to.
+/// A set operation on two queries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Combination {
-    /// Rows of both.
+    /// Rows that both have.
     Intersect,
-    /// Rows of the first that the second has not.
+    /// Rows of the first that the second does not have.
     Except,
 }
 
-/// What is asked of a subquery.
+/// The question that a subquery answers.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Question {
-    /// Its only row, or NULLs.
+    /// The values of its only row; NULLs if it has no row.
     Values {
-        /// Registers that it sets, and those that are asked for.
+        /// Pairs: a register that the subquery sets, and the register that takes its value.
         pairs: Vec<(Register, Register)>,
     },
     /// Whether it has a row.
     Exists {
-        /// Where the answer goes.
+        /// The register of the answer.
         target: Register,
     },
-    /// Whether a value compares so with one of its rows, or with all.
+    /// Whether a comparison of a value is true for one row (ANY, IN) or for all rows (ALL).
     Quantified {
-        /// Where the answer goes.
+        /// The register of the answer.
         target: Register,
         /// The comparison.
         operator: CompareOperator,
         /// How the values compare.
         class: CompareClass,
-        /// The value.
+        /// The left operand.
         value: Expression,
-        /// What it is compared with: of the subquery's row.
+        /// The right operand, over the registers of the subquery's row.
         row: Expression,
-        /// Whether all must.
+        /// ALL, in place of ANY.
         all: bool,
     },
-    /// All its values as an array.
+    /// Its values as an array.
     Array {
-        /// The register that it sets.
+        /// The register that the subquery sets.
         value: Register,
-        /// Where the array goes.
+        /// The register of the array.
         target: Register,
     },
 }
 
-/// A query inside an expression, evaluated ahead of it.
+/// A query inside an expression. It is evaluated before the expression.
 #[derive(Clone, Debug)]
 pub struct Subquery {
-    /// Its rows.
+    /// The node that produces its rows.
     pub plan: Plan,
-    /// What is asked of them.
+    /// The question that it answers.
     pub question: Question,
-    /// Where its rows are kept, when they are the same for every row of the query around it.
+    /// The slot of its result, if that is the same for every row of the outer query. `None`: it is evaluated
+    /// for each row.
     pub kept: Option<SlotId>,
 }
 
-/// What an INSERT does with a row that is there already.
+/// ON CONFLICT of an INSERT: the action on a row that exists already.
 #[derive(Clone, Debug)]
 pub struct OnConflict {
-    /// The unique index that the conflict must be on; any when left out.
+    /// The position of the unique index whose conflicts count; `None`: of every unique index.
     pub index: Option<usize>,
-    /// DO UPDATE; nothing is done when left out.
+    /// DO UPDATE; `None`: DO NOTHING.
     pub update: Option<ConflictUpdate>,
 }
 
 /// ON CONFLICT … DO UPDATE.
 #[derive(Clone, Debug)]
 pub struct ConflictUpdate {
-    /// The first of as many registers as the table has columns: the row that is there.
+    /// The first register of the existing row; one register per column follows from it.
     pub old: Register,
-    /// Which rows are changed.
+    /// WHERE: the row is changed only if this is true.
     pub condition: Option<Expression>,
-    /// Column, register of its new value, the value.
+    /// Column, register of its new value, and the value.
     pub assignments: Vec<(usize, Register, Expression)>,
 }
 
 /// INSERT.
 #[derive(Clone, Debug)]
 pub struct Insert {
-    /// Gives a row of registers for each row of the table.
+    /// Produces a row for each row to insert.
     pub input: Box<Plan>,
     /// The table.
     pub table: Arc<Table>,
     /// A value for each column, of its type.
     pub values: Vec<Expression>,
-    /// The first of as many registers, which hold the row as it was written.
+    /// The first register of the written row, with one register per column.
     pub registers: Register,
-    /// Constraints over those registers.
+    /// CHECK constraints over those registers.
     pub checks: Vec<Check>,
     /// ON CONFLICT.
     pub conflict: Option<OnConflict>,
-    /// Foreign keys, where the table is at one end of some.
+    /// Foreign keys of the table and to it; `None` if there are none.
     pub keys: Option<Arc<ForeignKeys>>,
 }
 
 /// UPDATE.
 #[derive(Clone, Debug)]
 pub struct Update {
-    /// Gives the rows.
+    /// Produces the rows to change.
     pub input: Box<Plan>,
     /// Their table.
     pub table: Arc<Table>,
-    /// The register that says which row it is.
+    /// The register of the row's handle, a number that `NestedScans::keep` has given.
     pub handle: Register,
-    /// What else the input sets and a later node uses.
+    /// Further registers that the input sets and a later node reads.
     pub keep: Vec<Register>,
-    /// Column, and the value that it gets, of its type.
+    /// Column, and its new value, of its type.
     pub assignments: Vec<(usize, Expression)>,
-    /// The first of as many registers as the table has columns: the row as it was written.
+    /// The first register of the written row, with one register per column.
     pub registers: Register,
-    /// Constraints over those registers.
+    /// CHECK constraints over those registers.
     pub checks: Vec<Check>,
-    /// Foreign keys, where the table is at one end of some.
+    /// Foreign keys of the table and to it; `None` if there are none.
     pub keys: Option<Arc<ForeignKeys>>,
 }
 
 /// DELETE.
 #[derive(Clone, Debug)]
 pub struct Delete {
-    /// Gives the rows.
+    /// Produces the rows to delete.
     pub input: Box<Plan>,
     /// Their table.
     pub table: Arc<Table>,
-    /// The register that says which row it is.
+    /// The register of the row's handle, a number that `NestedScans::keep` has given.
     pub handle: Register,
-    /// What else the input sets and a later node uses.
+    /// Further registers that the input sets and a later node reads.
     pub keep: Vec<Register>,
-    /// Foreign keys, where the table is at one end of some.
+    /// Foreign keys of the table and to it; `None` if there are none.
     pub keys: Option<Arc<ForeignKeys>>,
 }
 
-/// A node: where rows come from.
+/// A node of a plan. It produces rows.
 #[derive(Clone, Debug, Default)]
 pub enum Plan {
     /// One row without columns.
@@ -235,20 +234,20 @@ pub enum Plan {
     },
     /// Rows of a table.
     Scan {
-        /// Which.
+        /// The table, the path to its rows, and a filter.
         access: Access,
-        /// The register that is told which row it is, for the statement that writes it.
+        /// The register that takes the row's handle, for the statement that writes the row.
         handle: Option<Register>,
     },
-    /// Rows of a function.
+    /// Rows of a built-in function.
     Function {
-        /// Which.
+        /// The function.
         function: TableFunction,
-        /// Of what.
+        /// Its arguments.
         arguments: Vec<Expression>,
         /// The registers of a row.
         registers: Vec<Register>,
-        /// WITH ORDINALITY.
+        /// WITH ORDINALITY: the register of the row's number.
         ordinality: Option<Register>,
     },
     /// Rows for which a condition is true.
@@ -262,12 +261,12 @@ pub enum Plan {
     Hold {
         /// The rows.
         input: Box<Self>,
-        /// The tables, each with the register of its row; NULL where an outer join has none.
+        /// The tables, each with the register of its row's handle; NULL if an outer join found no row.
         handles: Vec<(TableId, Register)>,
-        /// Whether it is an error that another transaction has one.
+        /// NOWAIT: a row that another transaction holds is an error.
         nowait: bool,
     },
-    /// Rows with more values.
+    /// Rows with further values.
     Compute {
         /// The rows.
         input: Box<Self>,
@@ -281,7 +280,7 @@ pub enum Plan {
         /// The subquery.
         subquery: Box<Subquery>,
     },
-    /// Rows with what a function of the schema returns.
+    /// Rows with the result of a function of the schema.
     Call {
         /// The rows.
         input: Box<Self>,
@@ -289,7 +288,7 @@ pub enum Plan {
         procedure: Arc<Procedure>,
         /// A value for each of its parameters.
         arguments: Vec<Expression>,
-        /// Where the result goes.
+        /// The register of the result.
         target: Register,
     },
     /// The rows that a function of the schema returns.
@@ -300,53 +299,53 @@ pub enum Plan {
         arguments: Vec<Expression>,
         /// The registers of a row.
         registers: Vec<Register>,
-        /// WITH ORDINALITY.
+        /// WITH ORDINALITY: the register of the row's number.
         ordinality: Option<Register>,
     },
-    /// Each row of one node with those of another, which is run anew each time.
+    /// A nested-loop join: the inner node runs once for each row of the outer node.
     Loop {
-        /// The first.
+        /// The left node.
         outer: Box<Self>,
-        /// The other one, which may use what the first has set.
+        /// The right node; it can read the registers that the outer node sets.
         inner: Box<Self>,
         /// `Inner` or `Left`.
         kind: JoinKind,
-        /// Which pairs match.
+        /// The join condition.
         condition: Option<Expression>,
-        /// What the inner one sets: NULL in rows without a match.
+        /// The registers that the inner node sets: NULL in rows without a match.
         inner_registers: Vec<Register>,
     },
-    /// Each row of one node with those of another that have equal keys, which are kept in a hash table.
+    /// A hash join.
     Hash {
-        /// The first.
+        /// The left node; each of its rows is looked up in the hash table.
         probe: Box<Self>,
-        /// The other one.
+        /// The right node; it runs first and fills the hash table.
         build: Box<Self>,
-        /// What must be equal.
+        /// The values that must be equal.
         keys: Vec<JoinKey>,
-        /// How they are joined; left is the probe.
+        /// How the nodes are joined; the probe is left.
         kind: JoinKind,
-        /// Which pairs match beyond that.
+        /// The join condition, beyond the keys.
         condition: Option<Expression>,
-        /// What the probe sets.
+        /// The registers that the probe sets.
         probe_registers: Vec<Register>,
-        /// What the other one sets.
+        /// The registers that the build node sets.
         build_registers: Vec<Register>,
     },
-    /// One row a group.
+    /// One row for each group.
     Group {
         /// The rows.
         input: Box<Self>,
-        /// What the rows of a group have in common; without any there is one group, of no rows too.
+        /// The values that define a group. Without keys there is one group, even if there are no rows.
         keys: Vec<(Register, Expression)>,
-        /// What is computed of each group.
+        /// The aggregates of each group.
         aggregates: Vec<Aggregate>,
     },
-    /// Rows without those that have the values of an earlier one.
+    /// The first row of each combination of values.
     Distinct {
         /// The rows.
         input: Box<Self>,
-        /// What is compared.
+        /// The values that are compared.
         values: Vec<Expression>,
     },
     /// Rows in order.
@@ -355,18 +354,18 @@ pub enum Plan {
         input: Box<Self>,
         /// The order.
         keys: Vec<SortKey>,
-        /// What the input sets and a later node uses.
+        /// The registers that the input sets and a later node reads.
         registers: Vec<Register>,
-        /// At most this many are wanted, this and that together.
+        /// OFFSET and LIMIT. With a LIMIT, only the first rows, as many as both together, are handed on.
         wanted: [Option<Expression>; 2],
     },
-    /// Some of the rows.
+    /// The rows after an offset, up to a limit.
     Limit {
         /// The rows.
         input: Box<Self>,
-        /// How many are left out.
+        /// Number of rows that are skipped.
         offset: Option<Expression>,
-        /// How many there are then.
+        /// Maximum number of rows after them.
         limit: Option<Expression>,
     },
     /// Rows of all inputs, which set the same registers.
@@ -376,56 +375,56 @@ pub enum Plan {
     },
     /// Rows of two inputs, which set the same registers.
     Combine {
-        /// How.
+        /// The set operation.
         combination: Combination,
-        /// Whether equal rows count.
+        /// ALL: duplicates count.
         all: bool,
         /// The inputs.
         inputs: Box<[Self; 2]>,
-        /// What they set.
+        /// The registers that both inputs set.
         registers: Vec<Register>,
     },
-    /// Rows that are found once, and then read again.
+    /// The rows of an input that runs once; later runs of this node read the kept rows.
     Keep {
-        /// Where they are kept.
+        /// The slot of the rows.
         slot: SlotId,
         /// The rows.
         input: Box<Self>,
-        /// What they set.
+        /// The registers that the input sets.
         registers: Vec<Register>,
     },
-    /// Runs queries that are named, and then the one that names them.
+    /// WITH: runs named queries, and then the query that refers to them.
     With {
-        /// Where the rows are kept, what they are, and the registers that they set.
+        /// For each named query: the slot of its rows, its plan, and the registers that it sets.
         named: Vec<(SlotId, Self, Vec<Register>)>,
-        /// The query.
+        /// The query that refers to them.
         input: Box<Self>,
     },
     /// Rows of a named query.
     Named {
-        /// Where they are kept.
+        /// The slot of the rows.
         slot: SlotId,
-        /// Its name.
+        /// The name of the query.
         name: String,
-        /// The registers that they go to.
+        /// The registers that take a row.
         registers: Vec<Register>,
     },
-    /// Rows that are written: one after each.
+    /// Inserts rows, and hands on each inserted row.
     Insert(Insert),
-    /// Rows that are changed: one after each.
+    /// Changes rows, and hands on each changed row.
     Update(Update),
-    /// Rows that are removed: one after each.
+    /// Deletes rows, and hands on each deleted row.
     Delete(Delete),
 }
 
 impl Plan {
-    /// A node upon this one.
+    /// Returns a node that filters the rows of this node.
     #[must_use]
     pub fn filter(self, condition: Expression) -> Self {
         Self::Filter { input: Box::new(self), condition }
     }
 
-    /// The nodes that it is made of.
+    /// Returns the nodes directly below this node.
     pub fn inputs(&self) -> Vec<&Self> {
         match self {
             Self::One
@@ -455,7 +454,7 @@ impl Plan {
         }
     }
 
-    /// The expressions of this node itself.
+    /// Returns the expressions of this node, without those of the nodes below it.
     pub fn expressions(&self) -> Vec<&Expression> {
         fn of_access(access: &Access) -> Vec<&Expression> {
             let mut all: Vec<&Expression> = match &access.path {
@@ -512,7 +511,7 @@ impl Plan {
         self.inputs().into_iter().for_each(|input| input.walk(visit));
     }
 
-    /// The table that this node itself touches, and whether it writes it.
+    /// Returns the table that this node itself reads or writes, and whether it writes the table.
     pub fn own_table(&self) -> Option<(&Arc<Table>, bool)> {
         match self {
             Self::Scan { access, .. } => Some((&access.table, false)),
@@ -523,7 +522,7 @@ impl Plan {
         }
     }
 
-    /// The table that this node writes, where foreign keys want to know of it.
+    /// Returns the table that this node writes, and its foreign keys; `None` without foreign keys.
     pub fn foreign_keys(&self) -> Option<(&Arc<Table>, &ForeignKeys)> {
         let (table, keys) = match self {
             Self::Insert(Insert { table, keys, .. })
@@ -534,7 +533,7 @@ impl Plan {
         keys.as_deref().map(|keys| (table, keys))
     }
 
-    /// Whether it writes anything.
+    /// Returns whether a node of the plan writes a table, or calls a procedure that is not read-only.
     pub fn writes(&self) -> bool {
         let mut writes = false;
         self.walk(&mut |node| {

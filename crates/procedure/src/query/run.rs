@@ -1,4 +1,4 @@
-//! Running a plan: each node pushes its rows into the node that asked for them.
+//! Runs plans: each node pushes its rows into the sink of the node above it.
 
 use super::buffer::{Buffer, Kept};
 use super::key::write_distinct;
@@ -17,13 +17,13 @@ use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Takes a row, which is in the registers, and says whether more are wanted.
+/// Consumes the row in the registers. Returns whether to go on.
 pub(crate) type Sink<'s, D> = dyn FnMut(&mut Machine, &mut D) -> Result<Flow, Failure> + 's;
 
 /// A sort with a LIMIT drops the rows beyond the limit once it holds this many.
 const SORT_AT_LEAST: usize = 1024;
 
-/// Runs a query; its rows are in the registers of its columns.
+/// Runs a query. `sink` finds each row in the registers of the query's columns.
 pub(crate) fn run_query<D: Transaction>(
     query: &Query,
     machine: &mut Machine,
@@ -36,7 +36,7 @@ pub(crate) fn run_query<D: Transaction>(
     result.map(|_| ())
 }
 
-/// Runs a node. `Stop` when its sink wants no more.
+/// Runs a node. Returns `Stop` if its sink has stopped it.
 pub(crate) fn run<D: Transaction>(
     plan: &Plan,
     machine: &mut Machine,
@@ -233,7 +233,7 @@ fn run_node<D: Transaction>(
         }
         Plan::Named { slot, name, registers } => match machine.frame.slots.get(*slot) {
             Kept::Rows(rows) => read(&rows, registers, machine, data, sink),
-            _ => unreachable!("{name} is run before the query that names it"),
+            _ => unreachable!("\"{name}\" runs before the query that refers to it"),
         },
         Plan::Insert(insert) => write::insert(insert, machine, data, sink),
         Plan::Update(update) => write::update(update, machine, data, sink),
@@ -241,7 +241,7 @@ fn run_node<D: Transaction>(
     }
 }
 
-/// Calls a function for the row of a query. Scans of the function leave the scan of the query alone.
+/// Calls a function for a row of a query. The scans of the function do not disturb the scan of the query.
 fn call_within<D: Transaction>(
     function: &Procedure,
     arguments: &[Expression],
@@ -350,7 +350,7 @@ fn table_function<D: Transaction>(
     Ok(Flow::Continue)
 }
 
-/// Copies of all rows of a node.
+/// Runs a node and returns copies of all its rows.
 pub(super) fn collect<D: Transaction>(
     plan: &Plan,
     registers: &[Register],
@@ -461,7 +461,7 @@ fn group<D: Transaction>(
     Ok(Flow::Continue)
 }
 
-/// Compares sort keys, which lie from a place on in rows of one buffer.
+/// Compares the sort keys `a` and `b` of two rows. Their values lie in the arena of `rows`.
 pub(crate) fn compare_keys(keys: &[SortKey], a: &[Datum], b: &[Datum], rows: &Buffer) -> Ordering {
     for ((key, a), b) in keys.iter().zip(a).zip(b) {
         let order = match (a.is_null(), b.is_null()) {
@@ -497,7 +497,7 @@ fn sort<D: Transaction>(
     let width = registers.len();
     let mut rows = Buffer::new(width + keys.len());
     let order_of = |rows: &Buffer, machine: &Machine| {
-        // The order, and what the sort needs beside it.
+        // 4 bytes a row for the order, and 2 for the temporary memory of the sort.
         machine.ask_kept(rows.len() * 6)?;
         let mut order: Vec<u32> = (0..rows.len() as u32).collect();
         let key = |row: u32| &rows.row(row as usize)[width..];

@@ -1,4 +1,4 @@
-//! Subqueries: what an expression asks of a query.
+//! Evaluates subqueries: values, EXISTS, ANY and ALL (with IN), and arrays.
 
 use super::buffer::{Buffer, Kept};
 use super::key::{KeySet, write_equal};
@@ -10,7 +10,7 @@ use crate::{CompareClass, CompareOperator, Expression, Failure, Machine, Registe
 use catalog::Datum;
 use std::sync::Arc;
 
-/// Evaluates a subquery for the row in the registers.
+/// Evaluates a subquery for the row in the registers, and sets the registers of its answer.
 pub(super) fn answer<D: Transaction>(
     subquery: &Subquery,
     machine: &mut Machine,
@@ -61,7 +61,7 @@ pub(super) fn answer<D: Transaction>(
         }
         Question::Quantified { target, operator, class, value, row, all } => {
             let value = value.evaluate(machine)?;
-            // Of ANY: false until one is true; of ALL: true until one is false.
+            // ANY is false until a comparison is true; ALL is true until a comparison is false.
             let mut answer = Datum::boolean(*all);
             let decided = Datum::boolean(!*all);
             run(&subquery.plan, machine, data, &mut |machine, _| {
@@ -106,7 +106,7 @@ fn keep(subquery: &Subquery, kept: Kept, machine: &mut Machine) {
     }
 }
 
-/// The first rows of a subquery.
+/// Returns the rows of a subquery, at most `enough`. Runs it only if its slot has no rows.
 fn rows_of<D: Transaction>(
     subquery: &Subquery,
     registers: &[Register],
@@ -127,6 +127,7 @@ fn rows_of<D: Transaction>(
     Ok(rows)
 }
 
+/// Returns the set of a subquery's values. Runs it only if its slot has no keys.
 fn keys_of<D: Transaction>(
     subquery: &Subquery,
     class: CompareClass,

@@ -1,6 +1,7 @@
 //! INSERT, UPDATE and DELETE.
 //!
-//! What is to be written is found first and written then, so that no statement meets its own rows.
+//! A statement first collects the rows to write and then writes them, so its input never reads a row that the
+//! statement has written. INSERT of VALUES has no such input and writes each row at once.
 
 use super::buffer::Buffer;
 use super::run::{Sink, check_cancelled, collect, run};
@@ -58,14 +59,14 @@ pub(super) fn insert<D: Transaction>(
     Ok(flow)
 }
 
-/// Rows that a statement has written, where foreign keys want to know of them.
+/// The rows that a statement has written, for the foreign keys at its end.
 struct Touched<'p, R> {
     keys: Option<&'p ForeignKeys>,
     table: &'p Table,
     inserted: Buffer,
     old: Buffer,
     new: Buffer,
-    /// Rows that ON CONFLICT DO UPDATE must not come to again.
+    /// Rows that this statement has written; its ON CONFLICT DO UPDATE must not change them again.
     written: HashSet<R>,
 }
 
@@ -89,7 +90,7 @@ impl<'p, R: Copy + Eq + Hash> Touched<'p, R> {
         }
     }
 
-    /// Remembers a row as it is before it is changed or deleted.
+    /// Keeps the values of a row that is about to be changed or deleted.
     fn before<D: Transaction<Row = R>>(
         &mut self,
         row: R,
@@ -105,7 +106,7 @@ impl<'p, R: Copy + Eq + Hash> Touched<'p, R> {
         Ok(())
     }
 
-    /// Remembers a row, which stands in registers, as it is after it was changed.
+    /// Keeps the values of a changed row, which are in registers.
     fn after(&mut self, registers: Register, machine: &mut Machine) -> Result<(), SqlError> {
         match self.keys {
             Some(_) => {
@@ -116,7 +117,7 @@ impl<'p, R: Copy + Eq + Hash> Touched<'p, R> {
         }
     }
 
-    /// Looks after foreign keys, at the end of the statement.
+    /// Checks foreign keys and executes their actions, at the end of the statement.
     fn follow<D: Transaction>(self, machine: &mut Machine, data: &mut D) -> Result<(), Failure> {
         let Self { keys: Some(keys), table, inserted, old, new, .. } = self else { return Ok(()) };
         keys.require_all(table.id, &inserted, machine, data)?;
@@ -125,7 +126,8 @@ impl<'p, R: Copy + Eq + Hash> Touched<'p, R> {
     }
 }
 
-/// Does something with every row of a buffer; those after the last one that the sink wants, too.
+/// Calls `each` for every row of a buffer. After the sink has stopped, `each` gets the remaining rows without
+/// a sink.
 fn for_each_kept<D: Transaction>(
     rows: &Buffer,
     registers: &[Register],
@@ -146,14 +148,15 @@ fn for_each_kept<D: Transaction>(
     Ok(if more { Flow::Continue } else { Flow::Stop })
 }
 
-fn told<D>(sink: Option<&mut Sink<'_, D>>, machine: &mut Machine, data: &mut D) -> Result<Flow, Failure> {
+/// Hands the row in the registers to the sink, if it has not stopped.
+fn hand_on<D>(sink: Option<&mut Sink<'_, D>>, machine: &mut Machine, data: &mut D) -> Result<Flow, Failure> {
     match sink {
         Some(sink) => sink(machine, data),
         None => Ok(Flow::Stop),
     }
 }
 
-/// Inserts the row that stands in the registers.
+/// Inserts the row in the registers.
 fn insert_row<D: Transaction>(
     insert: &Insert,
     touched: &mut Touched<'_, D::Row>,
@@ -177,7 +180,7 @@ fn insert_row<D: Transaction>(
     data.insert(table, row, arena)?;
     touched.inserted(row, arena)?;
     if conflict.as_ref().is_some_and(|own| own.update.is_some()) {
-        // Whatever comes to the same row after it may not change it.
+        // A later row of this statement that conflicts with this row must not change it.
         let mut key = Vec::new();
         for column in &table.primary().columns {
             table.encode_key_column(*column, row[*column], arena, &mut key);
@@ -186,10 +189,10 @@ fn insert_row<D: Transaction>(
             touched.written.insert(own);
         }
     }
-    told(sink, machine, data)
+    hand_on(sink, machine, data)
 }
 
-/// The row that stands in the way of the one in the registers.
+/// Returns an existing row that has the same unique key as the row in the registers.
 fn conflicting<D: Transaction>(
     table: &Table,
     conflict: &OnConflict,
@@ -246,7 +249,7 @@ fn first_of<D: Transaction>(
     Ok(None)
 }
 
-/// ON CONFLICT DO UPDATE: the row that was to be inserted stands in the registers.
+/// Executes ON CONFLICT DO UPDATE on the row `existing`; the registers hold the row that was to be inserted.
 fn update_existing<D: Transaction>(
     (insert, update): (&Insert, &ConflictUpdate),
     touched: &mut Touched<'_, D::Row>,
@@ -289,7 +292,7 @@ fn update_existing<D: Transaction>(
     touched.before(existing, machine, data)?;
     data.update(table, existing, &changes, &machine.frame.arena)?;
     touched.after(*registers, machine)?;
-    told(sink, machine, data)
+    hand_on(sink, machine, data)
 }
 
 /// Reads all columns of a row that the statement has found.
@@ -304,14 +307,14 @@ fn read_again<D: Transaction>(
         return Ok(());
     }
     if data.is_doomed() {
-        // Another transaction has deleted it since.
+        // Another transaction has deleted the row since this statement found it.
         return Err(Conflict::Read.into());
     }
     let message = "tuple to be updated was already modified by an operation triggered by the current command";
     Err(SqlError::new("27000", message).into())
 }
 
-/// Sets the registers of a row as it will be; returns what changes.
+/// Sets registers to the new values of a row. Returns the changed columns with their values.
 fn change_row<D: Transaction>(
     table: &Table,
     (row, registers): (D::Row, Register),
@@ -356,12 +359,13 @@ pub(super) fn update<D: Transaction>(
             check(table, checks, machine)?;
             data.update(table, row, &changes, &machine.frame.arena)?;
             touched.after(*registers, machine)?;
-            told(sink, machine, data)
+            hand_on(sink, machine, data)
         })?;
         touched.follow(machine, data)?;
         return Ok(flow);
     }
-    // Rows that get another key go, all of them, and come back under it.
+    // The primary keys change: all rows are deleted before the first is inserted again, because a new key may
+    // be the old key of another row.
     let width = table.columns.len() as u32;
     let whole = (0..width).map(|column| Register(registers.0 + column));
     let whole: Vec<Register> = whole.chain(keep.iter().copied()).collect();
@@ -380,7 +384,7 @@ pub(super) fn update<D: Transaction>(
         let (row, arena) = machine.window(*registers, width as usize);
         data.insert(table, row, arena)?;
         touched.after(*registers, machine)?;
-        told(sink, machine, data)
+        hand_on(sink, machine, data)
     })?;
     touched.follow(machine, data)?;
     Ok(flow)
@@ -403,13 +407,13 @@ pub(super) fn delete<D: Transaction>(
         let row = row_of(machine.get(*handle), data)?;
         touched.before(row, machine, data)?;
         data.delete(table, row)?;
-        told(sink, machine, data)
+        hand_on(sink, machine, data)
     })?;
     touched.follow(machine, data)?;
     Ok(flow)
 }
 
-/// Each row of the table once, though it may match several rows of what it is joined with.
+/// Returns each row of the table once; a join may have produced it several times.
 fn distinct_rows<D: Transaction>(rows: &Buffer, width: usize, data: &D) -> Result<Buffer, Failure> {
     let mut seen = HashSet::new();
     let mut distinct = Buffer::new(width);

@@ -1,6 +1,6 @@
 //! Aggregates over the rows of a SELECT.
 //!
-//! An accumulator keeps what it needs of the rows in memory of its own, as rows come and go.
+//! An accumulator copies the values that it needs, because the next row overwrites the registers.
 
 use crate::ir::expression::compare_across;
 use crate::query::{Buffer, compare_keys, write_distinct};
@@ -13,11 +13,13 @@ pub(crate) struct Accumulator {
     count: i64,
     sum: Decimal,
     double: f64,
+    /// The least or greatest value so far, or the result of `bool_and` and `bool_or`.
     best: Datum,
-    /// What `best` lies in.
+    /// Holds `best`.
     arena: Arena,
+    /// The encoded values so far, for DISTINCT.
     seen: HashSet<Vec<u8>>,
-    /// Values, and what they are sorted by, where all are needed.
+    /// The values with their separators and sort keys, for `string_agg` and `array_agg`.
     rows: Option<Box<Buffer>>,
 }
 
@@ -34,7 +36,7 @@ impl Accumulator {
         }
     }
 
-    /// Takes the row that the registers hold.
+    /// Adds the row in the registers.
     pub(crate) fn add(&mut self, aggregate: &Aggregate, machine: &mut Machine) -> Result<(), Failure> {
         if let Some(filter) = &aggregate.filter
             && !filter.evaluate(machine)?.is_true()
@@ -97,7 +99,7 @@ impl Accumulator {
         self.seen.insert(bytes)
     }
 
-    /// The result; of no rows it is NULL, or 0 for a count.
+    /// Returns the result. Without rows it is NULL, or 0 for a count.
     pub(crate) fn finish(&self, aggregate: &Aggregate, machine: &mut Machine) -> Result<Datum, Failure> {
         if aggregate.function == AggregateFunction::Count {
             return Ok(Datum::Int(self.count));
@@ -119,10 +121,10 @@ impl Accumulator {
         })
     }
 
-    /// All values, in order.
+    /// Returns all values in order, as an array or a text.
     fn list(&self, aggregate: &Aggregate, machine: &mut Machine) -> Result<Datum, SqlError> {
         let Some(rows) = &self.rows else { return Ok(Datum::Null) };
-        // Where each row is, and what the sort needs beside it.
+        // The order of the rows, and the temporary memory of the sort.
         machine.ask_kept(rows.len() * size_of::<(usize, Datum)>())?;
         let mut order: Vec<usize> = (0..rows.len()).collect();
         let keys = 1 + usize::from(aggregate.separator.is_some());

@@ -2,7 +2,7 @@
 
 /// An operator on the bits of integers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "they are what they are called")]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum BitOperator {
     And,
     Or,
@@ -11,10 +11,10 @@ pub enum BitOperator {
     ShiftRight(ShiftWidth),
 }
 
-/// The type of what is shifted. As in PostgreSQL, the count of places is taken modulo the bits of the type,
-/// 32 at least.
+/// The type of a shifted integer. As in PostgreSQL, the shift count is taken modulo 64 for BIGINT, and modulo
+/// 32 for the narrower types.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "they are what they are called")]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum ShiftWidth {
     SmallInt,
     Integer,

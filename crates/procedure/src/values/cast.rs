@@ -9,7 +9,7 @@ use catalog::{
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum Cast {
-    /// The value is held the same way in both types.
+    /// Both types represent the value in the same way.
     Same,
     /// To an integer type with these bounds.
     Range {
@@ -20,8 +20,8 @@ pub enum Cast {
         /// Its greatest value.
         most: i64,
     },
-    /// To a narrower integer type as a key to look for: a value that has no place there is not found, so it
-    /// becomes NULL.
+    /// To a narrower integer type, as a key to look up. A value out of its range becomes NULL, because no row
+    /// has it.
     Key {
         /// Least value of the key's type.
         least: i64,
@@ -30,33 +30,33 @@ pub enum Cast {
     },
     /// Between scaled integers.
     Rescale {
-        /// What to multiply by.
+        /// The factor.
         multiply: i64,
-        /// What to divide by, rounding half away from zero.
+        /// The divisor; the quotient is rounded half away from zero.
         divide: i64,
-        /// The result's magnitude stays below.
+        /// The magnitude of the result must be below this.
         limit: i64,
     },
-    /// From anything exact to a decimal type.
+    /// From an exact type (integer or decimal) to a decimal type.
     Decimal {
         /// Digits after the point of a scaled integer.
         from_scale: u8,
         /// The target.
         to: ScalarType,
     },
-    /// From anything exact to an integer type.
+    /// From an exact type to an integer type.
     DecimalToInt {
         /// Digits after the point of a scaled integer.
         from_scale: u8,
         /// The target.
         to: ScalarType,
     },
-    /// From anything exact to a double.
+    /// From an exact type to a double.
     ToDouble {
         /// Digits after the point of a scaled integer.
         from_scale: u8,
     },
-    /// From a double to an integer type, half to even.
+    /// From a double to an integer type, rounded half to even.
     DoubleToInt {
         /// The target.
         to: ScalarType,
@@ -66,29 +66,29 @@ pub enum Cast {
         /// The target.
         to: ScalarType,
     },
-    /// To text of a number of characters.
+    /// To a text type with a maximum length.
     Limit {
         /// The target.
         to: ScalarType,
-        /// Characters.
+        /// Maximum number of characters.
         characters: u32,
-        /// Whether a longer text is cut (explicit casts) or refused.
+        /// Whether a longer text is cut (explicit cast) or refused.
         cut: bool,
     },
     /// Whether an integer is not 0.
     IntegerToBoolean,
-    /// Midnight of a day.
+    /// From a date to the timestamp of its midnight.
     DateToTimestamp,
-    /// A timestamp, rounded.
+    /// To a timestamp of lower precision, rounded.
     RoundTimestamp {
         /// Digits after the second.
         precision: u8,
     },
-    /// The day of a moment.
+    /// From a timestamp to its date.
     TimestampToDate,
-    /// From text, as input is read.
+    /// From text, parsed as input of the type.
     FromText(ScalarType),
-    /// To text, as output is printed.
+    /// To text, formatted as output of the type.
     ToText(ScalarType),
 }
 
@@ -102,8 +102,8 @@ pub(crate) fn bounds(ty: ScalarType) -> (i64, i64) {
 }
 
 impl Cast {
-    /// The conversion of one type to another; `None` when there is none. An explicit one cuts texts that are
-    /// too long and also converts between text and everything else.
+    /// Returns the conversion of one type to another; `None` if there is none. Only an explicit cast cuts
+    /// long texts, converts text to other types, and converts between BOOLEAN and INTEGER.
     pub fn between(from: ScalarType, to: ScalarType, explicit: bool) -> Option<Self> {
         use ScalarType as T;
         if from == to {
@@ -157,7 +157,7 @@ impl Cast {
         })
     }
 
-    /// The conversion of an integer to the type of a key that is compared with it.
+    /// Returns the conversion of an integer to the type of a key that is compared with it.
     pub fn to_key(to: ScalarType) -> Self {
         let (least, most) = bounds(to);
         Self::Key { least, most }
@@ -166,7 +166,7 @@ impl Cast {
     /// Converts a value.
     ///
     /// # Errors
-    /// A value that has no place in the target type.
+    /// The value is out of range for the target type, too long for it, or malformed text.
     #[inline]
     pub fn apply(self, datum: Datum, arena: &mut Arena) -> Result<Datum, ValueError> {
         match (self, datum) {
@@ -198,11 +198,12 @@ impl Cast {
                     Err(catalog::DecimalError::Overflow.into())
                 }
             }
-            _ => self.apply_rest(datum, arena),
+            _ => self.apply_slowly(datum, arena),
         }
     }
 
-    fn apply_rest(self, datum: Datum, arena: &mut Arena) -> Result<Datum, ValueError> {
+    /// Converts a value in the ways that are not worth inlining.
+    fn apply_slowly(self, datum: Datum, arena: &mut Arena) -> Result<Datum, ValueError> {
         let decimal = |arena: &Arena, scale| arena.decimal(datum, scale).unwrap_or(Decimal::from_int(0));
         match (self, datum) {
             (Self::Decimal { from_scale, to }, _) => {
@@ -218,7 +219,7 @@ impl Cast {
             (Self::DoubleToInt { to }, Datum::Double(value)) => {
                 let (least, most) = bounds(to);
                 let rounded = value.round_ties_even();
-                // The bound above is a power of two, which a double has exactly.
+                // The upper bound is a power of two, which a double represents exactly.
                 if rounded >= least as f64 && rounded < most as f64 + 1.0 {
                     Ok(Datum::Int(rounded as i64))
                 } else {
@@ -226,7 +227,7 @@ impl Cast {
                 }
             }
             (Self::DoubleToDecimal { to }, Datum::Double(value)) => {
-                // PostgreSQL goes through 15 significant digits.
+                // PostgreSQL converts by way of 15 significant digits.
                 let text = format!("{value:.14e}");
                 let parsed: Decimal = text.parse().map_err(ValueError::from)?;
                 let digits = parsed.to_string();
@@ -278,7 +279,7 @@ impl Cast {
                 };
                 Ok(arena.push_bytes(text.as_bytes()))
             }
-            _ => unreachable!("{datum:?} is not what {self:?} converts"),
+            _ => unreachable!("{self:?} does not convert {datum:?}"),
         }
     }
 }

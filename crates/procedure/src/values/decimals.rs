@@ -1,8 +1,8 @@
 //! Powers, roots, logarithms and rounding of decimals.
 //! Source: PostgreSQL 15, `numeric.c`: how many digits a result has (`power_var`, `sqrt_var`, `exp_var`,
 //! `ln_var`, `log_var`).
-//! Differs: the digits come from fixed-point series of more places than are shown, in place of PostgreSQL's
-//! own series.
+//! Differs: the digits come from fixed-point series with at least 24 more places than the result shows, not
+//! from PostgreSQL's series.
 
 use crate::{Evaluated, Machine, SqlError};
 use catalog::{Datum, Decimal, DecimalError};
@@ -44,11 +44,11 @@ impl DecimalFunction {
     }
 }
 
-/// Digits that a result shows at least.
+/// Minimum number of significant digits that a result shows.
 const SIGNIFICANT: i32 = 16;
-/// Digits that a decimal of PostgreSQL shows at most behind the point.
+/// Maximum number of digits after the point that PostgreSQL shows.
 const MOST_SCALE: i32 = 1000;
-/// Places that are computed beyond those that are shown, and beyond those before the point.
+/// Number of places that are computed beyond those that are shown.
 const GUARD: i32 = 24;
 
 type Result<T> = std::result::Result<T, Box<SqlError>>;
@@ -76,7 +76,7 @@ fn divided(value: &BigInt, divisor: &BigInt) -> BigInt {
     (double + half) / (divisor * 2)
 }
 
-/// A number times a power of ten.
+/// A fixed-point number: `value / 10^places`.
 struct Fixed {
     value: BigInt,
     places: i32,
@@ -88,7 +88,7 @@ impl Fixed {
         Self { value, places }
     }
 
-    /// The decimal of a number of places.
+    /// Returns the decimal with `scale` digits after the point, rounded half away from zero.
     fn shown(&self, scale: i32) -> Result<Decimal> {
         let scale = scale.clamp(0, MOST_SCALE);
         let value = match self.places - scale {
@@ -101,19 +101,20 @@ impl Fixed {
     }
 }
 
-/// The power of ten of a number's first digit; 0 for 0.
+/// Returns the power of ten of the first digit of a number other than zero.
 fn magnitude(decimal: Decimal) -> i32 {
     let digits = decimal.mantissa.unsigned_abs().checked_ilog10().unwrap_or(0);
     i32::try_from(digits).unwrap_or(0) - i32::from(decimal.scale)
 }
 
-/// The places behind the point of a result that is about ten to a power.
+/// Returns the number of digits after the point of a result of about `10^power`: enough for the significant
+/// digits, and not fewer than an operand has.
 fn scale_for(power: i32, operands: &[Decimal]) -> i32 {
     let least = operands.iter().map(|own| i32::from(own.scale)).max().unwrap_or(0);
     (SIGNIFICANT - power).max(least).clamp(0, MOST_SCALE)
 }
 
-/// `round(decimal, digits)` and `trunc(decimal, digits)` to the left of the point.
+/// Rounds or truncates a decimal to a multiple of `10^digits`: `round` and `trunc` to the left of the point.
 pub(crate) fn left_of_point(decimal: Decimal, digits: u32, truncates: bool) -> Result<Decimal> {
     let places = digits + u32::from(decimal.scale);
     let Some(divisor) = 10i128.checked_pow(places) else { return Ok(Decimal::from_int(0)) };
@@ -138,7 +139,7 @@ fn square_root(decimal: Decimal) -> Result<Decimal> {
     Fixed { value, places }.shown(scale)
 }
 
-/// `ln` with some places, of a number above zero.
+/// Returns `ln` of a positive number, as a fixed-point number of `places` places.
 fn logarithm_to(decimal: Decimal, places: i32) -> BigInt {
     let work = places + GUARD;
     let one = ten_to(work);
@@ -168,10 +169,10 @@ fn logarithm_to(decimal: Decimal, places: i32) -> BigInt {
     (area(&value) + two * halvings) / ten_to(GUARD)
 }
 
-/// `e^x` with some places, of a fixed-point number of as many.
+/// Returns `e^value`; argument and result are fixed-point numbers of `places` places.
 fn exponential_to(value: &BigInt, places: i32) -> Result<BigInt> {
     let one = ten_to(places + GUARD);
-    // Halved until it is small; then squared as often.
+    // The exponent is halved until it is at most 1/16, and the result is squared as many times.
     let mut small = value * ten_to(GUARD);
     let mut halvings = 0;
     let limit: BigInt = &one / 16;
@@ -194,7 +195,7 @@ fn exponential_to(value: &BigInt, places: i32) -> Result<BigInt> {
     Ok(sum / ten_to(GUARD))
 }
 
-/// Returns whether `e^x` has more digits than a decimal holds.
+/// Returns whether `e^exponent` certainly overflows a decimal, or rounds to zero.
 fn exceeds(exponent: f64) -> bool {
     exponent.abs() > 250.0
 }
@@ -226,12 +227,12 @@ fn check_logarithm(decimal: Decimal) -> Result<()> {
     }
 }
 
-/// The power of ten of the first digit of a number's natural logarithm: `estimate_ln_dweight`.
+/// Returns the power of ten of the first digit of `ln(decimal)`, as PostgreSQL's `estimate_ln_dweight` does.
 fn magnitude_of_logarithm(decimal: Decimal) -> i32 {
     let value = decimal.to_double();
     if (0.9..=1.1).contains(&value) {
         let distance = decimal.minus(Decimal::from_int(1)).unwrap_or(decimal);
-        // PostgreSQL looks at the first digit of the distance from 1.
+        // PostgreSQL takes the first digit of the distance from 1.
         return if distance.mantissa == 0 { 0 } else { magnitude(distance) };
     }
     value.ln().abs().log10() as i32
@@ -287,7 +288,7 @@ fn power(base: Decimal, exponent: Decimal) -> Result<Decimal> {
     Fixed { value: exponential_to(&product, places)?, places }.shown(scale)
 }
 
-/// An integer power, exact before it is rounded.
+/// Returns an integer power, by repeated squaring.
 fn whole_power(base: Decimal, exponent: i32) -> Result<Decimal> {
     let scale = SIGNIFICANT.max(base.scale.into());
     if base.mantissa == 0 {
@@ -301,7 +302,7 @@ fn whole_power(base: Decimal, exponent: i32) -> Result<Decimal> {
             Fixed { value: BigInt::from(0), places: 0 }.shown(scale)
         };
     }
-    // Places of the exact power would be too many: as many as count are kept.
+    // The exact power has too many places: each product is rounded to the places that matter to the result.
     let places = scale + GUARD + digits as i32;
     let one = ten_to(places);
     let mut square = Fixed::of(base, places.max(i32::from(base.scale))).value;

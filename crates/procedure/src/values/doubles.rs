@@ -1,5 +1,5 @@
 //! Arithmetic and functions of doubles.
-//! Source: PostgreSQL 15, `float.h` and `float.c`: what is an overflow, an underflow, or no number.
+//! Source: PostgreSQL 15, `float.h` and `float.c`, for overflow, underflow and NaN.
 
 use crate::{ArithmeticOperator, Evaluated, Function, SqlError};
 use catalog::Datum;
@@ -12,7 +12,7 @@ fn underflow() -> SqlError {
     SqlError::new("22003", "value out of range: underflow")
 }
 
-/// A result that must not be infinite, unless an operand is, and not zero, unless it may be.
+/// Returns a result. Fails if it is infinite without `may_be_infinite`, or zero without `may_be_zero`.
 fn checked(result: f64, may_be_infinite: bool, may_be_zero: bool) -> Evaluated {
     if result.is_infinite() && !may_be_infinite {
         return Err(overflow().into());
@@ -39,7 +39,7 @@ pub(crate) fn arithmetic(operator: ArithmeticOperator, a: f64, b: f64) -> Evalua
     }
 }
 
-/// A function of one double, or of two.
+/// Evaluates a function of one or two doubles.
 pub(crate) fn function(function: Function, a: f64, rest: &[Datum]) -> Evaluated {
     let refused = |sqlstate: &str, message: &str| Err(SqlError::new(sqlstate, message).into());
     Ok(Datum::Double(match (function, rest) {

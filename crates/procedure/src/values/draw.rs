@@ -1,7 +1,7 @@
 //! Random values of a call.
 //!
-//! The words follow from the seed in the call's record (`Machine::next_random`), so replay draws the same
-//! values.
+//! The random words follow from the seed in the call's record (`Frame::next_random`), so replay draws the
+//! same values.
 
 use crate::Machine;
 use catalog::Datum;
@@ -9,7 +9,7 @@ use catalog::Datum;
 /// A kind of random value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Draw {
-    /// `random()`: a double from 0 on, below 1.
+    /// `random()`: a double of at least 0 and below 1.
     Random,
     /// `gen_random_uuid()`: a version 4 UUID.
     Uuid,
@@ -23,7 +23,7 @@ impl Draw {
         if self == Self::Uuid { 2 } else { 1 }
     }
 
-    /// Returns the value of the words that `next` gives in turn.
+    /// Returns the value that the next words of `next` make.
     pub(crate) fn value(self, machine: &mut Machine, mut next: impl FnMut(&mut Machine) -> u64) -> Datum {
         let mut bytes = [0; 16];
         match self {

@@ -16,19 +16,20 @@ use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-/// Functions of more arguments evaluate all of them before they look at any.
+/// Maximum number of arguments that are evaluated only up to the first NULL. A function with more arguments
+/// evaluates all of them.
 const MOST_VALUES: usize = 3;
 
-/// A built-in function, with what it needs to know of its arguments' types.
+/// A built-in function, with the facts about its argument types that the evaluation needs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum Function {
     /// `now()`, `current_timestamp`, …: the call's time.
     Now,
-    /// The next value that is drawn.
+    /// The next random value of the call.
     Next(Draw),
-    /// The value that is drawn behind a number of random words of the call: what `Next` comes to in the
-    /// analysis.
+    /// The random value that the call draws after a number of random words, which is the argument. The
+    /// analysis replaces `Next` by it.
     Nth(Draw),
     /// `nextval` of a sequence.
     NextNumber(TableId),
@@ -46,12 +47,12 @@ pub enum Function {
     RowCount,
     /// `text ~ pattern`, `~*`.
     Matches {
-        /// Whether upper and lower case are the same.
+        /// Whether case is ignored.
         insensitive: bool,
     },
     /// `format_type(oid, modifier)`.
     FormatType,
-    /// `array_to_string(texts, between)`.
+    /// `array_to_string(texts, separator)`; NULLs are left out.
     ArrayToString,
     /// `array = array`.
     ArraysEqual(CompareClass),
@@ -59,7 +60,7 @@ pub enum Function {
     QuoteIdentifier,
     /// `||` of texts.
     Concat,
-    /// `concat(…)`: NULLs count as nothing.
+    /// `concat(…)`; NULLs are left out.
     ConcatAll,
     /// `length(text)`, in characters.
     Length,
@@ -125,17 +126,17 @@ pub enum Function {
     Cardinality,
     /// `array_append(array, value)`.
     ArrayAppend,
-    /// Of decimals.
+    /// A further function of decimals.
     Decimals(DecimalFunction),
-    /// Of timestamps.
+    /// A function of timestamps.
     Time(TimeFunction),
-    /// More of text.
+    /// A further function of texts.
     Text(TextFunction),
     /// `to_char(number, template)`; the number is the scale of scaled integers.
     NumberToText(u8),
     /// `&`, `|`, `#`, `<<`, `>>` of integers.
     Bits(BitOperator),
-    /// `concat_ws(between, …)`.
+    /// `concat_ws(separator, …)`; NULLs are left out.
     ConcatBetween,
     /// `ln(double)`.
     NaturalLogarithm,
@@ -145,14 +146,14 @@ pub enum Function {
     Exponential,
     /// `sign(double)`.
     SignOfDouble,
-    /// `greatest(…)`; NULLs are passed over.
+    /// `greatest(…)`; NULLs are left out.
     Greatest(CompareClass),
-    /// `least(…)`; NULLs are passed over.
+    /// `least(…)`; NULLs are left out.
     Least(CompareClass),
 }
 
 impl Function {
-    /// Whether the value follows from the call and not from the arguments alone.
+    /// Returns whether the value depends on the call, and not on the arguments alone.
     pub fn depends_on_call(self) -> bool {
         matches!(
             self,
@@ -175,7 +176,7 @@ impl Function {
         )
     }
 
-    /// Whether all of this many arguments are evaluated, NULLs among them or not.
+    /// Returns whether the function, with this number of arguments, evaluates them all even if one is NULL.
     pub(crate) fn evaluates_all(self, arguments: usize) -> bool {
         arguments > MOST_VALUES
             || matches!(self, Self::ConcatAll | Self::ConcatBetween)
@@ -226,7 +227,7 @@ impl Function {
             [Datum::Double(a), ref rest @ ..] if !self.accepts_null() => {
                 crate::values::doubles::function(self, a, rest)
             }
-            _ => self.of_others(&values[..arguments.len()], machine),
+            _ => self.of_values(&values[..arguments.len()], machine),
         }
     }
 
@@ -268,7 +269,7 @@ impl Function {
                 let all = texts.join(machine.frame.arena.datum_bytes(*between));
                 Ok(machine.frame.arena.push_bytes(&all))
             }
-            _ => self.of_others(&values, machine),
+            _ => self.of_values(&values, machine),
         }
     }
 
@@ -365,7 +366,8 @@ impl Function {
         Ok(arena.subspan(text, part.0, part.1))
     }
 
-    /// At most this many bytes has the text that a function of a text makes; 0 of one that makes none.
+    /// Returns the size of the text that the function makes at most, in bytes; 0 if it makes no new text. Of
+    /// `lower` and `upper` it is an estimate.
     fn longest(self, text: Span, rest: &[Datum], machine: &Machine) -> usize {
         let own = text.length as usize;
         let number = |place: usize| match rest.get(place) {
@@ -375,7 +377,7 @@ impl Function {
         let other =
             |place: usize| rest.get(place).map_or(&[][..], |value| machine.frame.arena.datum_bytes(*value));
         match self {
-            // Few letters are longer in the other case.
+            // Few letters take more bytes in the other case.
             Self::Lower | Self::Upper => own + own / 2,
             Self::Repeat => own.saturating_mul(number(0)),
             Self::PadStart | Self::PadEnd if rest.len() > 1 && other(1).is_empty() => own,
@@ -391,7 +393,7 @@ impl Function {
         }
     }
 
-    fn of_others(self, values: &[Datum], machine: &mut Machine) -> Evaluated {
+    fn of_values(self, values: &[Datum], machine: &mut Machine) -> Evaluated {
         match (self, values) {
             (Self::Greatest(class) | Self::Least(class), _) => {
                 let wanted =
@@ -455,7 +457,9 @@ fn number_to_text(values: &[Datum], scale: u8, machine: &mut Machine) -> Evaluat
     let decimal = match values[0] {
         Datum::Double(value) => {
             let text = format!("{value:.15}");
-            text.parse().map_err(|_| SqlError::new("22003", "the number is out of range"))?
+            text.parse().map_err(|_| {
+                SqlError::new("22003", format!("double \"{value}\" is out of range for to_char"))
+            })?
         }
         value => machine.frame.arena.decimal(value, scale).unwrap_or(catalog::Decimal::from_int(0)),
     };
@@ -510,7 +514,7 @@ fn of_decimal(function: Function, value: Datum, rest: &[Datum], machine: &mut Ma
     Ok(machine.frame.arena.push_decimal(result))
 }
 
-/// Byte offset of the character with a number, bounded by the text.
+/// Returns the byte offset of the character at an index; the length of the text if it has fewer characters.
 fn character_offset(text: &str, character: i64) -> usize {
     let Ok(character) = usize::try_from(character) else { return 0 };
     if text.is_ascii() {
@@ -554,14 +558,14 @@ fn like(text: &str, pattern: &str) -> Result<bool, Box<SqlError>> {
 }
 
 thread_local! {
-    /// Regular expressions that were used lately, with whether case counts.
+    /// Compiled regular expressions, by pattern and by whether case is ignored.
     static PATTERNS: RefCell<HashMap<(String, bool), Regex>> = RefCell::default();
 }
 
-/// Regular expressions that are kept.
+/// Maximum number of compiled regular expressions of a thread. A further one replaces them all.
 const MOST_PATTERNS: usize = 64;
 
-/// Whether a text has a part that a regular expression describes.
+/// Returns whether a regular expression matches a substring of a text.
 fn matches(text: Span, pattern: Span, insensitive: bool, machine: &Machine) -> Evaluated {
     let text = std::str::from_utf8(machine.frame.arena.bytes(text)).unwrap_or_default();
     let pattern = std::str::from_utf8(machine.frame.arena.bytes(pattern)).unwrap_or_default();
@@ -583,7 +587,7 @@ fn matches(text: Span, pattern: Span, insensitive: bool, machine: &Machine) -> E
     })
 }
 
-/// The name of a type by its number, with what its modifier says.
+/// Returns the name of a type by its OID, with the length, precision or scale in its modifier.
 fn format_type(oid: i64, modifier: i64) -> String {
     let limit = modifier - 4;
     let limited = |name: &str| if limit >= 0 { format!("{name}({limit})") } else { name.into() };

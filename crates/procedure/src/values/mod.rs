@@ -1,4 +1,4 @@
-//! The built-in functions, casts and aggregates, by the type that they work on.
+//! The built-in functions, casts and aggregates, a file for each kind of value.
 //!
 //! Not here: the types and their encodings (`catalog`), how expressions call functions (`ir::expression`).
 

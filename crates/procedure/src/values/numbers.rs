@@ -1,22 +1,22 @@
-//! `to_char` of numbers: text by a template.
+//! `to_char` of numbers: formats a number by a template.
 //! Source: PostgreSQL 15's documentation, "Data Type Formatting Functions", table 9.28.
 
 use crate::SqlError;
 use catalog::Decimal;
 
-/// What a template is made of.
+/// A pattern of a template.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Part {
-    /// A digit, which is left out in front of the number.
+enum Pattern {
+    /// `9`: a digit; a leading zero is not shown.
     Nine,
-    /// A digit, always.
+    /// `0`: a digit; a leading zero is shown.
     Zero,
     Comma,
     Point,
-    /// Sign where it stands: `S`, `SG`, `MI`, `PL`.
+    /// `S`, `SG`, `MI`, `PL`: a sign at this position.
     Sign(Sign),
     Dollar,
-    Other(char),
+    Literal(char),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,17 +28,17 @@ enum Sign {
 }
 
 struct Template {
-    parts: Vec<Part>,
+    patterns: Vec<Pattern>,
     fills: bool,
     brackets: bool,
 }
 
 fn parse(template: &str) -> Result<Template, SqlError> {
-    let (mut parts, mut fills, mut brackets) = (Vec::new(), true, false);
+    let (mut patterns, mut fills, mut brackets) = (Vec::new(), true, false);
     let mut rest = template;
     while let Some(first) = rest.chars().next() {
         let two = rest.get(..2).unwrap_or_default().to_uppercase();
-        let (part, length) = match two.as_str() {
+        let (pattern, length) = match two.as_str() {
             "FM" => {
                 fills = false;
                 (None, 2)
@@ -47,53 +47,53 @@ fn parse(template: &str) -> Result<Template, SqlError> {
                 brackets = true;
                 (None, 2)
             }
-            "MI" => (Some(Part::Sign(Sign::Minus)), 2),
-            "PL" => (Some(Part::Sign(Sign::Plus)), 2),
-            "SG" => (Some(Part::Sign(Sign::Always)), 2),
+            "MI" => (Some(Pattern::Sign(Sign::Minus)), 2),
+            "PL" => (Some(Pattern::Sign(Sign::Plus)), 2),
+            "SG" => (Some(Pattern::Sign(Sign::Always)), 2),
             "TH" | "RN" | "EE" => {
-                let message = format!("the pattern {two} of to_char is not supported");
+                let message = format!("pattern \"{two}\" of to_char is not supported");
                 return Err(SqlError::new("0A000", message));
             }
             _ => {
-                let part = match first {
-                    '9' => Part::Nine,
-                    '0' => Part::Zero,
-                    ',' | 'G' | 'g' => Part::Comma,
-                    '.' | 'D' | 'd' => Part::Point,
-                    'S' | 's' => Part::Sign(Sign::Anchored),
-                    '$' | 'L' | 'l' => Part::Dollar,
+                let pattern = match first {
+                    '9' => Pattern::Nine,
+                    '0' => Pattern::Zero,
+                    ',' | 'G' | 'g' => Pattern::Comma,
+                    '.' | 'D' | 'd' => Pattern::Point,
+                    'S' | 's' => Pattern::Sign(Sign::Anchored),
+                    '$' | 'L' | 'l' => Pattern::Dollar,
                     '"' => {
                         let quoted = &rest[1..];
                         let end = quoted.find('"').unwrap_or(quoted.len());
-                        parts.extend(quoted[..end].chars().map(Part::Other));
+                        patterns.extend(quoted[..end].chars().map(Pattern::Literal));
                         rest = quoted.get(end + 1..).unwrap_or_default();
                         continue;
                     }
                     'V' | 'v' | 'B' | 'b' => {
-                        let message = format!("the pattern {first} of to_char is not supported");
+                        let message = format!("pattern \"{first}\" of to_char is not supported");
                         return Err(SqlError::new("0A000", message));
                     }
-                    other => Part::Other(other),
+                    literal => Pattern::Literal(literal),
                 };
-                (Some(part), first.len_utf8())
+                (Some(pattern), first.len_utf8())
             }
         };
-        parts.extend(part);
+        patterns.extend(pattern);
         rest = &rest[length..];
     }
-    if parts.iter().filter(|part| **part == Part::Point).count() > 1 {
+    if patterns.iter().filter(|pattern| **pattern == Pattern::Point).count() > 1 {
         return Err(SqlError::new("42601", "multiple decimal points"));
     }
-    Ok(Template { parts, fills, brackets })
+    Ok(Template { patterns, fills, brackets })
 }
 
 /// `to_char` of a number.
 pub(crate) fn to_text(value: Decimal, template: &str) -> Result<String, SqlError> {
-    let Template { parts, fills, brackets } = parse(template)?;
-    let point = parts.iter().position(|part| *part == Part::Point).unwrap_or(parts.len());
-    let is_digit = |part: &&Part| matches!(part, Part::Nine | Part::Zero);
-    let whole = parts[..point].iter().filter(is_digit).count();
-    let decimals = parts[point..].iter().filter(is_digit).count();
+    let Template { patterns, fills, brackets } = parse(template)?;
+    let point = patterns.iter().position(|pattern| *pattern == Pattern::Point).unwrap_or(patterns.len());
+    let is_digit = |pattern: &&Pattern| matches!(pattern, Pattern::Nine | Pattern::Zero);
+    let whole = patterns[..point].iter().filter(is_digit).count();
+    let decimals = patterns[point..].iter().filter(is_digit).count();
     let scale = u8::try_from(decimals).unwrap_or(u8::MAX);
     let rounded = value.rescale(scale).map_err(|error| SqlError::new("22003", error.to_string()))?;
     let is_negative = rounded.mantissa < 0;
@@ -101,18 +101,19 @@ pub(crate) fn to_text(value: Decimal, template: &str) -> Result<String, SqlError
     let (before, after) = digits.split_at(digits.len() - decimals);
     let before = before.trim_start_matches('0');
     let overflows = before.len() > whole;
-    // The first place that shows a digit: that of the number, or a zero before it.
-    let first_zero = parts[..point].iter().filter(is_digit).position(|part| *part == Part::Zero);
-    let own = whole - before.len().min(whole);
-    let mut shown_from = first_zero.unwrap_or(whole).min(own);
+    // The first digit pattern that is shown: that of the number's first digit, or a `0` before it.
+    let first_zero = patterns[..point].iter().filter(is_digit).position(|pattern| *pattern == Pattern::Zero);
+    let first_digit = whole - before.len().min(whole);
+    let mut shown_from = first_zero.unwrap_or(whole).min(first_digit);
     if before.is_empty() && decimals == 0 && first_zero.is_none() {
-        // A zero alone is shown.
+        // A number without digits is shown as one zero.
         shown_from = whole.saturating_sub(1);
     }
-    // A sign in a place of its own; PL leaves that of negative numbers where it is.
-    let anchors_sign = parts.iter().any(|part| matches!(part, Part::Sign(own) if *own != Sign::Plus));
-    let sign_is_last = parts.iter().rposition(|part| matches!(part, Part::Sign(Sign::Anchored)))
-        > parts.iter().position(|part| matches!(part, Part::Nine | Part::Zero));
+    // A sign pattern takes the sign away from the number, but PL does not take the minus.
+    let takes_sign = |pattern: &Pattern| matches!(pattern, Pattern::Sign(sign) if *sign != Sign::Plus);
+    let anchors_sign = patterns.iter().any(takes_sign);
+    let sign_is_last = patterns.iter().rposition(|pattern| matches!(pattern, Pattern::Sign(Sign::Anchored)))
+        > patterns.iter().position(|pattern| matches!(pattern, Pattern::Nine | Pattern::Zero));
     let (mut out, mut place, mut seen_sign) = (String::new(), 0usize, false);
     let sign_before = |out: &mut String, seen: &mut bool| {
         if std::mem::replace(seen, true) {
@@ -130,27 +131,27 @@ pub(crate) fn to_text(value: Decimal, template: &str) -> Result<String, SqlError
             } else if fills {
                 out.push(' ');
             }
-        } else if !sign_is_last && parts.contains(&Part::Sign(Sign::Anchored)) {
+        } else if !sign_is_last && patterns.contains(&Pattern::Sign(Sign::Anchored)) {
             out.push(if is_negative { '-' } else { '+' });
         }
     };
     let mut fraction = after.chars();
     let mut last_shown = usize::MAX;
     if !fills && !overflows {
-        // Without filling, zeros at the end of the fraction go, but for those that are asked for.
-        let places: Vec<Part> = parts[point..].iter().filter(is_digit).copied().collect();
-        let wanted = places.iter().rposition(|part| *part == Part::Zero).map_or(0, |at| at + 1);
+        // FM omits zeros at the end of the fraction, but not those up to the last `0` of the template.
+        let places: Vec<Pattern> = patterns[point..].iter().filter(is_digit).copied().collect();
+        let wanted = places.iter().rposition(|pattern| *pattern == Pattern::Zero).map_or(0, |at| at + 1);
         let used = after.trim_end_matches('0').len();
         last_shown = wanted.max(used);
         if last_shown == 0 && before.is_empty() {
-            // A zero alone is shown, and not a point alone.
+            // Shows "0." instead of a point alone.
             shown_from = shown_from.min(whole.saturating_sub(1));
         }
     }
     let mut decimal = 0;
-    for (index, part) in parts.iter().enumerate() {
-        match part {
-            Part::Nine | Part::Zero if index < point => {
+    for (index, pattern) in patterns.iter().enumerate() {
+        match pattern {
+            Pattern::Nine | Pattern::Zero if index < point => {
                 if place < shown_from {
                     if fills {
                         out.push(' ');
@@ -160,41 +161,41 @@ pub(crate) fn to_text(value: Decimal, template: &str) -> Result<String, SqlError
                     if overflows {
                         out.push('#');
                     } else {
-                        let digit = place.checked_sub(own).and_then(|at| before.chars().nth(at));
+                        let digit = place.checked_sub(first_digit).and_then(|at| before.chars().nth(at));
                         out.push(digit.unwrap_or('0'));
                     }
                 }
                 place += 1;
             }
-            Part::Nine | Part::Zero => {
+            Pattern::Nine | Pattern::Zero => {
                 let digit = fraction.next().unwrap_or('0');
                 if decimal < last_shown {
                     out.push(if overflows { '#' } else { digit });
                 }
                 decimal += 1;
             }
-            Part::Comma if place <= shown_from && index < point => {
+            Pattern::Comma if place <= shown_from && index < point => {
                 if fills {
                     out.push(' ');
                 }
             }
-            Part::Comma => out.push(','),
-            Part::Point => {
+            Pattern::Comma => out.push(','),
+            Pattern::Point => {
                 sign_before(&mut out, &mut seen_sign);
                 out.push('.');
             }
-            Part::Sign(Sign::Anchored) if sign_is_last => out.push(if is_negative { '-' } else { '+' }),
-            Part::Sign(Sign::Anchored) => {}
-            Part::Sign(Sign::Always) => out.push(if is_negative { '-' } else { '+' }),
-            Part::Sign(Sign::Minus) if is_negative => out.push('-'),
-            Part::Sign(Sign::Plus) if !is_negative => out.push('+'),
-            Part::Sign(_) => {
+            Pattern::Sign(Sign::Anchored) if sign_is_last => out.push(if is_negative { '-' } else { '+' }),
+            Pattern::Sign(Sign::Anchored) => {}
+            Pattern::Sign(Sign::Always) => out.push(if is_negative { '-' } else { '+' }),
+            Pattern::Sign(Sign::Minus) if is_negative => out.push('-'),
+            Pattern::Sign(Sign::Plus) if !is_negative => out.push('+'),
+            Pattern::Sign(_) => {
                 if fills {
                     out.push(' ');
                 }
             }
-            Part::Dollar => out.push('$'),
-            Part::Other(own) => out.push(*own),
+            Pattern::Dollar => out.push('$'),
+            Pattern::Literal(character) => out.push(*character),
         }
     }
     if brackets {

@@ -1,11 +1,11 @@
-//! More functions of text.
+//! Functions of texts beyond those in `functions`.
 //! Source: PostgreSQL 15's documentation, "String Functions and Operators".
 
 use crate::{Evaluated, Machine, SqlError};
 use catalog::Datum;
 use regex::RegexBuilder;
 
-/// A function of text.
+/// A function of texts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TextFunction {
     /// `split_part(text, delimiter, place)`.
@@ -24,9 +24,9 @@ pub enum TextFunction {
     StartsWith,
     /// `regexp_replace(text, pattern, replacement)`; with the flags `g`, then `i`.
     ReplaceMatches {
-        /// All matches, and not only the first.
+        /// Whether all matches are replaced, and not only the first.
         all: bool,
-        /// Whether upper and lower case are the same.
+        /// Whether case is ignored.
         insensitive: bool,
     },
     /// `to_hex(number)`.
@@ -122,7 +122,7 @@ impl TextFunction {
     }
 }
 
-/// A replacement as the regular expressions here have it: `\\1` is `${1}`, and `$` means nothing.
+/// Translates a replacement of PostgreSQL for the crate `regex`: `\1` to `${1}`, `\&` to `${0}`, `$` to `$$`.
 fn replacement_of(text: &str) -> String {
     let mut out = String::new();
     let mut characters = text.chars().peekable();

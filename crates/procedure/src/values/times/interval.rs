@@ -1,17 +1,17 @@
-//! Intervals, which are added to timestamps or taken from them.
+//! Intervals, and their addition to timestamps.
 
 use super::{DAY_US, out_of_range};
 use crate::SqlError;
 use catalog::{Day, Decimal, DecimalError, Moment, is_finite_timestamp, moment_of, timestamp_plus};
 
-/// A length of time, as INTERVAL has it.
+/// The value of an INTERVAL.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Interval {
-    /// Months; years are twelve.
+    /// Months; a year is 12.
     pub months: i32,
-    /// Days; weeks are seven.
+    /// Days; a week is 7.
     pub days: i32,
-    /// What is less, or counted in hours.
+    /// Microseconds: of hours and smaller units, and of a fraction of a day.
     pub us: i64,
 }
 
@@ -47,7 +47,7 @@ impl Interval {
                 all.us = all.us.checked_add(clock(word)?).ok_or(Refusal::Field)?;
                 continue;
             }
-            // The unit may stand right behind its number.
+            // The unit may follow its number without a space.
             let split = word.find(|c: char| c.is_ascii_alphabetic());
             let (number, unit) = match split {
                 Some(0) => return Err(Refusal::Syntax),
@@ -93,21 +93,21 @@ impl Interval {
         added.ok_or(Refusal::Field)
     }
 
-    /// This many times as long.
+    /// Returns the interval `count` times; `None` on overflow.
     pub(super) fn times(self, count: i64) -> Option<Self> {
         let narrow = i32::try_from(count);
         let few = |of: i32| if of == 0 { Some(0) } else { of.checked_mul(narrow.ok()?) };
         Some(Self { months: few(self.months)?, days: few(self.days)?, us: self.us.checked_mul(count)? })
     }
 
-    /// As much back.
+    /// Returns the interval with the opposite sign; `None` on overflow.
     pub fn negated(self) -> Option<Self> {
         let Self { months, days, us } = self;
         Some(Self { months: months.checked_neg()?, days: days.checked_neg()?, us: us.checked_neg()? })
     }
 }
 
-/// Why a text is no interval.
+/// The reason why a text is no interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Refusal {
     Syntax,
@@ -125,7 +125,7 @@ fn add_to<T: Copy>(field: &mut T, more: T, sum: impl Fn(T, T) -> Option<T>) -> O
     Some(())
 }
 
-/// Microseconds of `[-]HH:MM[:SS[.f]]`.
+/// Returns the microseconds of `[+-]HH:MM[:SS[.f]]`.
 fn clock(text: &str) -> Result<i64, Refusal> {
     let (sign, text) = match text.strip_prefix('-') {
         Some(rest) => (-1, rest),
@@ -145,10 +145,10 @@ fn clock(text: &str) -> Result<i64, Refusal> {
     whole.and_then(|whole| whole.checked_add(us)).map(|all| sign * all).ok_or(Refusal::Field)
 }
 
-/// A timestamp, an interval later: months first, then days, then the rest, as PostgreSQL.
+/// Adds an interval to a timestamp: first the months, then the days, then the microseconds, as PostgreSQL.
 ///
 /// # Errors
-/// `22008`: there is no such timestamp.
+/// `22008`: the result is out of range.
 pub(super) fn later(us: i64, by: Interval) -> Result<i64, SqlError> {
     if !is_finite_timestamp(us) {
         return Ok(us);

@@ -1,4 +1,4 @@
-//! Functions of timestamps: parts of them, text of them by a template, and steps in the calendar.
+//! Functions of timestamps: fields, truncation, addition of intervals, and conversion by a template.
 //! Source: PostgreSQL 15's documentation, "Date/Time Functions and Operators" and "Data Type Formatting
 //! Functions".
 
@@ -19,13 +19,13 @@ const EPOCH_S: i64 = 946_684_800;
 /// A function of timestamps.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum TimeFunction {
-    /// EXTRACT: a decimal.
+    /// EXTRACT; the result is a decimal.
     Extract(TimeField),
     /// `date_trunc`.
     Truncate(TimeField),
-    /// Seconds between two timestamps: a decimal.
+    /// Seconds between two timestamps; the result is a decimal.
     SecondsBetween,
-    /// A timestamp, an interval later; this many times, with a second argument.
+    /// Adds the interval to a timestamp; with a second argument, that many times.
     Later(Interval),
     /// `to_char(timestamp, template)`.
     ToText,
@@ -80,9 +80,9 @@ impl TimeFunction {
     }
 }
 
-/// A part of a timestamp that EXTRACT or `date_trunc` names.
+/// A field of a timestamp, for EXTRACT and `date_trunc`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "they are PostgreSQL's")]
+#[allow(missing_docs, reason = "the names are PostgreSQL's")]
 pub enum TimeField {
     Microseconds,
     Milliseconds,
@@ -106,7 +106,7 @@ pub enum TimeField {
 }
 
 impl TimeField {
-    /// The field of a name.
+    /// Returns the field that a name denotes; the name is in lower case.
     pub fn named(name: &str) -> Option<Self> {
         Some(match name.trim_end_matches('s') {
             "microsecond" | "u" => Self::Microseconds,
@@ -141,7 +141,8 @@ fn unsupported(what: &str) -> SqlError {
     SqlError::new("0A000", format!("{what} is not supported"))
 }
 
-/// Returns a field of an infinite timestamp: NULL for a cyclic field, infinity for a growing one.
+/// Returns NULL for a cyclic field of an infinite timestamp. Refuses a growing field, which is infinite in
+/// PostgreSQL, because a decimal cannot be infinite.
 fn part_of_infinity(field: TimeField) -> Evaluated {
     match field {
         TimeField::Decade
@@ -150,12 +151,13 @@ fn part_of_infinity(field: TimeField) -> Evaluated {
         | TimeField::Year
         | TimeField::IsoYear
         | TimeField::Epoch
-        | TimeField::Julian => Err(unsupported("this part of an infinite timestamp").into()),
+        | TimeField::Julian => Err(unsupported("EXTRACT of this field of an infinite timestamp").into()),
         _ => Ok(Datum::Null),
     }
 }
 
-/// The number of a span of years, counted from 1 after Christ and from -1 before.
+/// Returns the number of the century or millennium of a year; `length` is 100 or 1000. Numbers begin with 1 in
+/// the year 1; the number before 1 is -1.
 fn span_of(year: i64, length: i64) -> i64 {
     if year > 0 { (year + length - 1) / length } else { -((length - year) / length) }
 }
@@ -168,7 +170,7 @@ fn extract(field: TimeField, us: i64) -> Result<Decimal, SqlError> {
         Decimal::new(mantissa.into(), scale).map_err(|error| SqlError::new("22003", error.to_string()))
     };
     let microseconds = second * 1_000_000 + microsecond;
-    // There is no year 0.
+    // The year before 1 is written -1.
     let written = |year: i64| if year > 0 { year } else { year - 1 };
     match field {
         TimeField::Microseconds => whole(microseconds),
@@ -192,7 +194,7 @@ fn extract(field: TimeField, us: i64) -> Result<Decimal, SqlError> {
             let since_1970 = i128::from(us) + i128::from(EPOCH_S) * 1_000_000;
             Decimal::new(since_1970, 6).map_err(|error| SqlError::new("22003", error.to_string()))
         }
-        TimeField::Julian => Err(unsupported("EXTRACT (JULIAN …)")),
+        TimeField::Julian => Err(unsupported("EXTRACT of the field \"julian\"")),
     }
 }
 
@@ -221,7 +223,7 @@ fn truncate(field: TimeField, us: i64) -> Result<i64, SqlError> {
         TimeField::Decade => from(day.year.div_euclid(10) * 10, 1),
         TimeField::Century => from((day.year - 1).div_euclid(100) * 100 + 1, 1),
         TimeField::Millennium => from((day.year - 1).div_euclid(1000) * 1000 + 1, 1),
-        _ => Err(SqlError::new("22023", "this unit is not one to truncate to")),
+        _ => Err(SqlError::new("22023", "date_trunc does not support this unit")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Timestamps as text by a template, and back.
+//! Formats and parses timestamps by a template: `to_char`, `to_timestamp`, `to_date`.
 //! Source: PostgreSQL 15's documentation, "Data Type Formatting Functions", tables 9.26 and 9.27.
 
 use super::{DAY_US, unsupported};
@@ -22,7 +22,7 @@ const MONTHS: [&str; 12] = [
 ];
 const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-/// The names of months and days, in the case and length that a template asks for.
+/// Returns the name of a month or day in the case and length of a pattern.
 fn cased(name: &str, pattern: &str, fills: bool) -> String {
     let short = pattern.len() == 2 || pattern.eq_ignore_ascii_case("mon");
     let name = if short { &name[..3] } else { name };
@@ -35,8 +35,7 @@ fn cased(name: &str, pattern: &str, fills: bool) -> String {
     if fills && !short { format!("{name:<9}") } else { name }
 }
 
-/// Patterns of templates, the longest first; those with two cases stand as they are matched, without regard
-/// to case.
+/// The patterns of templates. They are matched without regard to case, and the longest match counts.
 const PATTERNS: [&str; 52] = [
     "MONTH", "IYYY", "YYYY", "HH24", "HH12", "SSSSS", "SSSS", "Y,YYY", "A.M.", "P.M.", "B.C.", "A.D.",
     "IDDD", "DAY", "MON", "IYY", "YYY", "DDD", "IW", "WW", "YY", "IY", "DD", "DY", "ID", "HH", "MI", "MM",
@@ -44,7 +43,7 @@ const PATTERNS: [&str; 52] = [
     "FF6", "BC", "AD", "Y", "D", "W", "J", "Q",
 ];
 
-/// The pattern that a template begins with.
+/// Returns the pattern that a template begins with, and how the template writes it.
 fn pattern_of(template: &str) -> Option<(&'static str, &str)> {
     let mut found: Option<&'static str> = None;
     for pattern in PATTERNS {
@@ -143,7 +142,7 @@ pub(super) fn to_text(us: i64, template: &str) -> Result<String, SqlError> {
             "TZ" => out.push_str(if written.starts_with(char::is_lowercase) { "utc" } else { "UTC" }),
             "OF" | "TZH" => out.push_str("+00"),
             "TZM" => out.push_str("00"),
-            other => return Err(unsupported(&format!("the pattern {other} of to_char"))),
+            other => return Err(unsupported(&format!("pattern \"{other}\" of to_char"))),
         }
         if rest.get(..2).is_some_and(|head| head.eq_ignore_ascii_case("TH"))
             && out[begin..].ends_with(|c: char| c.is_ascii_digit())
@@ -187,7 +186,7 @@ pub(super) fn from_text(whole: &str, template: &str) -> Result<Moment, SqlError>
         let Some((pattern, written)) =
             pattern_of(rest).filter(|(pattern, _)| !matches!(*pattern, "TZ" | "OF"))
         else {
-            // A separator stands for any other, and for none.
+            // A separator of the template matches any separator of the text, or none.
             rest = &rest[first.len_utf8()..];
             let is_separator = |c: char| !c.is_alphanumeric() && c != '+';
             if first.is_alphanumeric() {
@@ -199,7 +198,7 @@ pub(super) fn from_text(whole: &str, template: &str) -> Result<Moment, SqlError>
         };
         rest = &rest[written.len()..];
         text = text.trim_start();
-        // A number takes no more digits than its pattern where another one follows at once.
+        // A number has at most the digits of its pattern if another pattern of digits follows directly.
         let follows = pattern_of(rest).is_some_and(|(next, _)| {
             !matches!(next, "AM" | "PM" | "A.M." | "P.M." | "MON" | "MONTH" | "DY" | "DAY")
         });
@@ -214,7 +213,7 @@ pub(super) fn from_text(whole: &str, template: &str) -> Result<Moment, SqlError>
             "YYYY" => year = Some(number(4)?),
             "YYY" | "YY" | "Y" => {
                 let short = number(pattern.len())?;
-                // As PostgreSQL: the year that is nearest to 2020.
+                // As in PostgreSQL, a short year stands for the year nearest to 2020.
                 year = Some(match short {
                     0..70 => short + 2000,
                     70..100 => short + 1900,
@@ -267,7 +266,7 @@ pub(super) fn from_text(whole: &str, template: &str) -> Result<Moment, SqlError>
                 text = &text[wanted.len()..];
             }
             "DAY" | "DY" => text = text.trim_start_matches(|c: char| c.is_ascii_alphabetic()),
-            other => return Err(unsupported(&format!("the pattern {other} of to_timestamp"))),
+            other => return Err(unsupported(&format!("pattern \"{other}\" of to_timestamp"))),
         }
     }
     if let Some(is_afternoon) = is_afternoon {
