@@ -1,4 +1,4 @@
-//! How each block may be cut, and which reads of constant tables its keys follow from.
+//! Finds the ways in which each block may be cut, and the reads of constant tables that its keys follow from.
 //! Paper: PACMAN §4.3.1.
 
 use super::need::Need;
@@ -11,7 +11,7 @@ use crate::{OperationId, Register};
 use catalog::TableId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A slice with its block, what it needs, and the rounds that it may fall into.
+/// A slice with its block, the part of the program that it needs, and its independent rounds.
 pub(super) struct Needed<'a> {
     pub(super) block: usize,
     pub(super) slice: &'a Slice,
@@ -19,7 +19,7 @@ pub(super) struct Needed<'a> {
     pub(super) rounds: Option<Rounds>,
 }
 
-/// In which ways a block may be cut into partitions.
+/// The ways in which a block may be cut into partitions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cuts {
     /// By whole pieces, with values from the calls' records.
@@ -34,21 +34,21 @@ pub struct Cuts {
     pub keys_are_received: bool,
 }
 
-/// The values that may tell the partition of a piece.
+/// The values that may determine the partition of a piece.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Values {
-    /// What the call's record has: arguments and witness values.
+    /// Those of the call's record: arguments and witness values.
     Recorded,
-    /// The variable of a round as well.
+    /// Those of the record, and the variable of a round.
     InRounds,
-    /// Results of earlier blocks as well.
+    /// Those of the record, and results of earlier blocks.
     Received,
-    /// Results of reads of constant tables as well, which the piece executes itself.
+    /// Those of `Received`, and results of reads of constant tables, which the piece executes itself.
     Constant,
 }
 
 impl Needed<'_> {
-    /// Returns the columns that the slice's operations bind to such values.
+    /// Returns the columns that the slice's operations bind to values of a kind.
     pub(super) fn columns<'p>(
         &self,
         program: &'p Program,
@@ -74,13 +74,13 @@ impl Needed<'_> {
     }
 }
 
-/// The columns by which a block falls into partitions.
+/// The columns that determine the partitions of a block, for each way in which it may be cut.
 pub(super) struct BlockPositions {
     /// By whole pieces, with values from the calls' records.
     pub(super) whole: Vec<Position>,
-    /// By whole pieces, with values that they receive; none where the records suffice.
+    /// By whole pieces, with values that they receive; empty if the records suffice.
     pub(super) received: Vec<Position>,
-    /// By rounds, where these give more columns.
+    /// By rounds; empty unless these give more columns than whole pieces.
     pub(super) in_rounds: Vec<Position>,
     /// The columns of keys that pieces may connect.
     pub(super) keys: BTreeMap<TableId, Vec<usize>>,
@@ -89,7 +89,7 @@ pub(super) struct BlockPositions {
 }
 
 impl BlockPositions {
-    /// Returns in which ways the block may be cut.
+    /// Returns the ways in which the block may be cut.
     pub(super) fn cuts(&self) -> Cuts {
         Cuts {
             whole: !self.whole.is_empty(),
@@ -102,7 +102,7 @@ impl BlockPositions {
 }
 
 impl Analysis {
-    /// Returns what each slice of each block needs, by block.
+    /// Returns the slices of all blocks with the parts of their programs that they need, by block.
     pub(super) fn needed<'a>(&'a self, resolvers: &[Resolver<'a>]) -> Vec<Needed<'a>> {
         let mut needed = Vec::new();
         for (block, own) in self.global.blocks.iter().enumerate() {
@@ -115,7 +115,7 @@ impl Analysis {
         needed
     }
 
-    /// What a slice needs of its program.
+    /// Returns the part of its program that a slice needs.
     fn need_of(&self, slice: &Slice) -> Need {
         let program = &self.programs[slice.program];
         if program.whole {
@@ -124,7 +124,7 @@ impl Analysis {
         Need::of(program, slice.operations.iter().copied(), &|id| self.is_free(slice.program, id))
     }
 
-    /// The columns that the slices of a block bind to such values.
+    /// Returns the columns that the slices of a block bind to values of a kind.
     fn columns_of<'a>(
         &'a self,
         block: usize,
@@ -140,7 +140,7 @@ impl Analysis {
         own.map(columns).collect()
     }
 
-    /// Returns the columns by which a block falls into partitions.
+    /// Returns the columns that determine the partitions of a block.
     pub(super) fn positions<'a>(
         &'a self,
         block: usize,
@@ -168,8 +168,8 @@ impl Analysis {
         BlockPositions { whole, received, in_rounds, keys, keys_are_received }
     }
 
-    /// Returns the reads of constant tables, by program, that are worth a slice: a block can be cut only when
-    /// it receives their results, because its keys follow from them.
+    /// Returns the reads of constant tables, by program, that should become slices: the keys of a block
+    /// follow from their results, so the block can be cut only if it receives them.
     pub(super) fn key_reads(&self) -> BTreeSet<(usize, OperationId)> {
         let resolvers: Vec<Resolver<'_>> = self.programs.iter().map(Resolver::new).collect();
         let needed = self.needed(&resolvers);

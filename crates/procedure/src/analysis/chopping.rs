@@ -1,9 +1,10 @@
 //! Transaction chopping, the decomposition that PACMAN is compared with.
-//! Source: Shasha et al., Transaction chopping: algorithms and performance studies (TODS 1995), §3: two
-//! operations of a transaction belong to one piece when they are connected over conflicts with other
-//! transactions, each taken as a whole, as else siblings and conflicts would form a cycle. Any number of
-//! calls of one procedure may run, so every procedure has another instance of itself among the others. PACMAN
+//! Source: Shasha et al., Transaction chopping: algorithms and performance studies (TODS 1995), §3; PACMAN
 //! §6.3.1.
+//!
+//! Two operations of a transaction belong to one piece if conflicts connect them over other transactions,
+//! each taken as a whole. Otherwise sibling edges and conflict edges would form a cycle. Several calls of one
+//! procedure may run at the same time, so the other transactions include a second instance of each procedure.
 
 use super::graphs::LocalGraph;
 use super::program::Program;
@@ -11,28 +12,28 @@ use crate::{Operation, OperationId};
 use petgraph::unionfind::UnionFind;
 
 impl LocalGraph {
-    /// The finest chopping of a program among others, as slices.
+    /// Returns the finest chopping of the program at index `place`, as slices.
     pub(super) fn chopped(programs: &[Program], place: usize, free: &dyn Fn(OperationId) -> bool) -> Self {
         let program = &programs[place];
         let ids: Vec<OperationId> =
             program.operation_ids().filter(|id| program.whole || program.is_sliced(*id, free)).collect();
         let operation = |id: &OperationId| &program.operations[id.0 as usize];
-        let conflicts = |own: &Operation, others: &Program| {
+        let conflicts = |own: &Operation, transaction: &Program| {
             program.whole
-                || others.whole
-                || others.operations.iter().any(|other| own.is_data_dependent(other))
+                || transaction.whole
+                || transaction.operations.iter().any(|other| own.is_data_dependent(other))
         };
         // Nodes: the other transactions, then the operations of this one.
         let mut connected = UnionFind::<usize>::new(programs.len() + ids.len());
-        for (other, others) in programs.iter().enumerate() {
-            for (another, rest) in programs.iter().enumerate() {
-                if others.operations.iter().any(|own| conflicts(own, rest)) {
-                    connected.union(other, another);
+        for (first, transaction) in programs.iter().enumerate() {
+            for (second, other) in programs.iter().enumerate() {
+                if transaction.operations.iter().any(|own| conflicts(own, other)) {
+                    connected.union(first, second);
                 }
             }
             for (own, id) in ids.iter().enumerate() {
-                if conflicts(operation(id), others) {
-                    connected.union(other, programs.len() + own);
+                if conflicts(operation(id), transaction) {
+                    connected.union(first, programs.len() + own);
                 }
             }
         }

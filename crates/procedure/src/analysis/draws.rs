@@ -1,10 +1,10 @@
-//! Random numbers as values that follow from a call's record, so that pieces of a call may run apart. Not in
-//! the papers.
+//! Turns random draws into assignments that follow from a call's record, so that pieces of a call may run
+//! separately. Not in the papers.
 //!
 //! At run time a call draws its random words one after the other. The n-th word is a function of the record's
-//! seed and n. The analysis therefore keeps n in a register: before a statement that draws,
-//! `value := Nth(words)` and `words := words + 1` stand for the draw, and these are assignments as all
-//! others. Identities of rows whose table has no key are drawn, too.
+//! seed and n. The analysis therefore keeps n in a register: it replaces a draw by the assignments
+//! `value := Nth(words)` and `words := words + 1` before the statement that draws. Hidden keys of rows whose
+//! table has no primary key are draws, too.
 //!
 //! Invariant: a draw becomes an assignment only where its statement evaluates it exactly once, in the order
 //! of the statement's draws. A procedure that draws anywhere else stays whole: in a filter, for each row of
@@ -19,8 +19,8 @@ use crate::{
 };
 use catalog::Datum;
 
-/// Replaces the draws of a program whose statements are those of the procedure; false, and nothing is
-/// replaced, where that is not possible.
+/// Replaces all draws of a program, before its registers are split into webs. Returns false, and leaves the
+/// program unchanged, if a draw cannot be replaced.
 pub(super) fn replace_draws(program: &mut Program) -> bool {
     let mut replacing = Replacing {
         operations: program.operations.clone(),
@@ -43,14 +43,14 @@ pub(super) fn replace_draws(program: &mut Program) -> bool {
 
 struct Replacing {
     operations: Vec<Operation>,
-    /// Holds how many random words were drawn.
+    /// The register of the number of random words drawn so far.
     words: Register,
-    /// Registers so far.
+    /// Number of registers so far.
     registers: u32,
     is_possible: bool,
 }
 
-/// Whether an expression draws.
+/// Returns whether an expression draws.
 fn draws(expression: &Expression) -> bool {
     let mut found = false;
     expression.walk(&mut |part| {
@@ -70,7 +70,7 @@ impl Replacing {
         *statements = replaced;
     }
 
-    /// Puts assignments for the draws of a statement in `before`, those of statements inside left alone.
+    /// Appends the assignments for the draws of a statement to `before`; leaves out statements inside it.
     fn statement(&mut self, statement: &mut Step, before: &mut Vec<Step>) {
         match statement {
             Step::Assign { value, .. } => self.expression(value, before),
@@ -83,7 +83,7 @@ impl Replacing {
                 [from, to, step].into_iter().for_each(|bound| self.expression(bound, before));
             }
             Step::ForEach { array, .. } => self.expression(array, before),
-            // Asked before every round.
+            // The condition is evaluated before every round.
             Step::While { condition, .. } => self.is_possible &= !draws(condition),
             Step::Raise(raise) => {
                 let options = raise.detail.iter().chain(&raise.hint);
@@ -95,8 +95,8 @@ impl Replacing {
         }
     }
 
-    /// An INSERT evaluates its values once, in order; what else an operation evaluates, it may evaluate for
-    /// each row.
+    /// Replaces the draws of an operation. An INSERT evaluates its values once, in order; any other
+    /// expression may be evaluated for each row.
     fn operation(&mut self, id: OperationId, before: &mut Vec<Step>) {
         let place = id.0 as usize;
         let mut operation = self.operations[place].clone();
@@ -118,7 +118,7 @@ impl Replacing {
                 *expression = Expression::Register(self.draw(draw, before));
                 return;
             }
-            // The first operand decides whether others are evaluated.
+            // The first operand decides whether further operands are evaluated.
             Expression::And(_) | Expression::Or(_) | Expression::Case { .. } | Expression::Coalesce(_) => 1,
             Expression::Function { function, arguments } if !function.evaluates_all(arguments.len()) => 1,
             _ => usize::MAX,
@@ -132,7 +132,7 @@ impl Replacing {
         }
     }
 
-    /// The register of a value that is drawn.
+    /// Appends the assignments of one draw to `before`. Returns the register of its value.
     fn draw(&mut self, draw: Draw, before: &mut Vec<Step>) -> Register {
         let (words, target) = (Expression::Register(self.words), Register(self.registers));
         self.registers += 1;

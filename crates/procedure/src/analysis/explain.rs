@@ -1,11 +1,11 @@
-//! Results of the analysis as text, and as data.
+//! Describes results of the analysis, as text and as data.
 
 use super::{Analysis, Granule, GranuleKind, Known, LocalGraph, Program, Slice};
 use crate::{Access, Operation, OperationId, OperationKind, Path, Procedure};
 use catalog::{Table, TableId};
 use std::fmt;
 
-/// One operation in words.
+/// Describes an operation in words.
 pub fn describe(operation: &Operation) -> String {
     let columns = |table: &Table, places: &[usize]| {
         places.iter().map(|place| table.columns[*place].name.as_str()).collect::<Vec<_>>().join(", ")
@@ -60,22 +60,23 @@ impl Granule {
     }
 }
 
-/// What replay keeps of one procedure.
+/// The number of operations of a procedure that replay keeps.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReplaySummary {
     /// The procedure.
     pub name: String,
     /// Whether it only reads, so that its calls are not logged.
     pub read_only: bool,
-    /// Whether its calls are logged by value, as it holds queries: replay does not run it.
+    /// Whether its calls are logged by value, because it has queries or statements that the analysis does not
+    /// support. Replay does not execute it.
     pub by_value: bool,
-    /// Operations of the procedure, those of procedures that it calls included.
+    /// Number of operations of the procedure and of the procedures that it calls.
     pub operations: usize,
-    /// Operations of its replay form.
+    /// Number of operations of its replay form.
     pub kept: usize,
-    /// Operations of the replay form of calls whose witness values are recorded.
+    /// Number of operations that replay executes of a call with recorded witness values.
     pub kept_with_witnesses: usize,
-    /// The reads that are witnesses, with the number of values that are recorded of each.
+    /// The reads that are witnesses, each with its number of recorded values.
     pub witnesses: Vec<(String, usize)>,
 }
 
@@ -137,7 +138,7 @@ impl fmt::Display for ReplaySummary {
 }
 
 impl Analysis {
-    /// The name of a slice: its procedure and its number there.
+    /// Returns the name of a slice: its procedure, and its number in the procedure.
     pub fn slice_name(&self, slice: &Slice) -> String {
         let name = &self.programs[slice.program].name;
         // A block may hold several slices of a procedure's local graph, merged.
@@ -148,8 +149,8 @@ impl Analysis {
         format!("{name}.{}", numbers.join("+"))
     }
 
-    /// The slices of each block by name; then, of each table that only transactions logged by value touch,
-    /// its name.
+    /// Returns the names of the slices of each block, then the name of each table that only transactions
+    /// logged by value touch.
     pub fn block_names(&self) -> Vec<Vec<String>> {
         let of_slices = self
             .global
@@ -161,7 +162,7 @@ impl Analysis {
         of_slices.chain(alone.map(|(_, table)| vec![format!("table {}", table.name)])).collect()
     }
 
-    /// Names the nodes that must run directly before one.
+    /// Names the nodes that must run directly before a node.
     fn before(edges: &std::collections::BTreeSet<(usize, usize)>, place: usize) -> String {
         let before: Vec<String> =
             edges.iter().filter(|(_, to)| *to == place).map(|(from, _)| (from + 1).to_string()).collect();

@@ -1,18 +1,19 @@
 //! Granules: the rows that an operation may touch, as a table, an index, and values of the index' first
 //! columns. Not in the papers, which take key spaces for granted (PACMAN §4.3.1).
 //!
-//! An operation names a column's value by an expression of the column's type: `id = k` of an INT column and a
-//! BIGINT parameter is a conversion of `k`. A canonical value is the operand of the conversions that keep the
-//! value, with the scale that it has there. Rounding and cutting conversions stay, because the column holds
-//! the value after them.
+//! An operation gives a column's value as an expression of the column's type: with an INT column and a BIGINT
+//! parameter, `id = k` converts `k`. A canonical value is the operand of the conversions that keep the value,
+//! with the scale of that operand. Conversions that round or cut stay, because the column holds the value
+//! after them.
 //!
-//! A read names one granule, of the index that it searches. A write names one of every index of its table,
-//! for the rows before it and, where it moves keys, for the rows after it: so it meets every read of those
-//! rows, whatever index the read searches, and every read that would have found a row that was not there. A
-//! value that no known register gives ends the prefix, down to the whole table.
+//! A read has one granule, in the index that it searches. A write has a granule in every index of its table
+//! for the rows before it, and another for the rows after it if it moves keys. It therefore conflicts with
+//! every read of those rows, whichever index the read searches, and with every read that would have found a
+//! row that did not exist. The prefix of a granule ends before the first column whose value does not follow
+//! from known registers; an empty prefix is the whole table.
 //!
-//! Invariants: 1. every row that an operation touches lies in each of its granules of that side, evaluated
-//! from the call;
+//! Invariants: 1. every row that an operation touches lies in each of its granules for the rows before or
+//! after it, evaluated from the call;
 //! 2. two operations that touch one row or one unique key, of which one writes, have granules that conflict;
 //! 3. a call's canonical value and that of a row which it touches have one canonical form
 //!    (`catalog::write_canonical`).
@@ -27,14 +28,14 @@ use catalog::{Datum, Family, ScalarType, Table, TableId, normalized, write_canon
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// How much of an index a granule is.
+/// How much of an index a granule covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GranuleKind {
     /// One key: every column of the index has a value.
     Point,
     /// The keys that begin with the values.
     Range,
-    /// All keys.
+    /// All keys of the table.
     Table,
 }
 
@@ -52,11 +53,11 @@ pub enum Known {
 pub struct Granule {
     /// The table.
     pub table: Arc<Table>,
-    /// Which of the table's indexes.
+    /// Position among the table's indexes.
     pub index: usize,
     /// Values of the first columns of the index.
     pub prefix: Vec<CanonicalValue>,
-    /// How much of the index the prefix leaves.
+    /// How much of the index the prefix selects.
     pub kind: GranuleKind,
     /// Whether the operation changes the rows.
     pub writes: bool,
@@ -67,7 +68,7 @@ pub struct Granule {
 pub struct Extent {
     /// The table.
     pub table: TableId,
-    /// Which of the table's indexes.
+    /// Position among the table's indexes.
     pub index: usize,
     /// The canonical forms of its values, one after the other. No form is a prefix of another, so a prefix of
     /// these bytes is a prefix of the values.
@@ -77,8 +78,8 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// Whether two operations with these granules may not change places: one granule contains the other, and
-    /// one of them is written.
+    /// Returns whether the order of two operations with these granules matters: one granule contains the
+    /// other, and one of them is written.
     pub fn conflicts(&self, other: &Self) -> bool {
         (self.table, self.index) == (other.table, other.index)
             && (self.writes || other.writes)
@@ -98,7 +99,7 @@ impl Granule {
         Self { table: Arc::clone(table), index, prefix, kind, writes }
     }
 
-    /// The columns that its prefix has values of.
+    /// Returns the columns whose values are in the prefix.
     pub fn columns(&self) -> Vec<usize> {
         let mut columns = granule_columns(&self.table, self.index);
         columns.truncate(self.prefix.len());
@@ -123,8 +124,8 @@ impl Granule {
     }
 }
 
-/// The columns that granules of an index name, in order. Two rows never have one key of a unique index, so
-/// there they are its columns; elsewhere the primary key follows.
+/// Returns the columns that granules of an index have values of, in order: for a unique index its columns,
+/// because they identify a row; for another index also those of the primary key.
 pub fn granule_columns(table: &Table, index: usize) -> Vec<usize> {
     let own = &table.indexes[index];
     if index == 0 || own.unique { own.columns.clone() } else { table.key_columns(own) }
@@ -136,14 +137,14 @@ pub struct CanonicalValue {
     /// The value, over known registers.
     value: Expression,
     family: Family,
-    /// Digits after the point of the value, where it is held as a scaled integer.
+    /// Digits after the point of the value, if it is a scaled integer.
     scale: u8,
     /// The operations whose results the value uses. Their registers hold them when it is evaluated.
     after: BTreeSet<OperationId>,
 }
 
 impl CanonicalValue {
-    /// The canonical value behind an expression of a column's type; `None` when the type has no canonical
+    /// Returns the canonical value of an expression of a column's type; `None` if the type has no canonical
     /// form.
     fn of(resolved: Resolved, ty: ScalarType) -> Option<Self> {
         let Resolved { expression: mut value, after } = resolved;
@@ -169,7 +170,7 @@ impl CanonicalValue {
         }
     }
 
-    /// The operations whose results it uses.
+    /// Returns the operations whose results it uses.
     pub fn after(&self) -> &BTreeSet<OperationId> {
         &self.after
     }
@@ -257,18 +258,18 @@ impl Footprint {
                 let bound = found(access);
                 Self { before: written(&access.table, &bound), columns: bound, ..Self::default() }
             }
-            // A program has none.
+            // A program has no queries.
             OperationKind::Query(_) => Self::default(),
         }
     }
 
-    /// All granules.
+    /// Returns all granules.
     pub fn iter(&self) -> impl Iterator<Item = &Granule> {
         self.before.iter().chain(&self.after).chain(&self.references)
     }
 }
 
-/// The row that a new row with these values references.
+/// Returns the granule of the row that a new row with these values references.
 fn referenced(reference: &Reference, bound: &Bound) -> Granule {
     let Reference { parent, parent_columns, columns, parent_index, .. } = reference;
     let values = parent_columns.iter().zip(columns);

@@ -1,8 +1,9 @@
 //! Local and global dependency graphs.
 //! Paper: PACMAN §4.1 and Appendix B, Algorithms 1 and 2.
 //!
-//! Two operations are data-dependent when they touch the same table and at least one of them modifies it. An
-//! operation is flow-dependent on those whose results it needs, as values or to be reached at all (`need`).
+//! Two operations are data-dependent if they touch the same table and at least one of them modifies it. An
+//! operation is flow-dependent on the operations whose results it uses, or whose results decide whether it
+//! runs (`need`).
 
 use super::need::Need;
 use super::program::Program;
@@ -19,16 +20,16 @@ use std::sync::Arc;
 /// A part of a procedure that replay runs as one piece.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Slice {
-    /// Which of the analysed programs it is of.
+    /// Index of its program among the analysed programs.
     pub program: usize,
     /// Its operations, in program order.
     pub operations: Vec<OperationId>,
 }
 
-/// The slices of one procedure and which of them must run before which.
+/// The slices of one procedure and their order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LocalGraph {
-    /// In an order in which they can run. Slices that could run at one time are in program order.
+    /// In an order in which they can run. Slices that could run at the same time are in program order.
     pub slices: Vec<Slice>,
     /// Pairs of indexes in `slices`: the first before the second.
     pub edges: BTreeSet<(usize, usize)>,
@@ -43,7 +44,7 @@ pub struct Block {
     pub tables: BTreeSet<TableId>,
 }
 
-/// The blocks of all procedures and which of them must run before which.
+/// The blocks of all procedures and their order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GlobalGraph {
     /// In an order in which they can run.
@@ -65,7 +66,7 @@ fn contracted<T: Clone + Ord>(
     }
     let mut dag = condensation(graph, true);
     dag.node_weights_mut().for_each(|members| members.sort());
-    // A stable order in which they can run: of the nodes that are ready, the least is next.
+    // A stable order in which the nodes can run: of the nodes that are ready, the least is next.
     let mut waiting: Vec<NodeIndex> = toposort(&dag, None).expect("a condensation has no cycle");
     let mut order: Vec<NodeIndex> = Vec::new();
     while !waiting.is_empty() {

@@ -4,17 +4,17 @@ use super::program::Program;
 use super::step::{Step, lowered};
 use crate::{OperationId, Statement};
 
-/// Statements with the point reads whose keys are known before the first of them runs.
+/// Statements, and the point reads whose keys are known before the first statement runs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lookups {
     pub(super) body: Vec<Statement>,
     pub(super) ahead: Vec<OperationId>,
-    /// Whether a loop looks rows up ahead while it runs, which replaces the rows that were announced before.
+    /// Whether a loop looks rows up ahead while it runs. These rows replace those announced before.
     pub(super) has_loops: bool,
 }
 
 impl Lookups {
-    /// Lowers steps; looks up ahead only for operations that `runs` names.
+    /// Lowers steps. Looks up rows ahead only for operations for which `runs` is true.
     pub(super) fn of(steps: &[Step], program: &Program, runs: &dyn Fn(OperationId) -> bool) -> Self {
         let mut body = lowered(steps);
         let ahead = crate::execution::ahead::plan_lookups_of(&mut body, &program.operations, runs);
@@ -22,8 +22,8 @@ impl Lookups {
         Self { body, ahead, has_loops }
     }
 
-    /// Lowers the steps of one round, which are a loop of one round (`rounds.rs`). The number of the round is
-    /// known before, so the rows that the loop looks up are announced before, too.
+    /// Lowers the steps of one round, which are a loop of one round (`rounds.rs`). The value of the loop's
+    /// variable is known before the steps run, so the rows that the loop looks up are announced before, too.
     pub(super) fn of_round(steps: &[Step], program: &Program, runs: &dyn Fn(OperationId) -> bool) -> Self {
         let mut round = Self::of(steps, program, runs);
         if let Some(ahead) = ahead_of_last_loop(&mut round.body) {

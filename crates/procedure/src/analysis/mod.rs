@@ -1,4 +1,4 @@
-//! Static analysis of procedures: the part of each that replay needs, and the slices that may run apart.
+//! Static analysis of procedures: the part of each that replay needs, and the slices that may run separately.
 //! Paper: PACMAN §4.1, Appendix B.
 //!
 //! A procedure becomes a [`Program`] (calls inlined, one register a value), and a program its replay form.
@@ -42,7 +42,7 @@ use resolve::{Given, Resolver};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// How procedures are taken apart.
+/// How procedures are decomposed into slices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Decomposition {
     /// PACMAN: Algorithms 1 and 2.
@@ -68,16 +68,16 @@ pub struct Analysis {
     pub local: Vec<LocalGraph>,
     /// The graph over all of them.
     pub global: GlobalGraph,
-    /// The tables that the log modifies; all others are constant. Unknown without a log.
+    /// The tables that the log modifies; every other table is constant. `None` without a log.
     modified: Option<BTreeSet<TableId>>,
-    /// Reads of constant tables, by program, that have slices, because keys follow from them.
+    /// Reads of constant tables, by program, that belong to slices because keys follow from them.
     key_reads: BTreeSet<(usize, OperationId)>,
     /// The tables that transactions logged by value write.
     written_by_value: BTreeMap<TableId, Arc<Table>>,
 }
 
 impl Analysis {
-    /// Analyses procedures. Left out are those that only read, as they leave nothing in the log, and those
+    /// Analyses procedures. It leaves out those that only read, because their calls are not logged, and those
     /// whose calls are logged by value.
     pub fn of<'p>(procedures: impl IntoIterator<Item = &'p Procedure>) -> Self {
         let writing = procedures.into_iter().filter(|own| !own.read_only && !own.by_value);
@@ -86,8 +86,8 @@ impl Analysis {
         Self::with(programs, BTreeMap::new(), None, Decomposition::Slices)
     }
 
-    /// Analyses the procedures of a log for its replay, each with recorded witness values or without. None of
-    /// them may be logged by value. Tables that the log does not modify are read freely anywhere.
+    /// Analyses the procedures of a log for its replay, each with or without recorded witness values. None of
+    /// them may be logged by value. Any piece may read tables that the log does not modify.
     pub fn for_replay<'p>(
         procedures: impl IntoIterator<Item = (&'p Procedure, bool)>,
         facts: LogFacts,
@@ -121,7 +121,7 @@ impl Analysis {
         analysis
     }
 
-    /// Takes the programs apart.
+    /// Decomposes the programs into slices and blocks.
     fn decompose(&mut self, decomposition: Decomposition) {
         let local_graph = |program: usize| {
             let is_free = |id| self.is_free(program, id);
@@ -135,8 +135,8 @@ impl Analysis {
         self.local = local;
     }
 
-    /// Makes slices of the reads of constant tables that keys follow from. The operations that they become
-    /// may follow from further reads, so this repeats until there are none.
+    /// Makes slices of the reads of constant tables that keys follow from. The keys of these slices may
+    /// follow from further reads, so this repeats until it finds no new ones.
     fn slice_key_reads(&mut self) {
         loop {
             let found = self.key_reads();
@@ -148,16 +148,16 @@ impl Analysis {
         }
     }
 
-    /// Whether an operation of a program may run in any piece that needs its results, because no transaction
-    /// of the log changes the table that it reads.
+    /// Returns whether an operation of a program may run in any piece that needs its results, because no
+    /// transaction of the log changes the table that it reads.
     fn is_free(&self, program: usize, id: OperationId) -> bool {
         let table = self.programs[program].operations[id.0 as usize].table().id;
         let is_constant = self.modified.as_ref().is_some_and(|modified| !modified.contains(&table));
         is_constant && !self.key_reads.contains(&(program, id))
     }
 
-    /// Returns the granules of an operation of a program. Values may follow from the results of operations
-    /// that are of other slices than it.
+    /// Returns the granules of an operation of a program. Their values may follow from results of operations
+    /// in other slices.
     pub fn footprint(&self, program: usize, id: OperationId) -> Footprint {
         let own = &self.programs[program];
         let slice_of = |id: OperationId| {

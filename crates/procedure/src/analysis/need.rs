@@ -2,13 +2,19 @@
 //! Source: Weiser's program slices, on structured control; PACMAN §4.1.1 (flow dependencies: define-use and
 //! control).
 //!
-//! A statement is kept when it sets a needed register, holds a kept statement, or leaves a loop or block past
-//! a kept one. A loop over rows or elements sets registers itself: to which values, its EXIT decides. What it
-//! uses is needed then. An operation whose results are needed is *expanded* (executed, so that its own inputs
-//! are needed too) or taken as a *source* (its results come from elsewhere). The program that is left has the
-//! control of the whole one around what it keeps, so an operation that it keeps runs as often as in the whole
-//! one, in the same order.
-//! RAISE is never kept: only committed calls are replayed.
+//! A statement is kept if it
+//! - sets a needed register,
+//! - contains a kept statement, or
+//! - leaves a loop or block in which a kept statement follows.
+//!
+//! The registers that a kept statement uses are needed. A loop over rows or elements sets registers itself;
+//! their values after the loop depend on its EXITs, so these are kept with it.
+//! An operation whose results are needed is either *expanded* (executed, so its inputs are needed too) or a
+//! *source* (its results come from outside the slice).
+//! RAISE is never kept, because replay executes committed calls only.
+//!
+//! Invariant: the slice keeps the control flow around the kept statements, so a kept operation runs as often
+//! as in the whole program, and in the same order.
 
 use super::program::Program;
 use super::step::Step;
@@ -23,9 +29,9 @@ pub(super) struct Need {
     pub(super) registers: BTreeSet<Register>,
     /// Operations that are executed.
     pub(super) executed: BTreeSet<OperationId>,
-    /// Operations whose results are needed and come from elsewhere; witnesses among them.
+    /// Operations whose results are needed and come from outside the slice, witnesses included.
     pub(super) sources: BTreeSet<OperationId>,
-    /// The statements that are left.
+    /// The kept statements.
     pub(super) body: Vec<Step>,
 }
 
@@ -33,23 +39,26 @@ struct Slicer<'p> {
     operations: &'p [Operation],
     witnesses: BTreeSet<OperationId>,
     expand: &'p dyn Fn(OperationId) -> bool,
+    /// Whether an operation's unneeded results don't count as uses of its inputs.
     trims: bool,
     need: Need,
-    /// Loops that hold a kept statement.
+    /// Loops that contain a kept statement.
     loops: BTreeSet<Label>,
+    /// Whether a pass over the program has added to `need` or `loops`.
     grown: bool,
 }
 
-/// The loops and blocks around a statement after which a kept statement follows.
+/// The kept statements that follow a statement.
 #[derive(Clone, Default)]
 struct Behind {
-    /// A kept statement follows before the end of the block, or of the loop's round.
+    /// The surrounding blocks and loops in which a kept statement follows: before the end of the block, or of
+    /// the loop's round.
     kept: BTreeSet<Label>,
 }
 
 impl Need {
-    /// Returns the part of a program that operations need, when no result of theirs matters but those that
-    /// they need themselves. Operations that `expand` names are executed as well.
+    /// Returns the part of a program that operations need, of whose results only those matter that this part
+    /// uses. Operations for which `expand` is true are executed as well.
     pub(super) fn of_all(
         program: &Program,
         of: impl IntoIterator<Item = OperationId>,
@@ -58,8 +67,8 @@ impl Need {
         Self::sliced(program, of, expand, true)
     }
 
-    /// Returns the part of a program that operations need, all their results included. Operations that
-    /// `expand` names are executed as well.
+    /// Returns the part of a program that operations and all their results need. Operations for which
+    /// `expand` is true are executed as well.
     pub(super) fn of(
         program: &Program,
         of: impl IntoIterator<Item = OperationId>,
@@ -68,7 +77,7 @@ impl Need {
         Self::sliced(program, of, expand, false)
     }
 
-    /// All of a program.
+    /// Returns the whole program.
     pub(super) fn whole(program: &Program) -> Self {
         let registers = (0..program.registers as u32).map(Register).collect();
         let executed = program.operation_ids().collect();
@@ -99,6 +108,7 @@ impl Need {
 }
 
 impl Slicer<'_> {
+    /// Adds the registers that `visit` reports as used to the needed ones.
     fn uses(&mut self, visit: impl FnOnce(&mut crate::ir::visit::Visitor<'_>)) {
         let (registers, grown) = (&mut self.need.registers, &mut self.grown);
         visit(&mut |role, register| {
@@ -108,7 +118,7 @@ impl Slicer<'_> {
         });
     }
 
-    /// Decides whether an operation is kept.
+    /// Returns whether an operation is kept. Adds the registers that it uses to the needed ones.
     fn operation(&mut self, id: OperationId, needed_anyway: bool) -> bool {
         if !self.need.executed.contains(&id) {
             if !needed_anyway && !self.defines_needed(id) {
@@ -137,7 +147,7 @@ impl Slicer<'_> {
         found
     }
 
-    /// Goes through statements from the last to the first; returns those that are kept.
+    /// Returns the kept statements of a list, which it visits from the last to the first.
     fn list(&mut self, statements: &[Step], behind: &mut Behind, around: &mut Vec<Label>) -> Vec<Step> {
         let mut kept = Vec::new();
         for statement in statements.iter().rev() {
@@ -200,8 +210,8 @@ impl Slicer<'_> {
         keep.then_some(statement)
     }
 
-    /// The body of a loop. One that sets needed registers before each round is left where the whole one is
-    /// left, so that they are those of the same round afterwards.
+    /// Returns the kept statements of a loop's body. If the loop sets needed registers before each round, its
+    /// EXITs are kept, so that the registers have the values of the same round afterwards.
     fn round(
         &mut self,
         label: Label,
@@ -214,14 +224,14 @@ impl Slicer<'_> {
             self.grown |= self.loops.insert(label);
         }
         if self.loops.contains(&label) {
-            // Behind every place of the body there are the rounds to come.
+            // Kept statements of the next round follow every statement of the body.
             behind.kept.extend(around.iter().copied());
         }
         around.push(label);
         let kept = self.list(body, behind, around);
         around.pop();
         behind.kept.remove(&label);
-        // A loop that only ends itself is not needed. A loop that leaves a block around it is.
+        // A loop whose kept statements only end it is not needed. A loop that leaves a block around it is.
         if sets_needed || kept.iter().any(|statement| !is_jump_of(label, statement)) {
             self.grown |= self.loops.insert(label);
             kept
@@ -231,7 +241,7 @@ impl Slicer<'_> {
     }
 }
 
-/// Whether a statement does nothing but end a loop or its round, on conditions or not.
+/// Returns whether a statement only ends a loop or its round, with or without a condition.
 fn is_jump_of(own: Label, statement: &Step) -> bool {
     match statement {
         Step::Exit(label) | Step::Continue(label) => *label == own,
@@ -242,7 +252,7 @@ fn is_jump_of(own: Label, statement: &Step) -> bool {
     }
 }
 
-/// Drops the results of an operation that are not needed, and the checks that a committed call has passed.
+/// Drops the results of an operation that are not needed, and its checks, which a committed call has passed.
 pub(super) fn trim(operation: &mut Operation, needed: &BTreeSet<Register>) {
     use crate::OperationKind;
     match &mut operation.kind {

@@ -1,14 +1,14 @@
-//! How a block's pieces fall into partitions.
+//! Finds the columns that partition the pieces of a block.
 //! Paper: PACMAN §4.3.1 (key spaces). Differs: keys are compared as canonical values (`granules.rs`).
 //!
-//! A block is partitioned by columns that the granules of all its operations name. Their values follow from
-//! the call's record (and the number of the round, where rounds are replayed on their own), or from results
-//! that the piece receives from earlier blocks; all operations of one slice name the same ones. Pieces with
-//! different values then touch no row in common, ranges included, so their partitions may run at the same
-//! time; within a partition pieces run in commit order.
+//! A block is partitioned by columns that the granules of all its operations bind to values. The values
+//! follow from the call's record (and the variable of the round, if rounds are replayed separately), or from
+//! results that the piece receives from earlier blocks. All operations of one slice bind the same values.
+//! Pieces with different values therefore touch no common row, ranges included, and their partitions may run
+//! at the same time. Within a partition, pieces run in commit order.
 //!
-//! Where operations of one slice name several values, as those of a transfer do, its pieces belong to several
-//! keys. Of a batch, the keys that no piece connects may then be replayed at the same time (`key_columns`).
+//! If operations of one slice bind different values, as those of a transfer do, its pieces belong to several
+//! keys. Keys of a batch that no piece connects may be replayed at the same time (`key_columns`).
 
 use super::Slice;
 use super::granules::{CanonicalValue, Footprint};
@@ -19,7 +19,7 @@ use catalog::{Index, Table, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A value that tells a piece's partition, and the column that has it in all its rows.
+/// A value that determines a piece's partition, and a column that has it in every row that the piece touches.
 #[derive(Clone, Debug)]
 pub struct PartitionValue {
     /// The value.
@@ -51,13 +51,13 @@ impl<'a> SliceColumns<'a> {
         Self { is_whole: program.whole, operations: slice.operations.iter().map(columns).collect() }
     }
 
-    /// Returns the value that the slice binds a position to.
+    /// Returns the value that the slice binds the columns of a position to.
     pub(super) fn value_of(&self, position: &Position) -> PartitionValue {
         let first = &self.operations[0];
         first.value_of(position.0[&first.operation.table().id])
     }
 
-    /// Returns the keys that each operation binds, of those columns of its table.
+    /// Returns the key of each operation: the values that it binds the given columns of its table to.
     pub(super) fn keys(&self, columns: &BTreeMap<TableId, Vec<usize>>) -> Vec<Vec<PartitionValue>> {
         let key = |own: &OperationColumns<'_>| {
             let columns = columns.get(&own.operation.table().id)?;
@@ -74,18 +74,18 @@ impl OperationColumns<'_> {
     }
 }
 
-/// For each table of a block the column that stands for the same thing.
+/// A column for each table of a block. Each slice binds all of them to one value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Position(BTreeMap<TableId, usize>);
 
 impl Position {
-    /// The column of a table.
+    /// Returns the column of a table.
     pub(super) fn column_of(&self, table: TableId) -> usize {
         self.0[&table]
     }
 }
 
-/// Returns the columns by which a block falls into partitions; none when it does not.
+/// Returns the positions that partition a block; empty if there are none.
 pub(super) fn positions(
     slices: &[SliceColumns<'_>],
     by_value: &BTreeMap<TableId, Arc<Table>>,
@@ -96,8 +96,8 @@ pub(super) fn positions(
     found
 }
 
-/// Returns the columns of each table of a block that tell which rows an operation may touch, where every
-/// operation binds some: pieces that bind several of their values touch only rows of these keys.
+/// Returns, for each table of a block, the key columns: every operation binds them, so it touches only rows
+/// of the key that it binds. Empty if a table of the block has no such column.
 pub(super) fn key_columns(
     slices: &[SliceColumns<'_>],
     by_value: &BTreeMap<TableId, Arc<Table>>,
@@ -109,7 +109,7 @@ pub(super) fn key_columns(
     common.into_iter().map(|(table, columns)| (table, columns.into_iter().collect())).collect()
 }
 
-/// Returns for each table of a block the columns that all operations bind, and that keep rows apart.
+/// Returns, for each table of a block, the columns that all operations bind and that keep keys apart.
 fn common_columns(
     slices: &[SliceColumns<'_>],
     by_value: &BTreeMap<TableId, Arc<Table>>,
@@ -131,12 +131,12 @@ fn common_columns(
     tables
 }
 
-/// Whether rows with different values of a column never meet under one key of a unique index, whatever an
-/// operation does: a key that one row leaves free may be another's, so a column of every unique index whose
-/// keys come and go.
+/// Returns whether an operation cannot bring rows with different values of a column under the same unique
+/// key. A key that one row gives up may be taken by another row, so the column must be part of every unique
+/// index whose keys the operation adds or removes.
 fn keeps_keys_apart(operation: &Operation, column: usize) -> bool {
     let table = operation.table();
-    // No two rows are ever given one hidden key, and nothing changes it.
+    // Two rows never get the same hidden key, and no operation changes a hidden key.
     let mut unique = unique_indexes(table).skip(usize::from(table.hidden_key));
     match &operation.kind {
         OperationKind::Select(_) => true,
@@ -151,18 +151,19 @@ fn keeps_keys_apart(operation: &Operation, column: usize) -> bool {
     }
 }
 
-/// The primary key and all unique indexes.
+/// Returns the primary key and all unique indexes.
 fn unique_indexes(table: &Table) -> impl Iterator<Item = &Index> {
     let indexes = table.indexes.iter().enumerate();
     indexes.filter(|(place, index)| *place == 0 || index.unique).map(|(_, index)| index)
 }
 
+/// Returns whether all unique indexes of a table contain a column.
 pub(super) fn in_all_unique(table: &Table, column: usize) -> bool {
     unique_indexes(table).all(|index| index.columns.contains(&column))
 }
 
-/// Completes a choice of columns, one a table, in all ways in which every slice binds its operations to one
-/// canonical value; no column is used twice.
+/// Extends a choice of one column per table to positions, in all ways in which every slice binds the columns
+/// of its operations to one canonical value. No column is in two positions.
 fn extend(
     tables: &[(TableId, BTreeSet<usize>)],
     chosen: &mut BTreeMap<TableId, usize>,
@@ -185,7 +186,7 @@ fn extend(
     }
 }
 
-/// Whether a slice binds the chosen columns of all its operations to one canonical value.
+/// Returns whether a slice binds the chosen columns of all its operations to one canonical value.
 fn agrees(slice: &SliceColumns<'_>, chosen: &BTreeMap<TableId, usize>) -> bool {
     let value_of =
         |own: &OperationColumns<'_>| Some(own.bound[chosen.get(&own.operation.table().id)?].clone());

@@ -14,39 +14,41 @@ use crate::{Code, Machine, OperationId, Part, Register, WitnessValues};
 use catalog::{Datum, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One slice, ready to run.
+/// A slice as a program that runs alone.
 #[derive(Clone, Debug)]
 pub struct Piece {
-    /// The block that it is of.
+    /// Index of its block.
     pub block: usize,
-    /// For each parameter that takes a value, the register that this piece wants it in.
+    /// For each parameter that takes a value, the register of the value; `None` if the piece does not use it.
     pub inputs: Vec<Option<Register>>,
-    /// What tells the partition of a whole piece; nothing where its block has one only.
+    /// The values of the call's record that determine the partition of the whole piece; empty if none do.
     pub partition: Vec<PartitionValue>,
-    /// The same, where the values follow from results that the piece receives.
+    /// The values that determine the partition of the whole piece, if the piece receives them; else empty.
     pub received_partition: Vec<PartitionValue>,
-    /// What tells the partition of a piece, or of each of its rounds, where blocks are cut by rounds.
+    /// The values that determine the partition of the piece, or of each of its rounds, if its block is cut by
+    /// rounds; else empty.
     pub round_partition: Vec<PartitionValue>,
-    /// The keys whose rows it may touch, where blocks are cut by connected keys.
+    /// The keys whose rows it may touch, if its block is cut by connected keys; else empty.
     pub keys: Vec<Vec<PartitionValue>>,
     /// The operations whose results these values use: witnesses, and operations of earlier blocks.
     pub key_sources: BTreeSet<OperationId>,
-    /// The operations whose results it receives from further pieces.
+    /// The operations whose results it receives: from further pieces, or as witness values of the record.
     pub receives: Vec<OperationId>,
-    /// The operations whose results it sends.
+    /// The operations whose results it sends to further pieces.
     pub sends: Vec<OperationId>,
-    /// The operations that it runs.
+    /// The operations that it executes.
     pub executes: Vec<OperationId>,
-    /// The rounds that replay can run on their own, each in its partition, where blocks are cut by rounds.
+    /// The rounds that replay can run separately, each in its partition; `None` if the piece has none, or if
+    /// its block is not cut by rounds.
     pub rounds: Option<Rounds>,
-    /// How many operations it runs.
+    /// Number of operations that it executes.
     pub weight: Weight,
     parts: Vec<Part>,
     whole: Lookups,
     round: Lookups,
 }
 
-/// What tells the partition of a piece, in each way in which its block may be cut.
+/// The values that determine the partition of a piece, for each way in which its block may be cut.
 struct Partition {
     whole: Vec<PartitionValue>,
     received: Vec<PartitionValue>,
@@ -73,7 +75,7 @@ impl Partition {
         }
     }
 
-    /// The operations whose results the values use.
+    /// Returns the operations whose results the values use.
     fn sources(&self) -> BTreeSet<OperationId> {
         let lists = self.keys.iter().chain([&self.whole, &self.received, &self.in_rounds]);
         lists.flatten().flat_map(|own| own.value.after().iter().copied()).collect()
@@ -85,31 +87,31 @@ impl Partition {
 pub struct Pieces {
     /// The programs.
     pub programs: Vec<Program>,
-    /// For each program its pieces, in an order in which they can run.
+    /// For each program, its pieces, in an order in which they can run.
     pub pieces: Vec<Vec<Piece>>,
-    /// For each block those that must run before it, directly.
+    /// For each block, the blocks that must run directly before it.
     pub before: Vec<Vec<usize>>,
-    /// For each block the ways in which it may be cut.
+    /// For each block, the ways in which it may be cut.
     pub cuts: Vec<Cuts>,
-    /// Where writes by value go.
+    /// For each table, the block of the writes that are logged by value.
     by_value: BTreeMap<TableId, ValueBlock>,
     /// For each program, the witnesses that keys of its pieces follow from.
     key_witnesses: Vec<Vec<KeyWitness>>,
-    /// For each program and operation, the registers that are sent.
+    /// For each program and operation, the registers whose values are sent.
     sent: Vec<Vec<Vec<Register>>>,
 }
 
-/// A witness whose values tell the partition of pieces.
+/// A witness whose values determine the partition of pieces.
 #[derive(Clone, Debug)]
 pub struct KeyWitness {
-    /// Which witness of the call.
+    /// Position among the witnesses of the call.
     index: usize,
-    /// The registers that its values go to.
+    /// The registers that take its values.
     registers: Vec<Register>,
 }
 
 impl KeyWitness {
-    /// Puts the values of a call into registers; none when the call did not make the read.
+    /// Copies the values of a call into registers. Sets no register if the call did not execute the read.
     pub fn load(&self, values: &WitnessValues, machine: &mut Machine) {
         let start = values.start(self.index);
         if values.end(self.index) == start + self.registers.len() {
@@ -120,28 +122,28 @@ impl KeyWitness {
     }
 }
 
-/// Where the writes go that transactions logged by value do to a table.
+/// The block and the partition of the writes to a table by transactions that are logged by value.
 #[derive(Clone, Debug)]
 pub struct ValueBlock {
-    /// The block that the table is of.
+    /// Index of the table's block.
     pub block: usize,
-    /// The columns that tell a row's partition, where whole pieces have theirs; of the primary key.
+    /// The columns of the primary key that determine a row's partition, if the block is cut by whole pieces.
     pub columns: Vec<usize>,
-    /// The same, where the values of pieces are received.
+    /// The same columns, if the block is cut by whole pieces with received values.
     pub received_columns: Vec<usize>,
-    /// The same, where rounds have theirs.
+    /// The same columns, if the block is cut by rounds.
     pub round_columns: Vec<usize>,
-    /// The columns of its key, where blocks are cut by connected keys.
+    /// The columns of the row's key, if the block is cut by connected keys.
     pub key_columns: Vec<usize>,
 }
 
 impl Piece {
-    /// Whether a loop looks rows up ahead while it runs, which replaces the rows that were announced before.
+    /// Returns whether a loop looks rows up ahead while it runs. These rows replace those announced before.
     pub fn looks_up_in_loops(&self, round: bool) -> bool {
         if round { self.round.has_loops } else { self.whole.has_loops }
     }
 
-    /// What it does with an operation.
+    /// Returns whether the piece runs an operation, sends its results, or receives them.
     #[inline]
     pub fn part(&self, id: OperationId) -> Part {
         self.parts[id.0 as usize]
@@ -149,7 +151,7 @@ impl Piece {
 }
 
 impl Pieces {
-    /// What a piece of a program executes: all of it, or one of its rounds.
+    /// Returns the code of a piece of a program: of the whole piece, or of one of its rounds.
     pub fn code<'a>(&'a self, program: usize, piece: &'a Piece, round: bool) -> Code<'a> {
         let operations = &self.programs[program].operations;
         let Lookups { body, ahead, .. } = if round { &piece.round } else { &piece.whole };
@@ -167,13 +169,13 @@ impl Pieces {
         for (index, program) in programs.iter().enumerate() {
             let own: Vec<&Needed<'_>> = needed.iter().filter(|own| own.slice.program == index).collect();
             sent.push(sent_registers(program, &own));
-            let make = |one: &&Needed<'_>| {
-                let others = own.iter().filter(|other| other.block != one.block);
+            let make = |current: &&Needed<'_>| {
+                let further = own.iter().filter(|other| other.block != current.block);
                 let wanted: BTreeSet<OperationId> =
-                    others.flat_map(|other| other.need.sources.iter().copied()).collect();
+                    further.flat_map(|other| other.need.sources.iter().copied()).collect();
                 let resolver = &resolvers[index];
-                let partition = Partition::of(program, resolver, one, &positions[one.block]);
-                piece(program, resolver, one, &wanted, partition)
+                let partition = Partition::of(program, resolver, current, &positions[current.block]);
+                piece(program, resolver, current, &wanted, partition)
             };
             pieces.push(own.iter().map(make).collect());
         }
@@ -195,8 +197,8 @@ impl Pieces {
         made
     }
 
-    /// Finds the block of every table that is written by value; a table that no slice touches gets a block of
-    /// its own.
+    /// Finds the block of every table that is written by value. A table that no slice touches gets a new
+    /// block.
     fn assign_writes_by_value(&mut self, analysis: &Analysis, positions: &[BlockPositions]) {
         for (id, table) in &analysis.written_by_value {
             let columns_of = |positions: &[Position]| -> Vec<usize> {
@@ -245,17 +247,17 @@ impl Pieces {
         witnesses.map(known).collect()
     }
 
-    /// The witnesses that keys of a program's pieces follow from.
+    /// Returns the witnesses that keys of a program's pieces follow from.
     pub fn key_witnesses(&self, program: usize) -> &[KeyWitness] {
         &self.key_witnesses[program]
     }
 
-    /// The registers that are sent of an operation, in order.
+    /// Returns the registers of an operation whose values are sent, in order.
     pub fn sent(&self, program: usize, id: OperationId) -> &[Register] {
         &self.sent[program][id.0 as usize]
     }
 
-    /// Where the writes by value to a table go.
+    /// Returns the block of the writes by value to a table.
     pub fn value_block(&self, table: TableId) -> Option<&ValueBlock> {
         self.by_value.get(&table)
     }

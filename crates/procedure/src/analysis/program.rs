@@ -1,10 +1,10 @@
-//! A procedure as the analysis sees it: calls are inlined, one step names each operation, and each value
-//! has a register.
+//! Programs: procedures in the form that the analysis uses. Calls are inlined, each operation belongs to one
+//! step, and each value has a register.
+//! Source: Muchnick, Advanced Compiler Design, §16.3.3 (webs of definitions and uses).
 //!
-//! A variable that is assigned twice, for two purposes, would tie together statements that are independent.
-//! FOUND, which every operation sets, would tie all. So definitions share a register only when they reach a
-//! common use (webs of definitions and uses; Muchnick, Advanced Compiler Design,
-//! §16.3.3).
+//! A variable that is assigned for two purposes would make independent statements depend on each other, and
+//! FOUND, which every operation sets, would connect all of them. So definitions share a register only if they
+//! reach a common use.
 
 use super::draws::replace_draws;
 use super::step::Step;
@@ -18,27 +18,27 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// A procedure ready for analysis.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// Which procedure.
+    /// The id of the procedure.
     pub procedure: ProcedureId,
     /// Its name.
     pub name: String,
-    /// For each parameter that takes a value, in order, the register that holds it; `None` when nothing uses
-    /// it.
+    /// For each parameter that takes a value, in order, the register of the value; `None` if no statement
+    /// uses it.
     pub inputs: Vec<Option<Register>>,
     /// Number of registers.
     pub registers: usize,
-    /// Registers whose value at the start, NULL or an argument, may be used.
+    /// Registers that may be used before a statement sets them. Their value is then NULL or an argument.
     pub(super) unset: BTreeSet<Register>,
     /// Whether it must stay in one piece: it draws random numbers where the analysis can't number them.
     pub whole: bool,
-    /// What it does; without calls.
+    /// Its statements, without calls.
     pub body: Vec<Step>,
-    /// Its data accesses, by id; each is named by one statement.
+    /// Its data accesses, by id; each belongs to one statement.
     pub operations: Vec<Operation>,
-    /// For each of them the procedure's own operation that it comes from, unless a called procedure's.
+    /// For each operation, its id in the procedure; `None` if it comes from a called procedure.
     pub(super) origins: Vec<Option<OperationId>>,
-    /// Operations whose results the call's record has, in its order: which witness of the procedure each is,
-    /// and the registers that take its values.
+    /// Operations whose results are in the call's record: the position among the procedure's witnesses, and
+    /// the registers that take the values.
     pub witnesses: BTreeMap<OperationId, (usize, Vec<Register>)>,
 }
 
@@ -53,9 +53,9 @@ struct Inliner {
 /// A procedure whose body is being inlined.
 struct Frame<'p> {
     procedure: &'p Procedure,
-    /// The program's register that stands for its first one.
+    /// The program's register for the procedure's first register.
     base: u32,
-    /// The program's labels by its own.
+    /// The program's labels by those of the procedure.
     labels: BTreeMap<Label, Label>,
     /// The block that a RETURN leaves.
     returns_to: Label,
@@ -67,8 +67,8 @@ impl Inliner {
         Label(self.labels - 1)
     }
 
-    /// Returns a procedure's body, with new registers, labels and operations, and the first of the registers.
-    /// A RETURN leaves the block around it. `None` when the procedure is one that is logged by value.
+    /// Returns a procedure's body with new registers, labels and operations, and the first of the registers.
+    /// A RETURN leaves the block around the body. `None` if calls of the procedure are logged by value.
     fn body(&mut self, procedure: &Procedure) -> Option<(u32, Step)> {
         let (base, label) = (self.registers, self.new_label());
         self.registers += procedure.registers.len() as u32;
@@ -170,7 +170,7 @@ impl Inliner {
         steps: &mut Vec<Step>,
     ) -> Option<()> {
         let (callee, block) = self.body(procedure)?;
-        // A called procedure begins with its variables NULL, in every round of a loop again.
+        // Each call begins with its variables NULL, also in a later round of a loop.
         for register in 0..procedure.registers.len() as u32 {
             steps.push(assign(callee + register, Expression::NULL));
         }
@@ -194,8 +194,8 @@ fn assign(target: u32, value: Expression) -> Step {
 }
 
 impl Program {
-    /// Prepares a procedure, for calls with recorded witness values or without; `None` when the procedure is
-    /// one that is logged by value.
+    /// Prepares a procedure, for calls with or without recorded witness values. `None` if calls of the
+    /// procedure are logged by value.
     pub fn new(procedure: &Procedure, witnessed: bool) -> Option<Self> {
         let mut inliner = Inliner { registers: 0, labels: 0, operations: Vec::new(), origins: Vec::new() };
         let (_, block) = inliner.body(procedure)?;
@@ -231,30 +231,33 @@ impl Program {
         placed.collect()
     }
 
-    /// Whether an operation is of a slice: unless it is free to run anywhere, or its results are recorded.
+    /// Returns whether an operation belongs to a slice: it is not free to run anywhere, and its results are
+    /// not recorded.
     pub(super) fn is_sliced(&self, id: OperationId, free: &dyn Fn(OperationId) -> bool) -> bool {
         !self.witnesses.contains_key(&id) && !free(id)
     }
 
-    /// Its operations that write.
+    /// Returns its operations that write.
     pub(super) fn writes(&self) -> impl Iterator<Item = OperationId> {
         self.operation_ids().filter(|id| self.operations[id.0 as usize].writes())
     }
 }
 
-/// A definition or a use: its place in a numbering of all of them.
+/// The number of a definition or use of a register.
 type Occurrence = u32;
 
-/// For each register, the definitions that may have given it its value.
+/// For each register, the definitions that may have set its value (reaching definitions).
 type Reaching = Vec<BTreeSet<Occurrence>>;
 
-/// Where control may go on: past a loop or block, or with its next round.
+/// The definitions that jumps carry: to the end of a loop or block, and to the next round of a loop.
 #[derive(Default)]
 struct Jumps {
     exits: HashMap<Label, Option<Reaching>>,
     continues: HashMap<Label, Option<Reaching>>,
 }
 
+/// Merges the definitions of two paths that meet; `None` is a path that control never takes. Returns whether
+/// `into` has grown.
 fn join(into: &mut Option<Reaching>, from: Option<Reaching>) -> bool {
     match (into.as_mut(), from) {
         (_, None) => false,
@@ -276,17 +279,17 @@ fn join(into: &mut Option<Reaching>, from: Option<Reaching>) -> bool {
 
 struct Webs<'p> {
     operations: &'p mut [Operation],
-    /// The register that each occurrence was of.
+    /// For each occurrence, its register in the procedure.
     registers: Vec<Register>,
     united: UnionFind<Occurrence>,
     jumps: Jumps,
-    /// The loops and blocks around a statement; of loops over rows with FOUND, which is set when they end, in
-    /// whatever way.
+    /// The loops and blocks around a statement. A loop over rows has its FOUND, which is set however the loop
+    /// ends.
     around: Vec<(Label, Option<Register>)>,
 }
 
 impl Webs<'_> {
-    /// Gives every web of a program a register of its own; behind those come the windows.
+    /// Gives every web of a program a separate register. The registers of windows follow them.
     fn split(program: &mut Program) {
         let windows = window_registers(&program.operations);
         let mut registers: Vec<Register> = (0..program.registers as u32).map(Register).collect();
@@ -296,7 +299,7 @@ impl Webs<'_> {
                 *register = Register(registers.len() as u32 - 1);
             }
         };
-        // A window register keeps its number. As an occurrence, the number stands for the value at the start.
+        // A window register keeps its number. As an occurrence, such a number is the value at the start.
         visit_all(&mut program.body, &mut program.operations, &mut number);
         let united = UnionFind::new(registers.len());
         let start: Reaching =
@@ -314,7 +317,7 @@ impl Webs<'_> {
         let old_registers = program.registers;
         let windows: Vec<Register> = windows.into_iter().collect();
         let window = |register: Register| {
-            // In their old order, so that the registers of a window stay side by side.
+            // In their old order, so that the registers of a window stay adjacent.
             let place = windows.binary_search(&register).expect("only windows keep their numbers");
             Register((numbers.len() + place) as u32)
         };
@@ -334,6 +337,7 @@ impl Webs<'_> {
         program.registers = numbers.len() + windows.len();
     }
 
+    /// Unites a use with the definitions that reach it.
     fn used(&mut self, occurrence: Occurrence, reaching: &Reaching) {
         let register = self.registers[occurrence as usize];
         for definition in reaching[register.0 as usize].clone() {
@@ -361,7 +365,7 @@ impl Webs<'_> {
         self.visit(reaching, Role::Define, found);
     }
 
-    /// All of an operation but FOUND.
+    /// Visits all registers of an operation except FOUND.
     fn rows_of(&mut self, id: OperationId, reaching: &mut Reaching) {
         let mut operation = self.operations[id.0 as usize].clone();
         let found = operation.found;
@@ -379,7 +383,7 @@ impl Webs<'_> {
         left.into_iter().for_each(|found| self.visit(reaching, Role::Define, found));
     }
 
-    /// Follows statements; returns what reaches their end, if it can be reached.
+    /// Follows statements. Returns the definitions that reach their end; `None` if control never reaches it.
     fn flow(&mut self, statements: &mut [Step], mut reaching: Option<Reaching>) -> Option<Reaching> {
         for statement in statements {
             let mut now = reaching.take()?;
@@ -449,7 +453,8 @@ impl Webs<'_> {
         reaching
     }
 
-    /// Follows a loop until nothing new reaches its head; `begin` is what happens before every round.
+    /// Follows a loop until no new definition reaches its head. `begin` visits the registers that the loop
+    /// itself uses and sets before every round.
     fn repeat(
         &mut self,
         (label, found): (Label, Option<Register>),
@@ -461,7 +466,7 @@ impl Webs<'_> {
         loop {
             let mut round = head.clone()?;
             begin(self, &mut round);
-            // What `begin` asks last, it may ask without a round after it.
+            // The loop may end after the last `begin` or without it: definitions of both cases reach its end.
             let mut after = Some(round.clone());
             join(&mut after, head.clone());
             self.around.push((label, found));
@@ -483,7 +488,7 @@ fn window_registers(operations: &[Operation]) -> BTreeSet<Register> {
     windows.flat_map(|(first, count)| (first.0..first.0 + count as u32).map(Register)).collect()
 }
 
-/// Visits every register of a program once where it is named.
+/// Visits every occurrence of a register in a program once.
 fn visit_all(
     statements: &mut [Step],
     operations: &mut [Operation],

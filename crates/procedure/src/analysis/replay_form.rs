@@ -1,7 +1,7 @@
 //! The replay form of a procedure: the part of it that its writes need.
 //!
 //! Only committed calls are in the log. A RAISE is therefore unreachable, and constraints hold. Values that
-//! feed no write are dead, outputs of the call included.
+//! no write needs are dead; among them are the outputs of the call.
 
 use super::need::{Need, trim};
 use super::program::Program;
@@ -10,12 +10,12 @@ use crate::{OperationId, OperationKind};
 use std::collections::BTreeMap;
 
 impl Program {
-    /// The program that has the same effects on tables in replay, and nothing else.
+    /// Returns the program that has the same effects on tables in replay, and no other effects.
     #[must_use]
     pub fn replay_form(&self) -> Self {
         if self.whole {
             let mut form = self.clone();
-            // The rows that a committed call refers to were there. In replay they may come later.
+            // A committed call has found the rows that it references. Replay may insert them later.
             for operation in &mut form.operations {
                 if let OperationKind::Insert { references, .. } = &mut operation.kind {
                     references.clear();
@@ -47,7 +47,7 @@ impl Program {
         form
     }
 
-    /// The ids of its operations.
+    /// Returns the ids of its operations.
     pub fn operation_ids(&self) -> impl Iterator<Item = OperationId> + use<> {
         (0..self.operations.len() as u32).map(OperationId)
     }

@@ -1,5 +1,5 @@
-//! What an expression is in terms of values that are known before its operation runs: the arguments, the
-//! call's time and seed, the variable of a round, and results of operations that run before.
+//! Resolves expressions to values that are known before their operation runs: the arguments, the call's time
+//! and seed, the variable of a round, and results of operations that run before.
 //!
 //! Invariant: a resolved expression has the value of the original one wherever the program evaluates that. A
 //! result counts only when its operation runs at most once a call, and is the only definition of its
@@ -12,10 +12,10 @@ use crate::ir::visit::Role;
 use crate::{Expression, Function, OperationId, Register};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// At most this many assignments are followed back.
+/// Maximum length of a chain of assignments that is followed back.
 const MOST_ASSIGNMENTS: usize = 16;
 
-/// What gives a register its value.
+/// A definition of a register.
 enum Definition<'p> {
     /// An assignment.
     Assigned(&'p Expression),
@@ -35,7 +35,7 @@ pub(super) struct Given<'a> {
 }
 
 impl Given<'_> {
-    /// Nothing but the call's record, without its witness values.
+    /// No values beyond the call's record, and no witness values.
     pub(super) const ARGUMENTS: Given<'static> = Given { variable: None, results: &|_, _| false };
 }
 
@@ -143,7 +143,7 @@ impl<'p> Resolver<'p> {
     }
 }
 
-/// Puts an expression in place of a register.
+/// Replaces a register by an expression.
 fn substitute(expression: &mut Expression, register: Register, value: &Expression) {
     if *expression == Expression::Register(register) {
         *expression = value.clone();

@@ -1,11 +1,15 @@
-//! Pieces that consist of one loop with independent rounds: replay runs each round in the partition that its
-//! keys tell (loop fission).
+//! Loops with independent rounds. If a piece is one such loop, replay runs each round in the partition of the
+//! round's keys (loop fission).
 //!
-//! A round is independent when the loop runs whenever its piece does, nothing leaves it early, nothing but
-//! the number of the round is in its variable, no value goes from one round to a later one, and nothing is
-//! received from other pieces but witness values of which every round takes equally many. Every round
-//! executes what stands before the loop, too, on the registers that the round before has left: so no value
-//! may go from there to it, either.
+//! The rounds of a loop are independent if
+//! 1. the loop runs whenever its piece runs;
+//! 2. no statement leaves the loop early;
+//! 3. no statement of the loop assigns the loop's variable;
+//! 4. no round uses a value of an earlier round;
+//! 5. the piece receives witness values only, and every round takes the same number of them.
+//!
+//! A round executes the statements before the loop again, on the registers that the previous round has left.
+//! Condition 4 therefore covers these statements, too.
 
 use super::need::Need;
 use super::program::Program;
@@ -16,25 +20,26 @@ use crate::{Expression, Label, Machine, OperationId, Register};
 use catalog::Datum;
 use std::collections::BTreeSet;
 
-/// The rounds of a loop, known before it runs.
+/// The independent rounds of a loop, known before it runs.
 #[derive(Clone, Debug)]
 pub struct Rounds {
     /// The first value of the variable, over the parameters.
     pub from: Expression,
-    /// The last one.
+    /// The last value.
     pub to: Expression,
-    /// The distance between two.
+    /// The distance between two values.
     pub step: Expression,
     /// Whether the values descend.
     pub reverse: bool,
     /// The register of the variable.
     pub variable: Register,
-    /// What is executed of one round, with its value in the variable's register.
+    /// The steps of one round. The variable's register holds the value of the round.
     pub(super) body: Vec<Step>,
 }
 
 impl Rounds {
-    /// The variable's value in a round, of a call whose arguments are in the registers.
+    /// Returns the value of the variable in a round, numbered from 0. The registers hold the call's
+    /// arguments.
     pub fn value(&self, round: u32, machine: &mut Machine) -> Datum {
         match (self.from.evaluate(machine), self.step.evaluate(machine)) {
             (Ok(Datum::Int(from)), Ok(Datum::Int(step))) => {
@@ -45,7 +50,7 @@ impl Rounds {
         }
     }
 
-    /// How many rounds there are. A loop whose bounds can't be computed never ran.
+    /// Returns the number of rounds. It is 0 if a bound cannot be computed, because then the loop never ran.
     pub fn count(&self, machine: &mut Machine) -> u32 {
         let mut bound = |expression: &Expression| match expression.evaluate(machine) {
             Ok(Datum::Int(value)) => Some(i128::from(value)),
@@ -60,7 +65,7 @@ impl Rounds {
     }
 }
 
-/// The rounds of a slice, when it falls into independent ones.
+/// Returns the rounds of a slice; `None` if the slice is not one loop with independent rounds.
 pub(super) fn rounds(program: &Program, resolver: &Resolver<'_>, need: &Need) -> Option<Rounds> {
     let mut body = need.body.clone();
     let rounds = {
@@ -91,8 +96,9 @@ pub(super) fn rounds(program: &Program, resolver: &Resolver<'_>, need: &Need) ->
     Some(Rounds { body, ..rounds })
 }
 
-/// The loop that statements are nothing but, computations before it aside. It runs whenever they do: no
-/// condition is around it, and no jump before it, as a loop that never ran may have any number of rounds.
+/// Returns the loop at the end of statements, if only computations stand before it. The loop runs whenever
+/// the statements do: no condition is around it and no jump before it. Otherwise its bounds would give a
+/// number of rounds although the loop never ran.
 pub(super) fn only_loop(statements: &mut [Step]) -> Option<&mut Step> {
     let (last, before) = statements.split_last_mut()?;
     if before.iter().any(accesses_data) || jumps(before, &mut Vec::new(), None) {
@@ -109,14 +115,13 @@ fn accesses_data(statement: &Step) -> bool {
     statement.operation().is_some() || statement.bodies().into_iter().flatten().any(accesses_data)
 }
 
-/// Whether statements jump anywhere but to the next round of the loop that they are the body of, or inside of
-/// themselves.
-fn leaves(statements: &[Step], own: Label) -> bool {
-    jumps(statements, &mut Vec::new(), Some(own))
+/// Returns whether the body of a loop jumps out of it. A CONTINUE of the loop is no such jump.
+fn leaves(body: &[Step], label: Label) -> bool {
+    jumps(body, &mut Vec::new(), Some(label))
 }
 
-/// Whether statements jump out of themselves and of the loops and blocks `inner`. Those may continue that are
-/// the body of a loop.
+/// Returns whether a jump in the statements leaves them and the loops and blocks `inner`. A CONTINUE of the
+/// loop `continues` does not count.
 fn jumps(statements: &[Step], inner: &mut Vec<Label>, continues: Option<Label>) -> bool {
     statements.iter().any(|statement| match statement {
         Step::Exit(label) => !inner.contains(label),
@@ -143,8 +148,8 @@ struct Inside<'p> {
 }
 
 impl Inside<'_> {
-    /// Visits the registers of an operation as a piece touches them: of one whose results are received, only
-    /// those.
+    /// Visits the registers that a piece touches for an operation. If the piece receives the operation's
+    /// results, it touches the registers of the results only.
     fn visit(&self, id: OperationId, visit: &mut dyn FnMut(Role, Register)) {
         let received = self.need.sources.contains(&id);
         self.program.operations[id.0 as usize].clone().visit_registers(&mut |role, register| {
@@ -154,7 +159,7 @@ impl Inside<'_> {
         });
     }
 
-    /// All registers that statements define.
+    /// Returns all registers that statements define.
     fn definitions(&self, statements: &[Step]) -> BTreeSet<Register> {
         let mut defined = BTreeSet::new();
         for statement in statements {
@@ -173,8 +178,8 @@ impl Inside<'_> {
         defined
     }
 
-    /// Whether steps use a value that may come from an earlier round. `now` are the registers that this round
-    /// has defined already, on every way to here.
+    /// Returns whether steps use a value that may come from an earlier round. `now` has the registers that
+    /// this round has defined on every path to the steps; `of_loop` has all that a round may define.
     fn carries(
         &self,
         statements: &[Step],
@@ -187,7 +192,7 @@ impl Inside<'_> {
         for statement in statements {
             let mut carried = false;
             statement.clone().visit_uses(&mut |_, register| carried |= is_old(register, now));
-            // A loop over rows sets FOUND when it ends, and everything else before each row.
+            // A loop over rows sets FOUND when it ends, and its other registers before each row.
             let ends_with = match statement {
                 Step::ForRows { operation, .. } => Some(self.program.operations[operation.0 as usize].found),
                 _ => None,
@@ -231,7 +236,7 @@ impl Inside<'_> {
         false
     }
 
-    /// Whether every round receives an operation's results exactly once.
+    /// Returns whether every round receives the recorded results of an operation exactly once.
     fn is_aligned(&self, id: OperationId, body: &[Step]) -> bool {
         let before = body.iter().position(|statement| matches!(statement, Step::Execute(own) if *own == id));
         let is_witness = self.program.witnesses.contains_key(&id);

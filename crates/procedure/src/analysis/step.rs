@@ -1,8 +1,9 @@
-//! The statements of a program: what a procedure's statements are once its calls are inlined.
+//! The statements of a program: those of a procedure after its calls are inlined.
 //!
-//! A procedure that handles errors, or holds a statement that the analysis does not know, is logged by value
-//! and has no program. So a program has fewer kinds of statements than a procedure, and the analysis handles
-//! each of them. Replay runs steps as statements ([`lowered`]), so there is one executor.
+//! Calls of a procedure that handles errors, or has a statement that the analysis does not support, are
+//! logged by value; such a procedure has no program. A program therefore has fewer kinds of statements than a
+//! procedure, and the analysis handles all of them. Replay runs steps as statements ([`lowered`]), so there
+//! is one executor.
 
 use crate::ir::visit::{Role, Visitor};
 use crate::{Expression, Label, OperationId, Raise, Register, Statement};
@@ -21,14 +22,14 @@ pub enum Step {
     AssignElement {
         /// The register of the array.
         array: Register,
-        /// From 1.
+        /// The index, from 1.
         index: Expression,
-        /// Of the array's element type.
+        /// The new element, of the array's element type.
         value: Expression,
     },
     /// IF; ELSIF and CASE nest.
     If {
-        /// Selects `then` when it is true.
+        /// Selects `then` if it is true.
         condition: Expression,
         /// THEN.
         then: Vec<Step>,
@@ -45,7 +46,7 @@ pub enum Step {
         from: Expression,
         /// Last value.
         to: Expression,
-        /// Distance, positive.
+        /// Distance between two values; positive.
         step: Expression,
         /// Whether it counts down.
         reverse: bool,

@@ -1,4 +1,4 @@
-//! How much work a piece is, in operations, as far as its arguments tell.
+//! The work of a piece, in operations, estimated from the call's arguments.
 
 use super::need::Need;
 use super::resolve::{Given, Resolver};
@@ -6,14 +6,14 @@ use super::step::Step;
 use crate::{Expression, Machine, OperationId};
 use catalog::Datum;
 
-/// A loop whose rounds the arguments do not tell counts as this many.
+/// Assumed number of rounds of a loop whose bounds do not follow from the arguments.
 const UNKNOWN_ROUNDS: u64 = 4;
 
 /// A number of operations, as a function of the arguments.
 #[derive(Clone, Debug, Default)]
 pub struct Weight {
-    /// Operations, each with the bounds (first, last) of the loops around it, over the parameters; of a loop
-    /// that goes over something else, none.
+    /// For each operation, the bounds (least, greatest) of the loops around it, over the parameters; `None`
+    /// for a loop whose bounds do not follow from them.
     operations: Vec<Vec<Option<(Expression, Expression)>>>,
 }
 
@@ -59,7 +59,7 @@ impl Weight {
         }
     }
 
-    /// The number, of a call whose arguments are in the registers.
+    /// Returns the number of operations of a call whose arguments are in the registers.
     pub fn evaluate(&self, machine: &mut Machine) -> u64 {
         let mut rounds = |bounds: &Option<(Expression, Expression)>| {
             let (least, most) = bounds.as_ref()?;

@@ -5,8 +5,8 @@
 //! and the results are few machine words. Example: among customers with one name, the record tells which of
 //! them paid. Two scans and a sort are gone, and the key of the update is known ahead.
 //!
-//! Which reads are witnesses follows from the procedure alone. Replay must come to the same choice as the run
-//! did, so the choice is part of the log's format: a change of the rule needs a new version of the format.
+//! Which reads are witnesses follows from the procedure alone. Replay must make the same choice as the logged
+//! execution did, so the rule belongs to the log format: a change of the rule needs a new format version.
 
 use super::need::Need;
 use super::program::Program;
@@ -16,11 +16,11 @@ use crate::{Operation, OperationId, OperationKind, Path, Procedure, Register};
 use catalog::{ScalarType, Type};
 use std::collections::BTreeSet;
 
-/// A witness has at most this many values.
+/// Maximum number of values of a witness.
 const MOST_VALUES: usize = 3;
 
-/// For each operation of a procedure, the registers whose values are to be recorded with a call; none at all
-/// without witnesses.
+/// Returns, for each operation of a procedure, the registers whose values are recorded with a call. Empty if
+/// the procedure has no witnesses.
 pub fn witnesses(procedure: &Procedure) -> Vec<Vec<Register>> {
     if procedure.read_only || procedure.by_value || procedure.uses_seed {
         return Vec::new();
@@ -44,7 +44,7 @@ pub fn witnesses(procedure: &Procedure) -> Vec<Vec<Register>> {
     let mut chosen = Vec::new();
     for id in &need.sources {
         let operation = &program.operations[id.0 as usize];
-        let own = program.origins[id.0 as usize].expect("a witness is the procedure's own");
+        let own = program.origins[id.0 as usize].expect("a witness is an operation of the procedure itself");
         let needed = needed_of(operation, &need.registers);
         chosen.resize(procedure.operations.len(), Vec::new());
         chosen[own.0 as usize] = originals(&needed, operation, &procedure.operations[own.0 as usize]);
@@ -57,14 +57,14 @@ fn is_range_read(operation: &Operation) -> bool {
     matches!(select.access.path, Path::Range { .. })
 }
 
-/// Whether values of a type are machine words, so that a witness may be of it.
+/// Returns whether values of a type are machine words, so that a witness may have them.
 fn is_word(ty: Type) -> bool {
     let Type::Scalar(scalar) = ty else { return false };
     let wide = matches!(scalar, ScalarType::Numeric { .. } | ScalarType::AnyNumeric | ScalarType::Double);
     !scalar.is_bytes() && (!wide || scalar.is_machine_numeric())
 }
 
-/// The registers that an operation defines, in order.
+/// Returns the registers that an operation defines, in order.
 pub(super) fn definitions(operation: &Operation) -> Vec<Register> {
     let mut defined = Vec::new();
     operation.clone().visit_registers(&mut |role, register| {
@@ -85,12 +85,13 @@ fn needed_of(operation: &Operation, needed: &BTreeSet<Register>) -> Vec<Register
     found
 }
 
-/// The registers of one form of an operation that stand where registers of another form of it stand.
+/// Returns the registers of `other` at the positions that the given registers have in `of`. Both are forms of
+/// one operation.
 pub(super) fn originals(registers: &[Register], of: &Operation, other: &Operation) -> Vec<Register> {
-    let (own, others) = (definitions(of), definitions(other));
-    // Of a register that is defined twice the last value counts.
-    let place = |register: &Register| own.iter().rposition(|own| own == register);
-    registers.iter().map(|register| others[place(register).expect("it is defined there")]).collect()
+    let (from, to) = (definitions(of), definitions(other));
+    // If a register is defined twice, its last value counts.
+    let place = |register: &Register| from.iter().rposition(|defined| defined == register);
+    registers.iter().map(|register| to[place(register).expect("it is defined there")]).collect()
 }
 
 fn collect_executed(statements: &[Step], executed: &mut BTreeSet<OperationId>) {

@@ -156,8 +156,8 @@ fn part_of_infinity(field: TimeField) -> Evaluated {
     }
 }
 
-/// Returns the number of the century or millennium of a year; `length` is 100 or 1000. Numbers begin with 1 in
-/// the year 1; the number before 1 is -1.
+/// Returns the number of the century or millennium of a year; `length` is 100 or 1000. The number 1 begins
+/// with the year 1; the number before 1 is -1.
 fn span_of(year: i64, length: i64) -> i64 {
     if year > 0 { (year + length - 1) / length } else { -((length - year) / length) }
 }
