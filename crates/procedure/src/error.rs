@@ -10,17 +10,17 @@ use thiserror::Error;
 pub struct SqlError {
     /// PostgreSQL's five-character code.
     pub sqlstate: String,
-    /// What is wrong.
+    /// The message: what failed.
     pub message: String,
-    /// More about it.
+    /// DETAIL: further facts.
     pub detail: Option<String>,
-    /// What to do.
+    /// HINT: the remedy.
     pub hint: Option<Box<str>>,
     /// The table, and the column or constraint, that the error is about; `None` where there is none.
     pub object: Option<Box<ErrorObject>>,
 }
 
-/// What an error is about. A name is empty where there is none.
+/// The object that an error is about. The name of an object that does not apply is empty.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ErrorObject {
     /// The schema of the table.
@@ -33,16 +33,16 @@ pub struct ErrorObject {
     pub constraint: String,
 }
 
-/// How loud a RAISE is.
+/// The severity of a RAISE.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Severity {
     /// Aborts the transaction.
     Exception,
-    /// WARNING, NOTICE, INFO, LOG or DEBUG: reported, nothing else happens.
+    /// WARNING, NOTICE, INFO, LOG or DEBUG: the message is reported, and the transaction goes on.
     Notice,
 }
 
-/// Why a transaction must be tried again.
+/// The reason why a transaction must be retried.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Conflict {
@@ -54,8 +54,8 @@ pub enum Conflict {
     Write,
     /// A key to be inserted is being inserted or deleted by another transaction.
     Insert,
-    /// A row or key that is to be written is held by a transaction that still runs. The transaction can be
-    /// run again when that one has ended.
+    /// A row or key to be written is held by a transaction that still runs. A retry can succeed after that
+    /// transaction has ended.
     Held,
 }
 
@@ -71,18 +71,18 @@ impl fmt::Display for Conflict {
     }
 }
 
-/// What ends an execution early.
+/// A failure that ends an execution early.
 #[derive(Clone, PartialEq, Debug, Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// The transaction lost a race; nothing happened and it may be tried again.
+    /// The transaction conflicts with another transaction. It has changed no data and can be retried.
     #[error("could not serialize access: {0}")]
     Conflict(Conflict),
-    /// The transaction reads so much, or its client is so slow, that it is to run on a snapshot; nothing
-    /// happened.
-    #[error("it takes long, and is to run on a snapshot")]
+    /// The transaction reads many rows, or its client is slow. It has changed no data, and must run again on
+    /// a snapshot.
+    #[error("the transaction is long and must run on a snapshot")]
     Long,
-    /// The transaction is wrong, or said so itself.
+    /// A statement of the transaction failed, or raised an exception.
     #[error(transparent)]
     Error(Box<SqlError>),
 }
@@ -93,20 +93,20 @@ impl SqlError {
         Self { sqlstate: sqlstate.into(), message: message.into(), detail: None, hint: None, object: None }
     }
 
-    /// Adds what to do about it.
+    /// Adds the remedy.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into().into());
         self
     }
 
-    /// Adds the constraint that it violates.
+    /// Adds the violated constraint.
     #[must_use]
     pub fn with_constraint(self, table: &Table, constraint: &str) -> Self {
         self.with_object(table, "", constraint)
     }
 
-    /// Adds the column that it is about.
+    /// Adds the column that the error is about.
     #[must_use]
     pub fn with_column(self, table: &Table, column: &str) -> Self {
         self.with_object(table, column, "")
@@ -123,7 +123,7 @@ impl SqlError {
         self
     }
 
-    /// Adds more about it.
+    /// Adds further facts.
     #[must_use]
     pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
         self.detail = Some(detail.into());

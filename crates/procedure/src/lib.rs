@@ -1,9 +1,10 @@
 //! The procedure IR and the executor that runs it over any `DataAccess`.
 //!
-//! The IR is a tree of statements in which every data access is an operation of its own, with an id;
-//! expressions are pure over registers. That is what makes procedures analysable.
+//! The IR is a tree of statements in which every data access is a separate operation with an id. Expressions
+//! are pure functions of registers. Procedures can therefore be analysed.
 //!
-//! Not here: how SQL text becomes IR (`sql`), what a data access does (`transaction`, `recovery`).
+//! Not here: the translation of SQL text into IR (`sql`), the implementation of data accesses (`transaction`,
+//! `recovery`).
 
 pub mod analysis;
 mod error;
@@ -43,13 +44,18 @@ pub use values::functions::Function;
 pub use values::texts::TextFunction;
 pub use values::times::{Interval, TimeField, TimeFunction};
 
-/// The meaning of the executor, as log files name it: a log is replayed only by a release with the number
-/// that wrote it.
+/// The version of the executor's semantics. It is in log files: a release replays a log only if the log has
+/// the release's number.
 ///
 /// Raise it with every change after which a call, replayed from its record on the same rows, could write
-/// something else: a function, a cast, an operator, rounding, a collation, the order in which rows are
-/// visited, what a check admits, what replay takes from the record, what the checksum of a written row covers
-/// (`execution/operations.rs`: the key, or the columns that a range reads; so another choice of index
-/// counts). Changes of speed alone and statements that were refused before do not count. Databases that were
-/// stopped cleanly have nothing to replay, and go on with the new number.
+/// other values. Such are changes of
+/// - a function, a cast, an operator, rounding or a collation;
+/// - the order in which rows are visited;
+/// - the rows that a check admits;
+/// - the values that replay takes from the record;
+/// - the values that the checksum of a written row covers (`execution/operations.rs`): the key, or the
+///   columns that a range reads, so another choice of index counts.
+///
+/// Changes of speed alone do not count, and neither does the support of statements that were refused before.
+/// A database that was stopped cleanly has nothing to replay, and goes on with the new number.
 pub const SEMANTICS: u32 = 3;

@@ -10,18 +10,18 @@ use std::hash::Hash;
 /// Keys from `lower` on and below `upper` of one of a table's indexes.
 #[derive(Clone, Copy, Debug)]
 pub struct ScanRange<'a> {
-    /// The index's place in the table's definition.
+    /// Position of the index in the table's definition.
     pub index: usize,
     /// The least key.
     pub lower: &'a [u8],
-    /// The least key above; none when the index has no end there.
+    /// The exclusive upper bound; `None` if the range has no upper end.
     pub upper: Option<&'a [u8]>,
-    /// Whether keys descend.
+    /// Whether keys are visited in descending order.
     pub backward: bool,
 }
 
-/// Rows that stand in registers, by the numbers that stand there. Numbers rise from transaction to
-/// transaction, so that one of an earlier transaction names no row of a later one.
+/// The rows that registers name by number. Numbers rise from transaction to transaction, so a number of an
+/// earlier transaction names no row of a later one.
 #[derive(Clone, Debug)]
 pub struct KeptRows<R> {
     rows: Vec<R>,
@@ -35,20 +35,20 @@ impl<R> Default for KeptRows<R> {
 }
 
 impl<R: Copy> KeptRows<R> {
-    /// Forgets all of them.
+    /// Removes all rows. Their numbers are not given again.
     #[inline]
     pub fn clear(&mut self) {
         self.first += self.rows.len() as i64;
         self.rows.clear();
     }
 
-    /// Keeps a row; its number.
+    /// Keeps a row. Returns its number.
     pub fn keep(&mut self, row: R) -> i64 {
         self.rows.push(row);
         self.first + self.rows.len() as i64 - 1
     }
 
-    /// The row of a number.
+    /// Returns the row with a number.
     pub fn get(&self, number: i64) -> Option<R> {
         self.rows.get(usize::try_from(number.checked_sub(self.first)?).ok()?).copied()
     }
@@ -97,7 +97,7 @@ pub trait DataAccess {
         out: &mut [Datum],
     ) -> Result<bool, Failure>;
 
-    /// Adds a row, one datum a column.
+    /// Adds a row, with a datum for each column.
     ///
     /// # Errors
     /// A conflict; `23505` when its key or a unique column's value is taken.
@@ -125,7 +125,7 @@ pub trait DataAccess {
 /// Looks rows up before they are read, so that their cache misses overlap. These are hints: a key may have no
 /// row, or may never be read.
 pub trait LookAhead {
-    /// Forgets the announced keys.
+    /// Discards the announced keys.
     fn expect_nothing(&mut self) {}
 
     /// Announces that the row with a primary key will be read after those announced before.
@@ -172,7 +172,7 @@ pub trait TransactionControl: NestedScans {
     /// Begins a part of the transaction that may be undone.
     fn begin_part(&mut self);
 
-    /// Undoes the part that was begun last, which goes on.
+    /// Undoes the writes of the part that was begun last. The part goes on.
     ///
     /// # Errors
     /// A conflict.
@@ -202,8 +202,8 @@ pub trait TransactionControl: NestedScans {
     /// Goes on after `rest`.
     fn resume(&mut self) {}
 
-    /// Returns whether validation would fail already. Asked at intervals by attempts that loop: one that read
-    /// states of different moments may loop for ever.
+    /// Returns whether validation would fail already. Attempts that loop ask at intervals, because an attempt
+    /// that has read states of different moments may loop forever.
     fn is_doomed(&self) -> bool {
         false
     }
@@ -217,10 +217,10 @@ impl<D: LookAhead + TransactionControl> Transaction for D {}
 /// Returns the row whose number a register holds.
 ///
 /// # Errors
-/// It was kept by another transaction.
+/// `XX000`: an earlier transaction has kept the row.
 pub(crate) fn row_of<D: NestedScans>(number: Datum, data: &D) -> Result<D::Row, Failure> {
-    let Datum::Int(number) = number else { unreachable!("rows stand in registers as numbers") };
-    data.kept(number).ok_or_else(|| SqlError::new("XX000", "a row of another transaction is used").into())
+    let Datum::Int(number) = number else { unreachable!("registers hold rows as numbers") };
+    data.kept(number).ok_or_else(|| SqlError::new("XX000", "the row belongs to another transaction").into())
 }
 
 #[cfg(test)]

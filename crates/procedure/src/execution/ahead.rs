@@ -1,21 +1,21 @@
-//! Which rows can be looked up before they are read.
+//! Finds the point accesses whose rows can be looked up before they are read.
 //!
-//! In a FOR over a range, a point access whose key follows from the loop variable and from registers that the
-//! loop does not set is known for all rounds when the loop begins; outside of loops, one whose key follows
-//! from parameters is known when the procedure begins. Looking all of them up at once lets their cache misses
-//! overlap: a dependent miss costs several times what one among independent ones does. Nothing is read ahead,
-//! so nothing changes but the time.
+//! In a FOR over a range, the key of a point access may follow from the loop variable and from registers that
+//! the loop does not set. Its rows are then known for all rounds when the loop begins. Outside of loops, a
+//! point access whose key follows from parameters is known when the procedure begins. Looking up all of these
+//! rows at once lets their cache misses overlap: a miss that waits for an earlier miss costs several times as
+//! much. A lookup reads no row, so it changes only the time that the procedure takes.
 
 use crate::{Expression, Operation, OperationId, OperationKind, Path, Register, Statement};
 use std::collections::HashSet;
 
-/// Fills in, for every loop over a range in a procedure's body, the accesses to look up ahead; returns those
+/// Sets the accesses to look up ahead in every loop over a range of a procedure's body. Returns the accesses
 /// that are known when the procedure begins.
 pub fn plan_lookups(body: &mut [Statement], operations: &[Operation]) -> Vec<OperationId> {
     plan_lookups_of(body, operations, &|_| true)
 }
 
-/// As `plan_lookups`, of those operations alone that `runs` names.
+/// As `plan_lookups`, but only for operations for which `runs` is true.
 pub(crate) fn plan_lookups_of(
     body: &mut [Statement],
     operations: &[Operation],
@@ -41,7 +41,7 @@ fn plan_loops(statements: &mut [Statement], operations: &[Operation], runs: &dyn
     }
 }
 
-/// The key expressions of a point access.
+/// Returns the key expressions of a point access; `None` for any other operation.
 pub(crate) fn point_key(operation: &Operation) -> Option<&[Expression]> {
     let access = match &operation.kind {
         OperationKind::Select(select) => &select.access,
@@ -87,7 +87,7 @@ fn collect_known(
     }
 }
 
-/// Collects the registers that statements set, those inside them included.
+/// Collects the registers that statements and the statements inside them set.
 fn collect_set(statements: &[Statement], operations: &[Operation], set: &mut HashSet<Register>) {
     Statement::walk(statements, &mut |statement| match statement {
         Statement::Assign { target: register, .. }

@@ -1,18 +1,18 @@
-//! What the executor runs, and what it runs it on.
+//! The code that the executor runs, and one execution of it.
 
 use crate::{Label, Operation, OperationId, Procedure, Register, Statement};
 use std::marker::PhantomData;
 
-/// What is executed: a procedure, or a piece of one.
+/// The code of a procedure, or of a piece.
 #[derive(Clone, Copy, Debug)]
 pub struct Code<'a> {
     /// The statements.
     pub body: &'a [Statement],
-    /// The operations that they name.
+    /// The operations of the statements, by id.
     pub operations: &'a [Operation],
     /// Point accesses whose keys are known at the start.
     pub ahead: &'a [OperationId],
-    /// For each operation that is sent or received, the registers whose values are.
+    /// For each operation, the registers whose values are sent or received.
     pub sent: &'a [Vec<Register>],
 }
 
@@ -23,7 +23,7 @@ impl<'a> From<&'a Procedure> for Code<'a> {
     }
 }
 
-/// One execution of code over a database. Its form says which statements it can run.
+/// One execution of code over a database. Its form decides which statements it can run.
 pub(crate) struct Execution<'a, D, T, F> {
     pub(super) code: Code<'a>,
     pub(super) data: &'a mut D,

@@ -28,7 +28,10 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm> {
             Statement::Guarded(guarded) => self.run_guarded(guarded, machine),
             Statement::RaiseAgain => match machine.frame.handled.last() {
                 Some(error) => Err(error.clone().into()),
-                None => Err(SqlError::new("0Z002", "there is no error to raise again").into()),
+                None => {
+                    let message = "RAISE without parameters cannot be used outside an exception handler";
+                    Err(SqlError::new("0Z002", message).into())
+                }
             },
             Statement::Opaque(opaque) => {
                 self.run_opaque(opaque, machine)?;
@@ -52,11 +55,11 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm> {
             Err(conflict) => return Err(conflict),
         };
         let Some(handler) = guarded.handlers.iter().find(|handler| handler.fits(&error.sqlstate)) else {
-            // The block that handles the error undoes this part with its own.
+            // The outer block that handles the error undoes this part together with its own part.
             self.data.end_part();
             return Err(Failure::Error(error));
         };
-        // The error may come from reads of different moments. Then the attempt is repeated.
+        // If the attempt has read states of different moments, they may have caused the error. It is retried.
         if self.data.is_doomed() {
             return Err(Conflict::Read.into());
         }

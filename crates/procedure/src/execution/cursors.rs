@@ -23,6 +23,7 @@ pub(super) fn converted(
     cast.apply(value, &mut machine.frame.arena).map_err(Failure::from)
 }
 
+/// Assigns the values of a row to variables.
 pub(super) fn load_row(
     rows: &Buffer,
     types: &[Type],
@@ -31,7 +32,7 @@ pub(super) fn load_row(
     machine: &mut Machine,
 ) -> Result<(), Failure> {
     for (column, (target, ty)) in targets.iter().enumerate() {
-        // As in PostgreSQL: variables without a column are NULL, and columns without a variable go nowhere.
+        // As in PostgreSQL, a variable without a column is NULL, and a column without a variable is ignored.
         let value = match (rows.row(place).get(column), types.get(column)) {
             (Some(value), Some(from)) => {
                 let value = machine.frame.arena.adopt(*value, &rows.arena);
@@ -44,6 +45,7 @@ pub(super) fn load_row(
     Ok(())
 }
 
+/// Moves a cursor and assigns the values of its new row to variables: FETCH and MOVE.
 pub(super) fn fetch(
     cursor: &Cursor,
     movement: &Movement,
@@ -59,7 +61,7 @@ pub(super) fn fetch(
         _ => 0,
     };
     let null = || SqlError::new("34000", format!("cursor \"{}\" does not exist", cursor.name));
-    // Taken out, as its rows go to the machine's registers.
+    // The cursor is taken out of the frame, because `load_row` needs the machine for its registers.
     let mut open = machine.frame.cursor(cursor)?.take().ok_or_else(null)?;
     let count = open.rows.len() as i64;
     open.at = match movement {

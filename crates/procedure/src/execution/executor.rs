@@ -13,20 +13,20 @@ use crate::{
 };
 use catalog::Datum;
 
-/// This many rounds of a loop are looked up ahead, as more would not stay in the cache.
+/// Number of rounds of a loop that are looked up ahead. The rows of more rounds would not stay in the cache.
 const LOOK_AHEAD: usize = 32;
 
-/// After this many rounds of loops an attempt asks whether it can still succeed.
+/// Number of rounds of loops after which an attempt checks whether it can still succeed.
 const ASK_EVERY: u32 = 4096;
 
-/// One call: what its determinism rests on.
+/// One call: the inputs that, with its arguments, determine its result on the same rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
-    /// What to run.
+    /// The procedure.
     pub procedure: &'a Procedure,
     /// `now()`, in microseconds since 2000-01-01 UTC.
     pub timestamp_us: i64,
-    /// What `random()` follows from.
+    /// The seed of `random()`.
     pub seed: u64,
 }
 
@@ -134,7 +134,7 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'_, D, T, F> {
                     let branch = if condition.evaluate(machine)?.is_true() { then } else { otherwise };
                     self.run(branch, machine)?
                 }
-                _ => self.run_rest(statement, machine)?,
+                _ => self.run_uncommon(statement, machine)?,
             };
             if ended != Ended::Here {
                 return Ok(ended);
@@ -143,7 +143,7 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'_, D, T, F> {
         Ok(Ended::Here)
     }
 
-    fn run_rest(&mut self, statement: &Statement, machine: &mut Machine) -> Result<Ended, Failure> {
+    fn run_uncommon(&mut self, statement: &Statement, machine: &mut Machine) -> Result<Ended, Failure> {
         match statement {
             Statement::AssignElement { array, index, value } => {
                 assign_element(*array, index, value, machine)?;
@@ -261,7 +261,7 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'_, D, T, F> {
         }
     }
 
-    /// One round of a loop; `Some` when the loop ends with it.
+    /// Runs one round of a loop. Returns how the loop ended; `None` if it goes on.
     pub(super) fn round(
         &mut self,
         label: Label,
@@ -329,7 +329,7 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'_, D, T, F> {
         Ok(ended)
     }
 
-    /// Receives the rows of a loop; returns their number.
+    /// Receives the rows of a loop. Returns their number.
     fn receive_rows(&mut self, id: OperationId, width: usize, machine: &mut Machine) -> usize {
         let count = match self.tapes.receive(id, &mut machine.frame.arena) {
             Datum::Int(count) => count as usize,
@@ -393,7 +393,7 @@ fn assign_element(
             let message =
                 format!("an array whose first element has the subscript {} is not supported", place + 1);
             return Err(SqlError::new("0A000", message)
-                .with_hint("Assign its first element before others.")
+                .with_hint("Assign the element with the subscript 1 first.")
                 .into());
         }
         _ => None,

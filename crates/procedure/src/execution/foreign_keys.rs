@@ -14,7 +14,8 @@ use catalog::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The maximum number of cascading statements.
+/// Maximum number of cascade steps of a statement. A step follows the foreign keys that reference the rows
+/// which an earlier step has changed in one table.
 const MOST_DEPTH: usize = 256;
 
 /// A foreign key, with the tables of both ends.
@@ -24,36 +25,35 @@ pub struct Reference {
     pub name: String,
     /// The table that has it.
     pub table: Arc<Table>,
-    /// The columns that reference, in the order of the index that they are looked up in.
+    /// The referencing columns, in the order of the parent's index.
     pub columns: Vec<usize>,
     /// The table that is referenced.
     pub parent: Arc<Table>,
     /// The referenced columns, in the same order.
     pub parent_columns: Vec<usize>,
-    /// The unique index that they are the columns of.
+    /// Position of the unique index of the referenced columns.
     pub parent_index: usize,
     /// The action when a referenced row is deleted.
     pub on_delete: ReferenceAction,
     /// The action when the key of a referenced row changes.
     pub on_update: ReferenceAction,
-    /// An index of the table that begins with the columns, and how many of its columns those are: its first
-    /// ones.
+    /// Position of an index of the table whose first columns are the referencing columns, in any order.
     by_index: Option<usize>,
-    /// What becomes of the columns when the referenced row goes or gets another key.
+    /// The new values of the columns when the referenced row is deleted or its key changes.
     pub change: KeyChange,
 }
 
-/// How the columns of a foreign key get other values, and what a row with those must fulfil. The registers
-/// are those of the row, then the referenced columns of its parent.
+/// The new values of the columns of a foreign key, and the constraints of a row with these values. The
+/// registers hold the row, then the referenced columns of its parent.
 #[derive(Clone, Debug, Default)]
 pub struct KeyChange {
-    /// How many registers it takes.
+    /// Number of registers.
     pub registers: usize,
-    /// The columns as they follow from the parent's.
+    /// The values of the columns that follow from the parent's columns.
     pub values: Vec<Expression>,
-    /// Their defaults.
+    /// The defaults of the columns.
     pub defaults: Vec<Expression>,
-    /// The CHECK constraints that the columns occur in.
+    /// The CHECK constraints on the columns.
     pub checks: Vec<Check>,
     /// Whether the defaults depend on the time or on random values.
     pub depends_on_call: bool,
@@ -99,7 +99,7 @@ impl Reference {
         Some(reference)
     }
 
-    /// `Key (a, b)=(1, 2)`, of rows of one of the tables.
+    /// Returns the text `Key (a, b)=(1, 2)` for a key of a table.
     fn key_text(table: &Table, columns: &[usize], values: &[Datum], arena: &Arena) -> String {
         let names: Vec<&str> = columns.iter().map(|c| table.columns[*c].name.as_str()).collect();
         let value = |(column, value): (&usize, &Datum)| {
@@ -109,7 +109,7 @@ impl Reference {
         format!("Key ({})=({})", names.join(", "), values.join(", "))
     }
 
-    /// The beginning of the keys of the rows in an index of a table whose columns have these values.
+    /// Returns the prefix of an index's keys that belong to rows whose columns have these values.
     fn prefix(table: &Table, columns: &[usize], values: &[Datum], index: usize, arena: &Arena) -> Vec<u8> {
         let mut key = Vec::new();
         for column in &table.indexes[index].columns[..columns.len()] {
@@ -120,15 +120,15 @@ impl Reference {
         key
     }
 
-    /// The values of the columns in a row.
+    /// Returns the values of the referencing columns in a row.
     fn values_of(&self, row: &[Datum]) -> Vec<Datum> {
         self.columns.iter().map(|column| row[*column]).collect()
     }
 
-    /// Checks that the row that a row references exists.
+    /// Checks that the row which a row references exists.
     ///
     /// # Errors
-    /// `23503`, or a conflict.
+    /// `23503`: it does not exist. A conflict.
     pub fn require<D: NestedScans>(
         &self,
         row: &[Datum],
@@ -142,8 +142,8 @@ impl Reference {
         Err(self.missing(&values, arena).into())
     }
 
-    /// Whether a row still references what it did when the statement wrote it. One that a foreign key has
-    /// changed since is looked at as it is then.
+    /// Returns whether a row still has the referencing values that the statement wrote. A foreign key's
+    /// action may have deleted the row or changed the values; the new values are then checked by that action.
     fn is_current<D: NestedScans>(
         &self,
         row: &[Datum],
@@ -175,8 +175,7 @@ impl Reference {
         SqlError::new("23503", message).with_detail(detail).with_constraint(&self.table, &self.name)
     }
 
-    /// The beginning of the key that a row with these values references, in the index that it is looked up
-    /// in.
+    /// Returns the prefix of the key that a row with these values references, in the parent's unique index.
     pub fn parent_key(&self, values: &[Datum], arena: &Arena) -> Vec<u8> {
         Self::prefix(&self.parent, &self.parent_columns, values, self.parent_index, arena)
     }
@@ -218,7 +217,7 @@ impl Reference {
             None => Vec::new(),
         };
         let mut row = vec![Datum::Null; slots.len()];
-        // Keys of both ends are compared as they are in indexes.
+        // Keys of both tables are compared as the parent's index encodes them.
         let wanted = self.encoded(values, arena);
         each_of(&self.table, index, &lower, data, |found, data| {
             let mark = arena.mark();
@@ -235,6 +234,7 @@ impl Reference {
         Ok(rows)
     }
 
+    /// Returns values of the referenced columns as the parent's index encodes them.
     fn encoded(&self, values: &[Datum], arena: &Arena) -> Vec<u8> {
         let mut key = Vec::new();
         for (column, value) in self.parent_columns.iter().zip(values) {
@@ -278,8 +278,8 @@ pub(crate) struct Changed<'a> {
 }
 
 impl ForeignKeys {
-    /// All foreign keys of a catalog; `None` when there are none. `change` says how the columns of one
-    /// change.
+    /// Returns all foreign keys of a catalog; `None` if there are none. `change` returns the new values of
+    /// the columns of a foreign key.
     pub fn of(catalog: &Catalog, mut change: impl FnMut(&Reference) -> KeyChange) -> Option<Self> {
         let mut keys = Self::default();
         for table in catalog.tables() {
@@ -294,17 +294,17 @@ impl ForeignKeys {
         (!keys.of.is_empty()).then_some(keys)
     }
 
-    /// The foreign keys that a table has.
+    /// Returns the foreign keys that a table has.
     pub fn references_of(&self, table: TableId) -> &[Reference] {
         self.of.get(&table).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The foreign keys that reference a table.
+    /// Returns the foreign keys that reference a table.
     pub fn references_to(&self, table: TableId) -> &[Reference] {
         self.to.get(&table).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Visits the tables that are touched when rows of one are written.
+    /// Visits the tables that foreign keys may touch when rows of a table are written.
     pub(crate) fn for_each_table(&self, table: TableId, visit: &mut impl FnMut(&Arc<Table>)) {
         let (mut seen, mut pending) = (vec![table], vec![table]);
         while let Some(table) = pending.pop() {
@@ -319,18 +319,18 @@ impl ForeignKeys {
         }
     }
 
-    /// Whether what they write depends on the time or on random values.
+    /// Returns whether the values that they write depend on the time or on random values.
     pub fn depend_on_call(&self) -> bool {
         self.depend_on_call
     }
 
-    /// Whether rows of a table are of interest to foreign keys.
+    /// Returns whether a table has foreign keys or is referenced by one.
     pub fn concern(&self, table: TableId) -> bool {
         !self.references_of(table).is_empty() || !self.references_to(table).is_empty()
     }
 
-    /// Looks after everything that references rows that a statement has changed or deleted, and everything
-    /// that new rows reference.
+    /// Executes the actions of foreign keys on the rows that reference changed or deleted rows, and checks
+    /// that new rows reference existing rows.
     pub(crate) fn follow<D: NestedScans>(
         &self,
         changed: Changed<'_>,
@@ -346,7 +346,10 @@ impl ForeignKeys {
         }
         match pending.is_empty() {
             true => Ok(()),
-            false => Err(SqlError::new("54001", "foreign keys cascade too deeply").into()),
+            false => {
+                let message = format!("foreign keys cascade in more than {MOST_DEPTH} steps");
+                Err(SqlError::new("54001", message).into())
+            }
         }
     }
 
@@ -364,8 +367,8 @@ impl ForeignKeys {
             let mut users_old = Buffer::new(width);
             let mut users_new = Buffer::new(width);
             let mark = machine.frame.arena.mark();
-            // All are found before one is changed: it could come under a key that another row of the
-            // statement leaves.
+            // All referencing rows are found before the first is changed, because a changed row could get the
+            // old key of a later row of the statement.
             let mut found = Vec::new();
             for place in 0..old.len() {
                 let key: Vec<Datum> = reference.parent_columns.iter().map(|c| old.row(place)[*c]).collect();
@@ -404,7 +407,7 @@ impl ForeignKeys {
         Ok(())
     }
 
-    /// Refuses rows that reference what is not there.
+    /// Refuses rows that reference a row that does not exist.
     pub(crate) fn require_all<D: NestedScans>(
         &self,
         table: TableId,
@@ -429,14 +432,16 @@ impl ForeignKeys {
     }
 }
 
-/// Rows of a table that were changed, as they were and as they are; the latter is missing where they went.
+/// Rows of a table that an action has changed or deleted: the old rows, and the new ones unless deleted.
 type Pending = (Arc<Table>, Buffer, Option<Buffer>);
 
-/// What is to become of the rows that reference a key.
+/// The action on the rows that reference a key.
 struct Acting<'a> {
     reference: &'a Reference,
     action: ReferenceAction,
+    /// The old key.
     key: &'a [Datum],
+    /// The new key; `None` if the referenced row was deleted.
     after: Option<&'a [Datum]>,
 }
 
@@ -463,7 +468,7 @@ impl Acting<'_> {
         for place in 0..users.len() {
             let row = users.row(place);
             let found = row_of(row[0], data)?;
-            // It may be gone already, by another way.
+            // Another foreign key may have deleted the row already.
             if !data.read(found, &[], &mut machine.frame.arena, &mut [])? {
                 continue;
             }
@@ -491,7 +496,7 @@ impl Acting<'_> {
         Ok(())
     }
 
-    /// The values of the columns that follow from another key of the parent.
+    /// Returns the values of the columns that follow from the new key of the parent.
     fn follow(&self, after: &[Datum], machine: &mut Machine) -> Result<Vec<Datum>, Failure> {
         let Reference { table, columns, parent, parent_columns, change, .. } = self.reference;
         let mut pairs = columns.iter().zip(parent_columns);
@@ -504,7 +509,7 @@ impl Acting<'_> {
         Ok(evaluated.into_iter().map(|value| machine.frame.arena.adopt(value, &apart.frame.arena)).collect())
     }
 
-    /// Refuses a row that a CHECK constraint does not admit.
+    /// Checks the CHECK constraints of a changed row.
     fn check(&self, row: &[Datum], machine: &Machine) -> Result<(), Failure> {
         let Reference { table, change, .. } = self.reference;
         match change.checks.is_empty() {
@@ -513,7 +518,7 @@ impl Acting<'_> {
         }
     }
 
-    /// A machine whose registers, from one on, have values.
+    /// Returns a new machine whose registers have these values from `first` on.
     fn machine_with(&self, first: usize, values: &[Datum], machine: &Machine) -> Machine {
         let mut apart = Machine::default();
         apart.begin_piece(self.reference.change.registers.max(first + values.len()), 0, 0);
@@ -524,7 +529,7 @@ impl Acting<'_> {
         apart
     }
 
-    /// NO ACTION: unless the key is there again, as another row's.
+    /// NO ACTION: refuses the change, unless another row has the old key by now.
     fn refuse<D: NestedScans>(&self, machine: &mut Machine, data: &mut D) -> Result<(), Failure> {
         let Reference { name, table, parent, parent_columns, .. } = self.reference;
         if self.reference.is_there(self.key, &mut machine.frame.arena, data)? {

@@ -119,5 +119,5 @@ impl<D: DataAccess + LookAhead> Form<D> for ReplayForm {
 
 #[cold]
 fn not_in_replay(found: &str) -> Failure {
-    SqlError::new("XX000", format!("a piece of a procedure holds {found}, which replay does not run")).into()
+    SqlError::new("XX000", format!("a piece of a procedure has {found}, which replay cannot run")).into()
 }

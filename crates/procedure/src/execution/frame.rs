@@ -1,7 +1,7 @@
-//! The state of one execution: registers, values and scratch memory. It is kept from call to call, so that a
-//! warm call allocates nothing.
+//! The state of one execution: registers, values and scratch memory. Its buffers are kept from call to call,
+//! so that a warm call allocates no memory.
 //!
-//! Not here: what the engine around the execution does for it (`services`).
+//! Not here: the services that the engine provides to the execution (`services`).
 
 use crate::query::{Buffer, Slots};
 use crate::{Cursor, Failure, Register, SqlError};
@@ -30,9 +30,9 @@ pub struct Frame {
     pub(crate) timestamp_us: i64,
     /// State of `random()`.
     pub(crate) random: u64,
-    /// Rounds of loops so far, over all calls.
+    /// Number of rounds of loops so far, over all calls.
     pub(crate) rounds: u32,
-    /// Rows that were visited so far, over all calls.
+    /// Number of visited rows so far, over all calls.
     pub(super) seen: u32,
     /// The kept rows and answers of the queries in progress.
     pub(crate) slots: Slots,
@@ -58,7 +58,7 @@ pub struct Frame {
     pub(crate) cursors: Vec<Option<OpenCursor>>,
 }
 
-/// How far an execution has come, to go back to it when a guarded block fails.
+/// The point that an execution has reached, to return to if a guarded block fails.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     base: usize,
@@ -70,7 +70,7 @@ pub(crate) struct Place {
     returned: usize,
 }
 
-/// Where a function's rows go.
+/// The buffer of a function's rows, and the arena of their values.
 pub(crate) struct Returned<'m> {
     rows: &'m mut Buffer,
     arena: &'m Arena,
@@ -101,7 +101,8 @@ impl Distinct {
 pub(crate) struct OpenCursor {
     pub(super) rows: Buffer,
     pub(super) types: Vec<Type>,
-    /// 0 before the first row, from 1 on a row, one more than there are behind the last.
+    /// The number of the current row, from 1; 0 before the first row, and one more than the last number
+    /// behind the last row.
     pub(super) at: i64,
 }
 
@@ -145,7 +146,7 @@ impl Frame {
         targets.iter().for_each(|(target, _)| self.set(*target, Datum::Null));
     }
 
-    /// Returns where the rows go that the function in progress returns.
+    /// Returns the buffer of the rows that the function in progress returns.
     pub(crate) fn returned_rows(&mut self) -> Result<Returned<'_>, Failure> {
         let Self { returned, arena, .. } = self;
         let rows = returned.last_mut().ok_or_else(no_set)?;
@@ -183,7 +184,7 @@ impl Frame {
         }
     }
 
-    /// Where the execution is, to come back to when a part of it fails.
+    /// Returns the point that the execution has reached, for `come_back_to`.
     pub(crate) fn place(&self) -> Place {
         let (base, registers, rows) = (self.base, self.registers.len(), self.rows.len());
         Place {
@@ -197,7 +198,7 @@ impl Frame {
         }
     }
 
-    /// Leaves everything that was entered since.
+    /// Leaves all calls, queries and handlers that were entered since `place` returned its result.
     pub(crate) fn come_back_to(&mut self, place: Place) {
         self.base = place.base;
         self.registers.truncate(place.registers);
@@ -208,7 +209,7 @@ impl Frame {
         self.returned.truncate(place.returned);
     }
 
-    /// The value of a register of the running procedure.
+    /// Returns the value of a register of the running procedure.
     #[inline]
     pub fn get(&self, register: Register) -> Datum {
         self.registers[self.base + register.0 as usize]
@@ -220,14 +221,14 @@ impl Frame {
         self.registers[self.base + register.0 as usize] = value;
     }
 
-    /// The registers from one on, and the arena beside them.
+    /// Returns consecutive registers, and the arena.
     #[inline]
     pub(crate) fn window(&mut self, first: Register, count: usize) -> (&mut [Datum], &mut Arena) {
         let start = self.base + first.0 as usize;
         (&mut self.registers[start..start + count], &mut self.arena)
     }
 
-    /// Gives a called procedure fresh registers; returns what `leave` needs.
+    /// Adds the registers of a called procedure, all NULL. Returns the base of its caller, for `leave`.
     pub(crate) fn enter(&mut self, registers: usize) -> usize {
         let caller = self.base;
         self.base = self.registers.len();
@@ -240,19 +241,19 @@ impl Frame {
         self.base = caller;
     }
 
-    /// A value of a register of the procedure that calls the running one.
+    /// Sets a register of the procedure that calls the running one.
     pub(crate) fn set_in(&mut self, caller: usize, register: Register, value: Datum) {
         self.registers[caller + register.0 as usize] = value;
     }
 
-    /// The next 64 random bits of the call: SplitMix64 (Steele et al., 2014).
+    /// Returns the next 64 random bits of the call: SplitMix64 (Steele et al., 2014).
     pub(crate) fn next_random(&mut self) -> u64 {
         self.random = self.random.wrapping_add(RANDOM_STEP);
         mixed(self.random)
     }
 
-    /// What the `place`th use of `next_random` gives in a call that has used it for nothing yet; the first
-    /// place is 1.
+    /// Returns the result of the `place`th call of `next_random`, counted from 1, without changing the state.
+    /// The call must not have used `next_random` yet.
     pub(crate) fn random_word(&self, place: u64) -> u64 {
         mixed(self.random.wrapping_add(RANDOM_STEP.wrapping_mul(place)))
     }
@@ -262,16 +263,16 @@ fn no_set() -> SqlError {
     SqlError::new("0A000", "set-valued function called in context that cannot accept a set")
 }
 
-/// The seed of a session's `number`th call: scattered, so that the random words of one call are not those of
-/// another one.
+/// Returns the seed of a session's `number`th call. Seeds are scattered, so that two calls do not draw the
+/// same random words.
 pub fn seed_of(number: u64) -> u64 {
     mixed(number.wrapping_mul(RANDOM_STEP))
 }
 
-/// From the state before one random word to that before the next.
+/// The distance between the states of two successive random words.
 const RANDOM_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The random word of a state.
+/// Returns the random word of a state.
 fn mixed(mut bits: u64) -> u64 {
     bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -12,17 +12,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-/// Executes the calls of one session, one after the other.
+/// Executes the calls of a session, one after the other.
 #[derive(Default, Debug)]
 pub struct Machine {
     /// The state of the execution.
     pub frame: Frame,
-    /// What the engine around it does.
+    /// The services that the engine provides to the execution.
     pub services: Services,
 }
 
 impl Machine {
-    /// Begins a call and forgets the last one. `seed` and `timestamp_us` determine `random()` and `now()`.
+    /// Begins a call, and discards the state of the last one. `seed` and `timestamp_us` determine `random()`
+    /// and `now()`.
     pub fn reset(&mut self, timestamp_us: i64, seed: u64) {
         self.frame.reset(timestamp_us, seed);
         self.services.reset();

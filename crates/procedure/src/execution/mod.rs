@@ -1,6 +1,6 @@
 //! The executor: runs procedures, and pieces of procedures, over a database that access traits describe.
 //!
-//! Not here: plans of queries (`query`), what a data access does (`transaction`, `recovery`).
+//! Not here: plans of queries (`query`), the implementation of data accesses (`transaction`, `recovery`).
 
 pub(crate) mod access;
 pub(crate) mod ahead;

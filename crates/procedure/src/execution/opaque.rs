@@ -1,5 +1,5 @@
-//! Runs the statements that the analysis does not look into: rows that a function returns, cursors, EXECUTE,
-//! COMMIT and ROLLBACK within a procedure.
+//! Runs opaque statements: rows that a function returns, cursors, EXECUTE, COMMIT and ROLLBACK within a
+//! procedure.
 
 use super::code::Execution;
 use super::control::call_with;

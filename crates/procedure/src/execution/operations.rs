@@ -1,4 +1,4 @@
-//! What operations do.
+//! Runs operations: SELECT INTO, INSERT, UPDATE and DELETE on one table, and queries.
 
 use super::code::Execution;
 use super::form::Form;
@@ -116,8 +116,8 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'_, D, T, F> {
         Ok(())
     }
 
-    /// Visits every row of an access. The rows of a range are collected first, so that what `visit` writes
-    /// does not come up again.
+    /// Visits every row of an access. The rows of a range are collected first, so that the scan does not find
+    /// rows that `visit` writes.
     fn for_each_collected(
         &mut self,
         access: &Access,
@@ -160,7 +160,7 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'_, D, T, F> {
         Ok(found.len())
     }
 
-    /// SELECT INTO: the first row; without one, NULLs.
+    /// Runs a SELECT INTO: sets the targets to the first row, or to NULL if there is none.
     fn select_into(&mut self, select: &Select, machine: &mut Machine) -> Result<usize, Failure> {
         let start = machine.frame.rows.len();
         let count = select_rows(select, if select.strict { 2 } else { 1 }, machine, self.data)?;
@@ -177,6 +177,7 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'_, D, T, F> {
     }
 }
 
+/// Sets the targets of a SELECT to the values from `start` on in the frame's `rows`.
 pub(super) fn load_outputs(select: &Select, start: usize, machine: &mut Machine) {
     for (place, (target, _)) in select.outputs.iter().enumerate() {
         let value = machine.frame.rows[start + place];
@@ -184,8 +185,8 @@ pub(super) fn load_outputs(select: &Select, start: usize, machine: &mut Machine)
     }
 }
 
-/// Begins the hash of a row that an access has found: with its key, or where a range was looked through with
-/// what was read.
+/// Begins the hash of a row that an access has found: with its key, or with the columns that a range has
+/// read.
 #[inline]
 fn hash_found(access: &Access, machine: &Machine) -> RowHash {
     let mut hash = RowHash::of(access.table.id);
@@ -207,7 +208,8 @@ fn assign(targets: &[(Register, Expression)], machine: &mut Machine) -> Result<(
     Ok(())
 }
 
-/// RETURNING … INTO gives NULLs when no row was written, and is an error when several were, as in PostgreSQL.
+/// Ends RETURNING … INTO as PostgreSQL does: sets the targets to NULL if no row was written, and fails if
+/// several rows were written.
 #[inline]
 fn settle_returning(
     returning: &[(Register, Expression)],
@@ -224,7 +226,7 @@ fn settle_returning(
     Ok(())
 }
 
-/// What INTO STRICT says.
+/// Returns the error of INTO STRICT.
 pub(crate) fn not_one_row(count: usize) -> SqlError {
     match count {
         0 => SqlError::new("P0002", "query returned no rows"),

@@ -1,4 +1,5 @@
-//! How operations reach their rows: paths to keys, filters, SELECT's tail.
+//! How operations reach their rows: key paths, filters, and the DISTINCT, ORDER BY, OFFSET and LIMIT of
+//! SELECT.
 
 use crate::ir::expression::compare;
 use crate::query::write_distinct;
@@ -17,7 +18,8 @@ pub(crate) enum Flow {
     Stop,
 }
 
-/// Writes the key that a list of expressions gives for the first columns of an index; false when one is NULL.
+/// Writes the key of expressions for the first columns of an index into the frame's `key`. Returns false if a
+/// value is NULL.
 pub(crate) fn write_key(
     table: &Table,
     columns: &[usize],
@@ -73,7 +75,7 @@ pub(crate) fn for_each_row<D: DataAccess>(
     }
 }
 
-/// Loads a row's columns; false when the row is gone or the filter refuses it.
+/// Loads a row's columns. Returns false if the row does not exist or the filter rejects it.
 fn read_row<D: DataAccess>(
     access: &Access,
     row: D::Row,
@@ -93,8 +95,8 @@ fn read_row<D: DataAccess>(
     }
 }
 
-/// Loads the column that a choice comes to. Both reads of the row are remembered, so at commit they are of
-/// one version.
+/// Loads the column that a choice selects. Both reads of the row are in the read set, so a transaction that
+/// commits has read one version.
 fn read_choice<D: DataAccess>(
     access: &Access,
     choice: &Choice,
@@ -105,7 +107,7 @@ fn read_choice<D: DataAccess>(
     let mut column = choice.otherwise;
     for (condition, chosen) in &choice.branches {
         let holds = match condition.compared_to_constant() {
-            // What most choices are: a number against one after the other.
+            // Most choices compare a number with one constant after the other.
             Some((register, constant)) => machine.get(register) == Datum::Int(constant),
             None => condition.evaluate(machine)?.is_true(),
         };
@@ -117,7 +119,7 @@ fn read_choice<D: DataAccess>(
     let slot = access.table.layout.slots()[column];
     let (register, arena) = machine.window(choice.target, 1);
     if !data.read(row, &[slot], arena, register)? {
-        // Another transaction has deleted it since its first read.
+        // Another transaction has deleted the row since the first read.
         return Err(Conflict::Read.into());
     }
     Ok(())
@@ -150,7 +152,7 @@ fn write_range(
                 successor(&mut end);
             }
         }
-        // A comparison leaves NULLs out, and they come last.
+        // A comparison is not true for NULLs, which are last in the index.
         (None, Some(column)) if lower.is_some() && table.columns[column].nullable => {
             table.encode_key_column(column, Datum::Null, &machine.frame.arena, &mut end);
         }
@@ -175,7 +177,7 @@ fn negative_count(state: &str, clause: &str) -> Failure {
     SqlError::new(state, format!("{clause} must not be negative")).into()
 }
 
-/// The number of rows that a clause states. A negative number is refused with the clause's SQLSTATE.
+/// Returns the number of rows that a clause states. A negative number is refused with the clause's SQLSTATE.
 #[inline]
 fn count_of(
     expression: Option<&Expression>,
@@ -192,10 +194,10 @@ fn count_of(
     }
 }
 
-/// The numbers of rows of OFFSET and LIMIT; `None` for a clause that is missing or NULL.
+/// Returns the numbers of rows of OFFSET and LIMIT; `None` for a clause that is missing or NULL.
 ///
 /// # Errors
-/// `2201X`, `2201W`: a number is negative; what an expression fails with.
+/// `2201X`, `2201W`: a number is negative. The error of an expression.
 #[inline]
 pub(crate) fn counts_of(
     [offset, limit]: [Option<&Expression>; 2],
@@ -228,7 +230,7 @@ pub(crate) fn select_rows<D: DataAccess>(
     let mut found = 0;
     for_each_row(&select.access, machine, data, |_, machine, _| {
         if found < offset && early != usize::MAX {
-            // Left out by OFFSET; counted in place of a row.
+            // OFFSET skips this row, so NULLs take the place of its values.
             machine.frame.rows.extend(std::iter::repeat_n(Datum::Null, width(select)));
             found += 1;
         } else {
@@ -243,7 +245,7 @@ fn width(select: &Select) -> usize {
     select.outputs.len() + select.order.len()
 }
 
-/// Appends the outputs and sort keys of the row in the registers; false when DISTINCT has seen it.
+/// Appends the outputs and sort keys of the row in the registers. Returns false if DISTINCT has seen it.
 fn push_row(select: &Select, machine: &mut Machine) -> Result<bool, Failure> {
     let start = machine.frame.rows.len();
     for (_, output) in &select.outputs {
@@ -286,8 +288,8 @@ fn aggregate_row<D: DataAccess>(select: &Select, machine: &mut Machine, data: &m
     push_row(select, machine).map(|_| ())
 }
 
-/// Sorts the rows from `start` on, drops sort keys, OFFSET and what is beyond LIMIT; returns how many are
-/// left.
+/// Sorts the rows from `start` on, and drops their sort keys and the rows outside of OFFSET and LIMIT.
+/// Returns the number of rows that stay.
 fn finish_rows(
     select: &Select,
     start: usize,

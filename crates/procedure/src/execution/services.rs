@@ -1,4 +1,4 @@
-//! What the engine around an execution does for it: sequences, EXECUTE, rows for the client, notices,
+//! The services that the engine provides to an execution: sequences, EXECUTE, rows for the client, notices,
 //! cancellation, memory.
 //!
 //! Not here: the state of the execution (`frame`).
@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub struct Services {
     /// The memory that the statement may take.
     pub(super) grant: Grant,
-    /// The arena may have this many bytes before memory is asked for again.
+    /// Size of the arena up to which memory has been granted, in bytes.
     pub(super) arena_granted: Cell<usize>,
     /// Receives the rows that a statement returns to its client; `None` discards them.
     pub(crate) output: Option<Output>,
@@ -96,7 +96,7 @@ impl RowSink for Nowhere {
     }
 }
 
-/// Gives numbers of sequences. A number is durably taken before the caller receives it, and stays taken when
+/// Gives numbers of sequences. A number is durably taken before the caller receives it, and stays taken if
 /// the transaction rolls back.
 pub trait Sequences: Send + Sync {
     /// Returns the next number.

@@ -56,13 +56,13 @@ impl Tapes for Whole {
 /// Records the witness values of a call while it runs.
 #[derive(Default, Debug)]
 pub struct WitnessRecorder {
-    /// For each operation whether it is a witness, the number of its values, and they as bytes.
+    /// For each operation: whether it is a witness, the number of its values, and the encoded values.
     values: Vec<(bool, u64, Vec<u8>)>,
 }
 
 impl WitnessRecorder {
-    /// Begins a call of a procedure with such `Procedure::witnesses`; none for a call whose witnesses are not
-    /// recorded.
+    /// Begins a call of a procedure with these `Procedure::witnesses`. They are empty if the witnesses of the
+    /// call are not recorded.
     pub fn begin(&mut self, witnesses: &[Vec<Register>]) {
         self.values.resize_with(witnesses.len(), Default::default);
         for ((is_witness, count, bytes), registers) in self.values.iter_mut().zip(witnesses) {
@@ -72,7 +72,7 @@ impl WitnessRecorder {
         }
     }
 
-    /// The first witness whose values are not those that were recorded with the call.
+    /// Returns the first witness whose values differ from those recorded with the call.
     pub fn first_difference(&self, recorded: &[u8]) -> Option<OperationId> {
         let mut reader = Reader::new(recorded);
         let mut last = None;
@@ -88,7 +88,7 @@ impl WitnessRecorder {
         last.filter(|_| reader.remaining() > 0)
     }
 
-    /// Appends what was recorded to a call's record.
+    /// Appends the recorded values to a call's record.
     pub fn append_to(&self, record: &mut Vec<u8>) {
         for (_, count, bytes) in self.values.iter().filter(|(is_witness, ..)| *is_witness) {
             put_varint(*count, record);
@@ -126,14 +126,14 @@ pub struct WitnessValues {
 }
 
 impl WitnessValues {
-    /// Reads what a `WitnessRecorder` appended for this many witnesses.
+    /// Reads the values that a `WitnessRecorder` has appended for a number of witnesses.
     ///
     /// # Errors
-    /// Bytes that were not written so.
+    /// The bytes are malformed.
     pub fn read(&mut self, reader: &mut Reader<'_>, witnesses: usize) -> Result<(), DecodeError> {
         self.values.clear();
         self.starts.clear();
-        // Only words are recorded, so nothing goes to the arena.
+        // Witness values are machine words, so the arena stays empty.
         let mut arena = Arena::default();
         for _ in 0..witnesses {
             self.starts.push(self.values.len());
@@ -144,17 +144,17 @@ impl WitnessValues {
         if reader.remaining() > 0 { Err(DecodeError) } else { Ok(()) }
     }
 
-    /// Where the values of a witness begin.
+    /// Returns the position of the first value of a witness.
     pub fn start(&self, witness: usize) -> usize {
         self.starts.get(witness).copied().unwrap_or(self.values.len())
     }
 
-    /// Where they end.
+    /// Returns the position after the last value of a witness.
     pub fn end(&self, witness: usize) -> usize {
         self.start(witness + 1)
     }
 
-    /// A value.
+    /// Returns the value at a position.
     pub fn get(&self, place: usize) -> Option<Datum> {
         self.values.get(place).copied()
     }

@@ -1,46 +1,46 @@
-//! What a definition asks to be done to the data: tables that come and go, rows that change their form.
+//! Effects: the changes of data that a definition statement requires. Tables are created and dropped, and
+//! rows are rebuilt.
 //!
-//! Not here: how statements become effects (`sql`), how effects are applied (`transaction`).
+//! Not here: the translation of statements into effects (`sql`), their application (`transaction`).
 
 use crate::{Check, Expression, Function, Procedure, Reference};
 use catalog::{Table, TableId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What a statement asks to be done to the data.
+/// The changes of data that a statement requires.
 #[derive(Clone, Debug)]
 pub enum Effect {
-    /// Nothing: only procedures changed, or nothing at all.
+    /// No change.
     None,
-    /// Make an empty table.
+    /// Create an empty table.
     CreateTable(Arc<Table>),
-    /// The same rows go by a changed definition; make or drop indexes, so that the table has those of it.
+    /// Give a table a changed definition. The rows stay; indexes are created or dropped as it requires.
     Redefine(Arc<Table>),
-    /// Make a table of the rows of another one, which goes.
+    /// Create a table from the rows of another table, and drop that table.
     Rebuild(Arc<Rebuild>),
     /// Drop a table.
     DropTable(Arc<Table>),
-    /// Several of these, in order.
+    /// Several effects, in order.
     All(Vec<Effect>),
     /// Run a statement as a transaction.
     Run(Arc<Procedure>),
 }
 
-/// How the rows of a table become those of another one.
+/// The conversion of the rows of a table into those of a new table.
 #[derive(Debug)]
 pub struct Rebuild {
-    /// The table that goes.
+    /// The table that is dropped.
     pub old: Arc<Table>,
-    /// The table that comes.
+    /// The table that is created.
     pub new: Arc<Table>,
-    /// Registers that it takes: first the columns of the old row, then those of the new one, then
-    /// temporaries.
+    /// Number of registers: for the columns of the old row, then for those of the new row, then temporaries.
     pub registers: usize,
-    /// The columns of the new row.
+    /// The values of the new row's columns.
     pub values: Vec<Expression>,
-    /// What the new row must fulfil, beside what its columns ask.
+    /// The CHECK constraints of the new row.
     pub checks: Vec<Check>,
-    /// What it must reference.
+    /// The foreign keys of the new row.
     pub references: Vec<Reference>,
 }
 
@@ -65,7 +65,7 @@ pub fn sequences_in(expression: &Expression) -> BTreeSet<TableId> {
 }
 
 impl Effect {
-    /// Returns the sequences whose numbers it takes.
+    /// Returns the sequences whose numbers the effect takes.
     pub fn sequences(&self) -> BTreeSet<TableId> {
         match self {
             Self::Rebuild(rebuild) => rebuild.sequences(),
@@ -76,7 +76,7 @@ impl Effect {
         }
     }
 
-    /// Returns whether it leaves the data as they are.
+    /// Returns whether the effect changes no data.
     pub fn is_nothing(&self) -> bool {
         match self {
             Self::None => true,

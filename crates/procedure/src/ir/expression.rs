@@ -1,8 +1,8 @@
 //! Pure expressions over registers, typed when they are bound.
 //!
-//! Numbers are held as the static types say (see `catalog::Datum`): the classes below carry what the
-//! evaluation needs to know, so it never looks at a type. NULL operands give NULL, but for AND, OR, IS NULL,
-//! CASE and the like.
+//! The static type decides how a number is represented (`catalog::Datum`). A class carries the facts that the
+//! evaluation needs, so it never looks at a type. NULL operands give NULL, except in AND, OR, IS NULL, CASE
+//! and similar expressions.
 
 use crate::{Cast, Function, Machine, SqlError};
 use catalog::{Arena, Datum, Decimal, date_plus, is_finite_date};
@@ -28,7 +28,7 @@ pub enum ArithmeticOperator {
     Remainder,
 }
 
-/// How operands of arithmetic are held.
+/// How operands of arithmetic are represented.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NumberClass {
     /// Integers; the result must lie between the bounds.
@@ -38,18 +38,18 @@ pub enum NumberClass {
         /// Greatest value of the result's type.
         most: i64,
     },
-    /// Scaled integers whose result is known to fit one: no check is needed.
+    /// Scaled integers whose result is known to fit a scaled integer, so that no check is needed.
     Machine {
-        /// What the left operand is multiplied by first.
+        /// Factor by which the left operand is multiplied first.
         left_factor: i64,
-        /// What the right operand is multiplied by first.
+        /// Factor by which the right operand is multiplied first.
         right_factor: i64,
     },
     /// Decimals of any size.
     Decimal {
-        /// Digits after the point of the left operand, when it is a scaled integer.
+        /// Digits after the point of the left operand, if it is a scaled integer.
         left_scale: u8,
-        /// Digits after the point of the right operand, when it is a scaled integer.
+        /// Digits after the point of the right operand, if it is a scaled integer.
         right_scale: u8,
     },
     /// Doubles.
@@ -90,7 +90,7 @@ impl CompareOperator {
     }
 }
 
-/// How operands of a comparison are held.
+/// How operands of a comparison are represented.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CompareClass {
     /// Integers of one scale.
@@ -124,25 +124,25 @@ pub enum Expression {
     Register(Register),
     /// Arithmetic.
     Arithmetic {
-        /// What to do.
+        /// The operator.
         operator: ArithmeticOperator,
-        /// How operands are held.
+        /// How operands are represented.
         class: NumberClass,
         /// Operands.
         operands: Box<[Expression; 2]>,
     },
     /// A comparison.
     Compare {
-        /// What to ask.
+        /// The operator.
         operator: CompareOperator,
-        /// How operands are held.
+        /// How operands are represented.
         class: CompareClass,
         /// Operands.
         operands: Box<[Expression; 2]>,
     },
     /// `IS [NOT] DISTINCT FROM`: equality in which NULL equals NULL.
     Distinct {
-        /// How operands are held.
+        /// How operands are represented.
         class: CompareClass,
         /// Operands.
         operands: Box<[Expression; 2]>,
@@ -157,9 +157,9 @@ pub enum Expression {
     IsNull(Box<Expression>),
     /// A conversion.
     Cast {
-        /// Which one.
+        /// The conversion.
         cast: Cast,
-        /// Of what.
+        /// The value that is converted.
         operand: Box<Expression>,
     },
     /// CASE with conditions.
@@ -177,21 +177,21 @@ pub enum Expression {
     Array(Vec<Expression>),
     /// `value = ANY(array)`.
     Any {
-        /// How they compare.
+        /// How the values compare.
         class: CompareClass,
         /// Value and array.
         operands: Box<[Expression; 2]>,
     },
     /// A built-in function.
     Function {
-        /// Which one.
+        /// The function.
         function: Function,
         /// Its arguments.
         arguments: Vec<Expression>,
     },
 }
 
-/// Joins operands, the first half with the second one, and so on below.
+/// Joins operands to a balanced tree: each node joins the first half of its operands with the second half.
 fn balanced(
     mut operands: Vec<Expression>,
     join: &impl Fn(Box<[Expression; 2]>) -> Expression,
@@ -218,7 +218,8 @@ impl Expression {
         balanced(conditions, &Self::And).unwrap_or(Self::boolean(true))
     }
 
-    /// Returns the disjunction of conditions; FALSE when there are none. As `all`.
+    /// Returns the disjunction of conditions; FALSE when there are none. They are evaluated in order until
+    /// one holds. The depth of the expression is logarithmic.
     pub fn any(conditions: Vec<Self>) -> Self {
         balanced(conditions, &Self::Or).unwrap_or(Self::boolean(false))
     }
@@ -234,7 +235,7 @@ impl Expression {
         self.operands().into_iter().for_each(|operand| operand.walk(visit));
     }
 
-    /// Returns the expressions that it is made of, in the order in which they are evaluated.
+    /// Returns its direct operands, in the order in which they are evaluated.
     pub fn operands(&self) -> Vec<&Self> {
         match self {
             Self::Register(_) | Self::Constant(_) | Self::Bytes(_) | Self::Decimal(_) => Vec::new(),
@@ -282,13 +283,13 @@ impl Expression {
         constant
     }
 
-    /// The value.
+    /// Returns the value of the expression.
     ///
     /// # Errors
     /// Overflow, division by zero, values that do not fit a type.
     #[inline(always)]
     pub fn evaluate(&self, machine: &mut Machine) -> Evaluated {
-        // Half of all parts of expressions are these: to be done in place, without a call.
+        // Half of all expressions are of these two kinds, so they are evaluated inline, without a call.
         match self {
             Self::Register(register) => Ok(machine.get(*register)),
             Self::Constant(datum) => Ok(*datum),
@@ -334,11 +335,11 @@ impl Expression {
                 }
                 Ok(Datum::boolean(operator.holds(compare(*class, left, right, &machine.frame.arena))))
             }
-            _ => self.evaluate_rest(machine),
+            _ => self.evaluate_uncommon(machine),
         }
     }
 
-    fn evaluate_rest(&self, machine: &mut Machine) -> Evaluated {
+    fn evaluate_uncommon(&self, machine: &mut Machine) -> Evaluated {
         match self {
             Self::Constant(_)
             | Self::Register(_)
@@ -515,7 +516,8 @@ fn arithmetic(
     }
 }
 
-/// Infinite dates stay infinite, and have no distance.
+/// Computes `date + days`, `date - days` or `date - date`. An infinite date stays infinite; its distance to a
+/// date is an error.
 fn date_arithmetic(operator: ArithmeticOperator, class: NumberClass, a: i64, b: i64) -> Evaluated {
     let is_finite = |days: i64| i32::try_from(days).is_ok_and(is_finite_date);
     Ok(Datum::Int(match (class, operator) {

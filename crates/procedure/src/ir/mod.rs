@@ -1,6 +1,6 @@
 //! The intermediate representation: procedures, statements, operations and expressions.
 //!
-//! Not here: how expressions are computed (`values`), how statements run (`execution`).
+//! Not here: built-in functions and casts (`values`), the execution of statements (`execution`).
 
 pub(crate) mod effect;
 pub(crate) mod expression;

@@ -1,12 +1,12 @@
-//! Statements that the analysis does not know: RETURN NEXT and RETURN QUERY, cursors, EXECUTE, COMMIT and
-//! ROLLBACK. Their effect depends on more than variables and tables, so a procedure that holds one is logged
-//! by value.
+//! Opaque statements, which the analysis does not support: RETURN NEXT and RETURN QUERY, cursors, EXECUTE,
+//! COMMIT and ROLLBACK. Their effect depends on more than variables and tables, so calls of a procedure that
+//! has such a statement are logged by value.
 
 use crate::{Expression, OperationId, Procedure, Register, SqlError};
 use catalog::Type;
 use std::sync::Arc;
 
-/// A cursor variable: NULL as long as it is closed.
+/// A cursor variable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cursor {
     /// The register of the cursor's position in the frame's list; NULL while the cursor is closed.
@@ -26,11 +26,11 @@ pub enum Movement {
     By(Expression),
     /// This many rows back.
     Back(Expression),
-    /// To the row of a number, from 1, or from the end where it is negative.
+    /// To the row with a number, from 1, or from the end if it is negative.
     To(Expression),
     /// Behind the last row.
     BehindAll,
-    /// To the next row, as a loop moves: behind the last row, variables keep their values.
+    /// To the next row, as a loop moves: after the last row, variables keep their values.
     Next,
 }
 
@@ -39,11 +39,11 @@ pub enum Movement {
 pub enum Destination {
     /// The rows are discarded.
     Nowhere,
-    /// The first goes to variables; STRICT allows no other.
+    /// The first row goes to variables.
     First {
         /// Variables and their types.
         targets: Vec<(Register, Type)>,
-        /// Whether there must be exactly one row.
+        /// STRICT: there must be exactly one row.
         strict: bool,
     },
     /// The function returns them, as these types.
@@ -52,16 +52,16 @@ pub enum Destination {
     Cursor(Cursor),
 }
 
-/// A statement that the analysis does not know.
+/// A statement that the analysis does not support.
 #[derive(Clone, Debug)]
 pub enum Opaque {
     /// RETURN NEXT: a row of values.
     ReturnNext(Vec<Expression>),
     /// RETURN QUERY: the outputs of a query, which have no targets.
     ReturnQuery(OperationId),
-    /// OPEN: the outputs of a query, as above.
+    /// OPEN: the outputs of a query, which have no targets.
     Open(Cursor, OperationId),
-    /// FETCH, or MOVE without targets. Whether there was a row goes to a register.
+    /// FETCH, or MOVE, which has no targets.
     Fetch {
         /// The cursor.
         cursor: Cursor,
@@ -69,7 +69,7 @@ pub enum Opaque {
         movement: Movement,
         /// Variables and their types.
         targets: Vec<(Register, Type)>,
-        /// Whether there was a row.
+        /// The register of whether there was a row.
         found: Register,
     },
     /// CLOSE.

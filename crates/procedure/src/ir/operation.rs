@@ -21,24 +21,24 @@ pub struct Bound {
 /// How rows are reached.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Path {
-    /// By the whole primary key, one expression a key column.
+    /// By the whole primary key.
     Point {
-        /// Values of the key's columns, of their types.
+        /// A value for each column of the key, of its type.
         key: Vec<Expression>,
     },
-    /// By part of an index.
+    /// By a range of the keys of an index.
     Range {
-        /// The index's place in the table's definition.
+        /// Position of the index in the table's definition.
         index: usize,
         /// The columns of its keys.
         key_columns: Vec<usize>,
         /// Values of its first columns.
         prefix: Vec<Expression>,
-        /// Where the next column begins.
+        /// The lower bound of the column after the prefix.
         lower: Option<Bound>,
-        /// Where the next column ends.
+        /// The upper bound of the column after the prefix.
         upper: Option<Bound>,
-        /// Whether keys descend.
+        /// Whether keys are visited in descending order.
         backward: bool,
     },
 }
@@ -49,13 +49,13 @@ pub enum Path {
 pub struct Choice {
     /// Conditions in order, each with the column that it chooses.
     pub branches: Vec<(Expression, usize)>,
-    /// The column when none holds.
+    /// The column if no condition holds.
     pub otherwise: usize,
     /// The register of the column.
     pub target: Register,
 }
 
-/// Which rows of a table an operation touches, and which of their columns it uses.
+/// The rows of a table that an operation touches, and the columns that it reads.
 #[derive(Clone, Debug)]
 pub struct Access {
     /// The table.
@@ -68,9 +68,9 @@ pub struct Access {
     pub slots: Vec<ColumnSlot>,
     /// The first of the consecutive registers that hold the columns.
     pub registers: Register,
-    /// Columns that are chosen when the row is reached; of `Path::Point` only.
+    /// Columns that are chosen before the row is read; of `Path::Point` only.
     pub choices: Vec<Choice>,
-    /// A condition on rows beyond the path.
+    /// A condition that rows must fulfil beyond the path.
     pub filter: Option<Expression>,
 }
 
@@ -86,15 +86,15 @@ pub struct Check {
 /// An aggregate function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AggregateFunction {
-    /// Rows, or non-NULL values.
+    /// Number of rows, or of values that are not NULL.
     Count,
     /// Sum of integers up to four bytes: a bigint.
     SumInt,
-    /// Sum of anything exact: a numeric.
+    /// Sum of exact numbers: a numeric.
     SumDecimal,
     /// Sum of doubles.
     SumDouble,
-    /// Mean of anything exact: a numeric.
+    /// Mean of exact numbers: a numeric.
     AverageDecimal,
     /// Mean of doubles.
     AverageDouble,
@@ -104,11 +104,11 @@ pub enum AggregateFunction {
     Max,
     /// Whether all are true.
     BoolAnd,
-    /// Whether one is true.
+    /// Whether at least one is true.
     BoolOr,
-    /// Texts one after the other.
+    /// Concatenated texts.
     StringAgg,
-    /// All values.
+    /// An array of all values.
     ArrayAgg,
 }
 
@@ -119,7 +119,7 @@ pub struct Aggregate {
     pub function: AggregateFunction,
     /// The argument; `None` for `count(*)`.
     pub argument: Option<Expression>,
-    /// The digits after the point of the argument's integers, when it is a decimal.
+    /// The digits after the point of the argument, if it is a scaled integer.
     pub scale: u8,
     /// How values compare.
     pub class: crate::CompareClass,
@@ -127,9 +127,9 @@ pub struct Aggregate {
     pub distinct: bool,
     /// FILTER: which rows count.
     pub filter: Option<Expression>,
-    /// What stands before each text but the first.
+    /// The text before each value except the first.
     pub separator: Option<Expression>,
-    /// ORDER BY of the values, where it matters.
+    /// ORDER BY of the values, if the result depends on it.
     pub order: Vec<SortKey>,
     /// The register of the result.
     pub target: Register,
@@ -153,17 +153,17 @@ pub struct SortKey {
 pub struct Select {
     /// The rows.
     pub access: Access,
-    /// Computed over all rows; with any, there is one row of outputs.
+    /// Aggregates over all rows; if there are any, the result is one row.
     pub aggregates: Vec<Aggregate>,
     /// The columns of the result: target register and value.
     pub outputs: Vec<(Register, Expression)>,
     /// Whether equal rows count once.
     pub distinct: bool,
-    /// ORDER BY, where the path does not give it.
+    /// ORDER BY, unless the path provides the order.
     pub order: Vec<SortKey>,
-    /// Rows to leave out.
+    /// Number of rows that are skipped.
     pub offset: Option<Expression>,
-    /// Rows to take.
+    /// Maximum number of rows after them.
     pub limit: Option<Expression>,
     /// INTO STRICT: exactly one row.
     pub strict: bool,
@@ -182,7 +182,7 @@ pub enum OperationKind {
         values: Vec<Expression>,
         /// The first of the consecutive registers that hold the columns.
         registers: Register,
-        /// Constraints over those registers.
+        /// CHECK constraints over those registers.
         checks: Vec<Check>,
         /// The foreign keys of the row.
         references: Vec<Reference>,
@@ -193,9 +193,9 @@ pub enum OperationKind {
     Update {
         /// The rows.
         access: Access,
-        /// Column, register of its new value, the value.
+        /// Column, register of its new value, and the value.
         assignments: Vec<(usize, Register, Expression)>,
-        /// Constraints over old and new registers.
+        /// CHECK constraints over old and new registers.
         checks: Vec<Check>,
         /// RETURNING … INTO.
         returning: Vec<(Register, Expression)>,
@@ -207,7 +207,7 @@ pub enum OperationKind {
         /// RETURNING … INTO.
         returning: Vec<(Register, Expression)>,
     },
-    /// A query that is not one operation on one table.
+    /// A query with a plan.
     Query(Box<QueryOperation>),
 }
 
@@ -227,7 +227,7 @@ pub struct QueryOperation {
 /// One data access of a procedure.
 #[derive(Clone, Debug)]
 pub struct Operation {
-    /// What it does.
+    /// The kind of access, with its table and values.
     pub kind: OperationKind,
     /// The register of FOUND.
     pub found: Register,

@@ -69,10 +69,10 @@ pub struct Procedure {
     pub uses_timestamp: bool,
     /// Whether it, or a routine that it calls, draws random numbers.
     pub uses_seed: bool,
-    /// Whether neither it nor the routines that it calls write. Such calls are not logged.
+    /// Whether neither it nor the routines that it calls write. Its calls are then not logged.
     pub read_only: bool,
-    /// Whether it, or a routine that it calls, holds a statement that the analysis does not know. Its calls
-    /// are logged by value.
+    /// Whether it, or a routine that it calls, has a statement that the analysis does not support. Its calls
+    /// are then logged by value.
     pub by_value: bool,
     /// Whether it, or a routine that it calls, ends the transaction that it runs in.
     pub ends_transactions: bool,
@@ -118,8 +118,8 @@ impl Procedure {
         to_client.map_or(&[], Vec::as_slice)
     }
 
-    /// Returns its plan for EXPLAIN, one line a node, with the number of rows of each node when it was
-    /// counted.
+    /// Returns its plan for EXPLAIN, with a line for each node, and with the number of rows of each node if
+    /// the rows were counted.
     pub fn explained(&self, counts: Option<&HashMap<usize, u64>>) -> Vec<String> {
         let mut lines = Vec::new();
         for operation in &self.operations {
@@ -134,8 +134,8 @@ impl Procedure {
         lines
     }
 
-    /// Visits all tables that it may access, those of foreign keys and of the routines that it calls
-    /// included.
+    /// Visits all tables that it may access, including those of foreign keys and of the routines that it
+    /// calls.
     pub fn for_each_table(&self, visit: &mut impl FnMut(&Arc<Table>)) {
         for operation in &self.operations {
             operation.tables().into_iter().for_each(&mut *visit);
@@ -157,7 +157,7 @@ impl Procedure {
         self.for_each_call(&mut |procedure| procedure.for_each_table(visit));
     }
 
-    /// Visits the procedures that its statements call. Those that its queries call are not among them.
+    /// Visits the procedures that its statements call, but not those that its queries call.
     pub fn for_each_call<'p>(&'p self, visit: &mut impl FnMut(&'p Arc<Self>)) {
         Statement::walk(&self.body, &mut |statement| {
             if let Statement::Call { procedure, .. } = statement {
@@ -229,7 +229,7 @@ pub struct Raise {
 pub struct Guarded {
     /// The statements that may fail.
     pub body: Vec<Statement>,
-    /// The first handler for the error runs.
+    /// The handlers. The first one that handles the error runs.
     pub handlers: Vec<Handler>,
 }
 
@@ -259,7 +259,7 @@ impl Handler {
 }
 
 impl Statement {
-    /// Returns whether the statement itself takes a bounded time, those inside it aside.
+    /// Returns whether the statement takes a bounded time, apart from the statements inside it.
     fn is_short(&self) -> bool {
         match self {
             Self::ForRange { .. }
@@ -297,14 +297,14 @@ pub enum Statement {
     AssignElement {
         /// Register of the array.
         array: Register,
-        /// From 1.
+        /// The index, from 1.
         index: Expression,
-        /// Of the array's element type.
+        /// The new element, of the array's element type.
         value: Expression,
     },
     /// IF; ELSIF and CASE nest.
     If {
-        /// Runs `then` when it is true.
+        /// Selects `then` if it is true.
         condition: Expression,
         /// THEN.
         then: Vec<Statement>,
@@ -341,7 +341,7 @@ pub enum Statement {
         /// The statements of each round.
         body: Vec<Statement>,
     },
-    /// FOR over a query: the rows are those that it finds when the loop begins.
+    /// FOR over the rows that a query finds when the loop begins.
     ForRows {
         /// Names the loop.
         label: Label,
@@ -350,11 +350,11 @@ pub enum Statement {
         /// The statements of each round.
         body: Vec<Statement>,
     },
-    /// A block with an EXCEPTION clause; its procedure is logged by value.
+    /// A block with an EXCEPTION clause; calls of its procedure are logged by value.
     Guarded(Box<Guarded>),
     /// RAISE of the error that is being handled.
     RaiseAgain,
-    /// A statement that the analysis does not know; its procedure is logged by value.
+    /// A statement that the analysis does not support; calls of its procedure are logged by value.
     Opaque(Box<Opaque>),
     /// WHILE; LOOP has the condition TRUE.
     While {

@@ -1,20 +1,21 @@
-//! Which registers the parts of a program use and define, in the order in which they do.
+//! Visits the registers that expressions, operations and statements use and define, in the order of
+//! execution.
 
 use crate::{Access, Aggregate, Expression, Operation, OperationKind, Path, Register, Select, Statement};
 
-/// What happens to a register.
+/// The role of a register in an operation or statement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// Its value is read.
     Use,
-    /// It gets a value.
+    /// It is set to a value.
     Define,
-    /// It is the first of the registers that hold a row while its operation runs; nothing outside of the
-    /// operation sees them.
+    /// It is the first register of a window: registers that hold a row while an operation runs, and that only
+    /// the operation uses.
     Window,
 }
 
-/// Sees every register of a part of a program, and may replace it.
+/// Is called with every register that is visited, and may replace it.
 pub type Visitor<'v> = dyn FnMut(Role, &mut Register) + 'v;
 
 impl Expression {
@@ -26,7 +27,7 @@ impl Expression {
         self.operands_mut().into_iter().for_each(|operand| operand.visit_registers(visit));
     }
 
-    /// The expressions that it is made of, in the order in which they are evaluated.
+    /// Returns its direct operands, in the order in which they are evaluated, to be changed.
     pub fn operands_mut(&mut self) -> Vec<&mut Self> {
         match self {
             Self::Register(_) | Self::Constant(_) | Self::Bytes(_) | Self::Decimal(_) => Vec::new(),
@@ -171,7 +172,7 @@ impl Operation {
         }
     }
 
-    /// The first registers of its windows, and how many registers each has.
+    /// Returns the first register of each of its windows, with the window's number of registers.
     pub fn windows(&self) -> Vec<(Register, usize)> {
         fn of_access(access: &Access, windows: &mut Vec<(Register, usize)>) {
             windows.push((access.registers, access.table.columns.len()));

@@ -198,12 +198,12 @@ impl Cast {
                     Err(catalog::DecimalError::Overflow.into())
                 }
             }
-            _ => self.apply_slowly(datum, arena),
+            _ => self.apply_uncommon(datum, arena),
         }
     }
 
     /// Converts a value in the ways that are not worth inlining.
-    fn apply_slowly(self, datum: Datum, arena: &mut Arena) -> Result<Datum, ValueError> {
+    fn apply_uncommon(self, datum: Datum, arena: &mut Arena) -> Result<Datum, ValueError> {
         let decimal = |arena: &Arena, scale| arena.decimal(datum, scale).unwrap_or(Decimal::from_int(0));
         match (self, datum) {
             (Self::Decimal { from_scale, to }, _) => {

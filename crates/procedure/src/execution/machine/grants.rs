@@ -1,8 +1,7 @@
-//! The memory of a statement: what is asked before values are made and at each row, and what goes back at the
-//! end.
+//! The memory of a statement: the checks before values are made and at each row, and the release at the end.
 //!
-//! Small values are not asked for one by one: the arena has its own grant, `arena_granted`, and what is
-//! kept beside it is seen at the next row, as the program counts what it allocates.
+//! Small values are not checked one by one. The arena has a grant, `arena_granted`, and memory outside of the
+//! arena is checked at the next row, because the program counts its allocations.
 
 use super::Machine;
 use crate::SqlError;
@@ -10,37 +9,36 @@ use catalog::Datum;
 use memory::{Account, CREDIT, Refused};
 use std::sync::Arc;
 
-/// Most bytes of values of one execution: what spans can point into.
+/// Maximum size of the values of one execution, in bytes: a span has a 32-bit offset.
 const MOST_BYTES: usize = 3 << 30;
-/// Bytes of the longest text, as in PostgreSQL.
+/// Maximum size of a text, in bytes, as in PostgreSQL.
 const LONGEST_TEXT: usize = 0x3fff_ffff - 4;
 
-/// How many rows pass between two looks at whether the statement is cancelled.
+/// Number of rows between two checks for cancellation.
 const ASK_EVERY: u32 = 1024;
-/// Elements of the longest array, as in PostgreSQL.
+/// Maximum number of elements of an array, as in PostgreSQL.
 const MOST_ELEMENTS: usize = 134_217_727;
 
 impl Machine {
-    /// Says whose memory statements take from now on, and the limit of each in bytes. Without this there is
-    /// no limit, as in replay: what was possible once is possible again.
+    /// Sets the account whose memory the next statements take, and the limit of each statement in bytes.
+    /// Without this call there is no limit, as in replay: the logged call had enough memory.
     pub fn limit_memory(&mut self, account: Option<Arc<Account>>, statement: usize) {
         self.services.grant.limit_to(account, statement);
     }
 
-    /// Says how many bytes each statement may take from now on.
+    /// Sets the limit of each of the next statements, in bytes.
     pub fn limit_statements(&mut self, bytes: usize) {
         self.services.grant.set_limit(bytes);
     }
 
-    /// Whether the last call has handled that there was no memory, so that another run of it may do something
-    /// else.
+    /// Returns whether a handler of the last call has caught a shortage of memory. Another run of the call
+    /// may then have a different result.
     pub fn has_caught_shortage(&self) -> bool {
         self.frame.has_caught_shortage
     }
 
-    /// A statement has ended, and perhaps its transaction. Gives back the buffers of one that has taken much,
-    /// where that is the end of the transaction; returns whether it did. What the statement returned is
-    /// forgotten then.
+    /// Ends a statement. At the end of a transaction it frees the buffers, if the statement has taken much
+    /// memory; the statement's results are then lost. Returns whether it has freed the buffers.
     pub fn give_back(&mut self, ends_transaction: bool) -> bool {
         self.services.grant.end(ends_transaction);
         if !ends_transaction || !self.services.grant.is_much() {
@@ -53,10 +51,10 @@ impl Machine {
         true
     }
 
-    /// Asked by what makes values.
+    /// Checks the memory of the arena. Called by code that makes small values.
     ///
     /// # Errors
-    /// `53200`: there are too many of them.
+    /// `53200`: the values take too much memory.
     #[inline]
     pub(crate) fn check_memory(&self) -> Result<(), SqlError> {
         if self.frame.arena.bytes_used() <= self.services.arena_granted.get() {
@@ -66,19 +64,19 @@ impl Machine {
         }
     }
 
-    /// Asked at every row, by what keeps rows.
+    /// Checks the memory that the statement keeps. Called at every row, by code that keeps rows.
     ///
     /// # Errors
-    /// `53200`: the statement keeps too much.
+    /// `53200`: the statement keeps too much memory.
     #[inline]
     pub(crate) fn check_kept(&self) -> Result<(), SqlError> {
         self.services.grant.check().map_err(out_of_memory)
     }
 
-    /// Asked at every row that is looked at.
+    /// Checks memory at every row that is visited, and cancellation at every 1,024th row.
     ///
     /// # Errors
-    /// As `check_kept`, and at intervals as `check_cancelled`.
+    /// As `check_kept` and `check_cancelled`.
     #[inline]
     pub(crate) fn check_row(&mut self) -> Result<(), SqlError> {
         self.check_kept()?;
@@ -86,26 +84,26 @@ impl Machine {
         if self.frame.seen.is_multiple_of(ASK_EVERY) { self.check_cancelled() } else { Ok(()) }
     }
 
-    /// Asked before this many bytes are taken beside the arena.
+    /// Asks for bytes outside of the arena, before they are allocated.
     ///
     /// # Errors
-    /// `53200`: there are not as many.
+    /// `53200`: there is not enough memory.
     pub(crate) fn ask_kept(&self, bytes: usize) -> Result<(), SqlError> {
         self.services.grant.ask(bytes).map_err(out_of_memory)
     }
 
-    /// Asked before values of this many bytes are made.
+    /// Asks for bytes of the arena, before the values are made.
     ///
     /// # Errors
-    /// `53200`: there is no memory for them.
+    /// `53200`: there is not enough memory.
     #[cold]
     pub(crate) fn ask_memory(&self, bytes: usize) -> Result<(), SqlError> {
         let used = self.frame.arena.bytes_used().saturating_add(bytes);
         if used > MOST_BYTES {
             let error = SqlError::new("53200", "out of memory: a call makes more than 3 GiB of values");
-            return Err(error.with_hint("Do it in several calls."));
+            return Err(error.with_hint("Split the work into several calls."));
         }
-        // Where the program does not count what it allocates, the values are all that is known.
+        // If the program does not count its allocations, the size of the values is all that can be limited.
         if used > self.services.grant.limit() {
             return Err(out_of_memory(Refused::Statement { limit: self.services.grant.limit() }));
         }
@@ -114,16 +112,16 @@ impl Machine {
         Ok(())
     }
 
-    /// Asked before a text of this many bytes is made.
+    /// Asks for the memory of a text, before it is made.
     ///
     /// # Errors
-    /// `54000`: no text is that long; `53200`: there is no memory for it.
+    /// `54000`: the text is too long; `53200`: there is not enough memory.
     #[inline]
     pub(crate) fn ask_text(&self, bytes: usize) -> Result<(), SqlError> {
         if bytes < CREDIT / 4 { Ok(()) } else { self.ask_long_text(bytes) }
     }
 
-    /// Asked before a text that is being made gets this many bytes more.
+    /// Asks for the memory of a text that is being made, before it grows by a number of bytes.
     ///
     /// # Errors
     /// As `ask_text`.
@@ -139,10 +137,10 @@ impl Machine {
         }
     }
 
-    /// Asked before an array of this many elements is made.
+    /// Asks for the memory of an array, before it is made.
     ///
     /// # Errors
-    /// `54000`: no array has as many; `53200`: there is no memory for it.
+    /// `54000`: the array is too long; `53200`: there is not enough memory.
     #[inline]
     pub(crate) fn ask_elements(&self, elements: usize) -> Result<(), SqlError> {
         if elements * size_of::<Datum>() < CREDIT / 4 { Ok(()) } else { self.ask_long_array(elements) }
@@ -163,17 +161,17 @@ impl Machine {
             let error = SqlError::new("54000", "requested length too large");
             return Err(error.with_detail(format!("A text has at most {LONGEST_TEXT} bytes, not {bytes}.")));
         }
-        // It is made beside the arena, and then copied there.
+        // The text is made outside of the arena, and then copied into it.
         self.services.grant.ask(bytes).map_err(out_of_memory)?;
         self.ask_memory(bytes)
     }
 }
 
-/// What a client is told when there is no memory.
+/// Returns the error of a statement for which there is not enough memory.
 fn out_of_memory(refused: Refused) -> SqlError {
-    let error = SqlError::new("53200", "out of memory").with_detail(format!("Because {refused}."));
+    let error = SqlError::new("53200", "out of memory").with_detail(format!("Reason: {refused}."));
     error.with_hint(match refused {
-        Refused::Statement { .. } => "Raise the setting \"work_mem\", or do it in several statements.",
+        Refused::Statement { .. } => "Raise the setting \"work_mem\", or use several statements.",
         Refused::Server { .. } => "Wait for other statements to end, delete rows, or raise the memory limit.",
     })
 }
