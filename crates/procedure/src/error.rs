@@ -1,4 +1,4 @@
-//! What can end a call: an SQL error with its SQLSTATE, or a conflict that the caller retries.
+//! Failures that end a call: an SQL error with its SQLSTATE, or a conflict that the caller retries.
 
 use catalog::{Table, ValueError};
 use std::fmt;

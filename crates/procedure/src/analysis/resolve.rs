@@ -77,7 +77,7 @@ impl<'p> Resolver<'p> {
         self.definitions.entry(register).or_default().push(definition);
     }
 
-    /// Adds what steps define, and collects the operations that run at most once.
+    /// Adds the definitions of steps, and collects the operations that run at most once.
     fn add_steps(&mut self, steps: &'p [Step], is_in_loop: bool, once: &mut BTreeSet<OperationId>) {
         for step in steps {
             match step {

@@ -66,7 +66,7 @@ pub trait DataAccess {
     fn find(&mut self, table: &Table, key: &[u8]) -> Result<Option<Self::Row>, Failure>;
 
     /// Announces that the rows of a table that are found from now on are to be written; `None` ends this. A
-    /// transaction that locks what it reads locks them exclusively at once.
+    /// transaction that locks the rows that it reads locks these exclusively at once.
     #[inline]
     fn will_write(&mut self, table: Option<TableId>) {
         let _ = table;
