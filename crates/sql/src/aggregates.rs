@@ -32,7 +32,7 @@ impl Binder<'_> {
         Ok(Typed::Known(Expression::Register(target), result))
     }
 
-    /// An aggregate, whose target is still to come, and its type.
+    /// Binds an aggregate. Returns it without its target, and its type.
     fn bind_aggregated(
         &mut self,
         name: &str,
@@ -119,7 +119,7 @@ impl Binder<'_> {
     }
 }
 
-/// Whether a function computes one value of many rows.
+/// Returns whether a function is an aggregate.
 pub(crate) fn is_aggregate(name: &str) -> bool {
     matches!(
         name,

@@ -1,8 +1,8 @@
 //! ALTER TABLE, ALTER INDEX.
 //!
-//! What is only said of a table changes at once. Anything that its rows must be looked at for, or made anew,
-//! makes another table of them, with a number of its own: so a record of the log is always of the layout that
-//! it was written under.
+//! A change that needs no row, such as a new name, is applied to the definition of the table. A change for
+//! which rows must be checked or converted creates a new table, with a new number, from the rows of the old
+//! table. Each table number therefore has one row layout, and a log record has the layout of its table.
 
 use crate::StatementError;
 use crate::binder::{Binder, RowScope, Typed};
@@ -18,21 +18,21 @@ use squawk_syntax::ast::{self, AstNode};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Where a column's values come from.
+/// The origin of a column's values.
 #[derive(Clone)]
 enum Origin {
     /// A column of the old table.
     Old(usize),
-    /// That column, made another type of, by USING if it is there.
+    /// A column of the old table, converted to another type, with USING if it is given.
     Converted(usize, Option<ast::Expr>),
-    /// The default that it was added with.
+    /// The default of an added column.
     Added(Option<String>),
     /// The default of a hidden key.
     Hidden,
 }
 
 impl Origin {
-    /// The column of the old table.
+    /// Returns the column of the old table; `None` for a new column.
     fn old(&self) -> Option<usize> {
         match self {
             Self::Old(own) | Self::Converted(own, _) => Some(*own),
@@ -41,11 +41,11 @@ impl Origin {
     }
 }
 
-/// A foreign key that goes with the key that it references: its table, and its name.
+/// A foreign key that is dropped with the key that it references: its table, and its name.
 type Dropped = (String, String);
 
-/// In which order the actions of one statement happen, as in PostgreSQL: what takes something away comes
-/// first, so that the columns of new constraints stay where they are.
+/// Returns the turn of an action among the actions of a statement, as in PostgreSQL. Actions that drop a part
+/// of the table are first, so that they do not move the columns of new constraints.
 fn turn(action: &ast::AlterTableAction) -> u8 {
     use ast::{AlterColumnOption as Change, AlterTableAction as Action};
     match action {
@@ -65,9 +65,9 @@ fn turn(action: &ast::AlterTableAction) -> u8 {
 struct Alteration<'a> {
     old: Arc<Table>,
     builder: TableBuilder<'a>,
-    /// One a column.
+    /// For each column, the origin of its values.
     origins: Vec<Origin>,
-    /// Whether rows are to be looked at or made anew.
+    /// Whether rows must be checked or converted.
     rebuilds: bool,
 }
 
@@ -123,7 +123,7 @@ impl Schema {
             let mut changed = Table::clone(&old);
             changed.indexes.retain(|index| new.indexes.iter().any(|own| own.name == index.name));
             (changed.name, changed.columns, changed.checks) = (new.name, new.columns, new.checks);
-            // They go with the table into another schema.
+            // Indexes move with the table into another schema.
             for index in changed.indexes.iter_mut().skip(usize::from(changed.hidden_key)) {
                 let moved = in_schema_of(&changed.name, short(&index.name).into());
                 if moved != index.name {
@@ -151,7 +151,7 @@ impl Schema {
         Ok(Effect::All(effects))
     }
 
-    /// Sequences that go with a column go with it under its new name.
+    /// Updates the owner of sequences whose table or column has a new name.
     fn rename_owner(&mut self, old: &Table, new: &Table, origins: &[Origin]) {
         let renamed = |own: &Arc<Table>| {
             let (table, column) =
@@ -165,7 +165,7 @@ impl Schema {
         let owned: Vec<_> = self.catalog.tables().filter_map(renamed).collect();
         for (mut own, owner) in owned {
             own.sequence.as_mut().into_iter().for_each(|sequence| sequence.owner = Some(owner.clone()));
-            // Its name stays, so nothing can be in the way.
+            // The name stays the same, so it cannot be taken.
             let name = own.name.clone();
             let _ = self.catalog.redefine(&name, own);
         }
@@ -193,12 +193,12 @@ impl Schema {
             for key in changed.foreign_keys.iter_mut().filter(|key| key.parent == old.name) {
                 key.parent_columns = key.parent_columns.iter().map(place_of).collect();
             }
-            // Its name stays, so nothing can be in the way.
+            // The name stays the same, so it cannot be taken.
             let _ = self.catalog.redefine(&user.name, changed);
         }
     }
 
-    /// DROP … CASCADE of a key that another table references: its foreign key goes.
+    /// Drops the foreign key of a table whose referenced key is dropped with CASCADE.
     fn drop_reference(
         &mut self,
         user: &str,
@@ -403,13 +403,12 @@ impl Alteration<'_> {
         Ok(())
     }
 
-    /// The foreign keys, other tables' and its own, that reference columns of the old table: the table of
-    /// each, and its name.
+    /// Returns the foreign keys that reference columns of the old table: the table of each, and its name.
     fn users_of(&self, is_meant: impl Fn(&[usize]) -> bool) -> Vec<Dropped> {
         let referencing = self.builder.binder.schema.catalog().references_to(&self.old.name);
         let referencing = referencing.filter(|(table, _)| table.id != self.old.id);
         let referencing = referencing.map(|(table, key)| (&table.name, key));
-        // Of its own, those that are still there.
+        // Of the table itself, those that no earlier action has dropped.
         let own = self.builder.table.foreign_keys.iter().filter(|key| key.parent == self.old.name);
         let all = referencing.chain(own.map(|key| (&self.old.name, key)));
         let meant = all.filter(|(_, key)| is_meant(&key.parent_columns));
@@ -424,7 +423,7 @@ impl Alteration<'_> {
         node: &SyntaxNode,
     ) -> Result<(), StatementError> {
         let index = self.builder.table.indexes[place].clone();
-        // With several keys over the same columns, foreign keys depend on the first.
+        // If several keys have the same columns, foreign keys depend on the first key.
         let needed =
             |columns: &[usize]| self.old.unique_index_of(columns).map(|place| &self.old.indexes[place]);
         let users = self.users_of(|columns| needed(columns).is_some_and(|own| own.name == index.name));
@@ -439,7 +438,7 @@ impl Alteration<'_> {
         self.builder.table.foreign_keys.retain(|key| !own.iter().any(|(_, name)| *name == key.name));
         drops_references.extend(users);
         self.builder.table.indexes.remove(place);
-        // The primary key went: rows are told apart by a key of their own from now on.
+        // Without a primary key, rows get a hidden key.
         self.rebuilds |= place == 0;
         if place == 0 {
             self.builder.primary_is_gone = true;
@@ -569,7 +568,7 @@ impl Alteration<'_> {
     }
 }
 
-/// Whether values of one type become those of another one without being asked to.
+/// Returns whether values of one type are converted to another type without USING.
 fn is_assignable(from: ScalarType, to: ScalarType) -> bool {
     use ScalarType::{Date, Timestamp, Timestamptz};
     let is_time = |ty| matches!(ty, Date | Timestamp | Timestamptz);

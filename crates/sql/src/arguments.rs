@@ -1,4 +1,4 @@
-//! Arguments of procedures and functions of the schema: by place, by name, or left out where there is a
+//! Arguments of procedures and functions of the schema: by position, by name, or omitted if there is a
 //! default.
 
 use crate::binder::{Binder, Typed};
@@ -8,7 +8,7 @@ use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
 impl Binder<'_> {
-    /// Refuses names of arguments where they say nothing.
+    /// Returns the arguments of a built-in function; refuses arguments by name.
     pub(crate) fn plain_arguments(
         &self,
         list: Option<ast::ArgList>,
@@ -26,8 +26,7 @@ impl Binder<'_> {
         Ok(plain)
     }
 
-    /// The arguments of a call in the order of the parameters that they are for, with nothing where one is
-    /// left out.
+    /// Returns the arguments of a call in the order of the parameters; `None` for an omitted argument.
     pub(crate) fn placed_arguments(
         &self,
         procedure: &Procedure,
@@ -74,7 +73,7 @@ impl Binder<'_> {
         Ok(placed)
     }
 
-    /// What a function of the schema is called with.
+    /// Binds the arguments of a function of the schema.
     pub(crate) fn function_arguments(
         &mut self,
         procedure: &Procedure,
@@ -86,7 +85,7 @@ impl Binder<'_> {
         placed.into_iter().map(|argument| argument.map(|own| self.bind(&own)).transpose()).collect()
     }
 
-    /// Arguments by place, as many as there are.
+    /// Assigns bound arguments to parameters by position.
     pub(crate) fn by_place(
         &self,
         procedure: &Procedure,
@@ -103,8 +102,8 @@ impl Binder<'_> {
         Ok(placed)
     }
 
-    /// What CALL hands to a procedure. As in PostgreSQL, it may have an argument for every parameter, and
-    /// those of OUT parameters are not looked at here.
+    /// Binds the arguments of a CALL. As in PostgreSQL, it may have an argument for every parameter; those of
+    /// OUT parameters are not bound here.
     pub(crate) fn procedure_arguments(
         &mut self,
         procedure: &Procedure,
@@ -123,7 +122,7 @@ impl Binder<'_> {
         inputs.into_iter().map(|argument| argument.map(|own| self.bind(&own)).transpose()).collect()
     }
 
-    /// Values for the parameters that take some, with defaults for those left out.
+    /// Returns the values of the input parameters, with defaults for omitted arguments.
     pub(crate) fn call_arguments(
         &self,
         procedure: &Procedure,

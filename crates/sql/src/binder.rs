@@ -20,11 +20,11 @@ pub(crate) struct Variable {
     pub(crate) constant: bool,
 }
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Clone, Debug)]
 pub(crate) enum Name {
     Variable(Variable),
-    /// A RECORD with the fields of the query that was last read into it; none before.
+    /// A RECORD with the fields of the last query that was read into it; `None` before the first.
     Record(Option<Vec<(String, Variable)>>),
     /// A variable with the columns of a table.
     Row(Vec<(String, Variable)>),
@@ -36,10 +36,10 @@ pub(crate) enum Name {
 #[derive(Clone, Debug)]
 pub(crate) struct CursorVariable {
     pub(crate) cursor: procedure::Cursor,
-    /// What its query is declared with.
+    /// The arguments of its declared query.
     pub(crate) arguments: Vec<(String, Variable)>,
     pub(crate) query: Option<squawk_syntax::ast::Stmt>,
-    /// The columns of the query that it was last opened with, as far as the text goes.
+    /// The columns of the query of its last OPEN in the text so far.
     pub(crate) columns: Option<Vec<(String, Type)>>,
 }
 
@@ -48,20 +48,20 @@ pub(crate) struct CursorVariable {
 pub(crate) struct RowScope {
     pub(crate) table: Arc<Table>,
     pub(crate) alias: String,
-    /// Where columns are loaded: as many registers as the table has columns.
+    /// The first register of the row, with one register per column of the table.
     pub(crate) registers: Register,
     /// Columns that are loaded, in the order of their registers.
     pub(crate) used: Vec<usize>,
     /// Whether rows are reached one by one, so that columns can be chosen before they are read.
     pub(crate) is_point: bool,
-    /// Columns that are chosen so.
+    /// Columns that are chosen before they are read.
     pub(crate) choices: Vec<procedure::Choice>,
     /// Registers of columns that need no loading.
     pub(crate) known: HashMap<usize, Register>,
 }
 
 impl RowScope {
-    /// A row that stands in registers already, one a column.
+    /// A row that registers hold already, with one register per column.
     pub(crate) fn of_row(table: &Arc<Table>, registers: Register) -> Self {
         let known = (0..table.columns.len()).map(|c| (c, Register(registers.0 + c as u32))).collect();
         Self {
@@ -81,7 +81,7 @@ impl RowScope {
 pub(crate) enum Typed {
     Known(Expression, Type),
     Literal(String),
-    /// A parameter of a statement whose type is not known yet, by its place.
+    /// A parameter of a statement whose type is not known yet, by its position.
     Parameter(usize),
     Null,
 }
@@ -104,37 +104,37 @@ pub(crate) struct Binder<'a> {
     pub(crate) registers: Vec<Type>,
     pub(crate) scopes: Vec<(Option<String>, HashMap<String, Name>)>,
     pub(crate) row: Option<RowScope>,
-    /// How often a column of the row was referred to.
+    /// Number of references to columns of the row so far.
     pub(crate) row_references: usize,
     pub(crate) operations: Vec<Operation>,
     pub(crate) targets: Vec<Target>,
     pub(crate) next_label: u32,
     pub(crate) found: Option<Register>,
-    /// Where a function puts its result.
+    /// The register and type of a function's result.
     pub(crate) result: Option<(Register, Type)>,
-    /// The columns of the rows that a function returns, where it returns rows.
+    /// The columns of the rows that a function returns; `None` if it does not return rows.
     pub(crate) returns: Option<Vec<(String, Type)>>,
-    /// The variables that RETURN NEXT takes a row from; none where it says the row itself.
+    /// The variables from which RETURN NEXT takes a row; empty if it has an expression.
     pub(crate) returned: Vec<Register>,
-    /// Function calls lifted out of the expressions of the statement in hand; `None` where that is not
+    /// Function calls lifted out of the expressions of the current statement; `None` where lifting is not
     /// possible.
     pub(crate) lifted: Option<Vec<Statement>>,
-    /// Aggregates of the SELECT in hand; `None` where they are not allowed.
+    /// Aggregates of the current SELECT; `None` where they are not allowed.
     pub(crate) aggregates: Option<Vec<procedure::Aggregate>>,
     /// Types of a statement's parameters, as far as they are known. The first registers hold their values.
     pub(crate) parameters: RefCell<Vec<Option<Type>>>,
-    /// The queries in hand.
+    /// The queries that are being bound.
     pub(crate) queries: Queries,
     pub(crate) uses_timestamp: bool,
     pub(crate) uses_seed: bool,
     pub(crate) writes: bool,
-    /// Whether there is something that the analysis does not know.
+    /// Whether the analysis does not support a statement, so that calls are logged by value.
     pub(crate) by_value: bool,
     /// Whether there is a COMMIT or ROLLBACK.
     pub(crate) ends_transactions: bool,
     /// The names of routines that are called.
     pub(crate) callees: BTreeSet<String>,
-    /// How many views the one in hand is inside of.
+    /// Number of views around the one that is being bound.
     pub(crate) views_within: usize,
 }
 
@@ -170,7 +170,7 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// The byte offset of a node in the source.
+    /// Returns the byte offset of a node in the source.
     pub(crate) fn offset(&self, node: &SyntaxNode) -> usize {
         let range = node.text_range();
         match self.body {
@@ -191,7 +191,7 @@ impl<'a> Binder<'a> {
         self.error(node, SqlError::new("42601", what))
     }
 
-    /// A child that the grammar promises.
+    /// Returns a child that the grammar requires, or an error if it is missing.
     pub(crate) fn part<T>(&self, part: Option<T>, node: &SyntaxNode) -> Result<T, StatementError> {
         part.ok_or_else(|| self.syntax(node, "this statement is incomplete"))
     }
@@ -204,7 +204,7 @@ impl<'a> Binder<'a> {
         table.cloned().map_err(|error| self.error(node, SqlError::new("42P01", error.to_string())))
     }
 
-    /// Refuses to change the rows or indexes of a sequence: `nextval` and `setval` alone do that.
+    /// Refuses to change the rows or indexes of a sequence; only `nextval` and `setval` change it.
     pub(crate) fn refuse_sequence(&self, table: &Table, node: &SyntaxNode) -> Result<(), StatementError> {
         match table.sequence {
             None => Ok(()),
@@ -233,7 +233,7 @@ impl<'a> Binder<'a> {
         Register(self.registers.len() as u32 - 1)
     }
 
-    /// Gives a statement its parameters, before anything of it is bound.
+    /// Declares the parameters of a statement, before any part of it is bound.
     pub(crate) fn declare_parameters(&mut self, count: usize, types: &[Option<Type>]) {
         let types = (0..count).map(|place| types.get(place).copied().flatten()).collect();
         *self.parameters.borrow_mut() = types;
@@ -242,7 +242,7 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// The types of a statement's parameters, once all of it is bound.
+    /// Returns the types of a statement's parameters, after the whole statement is bound.
     pub(crate) fn parameter_types(&self, node: &SyntaxNode) -> Result<Vec<Type>, StatementError> {
         let parameters = self.parameters.borrow();
         let known = |(place, ty): (usize, &Option<Type>)| {
@@ -254,14 +254,14 @@ impl<'a> Binder<'a> {
         parameters.iter().enumerate().map(known).collect()
     }
 
-    /// A parameter of a statement as a value; it takes a type where it has none yet.
+    /// Returns a parameter of a statement as a value. A parameter without a type gets the type `ty`.
     pub(crate) fn parameter_as(&self, place: usize, ty: Type) -> Typed {
         let mut parameters = self.parameters.borrow_mut();
         let own = parameters[place].get_or_insert(without_limits(ty));
         Typed::Known(Expression::Register(Register(place as u32)), *own)
     }
 
-    /// Registers for all columns of a table.
+    /// Adds registers for all columns of a table. Returns the first one.
     pub(crate) fn row_registers(&mut self, table: &Table) -> Register {
         let first = Register(self.registers.len() as u32);
         self.registers.extend(table.columns.iter().map(|column| Type::Scalar(column.ty)));
@@ -273,7 +273,7 @@ impl<'a> Binder<'a> {
         Label(self.next_label)
     }
 
-    /// The register of FOUND.
+    /// Returns the register of FOUND.
     pub(crate) fn found(&mut self) -> Register {
         match self.found {
             Some(register) => register,
@@ -296,7 +296,7 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// A variable through the label of its block, or the name of the routine for parameters.
+    /// Returns a variable by the label of its block, or a parameter by the name of the routine.
     pub(crate) fn labelled_variable(&self, label: &str, name: &str) -> Option<Variable> {
         let scope = self.scopes.iter().rev().find(|(own, _)| own.as_deref() == Some(label))?;
         match scope.1.get(name) {
@@ -311,7 +311,7 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// Replaces what a name in an enclosing scope stands for.
+    /// Replaces the meaning of a name in an enclosing scope.
     pub(crate) fn redefine(&mut self, name: &str, what: Name) {
         for (_, names) in self.scopes.iter_mut().rev() {
             if let Some(known) = names.get_mut(name) {
@@ -321,7 +321,7 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// The register that holds a column of the row in scope.
+    /// Returns the register that holds a column of the row in scope.
     pub(crate) fn column_register(&mut self, column: usize) -> Register {
         self.row_references += 1;
         let row = self.row.as_mut().expect("a column was found in a row");

@@ -18,7 +18,7 @@ impl Binder<'_> {
     pub(crate) fn bind_call(&mut self, call: &ast::CallExpr) -> Result<Typed, StatementError> {
         let node = call.syntax();
         if let Some(over) = call.over_clause() {
-            // What JDBC asks of `pg_attribute`, whose columns are numbered without gaps here.
+            // JDBC uses this on `pg_attribute`, whose columns are numbered without gaps here.
             let text = over.syntax().text().to_string().to_lowercase();
             let words: Vec<&str> = text.split_whitespace().collect();
             if words.join(" ") == "over (partition by a.attrelid order by a.attnum)"
@@ -42,7 +42,7 @@ impl Binder<'_> {
         }
         let name = match call.expr() {
             Some(ast::Expr::NameRef(name)) => name.text(),
-            // A function of a schema: there is one namespace for all.
+            // A function with its schema: all functions are in one namespace.
             Some(ast::Expr::FieldExpr(field)) => match field.field() {
                 Some(name) => name.text(),
                 None => return Err(self.unsupported(node, "this kind of call")),
@@ -127,7 +127,7 @@ impl Binder<'_> {
         }
     }
 
-    /// SUBSTRING(… FROM …), POSITION(… IN …), TRIM(…).
+    /// Binds SUBSTRING(… FROM …), POSITION(… IN …) and TRIM(…); `None` for any other call.
     fn bind_keyword_call(&mut self, call: &ast::CallExpr) -> Result<Option<Typed>, StatementError> {
         let node = call.syntax();
         let (name, arguments): (&str, Vec<ast::Expr>) = if let Some(substring) = call.substring_fn() {
@@ -161,7 +161,7 @@ impl Binder<'_> {
         self.built_in(name, bound, node)
     }
 
-    /// A built-in function by name and arguments; `None` when there is none.
+    /// Binds a built-in function by name and arguments; `None` if there is none.
     pub(crate) fn built_in(
         &mut self,
         name: &str,
@@ -171,7 +171,7 @@ impl Binder<'_> {
         use ScalarType as T;
         let count = arguments.len();
         let textual: Option<(Function, &[ScalarType], ScalarType)> = match (name, count) {
-            // Of bytes, and not of their text.
+            // The length of the bytes, not of their text.
             ("length" | "octet_length", 1) if is_bytea(&arguments[0]) => {
                 Some((Function::OctetLength, &[T::Bytea], T::Integer))
             }
@@ -179,7 +179,7 @@ impl Binder<'_> {
                 Some((Function::Length, &[T::Text], T::Integer))
             }
             ("octet_length", 1) => {
-                // Stored values have no blanks at their end; their length has.
+                // Stored values have no blanks at their end, but the length counts them.
                 if let Typed::Known(_, Type::Scalar(T::Char(length))) = arguments[0]
                     && length < u32::MAX
                 {
@@ -269,7 +269,7 @@ impl Binder<'_> {
                 .into_iter()
                 .zip(types)
                 .map(|(argument, ty)| match is_bytea(&argument) && ty.is_text() {
-                    // The text of bytes is not what is meant.
+                    // The function would use the text form of the bytes.
                     true => Err(self.unsupported(node, &format!("{name} of bytea"))),
                     false => self.coerce(argument, (*ty).into(), true, node),
                 })
@@ -347,7 +347,7 @@ impl Binder<'_> {
                     _ => (Function::AbsDecimal, T::AnyNumeric),
                 })?;
                 match absolute {
-                    // The least value has no counterpart above zero.
+                    // The least value has no positive counterpart.
                     Typed::Known(value, Type::Scalar(ty @ (T::SmallInt | T::Integer))) => {
                         let wide = Typed::Known(value, T::BigInt.into());
                         Typed::Known(self.coerce(wide, ty.into(), true, node)?, ty.into())
@@ -415,7 +415,7 @@ impl Binder<'_> {
         }))
     }
 
-    /// The sequence that a text names. Which one it is must be known before anything runs.
+    /// Returns the sequence that a literal names. The sequence must be known when the statement is bound.
     fn sequence_of(&self, name: Typed, node: &SyntaxNode) -> Result<catalog::TableId, StatementError> {
         let Typed::Literal(name) = name else {
             return Err(self.unsupported(node, "the name of a sequence but as a literal"));
@@ -432,7 +432,7 @@ impl Binder<'_> {
         }
     }
 
-    /// A value as text, as it is printed: this differs from a cast for booleans.
+    /// Returns a value as text, as it is printed. It differs from a cast for booleans.
     pub(crate) fn as_printed(&self, value: Typed, node: &SyntaxNode) -> Result<Expression, StatementError> {
         match value {
             Typed::Known(value, Type::Scalar(ScalarType::Boolean)) => {
@@ -488,8 +488,8 @@ impl Binder<'_> {
         }
     }
 
-    /// A call of a function of the schema becomes a statement before the one in hand, and its result a
-    /// register.
+    /// Lifts a call of a function of the schema: it becomes a statement before the current one, and its
+    /// result a register.
     fn lift_call(
         &mut self,
         function: &Arc<Procedure>,
@@ -516,7 +516,7 @@ impl Binder<'_> {
         Ok(Typed::Known(Expression::Register(target), ty))
     }
 
-    /// In a query, a function is called for each row ahead of the expression.
+    /// Binds a function call in a query: it is called for each row, before the expression is evaluated.
     fn apply_call(
         &mut self,
         function: &Arc<Procedure>,
@@ -535,7 +535,7 @@ impl Binder<'_> {
         Ok(Typed::Known(Expression::Register(target), ty))
     }
 
-    /// What a call makes of its caller.
+    /// Transfers the properties of a called procedure to its caller.
     pub(crate) fn note_call(&mut self, procedure: &Procedure) {
         self.callees.insert(procedure.name.clone());
         self.uses_timestamp |= procedure.uses_timestamp;
@@ -545,7 +545,7 @@ impl Binder<'_> {
         self.ends_transactions |= procedure.ends_transactions;
     }
 
-    /// CALL of a procedure.
+    /// Binds a CALL of a procedure.
     pub(crate) fn bind_call_statement(
         &mut self,
         call: &ast::Call,
@@ -558,7 +558,7 @@ impl Binder<'_> {
             let message = format!("procedure {name} does not exist");
             return Err(self.error(node, SqlError::new("42883", message)));
         };
-        // As in PostgreSQL, CALL names an argument for every parameter, a variable where a value comes back.
+        // As in PostgreSQL, CALL has an argument for every parameter: a variable for each output.
         let all: Vec<_> = procedure.parameters.iter().collect();
         let placed = self.placed_arguments(&procedure, &all, call.arg_list(), node)?;
         let (mut inputs, mut outputs) = (Vec::new(), Vec::new());

@@ -5,19 +5,19 @@ use crate::binder::Binder;
 use crate::system::type_name;
 use squawk_syntax::ast::{self, AstNode};
 
-/// What a column is called that has no name.
+/// The name of a column without a name.
 const UNNAMED: &str = "?column?";
 
 /// The name that an expression suggests.
 enum Suggested {
-    /// That of a column or function: casts keep it.
+    /// The name of a column or function. A cast keeps it.
     Own(String),
-    /// That of its form: a cast has the name of its type instead.
+    /// The name of a form of expression. A cast replaces it by the name of its type.
     Form(String),
 }
 
 impl Binder<'_> {
-    /// The name of a result column of an expression without an alias.
+    /// Returns the name of a result column whose expression has no alias.
     pub(crate) fn column_name(&self, expression: &ast::Expr) -> String {
         match self.suggested_name(expression) {
             Some(Suggested::Own(name) | Suggested::Form(name)) => name,
@@ -62,7 +62,7 @@ impl Binder<'_> {
         }
     }
 
-    /// A type's name, as the catalogs have it.
+    /// Returns the name of a type in the system catalogs.
     fn name_of_type(&self, ty: &ast::Type) -> String {
         match self.bind_type(ty) {
             Ok(ty) => type_name(ty.element()).into(),
@@ -74,7 +74,7 @@ impl Binder<'_> {
     }
 }
 
-/// The name of a function that has a syntax of its own.
+/// Returns the name of a function with a special syntax.
 fn special_name(call: &ast::CallExpr) -> Option<&'static str> {
     let names = [
         (call.extract_fn().is_some(), "extract"),

@@ -1,7 +1,7 @@
 //! The names of errors in PL/pgSQL, and their codes.
 //! Source: PostgreSQL's documentation, appendix A (error codes).
 
-/// Names and SQLSTATEs; one that ends in `000` stands for its whole class.
+/// Names and SQLSTATEs. An SQLSTATE that ends in `000` stands for its whole class.
 const CONDITIONS: [(&str, &str); 92] = [
     ("feature_not_supported", "0A000"),
     ("case_not_found", "20000"),
@@ -97,7 +97,7 @@ const CONDITIONS: [(&str, &str); 92] = [
     ("too_many_rows", "P0003"),
 ];
 
-/// The SQLSTATE of a condition name, or of `SQLSTATE '…'`.
+/// Returns the SQLSTATE of a condition name, or of `SQLSTATE '…'`.
 pub(crate) fn sqlstate_of(text: &str) -> Option<String> {
     let text = text.trim().to_lowercase();
     if let Some(state) = text.strip_prefix("sqlstate") {

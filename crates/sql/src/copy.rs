@@ -1,4 +1,4 @@
-//! COPY as written: the statement that it stands for, and how its rows look.
+//! COPY: the statement that it is executed as, and the format of its rows.
 
 use crate::StatementError;
 use crate::schema::{Schema, unsupported};
@@ -12,26 +12,26 @@ use squawk_syntax::ast::{self, AstNode};
 pub struct Copy {
     /// Whether rows come from the client.
     pub is_in: bool,
-    /// What it stands for: an INSERT of one row of parameters, or a query.
+    /// The statement that it is executed as: an INSERT of one row of parameters, or a query.
     pub text: String,
-    /// How rows look.
+    /// The format of rows.
     pub options: CopyOptions,
 }
 
-/// How rows of a COPY look.
+/// The format of rows of a COPY.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CopyOptions {
     /// The format.
     pub format: CopyFormat,
-    /// What stands between columns.
+    /// The byte between columns.
     pub delimiter: u8,
-    /// What stands for NULL.
+    /// The text for NULL.
     pub null: String,
     /// Whether the first line has the names of the columns.
     pub header: bool,
-    /// What quotes a value of CSV.
+    /// The byte that quotes a value of CSV.
     pub quote: u8,
-    /// What stands before a quote inside a quoted value.
+    /// The byte before a quote inside a quoted value.
     pub escape: u8,
     /// Whether all values that are not NULL are quoted.
     pub force_quote: bool,
@@ -52,13 +52,13 @@ fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// A name of the catalog as SQL has it.
+/// Returns a name of the catalog as SQL text.
 fn quoted_path(name: &str) -> String {
     name.split('.').map(quoted).collect::<Vec<_>>().join(".")
 }
 
 impl Schema {
-    /// What a COPY asks for.
+    /// Reads a COPY statement.
     pub(crate) fn copy(&self, copy: &ast::Copy, source: &Source) -> Result<Copy, StatementError> {
         let node = copy.syntax();
         let at = |error: SqlError| source.error_at(node.text_range().start().into(), error);
@@ -112,7 +112,7 @@ impl Schema {
     }
 }
 
-/// The words of a list of options: names, and values in quotes.
+/// Returns the words of a list of options, each with whether it is in quotes.
 fn tokens(text: &str) -> Vec<(String, bool)> {
     let mut tokens = Vec::new();
     let mut rest = text.trim_start();
@@ -163,7 +163,7 @@ fn tokens(text: &str) -> Vec<(String, bool)> {
 }
 
 impl CopyOptions {
-    /// Reads options in either of their forms: `WITH (FORMAT csv, …)`, `CSV HEADER …`.
+    /// Reads options in either form: `WITH (FORMAT csv, …)` or `CSV HEADER …`.
     fn parse(text: &str) -> Result<Self, SqlError> {
         let tokens = tokens(text.trim().trim_end_matches(';'));
         let mut tokens = tokens.into_iter().peekable();

@@ -19,7 +19,7 @@ impl Binder<'_> {
         self.declare(name, Name::Cursor(Box::new(variable)));
     }
 
-    /// `name CURSOR (arguments) FOR query`.
+    /// Declares a cursor with a query: `name CURSOR (arguments) FOR query`.
     pub(crate) fn declare_cursor(
         &mut self,
         declaration: &ast::PlpgsqlCursorDecl,
@@ -66,7 +66,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Opens a cursor on the query that it was declared with.
+    /// Opens a cursor on its declared query.
     fn open_declared(
         &mut self,
         (name, variable): (&str, &CursorVariable),
@@ -215,7 +215,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// A loop over the rows of an open cursor, which is closed after it.
+    /// Binds a loop over the rows of an open cursor, which is closed after the loop.
     pub(crate) fn bind_fetching_loop(
         &mut self,
         cursor: &Cursor,
@@ -244,7 +244,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// FOR … IN a cursor that was declared with a query.
+    /// Binds FOR … IN a cursor with a declared query.
     pub(crate) fn bind_for_cursor(
         &mut self,
         repeat: &ast::PlpgsqlForCursorStmt,

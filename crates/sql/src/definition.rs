@@ -1,4 +1,4 @@
-//! CREATE TABLE: what `Catalog` takes of it. ALTER TABLE builds upon the same (`alter.rs`).
+//! CREATE TABLE: builds the definition that `Catalog` takes. ALTER TABLE uses the same builder (`alter.rs`).
 
 use crate::binder::{Binder, RowScope};
 use crate::error::StatementError;
@@ -19,27 +19,27 @@ use std::sync::Arc;
 
 mod names;
 
-/// What gives a row of a table without a key its identity, as the DEFAULT of a hidden column.
+/// The DEFAULT of the hidden key of a table without a primary key.
 const ROW_IDENTITY: &str = "gen_row_identity()";
 
-/// The columns that a table or view can have, as in PostgreSQL.
+/// Maximum number of columns of a table or view, as in PostgreSQL.
 const MOST_COLUMNS: usize = 1600;
 
-/// A table as it is being put together.
+/// A table definition under construction.
 pub(crate) struct TableBuilder<'a> {
     pub(crate) binder: Binder<'a>,
-    /// Its indexes are those that stay; the primary key, when there is one already, first.
+    /// The table. It has the indexes that stay, with an existing primary key first.
     pub(crate) table: NewTable,
     /// Constraints that become indexes: name, columns.
     primary: Option<(Option<String>, Vec<usize>)>,
     uniques: Vec<(Option<String>, Vec<usize>)>,
-    /// Foreign keys, and where they are written; to be looked up when all columns are known.
+    /// Foreign keys with their nodes. Their references are looked up after all columns are known.
     references: Vec<(ForeignKey, Option<Vec<String>>, SyntaxNode)>,
-    /// CHECK constraints to look at when all columns are known.
+    /// CHECK constraints that are bound after all columns are known.
     unbound: Vec<ast::CheckConstraint>,
-    /// Whether the primary key was taken away.
+    /// Whether the primary key was dropped.
     pub(crate) primary_is_gone: bool,
-    /// Sequences that columns count by.
+    /// Sequences whose numbers are defaults of columns.
     sequences: Vec<NewTable>,
 }
 
@@ -48,7 +48,7 @@ fn constraint_name(clause: Option<ast::ConstraintNameClause>) -> Option<String> 
     name.map(|name| ast::normalize_name_node(name.syntax()))
 }
 
-/// Reads CREATE TABLE and checks everything in it. The table, and the sequences that its columns count by.
+/// Reads and checks CREATE TABLE. Returns the table, and the sequences of its columns.
 pub(crate) fn table_definition(
     create: &ast::CreateTable,
     schema: &Schema,
@@ -97,7 +97,7 @@ pub(crate) fn table_definition(
 /// Refuses a table or view with too many columns.
 ///
 /// # Errors
-/// `54011`.
+/// `54011`: it has more than 1,600 columns.
 pub(crate) fn check_width(
     binder: &Binder<'_>,
     columns: usize,
@@ -145,7 +145,7 @@ impl<'a> TableBuilder<'a> {
         Ok(())
     }
 
-    /// Adds a column after those that are seen.
+    /// Adds a column after the visible columns.
     pub(crate) fn add_column(
         &mut self,
         name: String,
@@ -254,7 +254,7 @@ impl<'a> TableBuilder<'a> {
         Ok(())
     }
 
-    /// DEFAULT.
+    /// Sets the DEFAULT of a column.
     pub(crate) fn set_default(&mut self, place: usize, expression: &ast::Expr) -> Result<(), StatementError> {
         self.binder.bind_as(expression, self.table.columns[place].ty)?;
         let text = self.binder.source.text_of(expression.syntax()).to_owned();
@@ -324,7 +324,7 @@ impl<'a> TableBuilder<'a> {
         }
     }
 
-    /// The names of the foreign keys that are new.
+    /// Returns the names of the new foreign keys.
     pub(crate) fn new_foreign_keys(&self) -> BTreeSet<String> {
         self.references.iter().map(|(key, ..)| key.name.clone()).collect()
     }
@@ -363,7 +363,7 @@ impl<'a> TableBuilder<'a> {
         Ok(ForeignKey { name, columns, parent, parent_columns, on_delete, on_update })
     }
 
-    /// The table's name without its schema, of which other names are made.
+    /// Returns the table's name without its schema. Generated names begin with it.
     pub(crate) fn short_name(&self) -> &str {
         short(&self.table.name)
     }
@@ -426,7 +426,7 @@ impl<'a> TableBuilder<'a> {
         Ok(())
     }
 
-    /// Makes one key of new ones with the same columns, under the first name that one of them is given.
+    /// Merges new keys with the same columns to one key, with the first given name.
     pub(crate) fn merge_keys(&mut self) {
         let mut kept: Vec<(Option<String>, Vec<usize>)> = Vec::new();
         for (name, columns) in std::mem::take(&mut self.uniques) {
@@ -438,7 +438,7 @@ impl<'a> TableBuilder<'a> {
         self.uniques = kept;
     }
 
-    /// The table, and the sequences that its columns count by.
+    /// Returns the table, and the sequences of its columns.
     pub(crate) fn finish(mut self) -> Result<(NewTable, Vec<NewTable>), StatementError> {
         let name = self.short_name().to_owned();
         let of = |name, columns| NewIndex { name, columns, unique: true, is_constraint: true };
@@ -474,7 +474,7 @@ impl<'a> TableBuilder<'a> {
         Ok((self.table, self.sequences))
     }
 
-    /// The table as far as it is known, to bind expressions over its rows.
+    /// Returns the table as known so far, to bind expressions over its rows.
     fn as_table(&self) -> Arc<Table> {
         let NewTable { name, columns, indexes, .. } = &self.table;
         let index = |new: &NewIndex| catalog::Index {
@@ -497,13 +497,13 @@ impl<'a> TableBuilder<'a> {
         })
     }
 
-    /// Binds every new CHECK once, against the columns as they will be.
+    /// Binds every new CHECK once, against the final columns.
     fn check_expressions(&mut self, table: &Arc<Table>) -> Result<(), StatementError> {
         for check in std::mem::take(&mut self.unbound) {
             let registers = self.binder.row_registers(table);
             self.binder.row = Some(RowScope::of_row(table, registers));
             let expression = self.binder.part(check.expr(), check.syntax())?;
-            // A condition of its own: the defaults of columns may depend on the call.
+            // A separate binder, because the defaults of columns may depend on the call and a CHECK may not.
             let mut condition = Binder::new(self.binder.schema, self.binder.source);
             condition.row = self.binder.row.take();
             condition.bind_condition(&expression)?;
@@ -514,7 +514,7 @@ impl<'a> TableBuilder<'a> {
         Ok(())
     }
 
-    /// Finds what new foreign keys reference.
+    /// Looks up the tables and columns that new foreign keys reference.
     fn look_up_references(&mut self, own: &Arc<Table>) -> Result<(), StatementError> {
         for (mut key, names, at) in std::mem::take(&mut self.references) {
             let parent = match key.parent == own.name {

@@ -1,15 +1,14 @@
 //! Strings with backslashes: `E'…'`.
-//! Source: PostgreSQL 15's documentation, "String Constants with C-Style Escapes"; `scan.l` for what is
-//! refused.
+//! Source: PostgreSQL 15's documentation, "String Constants with C-Style Escapes"; `scan.l` for the errors.
 
 use catalog::utf8_of;
 use procedure::SqlError;
 
-/// A string without its quotes as the text that it means.
+/// Returns the text that a string, given without its quotes, denotes.
 ///
 /// # Errors
-/// `22025`, `42601`: no character has this number, or half of a pair is missing. `22021`: the bytes are no
-/// text.
+/// `22025`, `42601`: no character has this number, or half of a surrogate pair is missing. `22021`: the bytes
+/// are no valid text.
 pub(crate) fn decode(body: &str) -> Result<String, SqlError> {
     let (mut out, mut chars) = (Vec::with_capacity(body.len()), body.chars().peekable());
     let mut high = None;
@@ -67,8 +66,8 @@ fn no_pair() -> SqlError {
     SqlError::new("42601", "invalid Unicode surrogate pair")
 }
 
-/// Takes up to `most` digits: the number, if all are there; how many there are; and the number that those
-/// make.
+/// Takes up to `most` digits. Returns the number if there are `most` digits, the number of digits, and the
+/// number that they denote.
 fn number(
     chars: &mut std::iter::Peekable<std::str::Chars<'_>>,
     radix: u32,
@@ -85,7 +84,8 @@ fn number(
     ((count == most).then_some(value), count, value)
 }
 
-/// The character of a number; the first half of a pair waits for the second one.
+/// Returns the character with a number; `None` for the first half of a surrogate pair, which is kept in
+/// `high` for the second half.
 fn character(code: u32, high: &mut Option<u32>) -> Result<Option<char>, SqlError> {
     match (high.take(), code) {
         (None, 0xd800..0xdc00) => {

@@ -8,11 +8,11 @@ use procedure::{Expression, Function, Handler, Raise, Register, Severity, SqlErr
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::HashMap;
 
-/// The variables of a handler: SQLSTATE, SQLERRM, and those that only GET STACKED DIAGNOSTICS knows.
+/// The variables of a handler: SQLSTATE, SQLERRM, and those that only GET STACKED DIAGNOSTICS can read.
 pub(crate) const STACKED: [&str; 8] =
     ["sqlstate", "sqlerrm", " detail", " hint", " schema", " table", " column", " constraint"];
 
-/// The variable of a handler that an item of GET STACKED DIAGNOSTICS is.
+/// Returns the variable of a handler for an item of GET STACKED DIAGNOSTICS.
 fn stacked(item: &str) -> Option<&'static str> {
     let place = match item {
         "returned_sqlstate" => 0,
@@ -28,13 +28,14 @@ fn stacked(item: &str) -> Option<&'static str> {
     STACKED.get(place).copied()
 }
 
-/// RAISE without anything: the error that is being handled.
+/// Returns whether a RAISE has no parameters, so that it raises the handled error again.
 pub(crate) fn is_bare(raise: &ast::PlpgsqlRaiseStmt) -> bool {
     raise.syntax().text().to_string().trim().trim_end_matches(';').trim().eq_ignore_ascii_case("raise")
 }
 
 impl Binder<'_> {
-    /// EXCEPTION. What happens then is not known before, so such a procedure is logged by value.
+    /// Binds an EXCEPTION clause. The analysis cannot tell which handler runs, so calls of the procedure are
+    /// logged by value.
     pub(crate) fn bind_handlers(
         &mut self,
         section: &ast::PlpgsqlExceptionSection,
@@ -72,7 +73,7 @@ impl Binder<'_> {
         Ok(handlers)
     }
 
-    /// GET DIAGNOSTICS.
+    /// Binds GET DIAGNOSTICS.
     pub(crate) fn bind_diagnostics(
         &mut self,
         get: &ast::PlpgsqlGetDiagStmt,
@@ -111,7 +112,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// ASSERT.
+    /// Binds ASSERT.
     pub(crate) fn bind_assert(
         &mut self,
         assert: &ast::PlpgsqlAssertStmt,

@@ -1,4 +1,4 @@
-//! Expressions: names to registers, operators and literals to typed IR.
+//! Binds expressions: names become registers, operators and literals become typed IR.
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
@@ -141,7 +141,7 @@ impl Binder<'_> {
         })
     }
 
-    /// The text of a literal; one with backslashes is read here, so that it is refused as PostgreSQL does.
+    /// Returns the text of a string literal. Backslashes are decoded here, with PostgreSQL's errors.
     fn string_of(&self, literal: &ast::Literal) -> Result<Option<String>, StatementError> {
         let tokens = || literal.syntax().children_with_tokens().filter_map(|part| part.into_token());
         if !tokens().any(|token| token.kind() == SyntaxKind::ESC_STRING) {
@@ -194,7 +194,7 @@ impl Binder<'_> {
             }
             Some(ast::PrefixOp::Plus(_)) => self.bind(&operand),
             Some(ast::PrefixOp::Minus(_)) => {
-                // The grammar takes `-1 BETWEEN 0 AND 2` for `-(1 BETWEEN 0 AND 2)`.
+                // The grammar parses `-1 BETWEEN 0 AND 2` as `-(1 BETWEEN 0 AND 2)`.
                 if let ast::Expr::BetweenExpr(between) = &operand {
                     return self.bind_between(between, true);
                 }
@@ -207,7 +207,7 @@ impl Binder<'_> {
                 let operand = self.bind(&operand)?;
                 let zero = Typed::Known(Expression::Constant(Datum::Int(0)), ScalarType::Integer.into());
                 match operand {
-                    // 0 - x keeps the type of x, but for smallint, which 0 would widen.
+                    // 0 - x has the type of x, except for smallint, which 0 would widen.
                     Typed::Known(value, ty @ Type::Scalar(ScalarType::SmallInt)) => {
                         let class = NumberClass::Int { least: i16::MIN.into(), most: i16::MAX.into() };
                         let operands = Box::new([Expression::Constant(Datum::Int(0)), value]);
@@ -221,7 +221,7 @@ impl Binder<'_> {
         }
     }
 
-    /// The operands of a chain of one operator, the first one first.
+    /// Binds the operands of a chain of one operator, in order.
     fn bind_chain(
         &mut self,
         binary: &ast::BinExpr,
@@ -421,7 +421,7 @@ impl Binder<'_> {
                 (None, Some(literal)) => self.bind_literal(&literal)?,
                 _ => return Err(self.unsupported(node, "this cast")),
             };
-            // The name of a sequence is a literal for those who look for one.
+            // A sequence name stays a literal, because functions of sequences require one.
             let is_sequence = |name: &String| {
                 let plain = name.strip_prefix("public.").unwrap_or(name).replace('"', "");
                 self.schema.catalog().table(&plain).is_ok_and(|own| own.sequence.is_some())
@@ -435,7 +435,7 @@ impl Binder<'_> {
         }
         let ty = self.bind_type(&target)?;
         let operand = match (cast.expr(), cast.literal()) {
-            // As PostgreSQL, each element is brought to the type.
+            // As in PostgreSQL, each element is converted to the type.
             (Some(ast::Expr::ArrayExpr(array)), _) if array.select_variant().is_none() => {
                 let Type::Array(element) = ty else { return Err(self.unsupported(node, "this cast")) };
                 let item = |item: ast::Expr| {
@@ -458,7 +458,7 @@ impl Binder<'_> {
         Ok(Typed::Known(self.coerce(operand, ty, true, node)?, ty))
     }
 
-    /// A literal that is cast to a double: a number may have more digits than a decimal can.
+    /// Binds a literal that is cast to a double. Its number may have more digits than a decimal can hold.
     fn double_literal(&self, literal: &ast::Literal) -> Result<Typed, StatementError> {
         match literal.kind() {
             Some(ast::LitKind::NumericNumber(token)) => Ok(Typed::Literal(token.text().replace('_', ""))),
@@ -466,7 +466,8 @@ impl Binder<'_> {
         }
     }
 
-    /// The one value of a PL/pgSQL expression; a FROM or the like makes it a query, which is refused here.
+    /// Returns the single expression of a PL/pgSQL expression. One with FROM or a similar clause is a query,
+    /// which is refused here.
     pub(crate) fn single_expression(
         &self,
         expression: Option<ast::PlpgsqlExpr>,
@@ -481,7 +482,7 @@ impl Binder<'_> {
         }
     }
 
-    /// A register that holds what an expression gives.
+    /// Returns the register of an expression that is a register.
     pub(crate) fn register_of(expression: &Expression) -> Option<Register> {
         match expression {
             Expression::Register(register) => Some(*register),
@@ -490,7 +491,8 @@ impl Binder<'_> {
     }
 }
 
-/// Whether an operator matches a regular expression: whether negated, and whether case does not count.
+/// Returns, for an operator that matches a regular expression, whether it is negated and whether it ignores
+/// case; `None` for any other operator.
 fn regex_operator(operator: &ast::BinOp) -> Option<(bool, bool)> {
     let text = match operator {
         ast::BinOp::CustomOp(own) => own.syntax().text().to_string(),
@@ -510,7 +512,7 @@ fn regex_operator(operator: &ast::BinOp) -> Option<(bool, bool)> {
     }
 }
 
-/// The comparison that a binary operator is.
+/// Returns the comparison that a binary operator denotes.
 pub(crate) fn comparison_operator(operator: &ast::BinOp) -> Option<CompareOperator> {
     Some(match operator {
         ast::BinOp::Eq(_) => CompareOperator::Equal,
@@ -523,13 +525,13 @@ pub(crate) fn comparison_operator(operator: &ast::BinOp) -> Option<CompareOperat
     })
 }
 
-/// Whether a call is of what JDBC takes the columns of keys and indexes apart with.
+/// Returns whether a call is of `_pg_expandarray`, with which JDBC reads the columns of keys and indexes.
 pub(crate) fn calls_expandarray(call: &ast::CallExpr) -> bool {
     matches!(call.expr(), Some(ast::Expr::FieldExpr(field))
         if field.field().is_some_and(|name| name.text() == "_pg_expandarray"))
 }
 
-/// An operator on bits, as written, of a type.
+/// Returns the operator on bits of a type that a text denotes.
 fn bit_operator(text: &str, ty: ScalarType) -> Option<BitOperator> {
     let width = match ty {
         ScalarType::SmallInt => ShiftWidth::SmallInt,

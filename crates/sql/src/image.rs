@@ -1,8 +1,7 @@
-//! Definitions as checkpoints keep them: JSON, so that an image is as long as what is defined, however often
-//! that has changed.
+//! Images: all definitions as JSON, for checkpoints. The length of an image depends on the current
+//! definitions, and not on the number of earlier changes.
 //!
-//! Procedures and views are kept as the statements and queries that made them, and compiled anew: callees
-//! first.
+//! Procedures and views are kept as their statements and queries, and compiled again: callees first.
 //! Invariant: a schema and its image define the same objects, with procedures compiled alike, and assign the
 //! same next numbers.
 //! Held by: an assertion wherever an image is made, `definitions::images_*` and checkpoints in the random
@@ -17,13 +16,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Why an image can't be read.
+/// The reason why an image cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ImageError {
     /// The text is not a valid image.
     #[error("the definitions are malformed: {0}")]
     Damaged(String),
-    /// The image of a schema defines something else.
+    /// The image of a schema defines other objects than the schema.
     #[error("the image of the definitions defines something else")]
     Differs,
     /// A procedure that was accepted once is refused now.
@@ -31,12 +30,12 @@ pub enum ImageError {
     Refused {
         /// The procedure.
         name: String,
-        /// What is wrong with it.
+        /// The error of its statement.
         error: Box<StatementError>,
     },
 }
 
-/// The fields' names are a format: one that is added needs a default, and none is renamed.
+/// The names of the fields are a format: a new field needs a default, and no field may be renamed.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Image {
@@ -53,16 +52,16 @@ struct Image {
 struct RoutineImage {
     id: ProcedureId,
     version: u32,
-    /// The statement that made it.
+    /// Its CREATE statement.
     source: Arc<str>,
 }
 
 impl Schema {
-    /// An image of all definitions.
+    /// Returns an image of all definitions.
     ///
     /// # Errors
-    /// It cannot be read back: a defect of Reprise, which is better found before a checkpoint depends on the
-    /// image.
+    /// The image cannot be read back. That is a defect of Reprise; the check finds it before a checkpoint
+    /// depends on the image.
     pub fn to_image(&self) -> Result<String, ImageError> {
         let ordered = self.callees_first().map_err(|_| ImageError::Differs)?;
         let image_of = |own: Arc<Procedure>| RoutineImage {
@@ -87,7 +86,7 @@ impl Schema {
     /// Reads an image.
     ///
     /// # Errors
-    /// It is damaged; a procedure is refused.
+    /// The image is damaged. A procedure is refused.
     pub fn from_image(image: &str) -> Result<Self, ImageError> {
         let image: Image =
             serde_json::from_str(image).map_err(|error| ImageError::Damaged(error.to_string()))?;

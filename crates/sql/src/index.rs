@@ -9,7 +9,7 @@ use catalog::{NewIndex, Table};
 use procedure::Effect;
 use squawk_syntax::ast::{self, AstNode};
 
-/// CREATE INDEX as written: its table, and the index.
+/// Reads CREATE INDEX. Returns its table, and the index.
 pub(crate) fn index_definition(
     create: &ast::CreateIndex,
     schema: &Schema,
@@ -59,7 +59,7 @@ pub(crate) fn index_definition(
 }
 
 impl Schema {
-    /// ALTER INDEX: another name.
+    /// Executes ALTER INDEX … RENAME.
     pub(crate) fn alter_index(
         &mut self,
         alter: &ast::AlterIndex,

@@ -1,15 +1,15 @@
-//! Planning ends when its client cancels the statement, or when that has taken too long: whatever takes as
-//! long as its text asks.
+//! Ends planning when the client cancels the statement, or when its deadline has passed. Code whose time
+//! depends on the length of the text calls `check`.
 //!
-//! The question is of the thread, as planning never leaves it, and what recurses over a text has enough to
-//! hand on as it is.
+//! The interrupts are a thread-local value, because planning never leaves its thread, and because recursive
+//! functions then need no further parameter.
 //! Held by: `a_long_statement_is_cancelled_while_it_is_planned` (crates/reprise/tests/suite/nesting.rs).
-//! Not here: the parser, which is squawk's and can't be interrupted; it takes a fraction of the time.
+//! Not here: the parser of squawk, which can't be interrupted; it takes a fraction of the time.
 
 use procedure::{Interrupts, SqlError};
 use std::cell::{Cell, RefCell};
 
-/// How many times it is passed over before it is asked.
+/// Number of calls of `check` after which the interrupts are checked.
 const EVERY: u32 = 256;
 
 thread_local! {
@@ -17,7 +17,7 @@ thread_local! {
     static PASSED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Takes the question back, also where planning panics.
+/// Restores the interrupts of the thread, also if planning panics.
 struct Restored(Option<Interrupts>);
 
 impl Drop for Restored {
@@ -26,10 +26,10 @@ impl Drop for Restored {
     }
 }
 
-/// Plans something that `interrupts` may end.
+/// Runs planning that `interrupts` may end.
 ///
 /// # Errors
-/// What `act` fails with; `57014`.
+/// The error of `act`. `57014`: the statement was cancelled, or its deadline has passed.
 pub fn interruptible<T, E: From<SqlError>>(
     interrupts: Interrupts,
     act: impl FnOnce() -> Result<T, E>,
@@ -44,10 +44,10 @@ fn ask() -> Result<(), SqlError> {
     CURRENT.with_borrow(|current| current.as_ref().map_or(Ok(()), Interrupts::check))
 }
 
-/// Asks at intervals whether planning is to end.
+/// Checks at intervals whether planning has to end.
 ///
 /// # Errors
-/// `57014`.
+/// `57014`: the statement was cancelled, or its deadline has passed.
 pub(crate) fn check() -> Result<(), SqlError> {
     let passed = PASSED.get() + 1;
     PASSED.set(passed % EVERY);

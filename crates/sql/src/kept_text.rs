@@ -1,4 +1,4 @@
-//! Conditions that a table keeps as text (CHECK), which are read again whenever the table changes.
+//! Conditions that a table keeps as text (CHECK). They are bound again when the table changes.
 
 use crate::source::Source;
 use squawk_syntax::SyntaxNode;
@@ -6,7 +6,8 @@ use squawk_syntax::ast::{self, AstNode};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// The text of a condition without the table's name before columns: it goes on to hold under another name.
+/// Returns the text of a condition without the table's name before columns, so that it stays valid if the
+/// table is renamed.
 pub(crate) fn unqualified(condition: &ast::Expr, table: &str, source: &Source) -> String {
     let mut text = source.text_of(condition.syntax()).to_owned();
     let start = usize::from(condition.syntax().text_range().start());
@@ -18,14 +19,14 @@ pub(crate) fn unqualified(condition: &ast::Expr, table: &str, source: &Source) -
         }
         _ => None,
     });
-    // From the end, so that the places before stay.
+    // From the end, so that earlier offsets stay valid.
     let mut qualifiers: Vec<_> = qualifiers.collect();
     qualifiers.sort_by_key(|range| Reverse(range.start));
     qualifiers.into_iter().for_each(|range| text.replace_range(range, ""));
     text
 }
 
-/// The names in an expression that is kept as text: where each stands, and what it is.
+/// Returns the names in an expression that is kept as text, each with its range of bytes.
 fn names_in(text: &str) -> Vec<(std::ops::Range<usize>, String)> {
     const BEFORE: &str = "SELECT ";
     let Ok(source) = Source::parse(&format!("{BEFORE}{text}")) else { return Vec::new() };
@@ -45,18 +46,18 @@ fn names_in(text: &str) -> Vec<(std::ops::Range<usize>, String)> {
     names.map(place).collect()
 }
 
-/// The columns that an expression names, each once.
+/// Returns the columns that an expression names, each once.
 pub(crate) fn columns_in(text: &str) -> Vec<String> {
     let names: BTreeSet<_> = names_in(text).into_iter().map(|(_, name)| name).collect();
     names.into_iter().collect()
 }
 
-/// Whether an expression names a column.
+/// Returns whether an expression names a column.
 pub(crate) fn mentions(text: &str, column: &str) -> bool {
     names_in(text).iter().any(|(_, name)| name == column)
 }
 
-/// An expression after a column has got another name.
+/// Returns an expression with a new name for a column.
 pub(crate) fn renamed(text: &str, old: &str, new: &str) -> String {
     let mut changed = text.to_owned();
     for (range, name) in names_in(text).into_iter().rev() {

@@ -1,10 +1,10 @@
-//! SQL and PL/pgSQL text → definitions and procedure IR.
+//! Translates SQL and PL/pgSQL text into definitions and procedure IR.
 //!
-//! The grammar is squawk's (PostgreSQL's own, in Rust); this crate binds names and types, chooses index
-//! paths, and refuses what Reprise does not support, always with line and column, always when a thing is
-//! created.
+//! The grammar is squawk's, which is PostgreSQL's grammar in Rust. This crate binds names and types, and
+//! chooses index paths. It refuses statements that Reprise does not support: with line and column, and when
+//! an object is created, not when it is used.
 //!
-//! Not here: what a definition does to the data (`reprise`), how IR runs (`procedure`).
+//! Not here: the application of definitions to the data (`reprise`), the execution of IR (`procedure`).
 
 mod aggregates;
 mod alter;

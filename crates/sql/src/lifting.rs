@@ -1,16 +1,17 @@
-//! Statements that differ in nothing but their integers: with parameters in place of those they are one text,
-//! and share a plan.
+//! Replaces the integers of statements by parameters, so that statements which differ in their integers only
+//! have one text and share a plan.
 
 use catalog::{ScalarType, Type, Value};
 use squawk_lexer::{LiteralKind, TokenKind};
 
-/// More integers than this are a load of rows, whose text is not going to come again.
+/// Maximum number of integers that are replaced. A statement with more of them loads rows, and its text is
+/// not expected again.
 const MOST: usize = 64;
 
 /// A statement whose integers have become parameters.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Lifted {
-    /// The statement.
+    /// The statement with parameters.
     pub text: String,
     /// The types that the integers have, as PostgreSQL reads them.
     pub types: Vec<Option<Type>>,
@@ -18,9 +19,9 @@ pub struct Lifted {
     pub values: Vec<Value>,
 }
 
-/// Puts parameters in place of a statement's integers, where those mean nothing but a value: behind
-/// comparisons, plus and minus, among VALUES, and as arguments of CALL. `None` where there is nothing to
-/// gain, or where a parameter could mean another thing.
+/// Replaces a statement's integers by parameters where an integer can only be a value: after comparisons,
+/// plus and minus, in VALUES, and as arguments of CALL. Returns `None` if there is no such integer, or if a
+/// parameter could change the meaning of the statement.
 pub fn lift(text: &str) -> Option<Lifted> {
     let mut lifted =
         Lifted { text: String::with_capacity(text.len()), types: Vec::new(), values: Vec::new() };
@@ -42,7 +43,7 @@ pub fn lift(text: &str) -> Option<Lifted> {
                 match (has_begun, word.as_str()) {
                     (false, "select" | "insert" | "update" | "delete") => {}
                     (false, "call") => lists = true,
-                    // Keys of groups are compared as they are written.
+                    // Keys of groups are compared by their text, so they must stay as they are written.
                     (false, _) | (true, "group" | "distinct" | "over") => return None,
                     (true, "values") => lists = true,
                     _ => {}

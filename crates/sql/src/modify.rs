@@ -14,8 +14,7 @@ use squawk_syntax::ast::{self, AstNode};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Whether a statement that writes is no more than operations on one table, so that the analysis knows what
-/// it does.
+/// Returns whether a statement that writes consists of operations on one table, which the analysis supports.
 pub(crate) fn is_simple_write(statement: &ast::Stmt, schema: &Schema) -> bool {
     let node = statement.syntax();
     let is_query = |node: SyntaxNode| ast::SelectVariant::can_cast(node.kind());
@@ -212,7 +211,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// A column's DEFAULT.
+    /// Binds a column's DEFAULT.
     pub(crate) fn bind_default(
         &mut self,
         table: &Table,
@@ -223,7 +222,7 @@ impl Binder<'_> {
         self.bind_default_text(definition.default.as_deref(), definition.ty, node)
     }
 
-    /// The default of a column of a type, or NULL.
+    /// Binds the text of a default for a column of a type; NULL without a text.
     pub(crate) fn bind_default_text(
         &mut self,
         text: Option<&str>,
@@ -259,7 +258,7 @@ impl Binder<'_> {
         bound.map_err(|error| self.error(node, error.error))
     }
 
-    /// The CHECK constraints that concern changed columns, and those that concern no column.
+    /// Binds the CHECK constraints on changed columns, and those that name no column.
     pub(crate) fn bind_checks(
         &mut self,
         table: &Table,

@@ -115,8 +115,8 @@ impl Binder<'_> {
         }
     }
 
-    /// `(…).x`: a part of what `_pg_expandarray` gives, in the list where it stands or in a query around
-    /// that.
+    /// Binds `(…).x`: a field of the result of `_pg_expandarray`, in the list of its call or in an outer
+    /// query.
     fn bind_part(&mut self, base: &ast::ParenExpr, name: &str) -> Result<Option<Typed>, StatementError> {
         match base.expr() {
             Some(ast::Expr::CallExpr(call)) if calls_expandarray(&call) => {

@@ -1,8 +1,7 @@
-//! Texts that nest deeply: parsing and binding follow the text's structure by recursion, so they get the
-//! stack that the text may need, and what would need more than that when it runs is refused.
+//! Limits the nesting of texts. Parsing and binding are recursive, so they run with the stack that the text
+//! may need. A text whose result would need too much stack when it runs is refused.
 //!
-//! Invariant: whatever the text, the stack does not overflow, neither here nor where the result runs on a
-//! thread with 2 MiB.
+//! Invariant: no text makes the stack overflow, neither here nor on a thread with 2 MiB that runs the result.
 //! Held by: `deep_texts_are_refused_and_long_ones_are_not` (crates/reprise/tests/suite/nesting.rs).
 
 use crate::interrupt;
@@ -11,13 +10,13 @@ use squawk_lexer::TokenKind;
 use squawk_syntax::ast::{self, AstNode};
 use squawk_syntax::{SyntaxKind, SyntaxNode};
 
-/// Levels of a text, at most.
+/// Maximum number of levels of a text.
 const MOST_LEVELS: usize = 1000;
-/// Tokens without a space or comma between them, at most. The parser's cache hashes such an expression again
-/// for each of its operators; a node with more than three children, such as an operator with spaces around
-/// it, is left out of the cache.
+/// Maximum number of tokens without a space or comma between them. The parser's cache hashes such an
+/// expression again for each of its operators. A node with more than three children, such as an operator with
+/// spaces around it, is not cached.
 const MOST_UNSPACED: usize = 8 * MOST_LEVELS;
-/// Bytes of stack that a byte of text may need.
+/// Number of bytes of stack that a byte of text may need.
 const STACK_PER_BYTE: usize = 4 << 10;
 const LEAST_STACK: usize = 512 << 10;
 const MOST_STACK: usize = 1 << 30;
@@ -46,10 +45,10 @@ fn too_dense() -> SqlError {
 /// operators, and takes quadratic time for the remaining cases.
 ///
 /// # Errors
-/// The byte offset of the level that is one too many.
+/// The byte offset of the first level beyond the limit.
 pub(crate) fn check_text(text: &str) -> Result<(), (usize, SqlError)> {
     let (mut brackets, mut prefixes, mut colons, mut offset) = (0usize, 0usize, 0usize, 0);
-    // Joins, and queries: each may be a level of the plan.
+    // Each join and each query may be a level of the plan.
     let (mut joins, mut queries) = (0usize, 0usize);
     let (mut unspaced, mut has_space) = (0usize, false);
     for token in squawk_lexer::tokenize(text) {
@@ -72,7 +71,7 @@ pub(crate) fn check_text(text: &str) -> Result<(), (usize, SqlError)> {
             TokenKind::Literal { .. } | TokenKind::QuotedIdent { .. } | TokenKind::Dot => {}
             _ => colons = 0,
         }
-        // With its operand, the space and itself, ISNULL has three children.
+        // ISNULL has three children: its operand, the space and the keyword. So it is cached.
         let is_postfix = token.kind == TokenKind::Ident
             && ["isnull", "notnull"].iter().any(|word| text[range.clone()].eq_ignore_ascii_case(word));
         let is_spaced = has_space && !is_postfix || matches!(token.kind, TokenKind::Comma | TokenKind::Semi);
@@ -81,7 +80,7 @@ pub(crate) fn check_text(text: &str) -> Result<(), (usize, SqlError)> {
         if unspaced > MOST_UNSPACED {
             return Err((range.start, too_dense()));
         }
-        // An operand ends a row of such operators; a keyword that is none does not.
+        // An operand ends a row of prefix operators. A keyword that is no operand does not.
         let is_operand = match token.kind {
             TokenKind::Ident => !["not", "case", "when", "select", "if", "then", "begin", "loop", "else"]
                 .iter()
@@ -102,8 +101,8 @@ pub(crate) fn check_text(text: &str) -> Result<(), (usize, SqlError)> {
     Ok(())
 }
 
-/// How many levels a node is to what is below it: each ELSIF and WHEN is one below the last, and a chain of
-/// ANDs or of ORs is one, however long it is.
+/// Returns the number of levels that a node adds. Each ELSIF and WHEN is a level below the previous one. A
+/// chain of ANDs or of ORs is one level.
 fn levels(node: &SyntaxNode) -> usize {
     if let Some(branch) = ast::PlpgsqlIfStmt::cast(node.clone()) {
         return 1 + branch.elsifs().count();
@@ -125,7 +124,7 @@ fn continues_chain(node: &SyntaxNode) -> bool {
     }
 }
 
-/// Whether the grammar has left a part of an expression beside it, as it does with a BETWEEN behind a cast.
+/// Returns whether the grammar has torn an expression: it parses a BETWEEN after a cast as a separate node.
 fn is_torn(node: &SyntaxNode) -> bool {
     let most = match node.kind() {
         SyntaxKind::TARGET
@@ -146,10 +145,10 @@ fn torn() -> SqlError {
     error.with_hint("Put the cast into parentheses: (value::type) BETWEEN … AND ….")
 }
 
-/// Refuses trees whose branches are too long, and what the grammar takes apart.
+/// Refuses trees with too many levels, and expressions that the grammar has torn.
 ///
 /// # Errors
-/// The byte offset of the level that is one too many, or of what is torn.
+/// The byte offset of the first level beyond the limit, or of the torn expression.
 pub(crate) fn check_tree(root: &SyntaxNode) -> Result<(), (usize, SqlError)> {
     let (mut node, mut depth) = (root.clone(), 0usize);
     loop {
@@ -165,7 +164,7 @@ pub(crate) fn check_tree(root: &SyntaxNode) -> Result<(), (usize, SqlError)> {
             node = child;
             continue;
         }
-        // To the next node that is not below this one.
+        // Goes to the next node that is not below this one.
         loop {
             depth -= levels(&node);
             if let Some(sibling) = node.next_sibling() {

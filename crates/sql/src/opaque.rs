@@ -1,4 +1,5 @@
-//! PL/pgSQL that the analysis does not look into: functions that return rows, cursors, EXECUTE, COMMIT.
+//! Opaque PL/pgSQL statements, which the analysis does not support: functions that return rows, cursors,
+//! EXECUTE, COMMIT and ROLLBACK.
 
 use crate::binder::{Binder, Name, Variable};
 use crate::error::StatementError;
@@ -19,13 +20,13 @@ pub(crate) fn opaque(statement: Opaque) -> Statement {
 }
 
 impl Binder<'_> {
-    /// Takes note of a statement that the analysis does not look into.
+    /// Adds an opaque statement, so that calls are logged by value.
     pub(crate) fn push_opaque(&mut self, statement: Opaque, out: &mut Vec<Statement>) {
         self.by_value = true;
         out.push(opaque(statement));
     }
 
-    /// The rows of a query or of a statement that returns what it wrote.
+    /// Binds the rows of a query, or of a statement with RETURNING.
     fn bind_any_rows(&mut self, statement: &ast::Stmt) -> Result<BoundSelect, StatementError> {
         let node = statement.syntax();
         if let Some(query) = ast::SelectVariant::cast(node.clone()) {
@@ -38,7 +39,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Makes the operation of a query whose columns are converted to types; as they are without any.
+    /// Makes the operation of a query whose columns are converted to types; without types they stay.
     pub(crate) fn rows_operation(
         &mut self,
         statement: &ast::Stmt,
@@ -63,7 +64,7 @@ impl Binder<'_> {
         Ok((self.operation(OperationKind::Query(Box::new(own)), node), columns))
     }
 
-    /// The columns of the rows that the function in hand returns.
+    /// Returns the column types of the rows that the current function returns.
     fn returned_types(&self, node: &SyntaxNode) -> Result<Vec<Type>, StatementError> {
         match &self.returns {
             Some(columns) => Ok(columns.iter().map(|(_, ty)| *ty).collect()),
@@ -143,7 +144,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// The fields of a record or row variable.
+    /// Returns the fields of a record or row variable.
     pub(crate) fn fields(&self, name: &str) -> Option<&[(String, Variable)]> {
         match self.name(name) {
             Some(Name::Record(Some(fields)) | Name::Row(fields)) => Some(fields),
@@ -174,8 +175,8 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// Gives a record columns; it keeps its variables where it has them already, as what comes before in a
-    /// loop reads those.
+    /// Gives a record columns. If it has these columns already, it keeps its variables, because earlier
+    /// statements of a loop read them.
     pub(crate) fn record_with(&mut self, name: &str, columns: &[(String, Type)]) -> Vec<(Register, Type)> {
         let known = self.fields(name).filter(|fields| {
             let own = fields.iter().map(|(own, variable)| (own, variable.ty));
@@ -198,7 +199,7 @@ impl Binder<'_> {
         columns.iter().map(field).collect()
     }
 
-    /// `a ALIAS FOR b`.
+    /// Declares an alias: `a ALIAS FOR b`.
     pub(crate) fn declare_alias(&mut self, alias: &ast::PlpgsqlAliasDecl) -> Result<(), StatementError> {
         let node = alias.syntax();
         let name = self.part(alias.name(), node)?;
@@ -214,7 +215,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// Where an INTO sends a row whose columns are known, or not.
+    /// Returns the targets of an INTO, for a row whose columns may be unknown.
     pub(crate) fn targets_of(
         &mut self,
         into: &ast::PlpgsqlIntoClause,
@@ -234,7 +235,7 @@ impl Binder<'_> {
         self.variables_of(&names, columns, node)
     }
 
-    /// Variables that a row goes to: several of them, or one record.
+    /// Returns the variables that take a row: several variables, or one record.
     fn variables_of(
         &mut self,
         names: &[(String, Option<String>, SyntaxNode)],
@@ -276,7 +277,7 @@ impl Binder<'_> {
         if let ([(name, _, _)], Some(columns)) = (names.as_slice(), columns)
             && self.name(name).is_none()
         {
-            // The loop's own record, which PostgreSQL declares.
+            // The record of the loop, which the loop declares as in PostgreSQL.
             let fields = self.new_fields(columns);
             let targets = fields.iter().map(|(_, own)| (own.register, own.ty)).collect();
             self.declare(name.clone(), Name::Record(Some(fields)));
@@ -285,7 +286,7 @@ impl Binder<'_> {
         self.variables_of(&names, columns, node)
     }
 
-    /// FOR … IN EXECUTE.
+    /// Binds FOR … IN EXECUTE.
     pub(crate) fn bind_for_text(
         &mut self,
         repeat: &ast::PlpgsqlForDynStmt,
@@ -320,8 +321,8 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// A statement that is given as text. As in PostgreSQL, EXECUTE leaves FOUND alone, but RETURN QUERY
-    /// EXECUTE does not.
+    /// Binds the execution of a text. As in PostgreSQL, EXECUTE does not set FOUND, but RETURN QUERY EXECUTE
+    /// does.
     pub(crate) fn bind_dynamic(
         &mut self,
         text: Option<ast::PlpgsqlExpr>,
@@ -338,13 +339,13 @@ impl Binder<'_> {
             arguments.push(self.settle(typed, None, expression.syntax())?);
         }
         let found = matches!(rows, Destination::Returned(_)).then(|| self.found());
-        // The text is known at run time only, so it may do anything.
+        // The text is known at run time only, so it may write and may depend on the call.
         self.writes = true;
         (self.uses_timestamp, self.uses_seed) = (true, true);
         Ok(Opaque::Text { text, arguments, rows, found })
     }
 
-    /// COMMIT and ROLLBACK.
+    /// Binds COMMIT and ROLLBACK.
     pub(crate) fn bind_end(
         &mut self,
         commit: bool,

@@ -1,5 +1,4 @@
-//! Types of operators and conversions: what PostgreSQL's operator resolution comes to for the supported
-//! types.
+//! Types of operators and conversions: PostgreSQL's operator resolution for the supported types.
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
@@ -10,7 +9,7 @@ use procedure::{
 };
 use squawk_syntax::SyntaxNode;
 
-/// Digits before and after the point that a value can have; `None` when it carries its own scale.
+/// Maximum numbers of digits before and after the point; `None` for a value that carries its scale.
 #[derive(Clone, Copy)]
 struct Shape {
     precision: u8,
@@ -47,7 +46,7 @@ impl Shape {
     }
 }
 
-/// How values of a type compare with each other.
+/// Returns the class under which values of a type are compared.
 pub(crate) fn compare_class(ty: ScalarType) -> CompareClass {
     match ty {
         ScalarType::Double => CompareClass::Double,
@@ -60,10 +59,10 @@ pub(crate) fn compare_class(ty: ScalarType) -> CompareClass {
     }
 }
 
-/// Bytes that may be taken to find out what a constant is.
+/// Maximum memory for the evaluation of a constant expression, in bytes.
 const LARGEST_FOLDED: usize = 1 << 20;
 
-/// An expression without registers as the constant that it always is, where it has a value.
+/// Replaces a constant expression by its value. It stays if its evaluation fails.
 pub(crate) fn fold(expression: Expression) -> Expression {
     if matches!(expression, Expression::Constant(_) | Expression::Bytes(_) | Expression::Decimal(_))
         || !expression.is_constant()
@@ -71,7 +70,7 @@ pub(crate) fn fold(expression: Expression) -> Expression {
         return expression;
     }
     let mut machine = Machine::default();
-    // What is longer is made when it is needed, in the memory of the statement.
+    // A longer value is computed at run time, in the memory of the statement.
     machine.limit_memory(None, LARGEST_FOLDED);
     machine.reset(0, 0);
     match expression.evaluate(&mut machine) {
@@ -108,12 +107,12 @@ impl Binder<'_> {
             }
             literal => {
                 let ty = match other {
-                    // A literal beside a text of limited length is not cut to that length.
+                    // A literal that is compared with a text of limited length is not cut to that length.
                     Some(Type::Scalar(scalar)) if scalar.is_text() => match scalar {
                         ScalarType::Char(_) => ScalarType::Char(u32::MAX).into(),
                         _ => ScalarType::Text.into(),
                     },
-                    // A literal beside a decimal or a timestamp keeps its own digits.
+                    // A literal that is compared with a decimal or a timestamp keeps its digits.
                     Some(Type::Scalar(ScalarType::Numeric { .. })) => ScalarType::AnyNumeric.into(),
                     Some(Type::Scalar(scalar)) if scalar.is_timestamp() => scalar.unlimited().into(),
                     Some(ty) => ty,
@@ -124,7 +123,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Converts to a type, as an assignment does, or as an explicit cast.
+    /// Converts a value to a type, as an assignment does, or as an explicit cast.
     pub(crate) fn coerce(
         &self,
         typed: Typed,
@@ -156,13 +155,13 @@ impl Binder<'_> {
                 }
                 Ok(constant(datum, &arena).unwrap_or(Expression::NULL))
             }
-            // Elements are held alike.
+            // Elements of both types are represented in the same way.
             Typed::Known(expression, Type::Array(from))
                 if explicit && matches!(to, Type::Array(to) if from.is_integer() && to.is_integer()) =>
             {
                 Ok(expression)
             }
-            // As text first, whose length is then looked at.
+            // The value becomes a text first, and then the length of the text is checked.
             Typed::Known(expression, from @ Type::Scalar(own))
                 if !own.is_text()
                     && matches!(to, Type::Scalar(ScalarType::Varchar(_) | ScalarType::Char(_))) =>
@@ -198,7 +197,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Brings two operands to scalar types.
+    /// Converts two operands to scalar types.
     pub(crate) fn operands(
         &self,
         left: Typed,
@@ -230,7 +229,7 @@ impl Binder<'_> {
         self.error(node, SqlError::new("42883", message).with_hint(hint))
     }
 
-    /// `left operator right` on numbers and dates.
+    /// Binds `left operator right` on numbers and dates.
     pub(crate) fn arithmetic(
         &self,
         operator: ArithmeticOperator,
@@ -328,7 +327,7 @@ impl Binder<'_> {
         Typed::Known(fold(expression), ScalarType::AnyNumeric.into())
     }
 
-    /// Operands that can be compared, and how.
+    /// Converts two operands so that they can be compared. Returns them with their class.
     pub(crate) fn comparable(
         &self,
         left: Typed,
@@ -366,7 +365,7 @@ impl Binder<'_> {
         Ok((class, Box::new(operands)))
     }
 
-    /// `left operator right`, a boolean.
+    /// Binds the comparison `left operator right`.
     pub(crate) fn comparison(
         &self,
         operator: CompareOperator,
@@ -382,7 +381,7 @@ impl Binder<'_> {
         Ok(boolean(fold(Expression::Compare { operator, class, operands })))
     }
 
-    /// Arrays are equal or not; a literal is one in braces.
+    /// Binds a comparison of arrays, `=` or `<>`. A literal is an array in braces.
     fn array_comparison(
         &self,
         operator: CompareOperator,
@@ -410,7 +409,7 @@ impl Binder<'_> {
         Ok(boolean(if is_equal { equal } else { Expression::Not(Box::new(equal)) }))
     }
 
-    /// `left || right`.
+    /// Binds `left || right`.
     pub(crate) fn concatenation(
         &self,
         left: Typed,
@@ -432,7 +431,7 @@ impl Binder<'_> {
         Ok(Typed::Known(fold(expression), text))
     }
 
-    /// The common type of the branches of CASE, COALESCE and the like.
+    /// Converts the branches of CASE, COALESCE and similar expressions to a common type.
     pub(crate) fn unify(
         &self,
         items: Vec<Typed>,
@@ -477,12 +476,12 @@ fn wider(a: ScalarType, b: ScalarType) -> Option<ScalarType> {
     })
 }
 
-/// An expression that is a boolean.
+/// Returns a boolean expression with its type.
 pub(crate) fn boolean(expression: Expression) -> Typed {
     Typed::Known(expression, ScalarType::Boolean.into())
 }
 
-/// `{1,2,NULL}` as a value: elements are texts, which their type reads.
+/// Reads `{1,2,NULL}` as an array of texts, which are converted to the element type later.
 fn array_literal(text: &str) -> Result<Value, ValueError> {
     let elements = array_elements(text)?;
     Ok(Value::Array(elements.into_iter().map(|own| own.map_or(Value::Null, Value::Text)).collect()))

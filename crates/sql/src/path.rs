@@ -1,9 +1,9 @@
-//! Which index leads to the rows of a WHERE clause, and what is left to filter.
+//! Chooses the index path to the rows of a WHERE clause. The remaining conditions become a filter.
 //!
 //! Conditions of the form `column operator value`, with a value that does not depend on the row, are
-//! candidates. An index scores by the columns that equalities bind, then by a range on the next one, then by
-//! giving the wanted order.
-//! Invariant: a condition that became part of the path is exact there, so it is not checked again.
+//! candidates. The score of an index is the number of columns that equalities bind, then the bounds on the
+//! next column, then whether the index has the wanted order.
+//! Invariant: the path is exact for a condition that it uses, so the condition is not checked again.
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
@@ -19,16 +19,16 @@ pub(crate) struct Candidate {
     pub(crate) column: usize,
     pub(crate) operator: CompareOperator,
     pub(crate) value: Expression,
-    /// The part of the condition that says so.
+    /// Index of the conjunct that it comes from.
     pub(crate) conjunct: usize,
 }
 
-/// An order that a query wants: columns and whether they descend.
+/// The order that a query wants: columns, and whether they descend.
 pub(crate) type WantedOrder = Vec<(usize, bool)>;
 
 impl Binder<'_> {
     /// Binds a WHERE clause against the row in scope. Returns the access, without its columns, and whether
-    /// the path gives the wanted order.
+    /// the path provides the wanted order.
     pub(crate) fn bind_access(
         &mut self,
         condition: Option<ast::Expr>,
@@ -62,7 +62,7 @@ impl Binder<'_> {
         Ok((access, ordered))
     }
 
-    /// Completes an access with the columns that everything bound since has referred to.
+    /// Completes an access with the columns that were referred to since it was bound.
     pub(crate) fn finish_access(&mut self, access: &mut Access) {
         let row = self.row.as_mut().expect("an access has a row");
         access.choices = std::mem::take(&mut row.choices);
@@ -120,7 +120,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// The column that an expression names, when it is nothing else.
+    /// Returns the column of an expression that is a column name.
     pub(crate) fn plain_column(&self, expression: &ast::Expr, table: &Table) -> Option<usize> {
         match expression {
             ast::Expr::NameRef(name) => {
@@ -138,7 +138,7 @@ impl Binder<'_> {
         }
     }
 
-    /// The value of an expression that does not depend on the row.
+    /// Binds an expression if it does not depend on the row; else returns `None`.
     fn independent(&mut self, expression: &ast::Expr) -> Result<Option<Typed>, StatementError> {
         let before = self.row_references;
         let used = self.row.as_ref().map_or(0, |row| row.used.len());
@@ -152,7 +152,7 @@ impl Binder<'_> {
         Ok(Some(bound))
     }
 
-    /// A value as a key column of a type, when no rounding or overflow can change which rows are meant.
+    /// Returns a value as a key of a column's type; `None` if rounding or overflow could select other rows.
     pub(crate) fn key_value(
         &self,
         value: Typed,
@@ -164,7 +164,7 @@ impl Binder<'_> {
             Typed::Known(expression, Type::Scalar(from)) => (expression, from),
             Typed::Known(_, Type::Array(_)) => return Ok(None),
             Typed::Literal(_) if ty.is_text() => {
-                // Not cut to the column's length: a longer text is found nowhere.
+                // The literal is not cut to the column's length, because no row has a longer text.
                 let wide = match ty {
                     ScalarType::Char(_) => ScalarType::Char(u32::MAX),
                     _ => ScalarType::Text,
@@ -214,7 +214,7 @@ impl Binder<'_> {
             let lossless = from.fixed_scale() <= ty.fixed_scale() && own <= room;
             return Ok(Cast::between(from, ty, false).filter(|_| lossless).and_then(exact));
         }
-        // Not rounded to the column's precision: a finer moment is found nowhere.
+        // The value is not rounded to the column's precision, because no row has a finer timestamp.
         let held = if ty.is_timestamp() { ty.unlimited() } else { ty };
         if from == held
             || from.same_family(held) && !held.is_exact()
@@ -262,7 +262,7 @@ pub(crate) fn mirrored(operator: CompareOperator) -> CompareOperator {
     }
 }
 
-/// The best path, the conjuncts that it makes superfluous, and whether it gives the wanted order.
+/// Returns the best path, the conjuncts that it makes superfluous, and whether it provides the wanted order.
 pub(crate) fn choose_path(
     table: &Table,
     candidates: &[Candidate],
@@ -294,7 +294,7 @@ pub(crate) fn choose_path(
             wanted.and_then(|wanted| given_order(table, &columns, equalities.len(), candidates, wanted));
         let ends = usize::from(lower.is_some()) + usize::from(upper.is_some());
         let score = equalities.len() * 8 + ends * 2 + usize::from(backward.is_some());
-        // A BETWEEN counts as used only when both its ends are.
+        // A BETWEEN is used only if both of its bounds are.
         used.retain(|conjunct| {
             let parts = candidates.iter().filter(|c| c.conjunct == *conjunct).count();
             parts == 1 || lower.is_some() && upper.is_some()
@@ -316,7 +316,8 @@ pub(crate) fn choose_path(
     (path, used, ordered)
 }
 
-/// Whether an index whose first columns are bound gives an order, and if so whether backward.
+/// Returns whether an index whose first columns are bound provides an order: `Some(true)` if it is read
+/// backward, `None` if it does not provide the order.
 fn given_order(
     table: &Table,
     columns: &[usize],

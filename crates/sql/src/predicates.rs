@@ -41,7 +41,7 @@ impl Binder<'_> {
         }
         let value = self.bind(left)?;
         let array = match (self.bind(array)?, &value) {
-            // An array whose type is not known is one of values like the one that is looked for.
+            // An array of unknown type has elements of the type of the value.
             (literal @ (Typed::Parameter(_) | Typed::Literal(_)), Typed::Known(_, ty)) => {
                 let ty = Type::Array(ty.element().unlimited());
                 Typed::Known(self.coerce(literal, ty, false, node)?, ty)
@@ -93,7 +93,7 @@ impl Binder<'_> {
         Ok(boolean(if negated { Expression::Not(Box::new(any)) } else { any }))
     }
 
-    /// Refuses bounds that the grammar has read too far, as operators that bind weaker than BETWEEN follow.
+    /// Refuses bounds into which the grammar has parsed operators that bind weaker than BETWEEN.
     pub(crate) fn check_between(&self, between: &ast::BetweenExpr) -> Result<(), StatementError> {
         let reaches_too_far = match between.end() {
             Some(ast::Expr::BinExpr(end)) => end.op().is_some_and(|operator| {
@@ -110,7 +110,7 @@ impl Binder<'_> {
         Err(self.error(between.syntax(), error.with_hint("Put the BETWEEN in parentheses.")))
     }
 
-    /// `target BETWEEN start AND end`; the target with a minus before it, where one stands there.
+    /// Binds `target BETWEEN start AND end`, or `-target BETWEEN start AND end`.
     pub(crate) fn bind_between(
         &mut self,
         between: &ast::BetweenExpr,
@@ -138,7 +138,7 @@ impl Binder<'_> {
         Ok(boolean(if negated { Expression::Not(Box::new(inside)) } else { inside }))
     }
 
-    /// A CASE that picks one of the row's columns by something that does not depend on the row.
+    /// Binds a CASE that chooses a column of the row by conditions that do not depend on the row.
     pub(crate) fn bind_choice(
         &mut self,
         conditions: &[Expression],

@@ -1,4 +1,4 @@
-//! Statements as a client sends them: what each is, and what it needs to run.
+//! Prepares the statements of a client: the kind of each, its parameters and its columns.
 
 use crate::StatementError;
 use crate::binder::Binder;
@@ -21,22 +21,22 @@ use std::sync::Arc;
 /// A statement that is ready to run.
 #[derive(Clone, Debug)]
 pub struct Prepared {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// What its completion is called, as PostgreSQL does.
+    /// The tag of its completion, as in PostgreSQL.
     pub tag: &'static str,
     /// The types of its parameters.
     pub parameters: Vec<Type>,
-    /// The columns of its rows; none of a statement that returns none.
+    /// The columns of its rows; empty for a statement without rows.
     pub columns: Vec<OutputColumn>,
 }
 
-/// What a statement is.
+/// The kind of a statement.
 #[derive(Clone, Debug)]
 pub enum Kind {
     /// A change of definitions.
     Definition,
-    /// A query, or one that writes: a procedure without a name, whose parameters are the statement's.
+    /// A query or a statement that writes, as a procedure without a name. Its parameters are the statement's.
     Run(Arc<Procedure>),
     /// A call of one procedure or function.
     Call(Arc<Procedure>, Arguments),
@@ -68,7 +68,7 @@ pub enum Kind {
     Show(String),
     /// EXPLAIN: the lines that it shows.
     Explain(Vec<String>),
-    /// EXPLAIN ANALYZE: what is run.
+    /// EXPLAIN ANALYZE: the statement that is run.
     Analyze(Arc<Procedure>),
     /// DECLARE of a cursor.
     Declare {
@@ -79,34 +79,34 @@ pub enum Kind {
         /// Its query.
         text: String,
     },
-    /// FETCH, or MOVE: this many rows, or all that are left.
+    /// FETCH, or MOVE.
     Fetch {
         /// The cursor.
         name: String,
-        /// How many; all without a number.
+        /// Number of rows; `None`: all remaining rows.
         count: Option<usize>,
-        /// Whether they are only passed over.
+        /// MOVE: rows are skipped and not returned.
         moves: bool,
     },
-    /// CLOSE of one cursor, or of all.
+    /// CLOSE of a cursor by name; `None`: of all cursors.
     Close(Option<String>),
-    /// PREPARE: a name, the types of parameters that are given, and the statement.
+    /// PREPARE.
     Prepare {
         /// Its name.
         name: String,
-        /// Types, of the first parameters.
+        /// The given types of the first parameters.
         types: Vec<Option<Type>>,
         /// The statement.
         text: String,
     },
-    /// EXECUTE of a statement that has a name.
+    /// EXECUTE of a prepared statement.
     Execute {
         /// Its name.
         name: String,
-        /// Expressions.
+        /// The texts of the argument expressions.
         arguments: Vec<String>,
     },
-    /// DEALLOCATE of one statement, or of all.
+    /// DEALLOCATE of a statement by name; `None`: of all statements.
     Deallocate(Option<String>),
     /// COPY.
     Copy(Copy),
@@ -114,7 +114,7 @@ pub enum Kind {
     Checkpoint,
     /// CALL of `reprise_backup`: the name of the backup.
     Backup(String),
-    /// VACUUM, ANALYZE: there is nothing to do.
+    /// VACUUM or ANALYZE, which have no effect.
     Nothing,
 }
 
@@ -123,18 +123,18 @@ pub enum Kind {
 pub struct Arguments {
     /// Values, of the types of the procedure's inputs.
     values: Vec<Expression>,
-    /// Types of the registers that they are computed of; the first are the statement's parameters.
+    /// Number of registers that the evaluation needs; the first hold the statement's parameters.
     registers: usize,
     /// Whether they are the statement's parameters, in order and without a conversion.
     are_parameters: bool,
 }
 
 impl Arguments {
-    /// Evaluates the arguments: `machine` holds the statement's parameters in its first registers, and as
-    /// many more as asked for by `registers`.
+    /// Evaluates the arguments. `machine` has `registers` registers, and holds the statement's parameters in
+    /// the first ones.
     ///
     /// # Errors
-    /// What an expression fails with.
+    /// The error of an expression.
     pub fn evaluate(&self, machine: &mut Machine) -> Result<Vec<catalog::Datum>, Box<SqlError>> {
         self.values.iter().map(|value| value.evaluate(machine)).collect()
     }
@@ -144,7 +144,7 @@ impl Arguments {
         self.are_parameters
     }
 
-    /// Registers that the arguments are computed in.
+    /// Returns the number of registers that the evaluation needs.
     pub fn registers(&self) -> usize {
         self.registers
     }
@@ -153,7 +153,7 @@ impl Arguments {
 /// The built-in procedure that makes a backup.
 const BACKUP: &str = "reprise_backup";
 
-/// What PostgreSQL calls a statement that changes definitions.
+/// Returns PostgreSQL's tag of a statement that changes definitions; `None` for any other statement.
 fn definition_tag(statement: &ast::Stmt) -> Option<&'static str> {
     Some(match statement {
         ast::Stmt::CreateTable(_) => "CREATE TABLE",
@@ -194,11 +194,11 @@ impl Prepared {
 }
 
 impl Schema {
-    /// Prepares one statement; `None` when there is none in the text. `types` are those of its parameters
-    /// that its client knows.
+    /// Prepares a statement; `None` if the text has no statement. `types` are the types of its parameters, as
+    /// far as the client has given them.
     ///
     /// # Errors
-    /// Anything wrong with it, with line and column.
+    /// The statement is malformed, or not supported; with line and column.
     pub fn prepare(&self, text: &str, types: &[Option<Type>]) -> Result<Option<Prepared>, StatementError> {
         with_stack(text, || self.prepare_parsed(text, types))
     }
@@ -354,7 +354,7 @@ impl Schema {
         Ok(Prepared::plain(kind, tag))
     }
 
-    /// Whether a CALL is of the built-in `reprise_backup`, which a procedure of that name hides.
+    /// Returns whether a CALL is of the built-in `reprise_backup`, which a procedure of this name hides.
     fn is_backup(&self, call: &ast::Call) -> bool {
         let path = call.procedure_name_ref().and_then(|name| name.path_ref());
         path.is_some_and(|path| crate::types::last_name(&path) == BACKUP) && self.procedure(BACKUP).is_none()
@@ -383,7 +383,7 @@ impl Schema {
         }
     }
 
-    /// Which cursor a FETCH is of, and how many rows it wants.
+    /// Returns the cursor of a FETCH, and its number of rows.
     fn fetched(
         &self,
         cursor: Option<ast::CursorRef>,
@@ -445,7 +445,7 @@ impl Schema {
         Ok(Prepared { kind: Kind::Run(Arc::new(procedure)), tag, parameters, columns })
     }
 
-    /// CALL of a procedure with values.
+    /// Prepares a CALL of a procedure with values.
     fn prepared_call(
         &self,
         call: &ast::Call,
@@ -466,7 +466,7 @@ impl Schema {
         Ok(Some(called(binder, procedure, values, None, node)?))
     }
 
-    /// `SELECT function(…)`: a call, as well.
+    /// Prepares `SELECT function(…)` as a call.
     fn prepared_function(
         &self,
         select: &ast::Select,
@@ -502,7 +502,7 @@ impl Schema {
     /// the given types.
     ///
     /// # Errors
-    /// Anything wrong with an argument, with line and column.
+    /// An argument is malformed, or not supported; with line and column.
     pub fn execute_arguments(&self, execute: &str, types: &[Type]) -> Result<Procedure, StatementError> {
         with_stack(execute, || {
             let source = Source::parse(execute)?;
@@ -517,7 +517,8 @@ impl Schema {
         })
     }
 
-    /// A statement as `execute_script` runs it: what is no more than operations is logged as it was asked.
+    /// Compiles a statement for `execute_script`. A statement of operations does not become a query, so its
+    /// call need not be logged by value.
     pub(crate) fn script_statement(
         &self,
         statement: &ast::Stmt,
@@ -527,7 +528,7 @@ impl Schema {
     }
 }
 
-/// What is called, with what, the types of the statement's parameters, and the name of the result.
+/// The procedure, its arguments, the types of the statement's parameters, and the name of the result.
 type Called = (Arc<Procedure>, Arguments, Vec<Type>, Option<String>);
 
 fn called(
@@ -547,13 +548,13 @@ fn called(
     Ok((procedure, arguments, parameters, name))
 }
 
-/// The words of a list of options, in lower case.
+/// Returns the words of a list of options, in lower case.
 fn words(text: &str) -> Vec<String> {
     let is_between = |c: char| !c.is_alphanumeric();
     text.split(is_between).filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
 }
 
-/// The name at the end of a statement.
+/// Returns the name at the end of a statement.
 fn last_word(text: &str) -> String {
     let word = text.split_whitespace().last().unwrap_or_default();
     match word.strip_prefix('"').and_then(|word| word.strip_suffix('"')) {

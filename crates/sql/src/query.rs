@@ -14,27 +14,27 @@ use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode, HasSelectTail};
 use std::collections::HashMap;
 
-/// The columns that a result can have, as in PostgreSQL.
+/// Maximum number of columns of a result, as in PostgreSQL.
 const MOST_TARGETS: usize = 1664;
 
-/// Where the rows of a SELECT come from.
+/// The source of the rows of a SELECT.
 pub(crate) enum SelectRows {
-    /// There is one row of expressions, and no operation.
+    /// One row of expressions, without an operation.
     One,
     /// One table.
     Table(Select),
-    /// Anything else.
+    /// A query with a plan.
     Query(Query),
 }
 
-/// A bound SELECT: its columns by name, and the rows they come from.
+/// A bound SELECT: its columns by name, and the source of its rows.
 pub(crate) struct BoundSelect {
     pub(crate) items: Vec<(String, Typed, SyntaxNode)>,
     pub(crate) rows: SelectRows,
 }
 
 impl SelectRows {
-    /// The operation that reads them; none of one row of expressions.
+    /// Returns the operation that reads the rows; `None` for one row of expressions.
     pub(crate) fn operation(
         self,
         outputs: Vec<(Register, Expression)>,
@@ -52,7 +52,7 @@ impl SelectRows {
 }
 
 impl Binder<'_> {
-    /// The table behind a reference in FROM and the name that it goes by there.
+    /// Returns the table of a reference in FROM, with its alias.
     pub(crate) fn enter_row(
         &mut self,
         path: Option<ast::PathRef>,
@@ -76,8 +76,8 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// Refuses SKIP LOCKED, which is not supported. The remaining clauses need no code here: what is read is
-    /// validated or locked anyway.
+    /// Refuses SKIP LOCKED, which is not supported. The remaining clauses need no code here, because every
+    /// row that is read is validated or locked anyway.
     pub(crate) fn check_locking(&self, node: &SyntaxNode) -> Result<(), StatementError> {
         for clause in node.descendants().filter_map(ast::LockingClause::cast) {
             let wait = clause.lock_wait().map(|wait| wait.syntax().text().to_string().to_lowercase());
@@ -108,7 +108,7 @@ impl Binder<'_> {
         BoundSelect { items: query.columns.iter().map(item).collect(), rows: SelectRows::Query(query) }
     }
 
-    /// Binds a SELECT that is no more than one operation on one table.
+    /// Binds a SELECT that is one operation on one table.
     fn bind_select(&mut self, select: &ast::Select) -> Result<BoundSelect, StatementError> {
         let node = select.syntax();
         let clause = self.part(select.select_clause(), node)?;
@@ -178,7 +178,7 @@ impl Binder<'_> {
         Ok(BoundSelect { items, rows: SelectRows::Table(rows) })
     }
 
-    /// Beside aggregates only what they give may stand, as there is no GROUP BY.
+    /// Refuses columns outside of aggregates in a SELECT with aggregates and without GROUP BY.
     fn refuse_plain_columns(&self, items: &[(String, Typed, SyntaxNode)]) -> Result<(), StatementError> {
         let Some(row) = &self.row else { return Ok(()) };
         let columns = row.registers.0..row.registers.0 + row.table.columns.len() as u32;
@@ -196,7 +196,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// The items of a SELECT list or RETURNING.
+    /// Binds the items of a SELECT list or RETURNING.
     pub(crate) fn bind_targets(
         &mut self,
         list: Option<ast::TargetList>,
@@ -252,7 +252,7 @@ impl Binder<'_> {
     /// Refuses a result with too many columns.
     ///
     /// # Errors
-    /// `54011`.
+    /// `54011`: it has more than 1,664 columns.
     pub(crate) fn check_targets(&self, columns: usize, node: &SyntaxNode) -> Result<(), StatementError> {
         if columns <= MOST_TARGETS {
             return Ok(());
@@ -261,7 +261,7 @@ impl Binder<'_> {
         Err(self.error(node, SqlError::new("54011", message)))
     }
 
-    /// The order as columns, when it is one that an index could give.
+    /// Returns the order as columns, if an index could provide it.
     fn wanted_order(&self, sorts: &[Sort]) -> Option<WantedOrder> {
         let table = &self.row.as_ref()?.table;
         if sorts.is_empty() {
@@ -309,7 +309,7 @@ impl Binder<'_> {
         Ok(keys)
     }
 
-    /// Sends the items of a SELECT or RETURNING to targets, converted to their types.
+    /// Assigns the items of a SELECT or RETURNING to targets, converted to their types.
     pub(crate) fn outputs(
         &self,
         items: Vec<(String, Typed, SyntaxNode)>,

@@ -1,4 +1,4 @@
-//! DROP of whatever tables are named beside, and TRUNCATE.
+//! DROP and TRUNCATE.
 
 use crate::StatementError;
 use crate::binder::Binder;
@@ -12,7 +12,7 @@ use squawk_syntax::ast::{self, AstNode};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What DROP names.
+/// The kind of objects that a DROP names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Table,
@@ -44,7 +44,7 @@ impl Kind {
     }
 }
 
-/// The names that a DROP lists.
+/// Returns the names that a DROP lists.
 fn listed(statement: &ast::Stmt) -> Vec<(String, SyntaxNode)> {
     let paths: Vec<Option<ast::PathRef>> = match statement {
         ast::Stmt::DropTable(own) => own.table_name_refs().map(|name| name.path_ref()).collect(),
@@ -137,7 +137,7 @@ impl Schema {
         Ok(Effect::All(effects))
     }
 
-    /// Drops tables, with the sequences that go with them.
+    /// Drops tables, with the sequences that their columns own.
     fn drop_tables(
         &mut self,
         mut names: BTreeSet<String>,
@@ -199,7 +199,7 @@ impl Schema {
         Ok(())
     }
 
-    /// Whether the default of a column takes or sets numbers of a sequence.
+    /// Returns whether the default of a column takes or sets numbers of a sequence.
     fn draws_from(&self, table: &Table, sequence: TableId, source: &Source) -> bool {
         let columns = (0..table.columns.len()).filter(|column| table.columns[*column].default.is_some());
         columns.into_iter().any(|column| {
@@ -234,7 +234,7 @@ impl Schema {
         Err(source.error_at(at.text_range().start().into(), SqlError::new("2BP01", message)))
     }
 
-    /// TRUNCATE: an empty table comes in the place of each.
+    /// Executes TRUNCATE: a new empty table replaces each table.
     pub(crate) fn truncate(
         &mut self,
         truncate: &ast::Truncate,

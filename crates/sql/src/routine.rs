@@ -14,7 +14,7 @@ use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use squawk_syntax::plpgsql::Plpgsql;
 
-/// CREATE PROCEDURE or CREATE FUNCTION as written.
+/// A CREATE PROCEDURE or CREATE FUNCTION statement.
 pub(crate) struct Routine {
     pub(crate) node: SyntaxNode,
     pub(crate) name: String,
@@ -74,7 +74,7 @@ impl Routine {
         for parameter in self.parameters.iter().flat_map(|list| list.params()) {
             parameters.push(bind_parameter(&mut binder, &parameter)?);
         }
-        // Parameters are found under the routine's name too.
+        // Parameters can be qualified by the routine's name.
         binder.scopes.push((Some(self.name.clone()), Default::default()));
         for (place, parameter) in parameters.iter().enumerate() {
             let register = binder.new_register(parameter.ty);
@@ -107,7 +107,7 @@ impl Routine {
         ))
     }
 
-    /// SETOF: rows of one value, of a table's columns, or of the OUT parameters.
+    /// Binds SETOF: rows of one value, of a table's columns, or of the OUT parameters.
     fn bind_rows(
         &self,
         binder: &mut Binder<'_>,
@@ -259,7 +259,7 @@ fn finish(
         body.insert(0, Statement::Assign { target: found, value: Expression::boolean(false) });
     }
     let ahead = procedure::plan_lookups(&mut body, &binder.operations);
-    // What a function calls is of its caller's transaction.
+    // A function runs in the transaction of its caller, and so do the procedures that it calls.
     let is_function = parts.result.is_some() || binder.returns.is_some();
     let mut procedure = Procedure {
         id: parts.id,
@@ -289,13 +289,13 @@ fn returns_rows(node: &SyntaxNode) -> bool {
     node.children().any(|child| ast::ReturningClause::can_cast(child.kind()))
 }
 
-/// A statement of a client.
+/// A compiled statement of a client.
 pub(crate) struct Compiled {
     pub(crate) procedure: Procedure,
     pub(crate) parameters: Vec<Type>,
 }
 
-/// How many parameters a statement names.
+/// Returns the number of parameters of a statement.
 pub(crate) fn parameters_of(node: &SyntaxNode) -> usize {
     let literals = node.descendants().filter_map(ast::Literal::cast);
     let places = literals.filter_map(|literal| match literal.kind() {
@@ -306,7 +306,7 @@ pub(crate) fn parameters_of(node: &SyntaxNode) -> usize {
 }
 
 /// Compiles a query or a statement that writes, whose rows go to the client, as a procedure without a name.
-/// It is logged by value.
+/// Its calls are logged by value.
 pub(crate) fn compile_for_client(
     statement: &ast::Stmt,
     schema: &Schema,
@@ -334,7 +334,7 @@ pub(crate) fn compile_for_client(
 }
 
 /// Compiles the arguments of an EXECUTE as a procedure without a name, whose outputs are values of the given
-/// types. It is logged by value, because an argument may call a function that writes.
+/// types. Its calls are logged by value, because an argument may call a function that writes.
 pub(crate) fn compile_arguments(
     execute: &ast::Execute,
     types: &[Type],
@@ -363,7 +363,7 @@ pub(crate) fn compile_arguments(
     Ok(finish(binder, statements, parts, source, node))
 }
 
-/// Compiles the block of a DO, given as a literal: a procedure that is there for this once, and is logged by
+/// Compiles the block of a DO, given as a literal, as a procedure without a name. Its call is logged by
 /// value.
 pub(crate) fn compile_block(
     literal: &str,

@@ -1,9 +1,9 @@
-//! All definitions of a database, procedures included, and how a statement changes them.
+//! All definitions of a database, including procedures, and their changes by statements.
 //!
-//! A schema is a value: applying a statement makes a new one or fails and leaves the old one as it is.
-//! Definitions are logged as their statements, so recovery arrives at the same schema by applying them again
-//! (not here: `image`, for checkpoints).
-//! Invariant: procedures hold the tables as they are now; a change of a table's indexes compiles them anew.
+//! A schema is a value: applying a statement returns a new schema, or fails and leaves the old one unchanged.
+//! Definitions are logged as their statements. Recovery applies these again and gets the same schema.
+//! Invariant: procedures hold the current tables; a change of a table compiles them again.
+//! Not here: the definitions of a checkpoint (`image`).
 
 use crate::StatementError;
 use crate::binder::{Binder, RowScope, Typed};
@@ -26,45 +26,45 @@ use std::sync::{Arc, OnceLock};
 pub struct Schema {
     pub(crate) catalog: Catalog,
     pub(crate) procedures: BTreeMap<String, Arc<Procedure>>,
-    /// Queries that go by a name.
+    /// Views, by name.
     pub(crate) views: BTreeMap<String, Arc<View>>,
-    /// Schemas beside `public`, as SQL calls them.
+    /// The SQL schemas besides `public`.
     pub(crate) namespaces: BTreeSet<String>,
-    /// All foreign keys, once a statement has asked for them.
+    /// All foreign keys; empty until a statement needs them.
     pub(crate) foreign_keys: OnceLock<Option<Arc<ForeignKeys>>>,
-    /// Numbers and last versions of all procedures that ever were, so that neither is used twice.
+    /// Numbers and last versions of all procedures, including dropped ones, so that neither is used twice.
     pub(crate) history: BTreeMap<String, (ProcedureId, u32)>,
 }
 
-/// A query that goes by a name.
+/// A view: a query with a name.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct View {
     /// Its name.
     pub name: String,
     /// The query, as SQL text.
     pub query: String,
-    /// The names of its first columns, where they were given.
+    /// The given names of its first columns.
     pub names: Vec<String>,
 }
 
 impl Schema {
-    /// Tables.
+    /// Returns the catalog of tables.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
     }
 
-    /// A procedure by name, as it is now.
+    /// Returns the current version of a procedure by name.
     pub fn procedure(&self, name: &str) -> Option<&Arc<Procedure>> {
         self.procedures.get(name)
     }
 
-    /// All procedures, by name.
+    /// Returns all procedures, in the order of their names.
     pub fn procedures(&self) -> impl Iterator<Item = &Arc<Procedure>> {
         self.procedures.values()
     }
 
-    /// Whether two schemas define the same: a statement that makes the one of the other has changed nothing.
-    /// Versions of procedures may differ.
+    /// Returns whether two schemas define the same objects: a statement that makes one of them from the other
+    /// has changed nothing. Versions of procedures may differ.
     pub fn defines_the_same_as(&self, other: &Self) -> bool {
         let routines =
             |own: &Self| own.procedures.values().map(|one| Arc::clone(&one.source)).collect::<Vec<_>>();
@@ -75,7 +75,7 @@ impl Schema {
             && routines(self) == routines(other)
     }
 
-    /// Cuts a script into its statements: text, and the line and column where each begins.
+    /// Splits a script into its statements: the text of each, and the line and column at which it begins.
     ///
     /// # Errors
     /// A syntax error.
@@ -94,10 +94,10 @@ impl Schema {
         })
     }
 
-    /// Applies one statement.
+    /// Applies a statement. Returns the new schema, and the effect on the data.
     ///
     /// # Errors
-    /// Anything wrong with it, with line and column in its text.
+    /// The statement is malformed, or not supported; with line and column in its text.
     pub fn apply(&self, statement: &str) -> Result<(Self, Effect), StatementError> {
         with_stack(statement, || self.apply_parsed(statement))
     }
@@ -176,7 +176,7 @@ impl Schema {
         }
         let (table, sequences) = table_definition(create, self, source)?;
         self.refuse_taken(&table.name, source, node)?;
-        // Procedures that write the referenced tables check them from now on.
+        // Procedures that write the referenced tables must check the new foreign keys.
         let concerns_procedures = !table.foreign_keys.is_empty() || self.is_mentioned(&table.name);
         let mut effects = Vec::new();
         for sequence in sequences {
@@ -200,7 +200,7 @@ impl Schema {
         Ok(Effect::CreateTable(table))
     }
 
-    /// Whether something goes by a name that tables go by.
+    /// Returns whether a table, sequence, view or index has a name.
     pub(crate) fn relation_exists(&self, name: &str) -> bool {
         self.catalog.table(name).is_ok() || self.views.contains_key(name) || self.catalog.index(name).is_ok()
     }
@@ -218,12 +218,13 @@ impl Schema {
         Ok(())
     }
 
-    /// All foreign keys; `None` when there are none.
+    /// Returns all foreign keys; `None` if there are none.
     pub(crate) fn foreign_keys(&self) -> Option<&Arc<ForeignKeys>> {
         let find = || {
             let nothing = Source::parse("").ok()?;
             let change = |reference: &Reference| {
-                // What could be bound when the table was made, and can't any more, admits nothing.
+                // A change that could be bound when the table was created, but cannot be bound now, gets a
+                // CHECK that is always false, so that it is refused.
                 let nothing_fits = || {
                     vec![Check {
                         name: reference.name.clone(),
@@ -262,32 +263,32 @@ impl Schema {
         Ok(change)
     }
 
-    /// Those that a table is at one end of; `None` when there are none.
+    /// Returns all foreign keys if the table has a foreign key or is referenced by one; else `None`.
     pub(crate) fn foreign_keys_of(&self, table: &Table) -> Option<Arc<ForeignKeys>> {
         self.foreign_keys().filter(|keys| keys.concern(table.id)).cloned()
     }
 
-    /// Says that tables have changed.
+    /// Discards the foreign keys after a change of tables.
     pub(crate) fn forget_foreign_keys(&mut self) {
         self.foreign_keys = OnceLock::new();
     }
 
-    /// A view by name.
+    /// Returns a view by name.
     pub fn view(&self, name: &str) -> Option<&Arc<View>> {
         self.views.get(name)
     }
 
-    /// All views, by name.
+    /// Returns all views, in the order of their names.
     pub fn views(&self) -> impl Iterator<Item = &Arc<View>> {
         self.views.values()
     }
 
-    /// The schemas beside `public`.
+    /// Returns the SQL schemas besides `public`.
     pub fn namespaces(&self) -> impl Iterator<Item = &str> {
         self.namespaces.iter().map(String::as_str)
     }
 
-    /// Whether there is a schema.
+    /// Returns whether there is an SQL schema with a name.
     pub fn has_namespace(&self, name: &str) -> bool {
         name == "public" || self.namespaces.contains(name)
     }
@@ -311,7 +312,7 @@ impl Schema {
         Ok(())
     }
 
-    /// Compiles all procedures anew, callees first, after a change that they may depend on.
+    /// Compiles all procedures again, callees first, after a change that they may depend on.
     pub(crate) fn recompile(&mut self, source: &Source, node: &SyntaxNode) -> Result<(), StatementError> {
         self.forget_foreign_keys();
         let at = |error| source.error_at(node.text_range().start().into(), error);
@@ -331,10 +332,10 @@ impl Schema {
         self.check_views(source, node)
     }
 
-    /// All procedures, callees before their callers.
+    /// Returns all procedures, callees before their callers.
     ///
     /// # Errors
-    /// The names of those that call each other in a circle.
+    /// The names of procedures that call each other in a cycle.
     pub(crate) fn callees_first(&self) -> Result<Vec<Arc<Procedure>>, Vec<String>> {
         let mut pending: Vec<&Arc<Procedure>> = self.procedures.values().collect();
         let mut ordered: Vec<Arc<Procedure>> = Vec::new();
@@ -358,7 +359,7 @@ impl Schema {
         Ok(ordered)
     }
 
-    /// Compiles the statement that made a routine, and adds the routine.
+    /// Compiles the CREATE statement of a routine, and adds the routine.
     pub(crate) fn compile_again(
         &mut self,
         (id, version): (ProcedureId, u32),
@@ -397,8 +398,8 @@ impl Schema {
         self.recompile(source, node)
     }
 
-    /// Whether a procedure or a view may come to mean something else as something of this name is made. Their
-    /// texts say so: a name that means nothing yet may be that of a function of the system.
+    /// Returns whether a new object of this name may change the meaning of a procedure or view. It searches
+    /// their texts, because a name without an object may be the name of a system function.
     pub(crate) fn is_mentioned(&self, name: &str) -> bool {
         let short = name.rsplit('.').next().unwrap_or_default().to_lowercase();
         let texts = self.procedures.values().filter(|own| own.name != name).map(|own| &*own.source);

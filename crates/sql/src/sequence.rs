@@ -1,5 +1,5 @@
-//! CREATE SEQUENCE, SERIAL and IDENTITY: counters, each a table with one row that says up to where it is used
-//! up.
+//! CREATE SEQUENCE, SERIAL and IDENTITY. A sequence is a table with one row, which has the last number that
+//! was taken.
 
 use crate::binder::Binder;
 use crate::error::StatementError;
@@ -11,7 +11,7 @@ use procedure::{Effect, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
-/// The table of a sequence.
+/// Returns the table of a sequence.
 pub(crate) fn sequence_table(name: String, sequence: Sequence) -> NewTable {
     let column = |name: &str, ty| Column { name: name.into(), ty, ..Column::default() };
     let key =
@@ -30,7 +30,7 @@ pub(crate) fn sequence_table(name: String, sequence: Sequence) -> NewTable {
     }
 }
 
-/// The numbers of a type, one after the other.
+/// Returns the default sequence of a type: its numbers from 1 on.
 pub(crate) fn sequence_of(ty: ScalarType) -> Sequence {
     let greatest = match ty {
         ScalarType::SmallInt => i64::from(i16::MAX),
@@ -50,7 +50,7 @@ fn number(
     text.parse().map_err(|_| binder.syntax(expression.syntax(), "an option of a sequence is a whole number"))
 }
 
-/// The options of a sequence, in whatever order, upon those of its type.
+/// Reads the options of a sequence. A missing option has the default of the type.
 pub(crate) fn sequence_options(
     binder: &Binder<'_>,
     options: impl Iterator<Item = ast::SequenceOption>,

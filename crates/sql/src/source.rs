@@ -1,8 +1,7 @@
 //! Source text: positions, parsing, and the INTO clauses of PL/pgSQL statements.
 //!
-//! PL/pgSQL's `SELECT … INTO a, b FROM …` is no SQL. As PostgreSQL itself does, the INTO clause is lifted out
-//! of the statement before the SQL grammar sees it: its bytes are overwritten with blanks, so positions stay
-//! true.
+//! PL/pgSQL's `SELECT … INTO a, b FROM …` is not SQL. As in PostgreSQL, the INTO clause is lifted out of the
+//! statement before it is parsed as SQL: blanks overwrite its bytes, so positions stay valid.
 
 use crate::StatementError;
 use crate::nesting::{check_text, check_tree};
@@ -13,11 +12,11 @@ use squawk_syntax::{SourceFile, SyntaxNode};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Where a PL/pgSQL statement's rows go.
+/// The INTO clause of a PL/pgSQL statement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Into {
     pub(crate) strict: bool,
-    /// Variable, field of it, offset in the source.
+    /// For each target: the variable, its field, and the offset in the source.
     pub(crate) targets: Vec<(String, Option<String>, usize)>,
 }
 
@@ -25,7 +24,7 @@ pub(crate) struct Into {
 pub(crate) struct Source {
     text: String,
     pub(crate) file: SourceFile,
-    /// By the offset of the statement's first word.
+    /// The INTO clauses, by the offset of the statement's first word.
     into: HashMap<usize, Into>,
 }
 
@@ -69,7 +68,7 @@ impl Source {
             let Some(ast::LitKind::DollarQuotedString(token)) = literal.kind() else { continue };
             let Some(tag) = token.text()[1..].find('$').map(|at| at + 2) else { continue };
             if token.text().len() < 2 * tag || !token.text().ends_with(&token.text()[..tag]) {
-                // It has no end: the parser says so.
+                // The body has no end; the parser reports this.
                 continue;
             }
             let start = usize::from(token.text_range().start()) + tag;
@@ -88,13 +87,13 @@ impl Source {
         Ok(source)
     }
 
-    /// An error at a byte offset.
+    /// Returns an error at a byte offset.
     pub(crate) fn error_at(&self, offset: usize, error: SqlError) -> StatementError {
         let (line, column) = self.position(offset);
         StatementError { line, column, error }
     }
 
-    /// Line and column of a byte offset, from 1.
+    /// Returns line and column of a byte offset, from 1.
     pub(crate) fn position(&self, offset: usize) -> (u32, u32) {
         let before = &self.text[..offset.min(self.text.len())];
         let line = before.matches('\n').count() + 1;
@@ -102,13 +101,13 @@ impl Source {
         (line as u32, before[line_start..].chars().count() as u32 + 1)
     }
 
-    /// The text of a node of the file, as it was written.
+    /// Returns the text of a node of the file, as it is written.
     pub(crate) fn text_of(&self, node: &SyntaxNode) -> &str {
         let range = node.text_range();
         &self.text[usize::from(range.start())..usize::from(range.end())]
     }
 
-    /// The INTO clause of the PL/pgSQL statement that begins at an offset.
+    /// Returns the INTO clause of the PL/pgSQL statement that begins at an offset.
     pub(crate) fn targets_at(&self, offset: usize) -> Option<&Into> {
         self.into.get(&offset)
     }

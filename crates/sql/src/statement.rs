@@ -35,7 +35,7 @@ impl Binder<'_> {
         Ok(statements)
     }
 
-    /// Binds statements inside another one, whose own lifted calls stay apart.
+    /// Binds the statements inside a statement. The lifted calls of the outer statement are kept separate.
     pub(crate) fn bind_inner(
         &mut self,
         body: Option<ast::PlpgsqlBody>,
@@ -125,7 +125,7 @@ impl Binder<'_> {
                 };
                 let bound = self.bind_rows_of(&ast::SelectVariant::Select(select))?;
                 if matches!(bound.rows, SelectRows::One) {
-                    // PERFORM discards the values, but computing them may fail.
+                    // PERFORM discards the values, but their evaluation may fail.
                     for (_, item, item_node) in bound.items {
                         let (value, ty) = self.settle(item, None, &item_node)?;
                         let target = self.new_register(ty);
@@ -145,7 +145,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// A block with its declarations.
+    /// Binds a block with its declarations.
     pub(crate) fn bind_block(&mut self, block: &ast::PlpgsqlBlock) -> Result<Statement, StatementError> {
         let node = block.syntax();
         let name = block.label().and_then(|label| label.name());
@@ -222,7 +222,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// The variable that an assignment, a loop or INTO sets.
+    /// Returns the variable that an assignment, a loop or INTO sets.
     pub(crate) fn assignable(
         &self,
         name: &str,
@@ -315,7 +315,8 @@ impl Binder<'_> {
         };
         let elsifs: Vec<_> = branch.elsifs().collect();
         for elsif in elsifs.iter().rev() {
-            // Calls in an ELSIF's condition belong into the ELSE that it stands for.
+            // An ELSIF is an IF inside ELSE, so calls that are lifted from its condition belong into the
+            // ELSE.
             let outer = self.lifted.replace(Vec::new());
             let condition = self.single_expression(elsif.cond(), elsif.syntax())?;
             let condition = self.bind_condition(&condition)?;
@@ -442,7 +443,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// INTO's targets.
+    /// Binds the targets of INTO.
     fn bind_targets_of_into(
         &mut self,
         statement: &SyntaxNode,
@@ -467,7 +468,7 @@ impl Binder<'_> {
         Ok(Some((targets, into.strict)))
     }
 
-    /// Binds a statement that writes as a query of what it returns.
+    /// Binds a statement that writes as a query of the rows that it returns.
     pub(crate) fn bind_written_rows(
         &mut self,
         statement: &ast::Stmt,
@@ -527,7 +528,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// Binds an INSERT, UPDATE or DELETE that is no more than operations on one table.
+    /// Binds an INSERT, UPDATE or DELETE that consists of operations on one table.
     pub(crate) fn bind_simple_write(
         &mut self,
         statement: &ast::Stmt,

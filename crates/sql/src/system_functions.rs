@@ -1,5 +1,5 @@
-//! Functions over the system catalogs, casts to `regclass` and its like, and what clients ask of a server at
-//! their beginning.
+//! Functions over the system catalogs, casts to `regclass` and similar types, and functions that clients call
+//! when they connect.
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
@@ -8,17 +8,17 @@ use catalog::{ScalarType, Type};
 use procedure::{ArithmeticOperator, CompareClass, CompareOperator, Expression, Function, NumberClass};
 use squawk_syntax::SyntaxNode;
 
-/// More than any index has columns.
+/// A number greater than the number of columns of any index.
 const MOST_COLUMNS: i64 = 10_000;
 
-/// What `version()` says.
+/// The result of `version()`.
 const VERSION: &str = "PostgreSQL 15.0 (Reprise)";
 
 fn text(value: &str) -> Typed {
     Typed::Known(Expression::text(value), ScalarType::Text.into())
 }
 
-/// What words say of the session that it is asked in. There are no roles yet.
+/// Returns the value of a word that describes the session, such as `current_user`. There are no roles yet.
 pub(crate) fn session_value(word: &str) -> Option<Typed> {
     Some(match word {
         "current_user" | "session_user" | "current_role" | "user" => text(OWNER),
@@ -32,7 +32,7 @@ fn integer(value: i64, ty: ScalarType) -> Typed {
     Typed::Known(Expression::Constant(catalog::Datum::Int(value)), ty.into())
 }
 
-/// What a number stands for.
+/// Returns an expression for the name of an object by its number.
 fn looked_up(number: Expression, names: Vec<(i64, String)>, otherwise: Expression) -> Expression {
     let branch = |(own, name): (i64, String)| {
         let operands = Box::new([number.clone(), Expression::Constant(catalog::Datum::Int(own))]);
@@ -47,8 +47,8 @@ fn looked_up(number: Expression, names: Vec<(i64, String)>, otherwise: Expressio
 }
 
 impl Binder<'_> {
-    /// A cast to a type that stands for objects of the catalogs; `None` when it is none. A literal is the
-    /// object's number, any number is shown as the object's name.
+    /// Binds a cast to a type of catalog objects, such as `regclass`; `None` for any other type. A literal
+    /// becomes the object's number, and a number becomes the object's name.
     pub(crate) fn bind_object_cast(
         &mut self,
         ty: &str,
@@ -75,7 +75,7 @@ impl Binder<'_> {
             if let Some(number) = found {
                 return Ok(Some(integer(number, ScalarType::Integer)));
             }
-            // The number of a system relation; nothing refers to those.
+            // A system relation has a placeholder number, because no row refers to it.
             if ty == "regclass" && self.schema.system_relation(name).is_some() {
                 return Ok(Some(integer(1259, ScalarType::Integer)));
             }
@@ -87,7 +87,7 @@ impl Binder<'_> {
         Ok(Some(Typed::Known(looked_up(number, names, shown), ScalarType::Text.into())))
     }
 
-    /// A function over the system catalogs; `None` when there is no such one.
+    /// Binds a function over the system catalogs; `None` if there is none with this name.
     pub(crate) fn system_function(
         &mut self,
         name: &str,
@@ -153,7 +153,7 @@ impl Binder<'_> {
                 lookup(self, all.map(|own| (own.oid, own.definition)).collect())?
             }
             "pg_get_indexdef" if arguments.len() == 3 => {
-                // Of one column, or of the whole index.
+                // The definition of one column, or of the whole index.
                 let whole = self.schema.index_definitions().into_iter().map(|(oid, text)| ((oid, 0), text));
                 let names = whole.chain(self.schema.index_columns());
                 let names = names.map(|((oid, place), text)| (oid * MOST_COLUMNS + place, text)).collect();

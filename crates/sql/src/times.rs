@@ -1,5 +1,5 @@
-//! Functions and operators of timestamps, dates and intervals. An interval is no value of its own: it is
-//! added to a timestamp, or taken from one.
+//! Functions and operators of timestamps, dates and intervals. There are no interval values: an interval can
+//! only be added to a timestamp or subtracted from one.
 
 use crate::binder::{Binder, Typed};
 use crate::error::StatementError;
@@ -8,7 +8,7 @@ use procedure::{Expression, Function, Interval, SqlError, TimeField, TimeFunctio
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
-/// An interval as written, and how many times it is meant.
+/// An interval literal, and the factor of its multiplication.
 pub(crate) struct WrittenInterval {
     interval: Interval,
     times: Option<ast::Expr>,
@@ -24,8 +24,8 @@ fn is_time(ty: Type) -> bool {
 }
 
 impl Binder<'_> {
-    /// The interval that an expression is, if it is one: `INTERVAL '…'`, `'…'::interval`, or one of them
-    /// times an integer.
+    /// Returns the interval that an expression denotes: `INTERVAL '…'`, `'…'::interval`, or one of these
+    /// times an integer. `None` for any other expression.
     pub(crate) fn written_interval(
         &self,
         expression: &ast::Expr,
@@ -63,7 +63,7 @@ impl Binder<'_> {
         }
     }
 
-    /// A timestamp or date, an interval later or earlier; as in PostgreSQL, of a date this is a timestamp.
+    /// Binds a timestamp or date plus or minus an interval. As in PostgreSQL, the result is a timestamp.
     pub(crate) fn shifted(
         &mut self,
         base: &ast::Expr,
@@ -93,7 +93,7 @@ impl Binder<'_> {
         Ok(time(TimeFunction::Later(interval), arguments, ty))
     }
 
-    /// `timestamp AT TIME ZONE 'UTC'`: the only zone that there is.
+    /// Binds `timestamp AT TIME ZONE 'UTC'`; UTC is the only supported zone.
     pub(crate) fn in_zone(
         &mut self,
         time: &ast::Expr,
@@ -112,7 +112,7 @@ impl Binder<'_> {
         let typed = self.bind(time)?;
         let (value, ty) = self.settle(typed, Some(ScalarType::Timestamptz.into()), time.syntax())?;
         let value = self.as_moment(value, ty, node)?;
-        // A day is taken for midnight of it in the session's zone.
+        // A date becomes its midnight in the session's zone.
         let is_local = ty.element().unlimited() == ScalarType::Timestamp;
         let ty = if is_local { ScalarType::Timestamptz } else { ScalarType::Timestamp };
         Ok(Typed::Known(value, ty.into()))
@@ -127,7 +127,7 @@ impl Binder<'_> {
         })
     }
 
-    /// EXTRACT (field FROM value).
+    /// Binds `EXTRACT (field FROM value)`.
     pub(crate) fn bind_extract(&mut self, extract: &ast::ExtractFn) -> Result<Typed, StatementError> {
         let node = extract.syntax();
         let field = self.part(extract.extract_field(), node)?;
@@ -147,7 +147,7 @@ impl Binder<'_> {
             let Some(own) = paren.expr() else { break };
             inner = own;
         }
-        // The seconds between two moments: the only thing that is asked of an interval.
+        // The seconds between two timestamps: the only field of an interval that is supported.
         if let ast::Expr::BinExpr(binary) = &inner
             && matches!(binary.op(), Some(ast::BinOp::Minus(_)))
             && field == TimeField::Epoch
@@ -168,7 +168,7 @@ impl Binder<'_> {
         Ok(time(TimeFunction::Extract(field), vec![value], ScalarType::AnyNumeric))
     }
 
-    /// A timestamp or date as a timestamp.
+    /// Converts a timestamp or date to a timestamp.
     fn as_moment(
         &self,
         value: Expression,
@@ -186,7 +186,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Functions by name: `date_part`, `date_trunc`, `to_char`, `to_timestamp`, `to_date`.
+    /// Binds a function by name: `date_part`, `date_trunc`, `to_char`, `to_timestamp`, `to_date`.
     pub(crate) fn time_function(
         &mut self,
         name: &str,

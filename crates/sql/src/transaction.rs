@@ -1,9 +1,9 @@
-//! Statements about transactions: their modes, and whether another one follows.
+//! Statements that control transactions: the modes of a transaction, and AND CHAIN.
 
 use squawk_syntax::ast::{self, AstNode};
 
-/// What BEGIN and SET TRANSACTION say of a transaction. All transactions are serializable, whatever level is
-/// asked for.
+/// The modes of a transaction in BEGIN and SET TRANSACTION. All transactions are serializable, whichever
+/// level is requested.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct TransactionModes {
     /// READ ONLY or READ WRITE.
@@ -33,13 +33,13 @@ impl TransactionModes {
         Self::of(begin.transaction_mode_list().into_iter().flat_map(|list| list.transaction_modes()))
     }
 
-    /// The modes of SET TRANSACTION, or of SET SESSION CHARACTERISTICS.
+    /// Returns the modes of SET TRANSACTION, or of SET SESSION CHARACTERISTICS.
     pub(crate) fn of_set(set: &ast::SetTransaction) -> Self {
         Self::of(set.syntax().descendants().filter_map(ast::TransactionMode::cast))
     }
 }
 
-/// Whether the clause says AND CHAIN.
+/// Returns whether the clause is AND CHAIN.
 pub(crate) fn chains(clause: Option<ast::ChainClause>) -> bool {
     matches!(clause, Some(ast::ChainClause::AndChain(_)))
 }

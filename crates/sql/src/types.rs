@@ -1,4 +1,4 @@
-//! Type names → types.
+//! Translates type names into types.
 
 use crate::binder::Binder;
 use crate::error::StatementError;
@@ -7,20 +7,20 @@ use procedure::SqlError;
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
-/// The longest CHAR and VARCHAR, as in PostgreSQL.
+/// Maximum length of CHAR and VARCHAR in characters, as in PostgreSQL.
 const MOST_CHARACTERS: u32 = 10 << 20;
 
-/// A parameter's or result's type: as in PostgreSQL, it keeps no length or precision.
+/// Returns the type of a parameter or result. As in PostgreSQL, it has no length or precision.
 pub(crate) fn without_limits(ty: Type) -> Type {
     match ty {
-        // Blanks at the end of a CHAR do not count, whatever its length.
+        // Blanks at the end of a CHAR are not significant, whichever length it has.
         Type::Scalar(ScalarType::Char(_)) => Type::Scalar(ScalarType::Char(u32::MAX)),
         Type::Scalar(scalar) => Type::Scalar(scalar.unlimited()),
         Type::Array(scalar) => Type::Array(scalar.unlimited()),
     }
 }
 
-/// A type of timestamps; more digits than the six that there are mean six, as in PostgreSQL.
+/// Returns a type of timestamps. A precision above 6 means 6, as in PostgreSQL.
 fn timestamp(is_zoned: bool, numbers: &[u32]) -> ScalarType {
     match (numbers.first(), is_zoned) {
         (Some(precision), zoned) => {
@@ -32,7 +32,7 @@ fn timestamp(is_zoned: bool, numbers: &[u32]) -> ScalarType {
 }
 
 impl Binder<'_> {
-    /// A type as written.
+    /// Binds a type.
     pub(crate) fn bind_type(&self, ty: &ast::Type) -> Result<Type, StatementError> {
         let numbers = self.type_arguments(ty.arg_list())?;
         let scalar = match ty {
@@ -80,7 +80,7 @@ impl Binder<'_> {
         })
     }
 
-    /// The length of a type of characters.
+    /// Checks the length of a character type.
     fn characters(&self, name: &str, length: u32, node: &SyntaxNode) -> Result<u32, StatementError> {
         let message = match length {
             0 => format!("length for type {name} must be at least 1"),
@@ -119,7 +119,7 @@ impl Binder<'_> {
                 Some(limit) => ScalarType::Varchar(self.characters("varchar", *limit, node)?),
                 None => ScalarType::Text,
             },
-            // Of any length.
+            // A CHAR without a length limit.
             "bpchar" if numbers.is_empty() => ScalarType::Char(u32::MAX),
             "bpchar" | "char" => {
                 ScalarType::Char(self.characters("char", numbers.first().copied().unwrap_or(1), node)?)
@@ -135,7 +135,7 @@ impl Binder<'_> {
         })
     }
 
-    /// A parameter's or variable's type: also `table.column%TYPE`.
+    /// Binds the type of a parameter or variable, including `table.column%TYPE`.
     pub(crate) fn bind_function_type(&self, ty: &ast::FuncType) -> Result<Type, StatementError> {
         match ty {
             ast::FuncType::Type(ty) => self.bind_type(ty),
@@ -163,7 +163,7 @@ impl Binder<'_> {
     }
 }
 
-/// The name of an object as the catalog has it: with its schema before a dot, unless that is `public`.
+/// Returns the name of an object in the catalog: with its schema before a dot, unless that is `public`.
 pub(crate) fn object_name(path: &ast::PathRef) -> String {
     let name = last_name(path);
     match path.qualifier().map(|schema| last_name(&schema)) {
@@ -172,12 +172,12 @@ pub(crate) fn object_name(path: &ast::PathRef) -> String {
     }
 }
 
-/// A name without its schema.
+/// Returns a name without its schema.
 pub(crate) fn short(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or_default()
 }
 
-/// The name of what lies in the same schema as a table.
+/// Returns the full name of an object in the schema of a table.
 pub(crate) fn in_schema_of(table: &str, name: String) -> String {
     match table.rsplit_once('.') {
         Some((schema, _)) => format!("{schema}.{name}"),
@@ -185,14 +185,14 @@ pub(crate) fn in_schema_of(table: &str, name: String) -> String {
     }
 }
 
-/// The name for an object that was given none: `base`, or `base` with the first number that makes it free.
+/// Returns a name for an object without a given name: `base`, or `base` with the first number that is free.
 pub(crate) fn first_free(base: String, is_taken: impl Fn(&str) -> bool) -> String {
     let numbered = (1_u64..).map(|number| format!("{base}{number}"));
     let mut names = std::iter::once(base.clone()).chain(numbered);
     names.find(|name| !is_taken(name)).unwrap_or(base)
 }
 
-/// The name that an object is to have, whose schema must be there.
+/// Returns the name of an object that is created. Its schema must exist.
 pub(crate) fn made_name(binder: &Binder<'_>, path: &ast::Path) -> Result<String, StatementError> {
     let name = path.segment().map(|segment| segment.text()).unwrap_or_default();
     let schema = path.qualifier().map(|schema| last_name(&schema)).filter(|schema| schema != "public");
@@ -209,7 +209,7 @@ pub(crate) fn made_name(binder: &Binder<'_>, path: &ast::Path) -> Result<String,
     }
 }
 
-/// The last part of a dotted name.
+/// Returns the last part of a dotted name.
 pub(crate) fn last_name(path: &ast::PathRef) -> String {
     path.segment().map(|segment| segment.text()).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
 //! CREATE VIEW, CREATE SCHEMA.
 //!
-//! A view is kept as the text of its query, and bound wherever it is named. Whatever changes is refused as
-//! long as a view needs it as it was.
+//! A view is kept as the text of its query, and bound in each query that names it. A change of definitions is
+//! refused if a view cannot be bound after it.
 
 use crate::StatementError;
 use crate::binder::Binder;
@@ -63,7 +63,7 @@ impl Schema {
         Ok(Effect::None)
     }
 
-    /// The columns of a view; none where it can't be bound.
+    /// Returns the columns of a view; empty if it cannot be bound.
     pub(crate) fn view_columns(&self, view: &View) -> Vec<(String, catalog::Type)> {
         let bind = || {
             let source = Source::parse(&view.query).ok()?;
@@ -80,7 +80,7 @@ impl Schema {
         names.zip(columns.iter().map(|own| own.ty)).collect()
     }
 
-    /// Binds all views, after a change that they may depend on.
+    /// Checks that all views can still be bound, after a change that they may depend on.
     pub(crate) fn check_views(&self, source: &Source, node: &SyntaxNode) -> Result<(), StatementError> {
         match self.broken_view() {
             None => Ok(()),
@@ -92,7 +92,7 @@ impl Schema {
         }
     }
 
-    /// A view that can't be bound any more.
+    /// Returns a view that can no longer be bound, with its error.
     pub(crate) fn broken_view(&self) -> Option<(&Arc<View>, StatementError)> {
         self.views.values().find_map(|view| {
             let bind = || {

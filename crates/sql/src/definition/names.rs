@@ -1,4 +1,4 @@
-//! Names of constraints: a table has each once, and those that are made are made once in a schema.
+//! Names of constraints: a name is unique within a table, and a generated name within a schema.
 
 use super::TableBuilder;
 use crate::StatementError;
@@ -8,7 +8,7 @@ use procedure::SqlError;
 use squawk_syntax::SyntaxNode;
 
 impl TableBuilder<'_> {
-    /// The name of a new CHECK or foreign key: the one that it is given, or one that is made of `base`.
+    /// Returns the name of a new CHECK or foreign key: the given name, or a name generated from `base`.
     pub(crate) fn constraint_name(
         &self,
         name: Option<String>,
@@ -27,8 +27,8 @@ impl TableBuilder<'_> {
         self.binder.error(node, SqlError::new("42710", message))
     }
 
-    /// The name that a key is given, which no CHECK or foreign key has. Another index of this name is found
-    /// by the catalog.
+    /// Returns the given name of a key, unless a CHECK or foreign key of the table has it. The catalog
+    /// refuses a name that another index has.
     pub(super) fn unused(
         &self,
         name: Option<String>,
@@ -40,21 +40,21 @@ impl TableBuilder<'_> {
         }
     }
 
-    /// Whether the table has a key of this name.
+    /// Returns whether the table has a key of this name.
     fn has_key(&self, name: &str) -> bool {
         let indexes = self.table.indexes.iter().filter(|index| index.is_constraint);
         let new = self.primary.iter().chain(&self.uniques).filter_map(|(own, _)| own.as_deref());
         indexes.map(|index| short(&index.name)).chain(new).any(|own| own == name)
     }
 
-    /// Whether the table has a CHECK or a foreign key of this name.
+    /// Returns whether the table has a CHECK or a foreign key of this name.
     fn has_condition(&self, name: &str) -> bool {
         let NewTable { checks, foreign_keys, .. } = &self.table;
         let keys = foreign_keys.iter().chain(self.references.iter().map(|(key, ..)| key));
         checks.iter().map(|(own, _)| own).chain(keys.map(|key| &key.name)).any(|own| own == name)
     }
 
-    /// Whether another table of the same schema has a CHECK or a foreign key of this name.
+    /// Returns whether another table of the same schema has a CHECK or a foreign key of this name.
     fn others_have(&self, name: &str) -> bool {
         let tables = self.binder.schema.catalog().tables().filter(|other| {
             other.name != self.table.name
@@ -66,13 +66,13 @@ impl TableBuilder<'_> {
         })
     }
 
-    /// The name of a new key's index: the one that it is given, or one that is made of `base`.
+    /// Returns the name of a new key's index: the given name, or a name generated from `base`.
     pub(super) fn key_name(&self, name: Option<String>, base: String) -> String {
         let (table, schema) = (&self.table, self.binder.schema);
         if let Some(name) = name {
             return in_schema_of(&table.name, name);
         }
-        // An index of this table may be going.
+        // An index of this table does not count, because this statement may drop it.
         let is_elsewhere = |name: &str| match schema.catalog().index(name) {
             Ok((owner, _)) => owner.name != table.name,
             Err(_) => schema.relation_exists(name),

@@ -1,4 +1,4 @@
-//! WITH, UNION and its like, VALUES.
+//! WITH, VALUES, and the set operations UNION, INTERSECT and EXCEPT.
 
 use super::select::{Tail, limited};
 use super::{Binder, Bound, Level, Named, Queries, Relation, Rows, apply_ahead, compute};
@@ -11,11 +11,11 @@ use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode, HasSelectTail};
 use std::collections::HashMap;
 
-/// Queries of WITH, to be run first.
+/// The plans of WITH, which run first.
 pub(super) type NamedPlans = Vec<(SlotId, Plan, Vec<Register>)>;
 
 impl Queries {
-    /// How many queries have names now.
+    /// Returns the number of named queries in scope.
     pub(super) fn names(&self) -> usize {
         self.named.len()
     }
@@ -69,7 +69,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Binds the queries of WITH. They are known by their names until those are forgotten.
+    /// Binds the queries of WITH. Their names are in scope until `forget_names`.
     pub(super) fn bind_with(
         &mut self,
         clause: Option<ast::WithClause>,
@@ -99,7 +99,7 @@ impl Binder<'_> {
         Ok(plans)
     }
 
-    /// A query of WITH, and the lowest level around it that it refers to.
+    /// Binds a query of WITH. Returns it with the lowest level around it that it refers to.
     fn bind_named(
         &mut self,
         query: ast::WithQuery,
@@ -125,8 +125,8 @@ impl Binder<'_> {
         Ok((bound, lowest))
     }
 
-    /// A plan that runs named ones first. Those that write do so before anything else is read, which must not
-    /// be seen: in PostgreSQL all parts of a statement see the same rows.
+    /// Returns a plan that runs named plans first. In PostgreSQL all parts of a statement see the same rows,
+    /// so a statement that would read rows which a named plan has written is refused.
     pub(super) fn with(
         &self,
         named: NamedPlans,
@@ -148,7 +148,7 @@ impl Binder<'_> {
         Ok(Bound { plan, ..bound })
     }
 
-    /// ORDER BY, OFFSET and LIMIT of a query that is complete: it may name its columns.
+    /// Binds ORDER BY, OFFSET and LIMIT of a bound query. ORDER BY may name its columns.
     pub(super) fn bind_tail_of(
         &mut self,
         bound: Bound,
@@ -186,7 +186,7 @@ impl Binder<'_> {
 
     fn bind_compound(&mut self, compound: &ast::CompoundSelect) -> Result<Bound, StatementError> {
         let node = compound.syntax();
-        // WITH stands at the first SELECT, and is for all of them.
+        // WITH belongs to the first SELECT in the grammar, but its names are in scope for all of them.
         let names = self.queries.names();
         let bound = self.bind_combined(compound, node);
         self.queries.forget_names(names);
@@ -286,7 +286,7 @@ impl Binder<'_> {
     }
 }
 
-/// The tables that a plan writes, or reads.
+/// Returns the tables that a plan writes, or those that it reads.
 fn tables_of(plan: &Plan, writes: bool) -> Vec<TableId> {
     let mut tables = Vec::new();
     plan.walk(&mut |node| {
@@ -295,7 +295,7 @@ fn tables_of(plan: &Plan, writes: bool) -> Vec<TableId> {
     tables
 }
 
-/// The WITH clause that stands at the beginning of a query.
+/// Returns the WITH clause at the beginning of a query.
 fn first_with(query: &ast::SelectVariant) -> Option<ast::WithClause> {
     match query {
         ast::SelectVariant::Select(select) => select.with_clause(),

@@ -1,4 +1,4 @@
-//! FROM: relations, and how they are to be joined.
+//! Binds FROM: relations and joins.
 
 use super::join::Conjunct;
 use super::{Binder, Bound, Merged, Relation, Relations, Rows};
@@ -12,7 +12,7 @@ use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
 
-/// What is joined: relations, and joins whose order matters.
+/// An input of a join: a relation, or a join whose order must be kept.
 #[derive(Debug)]
 pub(super) enum Source {
     Relation(usize),
@@ -32,18 +32,18 @@ pub(super) struct OuterJoin {
     pub(super) condition: Vec<Conjunct>,
 }
 
-/// FROM as it is bound.
+/// A bound FROM.
 #[derive(Debug, Default)]
 pub(super) struct Sources {
     pub(super) sources: Vec<Source>,
-    /// What joins say of them.
+    /// The conditions of their inner joins.
     pub(super) conjuncts: Vec<Conjunct>,
-    /// What `*` means of them, by relation and place.
+    /// The columns of `*`, by relation and position.
     pub(super) star: Vec<(usize, usize)>,
 }
 
 impl Source {
-    /// Its relations.
+    /// Returns its relations.
     pub(super) fn relations(&self) -> Relations {
         match self {
             Self::Relation(place) => 1 << place,
@@ -155,7 +155,7 @@ impl Binder<'_> {
         self.add_relation(Relation { alias, columns, rows, is_plain: true }, node)
     }
 
-    /// A function of the schema in FROM: its rows, or one row of its result.
+    /// Adds a function of the schema: its rows, or one row with its result.
     fn add_call(
         &mut self,
         procedure: Arc<Procedure>,
@@ -172,7 +172,7 @@ impl Binder<'_> {
             if let [(only, _)] = columns.as_mut_slice()
                 && *only == procedure.name
             {
-                // As in PostgreSQL, a function's only column has the name of its alias.
+                // As in PostgreSQL, the only column of a function has the name of the alias.
                 only.clone_from(&alias);
             }
             let mut registers: Vec<_> = columns.iter().map(|(_, ty)| self.new_register(*ty)).collect();
@@ -204,7 +204,7 @@ impl Binder<'_> {
         self.add_relation(Relation { alias, columns, rows, is_plain: true }, node)
     }
 
-    /// `unnest` or `generate_series`, and the types of its columns.
+    /// Returns `unnest` or `generate_series`, with the types of its columns.
     pub(super) fn set_function(
         &self,
         name: &str,
@@ -234,7 +234,7 @@ impl Binder<'_> {
         Ok((TableFunction::Series, vec![ty.into()]))
     }
 
-    /// A function in FROM. It may refer to relations before it.
+    /// Binds a function in FROM. It may refer to earlier relations.
     fn bind_table_function(&mut self, item: &ast::FunctionFromItem) -> Result<usize, StatementError> {
         let node = item.syntax();
         let call = self.part(item.call_expr(), node)?;
@@ -270,7 +270,7 @@ impl Binder<'_> {
         }
         let (function, types): (_, Vec<Type>) = match name.as_str() {
             "unnest" | "generate_series" => self.set_function(&name, &bound, node)?,
-            // Nothing is partitioned.
+            // No table is partitioned.
             "pg_partition_ancestors" | "pg_partition_tree" => {
                 bound = vec![(Expression::Array(Vec::new()), Type::Array(ScalarType::Integer))];
                 (TableFunction::Unnest, vec![ScalarType::Integer.into()])
@@ -404,7 +404,8 @@ impl Binder<'_> {
         Ok(Sources { sources: vec![Source::Join(Box::new(join))], conjuncts: Vec::new(), star })
     }
 
-    /// What `*` means of a join: the columns that USING has merged first, then what is left of both sides.
+    /// Returns the columns of `*` for a join: first those that USING has merged, then the remaining columns
+    /// of both sides.
     fn star_of_join(
         &mut self,
         merged: &[String],
@@ -420,7 +421,7 @@ impl Binder<'_> {
         firsts.chain(both.iter().filter(|at| !is_merged(at)).copied()).collect()
     }
 
-    /// The names of columns of some relations, as they can be referred to without a qualifier.
+    /// Returns the column names of relations, each once.
     fn visible_names(&mut self, relations: Relations) -> Vec<String> {
         let level = self.level();
         let mut names = Vec::new();
@@ -437,7 +438,7 @@ impl Binder<'_> {
         names
     }
 
-    /// The column of a name on one side of a join.
+    /// Returns the column with a name on one side of a join.
     fn side_column(
         &mut self,
         name: &str,
@@ -476,7 +477,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Makes one column of two, and says that they are equal.
+    /// Merges two columns for USING. Returns the condition that they are equal.
     fn merge_columns(
         &mut self,
         name: &str,

@@ -1,8 +1,9 @@
-//! Which relation is read when, and how: conditions on relations, paths to tables, joins.
+//! Chooses the order and the kind of joins, and the paths to their tables.
 //!
-//! Relations are joined one after the other. The first is the one that constants lead to best; each next one
-//! is the one that an index finds best by what is known so far, else one that equal values connect (a hash
-//! join), else any. Without statistics that is as much as can be known.
+//! Relations are joined one after the other; the relation with the best score is next. A path by an index
+//! scores by the columns that constants and earlier relations bind. A relation that equal values connect with
+//! earlier relations (a hash join) has a lower score, and any other relation the lowest. There are no
+//! statistics.
 
 use super::from::{OuterJoin, Source};
 use super::{Applied, Binder, References, Relations, Rows, apply_all};
@@ -16,14 +17,14 @@ use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
 
-/// A part of a condition, all parts of which must hold.
+/// A conjunct: a part of a condition that is a chain of ANDs.
 #[derive(Debug)]
 pub(super) struct Conjunct {
     pub(super) condition: Expression,
-    /// What is evaluated ahead of it.
+    /// The subqueries and calls that are evaluated before it.
     pub(super) applied: Vec<Applied>,
     pub(super) refers: References,
-    /// Where it compares two values.
+    /// The comparison, if it compares two values.
     comparison: Option<Comparison>,
 }
 
@@ -31,13 +32,14 @@ pub(super) struct Conjunct {
 struct Comparison {
     operator: CompareOperator,
     class: CompareClass,
-    /// Both sides as they are compared, and what they refer to.
+    /// Both sides, converted to the class.
     operands: Box<[Expression; 2]>,
+    /// Both sides before the conversion, with their references.
     sides: [(Typed, References); 2],
     node: SyntaxNode,
 }
 
-/// How good a path is, as far as can be known.
+/// Returns the score of a path; a higher score is better.
 fn score(path: &Path) -> i32 {
     match path {
         Path::Point { .. } => 1_000,
@@ -48,11 +50,12 @@ fn score(path: &Path) -> i32 {
     }
 }
 
-/// A way to the rows of a table.
+/// A path to the rows of a table.
 struct Way {
     path: Path,
-    /// Places of the conjuncts that it makes superfluous.
+    /// Indexes of the conjuncts that it makes superfluous.
     used: Vec<usize>,
+    /// Whether its rows are in the wanted order.
     ordered: bool,
 }
 
@@ -68,7 +71,7 @@ fn filter(plan: Plan, condition: Option<Expression>) -> Plan {
     }
 }
 
-/// Rows for which conjuncts hold; those that need subqueries are asked last.
+/// Filters the rows of a plan by conjuncts; those with subqueries are evaluated last.
 fn filter_by(plan: Plan, conjuncts: Vec<Conjunct>) -> Plan {
     let (plain, with_subqueries): (Vec<_>, Vec<_>) =
         conjuncts.into_iter().partition(|own| own.applied.is_empty());
@@ -76,7 +79,7 @@ fn filter_by(plan: Plan, conjuncts: Vec<Conjunct>) -> Plan {
     with_subqueries.into_iter().fold(plan, |plan, own| apply_all(own.applied, plan).filter(own.condition))
 }
 
-/// Takes conjuncts out that fulfil a condition.
+/// Removes the conjuncts that fulfil a condition, and returns them.
 fn take(conjuncts: &mut Vec<Conjunct>, is_wanted: impl Fn(&Conjunct) -> bool) -> Vec<Conjunct> {
     let (taken, left) = std::mem::take(conjuncts).into_iter().partition(|own| is_wanted(own));
     *conjuncts = left;
@@ -84,7 +87,8 @@ fn take(conjuncts: &mut Vec<Conjunct>, is_wanted: impl Fn(&Conjunct) -> bool) ->
 }
 
 impl Conjunct {
-    /// As a key of a hash join, between relations that are there and new ones.
+    /// Returns the conjunct as a key of a hash join between `placed` relations (probe) and `new` ones
+    /// (build); `None` if it is no such equality.
     fn as_key(&self, placed: Relations, new: Relations) -> Option<JoinKey> {
         let Comparison { operator, class, operands, sides, .. } = self.comparison.as_ref()?;
         if *operator != CompareOperator::Equal || !self.applied.is_empty() {
@@ -110,7 +114,7 @@ impl Conjunct {
 }
 
 impl Binder<'_> {
-    /// Binds a condition, in parts.
+    /// Binds a condition, as conjuncts.
     pub(super) fn bind_conjuncts(
         &mut self,
         condition: ast::Expr,
@@ -170,7 +174,7 @@ impl Binder<'_> {
         Ok(conjunct)
     }
 
-    /// A comparison of two values as a condition.
+    /// Returns a comparison of two values as a conjunct.
     pub(super) fn compared(
         &mut self,
         operator: CompareOperator,
@@ -194,7 +198,7 @@ impl Binder<'_> {
         Ok(Conjunct { condition, applied: Vec::new(), refers, comparison })
     }
 
-    /// What conjuncts say of columns of a table, by values that relations give which are there already.
+    /// Returns the conjuncts that compare a column of a table with a value of the `available` relations.
     fn candidates(
         &self,
         relation: usize,
@@ -256,7 +260,7 @@ impl Binder<'_> {
         own.flat_map(|(_, relation)| relation.set_registers()).collect()
     }
 
-    /// A scan of a table, with what else its rows must fulfil.
+    /// Returns a scan of a table, with a filter for its rows.
     fn scan(&self, relation: usize, path: Path, condition: Option<Expression>) -> Plan {
         let level = self.queries.levels.last().expect("a query is being planned");
         let Rows::Table { table, registers, used, handle } = &level.relations[relation].rows else {
@@ -274,7 +278,7 @@ impl Binder<'_> {
         Plan::Scan { access, handle: *handle }
     }
 
-    /// How much a source commends itself as the next one; `None` when it can't be.
+    /// Returns the score of a source as the next one; `None` if it cannot be next.
     fn score_of(
         &self,
         source: &Source,
@@ -300,7 +304,7 @@ impl Binder<'_> {
         Ok(way.map(|way| score(&way.path).max(otherwise)))
     }
 
-    /// Joins sources. Returns whether their rows come in the wanted order.
+    /// Joins sources. Also returns whether their rows are in the wanted order.
     pub(super) fn join_all(
         &mut self,
         mut sources: Vec<Source>,
@@ -329,7 +333,7 @@ impl Binder<'_> {
         Ok((filter_by(plan.unwrap_or(Plan::One), conjuncts), ordered))
     }
 
-    /// Adds a source to those that are joined already.
+    /// Joins a source to the sources that are joined already.
     fn join_next(
         &mut self,
         before: Option<Plan>,
@@ -381,18 +385,18 @@ impl Binder<'_> {
         conjuncts: Vec<Conjunct>,
     ) -> Result<(Plan, bool), StatementError> {
         let own: Relations = 1 << place;
-        let is_by_others = way.used.iter().any(|used| conjuncts[*used].refers.own & !own != 0);
+        let needs_placed = way.used.iter().any(|used| conjuncts[*used].refers.own & !own != 0);
         let mut ahead = Vec::new();
         let mut left = Vec::new();
         for (number, mut conjunct) in conjuncts.into_iter().enumerate() {
             if way.used.contains(&number) {
-                // What the path needs is known before the table is looked at.
+                // The values of the path are evaluated before the table is read.
                 ahead.append(&mut conjunct.applied);
             } else {
                 left.push(conjunct);
             }
         }
-        if before.is_none() || is_by_others || !ahead.is_empty() {
+        if before.is_none() || needs_placed || !ahead.is_empty() {
             let plain = take(&mut left, |conjunct| conjunct.applied.is_empty());
             let scan = self.scan(place, way.path, all(plain.into_iter().map(|own| own.condition)));
             let inner = filter_by(scan, left);
@@ -416,13 +420,13 @@ impl Binder<'_> {
         Ok((self.combine(before, (plan, own, outer), placed, left), false))
     }
 
-    /// Whether a path depends on more than constants. Such rows are not kept from one row of the outer query
-    /// to the next.
+    /// Returns whether a path may depend on a row of the outer query. Its rows must then not be kept from one
+    /// row of the outer query to the next.
     fn is_by_outer(&self, way: &Way) -> bool {
         !way.used.is_empty() && self.queries.levels.len() > 1
     }
 
-    /// Joins rows with those of another plan that does not depend on them.
+    /// Joins the rows of a plan with those of a plan that does not depend on them.
     fn combine(
         &mut self,
         before: Option<Plan>,
@@ -458,7 +462,7 @@ impl Binder<'_> {
         filter_by(joined, remaining)
     }
 
-    /// Rows that are read more than once: kept, unless they may differ from one time to the next.
+    /// Keeps the rows of a plan that runs more than once, unless the rows may differ from run to run.
     fn keep(&mut self, plan: Plan, own: Relations, outer: bool) -> Plan {
         if outer || matches!(plan, Plan::Named { .. } | Plan::Values { .. }) {
             return plan;
@@ -467,8 +471,8 @@ impl Binder<'_> {
         Plan::Keep { slot: self.new_slot(), input: Box::new(plan), registers }
     }
 
-    /// A left or full join, and the relations in it. Of `above` it takes what may be asked of its left side
-    /// alone.
+    /// Plans a left or full join. Returns it with its relations. A left join takes the conjuncts of `above`
+    /// that refer to its left side only.
     fn outer_join(
         &mut self,
         join: OuterJoin,
@@ -520,7 +524,7 @@ impl Binder<'_> {
         let (inner, _) = self.join_all(right, right_conjuncts, None)?;
         let inner_registers = self.set_registers(right_relations);
         if keys.is_empty() || has_subqueries {
-            // Where there are subqueries, keys are conditions as well.
+            // A hash join cannot evaluate subqueries, so the keys become conditions of a nested loop.
             let equal = keys.into_iter().map(|JoinKey { class, probe, build }| Expression::Compare {
                 operator: CompareOperator::Equal,
                 class,

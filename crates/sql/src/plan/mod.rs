@@ -1,9 +1,9 @@
-//! Queries beyond one table at a time → plans (`procedure::query`).
+//! Translates queries that are not one operation on one table into plans (`procedure::query`).
 //!
-//! A level is one SELECT with the relations of its FROM; a subquery is a level above, whose names may mean
-//! columns of the levels below it. All its clauses are bound first, and so it is known which columns are
-//! used; then the plan is made: conditions go down to the relations that they speak of, and relations are
-//! joined one after the other (`join.rs`).
+//! A level is one SELECT with the relations of its FROM. A subquery is a level above, and its names may refer
+//! to columns of the levels below. All clauses of a level are bound first, so that the used columns are
+//! known. Then the plan is made: conditions are pushed down to the relations that they refer to, and
+//! relations are joined one after the other (`join.rs`).
 
 mod compound;
 mod from;
@@ -24,57 +24,57 @@ use squawk_syntax::ast::{self, AstNode};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Most relations of one FROM.
+/// Maximum number of relations of a FROM.
 const MOST_RELATIONS: usize = 64;
-/// Deepest nesting of queries.
+/// Maximum number of nested queries.
 const MOST_LEVELS: usize = 64;
 
-/// Relations of a level, a bit each.
+/// A set of relations of a level, with a bit for each.
 pub(crate) type Relations = u64;
 
-/// What a relation's rows are.
+/// The rows of a relation.
 #[derive(Debug)]
 pub(crate) enum Rows {
-    /// A table's.
+    /// Those of a table.
     Table {
         table: Arc<Table>,
-        /// The first of as many registers as it has columns.
+        /// The first register of the row, with one register per column.
         registers: Register,
         /// Columns that are loaded, in the order of their registers.
         used: Vec<usize>,
-        /// The register that is told which row it is, for the statement that writes it.
+        /// The register of the row's handle, for the statement that writes the row.
         handle: Option<Register>,
     },
-    /// A plan's.
+    /// Those of a plan.
     Plan {
-        /// Until it is joined.
+        /// `None` after it is joined.
         plan: Option<Box<Plan>>,
         registers: Vec<Register>,
-        /// The relations of its own level that it refers to.
+        /// The relations of the same level that it refers to.
         lateral: Relations,
         /// Whether it refers to levels below.
         outer: bool,
     },
-    /// A row that stands in registers already.
+    /// One row that registers hold already.
     Row { registers: Register },
 }
 
-/// Something in FROM.
+/// A relation of FROM.
 #[derive(Debug)]
 pub(crate) struct Relation {
     pub(crate) alias: String,
     pub(crate) columns: Vec<(String, Type)>,
     pub(crate) rows: Rows,
-    /// Whether names without a qualifier may mean its columns.
+    /// Whether names without a qualifier may refer to its columns.
     pub(crate) is_plain: bool,
 }
 
-/// A column that USING made of two.
+/// A column that USING has merged from two columns.
 #[derive(Debug)]
 struct Merged {
     name: String,
     value: Typed,
-    /// The columns that it was made of, by relation and place; the first one stands for it in `Level::star`.
+    /// The merged columns, by relation and position. The first one represents them in `Level::star`.
     hides: Vec<(usize, usize)>,
 }
 
@@ -85,9 +85,9 @@ pub(crate) struct Level {
     merged: Vec<Merged>,
     /// The relations of FROM.
     from: Relations,
-    /// What `*` means of the relations of FROM, by relation and place.
+    /// The columns of `*`, by relation and position.
     star: Vec<(usize, usize)>,
-    /// Relations that were referred to since this was last emptied.
+    /// Relations that were referred to since this set was last emptied.
     touched: Relations,
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct Named {
     name: String,
     slot: SlotId,
     columns: Vec<(String, Type)>,
-    /// The lowest level around WITH that it refers to; `None` where its rows are always the same.
+    /// The lowest level around WITH that it refers to; `None` if its rows are always the same.
     lowest: Option<usize>,
 }
 
@@ -106,13 +106,12 @@ pub(crate) struct Named {
 pub(crate) struct Bound {
     pub(crate) plan: Plan,
     pub(crate) columns: Vec<OutputColumn>,
-    /// Columns that are a literal whose type is not known, by their places: the query around them may give
-    /// them one.
+    /// Literals of unknown type, by the position of their column. The outer query may give them a type.
     pub(crate) literals: HashMap<usize, Typed>,
 }
 
 impl Bound {
-    /// A column as a value.
+    /// Returns a column as a value.
     fn typed(&self, place: usize) -> Typed {
         let column = &self.columns[place];
         let known = Typed::Known(Expression::Register(column.register), column.ty);
@@ -120,35 +119,36 @@ impl Bound {
     }
 }
 
-/// What an expression refers to.
+/// The references of an expression.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct References {
-    /// Relations of its own level.
+    /// The relations of the same level that it refers to.
     pub(crate) own: Relations,
-    /// Whether levels below.
+    /// Whether it refers to levels below.
     pub(crate) outer: bool,
 }
 
-/// What the binder keeps for queries.
+/// The state of the binder for queries.
 #[derive(Debug, Default)]
 pub(crate) struct Queries {
     pub(crate) levels: Vec<Level>,
     named: Vec<Named>,
-    /// Where the WITH clause stands that is bound already, for all operands of a UNION.
+    /// The offset of a WITH clause that is bound already, for all operands of a UNION.
     bound_with: Option<usize>,
     slots: u32,
-    /// The lowest level that was referred to since this was last emptied.
+    /// The lowest level that was referred to since this was last set to `None`.
     lowest: Option<usize>,
-    /// Subqueries of the expression in hand, which are evaluated ahead of it; `None` where there may be none.
+    /// Subqueries of the current expression, which are evaluated before it; `None` where subqueries are not
+    /// allowed.
     pub(crate) applied: Option<Vec<Applied>>,
-    /// What the rows of groups have in common, as it is written, with its level: it means the group's from
-    /// then on.
+    /// The group keys in scope: level, text, register and type. An expression with this text denotes the
+    /// register.
     group_keys: Vec<(usize, String, Register, Type)>,
-    /// Those of arguments of aggregates.
+    /// Subqueries in the arguments of aggregates, which are evaluated before rows are grouped.
     before_group: Vec<Applied>,
 }
 
-/// What is evaluated ahead of an expression.
+/// A subquery or call that is evaluated before an expression.
 #[derive(Debug)]
 pub(crate) enum Applied {
     Subquery(Box<Subquery>),
@@ -158,7 +158,8 @@ pub(crate) enum Applied {
         arguments: Vec<Expression>,
         target: Register,
     },
-    /// Rows of a function, by its text: there are as many rows of what it is applied to.
+    /// Rows of a function, with the text of its call. Each input row is repeated for each row of the
+    /// function.
     Rows {
         text: String,
         plan: Box<Plan>,
@@ -167,19 +168,19 @@ pub(crate) enum Applied {
 }
 
 impl Queries {
-    /// How many slots are taken.
+    /// Returns the number of slots that are taken.
     fn slots(&self) -> u32 {
         self.slots
     }
 
-    /// Says how many slots are taken.
+    /// Sets the number of slots that are taken.
     fn begin_slots_at(&mut self, slots: u32) {
         self.slots = slots;
     }
 }
 
 impl Applied {
-    /// The registers that it is computed of.
+    /// Returns the registers that its expressions use.
     fn uses(&self) -> Vec<Register> {
         let mut uses = Vec::new();
         let mut of = |expression: &Expression| {
@@ -205,7 +206,7 @@ impl Applied {
         uses
     }
 
-    /// Where the answer goes.
+    /// Returns the registers of the answer.
     fn targets(&self) -> Vec<Register> {
         let question = match self {
             Self::Subquery(subquery) => &subquery.question,
@@ -220,7 +221,7 @@ impl Applied {
         }
     }
 
-    /// A plan with the answer.
+    /// Returns a plan that adds the answer to the rows of `input`.
     fn upon(self, input: Plan) -> Plan {
         match self {
             Self::Subquery(subquery) => Plan::Apply { input: Box::new(input), subquery },
@@ -238,12 +239,13 @@ impl Applied {
     }
 }
 
-/// A plan with all answers.
+/// Returns a plan that adds all answers to the rows of a plan.
 fn apply_all(applied: Vec<Applied>, plan: Plan) -> Plan {
     applied.into_iter().fold(plan, |plan, own| own.upon(plan))
 }
 
-/// A plan whose own expressions need the answers, before its first row.
+/// Returns a plan that evaluates the answers once, before the first row of a plan whose expressions need
+/// them.
 fn apply_ahead(applied: Vec<Applied>, plan: Plan) -> Plan {
     if applied.is_empty() {
         return plan;
@@ -266,7 +268,7 @@ impl Relation {
         self.columns.iter().position(|(own, _)| own == name)
     }
 
-    /// What its rows set, of what is used.
+    /// Returns the registers that its rows set.
     fn set_registers(&self) -> Vec<Register> {
         match &self.rows {
             Rows::Table { registers, used, handle, .. } => {
@@ -280,7 +282,7 @@ impl Relation {
 }
 
 impl Binder<'_> {
-    /// Binds a query as an operation of its own. `bind` makes its plan.
+    /// Binds a query as a separate operation. `bind` makes its plan.
     pub(crate) fn bind_query<'q>(
         &mut self,
         bind: impl FnOnce(&mut Self) -> Result<Bound, StatementError> + 'q,
@@ -369,7 +371,7 @@ impl Binder<'_> {
         self.add_relation(Relation { alias, columns, rows, is_plain: true }, node)
     }
 
-    /// Gives columns the names of an alias.
+    /// Renames columns by the column list of an alias.
     fn rename(
         &self,
         columns: &mut [(String, Type)],
@@ -389,13 +391,13 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// Notes that a level is referred to.
+    /// Records a reference to a level.
     fn refer_to(&mut self, level: usize) {
         let lowest = self.queries.lowest.map_or(level, |lowest| lowest.min(level));
         self.queries.lowest = Some(lowest);
     }
 
-    /// A column of a relation, as a value.
+    /// Returns a column of a relation as a value.
     fn column_of_relation(&mut self, level: usize, relation: usize, column: usize) -> Typed {
         self.refer_to(level);
         let level = &mut self.queries.levels[level];
@@ -416,7 +418,7 @@ impl Binder<'_> {
         Typed::Known(Expression::Register(register), ty)
     }
 
-    /// The relation and column that an expression is, where it is one of the innermost level's tables.
+    /// Returns the relation and column of an expression that is a column of a table of the innermost level.
     fn table_column(&self, expression: &Expression) -> Option<(usize, usize)> {
         let Expression::Register(register) = expression else { return None };
         let level = self.queries.levels.last()?;
@@ -429,7 +431,7 @@ impl Binder<'_> {
         })
     }
 
-    /// A column by name, of the innermost level that has one.
+    /// Returns a column by name, from the innermost level that has one.
     pub(crate) fn find_column(
         &mut self,
         qualifier: Option<&str>,
@@ -476,13 +478,13 @@ impl Binder<'_> {
         value
     }
 
-    /// Whether a qualifier names a relation.
+    /// Returns whether a qualifier names a relation.
     pub(crate) fn names_relation(&self, qualifier: &str) -> bool {
         let mut relations = self.queries.levels.iter().flat_map(|level| &level.relations);
         relations.any(|own| own.alias == qualifier)
     }
 
-    /// Runs a binding and tells what it referred to.
+    /// Runs a binding, and returns its references.
     fn referring<T>(
         &mut self,
         bind: impl FnOnce(&mut Self) -> Result<T, StatementError>,
@@ -512,8 +514,8 @@ impl Binder<'_> {
         Ok((bound?, applied))
     }
 
-    /// A function of rows in a list of targets: its columns in the row at hand. As in PostgreSQL, rows
-    /// without any are left out.
+    /// Binds a function of rows in a list of targets. Returns its columns. As in PostgreSQL, an input row for
+    /// which the function has no rows is left out.
     pub(crate) fn rows_in_list(
         &mut self,
         name: &str,
@@ -572,13 +574,13 @@ impl Binder<'_> {
         Ok(Some(columns))
     }
 
-    /// The names of a list of columns.
+    /// Returns the names of a list of columns.
     fn column_names(list: Option<ast::ColumnList>) -> Vec<String> {
         list.into_iter().flat_map(|list| list.column_names()).map(|name| name.text()).collect()
     }
 }
 
-/// Whether a SELECT asks no more than one operation on one table can answer.
+/// Returns whether one operation on one table can answer a SELECT.
 pub(crate) fn is_simple(select: &ast::Select, schema: &Schema) -> bool {
     use ast::HasSelectTail;
     let clauses = select.with_clause().is_some()

@@ -1,4 +1,4 @@
-//! What FROM names: tables, views, system relations, sequences, queries of WITH.
+//! The named relations of FROM: tables, views, system relations, sequences and queries of WITH.
 
 use super::{Binder, Bound, Named, Relation, Rows};
 use crate::error::StatementError;
@@ -10,7 +10,7 @@ use procedure::{Expression, Function, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
-/// How deep views may lie in each other.
+/// Maximum nesting of views.
 const MOST_VIEWS: usize = 64;
 
 impl Binder<'_> {
@@ -37,7 +37,7 @@ impl Binder<'_> {
         self.add_bound(bound, (Some(alias), names), (0, false), node)
     }
 
-    /// Adds the row of a sequence. Numbers are not logged ahead of those that were given, so `log_cnt` is 0.
+    /// Adds the row of a sequence. Sequences log no numbers ahead, so `log_cnt` is 0.
     fn add_sequence(
         &mut self,
         sequence: TableId,
@@ -92,7 +92,7 @@ impl Binder<'_> {
         self.add_bound(bound, (Some(names.0), names.1), (0, false), node)
     }
 
-    /// The query of a view. It sees nothing of what is around it.
+    /// Binds the query of a view. It cannot refer to the query around it.
     fn bind_view(&mut self, view: &View, node: &SyntaxNode) -> Result<Bound, StatementError> {
         if self.views_within >= MOST_VIEWS {
             let message = format!("infinite recursion detected in rules for relation \"{}\"", view.name);

@@ -1,4 +1,4 @@
-//! SELECT: its clauses, bound one after the other, and the plan that they come to.
+//! Binds the clauses of SELECT one after the other, and makes its plan.
 
 use super::from::Sources;
 use super::join::Conjunct;
@@ -31,7 +31,7 @@ pub(crate) struct Sort {
     pub(crate) nulls_first: bool,
 }
 
-/// What is bound of a SELECT beyond its FROM and WHERE.
+/// The bound clauses of a SELECT, without FROM and WHERE.
 struct Clauses {
     outputs: Vec<(String, Expression, Type)>,
     literals: HashMap<usize, Typed>,
@@ -40,15 +40,16 @@ struct Clauses {
     having: Option<Expression>,
     order: Vec<SortKey>,
     distinct: Distinct,
-    /// What is evaluated before groups are made, and after that.
+    /// Subqueries and calls that are evaluated before rows are grouped.
     before: Vec<Applied>,
+    /// Subqueries and calls that are evaluated for each group.
     after: Vec<Applied>,
 }
 
 /// The rows that FOR UPDATE holds.
 #[derive(Default)]
 struct Held {
-    /// The tables, each with the register that says which row it is.
+    /// The tables, each with the register of its row's handle.
     handles: Vec<(TableId, Register)>,
     nowait: bool,
 }
@@ -68,7 +69,7 @@ fn place_of(expression: &ast::Expr) -> Option<usize> {
 }
 
 impl Binder<'_> {
-    /// Binds the end of a query. What it counts is known before its rows are.
+    /// Binds ORDER BY, OFFSET and LIMIT. OFFSET and LIMIT are evaluated before the rows are read.
     pub(super) fn bind_tail(&mut self, query: &impl HasSelectTail) -> Result<Tail, StatementError> {
         let node = query.syntax();
         let sorts = self.bind_sort_list(query.order_by_clause())?;
@@ -119,7 +120,7 @@ impl Binder<'_> {
             .collect()
     }
 
-    /// A sort key of a value.
+    /// Returns a sort key for a value.
     pub(crate) fn sort_key(
         &self,
         value: Expression,
@@ -129,7 +130,7 @@ impl Binder<'_> {
         SortKey { value, class: compare_class(ty.element()), descending, nulls_first }
     }
 
-    /// Binds SELECT as a level of its own.
+    /// Binds a SELECT as a new level.
     pub(super) fn bind_select_level(&mut self, select: &ast::Select) -> Result<Bound, StatementError> {
         let node = select.syntax();
         if let Some(window) = select.window_clause() {
@@ -166,7 +167,8 @@ impl Binder<'_> {
         Ok(self.finish_select(plan, clauses, is_sorted, tail, held))
     }
 
-    /// FOR UPDATE: which rows of tables are held. FOR SHARE asks for nothing: what was read is validated.
+    /// Binds FOR UPDATE: returns the tables whose rows are held. FOR SHARE needs no hold, because every row
+    /// that is read is validated or locked anyway.
     fn bind_locking(&mut self, select: &ast::Select, clauses: &Clauses) -> Result<Held, StatementError> {
         let mut held = Held::default();
         for clause in select.syntax().children().filter_map(ast::LockingClause::cast) {
@@ -221,7 +223,7 @@ impl Binder<'_> {
         let clause = self.part(select.select_clause(), node)?;
         let list: Vec<ast::Target> =
             clause.target_list().into_iter().flat_map(|list| list.targets()).collect();
-        // Keys of groups first: they know nothing of aggregates.
+        // Group keys are bound first, because they must not contain aggregates.
         let mut keys = Vec::new();
         let mut before = Vec::new();
         let mut written = Vec::new();
@@ -306,7 +308,7 @@ impl Binder<'_> {
         Ok(Clauses { outputs, literals, keys, aggregates, having, order, distinct, before, after })
     }
 
-    /// An expression that is written as a key of the groups in hand.
+    /// Returns the register of an expression that is written like a group key of the current level.
     pub(crate) fn group_key(&self, node: &SyntaxNode) -> Option<Typed> {
         if self.queries.group_keys.is_empty() {
             return None;
@@ -316,7 +318,7 @@ impl Binder<'_> {
         Some(Typed::Known(Expression::Register(found.2), found.3))
     }
 
-    /// Runs a binding of what is evaluated before there are groups.
+    /// Runs a binding of expressions that are evaluated before rows are grouped.
     pub(crate) fn without_group_keys<T>(&mut self, bind: impl FnOnce(&mut Self) -> T) -> T {
         let keys = std::mem::take(&mut self.queries.group_keys);
         let bound = bind(self);
@@ -324,7 +326,8 @@ impl Binder<'_> {
         bound
     }
 
-    /// What an item of GROUP BY stands for: a place in the list, a column, or else a name in the list.
+    /// Returns the expression that an item of GROUP BY denotes: a position in the SELECT list, a column, or a
+    /// name in the list.
     fn meant_by_group(
         &mut self,
         expression: ast::Expr,
@@ -354,7 +357,7 @@ impl Binder<'_> {
         }
     }
 
-    /// ORDER BY: places and names of outputs, or expressions.
+    /// Binds ORDER BY: positions and names of outputs, or expressions.
     fn bind_order(
         &mut self,
         sorts: &[Sort],
@@ -426,7 +429,7 @@ impl Binder<'_> {
         Ok(Distinct::On(values))
     }
 
-    /// Where the primary key of a table is among the keys, its other columns follow from it.
+    /// Adds the columns of a table whose primary key is part of the group keys, because they depend on it.
     fn add_dependent_keys(&mut self, keys: &mut Vec<(Register, Expression)>) {
         for relation in &self.level().relations {
             let Rows::Table { table, registers, used, .. } = &relation.rows else { continue };
@@ -446,7 +449,7 @@ impl Binder<'_> {
         }
     }
 
-    /// After grouping there are keys and aggregates, and what other levels give.
+    /// Refuses a column of the level that is neither a group key nor in an aggregate.
     fn refuse_ungrouped(
         &self,
         uses: &[Register],
@@ -488,7 +491,7 @@ impl Binder<'_> {
         }
     }
 
-    /// The order as columns of the only table, when it is one that an index could give.
+    /// Returns the order as columns of the only table, if an index could provide it.
     fn order_by_index(&self, order: &[SortKey]) -> Option<WantedOrder> {
         let level = self.queries.levels.last()?;
         let [relation] = level.relations.as_slice() else { return None };
@@ -544,7 +547,7 @@ impl Binder<'_> {
         let mut registers: Vec<Register> = columns.iter().map(|column| column.register).collect();
         let on = match distinct {
             Distinct::On(on) => {
-                // They are compared once rows are sorted.
+                // The values are compared after rows are sorted.
                 on.into_iter()
                     .map(|value| {
                         let register = Self::register_of(&value).unwrap_or_else(|| {
@@ -584,7 +587,7 @@ impl Binder<'_> {
         Bound { plan: limited(plan, offset, limit), columns, literals }
     }
 
-    /// The columns that `*` stands for, of all relations or of one.
+    /// Returns the columns of `*`, or of `qualifier.*`.
     pub(crate) fn star(
         &mut self,
         qualifier: Option<&str>,
@@ -604,7 +607,8 @@ impl Binder<'_> {
                 None => own.is_plain,
             };
             if qualifier.is_none() && level.from & 1 << relation != 0 {
-                // All of FROM, at its first relation. USING may have merged every column of another.
+                // The first relation of FROM gets the columns of all of FROM, because USING may have merged
+                // every column of a later relation.
                 found.extend(star.take().into_iter().flatten().map(|at| of_column(*at)));
             } else if is_meant {
                 found.extend((0..own.columns.len()).map(|column| of_column((relation, column))));
@@ -629,7 +633,7 @@ impl Binder<'_> {
         Ok(found.into_iter().map(typed).collect())
     }
 
-    /// A set of conditions of a statement that writes.
+    /// Binds the WHERE clause of a statement that writes.
     pub(super) fn bind_where(
         &mut self,
         condition: Option<ast::Expr>,
@@ -642,7 +646,7 @@ impl Binder<'_> {
     }
 }
 
-/// Rows without the first ones, and at most this many.
+/// Returns a plan that skips `offset` rows and returns at most `limit` rows.
 pub(super) fn limited(plan: Plan, offset: Option<Expression>, limit: Option<Expression>) -> Plan {
     if offset.is_none() && limit.is_none() {
         return plan;
@@ -650,14 +654,14 @@ pub(super) fn limited(plan: Plan, offset: Option<Expression>, limit: Option<Expr
     Plan::Limit { input: Box::new(plan), offset, limit }
 }
 
-/// An expression as it is written, without what lies between its words.
+/// Returns the text of an expression, with one space between tokens and without comments.
 fn text_of(node: &SyntaxNode) -> String {
     let tokens = node.descendants_with_tokens().filter_map(|part| part.into_token());
     let words = tokens.filter(|token| !token.kind().is_trivia()).map(|token| token.text().to_owned());
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Puts keys of groups in the place of the expressions that they are.
+/// Replaces the expressions of group keys by the registers of the keys.
 fn replace_keys(expression: &mut Expression, keys: &[(Register, Expression)]) {
     if let Some((register, _)) = keys.iter().find(|(_, key)| key == expression) {
         *expression = Expression::Register(*register);

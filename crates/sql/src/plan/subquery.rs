@@ -1,4 +1,4 @@
-//! Subqueries in expressions: each is evaluated ahead of the expression, and its answer is a register.
+//! Subqueries in expressions. Each is evaluated before the expression, and its answer is in a register.
 
 use super::{Applied, Binder, Bound};
 use crate::binder::Typed;
@@ -11,7 +11,7 @@ use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
 impl Binder<'_> {
-    /// Binds what an aggregate computes. Its subqueries are evaluated before rows are grouped.
+    /// Binds the arguments of an aggregate. Their subqueries are evaluated before rows are grouped.
     pub(crate) fn before_groups<T>(
         &mut self,
         node: &SyntaxNode,
@@ -28,12 +28,12 @@ impl Binder<'_> {
         Ok(bound)
     }
 
-    /// The query inside parentheses, if that is what they hold.
+    /// Returns the query inside parentheses; `None` if they contain no query.
     pub(crate) fn query_of(paren: &ast::ParenExpr) -> Option<ast::SelectVariant> {
         paren.syntax().children().find_map(ast::SelectVariant::cast)
     }
 
-    /// Binds a query inside an expression, and whether it refers to the queries around it.
+    /// Binds a query inside an expression. Also returns whether it refers to the queries around it.
     fn bind_inner_query(&mut self, query: &ast::SelectVariant) -> Result<(Bound, bool), StatementError> {
         let depth = self.queries.levels.len();
         let lowest = self.queries.lowest.take();
@@ -48,7 +48,7 @@ impl Binder<'_> {
         Ok((bound?, outer))
     }
 
-    /// Puts a subquery ahead of the expression in hand.
+    /// Adds a subquery that is evaluated before the current expression.
     fn apply(
         &mut self,
         plan: Plan,
@@ -64,8 +64,8 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// In a statement of a procedure, a subquery is a query of its own before the statement. `bind` gives its
-    /// answer.
+    /// Binds a subquery. In a statement of a procedure it becomes a separate query before the statement.
+    /// `bind` returns its answer.
     fn lifting(
         &mut self,
         node: &SyntaxNode,
@@ -95,7 +95,7 @@ impl Binder<'_> {
             strict: false,
             to_client: false,
         }));
-        // FOUND is of statements, not of expressions.
+        // A subquery must not set FOUND, which only statements set.
         let hidden = self.new_register(ScalarType::Boolean);
         self.found = Some(hidden);
         let operation = self.operation(kind, node);
@@ -116,7 +116,7 @@ impl Binder<'_> {
         }
     }
 
-    /// `(SELECT …)` as a value.
+    /// Binds `(SELECT …)` as a value.
     pub(crate) fn bind_scalar_query(
         &mut self,
         query: &ast::SelectVariant,
@@ -131,7 +131,7 @@ impl Binder<'_> {
         })
     }
 
-    /// `(SELECT a, b …)` as values of several columns.
+    /// Binds `(SELECT a, b …)` as values of several columns.
     pub(super) fn bind_row_query(
         &mut self,
         query: &ast::SelectVariant,
@@ -148,7 +148,7 @@ impl Binder<'_> {
         Ok(typed)
     }
 
-    /// EXISTS (SELECT …).
+    /// Binds `EXISTS (SELECT …)`.
     pub(crate) fn bind_exists(
         &mut self,
         query: &ast::SelectVariant,
@@ -162,7 +162,7 @@ impl Binder<'_> {
         })
     }
 
-    /// ARRAY(SELECT …).
+    /// Binds `ARRAY(SELECT …)`.
     pub(crate) fn bind_array_query(
         &mut self,
         query: &ast::SelectVariant,
@@ -181,7 +181,7 @@ impl Binder<'_> {
         })
     }
 
-    /// `value operator ANY (SELECT …)`, or ALL; IN is `= ANY`.
+    /// Binds `value operator ANY (SELECT …)`, or ALL; IN is `= ANY`.
     pub(crate) fn bind_quantified(
         &mut self,
         value: &ast::Expr,

@@ -13,7 +13,7 @@ use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::sync::Arc;
 
-/// Values of columns that are set.
+/// Columns, and the values that they are set to.
 type Assignments = Vec<(usize, Expression)>;
 
 fn is_default(expression: &ast::Expr) -> bool {
@@ -22,7 +22,7 @@ fn is_default(expression: &ast::Expr) -> bool {
 }
 
 impl Binder<'_> {
-    /// Binds a statement that writes inside a level of its own, with the names of its WITH.
+    /// Binds a statement that writes as a new level, with the names of its WITH in scope.
     fn writing(
         &mut self,
         with: Option<ast::WithClause>,
@@ -38,7 +38,7 @@ impl Binder<'_> {
         self.with(named, bound?, node)
     }
 
-    /// RETURNING, of a row that stands in registers, and of what else the level has.
+    /// Binds RETURNING over the written row, which registers hold, and over the other relations of the level.
     fn returning(
         &mut self,
         plan: Plan,
@@ -58,7 +58,7 @@ impl Binder<'_> {
         Ok(Bound { plan: compute(apply_all(applied, plan), values), columns, ..Bound::default() })
     }
 
-    /// The table's checks, over a row in registers.
+    /// Binds the CHECK constraints of a table, over a row in registers.
     fn checks_of(
         &mut self,
         table: &Arc<Table>,
@@ -87,7 +87,7 @@ impl Binder<'_> {
         Ok(table)
     }
 
-    /// The foreign keys that writes of a table follow.
+    /// Returns the foreign keys that a write of a table must check.
     fn foreign_keys_of(&mut self, table: &Table) -> Option<Arc<ForeignKeys>> {
         let keys = self.schema.foreign_keys_of(table)?;
         if keys.depend_on_call() {
@@ -157,7 +157,7 @@ impl Binder<'_> {
         self.returning(plan, insert.returning_clause())
     }
 
-    /// Refuses a value for a column that always counts, unless that is overridden.
+    /// Refuses a value for a column GENERATED ALWAYS AS IDENTITY, unless OVERRIDING is given.
     pub(crate) fn refuse_identity(
         &self,
         table: &Table,
@@ -180,7 +180,7 @@ impl Binder<'_> {
         Err(self.error(node, error))
     }
 
-    /// The rows of an INSERT: a plan, and what each column gets of it; `None` is its default.
+    /// Binds the rows of an INSERT. Returns a plan, and the value of each column; `None` is the default.
     fn bind_source(
         &mut self,
         insert: &ast::Insert,
@@ -361,7 +361,7 @@ impl Binder<'_> {
         Ok(ConflictUpdate { old, condition, assignments: with_registers })
     }
 
-    /// SET.
+    /// Binds SET.
     fn bind_assignments(
         &mut self,
         clause: Option<ast::SetClause>,
@@ -417,7 +417,8 @@ impl Binder<'_> {
         Ok(assignments)
     }
 
-    /// The rows that a statement changes: the target, what it is joined with, and the condition.
+    /// Binds the rows that a statement changes: the target, the relations that it is joined with, and the
+    /// condition.
     fn bind_target(
         &mut self,
         (table, alias): (&Arc<Table>, Option<ast::OptionalAsAlias>),
@@ -444,7 +445,7 @@ impl Binder<'_> {
         Ok((sources, handle))
     }
 
-    /// What a statement has to remember of the rows that it found.
+    /// Returns the registers of found rows that a statement must keep, without the handle.
     fn kept_registers(&self, handle: Register) -> Vec<Register> {
         let level = self.queries.levels.last().expect("a statement is being bound");
         let all = level.relations.iter().flat_map(Relation::set_registers);
@@ -501,7 +502,7 @@ impl Binder<'_> {
     }
 }
 
-/// Puts a plan in the place of the one row that another one was made upon.
+/// Replaces the single row at the bottom of a plan by the rows of another plan.
 fn upon(plan: Plan, rows: Plan) -> Plan {
     match plan {
         Plan::One => rows,

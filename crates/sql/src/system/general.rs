@@ -67,7 +67,7 @@ const EMPTY: &[(&str, &[(&str, Type)])] = &[
 ];
 
 impl Schema {
-    /// What `pg_catalog` says of other things than relations.
+    /// Returns a relation of `pg_catalog` that does not describe relations; `None` for any other name.
     pub(super) fn other_catalog(&self, name: &str) -> Option<SystemRelation> {
         if let Some((_, columns)) = EMPTY.iter().find(|(own, _)| *own == name) {
             return Some(SystemRelation::new(columns, Vec::new()));

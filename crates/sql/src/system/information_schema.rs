@@ -9,7 +9,7 @@ use catalog::{Identity, ScalarType, Type};
 const DATABASE: &str = "postgres";
 
 impl Schema {
-    /// A relation of `information_schema`.
+    /// Returns a relation of `information_schema`; `None` for any other name.
     pub(super) fn information(&self, name: &str) -> Option<SystemRelation> {
         Some(match name {
             "schemata" => self.information_schemata(),

@@ -2,8 +2,8 @@
 //! Source: PostgreSQL 15's documentation of the system catalogs. Columns that no known client reads are left
 //! out.
 //!
-//! Each is a list of rows, generated when a query names it. Numbers of objects (OIDs) follow from the numbers
-//! of the catalog, so they stay as long as the object does.
+//! Each relation is a list of rows, generated when a query names it. Numbers of objects (OIDs) follow from
+//! the numbers of the catalog, so an object keeps its OID.
 
 mod general;
 mod information_schema;
@@ -63,7 +63,7 @@ impl From<i64> for Cell {
     }
 }
 
-/// Who owns everything, as there are no roles yet.
+/// The owner of all objects: there are no roles yet.
 pub(crate) const OWNER: &str = "postgres";
 const PUBLIC: i64 = 2200;
 const SYSTEM: i64 = 11;
@@ -76,7 +76,7 @@ const INTS: Type = Type::Array(ScalarType::Integer);
 const TEXTS: Type = Type::Array(ScalarType::Text);
 
 impl Schema {
-    /// A system relation by name; the schema may be left out of those of `pg_catalog`.
+    /// Returns a system relation by name. Relations of `pg_catalog` need no schema in the name.
     pub(crate) fn system_relation(&self, name: &str) -> Option<SystemRelation> {
         match name.strip_prefix("information_schema.") {
             Some(name) => self.information(name),

@@ -1,4 +1,4 @@
-//! What the definitions hold, with the numbers and texts that the catalogs know it by.
+//! The objects of the definitions, with their numbers and texts in the system catalogs.
 
 use super::{Cell, INFORMATION, PUBLIC, SYSTEM};
 use crate::schema::{Schema, View};
@@ -19,7 +19,7 @@ pub(super) fn routine_oid(procedure: &Procedure) -> i64 {
     3_000_000 + i64::from(procedure.id.0)
 }
 
-/// A name as SQL has it, in quotes where it needs them.
+/// Returns a name as SQL text, in quotes if it needs them.
 pub(crate) fn quoted(name: &str) -> String {
     let is_plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
@@ -38,7 +38,7 @@ pub(super) fn places(columns: &[usize]) -> Cell {
     Cell::Ints(columns.iter().map(|column| *column as i64 + 1).collect())
 }
 
-/// A constraint, as `pg_constraint` has it.
+/// A row of `pg_constraint`.
 pub(crate) struct Constraint<'a> {
     pub(crate) oid: i64,
     pub(crate) name: &'a str,
@@ -83,7 +83,7 @@ impl Schema {
         2_000_000 + self.views().position(|own| own.name == view.name).unwrap_or(0) as i64
     }
 
-    /// Relations by OID, with their names as SQL has them.
+    /// Returns the relations: the OID of each, and its name as SQL text.
     pub(crate) fn relation_names(&self) -> Vec<(i64, String)> {
         let tables = self.catalog().tables().map(|own| (table_oid(own), quoted_path(&own.name)));
         let indexes = self.catalog().tables().flat_map(|table| {
@@ -94,7 +94,7 @@ impl Schema {
         tables.chain(indexes).chain(views).collect()
     }
 
-    /// What CREATE INDEX would say.
+    /// Returns the CREATE INDEX statements of all indexes, by OID.
     pub(crate) fn index_definitions(&self) -> Vec<(i64, String)> {
         let of = |table: &Arc<Table>| {
             let visible = table.indexes.iter().skip(usize::from(table.hidden_key));
@@ -112,7 +112,7 @@ impl Schema {
         self.catalog().tables().flat_map(of).collect()
     }
 
-    /// The columns of indexes, by their indexes' numbers and their places from 1 on.
+    /// Returns the columns of indexes, by the number of the index and the position in it, from 1.
     pub(crate) fn index_columns(&self) -> impl Iterator<Item = ((i64, i64), String)> {
         let indexes = self.catalog().tables().flat_map(|table| {
             table.indexes.iter().skip(usize::from(table.hidden_key)).map(move |index| (table, index))
@@ -185,7 +185,7 @@ impl Schema {
         all
     }
 
-    /// What a routine returns, and what it takes.
+    /// Returns, for each routine, its OID and the texts of its result and its arguments.
     pub(crate) fn routine_texts(&self) -> Vec<(i64, String, String)> {
         let texts = |own: &Arc<Procedure>| {
             let arguments = own.parameters.iter().map(|parameter| {
@@ -220,7 +220,7 @@ impl Schema {
         system.into_iter().map(|(oid, name)| (oid, name.to_owned())).chain(own).collect()
     }
 
-    /// The number of a relation by name, as a literal of type `regclass` has it.
+    /// Returns the OID of a relation by name, for a literal of type `regclass`.
     pub(crate) fn relation_oid(&self, name: &str) -> Option<i64> {
         let plain = name.strip_prefix("public.").unwrap_or(name);
         let own =

@@ -1,4 +1,4 @@
-//! Tables, views and what belongs to them, in `pg_catalog`.
+//! The relations of `pg_catalog` that describe tables and views, with their columns, indexes and constraints.
 
 use super::objects::{action_code, index_oid, places, table_oid};
 use super::types::{TYPES, type_modifier, type_oid};
@@ -8,7 +8,7 @@ use crate::types::short;
 use catalog::{Identity, ScalarType, Type};
 
 impl Schema {
-    /// What `pg_catalog` says of relations; `None` where another part of it is asked for.
+    /// Returns a relation of `pg_catalog` that describes relations; `None` for any other name.
     pub(super) fn relations_catalog(&self, name: &str) -> Option<SystemRelation> {
         Some(match name {
             "pg_class" => self.pg_class(),

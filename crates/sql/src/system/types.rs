@@ -2,7 +2,7 @@
 
 use catalog::{ScalarType, Type};
 
-/// A type's OID, and that of an array of it.
+/// Returns a type's OID, and the OID of its array type.
 pub fn type_oids(scalar: ScalarType) -> (u32, u32) {
     match scalar {
         ScalarType::SmallInt => (21, 1005),
@@ -22,7 +22,7 @@ pub fn type_oids(scalar: ScalarType) -> (u32, u32) {
     }
 }
 
-/// A type's modifier; -1 where it has none.
+/// Returns a type's modifier; -1 if it has none.
 pub fn type_modifier(scalar: ScalarType) -> i32 {
     match scalar {
         ScalarType::Numeric { precision, scale } => (i32::from(precision) << 16 | i32::from(scale)) + 4,
@@ -32,19 +32,19 @@ pub fn type_modifier(scalar: ScalarType) -> i32 {
     }
 }
 
-/// Bytes of a type's values; -1 where they vary.
+/// Returns the size of a type's values in bytes; -1 if it varies.
 pub fn type_length(scalar: ScalarType) -> i16 {
     let oid = i64::from(type_oids(scalar).0);
     TYPES.iter().find(|own| own.0 == oid).map_or(-1, |own| own.3)
 }
 
-/// A type's name, as the catalogs have it.
+/// Returns a type's name in the system catalogs.
 pub(crate) fn type_name(scalar: ScalarType) -> &'static str {
     let oid = i64::from(type_oids(scalar).0);
     TYPES.iter().find(|own| own.0 == oid).map_or("", |own| own.1)
 }
 
-/// All types: OID, name as the catalogs have it, name as SQL has it, bytes of a value, category.
+/// All types: OID, name in the system catalogs, name in SQL, size of a value in bytes, category.
 pub(crate) const TYPES: [(i64, &str, &str, i16, &str); 14] = [
     (16, "bool", "boolean", 1, "B"),
     (17, "bytea", "bytea", -1, "U"),
