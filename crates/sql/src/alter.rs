@@ -107,7 +107,7 @@ impl Schema {
         if new.name != old.name {
             self.refuse_taken(&new.name, source, node)?;
             if rebuilds {
-                return Err(unsupported(source, node, "another name beside other changes"));
+                return Err(unsupported(source, node, "RENAME together with other changes"));
             }
             let own = new.foreign_keys.iter_mut().filter(|key| key.parent == old.name);
             own.for_each(|key| key.parent.clone_from(&new.name));

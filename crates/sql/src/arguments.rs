@@ -18,7 +18,7 @@ impl Binder<'_> {
             match argument.func_arg_expr() {
                 Some(ast::FuncArgExpr::Expr(expression)) => plain.push(expression),
                 Some(ast::FuncArgExpr::NamedArg(named)) => {
-                    return Err(self.unsupported(named.syntax(), "an argument by name of this function"));
+                    return Err(self.unsupported(named.syntax(), "an argument by name for this function"));
                 }
                 None => {}
             }

@@ -231,7 +231,9 @@ impl Binder<'_> {
                 let flags = match arguments.get(3) {
                     None => "",
                     Some(Typed::Literal(flags)) => flags,
-                    Some(_) => return Err(self.unsupported(node, "flags of regexp_replace but as a literal")),
+                    Some(_) => {
+                        return Err(self.unsupported(node, "regexp_replace with computed flags"));
+                    }
                 };
                 if let Some(other) = flags.chars().find(|flag| !matches!(flag, 'g' | 'i')) {
                     return Err(self.unsupported(node, &format!("the flag {other} of regexp_replace")));
@@ -418,7 +420,7 @@ impl Binder<'_> {
     /// Returns the sequence that a literal names. The sequence must be known when the statement is bound.
     fn sequence_of(&self, name: Typed, node: &SyntaxNode) -> Result<catalog::TableId, StatementError> {
         let Typed::Literal(name) = name else {
-            return Err(self.unsupported(node, "the name of a sequence but as a literal"));
+            return Err(self.unsupported(node, "a sequence name that is not a literal"));
         };
         let plain = name.strip_prefix("public.").unwrap_or(&name).replace('"', "");
         let table = self.schema.catalog().table(&plain);
@@ -484,7 +486,7 @@ impl Binder<'_> {
                 let function = Function::ArrayAppend;
                 Ok(Typed::Known(Expression::Function { function, arguments: vec![array, value] }, ty))
             }
-            _ => Err(self.error(node, SqlError::new("42883", format!("{name} has other arguments")))),
+            _ => Err(self.error(node, SqlError::new("42883", format!("{name} rejects these arguments")))),
         }
     }
 

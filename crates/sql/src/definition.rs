@@ -136,7 +136,9 @@ impl<'a> TableBuilder<'a> {
                 ast::ColumnClause::Collate(collate) => {
                     let text = collate.syntax().text().to_string();
                     if !text.contains("\"C\"") && !text.contains("\"POSIX\"") {
-                        return Err(self.binder.unsupported(collate.syntax(), "a collation but \"C\""));
+                        return Err(self
+                            .binder
+                            .unsupported(collate.syntax(), "a collation other than \"C\""));
                     }
                 }
                 other => return Err(self.binder.unsupported(other.syntax(), "this option of a column")),
@@ -320,7 +322,7 @@ impl<'a> TableBuilder<'a> {
         }
         match match_type {
             None | Some(ast::MatchType::MatchSimple(_)) => Ok(()),
-            Some(other) => Err(self.binder.unsupported(other.syntax(), "MATCH but SIMPLE")),
+            Some(other) => Err(self.binder.unsupported(other.syntax(), "MATCH other than SIMPLE")),
         }
     }
 
@@ -353,7 +355,9 @@ impl<'a> TableBuilder<'a> {
                 ast::RefAction::SetDefaultColumns(own) if own.column_ref_list().is_none() => {
                     ReferenceAction::SetDefault
                 }
-                other => return Err(self.binder.unsupported(other.syntax(), "a list of columns here")),
+                other => {
+                    return Err(self.binder.unsupported(other.syntax(), "a list of columns in this context"));
+                }
             };
         }
         let names: Vec<_> = columns.iter().map(|c| self.table.columns[*c].name.as_str()).collect();

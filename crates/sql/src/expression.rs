@@ -100,7 +100,7 @@ impl Binder<'_> {
                 let name = text.rsplit_once(char::is_whitespace).map_or("", |(_, name)| name);
                 let name = name.rsplit('.').next().unwrap_or_default().trim_matches('"');
                 if !matches!(name, "default" | "C" | "POSIX") {
-                    return Err(self.unsupported(node, "a collation but \"C\""));
+                    return Err(self.unsupported(node, "a collation other than \"C\""));
                 }
                 let inner = collate.syntax().children().find_map(ast::Expr::cast);
                 self.bind(&self.part(inner, node)?)
@@ -344,7 +344,7 @@ impl Binder<'_> {
                 let (left, right) = (self.bind(&left)?, self.bind(&right)?);
                 let [(a, a_type), (b, b_type)] = self.operands(left, right, node)?;
                 if !a_type.is_integer() || !b_type.is_integer() {
-                    return Err(self.unsupported(node, "this operator of anything but integers"));
+                    return Err(self.unsupported(node, "this operator on values that are not integers"));
                 }
                 let ty = match (a_type, b_type) {
                     _ if custom.syntax().text() == "<<" || custom.syntax().text() == ">>" => a_type,

@@ -23,10 +23,10 @@ pub enum ImageError {
     #[error("the definitions are malformed: {0}")]
     Damaged(String),
     /// The image of a schema defines other objects than the schema.
-    #[error("the image of the definitions defines something else")]
+    #[error("the image does not reproduce the definitions")]
     Differs,
     /// A procedure that was accepted once is refused now.
-    #[error("procedure {name}, which was accepted when it was made, is refused now: {error}")]
+    #[error("procedure \"{name}\", which was accepted when it was created, is refused now: {error}")]
     Refused {
         /// The procedure.
         name: String,

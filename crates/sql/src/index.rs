@@ -29,7 +29,7 @@ pub(crate) fn index_definition(
     if let Some(method) = create.using_method()
         && !method.syntax().text().to_string().to_lowercase().ends_with("btree")
     {
-        return Err(binder.unsupported(method.syntax(), "an index method but btree"));
+        return Err(binder.unsupported(method.syntax(), "an index method other than btree"));
     }
     let path = create.table_relation_name().and_then(|name| name.table_name_ref());
     let path = binder.part(path.and_then(|name| name.path_ref()), node)?;
@@ -38,7 +38,7 @@ pub(crate) fn index_definition(
     let mut columns = Vec::new();
     for item in create.partition_item_list().into_iter().flat_map(|list| list.partition_items()) {
         if matches!(item.sort_order(), Some(ast::SortOrder::SortDesc(_))) || item.nulls_order().is_some() {
-            return Err(binder.unsupported(item.syntax(), "an index in another order than ascending"));
+            return Err(binder.unsupported(item.syntax(), "an index order other than ascending"));
         }
         match item.expr() {
             Some(ast::Expr::NameRef(name)) => {

@@ -130,7 +130,7 @@ impl Binder<'_> {
             Some(query) => self.bind_rows_of(&query)?,
             None => match self.bind_written_rows(&query)? {
                 Some(bound) => bound,
-                None => return Err(self.unsupported(node, "a loop over anything but a query")),
+                None => return Err(self.unsupported(node, "a loop over a statement that is not a query")),
             },
         };
         let variables: Vec<_> = repeat.vars().collect();

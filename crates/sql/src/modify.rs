@@ -293,8 +293,8 @@ impl Binder<'_> {
     ) -> Result<Vec<(Register, Expression)>, StatementError> {
         match (clause, into) {
             (None, None) => Ok(Vec::new()),
-            (None, Some(_)) => Err(self.syntax(node, "INTO needs a RETURNING clause here")),
-            (Some(clause), None) => Err(self.syntax(clause.syntax(), "RETURNING needs an INTO clause here")),
+            (None, Some(_)) => Err(self.syntax(node, "INTO requires a RETURNING clause")),
+            (Some(clause), None) => Err(self.syntax(clause.syntax(), "RETURNING requires an INTO clause")),
             (Some(clause), Some(targets)) => {
                 let items = self.bind_targets(clause.target_list(), clause.syntax())?;
                 self.outputs(items, targets, clause.syntax())

@@ -53,7 +53,7 @@ impl Binder<'_> {
             }
             (None, Some(Name::Cursor(_))) => Err(self.unsupported(node, "a cursor as a value")),
             (None, Some(Name::Record(_) | Name::Row(_))) => {
-                Err(self.unsupported(node, "a whole record as a value"))
+                Err(self.unsupported(node, "a record as a value"))
             }
             (None, None) if text == "found" && self.body.is_some() => {
                 let register = self.found();

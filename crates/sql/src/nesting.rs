@@ -141,7 +141,7 @@ fn is_torn(node: &SyntaxNode) -> bool {
 }
 
 fn torn() -> SqlError {
-    let error = SqlError::new("0A000", "an operator behind a cast is not supported here");
+    let error = SqlError::new("0A000", "an operator after a cast without parentheses is not supported");
     error.with_hint("Put the cast into parentheses: (value::type) BETWEEN … AND ….")
 }
 

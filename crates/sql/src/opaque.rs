@@ -35,7 +35,7 @@ impl Binder<'_> {
         }
         match self.bind_written_rows(statement)? {
             Some(bound) if !bound.items.is_empty() => Ok(bound),
-            _ => Err(self.syntax(node, "a statement with rows is expected here")),
+            _ => Err(self.syntax(node, "a statement that returns rows is expected")),
         }
     }
 
@@ -48,7 +48,7 @@ impl Binder<'_> {
         let node = statement.syntax();
         let bound = self.bind_any_rows(statement)?;
         let crate::query::SelectRows::Query(query) = bound.rows else {
-            return Err(self.unsupported(node, "this query here"));
+            return Err(self.unsupported(node, "this form of query"));
         };
         let columns: Columns = query.columns.iter().map(|column| (column.name.clone(), column.ty)).collect();
         let own: Vec<Type> = columns.iter().map(|(_, ty)| *ty).collect();

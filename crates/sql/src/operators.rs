@@ -401,7 +401,7 @@ impl Binder<'_> {
         let ty = element(&left).or(element(&right)).unwrap_or(ScalarType::Text);
         let array = |typed: Typed| match typed {
             Typed::Known(array, Type::Array(own)) if own.same_family(ty) => Ok(array),
-            Typed::Known(..) => Err(self.unsupported(node, "comparing an array with this")),
+            Typed::Known(..) => Err(self.unsupported(node, "comparing an array with a value of this type")),
             other => self.coerce(other, Type::Array(ty), false, node),
         };
         let function = Function::ArraysEqual(compare_class(ty));

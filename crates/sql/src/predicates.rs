@@ -37,7 +37,7 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<Typed, StatementError> {
         if operator != CompareOperator::Equal || all {
-            return Err(self.unsupported(node, "ANY or ALL of an array with another operator than = ANY"));
+            return Err(self.unsupported(node, "ANY or ALL of an array with an operator other than = ANY"));
         }
         let value = self.bind(left)?;
         let array = match (self.bind(array)?, &value) {
@@ -49,7 +49,7 @@ impl Binder<'_> {
             (array, _) => array,
         };
         let Typed::Known(array, Type::Array(element)) = array else {
-            return Err(self.unsupported(node, "ANY of anything but an array"));
+            return Err(self.unsupported(node, "ANY of a value that is not an array"));
         };
         let sample = Typed::Known(Expression::Constant(Datum::Int(0)), element.into());
         let (class, operands) = self.comparable(value, sample, node)?;

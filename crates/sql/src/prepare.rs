@@ -512,7 +512,9 @@ impl Schema {
             });
             match statement {
                 Some(statement) => compile_arguments(&statement, types, self, &source),
-                None => Err(source.error_at(0, SqlError::new("42601", "the text holds no EXECUTE"))),
+                None => {
+                    Err(source.error_at(0, SqlError::new("42601", "the text is not an EXECUTE statement")))
+                }
             }
         })
     }

@@ -68,7 +68,7 @@ impl Routine {
         binder.routine.clone_from(&self.name);
         self.check_options(&binder)?;
         let Some(body) = &self.body else {
-            return Err(binder.unsupported(&self.node, "a routine in another language than plpgsql"));
+            return Err(binder.unsupported(&self.node, "a routine in a language other than plpgsql"));
         };
         let mut parameters = Vec::new();
         for parameter in self.parameters.iter().flat_map(|list| list.params()) {
@@ -229,7 +229,7 @@ fn bind_parameter(binder: &mut Binder<'_>, parameter: &ast::Param) -> Result<Par
         Some(expression) => {
             let bound = binder.bind_as(&expression, ty)?;
             if !bound.is_constant() {
-                return Err(binder.unsupported(expression.syntax(), "a DEFAULT that is no constant"));
+                return Err(binder.unsupported(expression.syntax(), "a DEFAULT that is not a constant"));
             }
             let mut machine = Machine::default();
             let datum = bound.evaluate(&mut machine).unwrap_or(Datum::Null);

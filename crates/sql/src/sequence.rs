@@ -47,7 +47,7 @@ fn number(
 ) -> Result<i64, StatementError> {
     let expression = binder.part(expression, node)?;
     let text: String = binder.source.text_of(expression.syntax()).split_whitespace().collect();
-    text.parse().map_err(|_| binder.syntax(expression.syntax(), "an option of a sequence is a whole number"))
+    text.parse().map_err(|_| binder.syntax(expression.syntax(), "an option of a sequence must be an integer"))
 }
 
 /// Reads the options of a sequence. A missing option has the default of the type.

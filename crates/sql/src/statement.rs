@@ -517,8 +517,8 @@ impl Binder<'_> {
         let (targets, strict) = match (into, has_rows) {
             (Some(into), true) => into,
             (None, false) => (Vec::new(), false),
-            (Some(_), false) => return Err(self.syntax(node, "INTO needs a RETURNING clause here")),
-            (None, true) => return Err(self.syntax(node, "RETURNING needs an INTO clause here")),
+            (Some(_), false) => return Err(self.syntax(node, "INTO requires a RETURNING clause")),
+            (None, true) => return Err(self.syntax(node, "RETURNING requires an INTO clause")),
         };
         let outputs = self.outputs(bound.items, &targets, node)?;
         if let Some(kind) = bound.rows.operation(outputs, strict) {

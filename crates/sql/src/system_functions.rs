@@ -196,7 +196,7 @@ impl Binder<'_> {
                 let (array, ty) = self.settle(arguments[0].clone(), None, node)?;
                 let Type::Array(element) = ty else { return Ok(None) };
                 if !element.is_text() {
-                    return Err(self.unsupported(node, "array_to_string of anything but texts"));
+                    return Err(self.unsupported(node, "array_to_string of elements that are not texts"));
                 }
                 let between = self.coerce(arguments[1].clone(), ScalarType::Text.into(), false, node)?;
                 let function = Function::ArrayToString;

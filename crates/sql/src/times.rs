@@ -51,10 +51,10 @@ impl Binder<'_> {
                 }
                 let literal = match (cast.literal(), cast.expr()) {
                     (Some(literal), _) | (None, Some(ast::Expr::Literal(literal))) => literal,
-                    _ => return Err(self.unsupported(cast.syntax(), "an interval but as a literal")),
+                    _ => return Err(self.unsupported(cast.syntax(), "an interval that is not a literal")),
                 };
                 let Typed::Literal(text) = self.bind_literal(&literal)? else {
-                    return Err(self.unsupported(cast.syntax(), "an interval but as a literal"));
+                    return Err(self.unsupported(cast.syntax(), "an interval that is not a literal"));
                 };
                 let interval = Interval::parse(&text).map_err(|error| self.error(cast.syntax(), error))?;
                 Ok(Some(WrittenInterval { interval, times: None }))
@@ -101,7 +101,7 @@ impl Binder<'_> {
         node: &SyntaxNode,
     ) -> Result<Typed, StatementError> {
         let Typed::Literal(zone) = self.bind(zone)? else {
-            return Err(self.unsupported(node, "a time zone but as a literal"));
+            return Err(self.unsupported(node, "a time zone that is not a literal"));
         };
         if !matches!(
             zone.to_lowercase().as_str(),
@@ -198,7 +198,7 @@ impl Binder<'_> {
             ("date_part" | "date_trunc", 2) => {
                 let typed = self.bind(&arguments[0])?;
                 let Typed::Literal(field) = typed else {
-                    return Err(self.unsupported(node, &format!("the unit of {name} but as a literal")));
+                    return Err(self.unsupported(node, &format!("a unit of {name} that is not a literal")));
                 };
                 let field = self.field(&field, arguments[0].syntax())?;
                 if name == "date_part" {

@@ -227,7 +227,7 @@ impl Binder<'_> {
             return Err(self.error(node, SqlError::new("42883", message)));
         }
         if !bound.iter().all(|(_, ty)| ty.scalar().is_some_and(ScalarType::is_integer)) {
-            return Err(self.unsupported(node, "generate_series of anything but integers"));
+            return Err(self.unsupported(node, "generate_series of values that are not integers"));
         }
         let is_big = |(_, ty): &(Expression, Type)| *ty == Type::Scalar(ScalarType::BigInt);
         let ty = if bound.iter().any(is_big) { ScalarType::BigInt } else { ScalarType::Integer };

@@ -59,7 +59,7 @@ impl Binder<'_> {
         let kept = if depends { None } else { Some(self.new_slot()) };
         match &mut self.queries.applied {
             Some(applied) => applied.push(Applied::Subquery(Box::new(Subquery { plan, question, kept }))),
-            None => return Err(self.unsupported(node, "a subquery here")),
+            None => return Err(self.unsupported(node, "a subquery in this context")),
         }
         Ok(())
     }
@@ -75,7 +75,7 @@ impl Binder<'_> {
             return bind(self);
         }
         if self.lifted.is_none() || self.row.is_some() {
-            return Err(self.unsupported(node, "a subquery here"));
+            return Err(self.unsupported(node, "a subquery in this context"));
         }
         let mut answer = None;
         let query = self.bind_query(|binder| {
