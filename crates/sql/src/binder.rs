@@ -61,7 +61,7 @@ pub(crate) struct RowScope {
 }
 
 impl RowScope {
-    /// A row that registers hold already, with one register per column.
+    /// Returns the scope of a row that registers hold already, with one register per column.
     pub(crate) fn of_row(table: &Arc<Table>, registers: Register) -> Self {
         let known = (0..table.columns.len()).map(|c| (c, Register(registers.0 + c as u32))).collect();
         Self {

@@ -111,7 +111,7 @@ impl<D: DataAccess + LookAhead> Form<D> for ReplayForm {
         Err(not_in_replay("a foreign key"))
     }
 
-    /// Replay runs committed calls, which cannot fail.
+    /// Returns false: replay runs committed calls, which have passed validation.
     fn is_doomed(_: &D) -> bool {
         false
     }

@@ -207,7 +207,7 @@ impl Expression {
     /// NULL.
     pub const NULL: Self = Self::Constant(Datum::Null);
 
-    /// TRUE or FALSE.
+    /// Returns TRUE or FALSE.
     pub fn boolean(value: bool) -> Self {
         Self::Constant(Datum::boolean(value))
     }
@@ -224,7 +224,7 @@ impl Expression {
         balanced(conditions, &Self::Or).unwrap_or(Self::boolean(false))
     }
 
-    /// Text.
+    /// Returns a text constant.
     pub fn text(text: &str) -> Self {
         Self::Bytes(text.as_bytes().into())
     }

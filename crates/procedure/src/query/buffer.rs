@@ -54,7 +54,7 @@ impl Buffer {
         self.rows
     }
 
-    /// A row; its values lie in this buffer's arena.
+    /// Returns a row. Its values lie in this buffer's arena.
     pub(crate) fn row(&self, row: usize) -> &[Datum] {
         &self.values[row * self.width..][..self.width]
     }

@@ -37,7 +37,7 @@ impl ShiftWidth {
 }
 
 impl BitOperator {
-    /// `a operator b`.
+    /// Evaluates `a operator b`.
     pub(crate) fn apply(self, a: i64, b: i64) -> i64 {
         match self {
             Self::And => a & b,

@@ -92,7 +92,7 @@ pub enum Cast {
     ToText(ScalarType),
 }
 
-/// Bounds of an integer type.
+/// Returns the least and the greatest value of an integer type.
 pub(crate) fn bounds(ty: ScalarType) -> (i64, i64) {
     match ty {
         ScalarType::SmallInt => (i16::MIN.into(), i16::MAX.into()),

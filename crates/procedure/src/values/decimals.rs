@@ -69,7 +69,7 @@ fn is_zero(value: &BigInt) -> bool {
     *value == BigInt::from(0)
 }
 
-/// `value / divisor`, rounded half away from zero.
+/// Returns `value / divisor`, rounded half away from zero.
 fn divided(value: &BigInt, divisor: &BigInt) -> BigInt {
     let double: BigInt = value * 2;
     let half = if is_negative(value) == is_negative(divisor) { divisor.clone() } else { -divisor };
@@ -125,7 +125,7 @@ pub(crate) fn left_of_point(decimal: Decimal, digits: u32, truncates: bool) -> R
     Ok(Decimal::new(quotient.checked_mul(power).ok_or_else(overflow)?, 0)?)
 }
 
-/// `sqrt(decimal)`.
+/// Evaluates `sqrt(decimal)`.
 fn square_root(decimal: Decimal) -> Result<Decimal> {
     if decimal.mantissa < 0 {
         return Err(SqlError::new("2201F", "cannot take square root of a negative number").into());
@@ -200,7 +200,7 @@ fn exceeds(exponent: f64) -> bool {
     exponent.abs() > 250.0
 }
 
-/// `exp(decimal)`.
+/// Evaluates `exp(decimal)`.
 fn exponential(decimal: Decimal) -> Result<Decimal> {
     let estimate = decimal.to_double();
     if exceeds(estimate) {
@@ -238,7 +238,7 @@ fn magnitude_of_logarithm(decimal: Decimal) -> i32 {
     value.ln().abs().log10() as i32
 }
 
-/// `ln(decimal)`.
+/// Evaluates `ln(decimal)`.
 fn natural_logarithm(decimal: Decimal) -> Result<Decimal> {
     check_logarithm(decimal)?;
     let scale = scale_for(magnitude_of_logarithm(decimal), &[decimal]);
@@ -246,7 +246,7 @@ fn natural_logarithm(decimal: Decimal) -> Result<Decimal> {
     Fixed { value: logarithm_to(decimal, places), places }.shown(scale)
 }
 
-/// `log(base, decimal)`.
+/// Evaluates `log(base, decimal)`.
 fn logarithm(base: Decimal, decimal: Decimal) -> Result<Decimal> {
     check_logarithm(base)?;
     check_logarithm(decimal)?;
@@ -261,7 +261,7 @@ fn logarithm(base: Decimal, decimal: Decimal) -> Result<Decimal> {
     Fixed { value, places }.shown(scale)
 }
 
-/// `power(decimal, decimal)`.
+/// Evaluates `power(decimal, decimal)`.
 fn power(base: Decimal, exponent: Decimal) -> Result<Decimal> {
     let whole = exponent.to_int().ok().filter(|whole| Decimal::from_int(*whole) == exponent);
     if base.mantissa == 0 && exponent.mantissa < 0 {

@@ -23,7 +23,7 @@ fn checked(result: f64, may_be_infinite: bool, may_be_zero: bool) -> Evaluated {
     Ok(Datum::Double(result))
 }
 
-/// `a operator b`.
+/// Evaluates `a operator b`.
 #[inline]
 pub(crate) fn arithmetic(operator: ArithmeticOperator, a: f64, b: f64) -> Evaluated {
     let is_infinite = a.is_infinite() || b.is_infinite();

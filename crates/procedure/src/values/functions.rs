@@ -452,7 +452,7 @@ impl Function {
     }
 }
 
-/// `to_char` of integers, decimals and doubles.
+/// Evaluates `to_char` of integers, decimals and doubles.
 fn number_to_text(values: &[Datum], scale: u8, machine: &mut Machine) -> Evaluated {
     let decimal = match values[0] {
         Datum::Double(value) => {
@@ -533,7 +533,7 @@ fn pad(text: &str, length: i64, fill: &str, side: Function) -> String {
     if side == Function::PadStart { padding + text } else { text.to_owned() + &padding }
 }
 
-/// LIKE with `%`, `_` and backslash escapes.
+/// Evaluates LIKE with `%`, `_` and backslash escapes.
 fn like(text: &str, pattern: &str) -> Result<bool, Box<SqlError>> {
     fn matches(text: &[char], pattern: &[char]) -> Result<bool, Box<SqlError>> {
         match pattern {

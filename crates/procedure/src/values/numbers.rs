@@ -87,7 +87,7 @@ fn parse(template: &str) -> Result<Template, SqlError> {
     Ok(Template { patterns, fills, brackets })
 }
 
-/// `to_char` of a number.
+/// Evaluates `to_char` of a number.
 pub(crate) fn to_text(value: Decimal, template: &str) -> Result<String, SqlError> {
     let Template { patterns, fills, brackets } = parse(template)?;
     let point = patterns.iter().position(|pattern| *pattern == Pattern::Point).unwrap_or(patterns.len());

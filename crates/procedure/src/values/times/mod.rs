@@ -162,7 +162,7 @@ fn span_of(year: i64, length: i64) -> i64 {
     if year > 0 { (year + length - 1) / length } else { -((length - year) / length) }
 }
 
-/// EXTRACT of a finite timestamp.
+/// Evaluates EXTRACT of a finite timestamp.
 fn extract(field: TimeField, us: i64) -> Result<Decimal, SqlError> {
     let Moment { day, hour, minute, second, microsecond } = moment_of(us);
     let whole = |value: i64| Ok(Decimal::from_int(value));
@@ -198,7 +198,7 @@ fn extract(field: TimeField, us: i64) -> Result<Decimal, SqlError> {
     }
 }
 
-/// `date_trunc` of a finite timestamp.
+/// Evaluates `date_trunc` of a finite timestamp.
 fn truncate(field: TimeField, us: i64) -> Result<i64, SqlError> {
     let Moment { day, .. } = moment_of(us);
     let to = |step: i64| Ok(checked_timestamp(us - us.rem_euclid(step))?);
@@ -227,7 +227,7 @@ fn truncate(field: TimeField, us: i64) -> Result<i64, SqlError> {
     }
 }
 
-/// `to_timestamp(seconds since 1970)`.
+/// Evaluates `to_timestamp(seconds since 1970)`.
 fn from_epoch(seconds: f64) -> Result<i64, SqlError> {
     if seconds.is_nan() {
         return Err(SqlError::new("22008", "timestamp cannot be NaN"));
