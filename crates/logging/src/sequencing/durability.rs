@@ -10,7 +10,7 @@ use crate::shortage::Shortage;
 use crate::sync::{AtomicU64, Ordering};
 use catalog::CommitOrder;
 use std::sync::atomic::fence;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -26,8 +26,22 @@ pub struct Durability {
     pub(crate) shortage: Shortage,
     /// Number of blocked threads and of tasks to wake.
     waiters: AtomicU64,
-    tasks: Mutex<Vec<(CommitOrder, Waker)>>,
+    waiting: Mutex<Waiting>,
     advanced: Condvar,
+}
+
+/// What waits for a durable number.
+#[derive(Default)]
+struct Waiting {
+    tasks: Vec<WaitingTask>,
+    /// Number of threads that block on `advanced`. Without one, no system call is made.
+    threads: usize,
+}
+
+/// A task that is woken once its number is durable.
+struct WaitingTask {
+    number: CommitOrder,
+    waker: Waker,
 }
 
 impl std::fmt::Debug for Durability {
@@ -89,27 +103,31 @@ impl Durability {
         if !self.has_waiters() {
             return;
         }
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        self.advanced.notify_all();
-        let (durable, failed) = (self.number(), self.check().is_err());
-        let mut woken = Vec::new();
-        tasks.retain(|(number, waker)| {
-            let waits = !durable.covers(*number) && !failed;
-            if !waits {
-                woken.push(waker.clone());
-            }
-            waits
-        });
-        drop(tasks);
+        let failed = self.check().is_err();
+        let (woken, threads) = {
+            let mut waiting = self.lock_waiting();
+            let durable = self.number();
+            let is_over = |task: &mut WaitingTask| durable.covers(task.number) || failed;
+            (waiting.tasks.extract_if(.., is_over).collect::<Vec<_>>(), waiting.threads)
+        };
+        // A thread that is about to block has held the mutex since it looked at the number.
+        if threads > 0 {
+            self.advanced.notify_all();
+        }
         self.waiters.fetch_sub(woken.len() as u64, Ordering::SeqCst);
-        woken.into_iter().for_each(Waker::wake);
+        woken.into_iter().for_each(|task| task.waker.wake());
+    }
+
+    fn lock_waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Wakes a task once the log is durable up to a number, or has failed; with 0, at every advance. The
     /// caller checks the state again after this call.
     pub(crate) fn wake_later(&self, number: CommitOrder, waker: &Waker) {
         self.waiters.fetch_add(1, Ordering::SeqCst);
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).push((number, waker.clone()));
+        let task = WaitingTask { number, waker: waker.clone() };
+        self.lock_waiting().tasks.push(task);
         fence(Ordering::SeqCst);
     }
 
@@ -145,7 +163,8 @@ impl Durability {
         }
         self.waiters.fetch_add(1, Ordering::SeqCst);
         wake();
-        let mut guard = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.lock_waiting();
+        waiting.threads += 1;
         let result = loop {
             if holds() {
                 break Ok(());
@@ -153,10 +172,11 @@ impl Durability {
             if let Err(error) = check() {
                 break Err(error);
             }
-            let waited = self.advanced.wait_timeout(guard, LOOK_AGAIN);
-            guard = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let waited = self.advanced.wait_timeout(waiting, LOOK_AGAIN);
+            waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
         };
-        drop(guard);
+        waiting.threads -= 1;
+        drop(waiting);
         self.waiters.fetch_sub(1, Ordering::SeqCst);
         result
     }
