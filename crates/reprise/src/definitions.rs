@@ -8,7 +8,6 @@
 //! `crates/reprise/tests/suite/definitions.rs`.
 
 use crate::Error;
-use logging::LogError;
 use logging::content::StatementRecord;
 use procedure::{Effect, Interrupts, Procedure, SqlError};
 use sql::Schema;
@@ -17,8 +16,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
-use storage::{Epochs, Slot, Worker};
-use transaction::{Applying, Tables};
+use storage::{Epochs, Slot};
+use transaction::{Applying, Tables, Workspace};
 
 /// A change keeps transactions from beginning for at most this time while it waits for open ones; then it
 /// pauses for the same time.
@@ -228,23 +227,23 @@ impl Definitions {
         Ok(self.current().schema.apply(statement)?.1)
     }
 
-    /// Applies a definition while no other session is active. `worker` is the calling session's; `prepare`
-    /// runs before the data change; `log` writes the statement's record after the change has succeeded. A
-    /// statement that changes nothing makes no version and no record: applications send such statements at
-    /// each start.
+    /// Applies a definition as a transaction of `workspace`, while no other session is active. `prepare` runs
+    /// before the data change; `commit` runs last and logs the statement. A statement that changes nothing
+    /// makes no version and no record: applications send such statements at each start. After an error the
+    /// transaction may still be running.
     ///
     /// # Errors
     /// As `exclusively`; 55000: loaded rows are in no checkpoint; the errors of the definition, of `prepare`
-    /// and of `log`.
+    /// and of `commit`.
     pub(crate) fn change(
         &self,
         statement: &StatementRecord<'_>,
-        worker: &mut Worker,
+        workspace: &mut Workspace,
         patience: &Patience,
         prepare: impl FnOnce(&Effect, &Tables) -> Result<(), Error>,
-        log: impl FnOnce(Slot) -> Result<(), LogError>,
+        commit: impl FnOnce(&mut Workspace) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let (slot, epochs) = (worker.slot(), self.current().tables.epochs.clone());
+        let (slot, epochs) = (workspace.worker().slot(), self.current().tables.epochs.clone());
         self.exclusively(slot, &epochs, patience, |current| {
             self.check_saved()?;
             let (schema, effect) = current.schema.apply(statement.text)?;
@@ -255,8 +254,9 @@ impl Definitions {
             let mut tables = current.tables.clone();
             let applying =
                 Applying { timestamp_us: statement.timestamp_us, seed: statement.seed, is_new: true };
-            tables.apply(&effect, applying, &worker.enter())?;
-            log(slot)?;
+            workspace.begin();
+            tables.apply(&effect, applying, workspace.worker().guard())?;
+            commit(workspace)?;
             Ok(Some((schema, tables)))
         })
     }

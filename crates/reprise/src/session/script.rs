@@ -3,14 +3,14 @@
 use super::{Access, Session};
 use crate::Error;
 use crate::sequences::Taking;
-use crate::worker::{Recorded, Request, room_for};
+use crate::worker::{Recorded, Request, Worker, room_for, serialization_failure};
 use catalog::{CommitOrder, now_us};
 use logging::Commit as CommitPoint;
 use logging::content::StatementRecord;
 use procedure::{Call, Effect};
 use sql::Schema;
 use std::sync::{Arc, PoisonError};
-use transaction::Tables;
+use transaction::{CommitError, Tables};
 
 impl Session {
     /// Executes a script of statements, with one transaction per statement: definitions, INSERT, UPDATE,
@@ -84,9 +84,9 @@ impl Session {
     /// Changes definitions as one transaction.
     fn define(&mut self, statement: &StatementRecord<'_>) -> Result<CommitPoint, Error> {
         let inner = Arc::clone(&self.worker.inner);
-        let epochs = Arc::clone(&self.worker.version.tables.epochs);
+        let patience = self.worker.patience(&self.settings());
         // A definition that changes nothing draws no number.
-        let mut drawn = CommitOrder(0);
+        let mut commit = CommitPoint { number: CommitOrder(0), ..self.nothing_shown() };
         self.check_log()?;
         let mut record = Vec::new();
         statement.write_definition(&mut record);
@@ -96,19 +96,23 @@ impl Session {
             let _alone = inner.maintenance.lock().unwrap_or_else(PoisonError::into_inner);
             let prepare =
                 |effect: &Effect, tables: &Tables| Taking { inner: &inner, tables }.give_back_for(effect);
-            let patience = self.worker.patience(&self.settings());
-            let worker = self.worker.workspace.worker();
-            let changed = inner.definitions.change(statement, worker, &patience, prepare, |slot| {
-                let records = inner.logs.prepare_definition(&record)?;
-                let (order, logged) = inner.logs.define(slot, &epochs, records, |_| {});
-                drawn = order;
-                logged
+            let Worker { workspace, pipeline, .. } = &mut self.worker;
+            let changed = inner.definitions.change(statement, workspace, &patience, prepare, |workspace| {
+                commit = pipeline.commit_definitions(workspace, &record).map_err(|error| match error {
+                    CommitError::Conflict(conflict) => serialization_failure(conflict),
+                    CommitError::Log(error) => error.into(),
+                })?;
+                Ok(())
             });
-            // The definition has read rows without adding them to the read set.
-            changed.inspect_err(|_| self.shows_everything())?;
+            if let Err(error) = changed {
+                self.worker.workspace.rollback_if_running();
+                // The definition has read rows without adding them to the read set.
+                self.shows_everything();
+                return Err(error);
+            }
         }
         self.worker.refresh();
         self.worker.machine.frame.affected = 0;
-        Ok(self.answers(CommitPoint { number: drawn, ..self.nothing_shown() }))
+        Ok(self.answers(commit))
     }
 }
