@@ -15,6 +15,6 @@ pub enum CheckpointError {
     #[error(transparent)]
     Memory(#[from] OutOfMemory),
     /// All worker slots are taken.
-    #[error("all worker slots are taken: raise the configured number of workers")]
+    #[error("all workers are in use")]
     NoWorker,
 }

@@ -2,12 +2,12 @@
 
 use crate::table::table;
 use anyhow::{Result, bail};
+use catalog::{Reader, RowChange};
+use checkpoint::Manifest;
 use clap::Args;
+use logging::content::{self, Outcome, Record, Side};
+use logging::{LogTail, PepochFile, read_device};
 use reprise::Config;
-use reprise::rooms::catalog::{Reader, RowChange};
-use reprise::rooms::checkpoint::Manifest;
-use reprise::rooms::logging::content::{self, Outcome, Record, Side};
-use reprise::rooms::logging::{LogTail, PepochFile, read_device};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

@@ -17,7 +17,7 @@ mod table;
 mod user;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
-use reprise::rooms::recovery::RecoveryError;
+use recovery::RecoveryError;
 use std::process::ExitCode;
 
 #[global_allocator]

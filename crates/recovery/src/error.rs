@@ -77,7 +77,7 @@ pub enum RecoveryError {
     #[error(transparent)]
     OutOfMemory(storage::OutOfMemory),
     /// All worker slots are taken.
-    #[error("all worker slots are taken: raise the configured number of workers")]
+    #[error("all workers are in use")]
     NoWorker,
 }
 

@@ -4,7 +4,7 @@
 //! this many times.
 //! Paper: command logging §V-C (bytes of a record, replay rates of a transaction of one insert).
 
-use reprise::rooms::recovery::{RecoveryConfig, recover};
+use recovery::{RecoveryConfig, recover};
 use reprise::{Config, Content, Database, Method, Progress, params};
 use std::error::Error;
 

@@ -86,6 +86,21 @@ impl Database {
     /// Writes a backup of the database into a folder that is empty or does not exist. Transactions go on
     /// meanwhile.
     ///
+    /// ```
+    /// # use reprise::{Config, Database, Error, params};
+    /// # fn main() -> Result<(), Error> {
+    /// # let folder = tempfile::tempdir().expect("a temporary folder");
+    /// # let db = Database::open(folder.path(), Config::default())?;
+    /// # let mut session = db.session()?;
+    /// session.execute_script("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1);")?;
+    /// let target = folder.path().join("backup");
+    /// let backup = db.backup(&target)?; // transactions run meanwhile
+    /// assert_eq!(backup.rows, 1);
+    /// let copy = Database::open(&target, Config::default())?;
+    /// assert_eq!(copy.digest()?, db.digest()?);
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// `Error::BackupTarget`: the folder holds files. `Error::Checkpoint`: the disk failed, or the rows that
     /// were read back differ. 55000: loaded rows are in no checkpoint, so a crash of the database would lose

@@ -59,7 +59,7 @@ pub struct Config {
     /// Most sessions at one time. Checkpoints, sequences and loaders use further workers.
     pub workers: usize,
     /// Memory limit of the database, in bytes. It covers rows and indexes, and all other allocations if the
-    /// program counts them (`rooms::memory::Metered`).
+    /// program counts them (`memory::Metered`).
     pub memory_bytes: usize,
     /// Memory limit of a statement, in bytes; `None` is a quarter of `memory_bytes`, but at least 4 MiB.
     pub statement_bytes: Option<usize>,

@@ -96,6 +96,18 @@ impl Error {
     }
 
     /// Returns the SQLSTATE, as PostgreSQL defines it.
+    ///
+    /// ```
+    /// # use reprise::{Config, Database, Error, params};
+    /// # fn main() -> Result<(), Error> {
+    /// # let folder = tempfile::tempdir().expect("a temporary folder");
+    /// # let db = Database::open(folder.path(), Config::default())?;
+    /// # let mut session = db.session()?;
+    /// session.execute_script("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1);")?;
+    /// let error = session.execute("INSERT INTO t VALUES (1)", params![]).unwrap_err();
+    /// assert_eq!(error.sqlstate(), "23505"); // unique_violation
+    /// # Ok(()) }
+    /// ```
     pub fn sqlstate(&self) -> &str {
         match self {
             Self::Sql(error) => &error.sqlstate,

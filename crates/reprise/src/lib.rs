@@ -24,7 +24,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! This crate connects the crates of the engine (`rooms`). ARCHITECTURE.md and each crate describe them.
+//! This crate connects the crates of the engine, which ARCHITECTURE.md describes.
 
 mod backup;
 mod commit;
@@ -52,6 +52,7 @@ pub use logging::Commit as CommitPoint;
 pub use logging::content::Images;
 pub use logging::disk::{DeviceOptions, LogIo};
 pub use logging::{CommitQueue, Content, LogStatistics, Sequencing, disk};
+pub use memory::{Account, Reserved};
 pub use opening::{Lock, read_alone};
 pub use procedure::{Conflict, CurrentNumbers, Nowhere, RowSink, SqlError};
 pub use recovery::{Method, Progress, RecoveryReport, ReplayMode, Stage};
@@ -59,14 +60,10 @@ pub use rows::{Column, Row};
 pub use session::{
     Access, Attempt, Completion, Parameters, Session, Statement, ToStatement, TransactionState,
 };
+pub use sql::Prepared;
 pub use storage::{Digest, TableDigest};
 pub use transaction::{AbortReason, Aborts, Refusal, Scheme};
 pub use worker::Busy;
-
-/// The crates of the engine, for programs that need its internals: `reprise log`, tests, tools.
-pub mod rooms {
-    pub use {catalog, checkpoint, logging, memory, procedure, recovery, sql, storage, transaction};
-}
 
 /// The arguments of a call: `params![1, "text", None::<i32>]`.
 #[macro_export]

@@ -66,6 +66,20 @@ impl Loader {
 
     /// Adds a row, with one value per column. Checks no constraints except NOT NULL and the primary key.
     ///
+    /// ```
+    /// # use reprise::{Config, Database, Error, params};
+    /// # fn main() -> Result<(), Error> {
+    /// # let folder = tempfile::tempdir().expect("a temporary folder");
+    /// # let db = Database::open(folder.path(), Config::default())?;
+    /// # let mut session = db.session()?;
+    /// session.execute_script("CREATE TABLE t (id INT PRIMARY KEY)")?;
+    /// let mut loader = db.loader()?;
+    /// loader.insert("t", params![1])?;
+    /// let error = loader.insert("t", params![1]).unwrap_err();
+    /// assert_eq!(error.sqlstate(), "23505");
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// 42P01: there is no such table. 42601: the number of values is wrong. 23502: NULL in a NOT NULL column.
     /// 23505: the primary key exists. 53200: out of memory. A value of another type has the error of the

@@ -7,8 +7,7 @@ use crate::client::Client;
 use crate::link::Link;
 use crate::startup::Greeted;
 use pgwire::messages::PgWireFrontendMessage as Message;
-use reprise::TransactionState;
-use reprise::rooms::procedure::SqlError;
+use reprise::{SqlError, TransactionState};
 use std::io;
 use std::sync::Arc;
 

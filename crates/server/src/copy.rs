@@ -5,10 +5,9 @@
 
 use crate::wire::{Format, datum_of, put_value};
 use bytes::{BufMut, BytesMut};
-use reprise::rooms::catalog::{Arena, Datum, Type, utf8_of};
-use reprise::rooms::procedure::SqlError;
-use reprise::rooms::sql::{Copy, CopyFormat, CopyOptions};
-use reprise::{Column, Error, Parameters, Statement};
+use catalog::utf8_of;
+use reprise::{Arena, Column, Datum, Error, Parameters, SqlError, Statement, Type};
+use sql::{Copy, CopyFormat, CopyOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -7,6 +7,7 @@
 use crate::shape::{is_message, is_startup};
 use crate::{Server, fatal, hold};
 use bytes::{BufMut, Bytes, BytesMut};
+use catalog::utf8_of;
 use memory::Account;
 use pgwire::messages::copy::CopyData;
 use pgwire::messages::extendedquery::Parse;
@@ -14,9 +15,7 @@ use pgwire::messages::response::ErrorResponse;
 use pgwire::messages::simplequery::Query;
 use pgwire::messages::{DecodeContext, PgWireBackendMessage, PgWireFrontendMessage, ProtocolVersion};
 use pgwire::tokio::server::MaybeTls;
-use reprise::rooms::catalog::utf8_of;
-use reprise::rooms::procedure::SqlError;
-use reprise::{CommitOrder, CommitPoint};
+use reprise::{CommitOrder, CommitPoint, SqlError};
 use std::ffi::CStr;
 use std::io;
 use std::pin::pin;

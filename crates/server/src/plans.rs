@@ -2,8 +2,8 @@
 //! values into texts send the same few texts with other integers.
 
 use crate::hold;
-use reprise::rooms::sql::{Lifted, lift};
 use reprise::{Error, Parameters, Session, Statement};
+use sql::{Lifted, lift};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, MutexGuard};

@@ -7,8 +7,7 @@
 //! Held by: `open_transactions_leave_room` (crates/server/tests/suite/limits.rs).
 
 use crate::hold;
-use reprise::rooms::procedure::SqlError;
-use reprise::{Database, Error, Session};
+use reprise::{Database, Error, Session, SqlError};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};

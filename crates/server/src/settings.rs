@@ -2,8 +2,7 @@
 //! would change answers in an unsupported way is refused.
 
 use crate::Options;
-use reprise::Access;
-use reprise::rooms::procedure::SqlError;
+use reprise::{Access, SqlError};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;

@@ -18,7 +18,7 @@ use pgwire::messages::startup::{
 use pgwire::tokio::server::{MaybeTls, negotiate_tls};
 use rand::TryRngCore as _;
 use rand::rngs::OsRng;
-use reprise::rooms::procedure::SqlError;
+use reprise::SqlError;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

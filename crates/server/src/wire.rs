@@ -5,12 +5,11 @@
 mod binary;
 
 use bytes::{BufMut, BytesMut};
-use reprise::rooms::catalog::{
-    Arena, Datum, Decimal, ScalarType, Type, array_elements, format_date, format_double, format_timestamp,
-    format_timestamptz, text_datum, utf8_of,
+use catalog::{
+    array_elements, format_date, format_double, format_timestamp, format_timestamptz, text_datum, utf8_of,
 };
-use reprise::rooms::procedure::SqlError;
-use reprise::rooms::sql::{type_length, type_modifier, type_oids};
+use reprise::{Arena, Datum, Decimal, ScalarType, SqlError, Type};
+use sql::{type_length, type_modifier, type_oids};
 use std::fmt::Write as _;
 
 /// The form of a value.

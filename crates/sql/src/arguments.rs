@@ -65,7 +65,7 @@ impl Binder<'_> {
                 }
                 None => {
                     let message =
-                        format!("{} takes {} arguments, not {next}", procedure.name, parameters.len());
+                        format!("\"{}\" takes {} arguments, not {next}", procedure.name, parameters.len());
                     return Err(self.error(node, SqlError::new("42883", message)));
                 }
             }
@@ -94,7 +94,7 @@ impl Binder<'_> {
     ) -> Result<Vec<Option<Typed>>, StatementError> {
         let inputs = procedure.inputs().count();
         if arguments.len() > inputs {
-            let message = format!("{} takes {inputs} arguments, not {}", procedure.name, arguments.len());
+            let message = format!("\"{}\" takes {inputs} arguments, not {}", procedure.name, arguments.len());
             return Err(self.error(node, SqlError::new("42883", message)));
         }
         let mut placed: Vec<_> = arguments.into_iter().map(Some).collect();

@@ -11,7 +11,7 @@ use crate::options::DatabaseOptions;
 use crate::recover::{self, Report};
 use crate::table::table;
 use anyhow::{Context, Result, bail};
-use reprise::rooms::recovery::RecoveryConfig;
+use recovery::RecoveryConfig;
 use reprise::{Config, Content, Database, Method, Value};
 use serde::Serialize;
 use std::io::{BufRead, BufReader};

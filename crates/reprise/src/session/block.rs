@@ -165,6 +165,20 @@ impl Session {
     }
 
     /// Rolls the open transaction back. Does nothing if none is open.
+    ///
+    /// ```
+    /// # use reprise::{Config, Database, Error, params};
+    /// # fn main() -> Result<(), Error> {
+    /// # let folder = tempfile::tempdir().expect("a temporary folder");
+    /// # let db = Database::open(folder.path(), Config::default())?;
+    /// # let mut session = db.session()?;
+    /// session.execute_script("CREATE TABLE t (id INT PRIMARY KEY)")?;
+    /// session.begin()?;
+    /// session.execute("INSERT INTO t VALUES (1)", params![])?;
+    /// session.rollback();
+    /// assert!(session.execute("SELECT * FROM t", params![])?.rows.is_empty());
+    /// # Ok(()) }
+    /// ```
     pub fn rollback(&mut self) {
         let block = std::mem::take(&mut self.block);
         if block.begun {
@@ -190,6 +204,24 @@ impl Session {
     }
 
     /// SAVEPOINT.
+    ///
+    /// ```
+    /// # use reprise::{Config, Database, Error, params};
+    /// # fn main() -> Result<(), Error> {
+    /// # let folder = tempfile::tempdir().expect("a temporary folder");
+    /// # let db = Database::open(folder.path(), Config::default())?;
+    /// # let mut session = db.session()?;
+    /// session.execute_script("CREATE TABLE t (id INT PRIMARY KEY)")?;
+    /// session.begin()?;
+    /// session.execute("INSERT INTO t VALUES (1)", params![])?;
+    /// session.set_savepoint("before_second")?;
+    /// session.execute("INSERT INTO t VALUES (2)", params![])?;
+    /// session.roll_back_to_savepoint("before_second")?;
+    /// session.release_savepoint("before_second")?;
+    /// session.commit()?.wait()?;
+    /// assert_eq!(session.execute("SELECT * FROM t", params![])?.rows.len(), 1);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// `25P01`: no transaction is open. `Error::Log`: the log has failed.

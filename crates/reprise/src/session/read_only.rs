@@ -31,6 +31,19 @@ pub(super) fn refused(statement: &str) -> Error {
 
 impl Session {
     /// Sets the access mode of later transactions, including transactions of one statement.
+    ///
+    /// ```
+    /// # use reprise::{Config, Database, Error, params};
+    /// # fn main() -> Result<(), Error> {
+    /// # let folder = tempfile::tempdir().expect("a temporary folder");
+    /// # let db = Database::open(folder.path(), Config::default())?;
+    /// # let mut session = db.session()?;
+    /// session.execute_script("CREATE TABLE t (id INT PRIMARY KEY)")?;
+    /// session.set_access(reprise::Access::ReadOnly);
+    /// let error = session.execute("INSERT INTO t VALUES (1)", params![]).unwrap_err();
+    /// assert_eq!(error.sqlstate(), "25006"); // read_only_sql_transaction
+    /// # Ok(()) }
+    /// ```
     pub fn set_access(&mut self, access: Access) {
         self.access = access;
     }

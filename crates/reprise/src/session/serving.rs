@@ -344,11 +344,42 @@ impl Session {
     }
 
     /// Sets the flag that cancels the running statement when it is raised.
+    ///
+    /// ```
+    /// # use reprise::{Config, Database, Error, params};
+    /// # fn main() -> Result<(), Error> {
+    /// # let folder = tempfile::tempdir().expect("a temporary folder");
+    /// # let db = Database::open(folder.path(), Config::default())?;
+    /// # let mut session = db.session()?;
+    /// # use std::sync::Arc;
+    /// # use std::sync::atomic::{AtomicBool, Ordering};
+    /// let flag = Arc::new(AtomicBool::new(false));
+    /// session.cancelled_by(Arc::clone(&flag));
+    /// flag.store(true, Ordering::Relaxed); // by another thread, at any time
+    /// let counts = "SELECT count(*) FROM generate_series(1, 100000000)";
+    /// let error = session.execute(counts, params![]).unwrap_err();
+    /// assert_eq!(error.sqlstate(), "57014"); // query_canceled
+    /// # Ok(()) }
+    /// ```
     pub fn cancelled_by(&mut self, flag: Arc<AtomicBool>) {
         self.worker.machine.cancelled_by(flag);
     }
 
     /// Sets the deadline of later statements; `None` is no limit.
+    ///
+    /// ```
+    /// # use reprise::{Config, Database, Error, params};
+    /// # fn main() -> Result<(), Error> {
+    /// # let folder = tempfile::tempdir().expect("a temporary folder");
+    /// # let db = Database::open(folder.path(), Config::default())?;
+    /// # let mut session = db.session()?;
+    /// # use std::time::{Duration, Instant};
+    /// session.ends_at(Some(Instant::now() + Duration::from_millis(10)));
+    /// let counts = "SELECT count(*) FROM generate_series(1, 100000000)";
+    /// let error = session.execute(counts, params![]).unwrap_err();
+    /// assert_eq!(error.sqlstate(), "57014"); // query_canceled
+    /// # Ok(()) }
+    /// ```
     pub fn ends_at(&mut self, deadline: Option<Instant>) {
         self.worker.machine.ends_at(deadline);
     }
@@ -359,6 +390,21 @@ impl Session {
     }
 
     /// Takes the notices that RAISE made in the last call.
+    ///
+    /// ```
+    /// # use reprise::{Config, Database, Error, params};
+    /// # fn main() -> Result<(), Error> {
+    /// # let folder = tempfile::tempdir().expect("a temporary folder");
+    /// # let db = Database::open(folder.path(), Config::default())?;
+    /// # let mut session = db.session()?;
+    /// session.execute_script(
+    ///     "CREATE PROCEDURE greet(name TEXT) LANGUAGE plpgsql AS $$
+    ///      BEGIN RAISE NOTICE 'Hello, %', name; END $$",
+    /// )?;
+    /// session.call("greet", params!["Ada"])?;
+    /// assert_eq!(session.take_notices()[0].to_string(), "Hello, Ada");
+    /// # Ok(()) }
+    /// ```
     pub fn take_notices(&mut self) -> Vec<SqlError> {
         std::mem::take(&mut self.worker.machine.services.notices)
     }

@@ -86,6 +86,19 @@ impl Statement {
     }
 
     /// Returns the types of the parameters.
+    ///
+    /// ```
+    /// # use reprise::{Config, Database, Error, params};
+    /// # fn main() -> Result<(), Error> {
+    /// # let folder = tempfile::tempdir().expect("a temporary folder");
+    /// # let db = Database::open(folder.path(), Config::default())?;
+    /// # let mut session = db.session()?;
+    /// session.execute_script("CREATE TABLE t (id INT PRIMARY KEY, name TEXT)")?;
+    /// let statement = session.prepare("SELECT name FROM t WHERE id = $1")?;
+    /// assert_eq!(statement.parameters()[0].to_string(), "integer");
+    /// assert_eq!(statement.columns()[0].name, "name");
+    /// # Ok(()) }
+    /// ```
     pub fn parameters(&self) -> &[Type] {
         &self.fixed.parameters
     }
@@ -204,6 +217,21 @@ impl Parameters {
     }
 
     /// Returns the parameters of a statement with values.
+    ///
+    /// ```
+    /// # use reprise::{Config, Database, Error, params};
+    /// # fn main() -> Result<(), Error> {
+    /// # let folder = tempfile::tempdir().expect("a temporary folder");
+    /// # let db = Database::open(folder.path(), Config::default())?;
+    /// # let mut session = db.session()?;
+    /// # use reprise::{Attempt, Nowhere, Parameters};
+    /// session.execute_script("CREATE TABLE t (id INT PRIMARY KEY)")?;
+    /// let insert = session.prepare("INSERT INTO t VALUES ($1)")?;
+    /// let parameters = Parameters::of(&insert, params![7])?;
+    /// let attempt = session.attempt(&insert, &parameters, Box::new(Nowhere))?;
+    /// assert!(matches!(attempt, Attempt::Done(_)));
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// As `push_value`.

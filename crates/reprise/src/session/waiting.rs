@@ -23,6 +23,23 @@ impl Session {
     }
 
     /// Sets the longest wait for one transaction that holds a row or key; `None` is no limit.
+    ///
+    /// ```
+    /// # use reprise::{Config, Database, Error, params};
+    /// # fn main() -> Result<(), Error> {
+    /// # let folder = tempfile::tempdir().expect("a temporary folder");
+    /// # let db = Database::open(folder.path(), Config::default())?;
+    /// # let mut session = db.session()?;
+    /// # use std::time::Duration;
+    /// session.execute_script("CREATE TABLE t (id INT PRIMARY KEY, v INT); INSERT INTO t VALUES (1, 0);")?;
+    /// session.begin()?;
+    /// session.execute("UPDATE t SET v = 1 WHERE id = 1", params![])?;
+    /// let mut other = db.session()?;
+    /// other.set_lock_timeout(Some(Duration::from_millis(10)));
+    /// let error = other.execute("UPDATE t SET v = 2 WHERE id = 1", params![]).unwrap_err();
+    /// assert_eq!(error.sqlstate(), "55P03"); // lock_not_available
+    /// # Ok(()) }
+    /// ```
     pub fn set_lock_timeout(&mut self, timeout: Option<Duration>) {
         self.waiting.lock_timeout = timeout;
     }

@@ -3,11 +3,11 @@
 
 use crate::common::Durably as _;
 use crate::common::{on, recovered_digest_on};
+use catalog::Reader;
+use checkpoint::Manifest;
+use logging::content::{self, RecordKind};
+use logging::read_device;
 use reprise::disk::{CrashingDisk, Disk};
-use reprise::rooms::catalog::Reader;
-use reprise::rooms::checkpoint::Manifest;
-use reprise::rooms::logging::content::{self, RecordKind};
-use reprise::rooms::logging::read_device;
 use reprise::{Content, Database, Value, params};
 use std::path::Path;
 use std::sync::Arc;

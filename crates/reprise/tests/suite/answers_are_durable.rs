@@ -9,10 +9,12 @@ mod ways;
 
 use crate::common::Durably as _;
 use crate::common::on;
+use catalog::value_from_datum;
 use reprise::disk::{ClosedGate, CrashingDisk, GatedDisk};
-use reprise::rooms::catalog::{Arena, Datum, Type, value_from_datum};
-use reprise::rooms::procedure::{RowSink, SqlError};
-use reprise::{Config, Content, Database, Error, Parameters, Sequencing, Session, Value};
+use reprise::{
+    Arena, Config, Content, Database, Datum, Error, Parameters, RowSink, Sequencing, Session, SqlError, Type,
+    Value,
+};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};

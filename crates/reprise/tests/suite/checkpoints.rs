@@ -3,10 +3,9 @@
 
 use crate::common::Durably as _;
 use crate::common::{on, open, recovered_digest, small};
-use reprise::disk::CrashingDisk;
-use reprise::rooms::checkpoint::Manifest;
-use reprise::rooms::recovery::{RecoveryConfig, recover};
-use reprise::{Database, Progress, params};
+use checkpoint::Manifest;
+use recovery::{RecoveryConfig, recover};
+use reprise::{Database, Progress, disk::CrashingDisk, params};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

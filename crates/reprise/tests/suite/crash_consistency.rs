@@ -4,7 +4,6 @@
 use crate::common::Durably as _;
 use crate::common::{on, scheme_of};
 use reprise::disk::{CrashingDisk, Disk, FailingDisk, Fault};
-use reprise::rooms::logging;
 use reprise::{Config, Content, Database, Error, Images, Sequencing, Value, params};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

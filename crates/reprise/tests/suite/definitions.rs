@@ -3,12 +3,11 @@
 
 use crate::common::Durably as _;
 use crate::common::{open, recovered_digest, small};
+use checkpoint::{Definitions, Manifest};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use reprise::rooms::checkpoint::{Definitions, Manifest};
-use reprise::rooms::procedure::Nowhere;
-use reprise::rooms::sql::Schema;
-use reprise::{Config, Database, Error, Session, Value, params};
+use reprise::{Config, Database, Error, Nowhere, Session, Value, params};
+use sql::Schema;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]

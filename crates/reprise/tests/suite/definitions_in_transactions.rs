@@ -4,8 +4,7 @@
 use crate::common::Durably as _;
 use crate::common::{on, recovered_digest_of, recovered_digest_on, small};
 use reprise::disk::{CrashingDisk, Disk};
-use reprise::rooms::procedure::Nowhere;
-use reprise::{Config, Content, Database, Error, Sequencing, Session, Value};
+use reprise::{Config, Content, Database, Error, Nowhere, Sequencing, Session, Value};
 use std::path::Path;
 use std::sync::Arc;
 

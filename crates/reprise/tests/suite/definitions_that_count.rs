@@ -4,9 +4,9 @@
 use crate::common::{recovered_digest_of, seeds, small};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use reprise::rooms::catalog::{Arena, Datum};
-use reprise::rooms::procedure::{RowSink, SqlError};
-use reprise::{Content, Database, Error, Sequencing, Session, TransactionState};
+use reprise::{
+    Arena, Content, Database, Datum, Error, RowSink, Sequencing, Session, SqlError, TransactionState,
+};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};

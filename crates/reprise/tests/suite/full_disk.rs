@@ -3,12 +3,11 @@
 
 use crate::common::Durably as _;
 use crate::common::on;
+use logging::LogError;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use reprise::disk::{CrashingDisk, RealDisk, ScarceDisk};
-use reprise::rooms::logging::LogError;
-use reprise::rooms::procedure::Nowhere;
-use reprise::{Config, Content, Database, Error, Parameters, Sequencing, Session, Value, params};
+use reprise::{Config, Content, Database, Error, Nowhere, Parameters, Sequencing, Session, Value, params};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -6,8 +6,8 @@
 
 use crate::common::Durably as _;
 use crate::common::on;
+use procedure::SEMANTICS;
 use reprise::disk::{CrashingDisk, Disk};
-use reprise::rooms::procedure::SEMANTICS;
 use reprise::{Config, Content, Database, Digest, Sequencing, params};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

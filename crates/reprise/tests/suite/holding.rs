@@ -3,8 +3,7 @@
 
 use crate::common::Durably as _;
 use crate::common::open;
-use reprise::rooms::procedure::Nowhere;
-use reprise::{Attempt, Error, Parameters, Session};
+use reprise::{Attempt, Error, Nowhere, Parameters, Session};
 
 fn attempt(session: &mut Session, text: &str) -> Result<Attempt, Error> {
     let prepared = session.prepare(text)?;

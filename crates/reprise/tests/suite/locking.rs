@@ -3,8 +3,9 @@
 
 use crate::common::Durably as _;
 use crate::common::small;
-use reprise::rooms::procedure::Nowhere;
-use reprise::{AbortReason, Attempt, Database, Error, Parameters, Scheme, Session, TransactionState};
+use reprise::{
+    AbortReason, Attempt, Database, Error, Nowhere, Parameters, Scheme, Session, TransactionState,
+};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 

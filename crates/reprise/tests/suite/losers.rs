@@ -3,18 +3,18 @@
 
 use crate::common::Durably as _;
 use crate::common::{digest_by, on};
+use catalog::Reader;
+use logging::content::{self, Record};
+use logging::{self, LogConfig, LogStart, PepochFile, PepochKeeper, read_device};
+use recovery::{RecoveryConfig, recover};
 use reprise::disk::{CrashingDisk, Disk};
-use reprise::rooms::catalog::Reader;
-use reprise::rooms::logging::content::{self, Record};
-use reprise::rooms::logging::{self, LogConfig, LogStart, PepochFile, PepochKeeper, read_device};
-use reprise::rooms::recovery::{RecoveryConfig, recover};
-use reprise::rooms::storage::{Epochs, Slot};
 use reprise::{
     CommitOrder, Config, Content, Database, Digest, Epoch, Images, Method, Progress, ReplayMode, Sequencing,
     params,
 };
 use std::path::Path;
 use std::sync::Arc;
+use storage::{Epochs, Slot};
 
 const FOLDER: &str = "/db";
 const DEVICE: &str = "log";

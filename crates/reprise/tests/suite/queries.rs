@@ -3,8 +3,7 @@
 
 use crate::common::Durably as _;
 use crate::common::{open, recovered_digest_of, small};
-use reprise::rooms::procedure::Nowhere;
-use reprise::{Content, Database, Sequencing, Session, TransactionState, Value, params};
+use reprise::{Content, Database, Nowhere, Sequencing, Session, TransactionState, Value, params};
 
 const SCHEMA: &str = "
 CREATE TABLE item (id INT PRIMARY KEY, price INT NOT NULL, kind INT NOT NULL);

@@ -2,8 +2,7 @@
 
 use crate::common::Durably as _;
 use crate::common::with;
-use reprise::rooms::procedure::Nowhere;
-use reprise::{Access, Attempt, Parameters, Session, TransactionState};
+use reprise::{Access, Attempt, Nowhere, Parameters, Session, TransactionState};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 

@@ -4,8 +4,7 @@ use crate::common::Durably as _;
 use crate::common::{open, recovered_digest_of, scheme_of, seeds, small};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use reprise::rooms::procedure::Nowhere;
-use reprise::{Content, Database, Error, Scheme, Session, TransactionState, Value, params};
+use reprise::{Content, Database, Error, Nowhere, Scheme, Session, TransactionState, Value, params};
 
 fn run(session: &mut Session, text: &str) -> Result<(), Error> {
     let prepared = session.prepare(text)?;

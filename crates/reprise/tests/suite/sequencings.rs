@@ -2,11 +2,9 @@
 
 use crate::common::Durably as _;
 use crate::common::{on, recovered_digest_of, scheme_of, small};
+use logging::disk::SharedDisk;
 use reprise::disk::{ClosedGate, CrashingDisk, GatedDisk};
-use reprise::rooms::catalog::{Arena, Datum};
-use reprise::rooms::logging::disk::SharedDisk;
-use reprise::rooms::procedure::RowSink;
-use reprise::{Config, Content, Database, Sequencing, Session, SqlError, params};
+use reprise::{Arena, Config, Content, Database, Datum, RowSink, Sequencing, Session, SqlError, params};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -97,13 +97,13 @@ fn a_method_says_which_one_replays_the_log() {
     let disk: Arc<dyn Disk> = Arc::new(CrashingDisk::default());
     work(&disk, 0..6).unwrap();
     let recover = |folder: &Path, method| {
-        let settings = reprise::rooms::recovery::RecoveryConfig {
+        let settings = recovery::RecoveryConfig {
             method,
             memory_bytes: 1 << 30,
             memory_ahead_bytes: 0,
             ..Default::default()
         };
-        reprise::rooms::recovery::recover(&disk, folder, &settings, &reprise::Progress::default())
+        recovery::recover(&disk, folder, &settings, &reprise::Progress::default())
     };
     for (name, method, expected) in [
         ("", reprise::Method::Plr, "clr-p does"),

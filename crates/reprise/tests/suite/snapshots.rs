@@ -2,9 +2,7 @@
 
 use crate::common::Durably as _;
 use crate::common::{open, recovered_digest, small};
-use reprise::rooms::catalog::{Arena, Datum};
-use reprise::rooms::procedure::{RowSink, SqlError};
-use reprise::{CommitOrder, Database, Scheme, Session, Value, params};
+use reprise::{Arena, CommitOrder, Database, Datum, RowSink, Scheme, Session, SqlError, Value, params};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

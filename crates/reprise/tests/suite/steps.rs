@@ -2,8 +2,7 @@
 
 use crate::common::Durably as _;
 use crate::common::{open, recovered_digest, small};
-use reprise::rooms::procedure::Nowhere;
-use reprise::{Database, Scheme, Session, params};
+use reprise::{Database, Nowhere, Scheme, Session, params};
 
 fn count(session: &mut Session, query: &str) -> String {
     session.query(query).unwrap().rows[0][0].to_string()

@@ -2,9 +2,9 @@
 
 use crate::common::Durably as _;
 use crate::common::with;
-use reprise::rooms::catalog::{Arena, Datum};
-use reprise::rooms::procedure::{Nowhere, RowSink, SqlError};
-use reprise::{Attempt, Error, Parameters, Session, TransactionState};
+use reprise::{
+    Arena, Attempt, Datum, Error, Nowhere, Parameters, RowSink, Session, SqlError, TransactionState,
+};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};

@@ -10,10 +10,8 @@ use pgwire::messages::data::{NoData, ParameterDescription};
 use pgwire::messages::extendedquery::{
     Bind, BindComplete, Close, CloseComplete, Describe, Execute, Parse, ParseComplete, PortalSuspended,
 };
-use reprise::rooms::catalog::{Datum, Type};
-use reprise::rooms::procedure::SqlError;
-use reprise::rooms::sql::Kind;
-use reprise::{Column, Error, Parameters, Statement};
+use reprise::{Column, Datum, Error, Parameters, SqlError, Statement, Type};
+use sql::Kind;
 use std::io;
 use std::sync::{Arc, Mutex};
 

@@ -7,9 +7,7 @@ use crate::wire::{Format, described, most_bytes, put_value};
 use bytes::BytesMut;
 use pgwire::messages::PgWireBackendMessage as Message;
 use pgwire::messages::data::{FieldDescription, RowDescription};
-use reprise::rooms::catalog::{Arena, Datum, Type};
-use reprise::rooms::procedure::{RowSink, SqlError};
-use reprise::{Column, CommitOrder};
+use reprise::{Arena, Column, CommitOrder, Datum, RowSink, SqlError, Type};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 

@@ -9,10 +9,10 @@ use crate::wire::{Format, put_value};
 use bytes::{Buf, BytesMut};
 use pgwire::messages::PgWireBackendMessage as Message;
 use pgwire::messages::response::NoticeResponse;
-use reprise::rooms::catalog::{Arena, ScalarType};
-use reprise::rooms::procedure::SqlError;
-use reprise::rooms::sql::Kind;
-use reprise::{Attempt, Backup, Busy, Error, Parameters, Statement, TransactionState};
+use reprise::{
+    Arena, Attempt, Backup, Busy, Error, Parameters, ScalarType, SqlError, Statement, TransactionState,
+};
+use sql::Kind;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};

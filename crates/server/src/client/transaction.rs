@@ -1,9 +1,8 @@
 //! The commands of transactions: begin, end, savepoints and modes.
 
 use super::{Client, OpenTransaction, Savepoint};
-use reprise::rooms::procedure::SqlError;
-use reprise::rooms::sql::TransactionModes;
-use reprise::{Access, Error, Session, TransactionState};
+use reprise::{Access, Error, Session, SqlError, TransactionState};
+use sql::TransactionModes;
 
 fn access(read_only: bool) -> Access {
     if read_only { Access::ReadOnly } else { Access::ReadWrite }

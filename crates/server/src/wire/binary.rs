@@ -3,12 +3,11 @@
 //! The SQLSTATEs are theirs.
 //! Held by: `values` in `workload`, beside PostgreSQL.
 
-use reprise::rooms::catalog::{
-    Arena, Datum, Decimal, DecimalError, ScalarType, Type, checked_date, checked_timestamp, exact_datum,
-    rounded_timestamp, text_datum, utf8_of,
+use catalog::{
+    DecimalError, checked_date, checked_timestamp, exact_datum, rounded_timestamp, text_datum, utf8_of,
 };
-use reprise::rooms::procedure::SqlError;
-use reprise::rooms::sql::type_oids;
+use reprise::{Arena, Datum, Decimal, ScalarType, SqlError, Type};
+use sql::type_oids;
 
 /// Most dimensions of an array in PostgreSQL.
 const MOST_DIMENSIONS: i32 = 6;

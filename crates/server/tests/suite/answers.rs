@@ -6,8 +6,7 @@ use crate::wire::Ask::{
 };
 use crate::wire::Wire;
 use reprise::disk::{ClosedGate, CrashingDisk, GatedDisk};
-use reprise::rooms::procedure::Nowhere;
-use reprise::{Config, Content, Database, Parameters, Sequencing, Session};
+use reprise::{Config, Content, Database, Nowhere, Parameters, Sequencing, Session};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -135,7 +135,7 @@ impl Counters {
     ) -> Result<T, SqlError> {
         match self.lock().get_mut(&sequence) {
             Some(counter) => change(counter),
-            None => Err(SqlError::new("42P01", "the sequence is gone")),
+            None => Err(SqlError::new("42P01", "the sequence was dropped")),
         }
     }
 }

@@ -5,8 +5,8 @@
 //! only Reprise is asked.
 
 use crate::server::Server;
+use catalog::format_timestamptz;
 use postgres::{Client as Postgres, SimpleQueryMessage};
-use reprise::rooms::catalog::format_timestamptz;
 use reprise::{Column, Config, Database, Error, ScalarType, Session, Value, params};
 use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner, default_column_validator, default_validator};
 use std::fmt;

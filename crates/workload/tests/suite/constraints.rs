@@ -8,8 +8,8 @@ mod statements;
 
 use crate::server::Server;
 use postgres::{Client as Postgres, SimpleQueryMessage};
+use recovery::{RecoveryConfig, recover};
 use reprise::disk::{CrashingDisk, Disk};
-use reprise::rooms::recovery::{RecoveryConfig, recover};
 use reprise::{Config, Database, Digest, Error, Method, Progress, Session, TransactionState, Value, params};
 use statements::{Generator, procedures};
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 //! and logged as every other content beside: every recovery of every log comes to the state that the database
 //! had.
 
-use reprise::rooms::recovery::{REPLAY_BATCH, RecoveryConfig, recover};
+use recovery::{REPLAY_BATCH, RecoveryConfig, recover};
 use reprise::{Config, Content, Database, Digest, Error, Method, Progress, ReplayMode, Sequencing};
 use std::path::Path;
 use std::time::Duration;

@@ -3,14 +3,14 @@
 //! Skipped, with a message, where no PostgreSQL is installed.
 
 use crate::server::Server;
+use catalog::value_from_datum;
 use postgres::{Client as Postgres, SimpleQueryMessage};
-use reprise::rooms::catalog::{Arena, CommitOrder, value_from_datum};
-use reprise::rooms::recovery::{Recovered, RecoveryConfig, recover};
-use reprise::rooms::storage::{Cursor, Direction, Worker};
-use reprise::{Config, Database, Error, Progress, Value};
+use recovery::{Recovered, RecoveryConfig, recover};
+use reprise::{Arena, CommitOrder, Config, Database, Error, Progress, Value};
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::path::Path;
+use storage::{Cursor, Direction, Worker};
 use workload::{Request, Workload};
 
 const CALLS: usize = 1_500;
@@ -36,7 +36,7 @@ fn copy_text(tables: &Recovered, name: &str) -> String {
             let order = CommitOrder((1 << CommitOrder::BITS) - 1);
             let (_, values) = record.read_at(order, |row| {
                 arena.clear();
-                let column = |(slot, column): (_, &reprise::rooms::catalog::Column)| {
+                let column = |(slot, column): (_, &catalog::Column)| {
                     value_from_datum(row.column(slot, &mut arena), column.ty.into(), &arena)
                 };
                 let slots = definition.layout.slots().iter().copied();

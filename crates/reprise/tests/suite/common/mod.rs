@@ -1,18 +1,17 @@
 //! What the tests of the database share.
 
-use reprise::rooms::catalog::Arena;
-use reprise::rooms::checkpoint::{Consistency, Manifest};
-use reprise::rooms::recovery::{Recovered, RecoveryConfig, recover};
-use reprise::rooms::storage::{Cursor, Direction, Worker};
-use reprise::rooms::transaction::Tables;
+use checkpoint::{Consistency, Manifest};
+use recovery::{Recovered, RecoveryConfig, recover};
 use reprise::{
-    Column, Config, Content, Database, Digest, Error, Executed, Method, Progress, ReplayMode, Row, Scheme,
-    Session, Value, disk::Disk, params,
+    Arena, Column, Config, Content, Database, Digest, Error, Executed, Method, Progress, ReplayMode, Row,
+    Scheme, Session, Value, disk::Disk, params,
 };
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use storage::{Cursor, Direction, Worker};
+use transaction::Tables;
 
 /// A configuration for small databases.
 pub fn small() -> Config {

@@ -4,10 +4,9 @@ use super::history::{Outcome, Place, Seen, Token, Transaction};
 use super::statements::{Asked, ask};
 use rand::Rng;
 use rand::rngs::SmallRng;
-use reprise::rooms::catalog::{Arena, CommitOrder, Datum};
-use reprise::rooms::procedure::{RowSink, SqlError};
 use reprise::{
-    Attempt, Busy, CommitPoint, Database, Error, Parameters, Session, Statement, TransactionState,
+    Arena, Attempt, Busy, CommitOrder, CommitPoint, Database, Datum, Error, Parameters, RowSink, Session,
+    SqlError, Statement, TransactionState,
 };
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
