@@ -13,7 +13,7 @@ use crate::part::{Form, PartId, PartRow, PartWriter};
 use crate::{CheckpointError, Consistency, Definitions, Manifest, NeededLogs, Part};
 use catalog::{Arena, CommitOrder};
 use logging::disk::SharedDisk;
-use logging::{DatabaseId, LogError, LogRange, LogSet};
+use logging::{Csn, DatabaseId, LogError, LogRange, LogSet};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -73,7 +73,7 @@ pub struct Shadow<'a> {
 /// The log, as a checkpoint uses it.
 pub trait Log {
     /// Returns the number up to which the log is durable.
-    fn durable(&self) -> CommitOrder;
+    fn durable(&self) -> Csn;
 
     /// Returns once the log is durable up to a number.
     ///
@@ -103,7 +103,7 @@ pub trait Log {
 }
 
 impl Log for LogSet {
-    fn durable(&self) -> CommitOrder {
+    fn durable(&self) -> Csn {
         Self::durable(self).unwrap_or_default()
     }
 
@@ -176,7 +176,7 @@ pub fn write(
             Consistency::Fuzzy => {
                 // Read before any row: transactions numbered up to here are installed, so the rows include
                 // them.
-                let bound = CommitOrder(log.durable().0 + 1);
+                let bound = CommitOrder(log.durable().order().0 + 1);
                 (bound, write_parts(to, number, tables, Moment::Any, threads)?)
             }
         };

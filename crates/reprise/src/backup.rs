@@ -17,7 +17,7 @@ use checkpoint::{
     Check, CheckpointError, Consistency, Contents, Destination, Discard, Load, Manifest, Shadow,
 };
 use logging::disk::{SharedDisk, make_folder};
-use logging::{DatabaseId, LogError, LogRange, LogSet, PepochFile};
+use logging::{Csn, DatabaseId, LogError, LogRange, LogSet, PepochFile};
 use recovery::{Progress, RecoveryConfig, recover};
 use sql::Schema;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ struct Source<'a> {
 struct SourceLog<'a>(Option<&'a LogSet>);
 
 impl checkpoint::Log for SourceLog<'_> {
-    fn durable(&self) -> CommitOrder {
+    fn durable(&self) -> Csn {
         self.0.and_then(LogSet::durable).unwrap_or_default()
     }
 

@@ -10,7 +10,7 @@ use crate::{Config, Error, Loader, Session};
 use catalog::{CommitOrder, Epoch};
 use logging::Commit as CommitPoint;
 use logging::content::{Outcome, seal};
-use logging::{Content, DatabaseId, LogSet, LogStatistics};
+use logging::{Content, Csn, DatabaseId, LogSet, LogStatistics};
 use recovery::{Progress, RecoveryReport};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -83,7 +83,7 @@ impl Inner {
     /// of ended epochs.
     pub(crate) fn durable(&self, worker: &Worker) -> CommitOrder {
         let of_ended_epochs = || CommitOrder::last_of(Epoch(worker.epochs().current().0 - 1));
-        self.logs.durable().unwrap_or_else(of_ended_epochs)
+        self.logs.durable().map_or_else(of_ended_epochs, Csn::order)
     }
 
     /// Logs the aborts of the transactions that recovery has undone. They precede all new records, so that no

@@ -16,7 +16,7 @@ use crate::identity::DatabaseId;
 use crate::large::{LargeFile, LargeRecords};
 use crate::logger::LogStatistics;
 use crate::pepoch::PepochKeeper;
-use crate::sequencing::{self, Commit, Log, LogStart, Numbered, Numbering, Sequencing};
+use crate::sequencing::{self, Commit, Csn, Log, LogStart, Numbered, Numbering, Sequencing};
 use catalog::CommitOrder;
 use shadows::Shadow;
 use std::any::Any;
@@ -157,8 +157,8 @@ impl LogSet {
 
     /// Returns the number up to which all logs are durable; `None` when logging is off.
     #[inline]
-    pub fn durable(&self) -> Option<CommitOrder> {
-        self.logs.iter().map(|own| own.log.durable().order()).min()
+    pub fn durable(&self) -> Option<Csn> {
+        self.logs.iter().map(|own| own.log.durable()).min()
     }
 
     /// Returns whether a commit may be acknowledged.
