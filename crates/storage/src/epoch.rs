@@ -7,7 +7,7 @@
 //! 2. No worker sees memory that was retired in an epoch before `oldest_active`. Held by:
 //!    `an_active_reader_keeps_what_it_sees` (loom).
 
-use crate::sync::{AtomicBool, AtomicU64, Ordering, fence, spin_loop};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence, spin_loop};
 use catalog::{CommitOrder, Epoch};
 use crossbeam_utils::CachePadded;
 
@@ -31,6 +31,8 @@ struct WorkerState {
 pub struct Epochs {
     clock: CachePadded<AtomicU64>,
     workers: Box<[CachePadded<WorkerState>]>,
+    /// All slots that were ever taken lie below this. It never falls.
+    registered: AtomicUsize,
 }
 
 /// Returns the first order of an epoch. Panics before the clock wraps, as a wrapped clock would free memory
@@ -53,6 +55,7 @@ impl Epochs {
         Self {
             clock: CachePadded::new(AtomicU64::new(first_of(first))),
             workers: (0..workers).map(|_| worker()).collect(),
+            registered: AtomicUsize::new(0),
         }
     }
 
@@ -63,7 +66,18 @@ impl Epochs {
 
     /// Takes a free slot; `None` when all are taken.
     pub fn register(&self) -> Option<Slot> {
-        self.workers.iter().position(|worker| !worker.taken.swap(true, Ordering::AcqRel)).map(Slot)
+        let free = self.workers.iter().position(|worker| !worker.taken.swap(true, Ordering::AcqRel));
+        free.map(|index| {
+            self.registered.fetch_max(index + 1, Ordering::SeqCst);
+            Slot(index)
+        })
+    }
+
+    /// Returns the states of the slots that were ever taken.
+    fn states(&self) -> &[CachePadded<WorkerState>] {
+        // ORDERING: SeqCst, as are the stores of `active` and `committing`: a worker that this load misses
+        // enters and commits after it, which is as if its state were read as `IDLE`.
+        &self.workers[..self.registered.load(Ordering::SeqCst)]
     }
 
     /// Gives a slot back.
@@ -161,7 +175,7 @@ impl Epochs {
     /// Returns the least order that a worker may still draw or log, of the workers that `serves` selects.
     pub fn open_from(&self, serves: impl Fn(Slot) -> bool) -> CommitOrder {
         let mut open = self.next_order().0;
-        for (index, worker) in self.workers.iter().enumerate() {
+        for (index, worker) in self.states().iter().enumerate() {
             if serves(Slot(index)) {
                 open = open.min(worker.committing.load(Ordering::SeqCst));
             }
@@ -179,7 +193,7 @@ impl Epochs {
     /// earlier writes.
     pub fn is_quiet(&self, but: Slot) -> bool {
         fence(Ordering::SeqCst);
-        self.workers
+        self.states()
             .iter()
             .enumerate()
             .all(|(index, worker)| index == but.0 || worker.active.load(Ordering::SeqCst) == IDLE)
@@ -191,7 +205,7 @@ impl Epochs {
         // fence in `enter`.
         fence(Ordering::SeqCst);
         let now = self.current().0;
-        let oldest = self.workers.iter().map(|worker| worker.active.load(Ordering::SeqCst)).min();
+        let oldest = self.states().iter().map(|worker| worker.active.load(Ordering::SeqCst)).min();
         Epoch(oldest.unwrap_or(IDLE).min(now))
     }
 }
