@@ -6,8 +6,12 @@
 //! snapshots are open loses its older versions once they are closed.
 //! Invariants: 1. a record is in at most one bin, as its state says (`is_queued`), so it is freed once.
 //! 2. a record leaves its indexes only while it is absent. 3. a record with older versions is in a bin.
+//! 4. while an open transaction has a record in its write set, the record leaves its indexes only if the
+//! transaction's validation notices that. Held by: `crates/reprise/tests/suite/cleaning_up.rs` and
+//! `interleaved.rs`.
 
 use crate::Tables;
+use crate::concurrency::Concurrency;
 use catalog::{Arena, CommitOrder, TableId};
 use std::collections::VecDeque;
 use storage::{Guard, Held, is_needed};
@@ -55,8 +59,21 @@ impl Bin {
         self.pending.drain(..).chain(self.kept.drain(..))
     }
 
-    /// Cleans up what was deleted or replaced up to a number.
-    pub(crate) fn collect(&mut self, until: CommitOrder, tables: &Tables, guard: &Guard) {
+    /// Looks at a record again after the transactions that run now.
+    fn postpone(&mut self, garbage: Garbage, guard: &Guard) {
+        let order = guard.epochs().next_order();
+        self.pending.push_back(Garbage { order, ..garbage });
+    }
+
+    /// Cleans up what was deleted or replaced up to a number. `discipline` is that of the transactions that
+    /// run meanwhile; the worker itself runs none.
+    pub(crate) fn collect(
+        &mut self,
+        until: CommitOrder,
+        tables: &Tables,
+        guard: &Guard,
+        discipline: &dyn Concurrency,
+    ) {
         let closed = tables.snapshots.closed();
         if self.closed != closed {
             self.closed = closed;
@@ -73,10 +90,14 @@ impl Bin {
             };
             let record = garbage.record.record(guard);
             let Some(state) = record.try_lock() else {
-                let order = guard.epochs().next_order();
-                self.pending.push_back(Garbage { order, ..garbage });
+                self.postpone(garbage, guard);
                 continue;
             };
+            if discipline.may_write(tables, store, record) {
+                record.unlock(state);
+                self.postpone(garbage, guard);
+                continue;
+            }
             if record.has_older() {
                 // With the record locked: a session that kept a version for a snapshot has announced it
                 // before.

@@ -172,6 +172,12 @@ impl Holds {
         self.count(name).load(Ordering::Relaxed) > 0 && self.has_other_holder(name, worker)
     }
 
+    /// Returns whether a transaction holds a lock.
+    pub(crate) fn is_held(&self, name: u64) -> bool {
+        // A lock without holders is removed. The mutex orders this with each call of `hold`.
+        self.shard(name).contains_key(&name)
+    }
+
     fn has_other_holder(&self, name: u64, worker: Slot) -> bool {
         let shard = self.shard(name);
         shard.get(&name).is_some_and(|lock| lock.holders.iter().any(|(holder, _)| *holder != worker))

@@ -1,8 +1,8 @@
 //! Constraints hold, whatever ALTER TABLE changes and whatever foreign keys write.
 
 use crate::common::Durably as _;
-use crate::common::{open, recovered_digest};
-use reprise::{Session, Value};
+use crate::common::{open, recovered_digest, with};
+use reprise::{Error, Session, Value};
 
 /// Statements, and the state that each is refused with; none where it is accepted.
 type Case = &'static [(&'static str, Option<&'static str>)];
@@ -426,4 +426,19 @@ fn what_a_foreign_key_writes_is_of_the_type_of_its_column() {
         .unwrap();
     let answer = session.query("SELECT id, name FROM c").unwrap();
     assert_eq!(answer.rows, [vec![Value::Int(32767), Value::Text("abcdefghi".into())]]);
+}
+
+/// As PostgreSQL does, the error for a duplicate names the columns of the key with their values.
+#[test]
+fn a_duplicate_key_is_named_with_its_values() {
+    let table = "CREATE TABLE t (a INT, b TEXT, c NUMERIC(5, 2), PRIMARY KEY (a, b), UNIQUE (c))";
+    let (_folder, _db, mut session) = with(&format!("{table}; INSERT INTO t VALUES (1, 'x y', 2.50)"));
+    for (row, detail) in [
+        ("(1, 'x y', 3)", "Key (a, b)=(1, x y) already exists."),
+        ("(2, 'z', 2.5)", "Key (c)=(2.50) already exists."),
+    ] {
+        let error = session.query(&format!("INSERT INTO t VALUES {row}")).unwrap_err();
+        let Error::Sql(error) = error else { panic!("{error}") };
+        assert_eq!((&*error.sqlstate, error.detail.as_deref()), ("23505", Some(detail)));
+    }
 }

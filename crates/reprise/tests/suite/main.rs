@@ -8,6 +8,7 @@ mod answers_are_durable;
 mod backups;
 mod bulk_load;
 mod checkpoints;
+mod cleaning_up;
 mod common;
 mod constraints;
 mod crash_consistency;

@@ -12,14 +12,14 @@ pub use optimistic::Optimistic;
 pub use snapshot::Reader;
 pub use two_phase::TwoPhase;
 
-use crate::Workspace;
 use crate::holds::DeadlockPolicy;
 use crate::holds::deadlocks::{Detect, NoWait, WaitDie};
+use crate::{Tables, Workspace};
 use catalog::{Table, TableId};
 use procedure::{Conflict, Failure, ScanRange};
 use std::fmt;
 use std::str::FromStr;
-use storage::Handle;
+use storage::{Handle, Record, TableStore};
 
 /// Which concurrency control a database uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -132,6 +132,13 @@ pub trait Concurrency: Sync + fmt::Debug {
     ) -> Result<(), Failure> {
         let _ = (workspace, table, index, key);
         Ok(())
+    }
+
+    /// Returns whether an open transaction may have a record in its write set, without
+    /// noticing at its validation that the record has left its indexes. The caller has latched the record.
+    fn may_write(&self, tables: &Tables, store: &TableStore, record: Record<'_>) -> bool {
+        let _ = (tables, store, record);
+        false
     }
 
     /// The transaction is about to read a row that it has not written.

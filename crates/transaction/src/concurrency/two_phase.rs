@@ -19,11 +19,11 @@
 //! Not here: the table of locks, queues and deadlocks (`crate::holds`); long reads, which run on snapshots.
 
 use super::Concurrency;
-use crate::Workspace;
 use crate::holds::{DeadlockPolicy, Mode};
+use crate::{Tables, Workspace};
 use catalog::{Arena, Table, TableId, successor};
 use procedure::{Conflict, Failure, ScanRange};
-use storage::Handle;
+use storage::{Handle, Record, TableStore};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Strict two-phase locking, with what a transaction does that would wait while it holds locks.
@@ -79,12 +79,26 @@ impl Concurrency for TwoPhase {
         lock(workspace, table, index, granule, Mode::EXCLUSIVE)
     }
 
+    /// A transaction locks the primary key before it looks for a record. It either has the lock when this
+    /// looks, or finds the record latched or dead afterwards.
+    fn may_write(&self, tables: &Tables, store: &TableStore, record: Record<'_>) -> bool {
+        let mut key = Vec::new();
+        store.key_of_row(0, record.row(), &mut Arena::default(), &mut key);
+        tables.holds.is_held(name_of(store, 0, &key))
+    }
+
     fn collide(&self, _: &mut Workspace, _: Handle) -> Result<(), Failure> {
         Ok(())
     }
 
-    fn validate(&self, _: &Workspace) -> Result<(), Conflict> {
-        Ok(())
+    /// All reads hold, because they are locked. The write set is checked once more: a row whose record has
+    /// left its indexes would be acknowledged, and lost.
+    fn validate(&self, workspace: &Workspace) -> Result<(), Conflict> {
+        let mut records = workspace.writes.entries.iter().map(|entry| workspace.record(entry.record));
+        match records.any(|record| record.locked_state().is_dead()) {
+            true => Err(Conflict::Write),
+            false => Ok(()),
+        }
     }
 
     fn reads_hold(&self, _: &Workspace) -> Result<(), Conflict> {
@@ -118,14 +132,19 @@ fn lock(
     mode: Mode,
 ) -> Result<(), Failure> {
     let intent = if mode == Mode::SHARED { Mode::INTENT_SHARED } else { Mode::INTENT_EXCLUSIVE };
-    // Two tables that open transactions have made may share a number, so a lock is not named by it. An index
-    // stays where it is while a transaction runs.
-    let address = std::ptr::from_ref(workspace.tables.store(table.id).index_at(index)).addr() as u64;
-    let name = |prefix: &[u8]| xxh3_64_with_seed(prefix, address);
     for end in prefix_ends(table, index, granule).take_while(|end| *end < granule.len()) {
-        workspace.acquire(name(&granule[..end]), intent)?;
+        let name = name_of(workspace.tables.store(table.id), index, &granule[..end]);
+        workspace.acquire(name, intent)?;
     }
-    workspace.acquire(name(granule), mode)
+    let name = name_of(workspace.tables.store(table.id), index, granule);
+    workspace.acquire(name, mode)
+}
+
+/// Returns the name of a granule's lock. Two tables that open transactions have made may share a number, so
+/// the name does not contain it; an index keeps its address while a transaction runs.
+fn name_of(store: &TableStore, index: usize, granule: &[u8]) -> u64 {
+    let address = std::ptr::from_ref(store.index_at(index)).addr() as u64;
+    xxh3_64_with_seed(granule, address)
 }
 
 /// Returns where prefixes of whole columns end in bytes of an index's key: 0 for the whole index first.

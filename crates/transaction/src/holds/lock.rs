@@ -2,7 +2,11 @@
 //!
 //! Invariants: 1. no two holders have modes that conflict. 2. a transaction does not overtake one that waits
 //! in a conflicting mode, unless it holds the lock already.
-//! Held by: `tests.rs`.
+//! 3. no transaction waits that could have the lock.
+//! Held by: `tests.rs` and `lock/tests.rs`.
+
+#[cfg(test)]
+mod tests;
 
 use super::mode::Mode;
 use std::collections::VecDeque;
@@ -101,13 +105,16 @@ impl Lock {
         self.queue.retain(|waiter| waiter.worker != worker);
     }
 
-    /// Gives the lock to those at the head of the queue that can have it; returns their wakers.
+    /// Gives the lock to each transaction in the queue that can have it; returns their wakers. One that holds
+    /// the lock already may be free while one before it is not: it waits for holders only.
     pub(super) fn grant(&mut self) -> Vec<Waker> {
-        let mut woken = Vec::new();
-        while let Some(next) = self.queue.front()
-            && self.is_free(next.worker, next.mode)
-            && let Some(Waiter { worker, mode, waker }) = self.queue.pop_front()
-        {
+        let (mut woken, mut index) = (Vec::new(), 0);
+        while let Some(next) = self.queue.get(index) {
+            if !self.is_free(next.worker, next.mode) {
+                index += 1;
+                continue;
+            }
+            let Some(Waiter { worker, mode, waker }) = self.queue.remove(index) else { break };
             self.add(worker, mode);
             woken.push(waker);
         }

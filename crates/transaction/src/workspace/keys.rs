@@ -4,7 +4,7 @@
 
 use super::Workspace;
 use super::write_set::{Action, Link};
-use catalog::{Arena, Datum, Table, TableId};
+use catalog::{Arena, Datum, Table, TableId, value_from_datum};
 use procedure::{Conflict, DataAccess, Failure, NestedScans, ScanRange, SqlError};
 use storage::{Added, Change, Finger, Handle, Linked, NewState, OutOfMemory};
 
@@ -35,11 +35,16 @@ pub(super) fn out_of_memory(error: OutOfMemory) -> Failure {
     SqlError::new("53200", error.to_string()).with_hint("Delete rows, or raise the memory limit.").into()
 }
 
-fn duplicate(table: &Table, index: usize) -> Failure {
+fn duplicate(table: &Table, index: usize, row: NewRow<'_>) -> Failure {
     let index = &table.indexes[index];
-    let columns: Vec<_> = index.columns.iter().map(|column| table.columns[*column].name.as_str()).collect();
+    let name = |column: &usize| table.columns[*column].name.clone();
+    let value = |column: &usize| {
+        value_from_datum(row.values[*column], table.columns[*column].ty.into(), row.arena).to_string()
+    };
+    let names: Vec<String> = index.columns.iter().map(name).collect();
+    let values: Vec<String> = index.columns.iter().map(value).collect();
     SqlError::new("23505", format!("duplicate key value violates unique constraint \"{}\"", index.name))
-        .with_detail(format!("Key ({}) already exists.", columns.join(", ")))
+        .with_detail(format!("Key ({})=({}) already exists.", names.join(", "), values.join(", ")))
         .with_constraint(table, &index.name)
         .into()
 }
@@ -107,7 +112,7 @@ impl Workspace {
             self.discipline.add_key(self, table, index, key)?;
         }
         if table.indexes[index].unique && self.violates_unique(table, index, row, record)? {
-            return Err(duplicate(table, index));
+            return Err(duplicate(table, index, row));
         }
         match self.link(table.id, index, key, record)? {
             Some(other) if other != record => Err(Conflict::Insert.into()),
@@ -274,7 +279,9 @@ impl Workspace {
                     Action::Delete => Action::Update,
                     Action::Unrevive => Action::Revive,
                     Action::Cancel => Action::Insert,
-                    Action::Insert | Action::Revive | Action::Update => return Err(duplicate(table, 0)),
+                    Action::Insert | Action::Revive | Action::Update => {
+                        return Err(duplicate(table, 0, NewRow { values: row, arena }));
+                    }
                 };
                 self.writes.set_action(entry, after);
                 entry
@@ -288,7 +295,7 @@ impl Workspace {
                 if !state.is_absent() {
                     // Unless the transaction that holds it deletes it.
                     self.discipline.collide(self, record)?;
-                    return Err(duplicate(table, 0));
+                    return Err(duplicate(table, 0, NewRow { values: row, arena }));
                 }
                 self.discipline.write(self, table.id, record)?;
                 self.writes.add(record, table.id, Action::Revive)

@@ -310,7 +310,7 @@ impl Workspace {
         let guard = self.worker.enter();
         // Definitions don't change while this is active; if they have before, tables may be gone.
         if is_current() {
-            self.bin.collect(durable, &self.tables, &guard);
+            self.bin.collect(durable, &self.tables, &guard, self.discipline);
         }
         drop(guard);
         self.worker.reclaim();

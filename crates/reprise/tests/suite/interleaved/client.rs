@@ -162,7 +162,9 @@ impl Client {
         }
         match (self.session.transaction_state(), self.random.random_range(0..20)) {
             (TransactionState::None, _) if self.world.ends.load(Ordering::SeqCst) => return Step::Done,
-            (TransactionState::None, 0..9) => self.session.begin().unwrap(),
+            (TransactionState::None, 0..8) => self.session.begin().unwrap(),
+            // Records and index entries go while other clients' transactions are open.
+            (TransactionState::None, 8..12) => self.session.collect_garbage(),
             (TransactionState::None, _) => return self.choose(),
             (TransactionState::Open, 0..3) => {
                 let ended = self.session.commit();

@@ -1,0 +1,111 @@
+//! Deleted records and older versions are cleaned up beside open transactions that write the same rows: what
+//! such a transaction commits is there, under each of its keys.
+
+use crate::common::Durably as _;
+use crate::common::small;
+use reprise::{Access, Database, Scheme, Session};
+
+const TABLES: &str = "CREATE TABLE t (id INT PRIMARY KEY, grp INT NOT NULL, code INT UNIQUE);
+    CREATE INDEX t_grp ON t (grp);
+    CREATE TABLE ballast (id INT PRIMARY KEY);
+    INSERT INTO t VALUES (1, 1, 1), (2, 2, 2);";
+
+/// Statements of the session that cleans up, the statement of the open transaction, and queries that then
+/// find one row each.
+struct Case {
+    before: &'static [&'static str],
+    writes: &'static str,
+    finds: &'static [&'static str],
+}
+
+const CASES: [Case; 6] = [
+    Case {
+        before: &["INSERT INTO t VALUES (9, 9, 9)", "DELETE FROM t WHERE id = 9"],
+        writes: "INSERT INTO t VALUES (9, 9, 9)",
+        finds: &["id = 9", "grp = 9", "code = 9"],
+    },
+    Case {
+        before: &["DELETE FROM t WHERE id = 1"],
+        writes: "INSERT INTO t VALUES (1, 7, NULL)",
+        finds: &["id = 1", "grp = 7"],
+    },
+    Case {
+        before: &["INSERT INTO t VALUES (9, 9, 9)", "DELETE FROM t WHERE id = 9"],
+        writes: "INSERT INTO t VALUES (9, 8, 7) ON CONFLICT (id) DO UPDATE SET grp = 0",
+        finds: &["id = 9", "grp = 8", "code = 7"],
+    },
+    // The row gets a key of an older version, whose index entry is there until the version is cleaned up.
+    Case {
+        before: &["UPDATE t SET grp = 5 WHERE id = 1"],
+        writes: "UPDATE t SET grp = 1 WHERE id = 1",
+        finds: &["id = 1", "grp = 1", "code = 1"],
+    },
+    Case {
+        before: &["UPDATE t SET code = 5 WHERE id = 1"],
+        writes: "UPDATE t SET code = 1 WHERE id = 1",
+        finds: &["id = 1", "grp = 1", "code = 1"],
+    },
+    Case {
+        before: &["DELETE FROM t WHERE id = 2", "INSERT INTO t VALUES (2, 3, 3)"],
+        writes: "UPDATE t SET grp = 2, code = 2 WHERE id = 2",
+        finds: &["id = 2", "grp = 2", "code = 2"],
+    },
+];
+
+fn open(concurrency: Scheme) -> (tempfile::TempDir, Database, Session) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = small();
+    config.concurrency = concurrency;
+    let db = Database::open(folder.path(), config).unwrap();
+    let mut session = db.session().unwrap();
+    session.execute_script(TABLES).unwrap();
+    (folder, db, session)
+}
+
+/// Runs a case. A snapshot may keep the older versions until the transaction is open.
+fn run(case: &Case, scheme: Scheme, has_snapshot: bool) {
+    let context = format!("{scheme}, {}, snapshot: {has_snapshot}", case.writes);
+    let (_folder, db, mut writer) = open(scheme);
+    let (mut cleaner, mut reader) = (db.session().unwrap(), db.session().unwrap());
+    if has_snapshot {
+        reader.set_access(Access::ReadOnly);
+        reader.begin().unwrap();
+        reader.query("SELECT count(*) FROM t").unwrap();
+    }
+    case.before.iter().for_each(|text| cleaner.execute_script(text).unwrap());
+    reader.rollback();
+    writer.begin().unwrap();
+    writer.query("INSERT INTO ballast VALUES (1)").unwrap();
+    writer.query(case.writes).unwrap();
+    // Two epochs end, so that the deletes are old enough.
+    for id in 2..4 {
+        cleaner.execute_script(&format!("INSERT INTO ballast VALUES ({id})")).unwrap();
+        cleaner.collect_garbage();
+    }
+    match writer.commit() {
+        Ok(commit) => commit.wait().unwrap(),
+        // Validation has noticed that the record is gone. Locks keep it.
+        Err(error) => {
+            assert_eq!(error.sqlstate(), "40001", "{context}: {error}");
+            assert_eq!(scheme, Scheme::Optimistic, "{context}: {error}");
+            return;
+        }
+    }
+    for condition in case.finds {
+        let text = format!("SELECT id FROM t WHERE {condition}");
+        assert_eq!(cleaner.query(&text).unwrap().rows.len(), 1, "{context}: {text}");
+    }
+    let rows = cleaner.query("SELECT id FROM t").unwrap().rows.len();
+    let counted = cleaner.query("SELECT id FROM t WHERE grp >= 0").unwrap().rows.len();
+    assert_eq!(rows, counted, "{context}");
+}
+
+#[test]
+fn what_an_open_transaction_writes_is_kept() {
+    for scheme in Scheme::all() {
+        for case in &CASES {
+            run(case, scheme, false);
+            run(case, scheme, true);
+        }
+    }
+}
