@@ -17,7 +17,7 @@ pub use error::{Conflict, ErrorObject, Failure, Severity, SqlError};
 pub use execution::access::{
     DataAccess, KeptRows, LookAhead, NestedScans, ScanRange, Transaction, TransactionControl,
 };
-pub use execution::ahead::plan_lookups;
+pub use execution::ahead::{Accesses, plan_lookups};
 pub use execution::code::Code;
 pub use execution::executor::{Call, announce_piece, execute, execute_piece};
 pub use execution::foreign_keys::{ForeignKeys, KeyChange, Reference};
@@ -26,6 +26,7 @@ pub use execution::interrupts::Interrupts;
 pub use execution::machine::Machine;
 pub use execution::services::{CurrentNumbers, Nowhere, RowSink, Sequences, Services};
 pub use execution::tape::{Part, Tapes, Whole, WitnessRecorder, WitnessValues};
+pub use ir::by_value::ByValueCause;
 pub use ir::effect::{Effect, Rebuild, sequences_in};
 pub use ir::expression::{
     ArithmeticOperator, CompareClass, CompareOperator, Evaluated, Expression, NumberClass, Register,
@@ -33,9 +34,10 @@ pub use ir::expression::{
 pub use ir::opaque::{Compiler, Cursor, Destination, Movement, Opaque};
 pub use ir::operation::{
     Access, Aggregate, AggregateFunction, Bound, Check, Choice, Operation, OperationId, OperationKind, Path,
-    QueryOperation, Select, SortKey,
+    Select, SortKey,
 };
 pub use ir::program::{Guarded, Handler, Label, Mode, Parameter, Procedure, Raise, Statement};
+pub use ir::query::{ProcedureQuery, QueryId, QueryTarget};
 pub use values::bits::{BitOperator, ShiftWidth};
 pub use values::cast::Cast;
 pub use values::decimals::DecimalFunction;

@@ -6,7 +6,11 @@ use crate::schema::Schema;
 use crate::source::Source;
 use crate::types::without_limits;
 use catalog::{ScalarType, Table, Type};
-use procedure::{Expression, Label, Operation, OperationId, OperationKind, Register, SqlError, Statement};
+use procedure::query::Query;
+use procedure::{
+    ByValueCause, Expression, Label, Operation, OperationId, OperationKind, ProcedureQuery, QueryId,
+    QueryTarget, Register, SqlError, Statement,
+};
 use squawk_syntax::SyntaxNode;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -107,6 +111,8 @@ pub(crate) struct Binder<'a> {
     /// Number of references to columns of the row so far.
     pub(crate) row_references: usize,
     pub(crate) operations: Vec<Operation>,
+    /// The queries of the procedure so far. `queries` is about those that are being bound.
+    pub(crate) procedure_queries: Vec<ProcedureQuery>,
     pub(crate) targets: Vec<Target>,
     pub(crate) next_label: u32,
     pub(crate) found: Option<Register>,
@@ -128,8 +134,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) uses_timestamp: bool,
     pub(crate) uses_seed: bool,
     pub(crate) writes: bool,
-    /// Whether the analysis does not support a statement, so that calls are logged by value.
-    pub(crate) by_value: bool,
+    /// The cause for which calls are logged by value, if the analysis does not support a statement.
+    pub(crate) by_value: Option<ByValueCause>,
     /// Whether there is a COMMIT or ROLLBACK.
     pub(crate) ends_transactions: bool,
     /// The names of routines that are called.
@@ -150,6 +156,7 @@ impl<'a> Binder<'a> {
             row: None,
             row_references: 0,
             operations: Vec::new(),
+            procedure_queries: Vec::new(),
             targets: Vec::new(),
             next_label: 0,
             found: None,
@@ -163,7 +170,7 @@ impl<'a> Binder<'a> {
             uses_timestamp: false,
             uses_seed: false,
             writes: false,
-            by_value: false,
+            by_value: None,
             ends_transactions: false,
             callees: BTreeSet::new(),
             views_within: 0,
@@ -342,5 +349,22 @@ impl<'a> Binder<'a> {
         self.writes |= operation.writes();
         self.operations.push(operation);
         OperationId(self.operations.len() as u32 - 1)
+    }
+
+    pub(crate) fn query(&mut self, query: Query, target: QueryTarget, node: &SyntaxNode) -> QueryId {
+        let found = self.found();
+        let position = self.source.position(self.offset(node));
+        let query = ProcedureQuery { query, target, found, position };
+        self.writes |= query.writes();
+        self.procedure_queries.push(query);
+        QueryId(self.procedure_queries.len() as u32 - 1)
+    }
+
+    /// Notes a cause for which calls are logged by value. The first cause stays; a query gives way, because
+    /// a cursor and RETURN QUERY have a query, too.
+    pub(crate) fn log_by_value(&mut self, cause: ByValueCause) {
+        if matches!(self.by_value, None | Some(ByValueCause::Query)) {
+            self.by_value = Some(cause);
+        }
     }
 }

@@ -7,8 +7,8 @@ use crate::operators::{compare_class, fold};
 use crate::plan::Applied;
 use catalog::{ScalarType, Type};
 use procedure::{
-    BitOperator, Cast, DecimalFunction, Draw, Expression, Function, Procedure, SqlError, Statement,
-    TextFunction,
+    BitOperator, ByValueCause, Cast, DecimalFunction, Draw, Expression, Function, Procedure, SqlError,
+    Statement, TextFunction,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -293,7 +293,7 @@ impl Binder<'_> {
                 call(Function::Next(Draw::RowIdentity), Vec::new(), T::Uuid)
             }
             ("nextval" | "currval", 1) | ("setval", 2 | 3) => {
-                self.by_value = true;
+                self.log_by_value(ByValueCause::Sequence);
                 let sequence = self.sequence_of(arguments.remove(0), node)?;
                 let numbers = match name {
                     "setval" => {
@@ -317,7 +317,7 @@ impl Binder<'_> {
                 call(function, numbers, T::BigInt)
             }
             ("lastval", 0) => {
-                self.by_value = true;
+                self.log_by_value(ByValueCause::Sequence);
                 call(Function::LastNumber, Vec::new(), T::BigInt)
             }
             ("pg_get_serial_sequence", 2) => {
@@ -543,7 +543,9 @@ impl Binder<'_> {
         self.uses_timestamp |= procedure.uses_timestamp;
         self.uses_seed |= procedure.uses_seed;
         self.writes |= !procedure.read_only;
-        self.by_value |= procedure.by_value;
+        if procedure.by_value.is_some() {
+            self.log_by_value(ByValueCause::Callee(procedure.name.clone()));
+        }
         self.ends_transactions |= procedure.ends_transactions;
     }
 

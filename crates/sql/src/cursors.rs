@@ -99,11 +99,11 @@ impl Binder<'_> {
         let names =
             variable.arguments.iter().map(|(own, own_variable)| (own.clone(), Name::Variable(*own_variable)));
         self.scopes.push((Some(name.to_owned()), names.collect::<HashMap<_, _>>()));
-        let bound = self.rows_operation(&query, None);
+        let bound = self.rows_query(&query, None);
         self.scopes.pop();
-        let (operation, columns) = bound?;
+        let (query, columns) = bound?;
         self.knows_columns(name, variable, columns);
-        self.push_opaque(Opaque::Open(variable.cursor.clone(), operation), out);
+        self.push_opaque(Opaque::Open(variable.cursor.clone(), query), out);
         Ok(())
     }
 
@@ -123,9 +123,9 @@ impl Binder<'_> {
             None => self.open_declared((&name, &variable), open.args(), node, out),
             Some(ast::PlpgsqlOpenSource::PlpgsqlOpenQuery(query)) => {
                 let statement = self.part(query.query(), node)?;
-                let (operation, columns) = self.rows_operation(&statement, None)?;
+                let (query, columns) = self.rows_query(&statement, None)?;
                 self.knows_columns(&name, &variable, columns);
-                self.push_opaque(Opaque::Open(variable.cursor, operation), out);
+                self.push_opaque(Opaque::Open(variable.cursor, query), out);
                 Ok(())
             }
             Some(ast::PlpgsqlOpenSource::PlpgsqlOpenExecute(text)) => {

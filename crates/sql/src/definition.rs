@@ -511,7 +511,7 @@ impl<'a> TableBuilder<'a> {
             let mut condition = Binder::new(self.binder.schema, self.binder.source);
             condition.row = self.binder.row.take();
             condition.bind_condition(&expression)?;
-            if condition.uses_seed || condition.uses_timestamp || condition.by_value {
+            if condition.uses_seed || condition.uses_timestamp || condition.by_value.is_some() {
                 return Err(self.binder.unsupported(check.syntax(), "a CHECK that depends on the call"));
             }
         }

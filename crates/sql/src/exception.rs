@@ -4,7 +4,9 @@ use crate::binder::{Binder, Name, Typed, Variable};
 use crate::conditions::sqlstate_of;
 use crate::error::StatementError;
 use catalog::ScalarType;
-use procedure::{Expression, Function, Handler, Raise, Register, Severity, SqlError, Statement};
+use procedure::{
+    ByValueCause, Expression, Function, Handler, Raise, Register, Severity, SqlError, Statement,
+};
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::HashMap;
 
@@ -40,7 +42,7 @@ impl Binder<'_> {
         &mut self,
         section: &ast::PlpgsqlExceptionSection,
     ) -> Result<Vec<Handler>, StatementError> {
-        self.by_value = true;
+        self.log_by_value(ByValueCause::Handler);
         let mut handlers = Vec::new();
         for handler in section.handlers() {
             let mut states = Some(Vec::new());
@@ -90,7 +92,7 @@ impl Binder<'_> {
             let kind = kind.syntax().text().to_string().to_lowercase();
             let (value, ty) = match (is_stacked, kind.as_str()) {
                 (false, "row_count") => {
-                    self.by_value = true;
+                    self.log_by_value(ByValueCause::RowCount);
                     let function = Function::RowCount;
                     (Expression::Function { function, arguments: Vec::new() }, ScalarType::BigInt)
                 }

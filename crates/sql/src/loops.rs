@@ -153,12 +153,11 @@ impl Binder<'_> {
             targets
         };
         let outputs = self.outputs(bound.items, &targets, &select)?;
-        let Some(kind) = bound.rows.operation(outputs, false) else {
+        let Some(read) = self.read(bound.rows, outputs, false, &select) else {
             return Err(self.unsupported(&select, "a loop over a SELECT without FROM"));
         };
-        let operation = self.operation(kind, &select);
         let (label, body) = self.bind_loop(repeat.label(), repeat.body(), node)?;
-        out.push(Statement::ForRows { label, operation, body });
+        out.push(read.repeat(label, body));
         Ok(())
     }
 

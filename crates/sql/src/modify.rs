@@ -146,12 +146,11 @@ impl Binder<'_> {
                     outputs.push((register, value));
                     items.push((Some(Typed::Known(Expression::Register(register), ty)), item_node));
                 }
-                let Some(kind) = bound.rows.operation(outputs, false) else { return Ok(()) };
-                let operation = self.operation(kind, node);
+                let Some(read) = self.read(bound.rows, outputs, false, node) else { return Ok(()) };
                 let mut body = Vec::new();
                 self.insert_row(insert, &table, &columns, &items, into, &mut body)?;
                 let label = self.new_label();
-                statements.push(Statement::ForRows { label, operation, body });
+                statements.push(read.repeat(label, body));
                 Ok(())
             }
             other => Err(self.unsupported(other.syntax(), "this source of rows")),
@@ -253,7 +252,7 @@ impl Binder<'_> {
         self.row = inner.row.take();
         self.uses_timestamp |= inner.uses_timestamp;
         self.uses_seed |= inner.uses_seed;
-        self.by_value |= inner.by_value;
+        inner.by_value.into_iter().for_each(|cause| self.log_by_value(cause));
         self.callees.append(&mut inner.callees);
         bound.map_err(|error| self.error(node, error.error))
     }

@@ -6,8 +6,7 @@ use crate::error::StatementError;
 use crate::query::BoundSelect;
 use catalog::{ScalarType, Type};
 use procedure::{
-    Cursor, Destination, Expression, Opaque, OperationId, OperationKind, QueryOperation, Register, SqlError,
-    Statement,
+    Cursor, Destination, Expression, Opaque, QueryId, QueryTarget, Register, SqlError, Statement,
 };
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
@@ -22,7 +21,7 @@ pub(crate) fn opaque(statement: Opaque) -> Statement {
 impl Binder<'_> {
     /// Adds an opaque statement, so that calls are logged by value.
     pub(crate) fn push_opaque(&mut self, statement: Opaque, out: &mut Vec<Statement>) {
-        self.by_value = true;
+        self.log_by_value(statement.cause());
         out.push(opaque(statement));
     }
 
@@ -39,12 +38,12 @@ impl Binder<'_> {
         }
     }
 
-    /// Makes the operation of a query whose columns are converted to types; without types they stay.
-    pub(crate) fn rows_operation(
+    /// Adds a query whose columns are converted to types; without types they stay.
+    pub(crate) fn rows_query(
         &mut self,
         statement: &ast::Stmt,
         types: Option<&[Type]>,
-    ) -> Result<(OperationId, Columns), StatementError> {
+    ) -> Result<(QueryId, Columns), StatementError> {
         let node = statement.syntax();
         let bound = self.bind_any_rows(statement)?;
         let crate::query::SelectRows::Query(query) = bound.rows else {
@@ -60,8 +59,8 @@ impl Binder<'_> {
         }
         let targets: Vec<_> = types.iter().map(|ty| (self.new_register(*ty), *ty)).collect();
         let outputs = self.outputs(bound.items, &targets, node)?;
-        let own = QueryOperation { query, outputs, strict: false, to_client: false };
-        Ok((self.operation(OperationKind::Query(Box::new(own)), node), columns))
+        let target = QueryTarget::Statement { outputs, strict: false };
+        Ok((self.query(query, target, node), columns))
     }
 
     /// Returns the column types of the rows that the current function returns.
@@ -127,8 +126,8 @@ impl Binder<'_> {
     ) -> Result<(), StatementError> {
         let types = self.returned_types(end.syntax())?;
         let statement = self.part(end.query(), end.syntax())?;
-        let (operation, _) = self.rows_operation(&statement, Some(&types))?;
-        self.push_opaque(Opaque::ReturnQuery(operation), out);
+        let (query, _) = self.rows_query(&statement, Some(&types))?;
+        self.push_opaque(Opaque::ReturnQuery(query), out);
         Ok(())
     }
 

@@ -9,7 +9,10 @@ use crate::plan::select::Sort;
 use crate::types::object_name;
 use catalog::ScalarType;
 use procedure::query::{OutputColumn, Query};
-use procedure::{Expression, OperationKind, QueryOperation, Register, Select, SortKey, SqlError};
+use procedure::{
+    Expression, Label, OperationId, OperationKind, QueryId, QueryTarget, Register, Select, SortKey, SqlError,
+    Statement,
+};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode, HasSelectTail};
 use std::collections::HashMap;
@@ -33,25 +36,53 @@ pub(crate) struct BoundSelect {
     pub(crate) rows: SelectRows,
 }
 
-impl SelectRows {
-    /// Returns the operation that reads the rows; `None` for one row of expressions.
-    pub(crate) fn operation(
-        self,
-        outputs: Vec<(Register, Expression)>,
-        strict: bool,
-    ) -> Option<OperationKind> {
-        Some(match self {
-            Self::One => return None,
-            Self::Table(select) => OperationKind::Select(Select { outputs, strict, ..select }),
-            Self::Query(query) => {
-                let own = QueryOperation { query, outputs, strict, to_client: false };
-                OperationKind::Query(Box::new(own))
-            }
-        })
+/// The operation or query that reads the rows of a SELECT.
+#[derive(Clone, Copy)]
+pub(crate) enum Read {
+    Operation(OperationId),
+    Query(QueryId),
+}
+
+impl Read {
+    /// Returns the statement that runs it for its effect or for its first row.
+    pub(crate) fn execute(self) -> Statement {
+        match self {
+            Self::Operation(operation) => Statement::Execute(operation),
+            Self::Query(query) => Statement::Query(query),
+        }
+    }
+
+    /// Returns the loop over its rows.
+    pub(crate) fn repeat(self, label: Label, body: Vec<Statement>) -> Statement {
+        match self {
+            Self::Operation(operation) => Statement::ForRows { label, operation, body },
+            Self::Query(query) => Statement::ForQuery { label, query, body },
+        }
     }
 }
 
 impl Binder<'_> {
+    /// Adds the operation or query that reads rows into outputs; `None` for one row of expressions.
+    pub(crate) fn read(
+        &mut self,
+        rows: SelectRows,
+        outputs: Vec<(Register, Expression)>,
+        strict: bool,
+        node: &SyntaxNode,
+    ) -> Option<Read> {
+        match rows {
+            SelectRows::One => None,
+            SelectRows::Table(select) => {
+                let kind = OperationKind::Select(Select { outputs, strict, ..select });
+                Some(Read::Operation(self.operation(kind, node)))
+            }
+            SelectRows::Query(query) => {
+                let target = QueryTarget::Statement { outputs, strict };
+                Some(Read::Query(self.query(query, target, node)))
+            }
+        }
+    }
+
     /// Returns the table of a reference in FROM, with its alias.
     pub(crate) fn enter_row(
         &mut self,

@@ -186,10 +186,7 @@ impl Schema {
         }
         for name in names {
             let table = self.catalog.drop_table(&name).map_err(|error| refused(source, node, &error))?;
-            let uses = |procedure: &&Arc<Procedure>| {
-                let mut tables = procedure.operations.iter().flat_map(|operation| operation.tables());
-                tables.any(|own| own.id == table.id)
-            };
+            let uses = |procedure: &&Arc<Procedure>| procedure.tables().any(|own| own.id == table.id);
             if let Some(user) = self.procedures.values().find(uses) {
                 let message = format!("cannot drop table {name}: function {} depends on it", user.name);
                 return Err(at(SqlError::new("2BP01", message).with_hint("Drop the function first.")));

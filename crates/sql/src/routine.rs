@@ -9,7 +9,9 @@ use crate::source::Source;
 use crate::types::object_name;
 use crate::types::without_limits;
 use catalog::{Datum, ProcedureId, Type, value_from_datum};
-use procedure::{Expression, Machine, Mode, Parameter, Procedure, Register, SqlError, Statement};
+use procedure::{
+    Accesses, ByValueCause, Expression, Machine, Mode, Parameter, Procedure, Register, SqlError, Statement,
+};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use squawk_syntax::plpgsql::Plpgsql;
@@ -258,7 +260,8 @@ fn finish(
     if let Some(found) = binder.found {
         body.insert(0, Statement::Assign { target: found, value: Expression::boolean(false) });
     }
-    let ahead = procedure::plan_lookups(&mut body, &binder.operations);
+    let accesses = Accesses { operations: &binder.operations, queries: &binder.procedure_queries };
+    let ahead = procedure::plan_lookups(&mut body, accesses);
     // A function runs in the transaction of its caller, and so do the procedures that it calls.
     let is_function = parts.result.is_some() || binder.returns.is_some();
     let mut procedure = Procedure {
@@ -271,6 +274,7 @@ fn finish(
         registers: binder.registers,
         body,
         operations: binder.operations,
+        queries: binder.procedure_queries,
         ahead,
         uses_timestamp: binder.uses_timestamp,
         uses_seed: binder.uses_seed,
@@ -316,7 +320,7 @@ pub(crate) fn compile_for_client(
     let mut binder = Binder::new(schema, source);
     let node = statement.syntax();
     binder.declare_parameters(parameters_of(node), types);
-    binder.by_value = true;
+    binder.log_by_value(ByValueCause::Statement);
     binder.lifted = Some(Vec::new());
     let mut body = Vec::new();
     if is_simple_write(statement, schema) && !returns_rows(node) {
@@ -343,7 +347,7 @@ pub(crate) fn compile_arguments(
 ) -> Result<Procedure, StatementError> {
     let mut binder = Binder::new(schema, source);
     let node = execute.syntax();
-    binder.by_value = true;
+    binder.log_by_value(ByValueCause::Statement);
     binder.lifted = Some(Vec::new());
     // The outputs of a procedure are in its first registers.
     let outputs: Vec<_> = types.iter().map(|ty| binder.new_register(*ty)).collect();
@@ -379,7 +383,7 @@ pub(crate) fn compile_block(
         return Err(outer.error_at(node.text_range().start().into(), error));
     };
     let compiled = routine.compile(ProcedureId(u32::MAX), 0, schema, &source)?;
-    Ok(Procedure { by_value: true, ..compiled })
+    Ok(Procedure { by_value: Some(ByValueCause::Statement), ..compiled })
 }
 
 /// Compiles a query, INSERT, UPDATE, DELETE or CALL as a procedure without a name or parameters.

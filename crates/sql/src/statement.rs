@@ -5,7 +5,7 @@ use crate::error::StatementError;
 use crate::exception::{STACKED, is_bare};
 use crate::modify::{Targets, is_simple_write};
 use crate::plan::Bound;
-use crate::query::{BoundSelect, SelectRows};
+use crate::query::{BoundSelect, Read, SelectRows};
 use catalog::{ScalarType, Type};
 use procedure::{
     CompareOperator, Expression, Guarded, Label, Raise, Register, Severity, SqlError, Statement,
@@ -131,9 +131,8 @@ impl Binder<'_> {
                         let target = self.new_register(ty);
                         out.push(Statement::Assign { target, value });
                     }
-                } else if let Some(kind) = bound.rows.operation(Vec::new(), false) {
-                    let operation = self.operation(kind, node);
-                    out.push(Statement::Execute(operation));
+                } else {
+                    out.extend(self.read(bound.rows, Vec::new(), false, node).map(Read::execute));
                 }
             }
             PlpgsqlStmt::PlpgsqlCallStmt(statement) => {
@@ -496,12 +495,7 @@ impl Binder<'_> {
             let assign = |(target, value)| Statement::Assign { target, value };
             match bound.rows {
                 SelectRows::One => out.extend(outputs.into_iter().map(assign)),
-                rows => {
-                    if let Some(kind) = rows.operation(outputs, strict) {
-                        let operation = self.operation(kind, node);
-                        out.push(Statement::Execute(operation));
-                    }
-                }
+                rows => out.extend(self.read(rows, outputs, strict, node).map(Read::execute)),
             }
             return Ok(());
         }
@@ -521,10 +515,7 @@ impl Binder<'_> {
             (None, true) => return Err(self.syntax(node, "RETURNING requires an INTO clause")),
         };
         let outputs = self.outputs(bound.items, &targets, node)?;
-        if let Some(kind) = bound.rows.operation(outputs, strict) {
-            let operation = self.operation(kind, node);
-            out.push(Statement::Execute(operation));
-        }
+        out.extend(self.read(bound.rows, outputs, strict, node).map(Read::execute));
         Ok(())
     }
 

@@ -254,11 +254,11 @@ impl CommitPipeline {
         let (procedure, by_value) = match logged_by {
             LoggedBy::Value => (None, true),
             LoggedBy::Call { procedure, written, depends } => {
-                if self.records_calls() && !procedure.by_value {
+                if self.records_calls() && procedure.by_value.is_none() {
                     self.witnesses.append_to(&mut self.call);
                     put_written(written, &mut self.call);
                 }
-                let by_value = self.by_value || procedure.by_value || depends;
+                let by_value = self.by_value || procedure.by_value.is_some() || depends;
                 (Some((procedure.id, procedure.version)), by_value)
             }
         };

@@ -104,7 +104,7 @@ fn explanation(analysis: &Analysis, summaries: &[ReplaySummary]) -> Explanation 
         Procedure {
             name: summary.name.clone(),
             read_only: summary.read_only,
-            by_value: summary.by_value,
+            by_value: summary.by_value.is_some(),
             operations: summary.operations,
             replay_operations: summary.kept,
             replay_operations_with_witnesses: summary.kept_with_witnesses,

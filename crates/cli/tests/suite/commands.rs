@@ -158,22 +158,38 @@ fn a_log_that_can_not_be_is_refused() {
     assert!(adaptive.contains("log adaptive"), "{adaptive}");
 }
 
-/// A procedure that the analysis does not know is said to be logged by value.
+/// The text of a procedure that the analysis does not support names the cause.
 #[test]
 fn explain_tells_what_is_logged_by_value() {
+    let bodies = [
+        (
+            "SELECT count(*) INTO n FROM t x JOIN t y ON y.b = x.a; UPDATE t SET b = n;",
+            "has queries with plans",
+        ),
+        ("UPDATE t SET b = (SELECT max(b) FROM t);", "has queries with plans"),
+        ("FOR n IN SELECT b FROM t GROUP BY b LOOP UPDATE t SET b = n; END LOOP;", "has queries with plans"),
+        ("BEGIN UPDATE t SET b = 1; EXCEPTION WHEN OTHERS THEN NULL; END;", "has an EXCEPTION clause"),
+        ("OPEN c FOR SELECT b FROM t; FETCH c INTO n; UPDATE t SET b = n;", "uses cursors"),
+        ("EXECUTE 'UPDATE t SET b = 1';", "uses EXECUTE"),
+        ("UPDATE t SET b = 1; COMMIT;", "uses COMMIT or ROLLBACK"),
+        ("UPDATE t SET b = 1; GET DIAGNOSTICS n = ROW_COUNT;", "uses ROW_COUNT"),
+        ("UPDATE t SET b = nextval('s');", "uses sequences"),
+        ("CALL p0();", "calls \"p0\", which is logged by value"),
+    ];
+    let mut script = "CREATE TABLE t (a INT PRIMARY KEY, b INT NOT NULL); CREATE SEQUENCE s;".to_owned();
+    for (number, (body, _)) in bodies.iter().enumerate() {
+        let declared = "DECLARE n INT; c refcursor; BEGIN";
+        script += &format!("CREATE PROCEDURE p{number}() LANGUAGE plpgsql AS $$ {declared} {body} END $$;");
+    }
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("queries.sql");
-    let script = "CREATE TABLE t (a INT PRIMARY KEY, b INT NOT NULL);
-CREATE PROCEDURE copy() LANGUAGE plpgsql AS $$
-DECLARE n INT;
-BEGIN
-  SELECT count(*) INTO n FROM t x JOIN t y ON y.b = x.a;
-  UPDATE t SET b = n;
-END $$;";
     std::fs::write(&file, script).unwrap();
     let file = file.to_str().unwrap();
     let text = printed(&["explain", file]);
-    assert!(text.contains("copy holds queries: its calls are logged by value"), "{text}");
+    for (number, (body, cause)) in bodies.iter().enumerate() {
+        let line = format!("p{number} {cause}: its calls are logged by value");
+        assert!(text.contains(&line), "{body}: {line}\n{text}");
+    }
     let json: Value = serde_json::from_str(&printed(&["explain", file, "--format", "json"])).unwrap();
     assert_eq!(json["procedures"][0]["by_value"], true);
 }

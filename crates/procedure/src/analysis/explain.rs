@@ -1,7 +1,7 @@
 //! Describes results of the analysis, as text and as data.
 
 use super::{Analysis, Granule, GranuleKind, Known, LocalGraph, Program, Slice};
-use crate::{Access, Operation, OperationId, OperationKind, Path, Procedure};
+use crate::{Access, ByValueCause, Operation, OperationId, OperationKind, Path, Procedure};
 use catalog::{Table, TableId};
 use std::fmt;
 
@@ -36,7 +36,6 @@ pub fn describe(operation: &Operation) -> String {
             format!("update {} {} set {}", access.table.name, way(access), columns(&access.table, &set))
         }
         OperationKind::Delete { access, .. } => format!("delete from {} {}", access.table.name, way(access)),
-        OperationKind::Query(_) => "query".into(),
     }
 }
 
@@ -67,10 +66,11 @@ pub struct ReplaySummary {
     pub name: String,
     /// Whether it only reads, so that its calls are not logged.
     pub read_only: bool,
-    /// Whether its calls are logged by value, because it has queries or statements that the analysis does not
-    /// support. Replay does not execute it.
-    pub by_value: bool,
-    /// Number of operations of the procedure and of the procedures that it calls.
+    /// The cause for which its calls are logged by value, so that replay does not execute it; `None` if the
+    /// analysis supports it.
+    pub by_value: Option<ByValueCause>,
+    /// Number of operations and queries of the procedure, and of the procedures that it calls if the analysis
+    /// supports it.
     pub operations: usize,
     /// Number of operations of its replay form.
     pub kept: usize,
@@ -83,20 +83,21 @@ pub struct ReplaySummary {
 impl ReplaySummary {
     /// Compares a procedure with its replay form.
     pub fn of(procedure: &Procedure) -> Self {
-        let programs = (!procedure.by_value)
-            .then(|| Program::new(procedure, false).zip(Program::new(procedure, true)))
-            .flatten();
-        let Some((program, witnessed)) = programs else {
-            return Self {
+        match Program::new(procedure, false) {
+            Ok(program) => Self::of_program(procedure, &program),
+            Err(cause) => Self {
                 name: procedure.name.clone(),
                 read_only: procedure.read_only,
-                by_value: true,
-                operations: procedure.operations.len(),
+                by_value: Some(cause),
+                operations: procedure.operations.len() + procedure.queries.len(),
                 kept: 0,
                 kept_with_witnesses: 0,
                 witnesses: Vec::new(),
-            };
-        };
+            },
+        }
+    }
+
+    fn of_program(procedure: &Procedure, program: &Program) -> Self {
         let kept = |program: &Program| {
             let form = program.replay_form();
             form.operations.len() - form.witnesses.len()
@@ -106,10 +107,10 @@ impl ReplaySummary {
         Self {
             name: procedure.name.clone(),
             read_only: procedure.read_only,
-            by_value: false,
+            by_value: None,
             operations: program.operations.len(),
-            kept: kept(&program),
-            kept_with_witnesses: kept(&witnessed),
+            kept: kept(program),
+            kept_with_witnesses: Program::new(procedure, true).map_or(0, |witnessed| kept(&witnessed)),
             witnesses: witnesses.map(|(own, registers)| (describe(own), registers.len())).collect(),
         }
     }
@@ -121,8 +122,8 @@ impl fmt::Display for ReplaySummary {
         if self.read_only {
             return write!(f, "{name} only reads: its calls are not logged");
         }
-        if self.by_value {
-            return write!(f, "{name} holds queries: its calls are logged by value");
+        if let Some(cause) = &self.by_value {
+            return write!(f, "{name} {cause}: its calls are logged by value");
         }
         write!(f, "replay of {name} keeps {kept} of {operations} operations")?;
         if self.witnesses.is_empty() {

@@ -258,8 +258,6 @@ impl Footprint {
                 let bound = found(access);
                 Self { before: written(&access.table, &bound), columns: bound, ..Self::default() }
             }
-            // A program has no queries.
-            OperationKind::Query(_) => Self::default(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::program::Program;
 use super::step::{Step, lowered};
+use crate::execution::ahead::{Accesses, plan_lookups_of};
 use crate::{OperationId, Statement};
 
 /// Statements, and the point reads whose keys are known before the first statement runs.
@@ -17,7 +18,8 @@ impl Lookups {
     /// Lowers steps. Looks up rows ahead only for operations for which `runs` is true.
     pub(super) fn of(steps: &[Step], program: &Program, runs: &dyn Fn(OperationId) -> bool) -> Self {
         let mut body = lowered(steps);
-        let ahead = crate::execution::ahead::plan_lookups_of(&mut body, &program.operations, runs);
+        let accesses = Accesses { operations: &program.operations, queries: &[] };
+        let ahead = plan_lookups_of(&mut body, accesses, runs);
         let has_loops = has_lookups(&body);
         Self { body, ahead, has_loops }
     }

@@ -80,8 +80,8 @@ impl Analysis {
     /// Analyses procedures. It leaves out those that only read, because their calls are not logged, and those
     /// whose calls are logged by value.
     pub fn of<'p>(procedures: impl IntoIterator<Item = &'p Procedure>) -> Self {
-        let writing = procedures.into_iter().filter(|own| !own.read_only && !own.by_value);
-        let programs = writing.filter_map(|own| Program::new(own, false)).map(|own| own.replay_form());
+        let writing = procedures.into_iter().filter(|own| !own.read_only);
+        let programs = writing.flat_map(|own| Program::new(own, false)).map(|own| own.replay_form());
         let programs = programs.collect();
         Self::with(programs, BTreeMap::new(), None, Decomposition::Slices)
     }
@@ -95,7 +95,7 @@ impl Analysis {
     ) -> Self {
         let programs: Vec<Program> = procedures
             .into_iter()
-            .filter_map(|(procedure, witnessed)| Program::new(procedure, witnessed))
+            .flat_map(|(procedure, witnessed)| Program::new(procedure, witnessed))
             .map(|program| program.replay_form())
             .collect();
         let mut modified: BTreeSet<TableId> = facts.written_by_value.keys().copied().collect();

@@ -273,6 +273,5 @@ pub(super) fn trim(operation: &mut Operation, needed: &BTreeSet<Register>) {
             returning.retain(|(target, _)| needed.contains(target));
         }
         OperationKind::Delete { returning, .. } => returning.retain(|(target, _)| needed.contains(target)),
-        OperationKind::Query(_) => {}
     }
 }

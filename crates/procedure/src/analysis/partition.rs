@@ -140,7 +140,6 @@ fn keeps_keys_apart(operation: &Operation, column: usize) -> bool {
     let mut unique = unique_indexes(table).skip(usize::from(table.hidden_key));
     match &operation.kind {
         OperationKind::Select(_) => true,
-        OperationKind::Query(_) => false,
         OperationKind::Insert { .. } | OperationKind::Delete { .. } => {
             unique.all(|index| index.columns.contains(&column))
         }

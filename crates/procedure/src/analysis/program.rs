@@ -10,7 +10,7 @@ use super::draws::replace_draws;
 use super::step::Step;
 use super::witness::originals;
 use crate::ir::visit::Role;
-use crate::{Cast, Expression, Label, Operation, OperationId, OperationKind, Procedure, Register, Statement};
+use crate::{ByValueCause, Cast, Expression, Label, Operation, OperationId, Procedure, Register, Statement};
 use catalog::ProcedureId;
 use petgraph::unionfind::UnionFind;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -68,28 +68,28 @@ impl Inliner {
     }
 
     /// Returns a procedure's body with new registers, labels and operations, and the first of the registers.
-    /// A RETURN leaves the block around the body. `None` if calls of the procedure are logged by value.
-    fn body(&mut self, procedure: &Procedure) -> Option<(u32, Step)> {
+    /// A RETURN leaves the block around the body.
+    fn body(&mut self, procedure: &Procedure) -> Result<(u32, Step), ByValueCause> {
         let (base, label) = (self.registers, self.new_label());
         self.registers += procedure.registers.len() as u32;
         let mut frame = Frame { procedure, base, labels: BTreeMap::new(), returns_to: label };
         let body = self.steps(&procedure.body, &mut frame)?;
-        Some((base, Step::Block { label, body }))
+        Ok((base, Step::Block { label, body }))
     }
 
-    fn steps(&mut self, statements: &[Statement], frame: &mut Frame<'_>) -> Option<Vec<Step>> {
+    fn steps(&mut self, statements: &[Statement], frame: &mut Frame<'_>) -> Result<Vec<Step>, ByValueCause> {
         let mut steps = Vec::with_capacity(statements.len());
-        for statement in statements {
-            if let Statement::Call { procedure, arguments, outputs } = statement {
-                self.call(procedure, arguments, outputs, frame, &mut steps)?;
-            } else {
-                steps.push(self.step(statement, frame)?);
-            }
-        }
-        Some(steps)
+        statements.iter().try_for_each(|statement| self.add(statement, frame, &mut steps))?;
+        Ok(steps)
     }
 
-    fn step(&mut self, statement: &Statement, frame: &mut Frame<'_>) -> Option<Step> {
+    /// Adds the step of a statement, or the steps of a call.
+    fn add(
+        &mut self,
+        statement: &Statement,
+        frame: &mut Frame<'_>,
+        steps: &mut Vec<Step>,
+    ) -> Result<(), ByValueCause> {
         let mut step = match statement {
             Statement::Assign { target, value } => Step::Assign { target: *target, value: value.clone() },
             Statement::AssignElement { array, index, value } => {
@@ -119,7 +119,7 @@ impl Inliner {
             },
             Statement::ForRows { label, operation, body } => Step::ForRows {
                 label: self.label(*label, frame),
-                operation: self.operation(*operation, frame)?,
+                operation: self.operation(*operation, frame),
                 body: self.steps(body, frame)?,
             },
             Statement::While { label, condition, body } => Step::While {
@@ -133,32 +133,33 @@ impl Inliner {
             Statement::Exit(label) => Step::Exit(self.label(*label, frame)),
             Statement::Continue(label) => Step::Continue(self.label(*label, frame)),
             Statement::Return => Step::Exit(frame.returns_to),
-            Statement::Execute(id) => Step::Execute(self.operation(*id, frame)?),
+            Statement::Execute(id) => Step::Execute(self.operation(*id, frame)),
             Statement::Raise(raise) => Step::Raise(raise.clone()),
-            // A call becomes several steps.
-            Statement::Call { .. } => return None,
-            Statement::Guarded(_) | Statement::RaiseAgain | Statement::Opaque(_) => return None,
+            Statement::Call { procedure, arguments, outputs } => {
+                return self.call(procedure, arguments, outputs, frame, steps);
+            }
+            Statement::Query(_) | Statement::ForQuery { .. } => return Err(ByValueCause::Query),
+            Statement::Guarded(_) | Statement::RaiseAgain => return Err(ByValueCause::Handler),
+            Statement::Opaque(opaque) => return Err(opaque.cause()),
         };
         let mut shift = |_: Role, register: &mut Register| register.0 += frame.base;
         step.visit_uses(&mut shift);
         step.visit_definitions(&mut shift);
-        Some(step)
+        steps.push(step);
+        Ok(())
     }
 
     fn label(&mut self, label: Label, frame: &mut Frame<'_>) -> Label {
         *frame.labels.entry(label).or_insert_with(|| self.new_label())
     }
 
-    fn operation(&mut self, id: OperationId, frame: &Frame<'_>) -> Option<OperationId> {
+    fn operation(&mut self, id: OperationId, frame: &Frame<'_>) -> OperationId {
         let mut operation = frame.procedure.operations[id.0 as usize].clone();
-        if matches!(operation.kind, OperationKind::Query(_)) {
-            return None;
-        }
         operation.visit_registers(&mut |_, register| register.0 += frame.base);
         let is_outermost = frame.returns_to == Label(0);
         self.origins.push(is_outermost.then_some(id));
         self.operations.push(operation);
-        Some(OperationId(self.operations.len() as u32 - 1))
+        OperationId(self.operations.len() as u32 - 1)
     }
 
     fn call(
@@ -168,7 +169,7 @@ impl Inliner {
         outputs: &[(Register, Cast)],
         frame: &Frame<'_>,
         steps: &mut Vec<Step>,
-    ) -> Option<()> {
+    ) -> Result<(), ByValueCause> {
         let (callee, block) = self.body(procedure)?;
         // Each call begins with its variables NULL, also in a later round of a loop.
         for register in 0..procedure.registers.len() as u32 {
@@ -185,7 +186,7 @@ impl Inliner {
             let value = Expression::Cast { cast: *cast, operand: Box::new(value) };
             steps.push(assign(frame.base + target.0, value));
         }
-        Some(())
+        Ok(())
     }
 }
 
@@ -194,9 +195,14 @@ fn assign(target: u32, value: Expression) -> Step {
 }
 
 impl Program {
-    /// Prepares a procedure, for calls with or without recorded witness values. `None` if calls of the
-    /// procedure are logged by value.
-    pub fn new(procedure: &Procedure, witnessed: bool) -> Option<Self> {
+    /// Prepares a procedure, for calls with or without recorded witness values.
+    ///
+    /// # Errors
+    /// The cause for which calls of the procedure are logged by value.
+    pub fn new(procedure: &Procedure, witnessed: bool) -> Result<Self, ByValueCause> {
+        if let Some(cause) = &procedure.by_value {
+            return Err(cause.clone());
+        }
         let mut inliner = Inliner { registers: 0, labels: 0, operations: Vec::new(), origins: Vec::new() };
         let (_, block) = inliner.body(procedure)?;
         let mut program = Self {
@@ -216,7 +222,7 @@ impl Program {
         if witnessed {
             program.witnesses = program.witnesses_of(procedure);
         }
-        Some(program)
+        Ok(program)
     }
 
     fn witnesses_of(&self, procedure: &Procedure) -> BTreeMap<OperationId, (usize, Vec<Register>)> {

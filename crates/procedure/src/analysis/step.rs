@@ -1,9 +1,9 @@
 //! The statements of a program: those of a procedure after its calls are inlined.
 //!
-//! Calls of a procedure that handles errors, or has a statement that the analysis does not support, are
-//! logged by value; such a procedure has no program. A program therefore has fewer kinds of statements than a
-//! procedure, and the analysis handles all of them. Replay runs steps as statements ([`lowered`]), so there
-//! is one executor.
+//! Calls of a procedure that has queries, handles errors, or has a statement that the analysis does not
+//! support are logged by value; such a procedure has no program. A program therefore has fewer kinds of
+//! statements than a procedure, and the analysis handles all of them. Replay runs steps as statements
+//! ([`lowered`]), so there is one executor.
 
 use crate::ir::visit::{Role, Visitor};
 use crate::{Expression, Label, OperationId, Raise, Register, Statement};

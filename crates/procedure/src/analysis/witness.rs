@@ -22,10 +22,10 @@ const MOST_VALUES: usize = 3;
 /// Returns, for each operation of a procedure, the registers whose values are recorded with a call. Empty if
 /// the procedure has no witnesses.
 pub fn witnesses(procedure: &Procedure) -> Vec<Vec<Register>> {
-    if procedure.read_only || procedure.by_value || procedure.uses_seed {
+    if procedure.read_only || procedure.uses_seed {
         return Vec::new();
     }
-    let Some(program) = Program::new(procedure, false) else { return Vec::new() };
+    let Ok(program) = Program::new(procedure, false) else { return Vec::new() };
     let all = Need::of_all(&program, program.writes(), &|_| true);
     let mut executed = BTreeSet::new();
     collect_executed(&program.body, &mut executed);

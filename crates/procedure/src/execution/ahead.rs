@@ -6,37 +6,46 @@
 //! rows at once lets their cache misses overlap: a miss that waits for an earlier miss costs several times as
 //! much. A lookup reads no row, so it changes only the time that the procedure takes.
 
-use crate::{Expression, Operation, OperationId, OperationKind, Path, Register, Statement};
+use crate::{Expression, Operation, OperationId, OperationKind, Path, ProcedureQuery, Register, Statement};
 use std::collections::HashSet;
+
+/// The data accesses that statements name by id.
+#[derive(Clone, Copy, Debug)]
+pub struct Accesses<'a> {
+    /// The operations, by id.
+    pub operations: &'a [Operation],
+    /// The queries, by id; a piece has none.
+    pub queries: &'a [ProcedureQuery],
+}
 
 /// Sets the accesses to look up ahead in every loop over a range of a procedure's body. Returns the accesses
 /// that are known when the procedure begins.
-pub fn plan_lookups(body: &mut [Statement], operations: &[Operation]) -> Vec<OperationId> {
-    plan_lookups_of(body, operations, &|_| true)
+pub fn plan_lookups(body: &mut [Statement], accesses: Accesses<'_>) -> Vec<OperationId> {
+    plan_lookups_of(body, accesses, &|_| true)
 }
 
 /// As `plan_lookups`, but only for operations for which `runs` is true.
 pub(crate) fn plan_lookups_of(
     body: &mut [Statement],
-    operations: &[Operation],
+    accesses: Accesses<'_>,
     runs: &dyn Fn(OperationId) -> bool,
 ) -> Vec<OperationId> {
-    plan_loops(body, operations, runs);
+    plan_loops(body, accesses, runs);
     let (mut set, mut known) = (HashSet::new(), Vec::new());
-    collect_set(body, operations, &mut set);
-    collect_known(body, operations, &set, runs, &mut known);
+    collect_set(body, accesses, &mut set);
+    collect_known(body, accesses.operations, &set, runs, &mut known);
     known
 }
 
-fn plan_loops(statements: &mut [Statement], operations: &[Operation], runs: &dyn Fn(OperationId) -> bool) {
+fn plan_loops(statements: &mut [Statement], accesses: Accesses<'_>, runs: &dyn Fn(OperationId) -> bool) {
     for statement in statements {
-        statement.bodies_mut().into_iter().for_each(|body| plan_loops(body, operations, runs));
+        statement.bodies_mut().into_iter().for_each(|body| plan_loops(body, accesses, runs));
         if let Statement::ForRange { variable, body, ahead, .. } = statement {
             let mut set = HashSet::new();
-            collect_set(body, operations, &mut set);
+            collect_set(body, accesses, &mut set);
             set.remove(variable);
             ahead.clear();
-            collect_known(body, operations, &set, runs, ahead);
+            collect_known(body, accesses.operations, &set, runs, ahead);
         }
     }
 }
@@ -46,7 +55,7 @@ pub(crate) fn point_key(operation: &Operation) -> Option<&[Expression]> {
     let access = match &operation.kind {
         OperationKind::Select(select) => &select.access,
         OperationKind::Update { access, .. } | OperationKind::Delete { access, .. } => access,
-        OperationKind::Insert { .. } | OperationKind::Query(_) => return None,
+        OperationKind::Insert { .. } => return None,
     };
     match &access.path {
         Path::Point { key } => Some(key),
@@ -88,7 +97,7 @@ fn collect_known(
 }
 
 /// Collects the registers that statements and the statements inside them set.
-fn collect_set(statements: &[Statement], operations: &[Operation], set: &mut HashSet<Register>) {
+fn collect_set(statements: &[Statement], accesses: Accesses<'_>, set: &mut HashSet<Register>) {
     Statement::walk(statements, &mut |statement| match statement {
         Statement::Assign { target: register, .. }
         | Statement::AssignElement { array: register, .. }
@@ -97,7 +106,14 @@ fn collect_set(statements: &[Statement], operations: &[Operation], set: &mut Has
             set.insert(*register);
         }
         Statement::ForRows { operation: id, .. } | Statement::Execute(id) => {
-            collect_outputs(&operations[id.0 as usize], set);
+            let operation = &accesses.operations[id.0 as usize];
+            set.insert(operation.found);
+            set.extend(outputs_of(operation).iter().map(|(register, _)| *register));
+        }
+        Statement::ForQuery { query: id, .. } | Statement::Query(id) => {
+            let query = &accesses.queries[id.0 as usize];
+            set.insert(query.found);
+            set.extend(query.outputs().iter().map(|(register, _)| *register));
         }
         Statement::Call { outputs, .. } => set.extend(outputs.iter().map(|(register, _)| *register)),
         Statement::Guarded(guarded) => set.extend(guarded.handlers.iter().flat_map(|handler| handler.told)),
@@ -115,14 +131,12 @@ fn collect_set(statements: &[Statement], operations: &[Operation], set: &mut Has
     });
 }
 
-fn collect_outputs(operation: &Operation, set: &mut HashSet<Register>) {
-    set.insert(operation.found);
-    let outputs = match &operation.kind {
+/// Returns the registers that an operation sets, apart from FOUND, and their values.
+fn outputs_of(operation: &Operation) -> &[(Register, Expression)] {
+    match &operation.kind {
         OperationKind::Select(select) => &select.outputs,
         OperationKind::Insert { returning, .. }
         | OperationKind::Update { returning, .. }
         | OperationKind::Delete { returning, .. } => returning,
-        OperationKind::Query(own) => &own.outputs,
-    };
-    set.extend(outputs.iter().map(|(register, _)| *register));
+    }
 }

@@ -1,9 +1,9 @@
 //! The code that the executor runs, and one execution of it.
 
 use crate::{Label, Operation, OperationId, Procedure, Register, Statement};
-use std::marker::PhantomData;
 
-/// The code of a procedure, or of a piece.
+/// The code of a procedure, or of a piece. Only whole procedures have queries, so their form has them
+/// (`form.rs`).
 #[derive(Clone, Copy, Debug)]
 pub struct Code<'a> {
     /// The statements.
@@ -23,17 +23,18 @@ impl<'a> From<&'a Procedure> for Code<'a> {
     }
 }
 
-/// One execution of code over a database. Its form decides which statements it can run.
+/// One execution of code over a database. Its form decides which statements it can run, and has the further
+/// code of these statements.
 pub(crate) struct Execution<'a, D, T, F> {
     pub(super) code: Code<'a>,
     pub(super) data: &'a mut D,
     pub(super) tapes: &'a mut T,
-    form: PhantomData<F>,
+    pub(super) form: F,
 }
 
 impl<'a, D, T, F> Execution<'a, D, T, F> {
-    pub(super) fn new(code: Code<'a>, data: &'a mut D, tapes: &'a mut T) -> Self {
-        Self { code, data, tapes, form: PhantomData }
+    pub(super) fn new(code: Code<'a>, data: &'a mut D, tapes: &'a mut T, form: F) -> Self {
+        Self { code, data, tapes, form }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Runs the statements that need control of the transaction or of another procedure: CALL, blocks with an
-//! EXCEPTION clause, opaque statements.
+//! Runs the statements that only whole procedures have: queries, CALL, blocks with an EXCEPTION clause,
+//! opaque statements.
 
 use super::code::{Ended, Execution};
 use super::form::RunTimeForm;
@@ -13,7 +13,7 @@ use catalog::Datum;
 /// Calls deeper than this are refused, as PostgreSQL refuses them by its stack limit.
 const MAX_DEPTH: usize = 100;
 
-impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm> {
+impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
     /// Runs a statement that the replay form does not have.
     pub(super) fn run_control(
         &mut self,
@@ -21,6 +21,11 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm> {
         machine: &mut Machine,
     ) -> Result<Ended, Failure> {
         match statement {
+            Statement::Query(id) => {
+                self.query(*id, machine)?;
+                Ok(Ended::Here)
+            }
+            Statement::ForQuery { label, query, body } => self.for_query(*label, *query, body, machine),
             Statement::Call { procedure, arguments, outputs } => {
                 call(procedure, arguments, outputs, machine, self.data)?;
                 Ok(Ended::Here)
@@ -137,7 +142,7 @@ fn call_upon<D: Transaction>(
     machine.frame.rows.truncate(first);
     machine.frame.depth += 1;
     // Each procedure numbers its operations from 0, so the caller's tapes do not apply to the called one.
-    Execution::<_, _, RunTimeForm>::new(procedure.into(), data, &mut Whole).run_body(machine)?;
+    Execution::new(procedure.into(), data, &mut Whole, RunTimeForm::from(procedure)).run_body(machine)?;
     machine.frame.depth -= 1;
     for ((_, from, _), (to, cast)) in procedure.outputs().zip(outputs) {
         let value = cast.apply(machine.get(from), &mut machine.frame.arena).map_err(Failure::from)?;

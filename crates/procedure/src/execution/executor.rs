@@ -6,10 +6,9 @@ use super::operations::load_outputs;
 use crate::execution::ahead::point_key;
 use crate::execution::rows::{select_rows, write_key};
 use crate::execution::tape::{Part, Tapes, Whole};
-use crate::query::Buffer;
 use crate::{
-    Conflict, DataAccess, Expression, Failure, Label, LookAhead, Machine, Operation, OperationId,
-    OperationKind, Procedure, QueryOperation, Raise, Register, Severity, SqlError, Statement, Transaction,
+    Conflict, DataAccess, Expression, Failure, Label, LookAhead, Machine, OperationId, OperationKind,
+    Procedure, Raise, Register, Severity, SqlError, Statement, Transaction,
 };
 use catalog::Datum;
 
@@ -42,11 +41,12 @@ pub fn execute<D: Transaction, T: Tapes>(
     data: &mut D,
     tapes: &mut T,
 ) -> Result<(), Failure> {
-    machine.frame.enter(call.procedure.registers.len());
-    for ((position, _), value) in call.procedure.inputs().zip(arguments) {
+    let Call { procedure, .. } = call;
+    machine.frame.enter(procedure.registers.len());
+    for ((position, _), value) in procedure.inputs().zip(arguments) {
         machine.set(Register(position as u32), value);
     }
-    Execution::<_, _, RunTimeForm>::new(call.procedure.into(), data, tapes).run_body(machine)
+    Execution::new(procedure.into(), data, tapes, RunTimeForm::from(procedure)).run_body(machine)
 }
 
 /// Runs a piece of a procedure in replay. `Machine::begin_piece` and the caller have set the registers; rows
@@ -60,12 +60,12 @@ pub fn execute_piece<D: DataAccess + LookAhead, T: Tapes>(
     data: &mut D,
     tapes: &mut T,
 ) -> Result<(), Failure> {
-    Execution::<_, _, ReplayForm>::new(code, data, tapes).run(code.body, machine).map(|_| ())
+    Execution::new(code, data, tapes, ReplayForm).run(code.body, machine).map(|_| ())
 }
 
 /// Announces the rows that a piece will read and whose keys are known before it runs.
 pub fn announce_piece<D: DataAccess + LookAhead>(code: Code<'_>, machine: &mut Machine, data: &mut D) {
-    Execution::<_, _, ReplayForm>::new(code, data, &mut Whole).expect(code.ahead, machine);
+    Execution::new(code, data, &mut Whole, ReplayForm).expect(code.ahead, machine);
 }
 
 /// The values that the variable of a FOR loop over integers still takes.
@@ -181,9 +181,12 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'_, D, T, F> {
                 Ok(Ended::Here)
             }
             Statement::Return => Ok(Ended::Return),
-            Statement::Guarded(_) | Statement::RaiseAgain | Statement::Opaque(_) | Statement::Call { .. } => {
-                F::control(self, statement, machine)
-            }
+            Statement::Query(_)
+            | Statement::ForQuery { .. }
+            | Statement::Guarded(_)
+            | Statement::RaiseAgain
+            | Statement::Opaque(_)
+            | Statement::Call { .. } => F::control(self, statement, machine),
             Statement::Assign { .. } | Statement::Execute(_) | Statement::If { .. } => {
                 self.run(std::slice::from_ref(statement), machine)
             }
@@ -291,14 +294,7 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'_, D, T, F> {
         machine: &mut Machine,
     ) -> Result<Ended, Failure> {
         let operation = &self.code.operations[id.0 as usize];
-        let select = match &operation.kind {
-            OperationKind::Select(select) => select,
-            OperationKind::Query(query) => {
-                let rows = F::rows_of(self, query, machine)?;
-                return self.for_rows_of_query(label, operation, query, &rows, body, machine);
-            }
-            _ => unreachable!("a loop over rows reads"),
-        };
+        let OperationKind::Select(select) = &operation.kind else { unreachable!("a loop over rows reads") };
         let start = machine.frame.rows.len();
         let count = match self.tapes.part(id) {
             Part::Receive => self.receive_rows(id, select.outputs.len(), machine),
@@ -340,31 +336,6 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'_, D, T, F> {
             machine.frame.rows.push(value);
         }
         count
-    }
-
-    fn for_rows_of_query(
-        &mut self,
-        label: Label,
-        operation: &Operation,
-        query: &QueryOperation,
-        rows: &Buffer,
-        body: &[Statement],
-        machine: &mut Machine,
-    ) -> Result<Ended, Failure> {
-        let targets: Vec<_> = query.outputs.iter().map(|(target, _)| *target).collect();
-        let mut ended = Ended::Here;
-        for row in 0..rows.len() {
-            rows.load(row, &targets, machine);
-            if let Some(end) = self.round(label, body, machine)? {
-                ended = end;
-                break;
-            }
-        }
-        if rows.len() == 0 {
-            machine.frame.set_to_null(&query.outputs);
-        }
-        machine.set(operation.found, Datum::boolean(rows.len() > 0));
-        Ok(ended)
     }
 }
 

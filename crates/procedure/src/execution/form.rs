@@ -1,38 +1,25 @@
 //! The two forms of execution: whole procedures in a transaction, and pieces of procedures in replay.
 //!
-//! Invariant: the replay form needs no control of a transaction. Held by: the bounds of `execute_piece`,
-//! whose data accesses have none.
+//! Invariants: 1 The replay form needs no control of a transaction. Held by: the bounds of `execute_piece`,
+//! whose data accesses have none. 2 The replay form has no queries. Held by: `ReplayForm`, which has none.
 
 use super::code::{Ended, Execution};
 use crate::execution::tape::Tapes;
-use crate::query::Buffer;
 use crate::{
-    DataAccess, Failure, LookAhead, Machine, QueryOperation, Reference, SqlError, Statement, Transaction,
+    DataAccess, Failure, LookAhead, Machine, Procedure, ProcedureQuery, Reference, SqlError, Statement,
+    Transaction,
 };
 use catalog::{Arena, Datum};
 
 /// Runs what only one of the forms has.
 pub(crate) trait Form<D>: Sized {
-    /// Runs a CALL, a block with an EXCEPTION clause, RAISE of the handled error, or an opaque statement.
+    /// Runs a query, a loop over the rows of a query, a CALL, a block with an EXCEPTION clause, RAISE of the
+    /// handled error, or an opaque statement.
     fn control<T: Tapes>(
         execution: &mut Execution<'_, D, T, Self>,
         statement: &Statement,
         machine: &mut Machine,
     ) -> Result<Ended, Failure>;
-
-    /// Runs a query for its effect, for the client, or for its first row. Returns the number of its rows.
-    fn query<T: Tapes>(
-        execution: &mut Execution<'_, D, T, Self>,
-        query: &QueryOperation,
-        machine: &mut Machine,
-    ) -> Result<usize, Failure>;
-
-    /// Returns the outputs of all rows of a query.
-    fn rows_of<T: Tapes>(
-        execution: &mut Execution<'_, D, T, Self>,
-        query: &QueryOperation,
-        machine: &mut Machine,
-    ) -> Result<Buffer, Failure>;
 
     /// Checks that an inserted row references a row.
     fn require(reference: &Reference, row: &[Datum], arena: &mut Arena, data: &mut D) -> Result<(), Failure>;
@@ -42,31 +29,24 @@ pub(crate) trait Form<D>: Sized {
 }
 
 /// A whole procedure, in a transaction that may fail.
-pub(crate) enum RunTimeForm {}
+pub(crate) struct RunTimeForm<'a> {
+    /// The queries of the procedure, by id.
+    pub(super) queries: &'a [ProcedureQuery],
+}
 
-impl<D: Transaction> Form<D> for RunTimeForm {
+impl<'a> From<&'a Procedure> for RunTimeForm<'a> {
+    fn from(procedure: &'a Procedure) -> Self {
+        Self { queries: &procedure.queries }
+    }
+}
+
+impl<D: Transaction> Form<D> for RunTimeForm<'_> {
     fn control<T: Tapes>(
         execution: &mut Execution<'_, D, T, Self>,
         statement: &Statement,
         machine: &mut Machine,
     ) -> Result<Ended, Failure> {
         execution.run_control(statement, machine)
-    }
-
-    fn query<T: Tapes>(
-        execution: &mut Execution<'_, D, T, Self>,
-        query: &QueryOperation,
-        machine: &mut Machine,
-    ) -> Result<usize, Failure> {
-        execution.run_query(query, machine)
-    }
-
-    fn rows_of<T: Tapes>(
-        execution: &mut Execution<'_, D, T, Self>,
-        query: &QueryOperation,
-        machine: &mut Machine,
-    ) -> Result<Buffer, Failure> {
-        execution.collect_query(query, machine)
     }
 
     fn require(reference: &Reference, row: &[Datum], arena: &mut Arena, data: &mut D) -> Result<(), Failure> {
@@ -80,7 +60,7 @@ impl<D: Transaction> Form<D> for RunTimeForm {
 
 /// A piece of a procedure, in the replay of calls that have committed. The analysis inlines calls and drops
 /// references; a procedure with queries, handlers or opaque statements is logged by value.
-pub(crate) enum ReplayForm {}
+pub(crate) struct ReplayForm;
 
 impl<D: DataAccess + LookAhead> Form<D> for ReplayForm {
     fn control<T: Tapes>(
@@ -88,23 +68,7 @@ impl<D: DataAccess + LookAhead> Form<D> for ReplayForm {
         _: &Statement,
         _: &mut Machine,
     ) -> Result<Ended, Failure> {
-        Err(not_in_replay("a statement that needs control of its transaction"))
-    }
-
-    fn query<T: Tapes>(
-        _: &mut Execution<'_, D, T, Self>,
-        _: &QueryOperation,
-        _: &mut Machine,
-    ) -> Result<usize, Failure> {
-        Err(not_in_replay("a query"))
-    }
-
-    fn rows_of<T: Tapes>(
-        _: &mut Execution<'_, D, T, Self>,
-        _: &QueryOperation,
-        _: &mut Machine,
-    ) -> Result<Buffer, Failure> {
-        Err(not_in_replay("a query"))
+        Err(not_in_replay("a query, or a statement that needs control of its transaction"))
     }
 
     fn require(_: &Reference, _: &[Datum], _: &mut Arena, _: &mut D) -> Result<(), Failure> {

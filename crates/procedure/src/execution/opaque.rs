@@ -8,10 +8,7 @@ use super::form::RunTimeForm;
 use super::operations::not_one_row;
 use super::tape::Tapes;
 use crate::query::Buffer;
-use crate::{
-    Destination, Expression, Failure, Machine, Opaque, Operation, OperationKind, QueryOperation, Register,
-    RowSink, SqlError, Transaction,
-};
+use crate::{Destination, Expression, Failure, Machine, Opaque, Register, RowSink, SqlError, Transaction};
 use catalog::{Arena, Datum, Type};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -26,7 +23,7 @@ impl RowSink for Capture {
     }
 }
 
-impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm> {
+impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
     pub(crate) fn run_opaque(&mut self, statement: &Opaque, machine: &mut Machine) -> Result<(), Failure> {
         match statement {
             Opaque::ReturnNext(values) => {
@@ -35,15 +32,15 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm> {
                 machine.check_kept()?;
                 machine.frame.returned_rows()?.push(row.iter().copied())
             }
-            Opaque::ReturnQuery(operation) => {
-                let operation = &self.code.operations[operation.0 as usize];
-                let rows = self.collect_query(query_of(operation), machine)?;
-                machine.set(operation.found, Datum::boolean(rows.len() > 0));
+            Opaque::ReturnQuery(id) => {
+                let query = &self.form.queries[id.0 as usize];
+                let rows = self.collect_query(query, machine)?;
+                machine.set(query.found, Datum::boolean(rows.len() > 0));
                 machine.frame.row_count = rows.len() as i64;
                 machine.frame.return_rows(&rows)
             }
-            Opaque::Open(cursor, operation) => {
-                let own = query_of(&self.code.operations[operation.0 as usize]);
+            Opaque::Open(cursor, id) => {
+                let own = &self.form.queries[id.0 as usize];
                 let rows = self.collect_query(own, machine)?;
                 let types = own.query.columns.iter().map(|column| column.ty).collect();
                 Ok(machine.frame.open(cursor, rows, types)?)
@@ -125,12 +122,5 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm> {
             }
             Destination::Cursor(cursor) => Ok(machine.frame.open(cursor, rows, columns)?),
         }
-    }
-}
-
-fn query_of(operation: &Operation) -> &QueryOperation {
-    match &operation.kind {
-        OperationKind::Query(own) => own,
-        _ => unreachable!("rows are returned and cursors opened by queries"),
     }
 }

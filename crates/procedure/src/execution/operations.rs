@@ -1,4 +1,4 @@
-//! Runs operations: SELECT INTO, INSERT, UPDATE and DELETE on one table, and queries.
+//! Runs operations: SELECT INTO, INSERT, UPDATE and DELETE on one table.
 
 use super::code::Execution;
 use super::form::Form;
@@ -100,12 +100,6 @@ impl<D: DataAccess + LookAhead, T: Tapes, F: Form<D>> Execution<'_, D, T, F> {
                 })?;
                 settle_returning(returning, count, machine)?;
                 count
-            }
-            OperationKind::Query(own) => {
-                let count = F::query(self, own, machine)?;
-                machine.frame.row_count = count as i64;
-                machine.set(operation.found, Datum::boolean(count > 0));
-                return Ok(());
             }
         };
         machine.frame.row_count = count as i64;

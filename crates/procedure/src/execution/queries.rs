@@ -1,49 +1,76 @@
 //! Runs the queries of a procedure: for the client, for variables, for loops and cursors.
 
-use super::code::Execution;
+use super::code::{Ended, Execution};
 use super::form::RunTimeForm;
 use super::operations::not_one_row;
 use crate::execution::rows::Flow;
 use crate::execution::services::Output;
 use crate::execution::tape::Tapes;
-use crate::query::{Buffer, run_query};
-use crate::{Expression, Failure, Machine, QueryOperation, Register, Transaction};
+use crate::query::{Buffer, Query, run_query};
+use crate::{
+    Expression, Failure, Label, Machine, ProcedureQuery, QueryId, QueryTarget, Register, Statement,
+    Transaction,
+};
+use catalog::Datum;
 
-impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm> {
-    /// Runs a query: for its effect, for the client, or for its first row. Returns the number of its rows.
-    pub(super) fn run_query(
+impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm<'_>> {
+    /// Runs a query for its effect, for the client, or for its first row, and sets ROW_COUNT and FOUND.
+    pub(super) fn query(&mut self, id: QueryId, machine: &mut Machine) -> Result<(), Failure> {
+        let own = &self.form.queries[id.0 as usize];
+        let ran = match &own.target {
+            QueryTarget::Client => self.send_rows(&own.query, machine),
+            QueryTarget::Statement { outputs, strict } => {
+                self.first_row(&own.query, outputs, *strict, machine)
+            }
+        };
+        if ran.is_err() {
+            machine.frame.failed_at.get_or_insert(own.position);
+        }
+        let count = ran?;
+        machine.frame.row_count = count as i64;
+        machine.set(own.found, Datum::boolean(count > 0));
+        Ok(())
+    }
+
+    /// Runs a query whose rows go to the client. Returns the number of its rows.
+    fn send_rows(&mut self, query: &Query, machine: &mut Machine) -> Result<usize, Failure> {
+        let mut count = 0;
+        let mut output = machine.services.output.take();
+        // A statement that returns no columns has no rows, however many it writes.
+        let returns = !query.columns.is_empty();
+        let result = run_query(query, machine, self.data, &mut |machine, data| {
+            count += 1;
+            if let Some(Output { sink, row }) = &mut output
+                && returns
+            {
+                row.clear();
+                row.extend(query.columns.iter().map(|column| machine.get(column.register)));
+                sink.row(row, &machine.frame.arena)?;
+                if sink.is_full() {
+                    let shown = data.rest()?;
+                    let relieved = sink.relieve(shown);
+                    data.resume();
+                    relieved?;
+                }
+            }
+            Ok(Flow::Continue)
+        });
+        machine.services.output = output;
+        result?;
+        machine.frame.affected += count as u64;
+        Ok(count)
+    }
+
+    /// Runs a query, and sets the targets of its outputs to its first row, or to NULL if it has none. Returns
+    /// the number of its rows.
+    fn first_row(
         &mut self,
-        own: &QueryOperation,
+        query: &Query,
+        outputs: &[(Register, Expression)],
+        strict: bool,
         machine: &mut Machine,
     ) -> Result<usize, Failure> {
-        let QueryOperation { query, outputs, strict, to_client } = own;
         let mut count = 0;
-        if *to_client {
-            let mut output = machine.services.output.take();
-            // A statement that returns no columns has no rows, however many it writes.
-            let returns = !query.columns.is_empty();
-            let result = run_query(query, machine, self.data, &mut |machine, data| {
-                count += 1;
-                if let Some(Output { sink, row }) = &mut output
-                    && returns
-                {
-                    row.clear();
-                    row.extend(query.columns.iter().map(|column| machine.get(column.register)));
-                    sink.row(row, &machine.frame.arena)?;
-                    if sink.is_full() {
-                        let shown = data.rest()?;
-                        let relieved = sink.relieve(shown);
-                        data.resume();
-                        relieved?;
-                    }
-                }
-                Ok(Flow::Continue)
-            });
-            machine.services.output = output;
-            result?;
-            machine.frame.affected += count as u64;
-            return Ok(count);
-        }
         let writes = query.plan.writes();
         let mut first = Buffer::new(outputs.len());
         run_query(query, machine, self.data, &mut |machine, _| {
@@ -51,10 +78,10 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm> {
             if count == 1 {
                 push_outputs(outputs, machine, &mut first)?;
             }
-            let enough = !writes && count > usize::from(*strict);
+            let enough = !writes && count > usize::from(strict);
             Ok(if enough { Flow::Stop } else { Flow::Continue })
         })?;
-        if *strict && count != 1 {
+        if strict && count != 1 {
             return Err(not_one_row(count).into());
         }
         if first.len() == 0 {
@@ -66,15 +93,42 @@ impl<D: Transaction, T: Tapes> Execution<'_, D, T, RunTimeForm> {
         Ok(count)
     }
 
+    /// Runs a loop over the rows that a query finds when the loop begins.
+    pub(super) fn for_query(
+        &mut self,
+        label: Label,
+        id: QueryId,
+        body: &[Statement],
+        machine: &mut Machine,
+    ) -> Result<Ended, Failure> {
+        let own = &self.form.queries[id.0 as usize];
+        let rows = self.collect_query(own, machine)?;
+        let targets: Vec<_> = own.outputs().iter().map(|(target, _)| *target).collect();
+        let mut ended = Ended::Here;
+        for row in 0..rows.len() {
+            rows.load(row, &targets, machine);
+            if let Some(end) = self.round(label, body, machine)? {
+                ended = end;
+                break;
+            }
+        }
+        if rows.len() == 0 {
+            machine.frame.set_to_null(own.outputs());
+        }
+        machine.set(own.found, Datum::boolean(rows.len() > 0));
+        Ok(ended)
+    }
+
     /// Returns the outputs of all rows of a query.
     pub(super) fn collect_query(
         &mut self,
-        own: &QueryOperation,
+        own: &ProcedureQuery,
         machine: &mut Machine,
     ) -> Result<Buffer, Failure> {
-        let mut rows = Buffer::new(own.outputs.len());
+        let outputs = own.outputs();
+        let mut rows = Buffer::new(outputs.len());
         run_query(&own.query, machine, self.data, &mut |machine, _| {
-            push_outputs(&own.outputs, machine, &mut rows)?;
+            push_outputs(outputs, machine, &mut rows)?;
             Ok(Flow::Continue)
         })?;
         Ok(rows)

@@ -1,10 +1,12 @@
-//! The intermediate representation: procedures, statements, operations and expressions.
+//! The intermediate representation: procedures, statements, operations, queries and expressions.
 //!
 //! Not here: built-in functions and casts (`values`), the execution of statements (`execution`).
 
+pub(crate) mod by_value;
 pub(crate) mod effect;
 pub(crate) mod expression;
 pub(crate) mod opaque;
 pub(crate) mod operation;
 pub(crate) mod program;
+pub(crate) mod query;
 pub(crate) mod visit;

@@ -2,7 +2,7 @@
 //! COMMIT and ROLLBACK. Their effect depends on more than variables and tables, so calls of a procedure that
 //! has such a statement are logged by value.
 
-use crate::{Expression, OperationId, Procedure, Register, SqlError};
+use crate::{ByValueCause, Expression, Procedure, QueryId, Register, SqlError};
 use catalog::Type;
 use std::sync::Arc;
 
@@ -58,9 +58,9 @@ pub enum Opaque {
     /// RETURN NEXT: a row of values.
     ReturnNext(Vec<Expression>),
     /// RETURN QUERY: the outputs of a query, which have no targets.
-    ReturnQuery(OperationId),
+    ReturnQuery(QueryId),
     /// OPEN: the outputs of a query, which have no targets.
-    Open(Cursor, OperationId),
+    Open(Cursor, QueryId),
     /// FETCH, or MOVE, which has no targets.
     Fetch {
         /// The cursor.
@@ -93,7 +93,29 @@ pub enum Opaque {
 }
 
 impl Opaque {
-    /// Visits the registers that it sets, except those of its operation.
+    /// Returns the cause for which calls of its procedure are logged by value.
+    pub fn cause(&self) -> ByValueCause {
+        match self {
+            Self::ReturnNext(_) | Self::ReturnQuery(_) => ByValueCause::ReturnedRows,
+            Self::Open(..) | Self::Fetch { .. } | Self::Close(_) => ByValueCause::Cursor,
+            Self::Text { .. } => ByValueCause::Text,
+            Self::EndTransaction { .. } => ByValueCause::EndOfTransaction,
+        }
+    }
+
+    /// Returns the query whose rows it returns, or opens a cursor on.
+    pub(crate) fn query(&self) -> Option<QueryId> {
+        match self {
+            Self::ReturnQuery(id) | Self::Open(_, id) => Some(*id),
+            Self::ReturnNext(_)
+            | Self::Fetch { .. }
+            | Self::Close(_)
+            | Self::Text { .. }
+            | Self::EndTransaction { .. } => None,
+        }
+    }
+
+    /// Visits the registers that it sets, except those of its query.
     pub(crate) fn visit_targets(&self, visit: &mut impl FnMut(Register)) {
         match self {
             Self::Open(cursor, _) | Self::Close(cursor) => visit(cursor.register),

@@ -1,6 +1,7 @@
-//! Data accesses: the only statements that touch tables.
+//! Operations: data accesses, each of one table.
+//!
+//! Not here: queries with plans (`query.rs`), which may access several tables.
 
-use crate::query::Query;
 use crate::{Expression, Reference, Register};
 use catalog::{ColumnSlot, Table};
 use std::sync::Arc;
@@ -72,6 +73,13 @@ pub struct Access {
     pub choices: Vec<Choice>,
     /// A condition that rows must fulfil beyond the path.
     pub filter: Option<Expression>,
+}
+
+impl Access {
+    /// Returns whether it finds at most one row, by its key.
+    pub(crate) fn is_point(&self) -> bool {
+        matches!(self.path, Path::Point { .. })
+    }
 }
 
 /// A constraint to check before a row is written.
@@ -207,21 +215,6 @@ pub enum OperationKind {
         /// RETURNING … INTO.
         returning: Vec<(Register, Expression)>,
     },
-    /// A query with a plan.
-    Query(Box<QueryOperation>),
-}
-
-/// A query of a procedure, and the destination of its rows.
-#[derive(Clone, Debug)]
-pub struct QueryOperation {
-    /// The query.
-    pub query: Query,
-    /// The outputs of each row: target register and value.
-    pub outputs: Vec<(Register, Expression)>,
-    /// INTO STRICT: exactly one row.
-    pub strict: bool,
-    /// Whether the rows go to the client.
-    pub to_client: bool,
 }
 
 /// One data access of a procedure.
@@ -236,25 +229,22 @@ pub struct Operation {
 }
 
 impl Operation {
+    /// Returns whether it finds all rows by their keys.
+    pub(crate) fn looks_short(&self) -> bool {
+        match &self.kind {
+            OperationKind::Select(select) => select.access.is_point(),
+            OperationKind::Insert { .. } => true,
+            OperationKind::Update { access, .. } | OperationKind::Delete { access, .. } => access.is_point(),
+        }
+    }
+
     /// Returns the table that it accesses.
-    ///
-    /// # Panics
-    /// Panics on a query: a procedure with queries is not analysed.
     pub fn table(&self) -> &Arc<Table> {
         match &self.kind {
             OperationKind::Select(select) => &select.access.table,
             OperationKind::Insert { table, .. } => table,
             OperationKind::Update { access, .. } | OperationKind::Delete { access, .. } => &access.table,
-            OperationKind::Query(_) => unreachable!("a procedure with queries is not analysed"),
         }
-    }
-
-    /// Returns the tables that it accesses.
-    pub fn tables(&self) -> Vec<&Arc<Table>> {
-        let OperationKind::Query(own) = &self.kind else { return vec![self.table()] };
-        let mut tables = Vec::new();
-        own.query.plan.walk(&mut |node| tables.extend(node.own_table().map(|(table, _)| table)));
-        tables
     }
 
     /// Returns whether the order of two operations matters: both access one table, and one of them writes it
@@ -266,10 +256,6 @@ impl Operation {
     /// Returns whether it writes a table.
     #[inline]
     pub fn writes(&self) -> bool {
-        match &self.kind {
-            OperationKind::Select(_) => false,
-            OperationKind::Query(own) => own.query.plan.writes(),
-            _ => true,
-        }
+        !matches!(self.kind, OperationKind::Select(_))
     }
 }

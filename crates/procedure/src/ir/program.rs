@@ -1,7 +1,10 @@
 //! Procedures and their statements.
 
-use crate::query::{Explained, OutputColumn, Plan};
-use crate::{Access, Expression, Opaque, Operation, OperationId, OperationKind, Path, Register, Severity};
+use crate::query::{Explained, OutputColumn};
+use crate::{
+    ByValueCause, Expression, Opaque, Operation, OperationId, OperationKind, ProcedureQuery, QueryId,
+    QueryTarget, Register, Severity,
+};
 use catalog::{Arena, Datum, DecodeError, ProcedureId, Reader, Table, Type, Value, decode_value};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -61,8 +64,10 @@ pub struct Procedure {
     pub registers: Vec<Type>,
     /// Its statements.
     pub body: Vec<Statement>,
-    /// Its data accesses, by id.
+    /// Its data accesses, by id; each belongs to one statement.
     pub operations: Vec<Operation>,
+    /// Its queries, by id; each belongs to one statement.
+    pub queries: Vec<ProcedureQuery>,
     /// Point accesses outside of loops whose keys are known when the call begins.
     pub ahead: Vec<OperationId>,
     /// Whether it, or a routine that it calls, reads the time.
@@ -71,9 +76,8 @@ pub struct Procedure {
     pub uses_seed: bool,
     /// Whether neither it nor the routines that it calls write. Its calls are then not logged.
     pub read_only: bool,
-    /// Whether it, or a routine that it calls, has a statement that the analysis does not support. Its calls
-    /// are then logged by value.
-    pub by_value: bool,
+    /// The cause for which its calls are logged by value; `None` if the analysis supports it.
+    pub by_value: Option<ByValueCause>,
     /// Whether it, or a routine that it calls, ends the transaction that it runs in.
     pub ends_transactions: bool,
     /// The names of the routines that it calls, in statements, queries, views and defaults.
@@ -111,49 +115,43 @@ impl Procedure {
 
     /// Returns the columns of the rows that it returns to its client.
     pub fn client_columns(&self) -> &[OutputColumn] {
-        let to_client = self.operations.iter().find_map(|operation| match &operation.kind {
-            OperationKind::Query(own) if own.to_client => Some(&own.query.columns),
-            _ => None,
-        });
-        to_client.map_or(&[], Vec::as_slice)
+        let to_client = self.queries.iter().find(|own| matches!(own.target, QueryTarget::Client));
+        to_client.map_or(&[], |own| &own.query.columns)
     }
 
-    /// Returns its plan for EXPLAIN, with a line for each node, and with the number of rows of each node if
-    /// the rows were counted.
+    /// Returns its plan for EXPLAIN in the order of its statements, with a line for each node, and with the
+    /// number of rows of each node if the rows were counted.
     pub fn explained(&self, counts: Option<&HashMap<usize, u64>>) -> Vec<String> {
         let mut lines = Vec::new();
-        for operation in &self.operations {
-            match &operation.kind {
-                OperationKind::Query(own) => {
-                    let text = Explained(&own.query.plan, counts).to_string();
-                    lines.extend(text.lines().map(String::from));
-                }
-                _ => lines.push(crate::analysis::describe(operation)),
+        Statement::walk(&self.body, &mut |statement| {
+            if let Some(id) = statement.operation() {
+                lines.push(crate::analysis::describe(&self.operations[id.0 as usize]));
             }
-        }
+            if let Some(id) = statement.query() {
+                let text = Explained(&self.queries[id.0 as usize].query.plan, counts).to_string();
+                lines.extend(text.lines().map(String::from));
+            }
+        });
         lines
+    }
+
+    /// Returns the tables that its operations and queries access, without those of foreign keys and of the
+    /// routines that it calls.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        let of_operations = self.operations.iter().map(Operation::table);
+        of_operations.chain(self.queries.iter().flat_map(ProcedureQuery::tables))
     }
 
     /// Visits all tables that it may access, including those of foreign keys and of the routines that it
     /// calls.
     pub fn for_each_table(&self, visit: &mut impl FnMut(&Arc<Table>)) {
+        self.tables().for_each(&mut *visit);
         for operation in &self.operations {
-            operation.tables().into_iter().for_each(&mut *visit);
-            match &operation.kind {
-                OperationKind::Insert { references, .. } => {
-                    references.iter().for_each(|reference| visit(&reference.parent));
-                }
-                OperationKind::Query(own) => own.query.plan.walk(&mut |node| {
-                    if let Plan::Call { procedure, .. } | Plan::Rows { procedure, .. } = node {
-                        procedure.for_each_table(visit);
-                    }
-                    if let Some((table, keys)) = node.foreign_keys() {
-                        keys.for_each_table(table.id, visit);
-                    }
-                }),
-                OperationKind::Select(_) | OperationKind::Update { .. } | OperationKind::Delete { .. } => {}
+            if let OperationKind::Insert { references, .. } = &operation.kind {
+                references.iter().for_each(|reference| visit(&reference.parent));
             }
         }
+        self.queries.iter().for_each(|query| query.for_each_further_table(visit));
         self.for_each_call(&mut |procedure| procedure.for_each_table(visit));
     }
 
@@ -168,25 +166,8 @@ impl Procedure {
 
     /// Returns whether it has no loops and finds all rows by their keys.
     pub fn looks_short(&self) -> bool {
-        let is_point = |access: &Access| matches!(access.path, Path::Point { .. });
-        let is_short_node = |node: &Plan| match node {
-            Plan::Scan { access, .. } => is_point(access),
-            Plan::Values { rows, .. } => rows.len() <= 100,
-            Plan::Call { procedure, .. } => procedure.looks_short(),
-            Plan::Function { .. } | Plan::Named { .. } | Plan::Rows { .. } => false,
-            _ => true,
-        };
-        let is_short = |operation: &Operation| match &operation.kind {
-            OperationKind::Select(select) => is_point(&select.access),
-            OperationKind::Insert { .. } => true,
-            OperationKind::Update { access, .. } | OperationKind::Delete { access, .. } => is_point(access),
-            OperationKind::Query(own) => {
-                let mut short = true;
-                own.query.plan.walk(&mut |node| short &= is_short_node(node));
-                short
-            }
-        };
-        let mut short = self.operations.iter().all(is_short);
+        let mut short = self.operations.iter().all(Operation::looks_short)
+            && self.queries.iter().all(ProcedureQuery::looks_short);
         Statement::walk(&self.body, &mut |statement| short &= statement.is_short());
         short
     }
@@ -265,6 +246,7 @@ impl Statement {
             Self::ForRange { .. }
             | Self::ForEach { .. }
             | Self::ForRows { .. }
+            | Self::ForQuery { .. }
             | Self::While { .. }
             | Self::Opaque(_) => false,
             Self::Call { procedure, .. } => procedure.looks_short(),
@@ -277,8 +259,26 @@ impl Statement {
             | Self::Exit(_)
             | Self::Continue(_)
             | Self::Execute(_)
+            | Self::Query(_)
             | Self::Raise(_)
             | Self::Return => true,
+        }
+    }
+
+    /// Returns the operation that it names.
+    fn operation(&self) -> Option<OperationId> {
+        match self {
+            Self::Execute(id) | Self::ForRows { operation: id, .. } => Some(*id),
+            _ => None,
+        }
+    }
+
+    /// Returns the query that it names.
+    fn query(&self) -> Option<QueryId> {
+        match self {
+            Self::Query(id) | Self::ForQuery { query: id, .. } => Some(*id),
+            Self::Opaque(opaque) => opaque.query(),
+            _ => None,
         }
     }
 }
@@ -341,12 +341,21 @@ pub enum Statement {
         /// The statements of each round.
         body: Vec<Statement>,
     },
-    /// FOR over the rows that a query finds when the loop begins.
+    /// FOR over the rows that a read finds when the loop begins.
     ForRows {
         /// Names the loop.
         label: Label,
         /// A `Select`; its outputs are set before each round.
         operation: OperationId,
+        /// The statements of each round.
+        body: Vec<Statement>,
+    },
+    /// FOR over the rows that a query finds when the loop begins; calls of its procedure are logged by value.
+    ForQuery {
+        /// Names the loop.
+        label: Label,
+        /// The query; its outputs are set before each round.
+        query: QueryId,
         /// The statements of each round.
         body: Vec<Statement>,
     },
@@ -378,6 +387,9 @@ pub enum Statement {
     Continue(Label),
     /// A data access.
     Execute(OperationId),
+    /// A query for its effect, for the client, or for its first row; calls of its procedure are logged by
+    /// value.
+    Query(QueryId),
     /// CALL, or a function call lifted out of an expression.
     Call {
         /// The routine.

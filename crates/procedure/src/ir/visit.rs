@@ -145,7 +145,6 @@ impl Operation {
                 access.visit_registers(visit);
                 visit_returning(returning, visit);
             }
-            OperationKind::Query(_) => unreachable!("a procedure with queries is not analysed"),
         }
         visit(Role::Define, &mut self.found);
     }
@@ -168,7 +167,6 @@ impl Operation {
                 access.visit_expressions(visit);
                 returning.iter().for_each(|(_, value)| visit(value));
             }
-            OperationKind::Query(_) => unreachable!("a procedure with queries is not analysed"),
         }
     }
 
@@ -190,7 +188,6 @@ impl Operation {
                 windows.extend(assignments.iter().map(|(_, register, _)| (*register, 1)));
             }
             OperationKind::Delete { access, .. } => of_access(access, &mut windows),
-            OperationKind::Query(_) => unreachable!("a procedure with queries is not analysed"),
         }
         windows
     }
@@ -212,6 +209,7 @@ impl Statement {
             Self::ForRange { body, .. }
             | Self::ForEach { body, .. }
             | Self::ForRows { body, .. }
+            | Self::ForQuery { body, .. }
             | Self::While { body, .. }
             | Self::Block { body, .. } => vec![body],
             Self::Guarded(guarded) => {
@@ -225,6 +223,7 @@ impl Statement {
             | Self::Exit(_)
             | Self::Continue(_)
             | Self::Execute(_)
+            | Self::Query(_)
             | Self::Call { .. }
             | Self::Raise(_)
             | Self::Return => Vec::new(),
@@ -238,6 +237,7 @@ impl Statement {
             Self::ForRange { body, .. }
             | Self::ForEach { body, .. }
             | Self::ForRows { body, .. }
+            | Self::ForQuery { body, .. }
             | Self::While { body, .. }
             | Self::Block { body, .. } => vec![body],
             Self::Guarded(guarded) => {
@@ -251,6 +251,7 @@ impl Statement {
             | Self::Exit(_)
             | Self::Continue(_)
             | Self::Execute(_)
+            | Self::Query(_)
             | Self::Call { .. }
             | Self::Raise(_)
             | Self::Return => Vec::new(),

@@ -139,7 +139,7 @@ impl Worker {
                 let is_logged = pipeline.records_calls();
                 let witnessed = self.inner.config.record_witnesses
                     && is_logged
-                    && !(pipeline.by_value || procedure.by_value)
+                    && !(pipeline.by_value || procedure.by_value.is_some())
                     && !procedure.witnesses.is_empty();
                 pipeline.witnesses.begin(if witnessed { &procedure.witnesses } else { &[] });
                 let record = CallRecord {

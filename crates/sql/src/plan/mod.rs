@@ -18,7 +18,7 @@ use crate::error::StatementError;
 use crate::schema::Schema;
 use catalog::{ScalarType, Table, Type};
 use procedure::query::{JoinKind, OutputColumn, Plan, Query, Question, SlotId, Subquery};
-use procedure::{Expression, OperationKind, Procedure, QueryOperation, Register, SqlError, Statement};
+use procedure::{ByValueCause, Expression, Procedure, QueryTarget, Register, SqlError, Statement};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 use std::collections::HashMap;
@@ -296,7 +296,7 @@ impl Binder<'_> {
         self.queries = outer;
         (self.lifted, self.aggregates, self.row) = (lifted, aggregates, row);
         let Bound { plan, columns, .. } = bound?;
-        self.by_value = true;
+        self.log_by_value(ByValueCause::Query);
         Ok(Query { plan, columns, slots })
     }
 
@@ -317,9 +317,8 @@ impl Binder<'_> {
                 None => Err(binder.unsupported(node, "this statement")),
             },
         })?;
-        let own = QueryOperation { query, outputs: Vec::new(), strict: false, to_client: true };
-        let operation = self.operation(OperationKind::Query(Box::new(own)), node);
-        out.push(Statement::Execute(operation));
+        let query = self.query(query, QueryTarget::Client, node);
+        out.push(Statement::Query(query));
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use crate::schema::View;
 use crate::system::{Cell, SystemRelation};
 use catalog::{Datum, ScalarType, TableId};
 use procedure::query::{OutputColumn, Plan};
-use procedure::{Expression, Function, SqlError};
+use procedure::{ByValueCause, Expression, Function, SqlError};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
@@ -44,7 +44,7 @@ impl Binder<'_> {
         (alias, names): (String, Vec<String>),
         node: &SyntaxNode,
     ) -> Result<usize, StatementError> {
-        self.by_value = true;
+        self.log_by_value(ByValueCause::Sequence);
         let asked = |function| Expression::Function { function, arguments: Vec::new() };
         let cells = [
             ("last_value", ScalarType::BigInt, asked(Function::LastValue(sequence))),

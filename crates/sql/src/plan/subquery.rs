@@ -6,7 +6,7 @@ use crate::error::StatementError;
 use crate::operators::boolean;
 use catalog::{ScalarType, Type};
 use procedure::query::{Plan, Question, Subquery};
-use procedure::{CompareOperator, Expression, OperationKind, QueryOperation, Register, SqlError, Statement};
+use procedure::{CompareOperator, Expression, QueryTarget, Register, SqlError, Statement};
 use squawk_syntax::SyntaxNode;
 use squawk_syntax::ast::{self, AstNode};
 
@@ -88,20 +88,15 @@ impl Binder<'_> {
         };
         let target = self.new_register(ty);
         let outputs = vec![(target, Expression::Register(from))];
+        let rows = QueryTarget::Statement { outputs, strict: false };
         let found = self.found;
-        let kind = OperationKind::Query(Box::new(QueryOperation {
-            query,
-            outputs,
-            strict: false,
-            to_client: false,
-        }));
         // A subquery must not set FOUND, which only statements set.
         let hidden = self.new_register(ScalarType::Boolean);
         self.found = Some(hidden);
-        let operation = self.operation(kind, node);
+        let query = self.query(query, rows, node);
         self.found = found;
         if let Some(lifted) = &mut self.lifted {
-            lifted.push(Statement::Execute(operation));
+            lifted.push(Statement::Query(query));
         }
         Ok(Typed::Known(Expression::Register(target), ty))
     }

@@ -38,7 +38,6 @@ fn paths(schema: &Schema, procedure: &str) -> Vec<String> {
             OperationKind::Delete { access, .. } => {
                 format!("delete {} {}", access.table.name, describe(&access.path))
             }
-            OperationKind::Query(_) => "query".into(),
         })
         .collect()
 }

@@ -54,7 +54,7 @@ fn calls_in_the_body_and_in_a_handler_are_seen() {
     let both = guarded("CALL take(item);", "CALL complain(item);");
     assert_eq!(calls(&both), ["take", "complain"]);
     assert_eq!(tables(&both), ["complaints", "stock"].map(String::from).into());
-    assert!(both.uses_timestamp && both.uses_seed && !both.read_only && both.by_value);
+    assert!(both.uses_timestamp && both.uses_seed && !both.read_only && both.by_value.is_some());
 
     let body = guarded("CALL complain(item);", "NULL;");
     assert_eq!((calls(&body), tables(&body)), (vec!["complain"], ["complaints".into()].into()));

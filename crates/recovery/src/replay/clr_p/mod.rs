@@ -127,7 +127,9 @@ impl Segment {
         let settings = Settings { mode: config.mode, threads: context.threads() };
         let defined = |key: &ProgramKey| {
             let is_called = |procedure: &&Arc<Procedure>| {
-                procedure.id == key.procedure && procedure.version == key.version && !procedure.by_value
+                procedure.id == key.procedure
+                    && procedure.version == key.version
+                    && procedure.by_value.is_none()
             };
             schema.procedures().find(is_called).map(|procedure| &**procedure)
         };

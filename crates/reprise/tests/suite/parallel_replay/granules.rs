@@ -136,7 +136,7 @@ fn check(case: &Case, counts: &Counts) {
         }
     }
     let mut procedures: Vec<&Procedure> = schema.procedures().map(|own| &**own).collect();
-    procedures.retain(|own| !own.read_only && !own.by_value);
+    procedures.retain(|own| !own.read_only && own.by_value.is_none());
     procedures.sort_by_key(|own| own.id);
     let analysis = Analysis::of(procedures.iter().copied());
     let mut tables = BTreeMap::new();
