@@ -28,8 +28,8 @@ impl Lock {
 
     fn check(&self) {
         for (index, (worker, mode)) in self.holders.iter().enumerate() {
-            let mut others = self.holders[index + 1..].iter();
-            assert!(others.all(|(other, held)| other != worker && !held.conflicts(*mode)), "{self:?}");
+            let mut later = self.holders[index + 1..].iter();
+            assert!(later.all(|(other, held)| other != worker && !held.conflicts(*mode)), "{self:?}");
         }
         let free = self.queue.iter().find(|waiter| self.is_free(waiter.worker, waiter.mode));
         assert!(free.is_none(), "{free:?} waits for no transaction: {self:?}");
