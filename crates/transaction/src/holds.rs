@@ -244,11 +244,14 @@ impl Holds {
         (age > 0).then_some(Age(age))
     }
 
-    /// Returns why a worker's transaction may not wait.
+    /// Returns why a worker's transaction may not wait. The policy decides first: it refuses some waits that
+    /// would close a cycle, too.
     fn refusal(&self, waits: &Waits, wait: Wait, worker: Slot) -> Option<Refusal> {
-        if self.closes_cycle(waits, wait, worker) {
-            return Some(Refusal::Deadlock);
-        }
+        let by_policy = self.refusal_by_policy(wait, worker);
+        by_policy.or_else(|| self.closes_cycle(waits, wait, worker).then_some(Refusal::Deadlock))
+    }
+
+    fn refusal_by_policy(&self, wait: Wait, worker: Slot) -> Option<Refusal> {
         // A transaction without locks is in no cycle, so any other one may wait for it, and it for any.
         let waiting = self.age(worker)?;
         let blockers = self.workers_of(wait.blocker, worker);

@@ -168,13 +168,17 @@ fn insert_row<D: Transaction>(
     let (row, _) = machine.window(*registers, values.len());
     row.iter().enumerate().try_for_each(|(place, value)| require_value(table, place, *value))?;
     check(table, checks, machine)?;
-    if let Some(conflict) = conflict
-        && let Some(existing) = conflicting(table, conflict, *registers, machine, data)?
-    {
-        return match &conflict.update {
-            None => Ok(Flow::Continue),
-            Some(update) => update_existing((insert, update), touched, existing, machine, data, sink),
-        };
+    if let Some(conflict) = conflict {
+        // An absent key is added next: two statements that read it first would wait for each other's read.
+        data.will_write(Some(table.id));
+        let existing = conflicting(table, conflict, *registers, machine, data);
+        data.will_write(None);
+        if let Some(existing) = existing? {
+            return match &conflict.update {
+                None => Ok(Flow::Continue),
+                Some(update) => update_existing((insert, update), touched, existing, machine, data, sink),
+            };
+        }
     }
     let (row, arena) = machine.window(*registers, values.len());
     data.insert(table, row, arena)?;

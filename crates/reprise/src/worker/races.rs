@@ -331,8 +331,13 @@ impl Worker {
         Ok(())
     }
 
-    /// Returns a function that waits for other transactions inside a call that cannot run again.
-    pub(super) fn waits_in_place(&self, settings: &Settings) -> Box<WaitInPlace> {
+    /// Returns a function that waits for other transactions inside a call. Where the wait is refused, and
+    /// `can_run_again` says so, the attempt ends with `Conflict::Held`.
+    pub(super) fn waits_in_place(
+        &self,
+        can_run_again: impl Fn() -> bool + Send + 'static,
+        settings: &Settings,
+    ) -> Box<WaitInPlace> {
         let (interrupts, limit) = (self.machine.interrupts().clone(), settings.lock_timeout);
         let (worker, holds) = (self.workspace.slot(), Arc::clone(&self.workspace.tables().holds));
         let aborts = Arc::clone(&self.workspace.tables().aborts);
@@ -343,10 +348,10 @@ impl Worker {
             if !matches!(waited, Ok(Ok(()))) {
                 holds.stop_waiting(worker);
             }
-            Ok(waited?.map_err(|refusal| {
+            waited?.map_err(|refusal| {
                 aborts.count(refusal);
-                refused(refusal)
-            })?)
+                if can_run_again() { Conflict::Held.into() } else { refused(refusal).into() }
+            })
         })
     }
 }

@@ -57,7 +57,9 @@ impl Worker {
             }
             self.workspace.hold_rows(self.holding());
             let steps = self.begin_steps();
-            self.workspace.wait_in_place_by(Some(self.waits_in_place(settings)));
+            let shared = Arc::clone(&steps);
+            let can_run_again = move || shared.lock().unwrap_or_else(PoisonError::into_inner).committed == 0;
+            self.workspace.wait_in_place_by(Some(self.waits_in_place(can_run_again, settings)));
             let arguments = self.arguments.iter().copied();
             let ran = execute(request.call, arguments, &mut self.machine, &mut self.workspace, &mut Whole);
             self.workspace.end_transactions_by(None);
@@ -74,6 +76,11 @@ impl Worker {
                     .map_or(Failure::Error(error), Failure::from)),
                 Err(failure) => Err(failure),
             };
+            if steps.committed == 0 && matches!(ran, Err(Failure::Conflict(Conflict::Held))) {
+                // Its wait was refused, so it waits without rows, and runs again.
+                self.workspace.rollback_to_wait();
+                self.workspace.release_all_but_awaited();
+            }
             self.workspace.rollback_if_running();
             self.tally.committed += steps.committed;
             self.after_call();

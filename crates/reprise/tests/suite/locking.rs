@@ -2,11 +2,11 @@
 //! out. Each policy against deadlocks keeps sums right, and each abort is counted under its reason.
 
 use crate::common::Durably as _;
-use crate::common::small;
-use reprise::{
-    AbortReason, Attempt, Database, Error, Nowhere, Parameters, Scheme, Session, TransactionState,
-};
-use std::sync::Barrier;
+use crate::common::under;
+use reprise::{AbortReason, Arena, Attempt, Busy, Database, Datum, Error, Nowhere, Parameters, RowSink, Scheme, Session, SqlError, TransactionState};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 /// Longer than any wait that is to end by itself.
@@ -21,16 +21,18 @@ const TABLES: &str = "CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL, grp IN
         SELECT v INTO n FROM t WHERE id = p_from;
         UPDATE t SET v = n - 1 WHERE id = p_from;
         UPDATE t SET v = v + 1 WHERE id = p_to;
+    END $$;
+    CREATE PROCEDURE undone() LANGUAGE plpgsql AS $$ DECLARE n INT; BEGIN
+        BEGIN
+            SELECT v INTO n FROM t WHERE id = 2;
+            UPDATE t SET v = n + 1 WHERE id = 3;
+            RAISE EXCEPTION 'enough';
+        EXCEPTION WHEN OTHERS THEN NULL;
+        END;
     END $$";
 
 fn open(concurrency: Scheme) -> (tempfile::TempDir, Database, Session) {
-    let folder = tempfile::tempdir().unwrap();
-    let mut config = small();
-    config.concurrency = concurrency;
-    let db = Database::open(folder.path(), config).unwrap();
-    let mut session = db.session().unwrap();
-    session.execute_script(TABLES).unwrap();
-    (folder, db, session)
+    under(concurrency, TABLES)
 }
 
 fn locking() -> impl Iterator<Item = Scheme> {
@@ -55,7 +57,7 @@ fn int(session: &mut Session, text: &str) -> i64 {
 }
 
 /// What a transaction has done and left open, a statement of another one, and whether that one waits.
-const PAIRS: [(&str, &str, bool); 22] = [
+const PAIRS: [(&str, &str, bool); 33] = [
     // A row that is read.
     ("SELECT v FROM t WHERE id = 1", "UPDATE t SET v = 1 WHERE id = 1", true),
     ("SELECT v FROM t WHERE id = 1", "DELETE FROM t WHERE id = 1", true),
@@ -71,6 +73,7 @@ const PAIRS: [(&str, &str, bool); 22] = [
     ("SELECT v FROM t WHERE id = 9", "INSERT INTO t VALUES (8, 0, 9, 9)", false),
     ("INSERT INTO t VALUES (9, 0, 9, 9)", "SELECT v FROM t WHERE id = 9", true),
     ("DELETE FROM t WHERE id = 1", "SELECT v FROM t WHERE id = 1", true),
+    ("INSERT INTO t VALUES (9, 0, 9, 9)", "INSERT INTO t VALUES (8, 0, 8, 8)", false),
     // A prefix of a key: a phantom of the range, and rows beside it.
     ("SELECT count(*) FROM lines WHERE a = 1", "INSERT INTO lines VALUES (1, 2, 0)", true),
     ("SELECT count(*) FROM lines WHERE a = 1", "INSERT INTO lines VALUES (2, 2, 0)", false),
@@ -78,11 +81,23 @@ const PAIRS: [(&str, &str, bool); 22] = [
     ("INSERT INTO lines VALUES (1, 2, 0)", "SELECT count(*) FROM lines WHERE a = 1", true),
     ("UPDATE lines SET v = 1 WHERE a = 1", "INSERT INTO lines VALUES (1, 2, 0)", true),
     ("UPDATE lines SET v = 1 WHERE a = 1", "UPDATE lines SET v = 2 WHERE a = 2 AND b = 1", false),
+    // Rows of a range that is written, and those that a reader comes to by the range or by their key.
+    ("UPDATE lines SET v = 1 WHERE a = 1", "SELECT v FROM lines WHERE a = 1 AND b = 3", true),
+    ("DELETE FROM lines WHERE a = 1 AND b > 1", "SELECT v FROM lines WHERE a = 1 AND b = 3", true),
+    ("SELECT v FROM lines WHERE a = 1 FOR UPDATE", "SELECT v FROM lines WHERE a = 1 AND b = 3", true),
+    ("UPDATE lines SET v = 1 WHERE a = 1", "SELECT count(*) FROM lines WHERE a = 2", false),
+    // Rows that are found by a secondary index: by another way they are locked, too.
+    ("SELECT v FROM t WHERE grp = 2", "UPDATE t SET v = 1 WHERE id = 3", true),
+    ("UPDATE t SET v = 1 WHERE id = 3", "SELECT v FROM t WHERE grp = 2", true),
+    ("UPDATE t SET v = 1 WHERE grp = 2", "SELECT v FROM t WHERE id = 3", true),
+    ("UPDATE t SET grp = 7 WHERE id = 3", "SELECT count(*) FROM t WHERE grp = 2", true),
     // A secondary index.
     ("SELECT count(*) FROM t WHERE grp = 2", "UPDATE t SET grp = 2 WHERE id = 1", true),
     ("SELECT count(*) FROM t WHERE grp = 5", "INSERT INTO t VALUES (9, 0, 5, 9)", true),
     ("SELECT count(*) FROM t WHERE grp = 2", "UPDATE t SET v = 1 WHERE id = 1", false),
     ("INSERT INTO t VALUES (8, 0, 8, 8)", "INSERT INTO t VALUES (9, 0, 9, 8)", true),
+    ("INSERT INTO t VALUES (8, 0, 8, NULL)", "INSERT INTO t VALUES (9, 0, 9, NULL)", false),
+    ("SELECT count(*) FROM t WHERE u IS NULL", "INSERT INTO t VALUES (9, 0, 9, NULL)", true),
 ];
 
 #[test]
@@ -136,6 +151,40 @@ fn locks_are_released_at_the_end_of_the_transaction() {
     }
 }
 
+/// What a client knows stays locked, and what it has written, too, until the transaction ends.
+#[test]
+fn a_rollback_to_a_savepoint_releases_no_lock() {
+    for is_part in [false, true] {
+        let (_folder, db, mut first) = open(Scheme::TwoPhase);
+        let mut second = db.session().unwrap();
+        first.begin().unwrap();
+        first.query("SELECT v FROM t WHERE id = 1").unwrap();
+        first.query("SELECT count(*) FROM lines WHERE a = 1").unwrap();
+        match is_part {
+            true => _ = first.query("CALL undone()").unwrap(),
+            false => {
+                first.set_savepoint("s").unwrap();
+                first.query("SELECT v FROM t WHERE id = 2").unwrap();
+                first.query("UPDATE t SET v = 1 WHERE id = 3").unwrap();
+                first.roll_back_to_savepoint("s").unwrap();
+            }
+        }
+        for text in [
+            "UPDATE t SET v = 1 WHERE id = 1",
+            "UPDATE t SET v = 1 WHERE id = 2",
+            "UPDATE t SET v = 1 WHERE id = 3",
+            "INSERT INTO lines VALUES (1, 2, 0)",
+        ] {
+            let attempted = attempt(&mut second, text);
+            assert!(matches!(attempted, Ok(Attempt::Busy(_))), "{text}: {attempted:?}");
+            second.stop_waiting();
+        }
+        drop(first.commit().unwrap());
+        assert_eq!(int(&mut second, "SELECT sum(v) FROM t"), 0);
+        second.query("UPDATE t SET v = 1").unwrap();
+    }
+}
+
 /// A READ ONLY transaction locks nothing and waits for no lock: it reads a snapshot.
 #[test]
 fn a_read_only_transaction_waits_for_no_lock() {
@@ -144,11 +193,48 @@ fn a_read_only_transaction_waits_for_no_lock() {
     let mut writer = db.session().unwrap();
     writer.begin().unwrap();
     writer.query("UPDATE lines SET v = 1 WHERE a = 7 AND b = 19999").unwrap();
-    first.set_access(reprise::Access::ReadOnly);
     first.ends_at(Some(Instant::now() + FOREVER));
-    assert_eq!(int(&mut first, "SELECT sum(v) FROM lines WHERE a = 7"), 0);
+    for in_block in [false, true] {
+        first.set_access(reprise::Access::ReadOnly);
+        if in_block {
+            first.begin().unwrap();
+        }
+        assert_eq!(int(&mut first, "SELECT sum(v) FROM lines WHERE a = 7"), 0);
+        assert_eq!(int(&mut first, "SELECT v FROM lines WHERE a = 7 AND b = 19999"), 0);
+        // Nor does it keep a writer waiting.
+        writer.query("UPDATE lines SET v = 1 WHERE a = 7 AND b = 1").unwrap();
+        if in_block {
+            drop(first.commit().unwrap());
+        }
+        first.set_access(reprise::Access::ReadWrite);
+    }
     drop(writer.commit().unwrap());
-    assert_eq!(int(&mut first, "SELECT sum(v) FROM lines WHERE a = 7"), 1);
+    assert_eq!(int(&mut first, "SELECT sum(v) FROM lines WHERE a = 7"), 2);
+}
+
+/// A statement that turns out to be long begins again on a snapshot, and keeps none of its locks.
+#[test]
+fn a_long_statement_that_only_reads_releases_its_locks() {
+    /// Comes to the last rows while another client writes to them.
+    struct Meanwhile(Session, Arc<AtomicBool>);
+    impl RowSink for Meanwhile {
+        fn begin(&mut self) {}
+
+        fn row(&mut self, row: &[Datum], _: &Arena) -> Result<(), SqlError> {
+            if matches!(row, [Datum::Int(19_000)]) {
+                let attempted = attempt(&mut self.0, "UPDATE lines SET v = 1 WHERE a = 7 AND b = 3");
+                self.1.store(matches!(attempted, Ok(Attempt::Done(_))), Ordering::SeqCst);
+            }
+            Ok(())
+        }
+    }
+    let (_folder, db, mut session) = open(Scheme::TwoPhase);
+    session.query("INSERT INTO lines SELECT 7, n, 0 FROM generate_series(1, 20000) AS n").unwrap();
+    let has_written = Arc::<AtomicBool>::default();
+    let sink = Meanwhile(db.session().unwrap(), Arc::clone(&has_written));
+    let prepared = session.prepare("SELECT b FROM lines WHERE a = 7").unwrap();
+    drop(session.execute_into(&prepared, &[], Box::new(sink)).unwrap());
+    assert!(has_written.load(Ordering::SeqCst), "the writer waits for the reader");
 }
 
 /// Two transactions that have read a row both write it: under each policy one of them goes on, and the other
@@ -162,32 +248,32 @@ fn of_two_upgrades_one_goes_on() {
     ] {
         let (_folder, db, mut session) = open(scheme);
         let barrier = Barrier::new(2);
-        let failed: usize = std::thread::scope(|scope| {
+        let upgrade = |mut session: Session| {
+            session.begin().unwrap();
+            session.query("SELECT v FROM t WHERE id = 1").unwrap();
+            barrier.wait();
+            session.ends_at(Some(Instant::now() + FOREVER));
+            let ran = session.query("UPDATE t SET v = v + 1 WHERE id = 1");
+            let state = session.transaction_state();
+            end(&mut session);
+            ran.err().map(|error| (error, state))
+        };
+        let failed: Vec<_> = std::thread::scope(|scope| {
             let clients = [(); 2].map(|()| {
-                let mut session = db.session().unwrap();
-                let barrier = &barrier;
-                scope.spawn(move || {
-                    session.begin().unwrap();
-                    session.query("SELECT v FROM t WHERE id = 1").unwrap();
-                    barrier.wait();
-                    session.ends_at(Some(Instant::now() + FOREVER));
-                    let ran = session.query("UPDATE t SET v = v + 1 WHERE id = 1");
-                    let failed = ran.map_err(|error| {
-                        assert_eq!(error.sqlstate(), sqlstate, "{scheme}: {error}");
-                        assert_eq!(session.transaction_state(), TransactionState::Failed);
-                    });
-                    barrier.wait();
-                    end(&mut session);
-                    usize::from(failed.is_err())
-                })
+                let session = db.session().unwrap();
+                scope.spawn(|| upgrade(session))
             });
-            clients.map(|client| client.join().unwrap()).iter().sum()
+            clients.into_iter().filter_map(|client| client.join().unwrap()).collect()
         });
+        for (error, state) in &failed {
+            assert_eq!(error.sqlstate(), sqlstate, "{scheme}: {error}");
+            assert_eq!(*state, TransactionState::Failed, "{scheme}");
+        }
         // Without waiting, both may fail.
         let expected = if scheme == Scheme::TwoPhaseNoWait { 1..=2 } else { 1..=1 };
-        assert!(expected.contains(&failed), "{scheme}: {failed}");
-        assert_eq!(int(&mut session, "SELECT v FROM t WHERE id = 1"), 2 - failed as i64, "{scheme}");
-        assert_eq!(db.statistics().aborts.of(reason), failed as u64, "{scheme}");
+        assert!(expected.contains(&failed.len()), "{scheme}: {failed:?}");
+        assert_eq!(int(&mut session, "SELECT v FROM t WHERE id = 1"), 2 - failed.len() as i64, "{scheme}");
+        assert_eq!(db.statistics().aborts.of(reason), failed.len() as u64, "{scheme}");
     }
 }
 
@@ -242,6 +328,96 @@ fn updates_of_one_row_are_no_deadlock() {
     });
     assert_eq!(int(&mut session, "SELECT v FROM t WHERE id = 1"), 200 * 7);
     assert_eq!(db.statistics().aborts.of(AbortReason::Deadlock), 0);
+}
+
+/// What a transaction holds, and two statements that wait for it and write the same row, range or key.
+const RIVALS: [(&str, [&str; 2]); 9] = [
+    (
+        "UPDATE t SET v = 1 WHERE id = 1",
+        ["UPDATE t SET v = v + 1 WHERE id = 1", "DELETE FROM t WHERE id = 1"],
+    ),
+    (
+        "UPDATE t SET v = 1 WHERE id = 1",
+        ["UPDATE t SET v = 3 WHERE grp = 1", "UPDATE t SET v = 4 WHERE u = 1"],
+    ),
+    (
+        "UPDATE t SET v = 1 WHERE id = 1",
+        ["DELETE FROM t WHERE u = 1", "SELECT 1 FROM t WHERE grp = 1 FOR UPDATE"],
+    ),
+    (
+        "DELETE FROM lines WHERE a = 1",
+        ["UPDATE lines SET v = 2 WHERE a = 1", "DELETE FROM lines WHERE a = 1"],
+    ),
+    ("DELETE FROM lines", ["UPDATE lines SET v = 2", "SELECT v FROM lines FOR UPDATE"]),
+    (
+        "INSERT INTO t VALUES (7, 0, 7, 8)",
+        ["INSERT INTO t VALUES (8, 0, 8, 8)", "UPDATE t SET u = 8 WHERE id = 2"],
+    ),
+    (
+        "INSERT INTO t VALUES (8, 0, 8, 8)",
+        ["INSERT INTO t VALUES (8, 1, 8, 8)", "INSERT INTO t VALUES (8, 2, 8, 9) ON CONFLICT DO NOTHING"],
+    ),
+    (
+        "INSERT INTO t VALUES (8, 0, 8, 8)",
+        [
+            "INSERT INTO t VALUES (8, 1, 8, 8) ON CONFLICT (id) DO UPDATE SET v = 2",
+            "INSERT INTO t VALUES (8, 1, 8, 9) ON CONFLICT (id) DO UPDATE SET v = 3",
+        ],
+    ),
+    (
+        "INSERT INTO t VALUES (7, 0, 7, 8)",
+        [
+            "INSERT INTO t VALUES (8, 1, 8, 8) ON CONFLICT (u) DO UPDATE SET v = 2",
+            "INSERT INTO t VALUES (9, 1, 9, 8) ON CONFLICT (u) DO UPDATE SET v = 3",
+        ],
+    ),
+];
+
+/// A statement locks what it is going to write for writing at once, so two of them that were given their
+/// locks at one time do not wait for each other's read.
+#[test]
+fn writers_of_one_row_range_or_key_are_no_deadlock() {
+    for (held, wanted) in RIVALS {
+        let case = format!("{held} | {wanted:?}");
+        let (_folder, db, mut holder) = open(Scheme::TwoPhase);
+        holder.begin().unwrap();
+        holder.query(held).unwrap();
+        let mut waiting: Vec<_> = wanted.map(|text| (db.session().unwrap(), text)).into_iter().collect();
+        for (session, text) in &mut waiting {
+            session.begin().unwrap();
+            let Ok(Attempt::Busy(busy)) = attempt(session, text) else { panic!("{case}: {text}") };
+            assert!(is_waiting(&busy, &case), "{case}: {text}");
+        }
+        holder.rollback();
+        for _ in 0..2 * wanted.len() {
+            waiting.retain_mut(|(session, text)| match attempt(session, text) {
+                Ok(Attempt::Busy(busy)) => {
+                    is_waiting(&busy, &case);
+                    true
+                }
+                Ok(Attempt::Done(_)) => {
+                    drop(session.commit().unwrap());
+                    false
+                }
+                Err(error) => {
+                    assert_eq!(error.sqlstate(), "23505", "{case}: {error}");
+                    session.rollback();
+                    false
+                }
+            });
+        }
+        assert!(waiting.is_empty(), "{case}: {} of the statements wait on", waiting.len());
+    }
+}
+
+/// Puts a transaction into the queue that it has to wait in. Returns whether it waits.
+fn is_waiting(busy: &Busy, case: &str) -> bool {
+    let mut context = Context::from_waker(Waker::noop());
+    match std::pin::pin!(busy.released()).poll(&mut context) {
+        Poll::Pending => true,
+        Poll::Ready(Ok(())) => false,
+        Poll::Ready(Err(refusal)) => panic!("{case}: {refusal:?}"),
+    }
 }
 
 /// Under OCC, too, each abort has its reason.

@@ -11,6 +11,7 @@ mod checkpoints;
 mod cleaning_up;
 mod common;
 mod constraints;
+mod contention;
 mod crash_consistency;
 mod definitions;
 mod definitions_in_checkpoints;

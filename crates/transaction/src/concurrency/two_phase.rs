@@ -57,7 +57,9 @@ impl Concurrency for TwoPhase {
     }
 
     fn find_in(&self, workspace: &mut Workspace, table: TableId, row: Handle) -> Result<(), Failure> {
-        lock_row(workspace, table, row, Mode::SHARED)
+        // Another writer may have come to the row by another index.
+        let is_written = workspace.writes_to == Some(table);
+        lock_row(workspace, table, row, if is_written { Mode::EXCLUSIVE } else { Mode::SHARED })
     }
 
     fn write(&self, workspace: &mut Workspace, table: TableId, row: Handle) -> Result<(), Failure> {
@@ -71,9 +73,10 @@ impl Concurrency for TwoPhase {
         index: usize,
         key: &[u8],
     ) -> Result<(), Failure> {
-        // No other transaction adds a key with the same columns of a unique index.
-        let granule = match index > 0 && table.indexes[index].unique {
-            true => prefix(table, index, table.indexes[index].columns.len(), key),
+        // No other transaction adds a key with the same columns of a unique index. NULLs never collide.
+        let columns = &table.indexes[index].columns;
+        let granule = match index > 0 && table.indexes[index].unique && !has_null(table, index, key) {
+            true => prefix(table, index, columns.len(), key),
             false => key,
         };
         lock(workspace, table, index, granule, Mode::EXCLUSIVE)
@@ -158,6 +161,13 @@ fn prefix_ends<'a>(table: &'a Table, index: usize, key: &'a [u8]) -> impl Iterat
 fn prefix<'a>(table: &Table, index: usize, columns: usize, key: &'a [u8]) -> &'a [u8] {
     let end = prefix_ends(table, index, key).nth(columns).unwrap_or(key.len());
     &key[..end]
+}
+
+/// Returns whether a key has a NULL among the columns of its index.
+fn has_null(table: &Table, index: usize, key: &[u8]) -> bool {
+    let columns = &table.indexes[index].columns;
+    let mut begins = columns.iter().zip(prefix_ends(table, index, key));
+    begins.any(|(column, begin)| table.columns[*column].nullable && key.get(begin) == Some(&1))
 }
 
 /// Returns the longest prefix of whole columns that all keys of a range have.

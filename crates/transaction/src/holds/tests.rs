@@ -239,6 +239,28 @@ fn a_transaction_waits_for_younger_ones_only() {
     assert_eq!(holds.wait(exclusive(third), B, true, &waker), Ok(true));
 }
 
+/// Of two upgrades under a policy that forbids one of the waits, that one is refused by the policy, and not as
+/// the deadlock that it would be, too.
+#[test]
+fn a_policy_refuses_before_a_cycle_is_looked_for() {
+    let policies: [(&'static dyn DeadlockPolicy, Refusal); 3] = [
+        (&deadlocks::Detect, Refusal::Deadlock),
+        (&deadlocks::WaitDie, Refusal::WaitDie),
+        (&deadlocks::NoWait, Refusal::NoWait),
+    ];
+    for (policy, refusal) in policies {
+        let (holds, [lock, ..]) = (Holds::new(2, policy), ROWS);
+        for worker in [A, B] {
+            holds.enter(worker, 0);
+            holds.hold(lock, Mode::SHARED, worker);
+        }
+        let (_, waker) = waker();
+        let first = holds.wait(exclusive(lock), A, true, &waker);
+        assert_eq!(first, if refusal == Refusal::NoWait { Err(refusal) } else { Ok(true) });
+        assert_eq!(holds.wait(exclusive(lock), B, true, &waker), Err(refusal));
+    }
+}
+
 /// Readers share a lock under `wait-die`, too: a writer is refused when one of them is older.
 #[test]
 fn the_oldest_holder_decides() {

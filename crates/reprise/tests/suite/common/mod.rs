@@ -40,6 +40,12 @@ pub fn scheme_of(seed: u64) -> Scheme {
     })
 }
 
+/// OCC and a form of 2PL, in turn by a seed; or the one that REPRISE_CONCURRENCY names.
+pub fn schemes_of(seed: u64) -> impl Iterator<Item = Scheme> {
+    let asked = asked_scheme();
+    [scheme_of(2 * seed), scheme_of(2 * seed + 1)].into_iter().take(if asked.is_some() { 1 } else { 2 })
+}
+
 /// The seeds of random histories: some number of them, another one with REPRISE_HISTORIES, or the one that
 /// REPRISE_SEED names.
 pub fn seeds(usual: u64) -> Range<u64> {
@@ -56,12 +62,23 @@ pub fn open(folder: &Path) -> Database {
 
 /// A new database in a folder of its own, after a script; and a session of it.
 pub fn with(script: &str) -> (tempfile::TempDir, Database, Session) {
+    under(small().concurrency, script)
+}
+
+/// As `with`, under a concurrency control.
+pub fn under(concurrency: Scheme, script: &str) -> (tempfile::TempDir, Database, Session) {
     let folder = tempfile::tempdir().unwrap();
-    let db = open(folder.path());
+    let mut config = small();
+    config.concurrency = concurrency;
+    let db = Database::open(folder.path(), config).unwrap();
     let mut session = db.session().unwrap();
     session.execute_script(script).unwrap();
     (folder, db, session)
 }
+
+/// The concurrency controls under which a transaction that holds rows waits for another transaction. Under
+/// the remaining ones it fails at once with 40001, unless it can run again.
+pub const WAITING: [Scheme; 2] = [Scheme::Optimistic, Scheme::TwoPhase];
 
 /// A durable answer.
 #[derive(Clone, PartialEq, Debug)]
