@@ -3,6 +3,7 @@
 
 use crate::clients::Server;
 use postgres::{Client, NoTls};
+use reprise::{Config, Scheme};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -52,6 +53,15 @@ const TABLE: &str =
     "CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL); INSERT INTO t VALUES (1, 0), (2, 0);
 CREATE PROCEDURE put(p INT, w INT) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO t VALUES (p, w); END $$;";
 
+/// Servers under OCC and under 2PL.
+fn servers() -> impl Iterator<Item = (Scheme, Server)> {
+    [Scheme::Optimistic, Scheme::TwoPhase].into_iter().map(|scheme| {
+        let mut config = Config::default();
+        config.concurrency = scheme;
+        (scheme, Server::start_with(config))
+    })
+}
+
 fn connect(server: &Server) -> Client {
     let address = format!("host=127.0.0.1 port={} user=test dbname=test connect_timeout=5", server.port);
     Client::connect(&address, NoTls).unwrap()
@@ -94,64 +104,67 @@ fn waiting_statements_hold_no_thread() {
 
 #[test]
 fn a_wait_ends_by_timeouts_and_cancels() {
-    let server = Server::start();
-    let mut first = connect(&server);
-    first.batch_execute(TABLE).unwrap();
-    first.batch_execute("BEGIN; INSERT INTO t VALUES (5, 5); UPDATE t SET v = 1 WHERE id = 1").unwrap();
-    for wants in ["INSERT INTO t VALUES (5, 6)", "UPDATE t SET v = 2 WHERE id = 1", "CALL put(5, 7)"] {
-        for begins in ["", "BEGIN"] {
-            let mut second = connect(&server);
-            for (setting, sqlstate) in [("lock_timeout", "55P03"), ("statement_timeout", "57014")] {
-                second.batch_execute(&format!("SET {setting} = '70ms'; {begins}")).unwrap();
-                assert_eq!(outcome(&mut second, wants), sqlstate, "{wants}, {setting}");
-                second.batch_execute(&format!("ROLLBACK; SET {setting} = 0; {begins}")).unwrap();
-                let cancel = second.cancel_token();
-                let waiting = Waiting::start(second, wants);
-                assert!(waiting.waits(), "{wants}");
-                cancel.cancel_query(NoTls).unwrap();
-                let (answer, client) = waiting.end();
-                assert_eq!(answer, "57014", "{wants}");
-                second = client;
-                second.batch_execute("ROLLBACK").unwrap();
+    for (scheme, server) in servers() {
+        let mut first = connect(&server);
+        first.batch_execute(TABLE).unwrap();
+        first.batch_execute("BEGIN; INSERT INTO t VALUES (5, 5); UPDATE t SET v = 1 WHERE id = 1").unwrap();
+        for wants in ["INSERT INTO t VALUES (5, 6)", "UPDATE t SET v = 2 WHERE id = 1", "CALL put(5, 7)"] {
+            for begins in ["", "BEGIN"] {
+                let mut second = connect(&server);
+                for (setting, sqlstate) in [("lock_timeout", "55P03"), ("statement_timeout", "57014")] {
+                    second.batch_execute(&format!("SET {setting} = '70ms'; {begins}")).unwrap();
+                    assert_eq!(outcome(&mut second, wants), sqlstate, "{scheme}: {wants}, {setting}");
+                    second.batch_execute(&format!("ROLLBACK; SET {setting} = 0; {begins}")).unwrap();
+                    let cancel = second.cancel_token();
+                    let waiting = Waiting::start(second, wants);
+                    assert!(waiting.waits(), "{wants}");
+                    cancel.cancel_query(NoTls).unwrap();
+                    let (answer, client) = waiting.end();
+                    assert_eq!(answer, "57014", "{scheme}: {wants}");
+                    second = client;
+                    second.batch_execute("ROLLBACK").unwrap();
+                }
             }
         }
+        first.batch_execute("COMMIT").unwrap();
+        assert_eq!(outcome(&mut first, "UPDATE t SET v = 3 WHERE id = 1"), "ok");
     }
-    first.batch_execute("COMMIT").unwrap();
-    assert_eq!(outcome(&mut first, "UPDATE t SET v = 3 WHERE id = 1"), "ok");
 }
 
 #[test]
 fn a_deadlock_is_found() {
-    let server = Server::start();
-    let (mut first, mut second) = (connect(&server), connect(&server));
-    first.batch_execute(TABLE).unwrap();
-    first.batch_execute("BEGIN; UPDATE t SET v = v + 1 WHERE id = 1").unwrap();
-    second.batch_execute("BEGIN; UPDATE t SET v = v + 1 WHERE id = 2").unwrap();
-    let waiting = Waiting::start(first, "UPDATE t SET v = v + 1 WHERE id = 2");
-    assert!(waiting.waits());
-    assert_eq!(outcome(&mut second, "UPDATE t SET v = v + 1 WHERE id = 1"), "40P01");
-    let (answer, mut first) = waiting.end();
-    assert_eq!(answer, "ok");
-    assert_eq!(outcome(&mut first, "COMMIT"), "ok");
-    assert_eq!(outcome(&mut second, "ROLLBACK"), "ok");
+    for (scheme, server) in servers() {
+        let (mut first, mut second) = (connect(&server), connect(&server));
+        first.batch_execute(TABLE).unwrap();
+        first.batch_execute("BEGIN; UPDATE t SET v = v + 1 WHERE id = 1").unwrap();
+        second.batch_execute("BEGIN; UPDATE t SET v = v + 1 WHERE id = 2").unwrap();
+        let waiting = Waiting::start(first, "UPDATE t SET v = v + 1 WHERE id = 2");
+        assert!(waiting.waits());
+        assert_eq!(outcome(&mut second, "UPDATE t SET v = v + 1 WHERE id = 1"), "40P01", "{scheme}");
+        let (answer, mut first) = waiting.end();
+        assert_eq!(answer, "ok");
+        assert_eq!(outcome(&mut first, "COMMIT"), "ok");
+        assert_eq!(outcome(&mut second, "ROLLBACK"), "ok");
+    }
 }
 
 /// A client that goes while it waits, or while it is waited for, is in the way of no other.
 #[test]
 fn clients_that_go_hold_nothing() {
-    let server = Server::start();
-    let mut first = connect(&server);
-    first.batch_execute(TABLE).unwrap();
-    let mut holder = connect(&server);
-    holder.batch_execute("BEGIN; UPDATE t SET v = 1 WHERE id = 1; INSERT INTO t VALUES (5, 5)").unwrap();
-    let waiting = [
-        Waiting::start(connect(&server), "UPDATE t SET v = 2 WHERE id = 1"),
-        Waiting::start(connect(&server), "INSERT INTO t VALUES (5, 6)"),
-    ];
-    assert!(waiting.iter().all(Waiting::waits));
-    drop(holder);
-    for waiting in waiting {
-        assert_eq!(waiting.end().0, "ok");
+    for (scheme, server) in servers() {
+        let mut first = connect(&server);
+        first.batch_execute(TABLE).unwrap();
+        let mut holder = connect(&server);
+        holder.batch_execute("BEGIN; UPDATE t SET v = 1 WHERE id = 1; INSERT INTO t VALUES (5, 5)").unwrap();
+        let waiting = [
+            Waiting::start(connect(&server), "UPDATE t SET v = 2 WHERE id = 1"),
+            Waiting::start(connect(&server), "INSERT INTO t VALUES (5, 6)"),
+        ];
+        assert!(waiting.iter().all(Waiting::waits));
+        drop(holder);
+        for waiting in waiting {
+            assert_eq!(waiting.end().0, "ok", "{scheme}");
+        }
     }
 }
 
