@@ -2,9 +2,9 @@
 //! failure of every call, every byte of the log changed, the log cut at every byte.
 
 use crate::common::Durably as _;
-use crate::common::{on, scheme_of};
+use crate::common::{on, schemes_of};
 use reprise::disk::{CrashingDisk, Disk, FailingDisk, Fault};
-use reprise::{Config, Content, Database, Error, Images, Sequencing, Value, params};
+use reprise::{Config, Content, Database, Error, Images, Scheme, Sequencing, Value, params};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,13 +37,21 @@ END $$;
 
 const FOLDER: &str = "/db";
 
-/// What is logged: content, images where they are not the content's own, what undo needs, and in which order.
-type Log = (Content, Option<Images>, bool, Sequencing);
+/// What is logged: content, images where they are not the content's own, what undo needs, and in which order;
+/// and the concurrency control of the transactions.
+type Log = (Content, Option<Images>, bool, Sequencing, Scheme);
 
-const COMMAND: Log = (Content::Command, None, true, Sequencing::Epoch);
+const COMMAND: Log = (Content::Command, None, true, Sequencing::Epoch, Scheme::Optimistic);
+
+/// Every valid log under OCC and under a form of 2PL.
+fn logs() -> impl Iterator<Item = Log> {
+    valid_logs().enumerate().flat_map(|(place, (content, images, undo, sequencing))| {
+        schemes_of(place as u64).map(move |scheme| (content, images, undo, sequencing, scheme))
+    })
+}
 
 /// Everything that is valid; see `invalid_combinations_are_refused` for the rest.
-fn logs() -> impl Iterator<Item = Log> {
+fn valid_logs() -> impl Iterator<Item = (Content, Option<Images>, bool, Sequencing)> {
     let contents = [
         (Content::Command, None, true),
         (Content::Adaptive, None, true),
@@ -64,9 +72,7 @@ fn logs() -> impl Iterator<Item = Log> {
 
 fn config(disk: &Arc<dyn Disk>, devices: usize, log: Log) -> Config {
     let mut config = on(Arc::clone(disk));
-    (config.content, config.images, config.undo, config.sequencing) = log;
-    // What is durable follows from the log. So each log runs under some concurrency control, not under all.
-    config.concurrency = scheme_of(devices as u64 + config.content as u64 + config.sequencing as u64);
+    (config.content, config.images, config.undo, config.sequencing, config.concurrency) = log;
     config.log_devices = Some((0..devices).map(|device| PathBuf::from(format!("log{device}"))).collect());
     config
 }
@@ -76,7 +82,10 @@ fn config(disk: &Arc<dyn Disk>, devices: usize, log: Log) -> Config {
 fn invalid_combinations_are_refused() {
     let open = |content, images, sequencing, devices| {
         let disk: Arc<dyn Disk> = Arc::new(CrashingDisk::default());
-        Database::open(FOLDER, config(&disk, devices, (content, images, true, sequencing)))
+        Database::open(
+            FOLDER,
+            config(&disk, devices, (content, images, true, sequencing, Scheme::Optimistic)),
+        )
     };
     let refused = [
         (Content::Command, None, Sequencing::Ssn, "command records are replayed in a serial order"),
@@ -97,11 +106,11 @@ fn invalid_combinations_are_refused() {
     }
     let error = open(Content::Command, None, Sequencing::Serial, 2).expect_err("it is refused");
     assert!(error.to_string().contains("to one device, not to 2"), "{error}");
-    for (content, images, undo, sequencing) in logs() {
+    for log in logs() {
         let disk: Arc<dyn Disk> = Arc::new(CrashingDisk::default());
-        Database::open(FOLDER, config(&disk, 1, (content, images, undo, sequencing))).unwrap();
+        Database::open(FOLDER, config(&disk, 1, log)).unwrap();
     }
-    assert_eq!(logs().count(), 23);
+    assert_eq!(valid_logs().count(), 23);
 }
 
 /// What a client knows.
@@ -204,11 +213,15 @@ fn check_and_go_on(
     check(&again, (devices, log), &ledger, &format!("{context}, second crash"));
 }
 
-/// A folder may be opened with another content each time: what its log holds then is of another kind than
-/// before.
+/// A folder may be opened with another content and another concurrency control each time: what its log holds
+/// then is of another kind than before.
 #[test]
 fn every_content_follows_every_other() {
+    // Each pair twice: from OCC to a form of 2PL, and back.
+    let is_optimistic = |log: &Log| log.4 == Scheme::Optimistic;
+    let is_one_scheme = schemes_of(0).count() == 1;
     let pairs = logs().flat_map(|log| logs().map(move |next| (log, next)));
+    let pairs = pairs.filter(|(log, next)| is_one_scheme || is_optimistic(log) != is_optimistic(next));
     for (place, (log, next)) in pairs.enumerate() {
         for crash in (60 + place as u64 % 83..400).step_by(83) {
             let disk = CrashingDisk::default();
