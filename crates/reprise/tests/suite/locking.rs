@@ -3,7 +3,10 @@
 
 use crate::common::Durably as _;
 use crate::common::under;
-use reprise::{AbortReason, Arena, Attempt, Busy, Database, Datum, Error, Nowhere, Parameters, RowSink, Scheme, Session, SqlError, TransactionState};
+use reprise::{
+    AbortReason, Arena, Attempt, Busy, Database, Datum, Error, Nowhere, Parameters, RowSink, Scheme, Session,
+    SqlError, TransactionState,
+};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll, Waker};

@@ -2,7 +2,9 @@
 
 use crate::common::Durably as _;
 use crate::common::{WAITING, under};
-use reprise::{Arena, Attempt, Datum, Error, Nowhere, Parameters, RowSink, Scheme, Session, SqlError, TransactionState};
+use reprise::{
+    Arena, Attempt, Datum, Error, Nowhere, Parameters, RowSink, Scheme, Session, SqlError, TransactionState,
+};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
@@ -56,10 +58,12 @@ pub fn rows(session: &mut Session, text: &str) -> String {
     rows.into_iter().map(row).collect::<Vec<_>>().join(", ")
 }
 
-/// Each pair: what a transaction does and leaves open, and a statement that comes to the same row or key.
-/// What the statement comes to, when the transaction commits and when it is rolled back: an SQLSTATE, or the
-/// rows afterwards.
-const PAIRS: [(&str, &str, &str, &str); 14] = [
+/// What a transaction does and leaves open, and a statement that comes to the same row or key. What the
+/// statement comes to, when the transaction commits and when it is rolled back: an SQLSTATE, or the rows
+/// afterwards.
+type Pair = (&'static str, &'static str, &'static str, &'static str);
+
+const PAIRS: [Pair; 14] = [
     ("INSERT INTO t VALUES (5, 5, 5)", "INSERT INTO t VALUES (5, 6, NULL)", "23505", "5 6"),
     (
         "INSERT INTO t VALUES (5, 5, 5)",
@@ -102,12 +106,8 @@ fn a_statement_waits_for_the_holder_of_a_row_or_key() {
     }
 }
 
-fn wait_for_the_holder(
-    scheme: Scheme,
-    (held, wanted, committed, rolled_back): (&str, &str, &str, &str),
-    commits: bool,
-    in_block: bool,
-) {
+fn wait_for_the_holder(scheme: Scheme, pair: Pair, commits: bool, in_block: bool) {
+    let (held, wanted, committed, rolled_back) = pair;
     let (_folder, db, mut first) = under(scheme, TABLES);
     let mut second = db.session().unwrap();
     first.begin().unwrap();
@@ -277,8 +277,8 @@ fn of_a_deadlock_one_side_fails_and_the_other_goes_on() {
     }
 }
 
-/// Inserts in flight are waited for, too, and a savepoint gets out of the deadlock. Under OCC it lets the rows
-/// go that were taken behind it; under 2PL they stay locked until the transaction ends.
+/// Inserts in flight are waited for, too, and a savepoint gets out of the deadlock. Under OCC it releases the
+/// rows that were taken behind it; under 2PL they stay locked until the transaction ends.
 #[test]
 fn a_deadlock_over_keys_is_found_and_a_savepoint_gets_out_of_it() {
     for scheme in WAITING {

@@ -239,8 +239,8 @@ fn a_transaction_waits_for_younger_ones_only() {
     assert_eq!(holds.wait(exclusive(third), B, true, &waker), Ok(true));
 }
 
-/// Of two upgrades under a policy that forbids one of the waits, that one is refused by the policy, and not as
-/// the deadlock that it would be, too.
+/// Of two upgrades under a policy that forbids one of the waits, the policy refuses that one, although it
+/// would also be a deadlock.
 #[test]
 fn a_policy_refuses_before_a_cycle_is_looked_for() {
     let policies: [(&'static dyn DeadlockPolicy, Refusal); 3] = [
