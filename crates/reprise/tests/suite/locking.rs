@@ -202,6 +202,8 @@ fn a_read_only_transaction_waits_for_no_lock() {
         if in_block {
             first.begin().unwrap();
         }
+        let read = attempt(&mut first, "SELECT v FROM lines WHERE a = 7 AND b = 19999");
+        assert!(matches!(read, Ok(Attempt::Done(_))), "in a block: {in_block}: {read:?}");
         assert_eq!(int(&mut first, "SELECT sum(v) FROM lines WHERE a = 7"), 0);
         assert_eq!(int(&mut first, "SELECT v FROM lines WHERE a = 7 AND b = 19999"), 0);
         // Nor does it keep a writer waiting.

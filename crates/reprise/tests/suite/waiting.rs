@@ -290,6 +290,7 @@ fn a_deadlock_over_keys_is_found_and_a_savepoint_gets_out_of_it() {
         first.query("INSERT INTO t VALUES (12, 1, NULL)").unwrap();
         second.begin().unwrap();
         second.query("INSERT INTO t VALUES (11, 2, NULL)").unwrap();
+        first.ends_at(Some(Instant::now() + FOREVER));
         second.ends_at(Some(Instant::now() + FOREVER));
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| {
