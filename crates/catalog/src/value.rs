@@ -216,13 +216,7 @@ fn integer_bounds(ty: ScalarType) -> (i64, i64) {
 /// `22003`: the type has no such value.
 pub fn exact_datum(decimal: Decimal, ty: ScalarType, arena: &mut Arena) -> Result<Datum, ValueError> {
     if ty.is_integer() {
-        let (least, most) = integer_bounds(ty);
-        let value = decimal.to_int().map_err(|_| ValueError::out_of_range(ty))?;
-        return if (least..=most).contains(&value) {
-            Ok(Datum::Int(value))
-        } else {
-            Err(ValueError::out_of_range(ty))
-        };
+        return integer_datum(decimal.to_int().map_err(|_| ValueError::out_of_range(ty))?, ty);
     }
     match ty {
         ScalarType::Numeric { precision, scale } => {
@@ -233,6 +227,15 @@ pub fn exact_datum(decimal: Decimal, ty: ScalarType, arena: &mut Arena) -> Resul
             })
         }
         _ => Ok(arena.push_decimal(decimal)),
+    }
+}
+
+/// Returns an integer as a datum of an integer type.
+fn integer_datum(value: i64, ty: ScalarType) -> Result<Datum, ValueError> {
+    let (least, most) = integer_bounds(ty);
+    match (least..=most).contains(&value) {
+        true => Ok(Datum::Int(value)),
+        false => Err(ValueError::out_of_range(ty)),
     }
 }
 
@@ -313,6 +316,7 @@ pub fn datum_from_value(value: &Value, ty: Type, arena: &mut Arena) -> Result<Da
         (Value::Int(int), ScalarType::Double) => Ok(Datum::Double(*int as f64)),
         (Value::Numeric(decimal), ScalarType::Double) => Ok(Datum::Double(decimal.to_double())),
         (Value::Double(double), ScalarType::Double) => Ok(Datum::Double(*double)),
+        (Value::Int(int), _) if scalar.is_integer() => integer_datum(*int, scalar),
         (Value::Int(int), _) if scalar.is_exact() => exact_datum(Decimal::from_int(*int), scalar, arena),
         (Value::Numeric(decimal), _) if scalar.is_exact() => exact_datum(*decimal, scalar, arena),
         (Value::Boolean(value), ScalarType::Boolean) => Ok(Datum::boolean(*value)),
