@@ -2,7 +2,7 @@
 //!
 //! The server listens on the Unix socket `control` in its data folder, which only the folder's owner may
 //! connect to. A request is one line of JSON, `{"backup": FOLDER}`; the answer is one line, `{"done": …}` or
-//! `{"error": TEXT}`.
+//! `{"error": {"message": TEXT, "hint": TEXT}}`.
 //! After a crash: a socket file that no process listens on is left behind; the next server replaces it.
 
 use anyhow::{Context, Result, bail};
@@ -25,8 +25,24 @@ enum Request {
 #[serde(rename_all = "lowercase")]
 enum Response {
     Done(Report),
-    Error(String),
+    Error(ServerError),
 }
+
+/// An error of the server.
+#[derive(Serialize, Deserialize, Debug)]
+pub struct ServerError {
+    message: String,
+    /// The remedy.
+    pub hint: Option<String>,
+}
+
+impl std::fmt::Display for ServerError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ServerError {}
 
 /// A finished backup, as JSON.
 #[derive(Serialize, Deserialize)]
@@ -77,7 +93,10 @@ fn answer(stream: &UnixStream, database: &Database) -> Result<()> {
     let Request::Backup(target) = serde_json::from_str(&line).context("the request is malformed")?;
     let response = match database.backup(&target) {
         Ok(backup) => Response::Done(Report::from(&backup)),
-        Err(error) => Response::Error(error.to_string()),
+        Err(error) => {
+            let hint = error.hint().map(str::to_owned);
+            Response::Error(ServerError { message: error.to_string(), hint })
+        }
     };
     let mut stream = stream;
     writeln!(stream, "{}", serde_json::to_string(&response)?)?;
@@ -100,6 +119,6 @@ pub fn request_backup(folder: &Path, target: &Path) -> Result<Option<Report>> {
     }
     match serde_json::from_str(&line)? {
         Response::Done(report) => Ok(Some(report)),
-        Response::Error(error) => bail!("{error}"),
+        Response::Error(error) => Err(error.into()),
     }
 }

@@ -17,6 +17,7 @@ mod table;
 mod user;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
+use control::ServerError;
 use recovery::RecoveryError;
 use std::process::ExitCode;
 
@@ -103,8 +104,9 @@ fn main() -> ExitCode {
 fn hint(error: &anyhow::Error) {
     let of_database = error.chain().find_map(|cause| cause.downcast_ref::<reprise::Error>());
     let of_recovery = error.chain().find_map(|cause| cause.downcast_ref::<RecoveryError>());
+    let of_server = error.chain().find_map(|cause| cause.downcast_ref::<ServerError>());
     let hint = of_database.and_then(reprise::Error::hint).or(of_recovery.and_then(RecoveryError::hint));
-    if let Some(hint) = hint {
+    if let Some(hint) = hint.or(of_server.and_then(|error| error.hint.as_deref())) {
         eprintln!("hint: {hint}");
     }
     let can_be_accepted = of_database.is_some_and(reprise::Error::can_be_accepted)
