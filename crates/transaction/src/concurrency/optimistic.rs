@@ -7,11 +7,11 @@
 //! Held by: `crates/reprise/tests/suite/serializability.rs` and `interleaved.rs`.
 
 use super::Concurrency;
-use crate::Workspace;
 use crate::workspace::{Holding, Link};
+use crate::{Tables, Workspace};
 use catalog::TableId;
 use procedure::{Conflict, Failure};
-use storage::{Handle, Record, RecordState, look_again};
+use storage::{Handle, Record, RecordState, TableStore, look_again};
 
 /// At validation both commits may hold what the other one has read. Each looks for at most this long, the
 /// number drawn at random, so that one gives up before the other and the other commits.
@@ -48,6 +48,12 @@ impl Concurrency for Optimistic {
             Holding::Nothing => workspace.check_foreign(row),
             Holding::Written | Holding::Read => take(workspace, row),
         }
+    }
+
+    /// Validation would notice that a record has left its indexes; but a transaction that waits for its client
+    /// and holds the row would fail.
+    fn may_write(&self, tables: &Tables, _: &TableStore, record: Record<'_>) -> bool {
+        tables.holds.is_held(record.address())
     }
 
     fn collide(&self, workspace: &mut Workspace, row: Handle) -> Result<(), Failure> {
