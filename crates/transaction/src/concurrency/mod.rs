@@ -134,8 +134,8 @@ pub trait Concurrency: Sync + fmt::Debug {
         Ok(())
     }
 
-    /// Returns whether an open transaction may have a record in its write set, so that the record stays in its
-    /// indexes. The caller has latched the record. A scheme that validates no writes must not answer false.
+    /// Returns whether an open transaction may have a record in its write set, so that the record stays in
+    /// its indexes. The caller has latched the record. A scheme that validates no writes must see each.
     fn may_write(&self, tables: &Tables, store: &TableStore, record: Record<'_>) -> bool;
 
     /// The transaction is about to read a row that it has not written.

@@ -50,8 +50,8 @@ impl Concurrency for Optimistic {
         }
     }
 
-    /// Validation would notice that a record has left its indexes; but a transaction that waits for its client
-    /// and holds the row would fail.
+    /// Validation would notice that a record has left its indexes, but a transaction that holds the row would
+    /// then fail.
     fn may_write(&self, tables: &Tables, _: &TableStore, record: Record<'_>) -> bool {
         tables.holds.is_held(record.address())
     }
