@@ -2,8 +2,8 @@
 //! such a transaction commits is there, under each of its keys.
 
 use crate::common::Durably as _;
-use crate::common::small;
-use reprise::{Access, Database, Scheme, Session};
+use crate::common::under;
+use reprise::{Access, Scheme};
 
 const TABLES: &str = "CREATE TABLE t (id INT PRIMARY KEY, grp INT NOT NULL, code INT UNIQUE);
     CREATE INDEX t_grp ON t (grp);
@@ -52,20 +52,10 @@ const CASES: [Case; 6] = [
     },
 ];
 
-fn open(concurrency: Scheme) -> (tempfile::TempDir, Database, Session) {
-    let folder = tempfile::tempdir().unwrap();
-    let mut config = small();
-    config.concurrency = concurrency;
-    let db = Database::open(folder.path(), config).unwrap();
-    let mut session = db.session().unwrap();
-    session.execute_script(TABLES).unwrap();
-    (folder, db, session)
-}
-
 /// Runs a case. A snapshot may keep the older versions until the transaction is open.
 fn run(case: &Case, scheme: Scheme, has_snapshot: bool) {
     let context = format!("{scheme}, {}, snapshot: {has_snapshot}", case.writes);
-    let (_folder, db, mut writer) = open(scheme);
+    let (_folder, db, mut writer) = under(scheme, TABLES);
     let (mut cleaner, mut reader) = (db.session().unwrap(), db.session().unwrap());
     if has_snapshot {
         reader.set_access(Access::ReadOnly);

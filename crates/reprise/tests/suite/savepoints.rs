@@ -1,10 +1,10 @@
 //! What is rolled back to a savepoint has not happened: random histories against those without it.
 
 use crate::common::Durably as _;
-use crate::common::{open, recovered_digest_of, scheme_of, seeds, small};
+use crate::common::{open, recovered_digest_of, scheme_of, seeds, under, with};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use reprise::{Content, Database, Error, Nowhere, Scheme, Session, TransactionState, Value, params};
+use reprise::{Content, Error, Nowhere, Session, TransactionState, Value, params};
 
 fn run(session: &mut Session, text: &str) -> Result<(), Error> {
     let prepared = session.prepare(text)?;
@@ -63,20 +63,6 @@ fn plainly(session: &mut Session, kept: &[String]) {
     }
 }
 
-fn start() -> (tempfile::TempDir, Database, Session) {
-    start_under(small().concurrency)
-}
-
-fn start_under(concurrency: Scheme) -> (tempfile::TempDir, Database, Session) {
-    let folder = tempfile::tempdir().unwrap();
-    let mut config = small();
-    config.concurrency = concurrency;
-    let database = Database::open(folder.path(), config).unwrap();
-    let mut session = database.session().unwrap();
-    session.execute_script(SCHEMA).unwrap();
-    (folder, database, session)
-}
-
 fn contents(session: &mut Session) -> Vec<Vec<String>> {
     let mut all = Vec::new();
     for query in [
@@ -94,8 +80,8 @@ fn contents(session: &mut Session) -> Vec<Vec<String>> {
 fn what_is_rolled_back_has_not_happened() {
     for seed in seeds(150) {
         let mut rng = SmallRng::seed_from_u64(seed);
-        let (folder, database, mut session) = start_under(scheme_of(seed));
-        let (_other_folder, _other_database, mut other) = start();
+        let (folder, database, mut session) = under(scheme_of(seed), SCHEMA);
+        let (_other_folder, _other_database, mut other) = with(SCHEMA);
         for _ in 0..3 {
             let kept: Vec<String> = (0..10).map(|_| random_statement(&mut rng)).collect();
             with_savepoints(&mut session, &kept, &mut rng);
@@ -112,7 +98,7 @@ fn what_is_rolled_back_has_not_happened() {
 
 #[test]
 fn savepoints_have_names_and_an_end() {
-    let (_folder, _database, mut session) = start();
+    let (_folder, _database, mut session) = with(SCHEMA);
     assert_eq!(session.set_savepoint("s").unwrap_err().sqlstate(), "25P01");
     session.begin().unwrap();
     assert_eq!(session.roll_back_to_savepoint("s").unwrap_err().sqlstate(), "3B001");
@@ -133,7 +119,7 @@ fn savepoints_have_names_and_an_end() {
 
 #[test]
 fn two_clients_wait_for_each_other_instead_of_losing() {
-    let (_folder, database, mut session) = start();
+    let (_folder, database, mut session) = with(SCHEMA);
     run(&mut session, "INSERT INTO t VALUES (1, 0, 'counter')").unwrap();
     const TIMES: i32 = 100;
     std::thread::scope(|scope| {
@@ -154,7 +140,7 @@ fn two_clients_wait_for_each_other_instead_of_losing() {
 
 #[test]
 fn two_that_wait_for_each_other_go_on_and_one_has_lost() {
-    let (_folder, database, mut session) = start();
+    let (_folder, database, mut session) = with(SCHEMA);
     run(&mut session, "INSERT INTO t VALUES (1, 1, 'x'), (2, 2, 'y')").unwrap();
     let mut other = database.session().unwrap();
     session.begin().unwrap();
