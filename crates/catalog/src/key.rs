@@ -54,10 +54,15 @@ pub fn encode_datum(datum: Datum, ty: ScalarType, nullable: bool, arena: &Arena,
     }
 }
 
+/// Returns whether the first column of a key is NULL.
+pub fn is_null(nullable: bool, key: &[u8]) -> bool {
+    nullable && key.first() == Some(&1)
+}
+
 /// Returns how many bytes the first column of a key takes; `None` when the key ends within it.
 pub fn datum_length(ty: ScalarType, nullable: bool, key: &[u8]) -> Option<usize> {
     let flag = usize::from(nullable);
-    if nullable && *key.first()? == 1 {
+    if is_null(nullable, key) {
         return Some(flag);
     }
     let bytes = key.get(flag..)?;

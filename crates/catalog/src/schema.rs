@@ -290,6 +290,11 @@ impl Table {
         crate::key::datum_length(definition.ty, definition.nullable, key)
     }
 
+    /// Returns whether a column is NULL at the beginning of a key's bytes.
+    pub fn is_key_column_null(&self, column: usize, key: &[u8]) -> bool {
+        crate::key::is_null(self.columns[column].nullable, key)
+    }
+
     /// Appends the canonical form of a column's value, if its type has a family.
     #[inline]
     pub fn write_canonical_column(&self, column: usize, datum: Datum, arena: &Arena, out: &mut Vec<u8>) {

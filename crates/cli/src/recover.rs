@@ -4,7 +4,7 @@ use crate::table::table;
 use crate::{numbers, progress};
 use anyhow::{Result, bail};
 use clap::Args;
-use recovery::{self, RecoveryConfig, ReplayBreakdown, ThreadTimes};
+use recovery::{RecoveryConfig, ReplayBreakdown, ThreadTimes};
 use reprise::{Config, Digest, Method, RecoveryReport, ReplayMode};
 use serde::Serialize;
 use std::collections::BTreeMap;

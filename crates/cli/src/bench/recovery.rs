@@ -6,7 +6,7 @@ use crate::options::{device, on_or_off};
 use crate::{numbers, progress};
 use anyhow::{Result, bail};
 use clap::Args;
-use recovery::{self, Latches, RecoveryConfig};
+use recovery::{Latches, RecoveryConfig};
 use reprise::{Config, LogIo, Method};
 use serde::Serialize;
 use std::path::PathBuf;

@@ -104,15 +104,17 @@ impl Session {
                 })?;
                 Ok(())
             });
-            if let Err(error) = changed {
-                self.worker.workspace.rollback_if_running();
-                // The definition has read rows without adding them to the read set.
-                self.shows_everything();
-                return Err(error);
-            }
+            changed.inspect_err(|_| self.definitions_failed())?;
         }
         self.worker.refresh();
         self.worker.machine.frame.affected = 0;
         Ok(self.answers(commit))
+    }
+
+    /// Rolls a change of definitions back.
+    pub(super) fn definitions_failed(&mut self) {
+        self.worker.workspace.rollback_if_running();
+        // Definitions read rows without adding them to the read set.
+        self.shows_everything();
     }
 }

@@ -282,11 +282,7 @@ impl Session {
         let committed = self.try_commit_staged(staged);
         match committed {
             Ok(commit) => _ = self.answers(commit),
-            Err(_) => {
-                self.worker.workspace.rollback_if_running();
-                // Definitions read rows without adding them to the read set.
-                self.shows_everything();
-            }
+            Err(_) => self.definitions_failed(),
         }
         self.worker.refresh();
         committed

@@ -87,7 +87,7 @@ impl Concurrency for TwoPhase {
     fn may_write(&self, tables: &Tables, store: &TableStore, record: Record<'_>) -> bool {
         let mut key = Vec::new();
         store.key_of_row(0, record.row(), &mut Arena::default(), &mut key);
-        tables.holds.is_held(name_of(store, 0, &key))
+        tables.holds.is_held(name_of(address_of(store, 0), &key))
     }
 
     fn collide(&self, _: &mut Workspace, _: Handle) -> Result<(), Failure> {
@@ -135,18 +135,21 @@ fn lock(
     mode: Mode,
 ) -> Result<(), Failure> {
     let intent = if mode == Mode::SHARED { Mode::INTENT_SHARED } else { Mode::INTENT_EXCLUSIVE };
+    let address = address_of(workspace.tables.store(table.id), index);
     for end in prefix_ends(table, index, granule).take_while(|end| *end < granule.len()) {
-        let name = name_of(workspace.tables.store(table.id), index, &granule[..end]);
-        workspace.acquire(name, intent)?;
+        workspace.acquire(name_of(address, &granule[..end]), intent)?;
     }
-    let name = name_of(workspace.tables.store(table.id), index, granule);
-    workspace.acquire(name, mode)
+    workspace.acquire(name_of(address, granule), mode)
 }
 
-/// Returns the name of a granule's lock. Two tables that open transactions have made may share a number, so
-/// the name does not contain it; an index keeps its address while a transaction runs.
-fn name_of(store: &TableStore, index: usize, granule: &[u8]) -> u64 {
-    let address = std::ptr::from_ref(store.index_at(index)).addr() as u64;
+/// Returns the address of an index, which stays the same while a transaction runs. Two tables that open
+/// transactions have made may share a number, so the name of a lock does not contain it.
+fn address_of(store: &TableStore, index: usize) -> u64 {
+    std::ptr::from_ref(store.index_at(index)).addr() as u64
+}
+
+/// Returns the name of a granule's lock.
+fn name_of(address: u64, granule: &[u8]) -> u64 {
     xxh3_64_with_seed(granule, address)
 }
 
@@ -167,7 +170,7 @@ fn prefix<'a>(table: &Table, index: usize, columns: usize, key: &'a [u8]) -> &'a
 fn has_null(table: &Table, index: usize, key: &[u8]) -> bool {
     let columns = &table.indexes[index].columns;
     let mut begins = columns.iter().zip(prefix_ends(table, index, key));
-    begins.any(|(column, begin)| table.columns[*column].nullable && key.get(begin) == Some(&1))
+    begins.any(|(column, begin)| table.is_key_column_null(*column, &key[begin..]))
 }
 
 /// Returns the longest prefix of whole columns that all keys of a range have.
