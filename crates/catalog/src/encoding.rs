@@ -53,7 +53,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// The bytes end, or the number has more than 64 bits.
-    #[inline]
+    #[inline(always)]
     pub fn varint(&mut self) -> Result<u64, DecodeError> {
         // Most numbers are small.
         match self.bytes {
@@ -69,6 +69,7 @@ impl<'a> Reader<'a> {
         }
     }
 
+    #[cold]
     fn long_varint(&mut self) -> Result<u64, DecodeError> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {

@@ -178,6 +178,8 @@ pub struct Select {
 }
 
 /// The kinds of operations.
+// A byte of its own tells the kind, as for `Expression`.
+#[repr(u8)]
 #[derive(Clone, Debug)]
 pub enum OperationKind {
     /// Reads.

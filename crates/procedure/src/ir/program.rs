@@ -284,6 +284,8 @@ impl Statement {
 }
 
 /// One statement.
+// A byte of its own tells the kind, as for `Expression`.
+#[repr(u8)]
 #[derive(Clone, Debug)]
 pub enum Statement {
     /// `target := value`.
